@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cmbench.errors import Error
 from cmbench_crowd import manifest as m
-from cmbench_crowd.keeping import needs_cryptography
+from cmbench_crowd.client_home import needs_cryptography
 
 MANIFEST, SIGNATURE, FILES = "manifest.json", "signature", "files/"
 _FAULTS = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError, RuntimeError)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench_crowd.keeping import Keeping
+from cmbench_crowd.client_home import ClientHome
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
@@ -56,9 +56,9 @@ def taken(told: Mapping[str, Any]) -> Lease:
     return Lease(str(told["id"]), str(told["seed"]), float(deadline), plain)
 
 
-def kept(keeping: Keeping, unit: str) -> Lease:
+def kept(client: ClientHome, unit: str) -> Lease:
     """A lease of this device that still runs; raises ``lease-not-found``."""
-    told = keeping.lease(unit) if _ID.fullmatch(unit) else {}
+    told = client.lease(unit) if _ID.fullmatch(unit) else {}
     found = taken(told) if told else None
     if found is None:
         raise Error(
@@ -75,10 +75,10 @@ def kept(keeping: Keeping, unit: str) -> Lease:
     return found
 
 
-def keep(keeping: Keeping, told: Mapping[str, Any]) -> Lease:
+def keep(client: ClientHome, told: Mapping[str, Any]) -> Lease:
     """Check what a server has leased, and keep it for the run; raises ``bad-server``."""
     found = taken(told)
-    keeping.keep_lease(found.id, asdict(found))
+    client.keep_lease(found.id, asdict(found))
     return found
 
 

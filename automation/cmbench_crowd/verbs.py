@@ -12,12 +12,12 @@ from typing import Any
 
 from cmbench.cli.reply import Command, Reply, refuse_unknown
 from cmbench.errors import Error, visible
-from cmbench_crowd import bundle, offering
+from cmbench_crowd import bundle, contribute
 from cmbench_crowd import manifest as m
-from cmbench_crowd.keeping import Keeping, publish
-from cmbench_crowd.making import Draft
-from cmbench_crowd.offering import Wish
-from cmbench_crowd.sending import Server
+from cmbench_crowd.client_home import ClientHome, publish
+from cmbench_crowd.contribute import Wish
+from cmbench_crowd.drafts import Draft
+from cmbench_crowd.http_client import Server
 
 _WISH = ("consent", "without", "work_unit", "yes", "y")
 _MEASURED = ("model", "scenario", "backend", "device", "precision", "category", "execution_mode")
@@ -27,25 +27,25 @@ _COMMON = ("json", "out", "quiet", "silent", "verbose", "debug", "help")
 def show_crowd(command: Command) -> Reply:
     """``cm show crowd RESULT``: what would leave; without a result, what was sent.
 
-    Raises what ``offering.drafted`` does, and ``bad-value``.
+    Raises what ``contribute.drafted`` does, and ``bad-value``.
     """
     refuse_unknown(command.flags, (*_WISH, *_COMMON, "raw", "file"))
-    keeping = Keeping(command.workspace.root)
+    client = ClientHome(command.workspace.root)
     if not command.names:
-        return _state(keeping)
+        return _state(client)
     word = command.names[0]
     if _is_file(word):
         parcel = bundle.read(Path(word))
         draft = Draft(parcel.manifest, parcel.files)
     else:
         wish = replace(_wish(command), look=True)
-        draft, _ = offering.drafted(command.workspace.root, word, wish)
+        draft, _ = contribute.drafted(command.workspace.root, word, wish)
     data = m.encode(draft.manifest)
     if command.flags.get("raw"):
         return Reply({}, data.decode(), data.decode())
     if command.flags.get("file"):
         return Reply({}, _log(draft, str(command.flags["file"])))
-    return Reply({"manifest": data.decode()}, lambda: offering.shown(draft), data.decode())
+    return Reply({"manifest": data.decode()}, lambda: contribute.shown(draft), data.decode())
 
 
 def _log(draft: Draft, role: str) -> str:
@@ -56,10 +56,10 @@ def _log(draft: Draft, role: str) -> str:
     return draft.files[found[role]].decode("utf-8", "replace")
 
 
-def _state(keeping: Keeping) -> Reply:
-    sent = [{k: v for k, v in told.items() if k != "delete_token"} for _, told in keeping.states()]
-    level = keeping.consent()
-    lines = [f"consent: {level or 'not asked yet'} {offering.LEVELS.get(level, '')}".rstrip()]
+def _state(client: ClientHome) -> Reply:
+    sent = [{k: v for k, v in told.items() if k != "delete_token"} for _, told in client.states()]
+    level = client.consent()
+    lines = [f"consent: {level or 'not asked yet'} {contribute.LEVELS.get(level, '')}".rstrip()]
     for told in sent:
         state = "sent" if told.get("done") else "begun"
         lines.append(f"{state:<6} {told.get('id', '')}  {told.get('server', '')}")
@@ -86,18 +86,18 @@ def plan_crowd(command: Command) -> Reply:
 def bundle_crowd(command: Command) -> Reply:
     """``cm bundle crowd RESULT --output=FILE``: what would be sent, as a file for elsewhere.
 
-    Raises what ``offering.drafted`` does, ``needs-input``, ``not-confirmed``.
+    Raises what ``contribute.drafted`` does, ``needs-input``, ``not-confirmed``.
     """
     refuse_unknown(command.flags, (*_WISH, *_COMMON, "output"))
     word, wish = _result(command), _wish(command)
     out = command.flags.get("output")
     path = Path(f"{word}.crowd.zip" if out in (None, True) else str(out)).expanduser()
     path = path / f"{word}.crowd.zip" if path.is_dir() else path
-    keeping = Keeping(command.workspace.root)
-    draft, place = offering.drafted(command.workspace.root, word, wish)
+    client = ClientHome(command.workspace.root)
+    draft, place = contribute.drafted(command.workspace.root, word, wish)
     if not wish.yes and wish.may_ask:
-        draft = offering.confirmed(draft, wish, str(path))
-    parcel = offering.packed(keeping, draft, place)
+        draft = contribute.confirmed(draft, wish, str(path))
+    parcel = contribute.packed(client, draft, place)
     publish(path, bundle.pack(parcel))
     data = {"path": str(path), "id": parcel.manifest.id}
     return Reply(data, f"{path}: send it with cm upload crowd {path.name} --server=URL", data)
@@ -106,20 +106,20 @@ def bundle_crowd(command: Command) -> Reply:
 def upload_crowd(command: Command) -> Reply:
     """``cm upload crowd RESULT|FILE --server=URL``: show it, ask, send; goes on where it stopped.
 
-    Raises ``needs-input``, ``not-confirmed``, what ``offering.drafted`` and ``Server.send`` do.
+    Raises ``needs-input``, ``not-confirmed``, what ``contribute.drafted`` and ``Server.send`` do.
     """
     refuse_unknown(command.flags, (*_WISH, *_COMMON, "server", "token_file"))
     word, wish, server = _result(command), _wish(command), server_of(command.flags)
-    keeping = Keeping(command.workspace.root)
+    client = ClientHome(command.workspace.root)
     if _is_file(word):
         parcel = bundle.read(Path(word))
-        offering.confirmed(Draft(parcel.manifest, parcel.files), wish, server.base)
-        place = keeping.outbox / f"{parcel.manifest.id}.zip"
+        contribute.confirmed(Draft(parcel.manifest, parcel.files), wish, server.base)
+        place = client.outbox / f"{parcel.manifest.id}.zip"
     else:
-        draft, place = offering.drafted(command.workspace.root, word, wish)
-        parcel = offering.packed(keeping, offering.confirmed(draft, wish, server.base), place)
-    told = offering.sent(keeping, parcel, place, server, _say(command))
-    return Reply(told, offering.told_of(told, server), told)
+        draft, place = contribute.drafted(command.workspace.root, word, wish)
+        parcel = contribute.packed(client, contribute.confirmed(draft, wish, server.base), place)
+    told = contribute.sent(client, parcel, place, server, _say(command))
+    return Reply(told, contribute.told_of(told, server), told)
 
 
 def _say(command: Command) -> Callable[[str], None]:
@@ -132,14 +132,14 @@ def _say(command: Command) -> Callable[[str], None]:
 def withdraw_crowd(command: Command) -> Reply:
     """``cm withdraw crowd ID|all``: servers remove it; ``--consent`` takes the consent back too.
 
-    Raises what ``offering.withdrawn`` does.
+    Raises what ``contribute.withdrawn`` does.
     """
     refuse_unknown(command.flags, ("consent", *_COMMON))
     done = []
     if command.flags.get("consent"):
-        Keeping(command.workspace.root).agree(0)
+        ClientHome(command.workspace.root).agree(0)
     if command.names or not command.flags.get("consent"):
-        done = offering.withdrawn(command.workspace.root, _result(command))
+        done = contribute.withdrawn(command.workspace.root, _result(command))
     text = "\n".join(f"withdrawn: {each}" for each in done) or "nothing will be sent from now on"
     return Reply({"list": done}, text, done)
 
@@ -156,7 +156,7 @@ def lease_crowd(command: Command) -> Reply:
         lines = [line for each in wanted if isinstance(each, dict) for line in _work(each)]
         text = visible("\n".join(lines) or "there is no work now")
         return Reply({"list": wanted}, text, wanted)
-    told = offering.leased(command.workspace.root, server, next(iter(command.names), ""))
+    told = contribute.leased(command.workspace.root, server, next(iter(command.names), ""))
     spec = told.get("spec") if isinstance(told.get("spec"), dict) else {}
     lines = [f"work {told['id']}, until {_when(told.get('deadline'))}"]
     lines += [f"  {name:<12} {value!s:.80}" for name, value in (spec or {}).items()]
@@ -191,7 +191,7 @@ def return_crowd(command: Command) -> Reply:
     """
     refuse_unknown(command.flags, ("server", "token_file", *_COMMON))
     unit = _result(command)
-    offering.returned(command.workspace.root, server_of(command.flags), unit)
+    contribute.returned(command.workspace.root, server_of(command.flags), unit)
     return Reply({}, f"given back: {unit}", {"id": unit})
 
 
@@ -217,8 +217,8 @@ def _wish(command: Command) -> Wish:
 def wish_of(flags: Mapping[str, Any], may_ask: bool) -> Wish:
     """What flags say of what is to be sent; raises ``bad-value``."""
     level = str(flags.get("consent") or "0")
-    if level not in ("0", *map(str, offering.LEVELS)):
-        hint = "\n".join(f"{number}: {what}" for number, what in offering.LEVELS.items())
+    if level not in ("0", *map(str, contribute.LEVELS)):
+        hint = "\n".join(f"{number}: {what}" for number, what in contribute.LEVELS.items())
         raise Error("bad-value", f"--consent={level} is not a level", hint=hint)
     told = flags.get("without")
     names = tuple(filter(None, str(told).split(","))) if told and told is not True else ()

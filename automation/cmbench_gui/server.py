@@ -15,7 +15,7 @@ from starlette.staticfiles import StaticFiles
 
 from cmbench.errors import Error, internal
 from cmbench_gui import composer, explorer, jobs
-from cmbench_gui.guard import Guard
+from cmbench_gui.access import Guard
 from cmbench_gui.pages import STATIC, failure
 from cmbench_gui.site import Site
 

@@ -87,7 +87,7 @@ def serve_pages(
     registered ones count. Raises ``tool-missing``, ``cannot-listen``, ``bad-value``.
     """
     packages.require()
-    from cmbench_gui.guard import entrance, is_loopback
+    from cmbench_gui.access import entrance, is_loopback
     from cmbench_gui.server import create_app, serve
 
     listener = _listener(flags)

@@ -13,7 +13,7 @@ import pytest
 from cmbench.cli.reply import Command
 from cmbench.errors import Error
 from cmbench.session.workspace import Workspace
-from cmbench_crowd import sending, verbs
+from cmbench_crowd import http_client, verbs
 from cmbench_crowd.server import verbs as server_verbs
 from support import ROOT
 
@@ -68,7 +68,7 @@ def test_there_are_commands_to_look_at() -> None:
 def test_a_command_that_is_told_can_be_typed(
     line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sending.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(http_client.time, "sleep", lambda seconds: None)
     monkeypatch.setattr(server_verbs, "_serve", lambda *told: None)
     monkeypatch.chdir(tmp_path)
     tokens = tmp_path / "tokens"

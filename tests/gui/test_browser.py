@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from browser_lab import Watched, browser, tab_to
-from cmbench_gui.guard import entrance
+from cmbench_gui.access import entrance
 from cmbench_gui.jobs import control
 from cmbench_gui.server import create_app, listening
 from cmbench_gui.site import Site

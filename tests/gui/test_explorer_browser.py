@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from samples import NEWER_ROW, ROW, experiments, own_run
 
-from cmbench_gui.guard import entrance
+from cmbench_gui.access import entrance
 from cmbench_gui.server import create_app, listening
 from cmbench_gui.site import Site
 from cmbench_results.places import Places

@@ -13,7 +13,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from cmbench.errors import Error
-from cmbench_gui.guard import entrance
+from cmbench_gui.access import entrance
 from cmbench_gui.pages import HERE
 from cmbench_gui.server import listening
 from cmbench_gui.site import Site, kept_key
@@ -96,7 +96,7 @@ def test_other_methods_are_not_answered(client: TestClient, method: str) -> None
     assert client.request(method, "/").status_code == 405
 
 
-@pytest.mark.parametrize("path", ["/nothing", "/static/../guard.py", "/static/%2e%2e/guard.py"])
+@pytest.mark.parametrize("path", ["/nothing", "/static/../access.py", "/static/%2e%2e/access.py"])
 def test_what_is_not_there_is_told_as_a_page(client: TestClient, path: str) -> None:
     answer = client.get(path)
     assert answer.status_code == 404

@@ -17,7 +17,7 @@ import pytest
 from crowd_lab import Logs, Served, really_measured
 
 from cmbench_crowd import manifest as m
-from cmbench_crowd.keeping import Keeping
+from cmbench_crowd.client_home import ClientHome
 from cmbench_crowd.server.files import Files
 from cmbench_crowd.server.ledger import Ledger, manifest_of
 from cmbench_results import query
@@ -30,22 +30,22 @@ RESULTS = 3
 CLIENT = """
 import sys
 from pathlib import Path
-from cmbench_crowd import offering, sending
-from cmbench_crowd.keeping import Keeping
-from cmbench_crowd.offering import Wish
-from cmbench_crowd.sending import Patience, Server
+from cmbench_crowd import contribute, http_client
+from cmbench_crowd.client_home import ClientHome
+from cmbench_crowd.contribute import Wish
+from cmbench_crowd.http_client import Patience, Server
 root, url, what, names = Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:]
-sending.CHUNK = 8192
+http_client.CHUNK = 8192
 patience = Patience(3, 0.02, 2, 5)
 print("go", flush=True)
 if what == "withdraw":
-    offering.withdrawn(root, "all", patience)
+    contribute.withdrawn(root, "all", patience)
 else:
-    wish, kept = Wish(consent=3, yes=True), Keeping(root)
+    wish, kept = Wish(consent=3, yes=True), ClientHome(root)
     for name in names:
-        draft, place = offering.drafted(root, name, wish)
-        parcel = offering.packed(kept, draft, place)
-        offering.sent(kept, parcel, place, Server.at(url, "", patience), print)
+        draft, place = contribute.drafted(root, name, wish)
+        parcel = contribute.packed(kept, draft, place)
+        contribute.sent(kept, parcel, place, Server.at(url, "", patience), print)
 """
 
 
@@ -131,7 +131,7 @@ def test_whoever_is_killed_whenever_each_result_arrives_once(
             assert (len(data), m.digest(data)) == (each.bytes, each.sha256)
     until(lambda: len(found(store)) == RESULTS)
     assert sorted(each["value"] for each in found(store)) == sorted(row["value"] for row in rows)
-    kept = [told for _, told in Keeping(root).states()]
+    kept = [told for _, told in ClientHome(root).states()]
     assert {told["id"] for told in kept} == {row["id"] for row in rows}
     assert all(told["done"] and told["delete_token"] for told in kept)
     assert not list(files.root.rglob("*.part")), "nothing half-made is left"
@@ -140,7 +140,7 @@ def test_whoever_is_killed_whenever_each_result_arrives_once(
     for number in range(min(KILLS, 18)):
         killer.kill("withdraw", of_server=number % 2 == 0)
         killer.done("upload", RESULTS)
-    if list(Keeping(root).states()):
+    if list(ClientHome(root).states()):
         killer.done("withdraw")
     until(lambda: found(store) == ())
     assert {row["state"] for row in ledger.rows()} == {"removed"}

@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from cmbench.errors import Error, internal
 from cmbench_crowd.server import api, pages
 from cmbench_gui import explorer
-from cmbench_gui.guard import is_loopback, with_headers
+from cmbench_gui.access import is_loopback, with_headers
 from cmbench_gui.pages import STATIC, failure
 from cmbench_gui.server import report_style
 from cmbench_gui.site import Site

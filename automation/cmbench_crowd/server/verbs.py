@@ -32,7 +32,7 @@ def serve_results(command: Command) -> Reply:
     from cmbench_gui import packages
 
     packages.require()
-    from cmbench_gui.guard import is_loopback
+    from cmbench_gui.access import is_loopback
     from cmbench_gui.server import listening
 
     flags = command.flags

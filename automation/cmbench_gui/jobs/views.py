@@ -11,7 +11,7 @@ from starlette.responses import FileResponse, RedirectResponse, Response, Stream
 
 from cmbench.errors import Error
 from cmbench_gui import command as commands
-from cmbench_gui.guard import form_field
+from cmbench_gui.access import form_field
 from cmbench_gui.jobs import control
 from cmbench_gui.jobs.watch import Branch, events, tree
 from cmbench_gui.pages import page, rendered

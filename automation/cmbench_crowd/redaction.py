@@ -75,7 +75,7 @@ _ANSWER = re.compile(
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?%?")
 
 
-class Private:
+class Redaction:
     """Words that must not leave; ``text`` and ``log`` give what is left without them."""
 
     def __init__(self, words: Iterable[str]) -> None:
@@ -85,7 +85,7 @@ class Private:
         self._long = _any_of(form for form in forms if len(form) >= _CHANCE)
 
     @classmethod
-    def here(cls) -> Private:
+    def here(cls) -> Redaction:
         """Those of this machine, its user and its environment."""
         return cls((*_of_host(), *_of_environment()))
 

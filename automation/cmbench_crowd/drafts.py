@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from cmbench.errors import Error, did_you_mean
 from cmbench.lib.secrecy import HIDDEN
 from cmbench_crowd import manifest as m
-from cmbench_crowd.private import Private
+from cmbench_crowd.redaction import Redaction
 from cmbench_results import shared
 from cmbench_results.readers import Unread, run
 from cmbench_results.values import LOCAL, Result
@@ -81,19 +81,19 @@ def draft(
     result: Result,
     level: int,
     key: Ed25519PrivateKey,
-    private: Private | None = None,
+    redaction: Redaction | None = None,
     work_unit: str | None = None,
 ) -> Draft:
     """What a result would send at a level of consent.
 
     Raises ``not-sendable`` for what cannot be compared by others, or is not the user's own.
     """
-    private = private or Private.here()
+    redaction = redaction or Redaction.here()
     _own(result)
     files: dict[str, bytes] = {}
     told: list[m.File] = []
     notes: list[str] = []
-    for role, name, data, note in _logs(result, private) if level >= m.LOGS else ():
+    for role, name, data, note in _logs(result, redaction) if level >= m.LOGS else ():
         notes += [note] if note else []
         if data:
             sha256 = m.digest(data)
@@ -104,10 +104,10 @@ def draft(
         created=result.measured_at[:10],
         consent=level,
         key=m.key_text(key.public_key().public_bytes_raw()),
-        system=_system(result, private),
-        software=_software(result, private) if level >= m.SOFTWARE else None,
-        workload=_workload(result, private),
-        config=_config(result, private),
+        system=_system(result, redaction),
+        software=_software(result, redaction) if level >= m.SOFTWARE else None,
+        workload=_workload(result, redaction),
+        config=_config(result, redaction),
         metrics=tuple(_metrics(result)),
         files=tuple(told),
         work_unit=work_unit,
@@ -136,48 +136,50 @@ def _own(result: Result) -> None:
         )
 
 
-def _system(result: Result, private: Private) -> m.System:
+def _system(result: Result, redaction: Redaction) -> m.System:
     told = result.system
     return m.System(
-        cpu=_name(told.cpu, private),
-        architecture=_word(platform.machine(), private),
+        cpu=_name(told.cpu, redaction),
+        architecture=_word(platform.machine(), redaction),
         sockets=told.sockets,
         cores=told.cores,
         memory_gb=float(told.memory_gb),
-        accelerator=_name(told.accelerator, private),
+        accelerator=_name(told.accelerator, redaction),
         accelerators=told.accelerators,
         nodes=told.nodes,
     )
 
 
-def _software(result: Result, private: Private) -> m.Software:
+def _software(result: Result, redaction: Redaction) -> m.Software:
     os_name = _SYSTEM.match(result.system.os)
     versions = {
         name: found.group()
         for name, version in result.software.versions.items()
-        if name in _PACKAGES and (found := _VERSION.match(version)) and not private.within(version)
+        if name in _PACKAGES
+        and (found := _VERSION.match(version))
+        and not redaction.within(version)
     }
     return m.Software(os_name.group() if os_name else "", versions)
 
 
-def _workload(result: Result, private: Private) -> m.Workload:
+def _workload(result: Result, redaction: Redaction) -> m.Workload:
     told = result.workload
     modes = (result.value is not None, result.accuracy is not None)
     return m.Workload(
         suite="mlperf-inference",
         round=told.round if re.fullmatch(r"\d+\.\d+", told.round) else "",
         benchmark=told.benchmark,
-        model=_word(told.model, private),
-        dataset=_word(told.dataset, private),
+        model=_word(told.model, redaction),
+        dataset=_word(told.dataset, redaction),
         scenario=told.scenario,
         mode="all" if all(modes) else "performance" if modes[0] else "accuracy",
         division=told.division,
         category=",".join(sorted(filter(None, told.category.split(",")))),
-        precision=_word(result.software.precision, private),
+        precision=_word(result.software.precision, redaction),
     )
 
 
-def _config(result: Result, private: Private) -> m.Config:
+def _config(result: Result, redaction: Redaction) -> m.Config:
     style = re.search(r"(test|fast) run", result.workload.form)
     settings = {
         name: value
@@ -185,15 +187,15 @@ def _config(result: Result, private: Private) -> m.Config:
         if name in _SETTINGS and _NUMBER.fullmatch(value)
     }
     return m.Config(
-        backend=_word(result.software.backend, private),
-        device=_word(result.software.device, private),
+        backend=_word(result.software.backend, redaction),
+        device=_word(result.software.device, redaction),
         style=style[1] if style else "valid",
         settings=settings,
-        command=_command(result.command, private),
+        command=_command(result.command, redaction),
     )
 
 
-def _command(line: str, private: Private) -> str:
+def _command(line: str, redaction: Redaction) -> str:
     """A command of only those flags that tell how it measured."""
     try:
         words = shlex.split(line)
@@ -205,20 +207,20 @@ def _command(line: str, private: Private) -> str:
         if (
             name.replace("-", "_") in _FLAGS
             and _VALUE.fullmatch(value)
-            and not private.within(value)
+            and not redaction.within(value)
         ):
             kept.append(f"--{name}={value}")
     return " ".join(kept)[:2_000]
 
 
-def _name(text: str, private: Private) -> str:
+def _name(text: str, redaction: Redaction) -> str:
     """The name of a part, in ASCII: makers write no other, and others could look like theirs.
 
     Of its words those stay that makers write: what holds an address, a path or a number of this one
     piece of hardware does not look like them.
     """
     plain = "".join(sign if sign.isascii() and sign.isprintable() else " " for sign in text)
-    words = private.text(plain).split()
+    words = redaction.text(plain).split()
     return " ".join(word if _is_of_maker(word) else HIDDEN for word in words)[:200]
 
 
@@ -226,8 +228,8 @@ def _is_of_maker(word: str) -> bool:
     return _MAKERS.fullmatch(word) is not None and not _NUMBERED.search(word)
 
 
-def _word(text: str, private: Private) -> str:
-    fits = _WORD.fullmatch(text) and len(text) <= 40 and not private.within(text)
+def _word(text: str, redaction: Redaction) -> str:
+    fits = _WORD.fullmatch(text) and len(text) <= 40 and not redaction.within(text)
     return text if fits else ""
 
 
@@ -240,7 +242,7 @@ def _metrics(result: Result) -> Iterator[m.Metric]:
         yield m.Metric(each.name, float(each.value), each.unit)
 
 
-def _logs(result: Result, private: Private) -> Iterator[tuple[str, str, bytes, str]]:
+def _logs(result: Result, redaction: Redaction) -> Iterator[tuple[str, str, bytes, str]]:
     """Role, name, bytes and a note of each log that is of this result and no later one."""
     folder = Path(result.folder)
     now = [each for each in run.read(folder / "results.json") if not isinstance(each, Unread)]
@@ -249,14 +251,14 @@ def _logs(result: Result, private: Private) -> Iterator[tuple[str, str, bytes, s
         return
     for role, (below, name, _) in _LOGS.items():
         path = folder / result.workload.scenario.lower() / below / name
-        yield role, name, *_log(path, role, private)
+        yield role, name, *_log(path, role, redaction)
 
 
-def _log(path: Path, role: str, private: Private) -> tuple[bytes, str]:
+def _log(path: Path, role: str, redaction: Redaction) -> tuple[bytes, str]:
     try:
         if path.stat().st_size > m.LARGEST_FILE:
             return b"", f"{role} is larger than {m.LARGEST_FILE >> 20} MiB and is left out"
-        data, changed = private.log(role, path.read_bytes())
+        data, changed = redaction.log(role, path.read_bytes())
     except FileNotFoundError:
         return b"", ""
     except OSError as problem:

@@ -15,12 +15,12 @@ from typing import Any
 
 from cmbench.errors import Error, visible
 from cmbench.lib.files import file_error
-from cmbench_crowd import bundle, leases, making
+from cmbench_crowd import bundle, drafts, leases
 from cmbench_crowd import manifest as m
 from cmbench_crowd.bundle import Parcel
-from cmbench_crowd.keeping import Keeping, needs_cryptography, publish
-from cmbench_crowd.making import Draft
-from cmbench_crowd.sending import Server
+from cmbench_crowd.client_home import ClientHome, needs_cryptography, publish
+from cmbench_crowd.drafts import Draft
+from cmbench_crowd.http_client import Server
 from cmbench_results.places import Place, Places
 from cmbench_results.values import Result
 
@@ -49,12 +49,12 @@ class Wish:
     look: bool = False
 
 
-def level_of(keeping: Keeping, wish: Wish) -> int:
+def level_of(client: ClientHome, wish: Wish) -> int:
     """The level of consent: as wished, as kept, or as answered now; a new one is kept.
 
     Raises ``needs-input`` where nobody can be asked, ``not-confirmed`` for a no.
     """
-    level = wish.consent or keeping.consent()
+    level = wish.consent or client.consent()
     if not level and not wish.may_ask:
         raise Error(
             "needs-input",
@@ -64,8 +64,8 @@ def level_of(keeping: Keeping, wish: Wish) -> int:
         )
     if not level:
         level = _asked_level()
-    if level != keeping.consent() and not (wish.look and wish.consent):
-        keeping.agree(level)
+    if level != client.consent() and not (wish.look and wish.consent):
+        client.agree(level)
     return level
 
 
@@ -131,14 +131,14 @@ def _results_of(places: Places) -> tuple[dict[str, Result], list[Error]]:
 def drafted(root: str | os.PathLike[str], word: str, wish: Wish) -> tuple[Draft, Path]:
     """What a result would send, and the place of its bundle.
 
-    Raises what ``level_of``, ``result_of``, ``making.draft`` and ``making.without`` do.
+    Raises what ``level_of``, ``result_of``, ``drafts.draft`` and ``drafts.without`` do.
     """
-    keeping = Keeping(root)
+    client = ClientHome(root)
     result = result_of(root, word)
-    level = level_of(keeping, wish)
-    made = making.draft(result, level, keeping.key(), work_unit=wish.work_unit)
-    made = making.without(made, wish.without)
-    place = keeping.outbox / f"{result.uid}.zip"
+    level = level_of(client, wish)
+    made = drafts.draft(result, level, client.key(), work_unit=wish.work_unit)
+    made = drafts.without(made, wish.without)
+    place = client.outbox / f"{result.uid}.zip"
     known = _kept(place)
     if known is not None and _content(known.manifest) == _content(made.manifest):
         made = replace(made, manifest=known.manifest)
@@ -147,7 +147,7 @@ def drafted(root: str | os.PathLike[str], word: str, wish: Wish) -> tuple[Draft,
 
 def shown(draft: Draft) -> str:
     """Every field that would leave, and how many bytes that are."""
-    every = list(making.lines(draft.manifest))
+    every = list(drafts.lines(draft.manifest))
     told = [each for each in every if each[1]]
     empty = ", ".join(name for name, value in every if not value)
     wide = max(len(name) for name, _ in told)
@@ -186,7 +186,7 @@ def confirmed(draft: Draft, wish: Wish, where: str) -> Draft:
         if not said:
             break
         try:
-            draft = making.without(draft, [word.strip() for word in said.split(",")])
+            draft = drafts.without(draft, [word.strip() for word in said.split(",")])
         except Error as problem:
             print(visible(problem.render()), file=sys.stderr)
             continue
@@ -196,7 +196,7 @@ def confirmed(draft: Draft, wish: Wish, where: str) -> Draft:
     raise Error("not-confirmed", "nothing was sent", hint="answer y, or add --yes, to send it")
 
 
-def packed(keeping: Keeping, draft: Draft, place: Path) -> Parcel:
+def packed(client: ClientHome, draft: Draft, place: Path) -> Parcel:
     """The signed parcel of a draft, kept at ``place`` until it is withdrawn.
 
     One that is there with the same content is taken as it is, with its id: so a result that is sent
@@ -205,14 +205,14 @@ def packed(keeping: Keeping, draft: Draft, place: Path) -> Parcel:
     known = _kept(place)
     if known is not None and _content(known.manifest) == _content(draft.manifest):
         return known
-    if any(path.name.startswith(f"{place.stem}.") for path, _ in keeping.states()):
+    if any(path.name.startswith(f"{place.stem}.") for path, _ in client.states()):
         raise Error(
             "already-sent",
             "this result was sent before, with other fields",
             hint=f"withdraw it first: cm withdraw crowd {place.stem[:8]}",
         )
     data = m.encode(draft.manifest)
-    parcel = Parcel(data, m.to_text(keeping.key().sign(data)), draft.files)
+    parcel = Parcel(data, m.to_text(client.key().sign(data)), draft.files)
     publish(place, bundle.pack(parcel))
     return parcel
 
@@ -229,13 +229,13 @@ def _content(manifest: m.Manifest) -> dict[str, Any]:
 
 
 def sent(
-    keeping: Keeping, parcel: Parcel, place: Path, server: Server, say: Callable[[str], None]
+    client: ClientHome, parcel: Parcel, place: Path, server: Server, say: Callable[[str], None]
 ) -> dict[str, Any]:
     """Send a parcel, or go on; what the server says of it. Raises what ``Server.send`` does."""
-    known = keeping.sent(place, server.base)
+    known = client.sent(place, server.base)
 
     def note(told: Mapping[str, Any]) -> None:
-        keeping.note(place, server.base, told)
+        client.note(place, server.base, told)
 
     if not known:
         # Who is killed before the answer comes has sent it all the same.
@@ -245,7 +245,7 @@ def sent(
     except Error as problem:
         if problem.code == "upload-removed":
             # A withdrawal that was killed before it was noted here.
-            keeping.forget(keeping.state(place, server.base))
+            client.forget(client.state(place, server.base))
         raise
 
 
@@ -255,9 +255,9 @@ def withdrawn(root: str | os.PathLike[str], word: str, patience: Any = None) -> 
     One that cannot be reached does not keep others from it. Raises ``result-not-found``,
     ``ambiguous``, and what ``Server.withdraw`` does.
     """
-    keeping = Keeping(root)
-    found = _sent_as(keeping, result_of(root, word).uid if word == "last" else word)
-    ends = [(told, _withdraw(keeping, path, told, patience)) for path, told in found]
+    client = ClientHome(root)
+    found = _sent_as(client, result_of(root, word).uid if word == "last" else word)
+    ends = [(told, _withdraw(client, path, told, patience)) for path, told in found]
     done = [str(told["id"]) for told, problem in ends if problem is None]
     failed = [problem for _, problem in ends if problem is not None]
     if failed:
@@ -268,9 +268,9 @@ def withdrawn(root: str | os.PathLike[str], word: str, patience: Any = None) -> 
     return done
 
 
-def _sent_as(keeping: Keeping, word: str) -> list[tuple[Path, dict[str, Any]]]:
+def _sent_as(client: ClientHome, word: str) -> list[tuple[Path, dict[str, Any]]]:
     """What was sent of one result, or of ``all``."""
-    found = [(p, told) for p, told in keeping.states() if word and _named(p, told, word)]
+    found = [(p, told) for p, told in client.states() if word and _named(p, told, word)]
     if not found:
         hint = "cm show crowd lists what was sent"
         raise Error("result-not-found", f"nothing was sent under the id {word}", hint=hint)
@@ -283,12 +283,14 @@ def _sent_as(keeping: Keeping, word: str) -> list[tuple[Path, dict[str, Any]]]:
     return found
 
 
-def _withdraw(keeping: Keeping, path: Path, told: Mapping[str, Any], patience: Any) -> Error | None:
+def _withdraw(
+    client: ClientHome, path: Path, told: Mapping[str, Any], patience: Any
+) -> Error | None:
     """Let one server remove a result; why that has failed, if it has."""
     try:
         server = Server.at(str(told["server"]), patience=patience)
         server.withdraw(str(told["id"]), str(told.get("delete_token", "")))
-        keeping.forget(path)
+        client.forget(path)
     except Error as problem:
         return problem
     except OSError as problem:
@@ -308,7 +310,7 @@ def leased(root: str | os.PathLike[str], server: Server, work: str) -> dict[str,
     Raises what ``Server.lease`` and ``leases.keep`` do.
     """
     told = server.lease(*_asked_for(root, {"do": "lease", "work": work}))
-    leases.keep(Keeping(root), told)
+    leases.keep(ClientHome(root), told)
     return told
 
 
@@ -318,7 +320,7 @@ def returned(root: str | os.PathLike[str], server: Server, unit: str) -> None:
 
 
 def _asked_for(root: str | os.PathLike[str], told: Mapping[str, str]) -> tuple[bytes, str]:
-    key = Keeping(root).key()
+    key = ClientHome(root).key()
     text = m.key_text(key.public_key().public_bytes_raw())
     data = m.canonical({"key": text, **told})
     return data, m.to_text(key.sign(data))
@@ -342,15 +344,15 @@ def offer(
 ) -> None:
     """Show what each result would send, and send it where a server is named and a yes was said."""
     needs_cryptography()
-    keeping = Keeping(root)
+    client = ClientHome(root)
     for word in words:
         draft, place = drafted(root, word, wish)
         if server is None:
             say(shown(draft))
             say(f"Nothing was sent. To send it: cm upload crowd {word[:8]} --server=URL")
             continue
-        parcel = packed(keeping, confirmed(draft, wish, server.base), place)
-        say(told_of(sent(keeping, parcel, place, server, say), server))
+        parcel = packed(client, confirmed(draft, wish, server.base), place)
+        say(told_of(sent(client, parcel, place, server, say), server))
 
 
 def told_of(told: Mapping[str, Any], server: Server) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 
-class Keeping:
+class ClientHome:
     """The folder of the crowd in a CM home; ``root`` is the folder of cmbench in it."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:

@@ -18,12 +18,12 @@ from crowd_lab import COMMAND, measured
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cmbench_crowd import bundle, making, offering
+from cmbench_crowd import bundle, contribute, drafts
 from cmbench_crowd import manifest as m
-from cmbench_crowd import private as private_module
+from cmbench_crowd import redaction as redaction_module
 from cmbench_crowd.bundle import Parcel
-from cmbench_crowd.keeping import Keeping
-from cmbench_crowd.private import Private
+from cmbench_crowd.client_home import ClientHome
+from cmbench_crowd.redaction import Redaction
 from cmbench_results.places import Places
 
 SEEDED = {
@@ -101,7 +101,7 @@ def seeded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("SOME_SETTING", "variable"),
     ):
         monkeypatch.setenv(name, SEEDED[key])
-    monkeypatch.setattr(private_module.socket, "gethostname", lambda: SEEDED["domain"])
+    monkeypatch.setattr(redaction_module.socket, "gethostname", lambda: SEEDED["domain"])
     files = {
         "/etc/machine-id": SEEDED["machine"],
         "/proc/sys/kernel/random/boot_id": SEEDED["boot"],
@@ -112,7 +112,7 @@ def seeded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "fib_trie": f"    |-- {SEEDED['ip']}\n      /32 host LOCAL",
     }
     monkeypatch.setattr(
-        private_module,
+        redaction_module,
         "read_or_empty",
         lambda path: files.get(str(path)) or files.get(Path(path).name, ""),
     )
@@ -171,11 +171,11 @@ def seeded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def packed(root: Path) -> tuple[bytes, making.Draft]:
-    keeping = Keeping(root)
-    draft = making.draft(offering.result_of(root, "last"), m.LOGS, keeping.key())
+def packed(root: Path) -> tuple[bytes, drafts.Draft]:
+    client = ClientHome(root)
+    draft = drafts.draft(contribute.result_of(root, "last"), m.LOGS, client.key())
     data = m.encode(draft.manifest)
-    return bundle.pack(Parcel(data, m.to_text(keeping.key().sign(data)), draft.files)), draft
+    return bundle.pack(Parcel(data, m.to_text(client.key().sign(data)), draft.files)), draft
 
 
 def test_no_seeded_word_is_in_any_byte_of_a_bundle(seeded: Path) -> None:
@@ -206,7 +206,7 @@ def test_what_a_server_reads_stays_in_scrubbed_logs(seeded: Path) -> None:
 @pytest.mark.parametrize("value", FOREIGN.values(), ids=FOREIGN)
 def test_what_looks_like_no_part_of_a_machine_is_hidden(value: str) -> None:
     for name in (f"CPU {value} @ 2.60GHz", value, f"CPU({value})", f"CPU {value},"):
-        assert value.lower() not in making._name(name, Private([])).lower()
+        assert value.lower() not in drafts._name(name, Redaction([])).lower()
 
 
 @pytest.mark.parametrize("value", FOREIGN.values(), ids=FOREIGN)
@@ -223,7 +223,7 @@ def test_no_log_has_a_word_of_another_machine(value: str) -> None:
             "x-log": f'{form}\n{{ "seq_id" : 0, "qsl_idx" : 1, "data" : "", "{form}": 1 }},\n',
         }
         for role, text in logs.items():
-            kept, _ = Private([]).log(role, text.encode("utf-8", "replace"))
+            kept, _ = Redaction([]).log(role, text.encode("utf-8", "replace"))
             assert form.lower() not in kept.decode().lower(), role
 
 
@@ -235,7 +235,7 @@ def test_no_message_of_a_log_has_an_address_or_a_path(value: str) -> None:
             continue
         detail = {"key": "generic_message", "value": f"of {form} it"}
         for role, text in (("x-detail", f":::MLLOG {json.dumps(detail)}"), ("x-summary", form)):
-            kept, _ = Private([]).log(role, text.encode())
+            kept, _ = Redaction([]).log(role, text.encode())
             assert form.lower() not in kept.decode().lower(), role
 
 
@@ -259,7 +259,7 @@ def test_no_message_of_a_log_has_an_address_or_a_path(value: str) -> None:
     ],
 )
 def test_what_loadgen_says_stays(text: str) -> None:
-    assert Private([]).log("x-summary", f"{text}\n".encode()) == (f"{text}\n".encode(), 0)
+    assert Redaction([]).log("x-summary", f"{text}\n".encode()) == (f"{text}\n".encode(), 0)
 
 
 @pytest.mark.parametrize(
@@ -287,34 +287,34 @@ def test_what_loadgen_says_stays(text: str) -> None:
     ],
 )
 def test_names_of_parts_stay(name: str) -> None:
-    assert making._name(name, Private([])) == name
+    assert drafts._name(name, Redaction([])) == name
 
 
 def test_a_machine_that_is_called_like_a_scenario_keeps_it() -> None:
     line = b':::MLLOG {"key": "effective_scenario", "value": "Server"}\n'
-    assert Private(["server", "key"]).log("performance-detail", line) == (line, 0)
-    assert b"Server" in Private(["server"]).log("x-summary", b"Scenario : Server\n")[0]
+    assert Redaction(["server", "key"]).log("performance-detail", line) == (line, 0)
+    assert b"Server" in Redaction(["server"]).log("x-summary", b"Scenario : Server\n")[0]
 
 
 def test_logs_without_anything_private_stay_as_they_are(root: Path) -> None:
-    result = offering.result_of(root, "last")
+    result = contribute.result_of(root, "last")
     for path in Path(result.folder).rglob("mlperf_log_*"):
         role = {"mlperf_log_detail": "x-detail", "mlperf_log_summary": "x-summary"}
         data = path.read_bytes()
-        once, _ = Private([]).log(role.get(path.stem, "x-log"), data)
-        assert Private(["elsewhere"]).log(role.get(path.stem, "x-log"), once) == (once, 0)
+        once, _ = Redaction([]).log(role.get(path.stem, "x-log"), data)
+        assert Redaction(["elsewhere"]).log(role.get(path.stem, "x-log"), once) == (once, 0)
 
 
 @given(st.text(min_size=5, max_size=12), st.text(max_size=20), st.text(max_size=20))
 def test_a_word_is_hidden_wherever_it_stands(word: str, before: str, after: str) -> None:
     word = word.strip()
-    text = Private([word]).text(before + word + after)
+    text = Redaction([word]).text(before + word + after)
     assert len(word) < 5 or word not in text.replace("***", "") or set(word) <= {"*"}
 
 
 def test_fields_are_the_ones_that_are_listed_and_no_more(root: Path) -> None:
     _, draft = packed(root)
-    names = {name for name, _ in making.lines(draft.manifest)}
+    names = {name for name, _ in drafts.lines(draft.manifest)}
     assert {name.split(".")[0] for name in names} <= {
         *("format", "id", "created", "consent", "key", "system", "software", "workload"),
         *("config", "metrics", "files", "work_unit"),
@@ -335,7 +335,7 @@ def test_the_clock_on_the_wall_tells_no_place(monkeypatch: pytest.MonkeyPatch) -
     for zone, day in (("Asia/Kolkata", 22), ("UTC", 23), ("America/New_York", 23)):
         monkeypatch.setenv("TZ", zone)
         time.tzset()
-        data, changed = Private([]).log("performance-detail", line.encode())
+        data, changed = Redaction([]).log("performance-detail", line.encode())
         assert json.loads(data[8:])["value"] == f"2026-11-{day}T00:00:00Z"
         assert changed == 1
     monkeypatch.undo()
@@ -346,9 +346,9 @@ def test_the_clock_on_the_wall_tells_no_place(monkeypatch: pytest.MonkeyPatch) -
         ("loadgen_build_date_local", "***"),
     ):
         told = ":::MLLOG " + json.dumps({"key": key, "value": built}) + "\n"
-        data, _ = Private([]).log("performance-detail", told.encode())
+        data, _ = Redaction([]).log("performance-detail", told.encode())
         assert json.loads(data[8:])["value"] == left, "beside each other they tell the zone"
-    data, _ = Private([]).log("x-detail", line.replace("2026-11-23", "not a day").encode())
+    data, _ = Redaction([]).log("x-detail", line.replace("2026-11-23", "not a day").encode())
     assert json.loads(data[8:])["value"] == "***"
 
 
@@ -370,7 +370,7 @@ def test_of_times_only_the_day_leaves(
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     line = f":::MLLOG {json.dumps({'key': key, 'value': value})}\n"
-    data, _ = Private([]).log("performance-detail", line.encode())
+    data, _ = Redaction([]).log("performance-detail", line.encode())
     assert json.loads(data[8:]) == {"key": key, "value": left}
     monkeypatch.undo()
     time.tzset()
@@ -378,7 +378,7 @@ def test_of_times_only_the_day_leaves(
 
 def test_a_summary_tells_no_time() -> None:
     line = b"Test time : 2026-11-23 02:48:02\n"
-    assert Private([]).log("performance-summary", line)[0] == b"Test time : ***\n"
+    assert Redaction([]).log("performance-summary", line)[0] == b"Test time : ***\n"
 
 
 def test_lines_of_a_log_hold_what_is_listed_and_no_more(root: Path) -> None:

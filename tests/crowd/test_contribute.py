@@ -24,12 +24,12 @@ from crowd_lab import Faulty, Request, measured
 from cmbench.cli.reply import Command
 from cmbench.errors import Error
 from cmbench.session.workspace import Workspace
-from cmbench_crowd import bundle, keeping, leases, making, offering, sending, verbs
+from cmbench_crowd import bundle, client_home, contribute, drafts, http_client, leases, verbs
 from cmbench_crowd import manifest as m
-from cmbench_crowd.keeping import Keeping
-from cmbench_crowd.making import Draft
-from cmbench_crowd.offering import Wish
-from cmbench_crowd.sending import Patience, Server
+from cmbench_crowd.client_home import ClientHome
+from cmbench_crowd.contribute import Wish
+from cmbench_crowd.drafts import Draft
+from cmbench_crowd.http_client import Patience, Server
 from cmbench_results.places import Places
 
 QUICK = Patience(attempts=3, pause=0.01, connect=2, read=0.5)
@@ -37,10 +37,10 @@ YES = Wish(consent=m.LOGS, yes=True)
 
 
 def send(root: Path, url: str, wish: Wish = YES, patience: Patience = QUICK) -> dict[str, Any]:
-    kept = Keeping(root)
-    draft, place = offering.drafted(root, "last", wish)
-    parcel = offering.packed(kept, draft, place)
-    return offering.sent(kept, parcel, place, Server.at(url, "", patience), lambda text: None)
+    kept = ClientHome(root)
+    draft, place = contribute.drafted(root, "last", wish)
+    parcel = contribute.packed(kept, draft, place)
+    return contribute.sent(kept, parcel, place, Server.at(url, "", patience), lambda text: None)
 
 
 def code_of(does: Callable[[], object]) -> str:
@@ -66,14 +66,14 @@ def test_a_result_arrives_whole_and_is_withdrawn(root: Path) -> None:
         first = set(lab.runs)
         send(root, lab.url)
         assert set(lab.runs) == first, "sent again, it is the same one"
-        shown, _ = offering.drafted(root, "last", YES)
+        shown, _ = contribute.drafted(root, "last", YES)
         assert {shown.manifest.id} == first, "what is shown is what would be sent"
-        assert offering.withdrawn(root, "last") == list(first)
+        assert contribute.withdrawn(root, "last") == list(first)
         assert lab.runs == {}
         send(root, lab.url)
         assert not set(lab.runs) & first, "a server takes no id twice that was withdrawn"
-        assert len(offering.withdrawn(root, "all")) == 1
-    assert code_of(lambda: offering.withdrawn(root, "all")) == "result-not-found"
+        assert len(contribute.withdrawn(root, "all")) == 1
+    assert code_of(lambda: contribute.withdrawn(root, "all")) == "result-not-found"
 
 
 def test_other_fields_of_a_sent_result_are_no_second_result(root: Path) -> None:
@@ -81,7 +81,7 @@ def test_other_fields_of_a_sent_result_are_no_second_result(root: Path) -> None:
         send(root, lab.url)
         less = replace(YES, without=("system.cpu",))
         assert code_of(lambda: send(root, lab.url, less)) == "already-sent"
-        offering.withdrawn(root, "all")
+        contribute.withdrawn(root, "all")
         send(root, lab.url, less)
         (run,) = lab.runs.values()
         assert m.parse(run["data"]).system.cpu == ""
@@ -254,17 +254,17 @@ def test_no_word_of_netrc_or_python_is_sent(
 KILLED = """
 import sys
 from pathlib import Path
-from cmbench_crowd import manifest as m, offering, sending
-from cmbench_crowd.keeping import Keeping
-from cmbench_crowd.making import Draft
-from cmbench_crowd.sending import Patience, Server
+from cmbench_crowd import manifest as m, contribute, http_client
+from cmbench_crowd.client_home import ClientHome
+from cmbench_crowd.drafts import Draft
+from cmbench_crowd.http_client import Patience, Server
 root, url = Path(sys.argv[1]), sys.argv[2]
-sending.CHUNK = 64
-kept, wish = Keeping(root), offering.Wish(consent=m.LOGS, yes=True)
-draft, place = offering.drafted(root, "last", wish)
-parcel = offering.packed(kept, draft, place)
+http_client.CHUNK = 64
+kept, wish = ClientHome(root), contribute.Wish(consent=m.LOGS, yes=True)
+draft, place = contribute.drafted(root, "last", wish)
+parcel = contribute.packed(kept, draft, place)
 print("go", flush=True)
-offering.sent(kept, parcel, place, Server.at(url, "", Patience(3, 0.01, 2, 5)), lambda text: None)
+contribute.sent(kept, parcel, place, Server.at(url, "", Patience(3, 0.01, 2, 5)), lambda text: None)
 """
 
 
@@ -291,28 +291,28 @@ def test_killed_at_any_moment_a_result_arrives_once(root: Path) -> None:
             process.stdout.close()
         subprocess.run([*command, lab.url], env=env, timeout=60, check=True, capture_output=True)
         whole(lab)
-        assert len(offering.withdrawn(root, "all", QUICK)) == 1
+        assert len(contribute.withdrawn(root, "all", QUICK)) == 1
         assert lab.runs == {}
 
 
 def test_a_bundle_is_the_same_bytes_and_is_sent_from_elsewhere(root: Path, tmp_path: Path) -> None:
-    kept = Keeping(root)
-    draft, place = offering.drafted(root, "last", YES)
-    parcel = offering.packed(kept, draft, place)
+    kept = ClientHome(root)
+    draft, place = contribute.drafted(root, "last", YES)
+    parcel = contribute.packed(kept, draft, place)
     assert bundle.pack(parcel) == bundle.pack(parcel) == place.read_bytes()
     assert bundle.read(place) == parcel
-    elsewhere = Keeping(tmp_path / "other" / "cmbench")
+    elsewhere = ClientHome(tmp_path / "other" / "cmbench")
     with Faulty() as lab:
-        offering.sent(elsewhere, bundle.read(place), place, Server.at(lab.url), lambda text: None)
+        contribute.sent(elsewhere, bundle.read(place), place, Server.at(lab.url), lambda text: None)
         whole(lab)
 
 
 def test_a_damaged_or_hostile_bundle_is_refused(root: Path, tmp_path: Path) -> None:
     import zipfile
 
-    kept = Keeping(root)
-    draft, place = offering.drafted(root, "last", YES)
-    parcel = offering.packed(kept, draft, place)
+    kept = ClientHome(root)
+    draft, place = contribute.drafted(root, "last", YES)
+    parcel = contribute.packed(kept, draft, place)
     data = place.read_bytes()
     bad = tmp_path / "bad.zip"
     for cut in range(0, len(data), max(1, len(data) // 40)):
@@ -342,7 +342,7 @@ def test_the_key_is_one_and_its_owners_alone(tmp_path: Path) -> None:
     root = tmp_path / "cmbench"
     found: list[bytes] = []
     threads = [
-        threading.Thread(target=lambda: found.append(Keeping(root).key().private_bytes_raw()))
+        threading.Thread(target=lambda: found.append(ClientHome(root).key().private_bytes_raw()))
         for _ in range(8)
     ]
     for thread in threads:
@@ -355,56 +355,56 @@ def test_the_key_is_one_and_its_owners_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [each.name for each in path.parent.iterdir()] == ["key.pem"]
     path.write_text("x")
-    assert code_of(lambda: Keeping(root).key()) == "broken-key"
+    assert code_of(lambda: ClientHome(root).key()) == "broken-key"
 
 
 def test_a_full_disk_is_one_error_and_leaves_nothing_half_made(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draft, place = offering.drafted(root, "last", YES)
+    draft, place = contribute.drafted(root, "last", YES)
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(keeping.os, "fsync", full)
-    assert code_of(lambda: offering.packed(Keeping(root), draft, place)) == "no-space"
+    monkeypatch.setattr(client_home.os, "fsync", full)
+    assert code_of(lambda: contribute.packed(ClientHome(root), draft, place)) == "no-space"
     assert not list(place.parent.glob("*")), "no half of a file stays"
 
 
 def test_consent_is_asked_for_once_and_kept(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = Keeping(root)
-    assert code_of(lambda: offering.level_of(kept, Wish())) == "needs-input"
+    kept = ClientHome(root)
+    assert code_of(lambda: contribute.level_of(kept, Wish())) == "needs-input"
     asked: list[str] = []
 
     def answer(text: str) -> str:
         asked.append(text)
         return "y" if len(asked) < 3 else "n"
 
-    monkeypatch.setattr(offering, "answered", answer)
-    assert offering.level_of(kept, Wish(may_ask=True)) == m.SOFTWARE
-    assert offering.level_of(kept, Wish(may_ask=True)) == m.SOFTWARE
+    monkeypatch.setattr(contribute, "answered", answer)
+    assert contribute.level_of(kept, Wish(may_ask=True)) == m.SOFTWARE
+    assert contribute.level_of(kept, Wish(may_ask=True)) == m.SOFTWARE
     assert len(asked) == 3
-    draft, _ = offering.drafted(root, "last", Wish())
+    draft, _ = contribute.drafted(root, "last", Wish())
     assert draft.manifest.software is not None
     assert draft.files == {}
-    draft, _ = offering.drafted(root, "last", Wish(consent=m.METRICS))
+    draft, _ = contribute.drafted(root, "last", Wish(consent=m.METRICS))
     assert draft.manifest.software is None
 
 
 def test_nothing_is_sent_without_a_yes(root: Path) -> None:
-    draft, _ = offering.drafted(root, "last", YES)
+    draft, _ = contribute.drafted(root, "last", YES)
     wish = Wish()
-    assert code_of(lambda: offering.confirmed(draft, wish, "x")) == "not-confirmed"
+    assert code_of(lambda: contribute.confirmed(draft, wish, "x")) == "not-confirmed"
 
 
 def told(draft: Draft) -> dict[str, str]:
     """The fields that are not empty."""
-    return {name: value for name, value in making.lines(draft.manifest) if value}
+    return {name: value for name, value in drafts.lines(draft.manifest) if value}
 
 
 def test_every_key_that_leaves_is_shown(root: Path) -> None:
-    draft, _ = offering.drafted(root, "last", YES)
-    shown = offering.shown(making.without(draft, ["system.cpu", "config.settings"]))
+    draft, _ = contribute.drafted(root, "last", YES)
+    shown = contribute.shown(drafts.without(draft, ["system.cpu", "config.settings"]))
     document = json.loads(m.encode(draft.manifest))
     for name, value in document.items():
         inner = [f"{name}.{key}" for key in value] if isinstance(value, dict) else [name]
@@ -415,51 +415,51 @@ def test_every_key_that_leaves_is_shown(root: Path) -> None:
 
 
 def test_every_field_but_the_needed_ones_can_be_switched_off(root: Path) -> None:
-    draft, _ = offering.drafted(root, "last", YES)
+    draft, _ = contribute.drafted(root, "last", YES)
     names = told(draft)
     for name in names:
-        if name in making._FIXED:
-            assert code_of(lambda n=name: making.without(draft, [n])) == "bad-value"
+        if name in drafts._FIXED:
+            assert code_of(lambda n=name: drafts.without(draft, [n])) == "bad-value"
             continue
-        left = making.without(draft, [name])
+        left = drafts.without(draft, [name])
         assert name not in told(left)
-    rest = making.without(draft, [n for n in names if n not in making._FIXED])
-    assert set(told(rest)) <= set(making._FIXED)
+    rest = drafts.without(draft, [n for n in names if n not in drafts._FIXED])
+    assert set(told(rest)) <= set(drafts._FIXED)
     assert rest.files == {}
-    assert code_of(lambda: making.without(draft, ["system.hostname"])) == "bad-value"
+    assert code_of(lambda: drafts.without(draft, ["system.hostname"])) == "bad-value"
 
 
 def test_a_damaged_file_of_another_place_is_in_nobodys_way(root: Path) -> None:
-    result = offering.result_of(root, "last")
+    result = contribute.result_of(root, "last")
     places = Places(root)
     [place], _ = places.readable()
     (places.root / "places" / "0123456789abcdef.jsonl").write_text("no place")
-    assert offering.result_of(root, result.uid[:6]).uid == result.uid
+    assert contribute.result_of(root, result.uid[:6]).uid == result.uid
     places.remove(place)
-    assert code_of(lambda: offering.result_of(root, "last")) == "broken-results"
+    assert code_of(lambda: contribute.result_of(root, "last")) == "broken-results"
 
 
 def test_a_model_of_ones_own_and_published_results_are_not_sent(root: Path) -> None:
-    result = offering.result_of(root, "last")
-    key = Keeping(root).key()
+    result = contribute.result_of(root, "last")
+    key = ClientHome(root).key()
     own = replace(result, workload=replace(result.workload, benchmark="my-model"))
     for each in (own, replace(result, tier="official"), replace(result, organization="Maker")):
-        assert code_of(lambda e=each: making.draft(e, 3, key)) == "not-sendable"
+        assert code_of(lambda e=each: drafts.draft(e, 3, key)) == "not-sendable"
 
 
 def test_logs_of_a_later_run_in_the_same_folder_are_not_sent(root: Path) -> None:
-    result = offering.result_of(root, "last")
+    result = contribute.result_of(root, "last")
     path = Path(result.folder) / "results.json"
     told = json.loads(path.read_text())
     told["results"][0]["performance_run"]["value"] = 5.0
     path.write_text(json.dumps(told))
-    draft, _ = offering.drafted(root, "last", YES)
+    draft, _ = contribute.drafted(root, "last", YES)
     assert draft.files == {}
     assert "later run" in draft.notes[0]
 
 
 def test_parts_of_a_file_are_as_large_as_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "CHUNK", 50)
+    monkeypatch.setattr(http_client, "CHUNK", 50)
     with Faulty() as lab:
         send(root, lab.url)
         whole(lab)
@@ -476,7 +476,7 @@ def test_work_is_leased_by_the_key_of_the_device_and_given_back(root: Path) -> N
         if request.command == "GET":
             return says(200, {"work": [{"id": "w1"}]})(request)
         signature = request.headers[m.SIGNATURE_HEADER]
-        public = Keeping(root).key().public_key()
+        public = ClientHome(root).key().public_key()
         public.verify(base64.urlsafe_b64decode(signature + "=="), request.body)
         assert json.loads(request.body)["key"] == m.key_text(public.public_bytes_raw())
         if request.path.endswith("/return"):
@@ -486,21 +486,21 @@ def test_work_is_leased_by_the_key_of_the_device_and_given_back(root: Path) -> N
     with Faulty(work) as lab:
         server = Server.at(lab.url, "", QUICK)
         assert server.work() == [{"id": "w1"}]
-        assert offering.leased(root, server, "w1")["id"] == "lease-1"
-        assert leases.kept(Keeping(root), "lease-1").env() == {
+        assert contribute.leased(root, server, "w1")["id"] == "lease-1"
+        assert leases.kept(ClientHome(root), "lease-1").env() == {
             "CM_MLPERF_MODEL": "bert-99",
             "CM_MLPERF_LOADGEN_SCENARIO": "Offline",
             "CM_MLPERF_LOADGEN_SEED": "77",
         }
-        offering.returned(root, server, "lease-1")
-        assert code_of(lambda: offering.returned(root, server, "../x")) == "bad-value"
+        contribute.returned(root, server, "lease-1")
+        assert code_of(lambda: contribute.returned(root, server, "../x")) == "bad-value"
     asked = [path.removeprefix("/api/v1/") for _, path, _ in seen]
     assert asked == ["work", "work/lease", "work/lease-1/return"]
     assert [json.loads(body)["work"] for _, _, body in seen[1:]] == ["w1", "lease-1"]
     for unit in ("lease-2", "../../key.pem", ""):
-        assert code_of(lambda: leases.kept(Keeping(root), unit)) == "lease-not-found"  # noqa: B023
-    Keeping(root).keep_lease("lease-1", {**lease, "deadline": time.time() - 1})
-    assert code_of(lambda: leases.kept(Keeping(root), "lease-1")) == "lease-not-found"
+        assert code_of(lambda: leases.kept(ClientHome(root), unit)) == "lease-not-found"  # noqa: B023
+    ClientHome(root).keep_lease("lease-1", {**lease, "deadline": time.time() - 1})
+    assert code_of(lambda: leases.kept(ClientHome(root), "lease-1")) == "lease-not-found"
 
 
 @pytest.mark.parametrize(
@@ -519,7 +519,7 @@ def test_work_is_leased_by_the_key_of_the_device_and_given_back(root: Path) -> N
 )
 def test_a_lease_that_could_do_harm_is_not_taken(root: Path, changes: dict[str, Any]) -> None:
     told = {"id": "u", "seed": "1", "deadline": 1.0, "spec": {"benchmark": "bert-99"}}
-    assert code_of(lambda: leases.keep(Keeping(root), {**told, **changes})) == "bad-server"
+    assert code_of(lambda: leases.keep(ClientHome(root), {**told, **changes})) == "bad-server"
 
 
 def test_what_a_server_says_is_told_with_what_failed_first() -> None:
@@ -530,33 +530,33 @@ def test_what_a_server_says_is_told_with_what_failed_first() -> None:
         "x",
     ]
     told = {"id": "i", "state": "quarantine", "tier": "uploaded", "checks": checks}
-    lines = offering.told_of(told, Server("https://x")).splitlines()
+    lines = contribute.told_of(told, Server("https://x")).splitlines()
     assert [line.split()[0] for line in lines[1:-1]] == ["failed", "open", "passed"]
     assert "\x1b" not in "".join(lines)
-    assert offering.told_of({"checks": 7}, Server("https://x"))
+    assert contribute.told_of({"checks": 7}, Server("https://x"))
 
 
 def test_looking_is_not_agreeing(root: Path) -> None:
     """``cm show crowd ID --consent=3``, which a run tells to type, only shows."""
-    kept = Keeping(root)
-    draft, _ = offering.drafted(root, "last", Wish(consent=m.LOGS, look=True))
+    kept = ClientHome(root)
+    draft, _ = contribute.drafted(root, "last", Wish(consent=m.LOGS, look=True))
     assert draft.manifest.consent == m.LOGS
     assert kept.consent() == 0
     kept.agree(m.METRICS)
-    offering.drafted(root, "last", Wish(consent=m.LOGS, look=True))
+    contribute.drafted(root, "last", Wish(consent=m.LOGS, look=True))
     assert kept.consent() == m.METRICS
-    offering.drafted(root, "last", YES)
+    contribute.drafted(root, "last", YES)
     assert kept.consent() == m.LOGS
 
 
 def test_a_real_zero_is_not_empty(root: Path) -> None:
-    draft, _ = offering.drafted(root, "last", YES)
+    draft, _ = contribute.drafted(root, "last", YES)
     metrics = tuple(
         replace(each, value=0.0, unit="") if each.name == "accuracy" else each
         for each in draft.manifest.metrics
     )
     manifest = replace(draft.manifest, metrics=metrics)
-    text, _, empty = offering.shown(replace(draft, manifest=manifest)).partition("  empty: ")
+    text, _, empty = contribute.shown(replace(draft, manifest=manifest)).partition("  empty: ")
     values = dict(line.split(None, 1) for line in text.splitlines()[1:] if " " in line.strip())
     assert values["system.accelerators"] == "0"
     assert values["metrics.accuracy"] == "0"
@@ -564,27 +564,27 @@ def test_a_real_zero_is_not_empty(root: Path) -> None:
     # Nothing has 0 sockets: that is a number which is not known.
     assert "system.sockets" in empty
     # What was switched off is not told as a figure.
-    less = making.without(draft, ["system.accelerators", "system.cores"])
+    less = drafts.without(draft, ["system.accelerators", "system.cores"])
     assert less.manifest.system.accelerators is None
-    off = offering.shown(less)
+    off = contribute.shown(less)
     _, _, empty = off.partition("  empty: ")
     assert "system.accelerators," in empty
     assert "system.cores," in empty
 
 
 def test_what_is_shown_fits_a_terminal(root: Path) -> None:
-    draft, _ = offering.drafted(root, "last", YES)
+    draft, _ = contribute.drafted(root, "last", YES)
     long = replace(draft.manifest, config=replace(draft.manifest.config, command="cm run " * 30))
-    lines = offering.shown(replace(draft, manifest=long, notes=("a note " * 30,))).splitlines()
+    lines = contribute.shown(replace(draft, manifest=long, notes=("a note " * 30,))).splitlines()
     keys = [line for line in lines if "ed25519:" not in line]
     assert max(map(len, keys)) <= 80
     assert "".join("".join(lines).split()).count("cmrun") == 30
     checks = [{"passed": True, "words": "word " * 40}]
     told = {"id": "i", "state": "queued", "tier": "uploaded", "checks": checks}
-    text = offering.told_of(told, Server("https://x"))
+    text = contribute.told_of(told, Server("https://x"))
     assert max(map(len, text.splitlines())) <= 80
     assert "https://x/uploads/i" in text
-    done = offering.told_of({**told, "state": "published"}, Server("https://x"))
+    done = contribute.told_of({**told, "state": "published"}, Server("https://x"))
     assert "/uploads/i" in done
 
 
@@ -600,11 +600,11 @@ def test_a_withdrawal_that_cannot_be_noted_is_told_as_one(
         with monkeypatch.context() as patch:
             patch.setattr(Path, "unlink", fails)
             with pytest.raises(Error, match="has removed") as caught:
-                offering.withdrawn(root, "all", QUICK)
+                contribute.withdrawn(root, "all", QUICK)
         assert caught.value.code == "not-writable"
         assert "CM_REPOS" not in caught.value.render()
         assert lab.runs == {}
-        assert len(offering.withdrawn(root, "all", QUICK)) == 1, "told again, and noted"
+        assert len(contribute.withdrawn(root, "all", QUICK)) == 1, "told again, and noted"
 
 
 def test_a_proxy_that_does_not_work_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -621,7 +621,7 @@ def test_a_proxy_that_does_not_work_is_named(root: Path, monkeypatch: pytest.Mon
 
 
 def test_a_key_that_others_may_read_is_closed(tmp_path: Path) -> None:
-    kept = Keeping(tmp_path)
+    kept = ClientHome(tmp_path)
     kept.key()
     path = kept.root / "key.pem"
     path.chmod(0o644)
@@ -630,7 +630,7 @@ def test_a_key_that_others_may_read_is_closed(tmp_path: Path) -> None:
 
 
 def test_a_consent_that_is_no_number_is_none(tmp_path: Path) -> None:
-    kept = Keeping(tmp_path)
+    kept = ClientHome(tmp_path)
     kept.agree(1)
     for level in (True, 2.0, "3", 0, 9, None):
         (kept.root / "consent.json").write_text(json.dumps({"level": level}))
@@ -638,9 +638,9 @@ def test_a_consent_that_is_no_number_is_none(tmp_path: Path) -> None:
 
 
 def test_a_bundle_with_millions_of_names_is_refused_at_once(root: Path, tmp_path: Path) -> None:
-    kept = Keeping(root)
-    draft, place = offering.drafted(root, "last", YES)
-    data = bundle.pack(offering.packed(kept, draft, place))
+    kept = ClientHome(root)
+    draft, place = contribute.drafted(root, "last", YES)
+    data = bundle.pack(contribute.packed(kept, draft, place))
     bad = tmp_path / "bad.zip"
     with zipfile.ZipFile(bad, "w") as archive:
         for number in range(200):
@@ -683,18 +683,18 @@ def test_a_server_that_is_gone_does_not_keep_others_from_removing(
     with Faulty() as lab:
         for place in Places(root).readable()[0]:
             for each in Places(root).results(place):
-                kept = Keeping(root)
-                draft, zipped = offering.drafted(root, each.uid, YES)
-                parcel = offering.packed(kept, draft, zipped)
+                kept = ClientHome(root)
+                draft, zipped = contribute.drafted(root, each.uid, YES)
+                parcel = contribute.packed(kept, draft, zipped)
                 where = Server.at(lab.url, "", QUICK)
-                offering.sent(kept, parcel, zipped, where, lambda text: None)
+                contribute.sent(kept, parcel, zipped, where, lambda text: None)
         assert len(lab.runs) == 2
         with pytest.raises(Error) as caught:
-            offering.withdrawn(root, "all", QUICK)
+            contribute.withdrawn(root, "all", QUICK)
         assert caught.value.code == "server-unreachable"
         assert gone.url in caught.value.render()
         assert lab.runs == {}
-        left = [told["server"] for _, told in Keeping(root).states()]
+        left = [told["server"] for _, told in ClientHome(root).states()]
         assert left == [gone.url], "it is asked again"
         assert "2 of 3" in caught.value.render()
 
@@ -702,17 +702,17 @@ def test_a_server_that_is_gone_does_not_keep_others_from_removing(
 def test_a_few_letters_do_not_withdraw_several_results(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = Keeping(root)
+    kept = ClientHome(root)
     for name in ("abc1", "abc2"):
         kept.note(kept.outbox / f"{name}.zip", "http://127.0.0.1:9", {"id": f"7{name}"})
     asked: list[str] = []
     monkeypatch.setattr(Server, "withdraw", lambda self, run, token: asked.append(run))
     for word in ("abc", "7a", "a", ""):
-        code = code_of(lambda: offering.withdrawn(root, word))  # noqa: B023
+        code = code_of(lambda: contribute.withdrawn(root, word))  # noqa: B023
         assert code in ("ambiguous", "result-not-found")
     assert asked == []
-    assert offering.withdrawn(root, "abc1") == ["7abc1"]
-    assert offering.withdrawn(root, "7abc2") == ["7abc2"]
+    assert contribute.withdrawn(root, "abc1") == ["7abc1"]
+    assert contribute.withdrawn(root, "7abc2") == ["7abc2"]
 
 
 def test_wanted_work_is_listed_for_people(root: Path) -> None:
