@@ -6,7 +6,7 @@ import inspect
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -624,6 +624,38 @@ def test_compliance_is_asked_of_the_same_runs(tmp_path: Path) -> None:
     assert line[2] == "--tags=run-mlperf,inference,_r6.1,_tiny,_compliance"
     assert "--mode=compliance" in line
     assert "--rerun" not in line
+
+
+@dataclass
+class Refusing(Hands):
+    """Runs nothing, and says of each line but the last that its result is not accepted."""
+
+    kind: str = "result-not-accepted"
+
+    def cm(self, line: Sequence[str]) -> int:
+        self.lines.append(list(line))
+        return int("--scenario=Server" not in line)
+
+    def failure(self) -> FlowError | None:
+        return FlowError(self.kind, "TEST01 performance", "run it again")
+
+
+@pytest.mark.parametrize(("kind", "made"), [("result-not-accepted", 2), ("no-space", 1)])
+def test_a_compliance_test_that_fails_does_not_keep_others(
+    tmp_path: Path, kind: str, made: int
+) -> None:
+    model = tmp_path / "m.onnx"
+    model.write_bytes(b"a model")
+    arguments = "--benchmarks=resnet50 --scenarios=offline,server"
+    flow_ = a_flow(tmp_path, arguments, hands=Refusing(kind=kind))
+    for item in work.plan(flow_).items:
+        engines.put(flow_, item, model)
+    with pytest.raises(FlowError, match="TEST01 performance") as caught:
+        results.run_audit_harness(flow_)
+    assert caught.value.kind == kind
+    assert len(flow_.doer.lines) == made  # type: ignore[attr-defined]
+    if made > 1:
+        assert str(caught.value).endswith("1 of 2 were not accepted")
 
 
 # ---- words and folders
