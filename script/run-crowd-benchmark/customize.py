@@ -16,13 +16,13 @@ FLAGS = ("server", "token_file", "consent", "without", "work_unit")
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Refuse early what could not be sent in the end."""
     from cmbench_crowd import leases
-    from cmbench_crowd.keeping import Keeping, needs_cryptography
-    from cmbench_crowd.offering import level_of
+    from cmbench_crowd.client_home import ClientHome, needs_cryptography
+    from cmbench_crowd.contribute import level_of
 
     env = i["env"]
     wish, server = wanted(env), server_of(env)
     if wish.work_unit:
-        lease = leases.kept(Keeping(root(i)), wish.work_unit)
+        lease = leases.kept(ClientHome(root(i)), wish.work_unit)
         asked = ", ".join(f"{name} {value}" for name, value in lease.spec.items())
         print(f"work unit {lease.id}: {asked}")
         env.update(lease.env())
@@ -30,7 +30,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         raise Error("needs-input", "no server is named", hint="add --server=https://HOST")
     if server:
         needs_cryptography()
-        level_of(Keeping(root(i)), wish)
+        level_of(ClientHome(root(i)), wish)
         ask_first(server)
     return {"return": 0}
 
@@ -48,15 +48,15 @@ def ask_first(server: Any) -> None:
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Show each new result field by field, and send it where that was said."""
-    from cmbench_crowd.keeping import Keeping
-    from cmbench_crowd.offering import offer, results_in
+    from cmbench_crowd.client_home import ClientHome
+    from cmbench_crowd.contribute import offer, results_in
 
     env = i["env"]
     wish, server = wanted(env), server_of(env)
     found = results_in(i["state"]["cm-mlperf-inference-results"]["folder"])
     names = [each.uid for each in found]
     env["CM_CROWD_RESULTS"] = ",".join(names)
-    if server or wish.consent or Keeping(root(i)).consent():
+    if server or wish.consent or ClientHome(root(i)).consent():
         offer(root(i), names, wish, server, print)
     else:
         for name in names:

@@ -13,7 +13,7 @@ from crowd_lab import Faulty, Request, measured
 
 from benchmark_lab import SCRIPT, module_of
 from cmbench.errors import Error
-from cmbench_crowd.keeping import Keeping
+from cmbench_crowd.client_home import ClientHome
 from cmbench_results.places import Places
 
 customize: Any = module_of(SCRIPT / "run-crowd-benchmark" / "customize.py")
@@ -56,7 +56,7 @@ def test_without_a_server_nothing_is_sent_and_it_says_how(
     customize.preprocess(i)
     customize.postprocess(i)
     assert "Nothing was sent" in capsys.readouterr().out
-    assert Keeping(tmp_path / "cmbench").consent() == 0
+    assert ClientHome(tmp_path / "cmbench").consent() == 0
     i = hook(tmp_path, CONSENT="1")
     customize.postprocess(i)
     told = capsys.readouterr().out
