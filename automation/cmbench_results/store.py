@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -338,7 +340,38 @@ class Store:
         """What to do with a file that is no database any more."""
         if (self.places.root.parent / SERVED).exists():
             return "it alone holds the uploads of a server: move it aside, restore your backup"
-        return f"rebuild it from the files: rm '{self._file}'; cm reindex results"
+        return "rebuild it from the files: cm reindex results"
+
+
+def set_aside(places: Places) -> Path | None:
+    """Move a damaged database away, for a new one to be made; where it is now.
+
+    That of a server stays: no files have what is in it. Raises what ``file_error`` gives.
+    """
+    file = places.root / "index.sqlite"
+    if (places.root.parent / SERVED).exists() or not file.exists() or _is_whole(file):
+        return None
+    target = file.with_name(f"{file.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
+    try:
+        for end in ("-wal", "-shm", ""):
+            with suppress(FileNotFoundError):
+                os.rename(f"{file}{end}", f"{target}{end}")
+    except OSError as problem:
+        from cmbench.lib.files import file_error
+
+        raise file_error(problem, file) from None
+    return target
+
+
+def _is_whole(file: Path) -> bool:
+    """Whether SQLite finds no damage; what it cannot look at just now may be whole."""
+    try:
+        with closing(sqlite3.connect(file, timeout=_WAIT_S)) as connection:
+            return bool(connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
+    except sqlite3.OperationalError:
+        return True
+    except sqlite3.DatabaseError:
+        return False
 
 
 def _engine(url: str, file: Path | None) -> sa.Engine:

@@ -218,9 +218,17 @@ def _remove_one(store: Store, uid: str) -> int:
 
 
 def reindex_results(command: Command) -> Reply:
-    """``cm reindex results``: make the database anew from the files that can be read."""
-    from cmbench_results import render
+    """``cm reindex results``: make the database anew from the files that can be read.
 
+    A damaged file of the home's own database is moved aside.
+    """
+    from cmbench.cli.results import warn
+    from cmbench_results import render
+    from cmbench_results.store import set_aside
+
+    damaged = None if command.flags.get("db") else set_aside(Places(command.workspace.root))
+    if damaged is not None:
+        warn(command, [f"the damaged database is now {damaged}"])
     with _store(command) as store:
         many = store.rebuild()
         left = [f"{each.message}; {each.hint}" for each in store.unread.values()]

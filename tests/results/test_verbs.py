@@ -55,6 +55,27 @@ def test_add_find_show_compare_export_remove(cm: Cm, published: Path, tmp_path: 
     assert str(tmp_path / "run") in cm("show", "results").ok().stdout
 
 
+@pytest.mark.parametrize("damage", ["text", "holes"])
+def test_a_damaged_database_is_moved_aside_and_made_anew(
+    cm: Cm, home: Home, published: Path, damage: str
+) -> None:
+    cm("add", "results", str(published)).ok()
+    file = home.cm_repos / "cmbench" / "results" / "index.sqlite"
+    for log in file.parent.glob("index.sqlite-*"):
+        log.unlink()
+    whole = bytearray(file.read_bytes())
+    whole[4096 : len(whole) // 2] = bytes(len(whole) // 2 - 4096)
+    file.write_bytes(b"no database" * 999 if damage == "text" else whole)
+    assert "cm reindex results" in cm("find", "results").stderr
+    done = cm("reindex", "results").ok()
+    assert "3 results in the database" in done.stdout
+    [moved] = file.parent.glob("index.sqlite.damaged-*")
+    assert moved.name in "".join(done.stderr.split())
+    assert json.loads(cm("find", "results", "--json").ok().stdout)["total"] == 3
+    cm("reindex", "results").ok()
+    assert [*file.parent.glob("*.damaged-*")] == [moved], "what is whole stays"
+
+
 def test_what_stands_where_an_export_goes_keeps_its_kind(
     cm: Cm, published: Path, tmp_path: Path
 ) -> None:
