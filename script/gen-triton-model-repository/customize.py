@@ -72,7 +72,7 @@ def place(env: dict[str, Any]) -> str:
             "nothing says where the model is to go",
             hint="add --triton_model_dir=/folder/of/models/NAME",
         )
-    return os.path.abspath(os.path.expanduser(given))
+    return os.path.abspath(os.path.expanduser(str(given)))
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def request(env: Mapping[str, Any]) -> dict[str, Any]:
 def vendor_word(env: Mapping[str, Any]) -> str:
     """The benchmark without its accuracy target: bert of bert-99.9, or the name of a file."""
     if env.get("CM_ML_MODEL_OWN_PATH"):
-        return os.path.splitext(os.path.basename(env["CM_ML_MODEL_OWN_PATH"]))[0]
+        return os.path.splitext(os.path.basename(str(env["CM_ML_MODEL_OWN_PATH"])))[0]
     return re.sub(r"-99(\.9)?$", "", str(env["CM_MLPERF_MODEL"]))
 
 

@@ -42,7 +42,7 @@ def find_annotations(env: Mapping[str, Any], root: str) -> str:
     """
     given = env.get("CM_OPENIMAGES_ANNOTATIONS_PATH")
     if given:
-        return os.path.abspath(os.path.expanduser(given))
+        return os.path.abspath(os.path.expanduser(str(given)))
     for folder, _, names in os.walk(root):
         for name in sorted(names):
             if name.endswith(".json") and name.startswith("openimages"):

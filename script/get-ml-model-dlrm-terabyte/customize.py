@@ -84,7 +84,7 @@ def table_bytes(env: dict[str, Any], cap: int) -> int:
     script = env["CM_TMP_CURRENT_SCRIPT_PATH"]
     with open(os.path.join(script, "src", "sizes.json"), encoding="utf-8") as file:
         known = json.load(file)
-    rows = known[env["CM_DLRM_VERSION"]]["rows"]
+    rows: list[int] = known[env["CM_DLRM_VERSION"]]["rows"]
     return 4 * int(known["width"]) * sum(min(each, cap or each) for each in rows)
 
 

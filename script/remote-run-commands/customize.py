@@ -93,7 +93,7 @@ def run(words: Sequence[str], lines: Sequence[str], shell: str) -> None:
         errors="replace",
     )
     assert process.stdout is not None
-    said = []
+    said: list[str] = []
     for line in process.stdout:
         print(line, end="", flush=True)
         said = [*said[-20:], line]
