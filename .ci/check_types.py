@@ -3,8 +3,10 @@
 A program of a script runs in the script's folder and imports its neighbours by their bare names;
 many scripts have a ``train`` or a ``preprocess``, and one run of mypy knows one module of a name.
 So mypy reads copies in which the folder is a package: ``import train`` in ``script/get-x/src`` is
-``import get_x.train as train`` there. Lines and columns of findings are those of the sources, but
-for an import line itself.
+``import get_x.train as train`` there. What lies in the script's folder itself, ``customize.py``
+above all, is a module of the same package: ``get_x.customize``. The engine hands it the folder
+``hooks`` at run time; its copy imports it. Lines and columns of findings are those of the sources,
+but for an import line itself.
 """
 
 from __future__ import annotations
@@ -27,12 +29,14 @@ ROOT = Path(__file__).resolve().parents[1]
 COPIES = ROOT / ".mypy_cache" / "programs"
 _IMPORT = re.compile(r"^(\s*)import (\w+)$", re.MULTILINE)
 _FROM = re.compile(r"^(\s*)from (\w+) import ", re.MULTILINE)
+_HOOKS = re.compile(r'^(\w+) = siblings\.hooks\(__file__, "(\w+)"\)(?:\.(\w+))?$', re.MULTILINE)
 
 
 def programs() -> dict[Path, str]:
-    """The folders that hold modules outside of a package, and their names as packages."""
-    folders = {path.parent for path in ROOT.glob("script/*/src/*.py")}
-    return {folder: folder.parent.name.replace("-", "_") for folder in sorted(folders)}
+    """The modules outside of a package, and the names of their scripts as packages."""
+    paths = [*ROOT.glob("script/*/*.py"), *ROOT.glob("script/*/src/*.py")]
+    alone = sorted(path for path in paths if not (path.parent / "__init__.py").is_file())
+    return {path: path.relative_to(ROOT).parts[1].replace("-", "_") for path in alone}
 
 
 def packaged(source: str, packages: dict[str, str]) -> str:
@@ -48,17 +52,22 @@ def packaged(source: str, packages: dict[str, str]) -> str:
         package = packages.get(name)
         return f"{indent}from {package}.{name} import " if package else found[0]
 
-    return _FROM.sub(part, _IMPORT.sub(whole, source))
+    def hooks(found: re.Match[str]) -> str:
+        name, module, function = found.groups()
+        if function:
+            return f"from script.hooks.{module} import {function} as {name}"
+        return f"import script.hooks.{module} as {name}"
+
+    return _HOOKS.sub(hooks, _FROM.sub(part, _IMPORT.sub(whole, source)))
 
 
 def copy_all() -> dict[str, str]:
     """Write the copies; the path of each, to that of its source."""
-    folders = programs()
-    modules = [(path, name) for folder, name in folders.items() for path in folder.glob("*.py")]
-    names = [path.stem for path, _ in modules]
-    alone = {path.stem: package for path, package in modules if names.count(path.stem) == 1}
+    modules = programs()
+    names = [path.stem for path in modules]
+    alone = {path.stem: name for path, name in modules.items() if names.count(path.stem) == 1}
     sources = {}
-    for path, package in modules:
+    for path, package in modules.items():
         own = {p.stem: package for p in path.parent.glob("*.py")}
         copy = COPIES / package / path.name
         text = packaged(path.read_text(encoding="utf-8"), alone | own)

@@ -26,6 +26,11 @@ def program() -> dict[str, Any]:
         ("import numpy as np", "import numpy as np"),
         ("from network.part import x", "from network.part import x"),
         ("# we import network", "# we import network"),
+        ('cases = siblings.hooks(__file__, "cases")', "import script.hooks.cases as cases"),
+        (
+            'ask = siblings.hooks(__file__, "cases").require',
+            "from script.hooks.cases import require as ask",
+        ),
     ],
 )
 def test_a_neighbour_is_imported_from_the_package(
@@ -36,8 +41,24 @@ def test_a_neighbour_is_imported_from_the_package(
 
 def test_packages_are_named_after_scripts(program: dict[str, Any]) -> None:
     names = program["programs"]()
-    assert names[ROOT / "script/get-ml-model-gptj/src"] == "get_ml_model_gptj"
-    assert len(set(names.values())) == len(names)
+    assert names[ROOT / "script/get-ml-model-gptj/src/train.py"] == "get_ml_model_gptj"
+    assert names[ROOT / "script/run-harness/flow_containers.py"] == "run_harness"
+
+
+def test_no_two_sources_have_the_same_copy(program: dict[str, Any]) -> None:
+    names = program["programs"]()
+    assert len({(package, path.name) for path, package in names.items()}) == len(names)
+
+
+def test_customize_of_every_script_is_checked(program: dict[str, Any]) -> None:
+    wanted = set(ROOT.glob("script/*/customize.py"))
+    assert wanted
+    assert wanted <= set(program["programs"]())
+
+
+def test_nothing_asks_for_hooks_in_words_that_a_copy_keeps(program: dict[str, Any]) -> None:
+    sources = [path.read_text(encoding="utf-8") for path in program["programs"]()]
+    assert not [s for s in sources if "siblings.hooks(" in program["packaged"](s, {})]
 
 
 def test_every_package_of_the_engine_and_of_its_verbs_is_checked(program: dict[str, Any]) -> None:
