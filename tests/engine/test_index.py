@@ -75,6 +75,18 @@ def test_a_run_stores_what_it_has_read(two: Lab, read: Read) -> None:
     assert read.during(two, "run", tags="get,y") == ([], [])
 
 
+@pytest.mark.parametrize("new", ["__pycache__/customize.pyc", "notes/README.md"])
+def test_what_does_not_count_in_the_folder_of_a_script_makes_nobody_read_it_again(
+    two: Lab, read: Read, new: str
+) -> None:
+    read.during(two, "run", tags="get,y")
+    # As the first run does where customize.py is compiled.
+    file = two.repo / "script" / "get-y" / new
+    file.parent.mkdir()
+    file.touch()
+    assert read.during(two, "run", tags="get,y") == ([], [])
+
+
 @pytest.mark.parametrize("counted", ["README.md", "tests/data.txt", "../common/lib.sh"])
 def test_what_counts_beside_the_files_of_a_script_is_stored_too(
     lab: Lab, read: Read, counted: str

@@ -43,6 +43,8 @@ def home(lab: Lab) -> Mapping[str, str]:
     lab.repo.joinpath("cmr.yaml").write_text("alias: lab\nuid: c0ffee0123456789\n")
     lab.home.joinpath("repos.json").write_text(json.dumps([str(ROOT), str(lab.repo)]))
     home = {"CM_REPOS": str(lab.home), "CM_CORE_SKIP_INTERNAL_REPOS": "yes"}
+    # Where nothing is compiled, the folder of the script is not changed by the first run.
+    home["PYTHONDONTWRITEBYTECODE"] = ""
     return {**os.environ, **home, "PYTHONPATH": str(ROOT / "automation")}
 
 

@@ -279,10 +279,14 @@ class Index:
         for repository in self._repositories:
             for path, stamp in _stamps(repository.path, stored).items():
                 known = stored.get(path)
-                if known is None or known[1] != stamp:
+                if known is None or _metas_of(known[1]) != _metas_of(stamp):
                     meta, known = _read(path, stamp)
                     changed.append(known)
                     metas.append((path, json.dumps(meta, default=str)))
+                elif known[1] != stamp:
+                    # The first run of a script writes its compiled form beside its sources.
+                    known = (path, stamp, *known[2:])
+                    changed.append(known)
                 rows[path] = Row(repository.alias, *known)
         folders = tuple(repository.path + os.sep for repository in self._repositories)
         gone = [(path,) for path in stored.keys() - rows.keys() if path.startswith(folders)]
@@ -403,6 +407,11 @@ def _stamps(repository: str, stored: Mapping[str, Sequence[Any]]) -> dict[str, s
         return {path: stamp for path, stamp in found.items() if stamp}
     finally:
         os.close(handle)
+
+
+def _metas_of(stamp: str) -> str:
+    """What a stamp tells of the meta files, without the time of their directory."""
+    return stamp.partition(" ")[2]
 
 
 def _stamp(root: int, name: str, known: str) -> str:
