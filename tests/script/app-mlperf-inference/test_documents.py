@@ -147,3 +147,15 @@ def test_a_run_that_does_not_say_of_what_it_is_counts_by_its_fingerprint(
         assert unknown.others[0].differs == ("it does not say which",)
     finally:
         path.write_text(before, encoding="utf-8")
+
+
+def test_a_model_without_a_target_has_its_accuracy_in_every_document(tmp_path: Path) -> None:
+    spec = lab.model()
+    aimless = {**spec, "accuracy": {**spec["accuracy"], "target": 0}}
+    asks = {"scenarios": ["Offline"], "modes": ["accuracy"], "sut_dir": str(tmp_path / "sut")}
+    place = Path(measure(tmp_path, **asks, model=aimless).folder)
+    readme = (place / "offline" / "README.md").read_text(encoding="utf-8")
+    assert re.search(r"^- accuracy: 99\.\d{4} % \(no target\)$", readme, re.MULTILINE)
+    text = (place / "summary.txt").read_text(encoding="utf-8")
+    assert re.search(r"^Offline +- +- +- +99\.\d+ % +-$", text, re.MULTILINE)
+    assert "0.00 %" not in text + (place / "report.html").read_text(encoding="utf-8")

@@ -739,6 +739,13 @@ def test_words_that_cannot_be_end_in_one_error(home: Home, folder: Path) -> None
     assert "note: NEU_CARDS= has no effect" in make(home, folder, "info", "NEU_CARDS=8").stderr
 
 
+def test_an_accuracy_without_a_target_passes_no_test() -> None:
+    found = {"accuracy": 97.5, "accuracy_unit": "%", "accuracy_reached": True}
+    assert logs.accuracy({**found, "accuracy_target": 90}).endswith("Accuracy test PASSED.")
+    aimless = logs.accuracy({**found, "accuracy_target": None})
+    assert aimless == "Accuracy = 97.5 %. There is no threshold."
+
+
 @pytest.mark.quiet
 @pytest.mark.needs_index
 def test_the_lines_of_the_guide_from_links_to_logs(home: Home, folder: Path) -> None:

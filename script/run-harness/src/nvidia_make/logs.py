@@ -111,6 +111,8 @@ def accuracy(result: Mapping[str, Any]) -> str:
     verdict = "PASSED" if result.get("accuracy_reached") else "FAILED"
     unit = result.get("accuracy_unit") or ""
     value, target = result.get("accuracy"), result.get("accuracy_target")
+    if target is None:
+        return f"Accuracy = {value} {unit}. There is no threshold."
     return f"Accuracy = {value} {unit}, Threshold = {target} {unit}. Accuracy test {verdict}."
 
 

@@ -149,9 +149,10 @@ def measure_accuracy(context: Context, scenario: Scenario) -> None:
         )
         records.write(folder / RESULT_FILE, result)
         context.tree.publish(folder, scenario, ACCURACY)
+    wanted = accuracy_in_words(result.target, result.unit) if result.target else "none"
     say(
         f"{scenario} accuracy: {accuracy_in_words(result.value, result.unit)} of "
-        f"{result.samples} samples (target {accuracy_in_words(result.target, result.unit)})"
+        f"{result.samples} samples (target: {wanted})"
     )
 
 
