@@ -238,6 +238,18 @@ def preprocess(i):
     assert lab.run("get,x").answer["cached"]
 
 
+def test_an_entry_that_read_the_whole_environment_is_reused_by_the_next_command(lab: Lab) -> None:
+    lab.script(
+        "get-it",
+        cache=True,
+        customize="import os\ndef preprocess(i):\n    dict(os.environ)\n    return {'return': 0}\n",
+    )
+    for status in ("done", "cached"):
+        assert lab.run("get,it").record["steps"][0]["status"] == status
+        # The mark of a hook's programs stays behind in this process, and is in no new one.
+        os.environ.pop("CM_TMP_RUN_DIR", None)
+
+
 def test_a_name_registers_and_chooses(reader: Lab) -> None:
     made = reader.run("get,x", name="mine", level="a")
     assert "name-mine" in reader.store.entries()[0].tags

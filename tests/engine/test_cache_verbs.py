@@ -111,6 +111,37 @@ def test_why_says_what_made_it_and_whether_it_is_sound(world: Lab) -> None:
     assert world.call("why", "cache").answer["code"] == "bad-value"
 
 
+def test_why_names_what_was_read_in_words(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("APP_COLOUR", "red")
+    lab.script("get-part")
+    lab.script(
+        "get-it",
+        cache=True,
+        deps=[{"tags": "get,part", "names": ["part"]}],
+        customize="""
+import os
+def preprocess(i):
+    os.environ.get('APP_COLOUR'), os.environ.get('APP_SIZE'), i['env'].get('LEVEL')
+    open('/no/such/place') if os.path.exists('/no/such/place') else None
+    i['run_script_input'].get('depth')
+    return {'return': 0}
+""",
+    )
+    lab.run("get,it")
+    text = lab.call("why", "cache", tags="get,it").out
+    for part in (
+        'it read:\n    the environment variable APP_COLOUR = "red"\n',
+        "it read these environment variables, which were not set:\n    APP_SIZE\n",
+        "it looked for these, which were not there:\n    /no/such/place\n",
+        "it has these dependencies, which nothing changed:\n    part\n",
+    ):
+        assert part in text, text
+    assert "os:" not in text
+    monkeypatch.setenv("APP_COLOUR", "blue")
+    why = lab.call("plan", tags="get,it", why=True).out.replace("|  .", "")
+    assert 'the environment variable APP_COLOUR was "red", is "blue"' in " ".join(why.split())
+
+
 def test_a_pinned_entry_is_neither_removed_nor_replaced(world: Lab) -> None:
     uid = entry(world, "get-base").uid
     world.call("pin", "cache", artifact=uid)

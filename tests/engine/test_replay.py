@@ -133,6 +133,37 @@ def test_what_cannot_be_repeated_is_said(app: Lab, monkeypatch: pytest.MonkeyPat
     assert "  the variable APP_COLOUR has changed" in text
 
 
+def test_what_lies_outside_and_the_whole_environment_are_named_in_words(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("APP_COLOUR", "red")
+    place = tmp_path / "their.conf"
+    place.write_text("1")
+    lab.script(
+        "run-app",
+        customize="""
+import os
+def preprocess(i):
+    len(dict(os.environ)), os.path.exists(os.path.expanduser('~/their.conf'))
+    return {'return': 0}
+""",
+    )
+    first = run_id(lab.run("run,app"))
+    os.environ.pop("CM_TMP_RUN_DIR")  # it is in no new process
+    again = lab.call("replay", artifact=first)
+    assert "the same: repositories, scripts, machine and variables" in narrow(again)
+    monkeypatch.setenv("APP_COLOUR", "blue")
+    place.unlink()
+    changed = lab.call("replay", artifact=first)
+    text = " ".join(changed.out.split())
+    assert "environment variables have changed, and a script reads all of them" in text
+    assert "~/their.conf is another one now, or is gone" in text
+    compared = lab.call("diff", artifact=first, artifacts=[run_id(changed)]).out
+    assert "read all environment variables: changed" in compared
+    assert "os:" not in compared
+
+
 def test_a_locked_run_is_repeated_by_its_lock(app: Lab, tmp_path: Path) -> None:
     lock = tmp_path / "app.lock"
     first = app.run("run,app", lock=str(lock))

@@ -126,8 +126,10 @@ _OF_OTHERS = ("-macos.sh", "-windows.sh")
 _LOOKS_FOR = rb"\bwhich\s*\(|\bshutil\.which\b"
 _OF_A_TERMINAL = re.compile(
     r"(_|PWD|OLDPWD|SHLVL|PS\d|TERM.*|COLUMNS|LINES|SSH_.*|DISPLAY|XDG_.*|WINDOWID|LS_COLORS"
-    r"|DBUS_.*|GPG_.*|TMUX.*|STY|HIST.*|WAYLAND_.*|VTE_.*|COLORTERM|CMBENCH_.*|PYTEST_.*)$"
+    r"|DBUS_.*|GPG_.*|TMUX.*|STY|HIST.*|WAYLAND_.*|VTE_.*|COLORTERM|CMBENCH_.*|PYTEST_.*"
+    r"|[A-Z]+_TMP_RUN_DIR)$"
 )
+"""The last is the engine's own mark of a step's programs, which stays behind when a hook ended."""
 
 
 class Reads:

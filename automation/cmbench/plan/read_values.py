@@ -3,31 +3,57 @@
 from __future__ import annotations
 
 from cmbench.cache.keyed import is_keyed
+from cmbench.format.called import HOST, IN_PATH
 from cmbench.format.env import MISSING
+from cmbench.format.merge import USER
+from cmbench.plan.resolved_step import ALL
+
+
+def named(key: str) -> str:
+    """What a recorded read is of, in words: keys have prefixes that tell a reader nothing."""
+    space, colon, name = key.partition(":")
+    if not colon:
+        return key
+    if space == "os":
+        return _of_process(name)
+    words = {
+        "adr": f"changes of the dependency {name.removeprefix(USER)}",
+        "all": "the names of all keys in its env",
+        "call": f"--{name}" if name else "all inputs",
+        "const": f"the constant {name}",
+        "laid": f"what settings gave back of {name}",
+        "state": f"{name} in the state",
+    }
+    return words.get(space, key)
+
+
+def _of_process(name: str) -> str:
+    if name == ALL:
+        return "all environment variables"
+    if name.startswith(HOST):
+        return f"the {name.removeprefix(HOST)} of this machine"
+    if name.startswith(IN_PATH):
+        program = name.removeprefix(IN_PATH)
+        return program if "/" in program else f"the first {program} in PATH"
+    return f"the environment variable {name}"
 
 
 def changed(key: str, then: str, now: str) -> str:
     """A recorded read that has another fingerprint now, in words."""
-    space, colon, name = key.partition(":")
-    if colon and space == "laid":
-        return f"settings gave back {then or 'nothing'} of {name}, give {now or 'nothing'} now"
-    if colon and space == "all":
+    space = key.partition(":")[0] if ":" in key else ""
+    if space == "laid":
+        return f"{named(key)} was {then or 'nothing'}, is {now or 'nothing'}"
+    if space == "all":
         return "it reads its whole env, and other keys are set now"
     if key == "call:":
         return "it reads all inputs, and others are given now"
-    if space == "call":
-        key = f"--{name}"
-    if key == "os:*":
+    if key == f"os:{ALL}":
         return "it reads all environment variables, and some have changed"
-    if key.startswith("os:HOST/"):
-        return f"the {key[8:]} of this machine was {then}, is {now}"
-    if key.startswith("os:PATH/"):
-        if "/" in key[8:]:
-            return f"{key[8:]} was {_none(then)}, is {_none(now)}"
-        return f"the first {key[8:]} in PATH was {_none(then)}, is {_none(now)}"
+    if key.startswith((f"os:{HOST}", f"os:{IN_PATH}")):
+        return f"{named(key)} was {_none(then)}, is {_none(now)}"
     if is_keyed(then):
-        return f"{key} has another value, a secret"
-    return f"{key} was {shown_value(then)}, is {shown_value(now)}"
+        return f"{named(key)} has another value, a secret"
+    return f"{named(key)} was {shown_value(then)}, is {shown_value(now)}"
 
 
 def _none(then: str) -> str:

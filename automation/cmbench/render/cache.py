@@ -48,9 +48,6 @@ def age(since: float) -> str:
     return f"{seconds / 86400:.0f} d ago"
 
 
-_SETTINGS = ("const:", "laid:")
-
-
 def why_text(data: Mapping[str, Any]) -> str:
     """What made an entry, what it read, what it depends on and who uses it."""
     state = "sound: it answers a call with these values" if data["sound"] else data["why_not"]
@@ -101,19 +98,37 @@ def _title(data: Mapping[str, Any]) -> str:
 def _read(data: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     """What an entry read, by whether it was set."""
     from cmbench.format.env import MISSING
-    from cmbench.plan.read_values import shown_value
+    from cmbench.plan.read_values import named, shown_value
 
     reads = sorted(data["reads"].items())
     found = [(key, value) for key, value in reads if value not in ("", MISSING)]
     found += [pair for facts in data["facts"].values() for pair in facts.items()]
-    yield "it read", [f"{key} = {shown_value(value)}" for key, value in found]
-    # What settings had nothing to say about tells a reader nothing.
-    unset = [key for key, value in reads if value == MISSING and not key.startswith(_SETTINGS)]
-    names = ", ".join(unset)
-    yield (
-        "it read these, which were not set",
-        textwrap.wrap(names, 76, break_long_words=False, break_on_hyphens=False),
-    )
+    yield "it read", [f"{named(key)} = {shown_value(value)}" for key, value in found]
+    yield from _unset([key for key, value in reads if value == MISSING])
+
+
+_UNSET = (
+    ("", "it read these, which were not set"),
+    ("os:PATH/", "it looked for these, which were not there"),
+    ("os:", "it read these environment variables, which were not set"),
+    ("call:", "it read these inputs, which were not given"),
+    ("state:", "it read these keys of the state, which were not set"),
+    ("adr:", "it has these dependencies, which nothing changed"),
+)
+"""How what is not there is introduced, by the beginning of its key."""
+
+
+def _unset(keys: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """What was not set, by kind: what settings had nothing to say about tells a reader nothing."""
+    kinds: dict[str, list[str]] = {start: [] for start, _ in _UNSET}
+    for key in keys:
+        start = next((start for start in kinds if start and key.startswith(start)), "")
+        if start or ":" not in key:
+            kinds[start].append(key.removeprefix(start).removeprefix("!"))
+    for start, title in _UNSET:
+        names = ", ".join(dict.fromkeys(kinds[start]))
+        lines = textwrap.wrap(names, 76, break_long_words=False, break_on_hyphens=False)
+        yield title, lines
 
 
 def _needed(item: Mapping[str, str]) -> str:

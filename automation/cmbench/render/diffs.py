@@ -44,9 +44,15 @@ def _short(place: str) -> str:
 
 
 def _pairs(changed: Mapping[str, Sequence[Any]], lead: str) -> Iterator[str]:
-    for name, (one, other) in changed.items():
+    from cmbench.plan.read_values import named
+
+    for key, (one, other) in changed.items():
+        what, _, read = key.partition(" ")
+        name = f"read {named(read)}" if what == "read" else key
         line = f"{lead}{name}: {one} -> {other}"
-        if len(line) <= WIDTH:
+        if str(one).startswith("sha256:") and str(other).startswith("sha256:"):
+            yield f"{lead}{name}: changed"
+        elif len(line) <= WIDTH:
             yield line
         else:
             yield f"{lead}{name}:"

@@ -12,7 +12,8 @@ from cmbench.format.env import MISSING
 from cmbench.format.sources import own_files
 from cmbench.index.scripts import Index, Repository
 from cmbench.lib.text_files import listed
-from cmbench.plan.resolved_step import process_value
+from cmbench.plan.read_values import named
+from cmbench.plan.resolved_step import ALL, process_value
 from cmbench.record import host_facts, own_times, revision
 
 ABSENT = "(none)"
@@ -142,7 +143,11 @@ def _words(variations: Sequence[str]) -> str:
 
 def _placed(values: Mapping[str, Any]) -> dict[str, Any]:
     """What is set in ``values``, without where in the cache an entry happens to lie."""
-    return {key: _without_place(value) for key, value in values.items() if value != MISSING}
+    return {
+        key: _without_place(value)
+        for key, value in values.items()
+        if value != MISSING and (value or not key.startswith("laid:"))
+    }
 
 
 def _without_place(value: Any) -> Any:
@@ -247,9 +252,13 @@ def _variable_obstacles(record: Mapping[str, Any]) -> Iterator[str]:
                 read.setdefault(key[3:], then)
     for name, then in read.items():
         if process_value(name) != then:
-            what, slash, program = name.partition("/")
-            yield (
-                f"the first {program} in PATH is another one now, or is gone"
-                if slash
-                else f"the variable {what} has changed"
-            )
+            yield _moved(name)
+
+
+def _moved(name: str) -> str:
+    # Without the values: one that was not set then may be a secret now.
+    if name == ALL:
+        return "environment variables have changed, and a script reads all of them"
+    if "/" in name:
+        return f"{named(f'os:{name}')} is another one now, or is gone"
+    return f"the variable {name} has changed"
