@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 from cmbench.errors import Error, visible
 from cmbench.lib.files import file_error
+from cmbench.lib.wrapping import wrapped
 from cmbench_crowd import bundle, drafts, leases
 from cmbench_crowd import manifest as m
 from cmbench_crowd.bundle import Parcel
@@ -166,14 +166,7 @@ def shown(draft: Draft) -> str:
 
 def _wrapped(head: str, text: str, indent: int = 0) -> list[str]:
     """Lines for a terminal, those after the first below its text, or ``indent`` wide."""
-    return textwrap.wrap(
-        text,
-        80,
-        initial_indent=head,
-        subsequent_indent=" " * (indent or len(head)),
-        break_long_words=False,
-        break_on_hyphens=False,
-    ) or [head.rstrip()]
+    return wrapped(text, head, " " * (indent or len(head))) or [head.rstrip()]
 
 
 def confirmed(draft: Draft, wish: Wish, where: str) -> Draft:

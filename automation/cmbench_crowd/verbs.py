@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Any
 
 from cmbench.cli.reply import Command, Reply, refuse_unknown
 from cmbench.errors import Error, visible
+from cmbench.lib.wrapping import wrapped
 from cmbench_crowd import bundle, contribute
 from cmbench_crowd import manifest as m
 from cmbench_crowd.client_home import ClientHome, publish
@@ -174,7 +174,7 @@ def _work(told: Mapping[str, Any]) -> list[str]:
     spec = told.get("spec")
     words = " ".join(f"{value!s:.80}" for value in spec.values()) if isinstance(spec, dict) else ""
     head = f"{work}  {confirmed} of {wanted} hosts, {leased} at work"
-    return [head, *textwrap.wrap(words, 80, initial_indent="  ", subsequent_indent="  ")]
+    return [head, *wrapped(words, "  ", "  ")]
 
 
 def _when(deadline: object) -> str:

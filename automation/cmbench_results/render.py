@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from cmbench.lib.wrapping import wrapped
 from cmbench_results.compare import Comparison, Spread
 from cmbench_results.cost import Costs
 from cmbench_results.places import Place
@@ -41,13 +41,7 @@ def added(place: Place, taken: int) -> str:
             by_why.setdefault(each.why, []).append(each.place)
         for why, where in list(by_why.items())[:5]:
             first = f"{where[0]}" + (f" and {len(where) - 1} more" if len(where) > 1 else "")
-            lines += textwrap.wrap(
-                f"{why}: {first}",
-                WIDTH,
-                initial_indent="  ",
-                subsequent_indent="    ",
-                break_long_words=False,
-            )
+            lines += wrapped(f"{why}: {first}", "  ", "    ")
     return "\n".join(lines)
 
 
@@ -107,7 +101,7 @@ def facets(found: Mapping[str, Sequence[tuple[str, int]]], most: int = 8) -> str
     for name, values in found.items():
         told = ", ".join(f"{value} ({number:,})" for value, number in values[:most])
         more = f", {len(values) - most} more" if len(values) > most else ""
-        lines += textwrap.wrap(f"{name}: {told or '-'}{more}", WIDTH, subsequent_indent="  ")
+        lines += wrapped(f"{name}: {told or '-'}{more}", rest="  ")
     return "\n".join(lines)
 
 
@@ -163,14 +157,7 @@ def whole(result: Result, spread: Spread, costs: Costs) -> str:
     ]
     for name, value in pairs:
         if value:
-            lines += textwrap.wrap(
-                value,
-                WIDTH,
-                initial_indent=f"  {name:<13} ",
-                subsequent_indent=" " * 16,
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
+            lines += wrapped(value, f"  {name:<13} ", " " * 16)
     lines += [
         "",
         *(
@@ -224,11 +211,6 @@ def comparison(found: Comparison) -> str:
     for difference in found.differences:
         lines.append(f"  {difference.what}")
         for place, value in enumerate(difference.values):
-            lines += textwrap.wrap(
-                value or "-",
-                WIDTH,
-                initial_indent=f"    {chr(65 + place)}  ",
-                subsequent_indent=" " * 7,
-            )
+            lines += wrapped(value or "-", f"    {chr(65 + place)}  ", " " * 7)
     lines.append(f"{found.same} things are the same")
     return "\n".join(lines)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import textwrap
 import zipfile
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 
 from cmbench.errors import Error
 from cmbench.lib import capacity, nvidia, siblings
+from cmbench.lib.wrapping import wrapped
 
 SHARED = ("generate-mlperf-inference-submission", "app-mlperf-inference", "run-harness")
 siblings.importable(__file__, *SHARED)
@@ -22,8 +22,6 @@ from mlperf_catalog import Category, Division, asked  # noqa: E402
 from mlperf_harness.engines import handed  # noqa: E402
 from mlperf_harness.errors import HarnessError  # noqa: E402
 from nvidia_flow import inputs  # noqa: E402
-
-WIDTH = 80
 
 
 @siblings.told
@@ -330,7 +328,7 @@ def warned(problems: list[dict[str, Any]]) -> str:
         f"({problems[0]['fault']['host']}). Its figures are worth nothing; a test run does not end "
         "with an error for that (with --strict it does). Run it again when nothing else runs."
     )
-    return textwrap.fill(text, WIDTH, subsequent_indent="  ")
+    return "\n".join(wrapped(text, rest="  "))
 
 
 def checked(results: dict[str, Any]) -> Sequence[Any]:

@@ -145,6 +145,20 @@ def test_nothing_below_the_command_line_prints() -> None:
     assert not found, "return a value or tell an event: " + ", ".join(found)
 
 
+def test_wrapped_text_parts_no_name_flag_or_path() -> None:
+    whole = {"break_long_words", "break_on_hyphens"}
+    found = [
+        f"{relative(path)}:{node.lineno}"
+        for path in SOURCES
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and ast.unparse(node.func) in ("textwrap.wrap", "textwrap.fill", "textwrap.TextWrapper")
+        and whole - {word.arg for word in node.keywords if ast.unparse(word.value) == "False"}
+    ]
+    assert not found, "use cmbench.lib.wrapping, or set both to False: " + ", ".join(found)
+
+
 def test_the_command_line_starts_without_heavy_modules() -> None:
     code = (
         "import sys; import cmbench.cli.dispatch;"

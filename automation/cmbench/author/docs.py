@@ -6,7 +6,6 @@ What is generated stands between two marks; everything around them is written by
 from __future__ import annotations
 
 import os
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
 from cmbench.author.detection import CASE_KEYS
@@ -16,6 +15,7 @@ from cmbench.format.model import PHASES, Dependency, InputSpec, Script
 from cmbench.format.schema import META_SCHEMA, meta_schema_text
 from cmbench.index.scripts import Index, Row
 from cmbench.index.select import parse_tags, short_tags
+from cmbench.lib.wrapping import wrapped
 
 BEGIN = "<!-- begin: written by `cm doc script` -->"
 END = "<!-- end: written by `cm doc script` -->"
@@ -196,7 +196,7 @@ def error_codes() -> str:
         parts.append(f"## {area}")
         for code in codes:
             text = f"{code.meaning} {code.remedy} Exit code {code.exit_code}."
-            parts += [f"### {code.name}", textwrap.fill(text, 80, break_on_hyphens=False)]
+            parts += [f"### {code.name}", "\n".join(wrapped(text))]
     return "\n\n".join(parts)
 
 

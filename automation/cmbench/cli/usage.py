@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import textwrap
-
 from cmbench.cli.commands import usage_of, verb_of
-from cmbench.render.listing import WIDTH, flag_lines
+from cmbench.lib.wrapping import wrapped
+from cmbench.render.listing import flag_lines
 
 
 def usage_text(thing: str, word: str = "") -> str:
@@ -30,5 +29,5 @@ def _lines(command: str, meaning: str) -> list[str]:
     fits = len(command) < _COLUMN
     lead = " " * (_COLUMN + 2)
     head = f"  {command}".ljust(len(lead)) if fits else lead
-    lines = textwrap.wrap(meaning, WIDTH, initial_indent=head, subsequent_indent=lead)
+    lines = wrapped(meaning, head, lead)
     return lines if fits else [f"  {command}", *lines]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import textwrap
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -11,8 +10,8 @@ from typing import Any
 from cmbench.api.cache import AnyEntry, Brought, Checked, Foreseen, Usage
 from cmbench.cache.retention import Disposal, Rules
 from cmbench.lib.text_files import counted, size_text
+from cmbench.lib.wrapping import wrapped
 
-WIDTH = 80
 SHOWN = 10
 """So many faults of an entry are shown."""
 
@@ -32,7 +31,7 @@ def entries_text(
         )
         extra = " ".join(t for t in entry.tags if t.startswith(("_", "name-")))
         if extra:
-            lines += textwrap.wrap(extra, WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 4)
+            lines += wrapped(extra, " " * 4, " " * 4)
         lines.append("    " + entry.path + (f"  ({note})" if note else ""))
     total = size_text(sum(entry.size for entry in entries))
     lines.append(f"{counted(len(entries), 'entry', 'entries')}, {total}")
@@ -75,18 +74,10 @@ def foreseen_text(found: Foreseen) -> str:
     """What the cache would answer to a call that was not made, and how near entries differ."""
     root = found.node
     names = {"hit": "from the cache", "miss": "not in the cache", "no": "never kept"}
-    lines = _wrapped(f"{root.tags}: {names.get(root.cached, root.cached)}: {root.why}", "")
+    lines = wrapped(f"{root.tags}: {names.get(root.cached, root.cached)}: {root.why}", "", "  ")
     for text in found.misses:
-        lines += _wrapped(text, "  ")
+        lines += wrapped(text, "  ", "    ")
     return "\n".join([*lines, f"  {root.entry}"] if root.entry else lines)
-
-
-def _wrapped(text: str, lead: str) -> list[str]:
-    wrap = textwrap.TextWrapper(
-        WIDTH, break_long_words=False, break_on_hyphens=False, initial_indent=lead
-    )
-    wrap.subsequent_indent = f"{lead}  "
-    return wrap.wrap(text)
 
 
 def _title(data: Mapping[str, Any]) -> str:
@@ -127,7 +118,7 @@ def _unset(keys: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
             kinds[start].append(key.removeprefix(start).removeprefix("!"))
     for start, title in _UNSET:
         names = ", ".join(dict.fromkeys(kinds[start]))
-        lines = textwrap.wrap(names, 76, break_long_words=False, break_on_hyphens=False)
+        lines = wrapped(names, width=76)
         yield title, lines
 
 

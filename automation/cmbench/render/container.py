@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,6 +19,7 @@ from cmbench.container.engines import (
     shown_environment,
 )
 from cmbench.lib.secrecy import mask_word
+from cmbench.lib.wrapping import wrapped
 
 WIDTH = 80
 
@@ -108,14 +108,7 @@ def _mount_lines(title: str, mount: Any) -> Iterable[str]:
 
 
 def _wrapped(title: str, text: str) -> list[str]:
-    return textwrap.wrap(
-        text,
-        WIDTH,
-        initial_indent=f"{title:<9}" if len(title) < 9 else title + " ",
-        subsequent_indent=" " * 9,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return wrapped(text, f"{title:<9}" if len(title) < 9 else title + " ", " " * 9)
 
 
 def printed(made: Design) -> str:
@@ -147,11 +140,5 @@ def help_text() -> str:
     flags += [(f"--docker_{name}", text) for name, text in options_in.FLAGS.items()]
     lines = ["cm docker script --tags=... [the flags of cm run script]", ""]
     for name, text in flags:
-        lines += textwrap.wrap(
-            text,
-            WIDTH,
-            initial_indent=f"  {name:<28}",
-            subsequent_indent=" " * 30,
-            break_long_words=False,
-        )
+        lines += wrapped(text, f"  {name:<28}", " " * 30)
     return "\n".join([*lines, "", "--engine and --base_image may be written without docker_."])

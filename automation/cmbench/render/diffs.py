@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from cmbench.lib.wrapping import wrapped
 
 WIDTH = 80
 
@@ -22,7 +23,7 @@ def difference_text(
         lines += ["", "cache"]
         for run, steps in found["cache"].items():
             text = f"only the {run} run reused: {', '.join(dict.fromkeys(steps))}"
-            lines += _wrapped(text)
+            lines += wrapped(text, "  ", "    ")
     if "steps" in found:
         lines += ["", "steps"]
         for place, changed in found["steps"].items():
@@ -66,18 +67,7 @@ def replay_text(record: Mapping[str, Any], found: Sequence[str]) -> str:
     if found:
         lines.append("cannot be repeated as it was:")
         for text in found:
-            lines += _wrapped(text)
+            lines += wrapped(text, "  ", "    ")
     else:
         lines.append("the same: repositories, scripts, machine and variables")
     return "\n".join(lines)
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(
-        text,
-        WIDTH,
-        initial_indent="  ",
-        subsequent_indent="    ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )

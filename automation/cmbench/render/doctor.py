@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 
 from cmbench.doctor.finding import INFO, LOOK, STOP, Finding
-
-WIDTH = 80
+from cmbench.lib.wrapping import wrapped
 
 
 def doctor_text(found: Sequence[Finding]) -> str:
@@ -25,14 +23,7 @@ def _lines(finding: Finding) -> Iterator[str]:
     state = "" if finding.state == INFO else finding.state
     # The id of a check of a vendor's registry is longer than the name of an area.
     head = f"{state:<6}{finding.id:<17} " if finding.id else f"{state:<6}{finding.area:<11} "
-    yield from textwrap.wrap(
-        finding.text,
-        WIDTH,
-        initial_indent=head,
-        subsequent_indent=" " * len(head),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    yield from wrapped(finding.text, head, " " * len(head))
     if finding.remedy:
         lead = " " * len(head) + "next: "
         whole = lead + finding.remedy

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cmbench.format.model import InputSpec, Script
 from cmbench.lib.text_files import counted
+from cmbench.lib.wrapping import wrapped
 from cmbench.session.request import FLAGS
 
 if TYPE_CHECKING:
     from cmbench.api.scripts import FoundScript
-
-WIDTH = 80
 
 
 def closing_text(steps: Sequence[Mapping[str, Any]], record: str) -> str:
@@ -26,9 +24,7 @@ def closing_text(steps: Sequence[Mapping[str, Any]], record: str) -> str:
     lines = [f"{counted(len(told), 'step')}: {shares}"]
     for title, names in (("cached: ", cached), ("made:   ", made)):
         text = ", ".join(dict.fromkeys(names))
-        lines += textwrap.wrap(
-            text, WIDTH, initial_indent=title, subsequent_indent=" " * 8, break_on_hyphens=False
-        )
+        lines += wrapped(text, title, " " * 8)
     return "\n".join([*lines, f"record: {record}"])
 
 
@@ -42,9 +38,7 @@ def scripts_text(found: Sequence[FoundScript]) -> str:
         lines.append("  tags " + ",".join(script.tags))
         if script.variations:
             shown = ", ".join("_" + v for v in script.variations)
-            lines += textwrap.wrap(
-                f"variations {shown}", WIDTH, initial_indent="  ", subsequent_indent="    "
-            )
+            lines += wrapped(f"variations {shown}", "  ", "    ")
         blocks.append("\n".join(lines))
     return "\n".join(blocks) or "no script matches"
 
@@ -52,7 +46,7 @@ def scripts_text(found: Sequence[FoundScript]) -> str:
 def _titled(name: str, title: str) -> list[str]:
     """What a script is called and what it is for; the name stays whole."""
     text = f"{name}: {title}" if title else name
-    return textwrap.wrap(text, WIDTH, subsequent_indent="    ", break_on_hyphens=False) or [text]
+    return wrapped(text, rest="    ") or [text]
 
 
 def help_text(script: Script, tags: Sequence[str]) -> str:
@@ -70,7 +64,7 @@ def help_text(script: Script, tags: Sequence[str]) -> str:
         lines.append("")
     if script.settings.new_env_keys:
         lines.append("Gives back:")
-        lines += _wrapped(", ".join(script.settings.new_env_keys))
+        lines += wrapped(", ".join(script.settings.new_env_keys), "  ", "  ")
         lines.append("")
     lines.append("Flags of every script:")
     for name, meaning in FLAGS.items():
@@ -97,14 +91,9 @@ def _input_lines(spec: InputSpec) -> list[str]:
 def _entry(name: str, meaning: str) -> list[str]:
     head = f"  {name:<24}"
     if len(head) > 26:
-        return [head, *_wrapped(meaning, 26)]
-    lines = _wrapped(meaning, 26) or [""]
+        return [head, *wrapped(meaning, " " * 26, " " * 26)]
+    lines = wrapped(meaning, " " * 26, " " * 26) or [""]
     return [head + lines[0].strip(), *lines[1:]]
-
-
-def _wrapped(text: str, indent: int = 2) -> list[str]:
-    space = " " * indent
-    return textwrap.wrap(text, WIDTH, initial_indent=space, subsequent_indent=space)
 
 
 def _variation_lines(script: Script) -> list[str]:
@@ -115,5 +104,5 @@ def _variation_lines(script: Script) -> list[str]:
     lines: list[str] = []
     for group, names in groups.items():
         prefix = f"{group}: " if group else ""
-        lines += _wrapped(prefix + ", ".join(names))
+        lines += wrapped(prefix + ", ".join(names), "  ", "  ")
     return lines

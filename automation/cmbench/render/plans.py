@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cmbench.api.planning import Explanation
 from cmbench.lib.text_files import counted, size_text
+from cmbench.lib.wrapping import wrapped
 from cmbench.plan.explain import Origin, acquires_for
 from cmbench.plan.needs import Download
 from cmbench.plan.resolved_step import Node, Plan, walk
@@ -51,7 +51,7 @@ def plan_text(plan: Plan, totals: Mapping[str, Any], reasons: bool = False) -> s
         "decided on the way": states["maybe"],
     }
     total = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
-    lines += ["", *textwrap.wrap(f"{counted(len(nodes), 'step')}: {total}", WIDTH)]
+    lines += ["", *wrapped(f"{counted(len(nodes), 'step')}: {total}")]
     return "\n".join([*lines, *_needs_lines(nodes, totals)])
 
 
@@ -108,14 +108,7 @@ def _reason_lines(node: Node, lead: str) -> Iterator[str]:
 
 def _reason(lead: str, title: str, text: str) -> list[str]:
     head = f"{lead}. {title}: "
-    return textwrap.wrap(
-        text,
-        max(WIDTH, len(head) + 30),
-        initial_indent=head,
-        subsequent_indent=f"{lead}.   ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return wrapped(text, head, f"{lead}.   ", max(WIDTH, len(head) + 30))
 
 
 def _needs_lines(nodes: Sequence[Node], totals: Mapping[str, Any]) -> Iterator[str]:
@@ -150,9 +143,7 @@ def _download_lines(nodes: Sequence[Node], totals: Mapping[str, Any]) -> Iterato
     yield "to fetch from the network:"
     yield from map(_download_line, found)
     yield from _sum_of(found, totals)
-    yield from textwrap.wrap(
-        ", ".join(totals["network"]), WIDTH, initial_indent="network: ", subsequent_indent=" " * 9
-    )
+    yield from wrapped(", ".join(totals["network"]), "network: ", " " * 9)
 
 
 def _sum_of(downloads: Sequence[Download], totals: Mapping[str, Any]) -> Iterator[str]:
@@ -184,7 +175,7 @@ def _total(title: str, known: str, unknown: int, word: str) -> str:
     steps = f"{counted(unknown, 'step')} {word}" if unknown else ""
     text = ", ".join(part for part in (known, steps) if part)
     head = f"{title + ':':<9}"
-    return textwrap.fill(text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
+    return "\n".join(wrapped(text, head, " " * len(head)))
 
 
 def _bounded(known: str, totals: Mapping[str, Any], key: str, incomplete: bool) -> str:
@@ -219,9 +210,7 @@ def origins_text(found: Explanation) -> str:
 
 
 def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(
-        text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-    )
+    return wrapped(text, rest="  ")
 
 
 def _origin_lines(origin: Origin, lead: str) -> list[str]:

@@ -54,21 +54,28 @@ def table(results: Results, asked: Results) -> str:
         f"results: {results.folder}/results.json",
         f"report:  {results.folder}/report.html",
         *_targets(results),
-        *(line for note in results.notes for line in textwrap.wrap(f"note: {note}", WIDTH)),
+        *(line for note in results.notes for line in _wrapped(f"note: {note}")),
         *_others(results),
         *_reduced(results),
-        *textwrap.wrap(results.stand_in, WIDTH),
-        *textwrap.wrap(FORMS.get(results.form, ""), WIDTH),
-        *textwrap.wrap(STYLES[results.style], WIDTH),
+        *_wrapped(results.stand_in),
+        *_wrapped(FORMS.get(results.form, "")),
+        *_wrapped(STYLES[results.style]),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _wrapped(text: str, rest: str = "") -> list[str]:
+    """No name, flag or path is parted: they are there to be copied."""
+    return textwrap.wrap(
+        text, WIDTH, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _reduced(results: Results) -> list[str]:
     """That the model is smaller than the real one, where it is."""
     what = results.model.get("reduced", "")
     text = f"Reduced model: {what}. Its speed is not that of the real size." if what else ""
-    return textwrap.wrap(text, WIDTH)
+    return _wrapped(text)
 
 
 def _others(results: Results) -> list[str]:
@@ -81,7 +88,7 @@ def _others(results: Results) -> list[str]:
         f"note: {count} {'run' if count == 1 else 'runs'} of another configuration "
         f"({' | '.join(why)}) in the same folder left out, see report.html"
     )
-    return textwrap.wrap(text, WIDTH)
+    return _wrapped(text)
 
 
 def _measured(results: Results, asked: Results) -> list[str]:
@@ -124,7 +131,7 @@ def _warnings(results: Results, mode: str) -> Iterator[str]:
         seen[text + also] = [scenario]
     for text, scenarios in seen.items():
         line = f"warning ({', '.join(scenarios)}): {text}"
-        yield from textwrap.wrap(line, WIDTH, subsequent_indent="  ")
+        yield from _wrapped(line, "  ")
 
 
 def _found(results: Results) -> list[str]:
@@ -164,7 +171,7 @@ def _problems(problems: Sequence[Problem]) -> Iterator[str]:
     """Each broken rule; cause and advice once, below the last of a run for which they are equal."""
     for problem, later in zip_longest(problems, problems[1:]):
         text = f"{problem.scenario} {problem.mode}: {problem.fault.rule}: {problem.fault.text}"
-        yield from textwrap.wrap(text, WIDTH, subsequent_indent="  ")
+        yield from _wrapped(text, "  ")
         if later is None or _remedy(problem) != _remedy(later):
             yield from _remedy(problem)[2]
 
@@ -172,8 +179,8 @@ def _problems(problems: Sequence[Problem]) -> Iterator[str]:
 def _remedy(problem: Problem) -> tuple[str, str, list[str]]:
     fault = problem.fault
     busy = f"  the host was busy: {fault.host}" if fault.host else ""
-    lines = textwrap.wrap(busy, WIDTH, subsequent_indent="  ")
-    lines += textwrap.wrap(f"  -> {fault.advice}", WIDTH, subsequent_indent="     ")
+    lines = _wrapped(busy, "  ")
+    lines += _wrapped(f"  -> {fault.advice}", "     ")
     return problem.scenario, problem.mode, lines
 
 
