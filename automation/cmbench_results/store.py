@@ -132,12 +132,15 @@ class Store:
         connection.exec_driver_sql(f"PRAGMA busy_timeout={_SILENT_S * 1000:.0f}")
         try:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
+            return
         except sa.exc.OperationalError as problem:
             if "locked" not in str(problem.orig):
                 raise
-            self._say(f"waiting up to {_WAIT_S:.0f} s: another program is writing to {self._file}")
+        finally:
+            # The connection is used again, and nothing else on it tells for whom it waits.
             connection.exec_driver_sql(f"PRAGMA busy_timeout={_WAIT_S * 1000:.0f}")
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        self._say(f"waiting up to {_WAIT_S:.0f} s: another program is writing to {self._file}")
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     def add(self, place: Place, results: Iterable[Result]) -> int:
         """Let the database hold these results of a place and no others of it; returns how many.

@@ -188,6 +188,9 @@ def test_who_waits_for_another_writer_is_told(
     with Store(places, "", say) as store:
         place = places.add(own_run(tmp_path / "own"))
         assert store.take_in(place) == 1
+        with store.reading() as connection:
+            patience = connection.exec_driver_sql("PRAGMA busy_timeout").scalar()
+        assert patience == 60_000, "whatever comes next waits as long as before"
     other.close()
     [line] = said
     assert "another program is writing to" in line
