@@ -64,13 +64,13 @@ def test_lines_around_a_gap_stay_whole(tmp_path: Path, monkeypatch: pytest.Monke
         return taken
 
     monkeypatch.setattr("cmbench.run.log.os.write", write)
-    for text in ("first", "second", "third"):
+    for text in ("first", "second", "third\nand more"):
         log.line(text)
     room[0] = 1000
     log.line("fourth")
     log.close()
-    assert log.lost == 2
-    gap = "[lines that could not be written: 2, No space left on device]"
+    assert log.lost == 3
+    gap = "[lines that could not be written: 3, No space left on device]"
     assert (tmp_path / "log.txt").read_text().splitlines() == ["first", "se", gap, "fourth"]
 
 

@@ -33,8 +33,9 @@ class RunLog:
                 data = data[os.write(self._handle, data) :]
         except OSError as problem:
             self.why = os.strerror(problem.errno or 0)
-            self._missing += 1
-            self.lost += 1
+            lines = text.count("\n") + 1
+            self._missing += lines
+            self.lost += lines
         else:
             self._missing = 0
 
