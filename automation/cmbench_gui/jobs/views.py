@@ -13,7 +13,7 @@ from cmbench.errors import Error
 from cmbench_gui import command as commands
 from cmbench_gui.access import form_field
 from cmbench_gui.jobs import control
-from cmbench_gui.jobs.watch import Branch, events, tree
+from cmbench_gui.jobs.watch import MOST_LINES, Branch, events, tree
 from cmbench_gui.pages import page, rendered
 from cmbench_gui.site import Site, site_of
 
@@ -60,6 +60,7 @@ def job(request: Request) -> Response:
         command=command,
         steps=tree(found),
         output=_tail(found),
+        most=MOST_LINES,
         from_here=_may_repeat(site_of(request), found),
     )
 

@@ -10,7 +10,7 @@ const search = document.getElementById("search");
 const errors = document.getElementById("errors");
 const found = document.getElementById("found");
 const whole = document.getElementById("whole");
-const MOST = 20000;
+const most = Number(job.dataset.most);
 const wasRunning = job.dataset.status === "running";
 
 function fits(line) {
@@ -56,7 +56,7 @@ function add(told) {
     more.append(line);
   }
   lines.append(more);
-  while (lines.children.length > MOST) lines.firstChild.remove();
+  while (lines.children.length > most) lines.firstChild.remove();
   if (atEnd) lines.scrollTop = lines.scrollHeight;
   tell([...lines.children].filter((line) => !line.hidden).length);
 }
