@@ -6,7 +6,9 @@ import functools
 import http.server
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -113,6 +115,35 @@ class Home:
             env=self.environment(),
             timeout=timeout,
         )
+
+    @contextmanager
+    def serving(self, *words: str) -> Iterator[str]:
+        """Run ``cm words...``, a server, and end it by Ctrl-C; the address that it prints."""
+        server = subprocess.Popen(
+            [str(self.bin / "cm"), *words],
+            cwd=self.path,
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        try:
+            yield _address(server)
+            server.send_signal(signal.SIGINT)
+            assert server.wait(30) == 0, "Ctrl-C is how a server ends, and no failure"
+        finally:
+            server.kill()
+            server.wait()
+
+
+def _address(server: subprocess.Popen[str]) -> str:
+    assert server.stdout is not None
+    printed = []
+    for line in server.stdout:
+        printed.append(line)
+        if found := re.search(r"http://127\.0\.0\.1:\S+", line):
+            return found[0]
+    raise AssertionError(f"no address was printed: {''.join(printed)}")
 
 
 def run(

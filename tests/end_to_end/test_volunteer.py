@@ -6,12 +6,9 @@ The tests share a home, which is clean at first: what the pages install is there
 from __future__ import annotations
 
 import json
-import re
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,29 +39,10 @@ def keeper(tmp_path: Path) -> Home:
     return home
 
 
-@contextmanager
-def serving(home: Home, *words: str) -> Iterator[str]:
-    """The address that a command prints, while it runs."""
-    server = subprocess.Popen(
-        [str(home.bin / "cm"), *words],
-        cwd=home.path,
-        env=home.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert server.stdout is not None
-    # The first command in a home also tells of cmind's own index.
-    found = (re.search(r"http://127\.0\.0\.1\S+", line) for line in server.stdout)
-    yield next(match[0] for match in found if match)
-    server.terminate()
-    server.wait(30)
-
-
 @pytest.fixture
 def url(keeper: Home) -> Iterator[str]:
     """The address of a server that publishes what passes its checks."""
-    with serving(keeper, "serve", "results", "--port=0", "--publish=checked") as address:
+    with keeper.serving("serve", "results", "--port=0", "--publish=checked") as address:
         yield address
 
 
@@ -82,7 +60,7 @@ def test_the_tiny_benchmark_from_the_form_to_the_explorer(
     home: Home,
 ) -> None:
     words = ("gui", "script", "--tags=run-mlperf,inference,_tiny", "--no_browser", "--port=0")
-    with serving(home, *words) as address, browser() as chromium:
+    with home.serving(*words) as address, browser() as chromium:
         watched = Watched(chromium, address)
         page = watched.page
         # The benchmark itself takes 10 s; what it needs is installed first.

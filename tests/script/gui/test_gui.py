@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-import signal
-import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 
 import pytest
 
-from support import Home, wait_for
+from support import Home
 
 SPELLINGS = {
     "words": ("run", "script", "cm gui"),
@@ -31,51 +28,24 @@ SHOWN = {
 }
 
 
-@pytest.fixture
-def started(home: Home) -> Iterator[list[subprocess.Popen[str]]]:
-    found: list[subprocess.Popen[str]] = []
-    yield found
-    for process in found:
-        process.kill()
-        process.wait()
+class Stays(urllib.request.HTTPRedirectHandler):
+    """Goes nowhere else: what is answered first is looked at."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
-def test_known_spellings_serve_the_page_that_they_mean(
-    home: Home, started: list[subprocess.Popen[str]], spelling: str
-) -> None:
+def test_known_spellings_serve_the_page_that_they_mean(home: Home, spelling: str) -> None:
     words = (*SPELLINGS[spelling], "--no_browser", "--port=0", "--title=Lab")
-    process = subprocess.Popen(
-        [str(home.bin / "cm"), *words],
-        cwd=home.path,
-        env=home.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    started.append(process)
-    assert process.stdout is not None
-    address = ""
-    for line in process.stdout:
-        address = next(iter(re.findall(r"http://127\.0\.0\.1:\d+/enter/[0-9a-f]{64}\S*", line)), "")
-        if address:
-            break
-    assert address, "no address was printed"
-
-    class Stays(urllib.request.HTTPRedirectHandler):
-        def redirect_request(self, *_: object) -> None:
-            return None
-
-    with pytest.raises(urllib.error.HTTPError) as told:
-        urllib.request.build_opener(Stays).open(address)
-    assert told.value.headers["location"] == SHOWN[spelling]
-    jar = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-    if SHOWN[spelling] != "/results":
-        assert "· Lab</title>" in jar.open(address).read().decode()
-    # Ctrl-C is how it ends, and no failure.
-    process.send_signal(signal.SIGINT)
-    wait_for(lambda: process.poll() is not None)
-    assert process.returncode == 0
+    with home.serving(*words) as address:
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/enter/[0-9a-f]{64}\S*", address)
+        with pytest.raises(urllib.error.HTTPError) as told:
+            urllib.request.build_opener(Stays).open(address)
+        assert told.value.headers["location"] == SHOWN[spelling]
+        jar = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        if SHOWN[spelling] != "/results":
+            assert "· Lab</title>" in jar.open(address).read().decode()
 
 
 def test_a_port_that_is_taken_is_one_clear_error(home: Home) -> None:
