@@ -34,11 +34,16 @@ Served = Callable[[], tuple["subprocess.Popen[str]", str]]
 
 
 def run_logs(folder: Path, count: int, seeds: str = ROUND) -> list[Logs]:
-    """Real runs of LoadGen at once, each answered after two seconds, with seeds of a round."""
+    """Real runs of LoadGen at once, each answered after two seconds, with seeds of a round.
+
+    Each takes 10 ms more than the one before: LoadGen's figures have six digits, and two results
+    of one figure and one moment are one.
+    """
     program = Path(__file__).parent / "loadgen_once.py"
     places = [folder / str(number) for number in range(count)]
     runs = [
-        subprocess.Popen([sys.executable, str(program), str(place), "2", seeds]) for place in places
+        subprocess.Popen([sys.executable, program, place, str(2 + number / 100), seeds])
+        for number, place in enumerate(places)
     ]
     for run in runs:
         assert run.wait(60) == 0
