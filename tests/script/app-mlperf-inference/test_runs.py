@@ -8,9 +8,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+import mlperf_catalog as catalog
 import pytest
 from mlperf_harness import records
 from mlperf_harness.measuring import detail_log
+from mlperf_harness.reporting import report
 from mlperf_harness.reporting.results import Results, ScenarioResult
 from mlperf_harness.session import session as sessions
 from mlperf_harness.settings import SCENARIOS, SessionSettings, Targets
@@ -209,6 +211,17 @@ def test_accuracy_below_the_target_counts_in_the_closed_division_only(tmp_path: 
     assert "is below the target of 99.900 %" in problem.fault.text
     assert " LOW" in (Path(closed.folder) / "summary.txt").read_text(encoding="utf-8")
     assert measure(tmp_path, **wanted, division="open").problems == ()
+
+
+def test_in_each_precision_an_accuracy_below_the_target_has_advice(tmp_path: Path) -> None:
+    demanding = lab.model(accuracy={**lab.model()["accuracy"], "target": 99.9})
+    closed = measure(tmp_path, scenarios=["Offline"], modes=["accuracy"], model=demanding)
+    for precision in {
+        word for backend in catalog.backends().values() for word in backend.precisions
+    }:
+        (problem,) = report.problems(closed.results, catalog.Division("closed"), precision)
+        exact = "use the unchanged model" if precision == "float32" else "--precision=float32"
+        assert exact in problem.fault.advice
 
 
 def test_who_computes_in_short_numbers_is_led_to_longer_ones(tmp_path: Path) -> None:

@@ -180,10 +180,11 @@ def _missed(figure: AccuracyResult) -> Iterator[str]:
             yield f"{each.metric} {each.value:.3f} is above the most allowed, {each.most:.3f}"
 
 
-MORE_EXACT = {
-    "float32": "use the unchanged model and data",
-    "bfloat16": "compute more exactly: --precision=float32",
-    "int8": "compute more exactly: --precision=float32, or bfloat16 with --backend=openvino",
+_UNCHANGED = "use the unchanged model and data"
+_MORE_EXACT = "compute more exactly: --precision=float32"
+_MORE_EXACT_THAN = {
+    "float32": _UNCHANGED,
+    "int8": f"{_MORE_EXACT}, or bfloat16 with --backend=openvino",
 }
 
 
@@ -191,5 +192,6 @@ def _below_target(figure: AccuracyResult, precision: str) -> Fault:
     return Fault(
         "accuracy target",
         "; ".join(_missed(figure)),
-        f"{MORE_EXACT[precision]}; or measure for --division=open, which sets no target",
+        f"{_MORE_EXACT_THAN.get(precision, _MORE_EXACT)}; or measure for --division=open, which "
+        "sets no target",
     )
