@@ -332,6 +332,12 @@ def test_root_is_told_so(tmp_path: Path) -> None:
     machine = replace(Box(tmp_path).machine(), uid=0)
     told = [one for one in examine_for("nvidia", machine) if one.id == "user.root"]
     assert [one.state for one in told] == [LOOK]
+    (flow,) = (
+        one
+        for one in examine_for("nvidia", machine, Subject(folder=tmp_path))
+        if one.id == "user.root"
+    )
+    assert flow.remedy.endswith(f"set allow_root: true in {tmp_path / 'flow.yaml'}")
     allowed = examine_for("nvidia", machine, Subject(allow_root=True))
     assert [one.state for one in allowed if one.id == "user.root"] == [OK]
 

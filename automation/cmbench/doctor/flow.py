@@ -29,7 +29,12 @@ def root(view: View) -> Iterator[Finding]:
         yield view.found(OK, f"user {uid}")
         return
     told = "this runs as root: other users cannot change what it writes"
-    yield view.found(LOOK, told, "run as another user, or with _workdir … --allow_root")
+    place = view.subject.folder
+    if place is None:
+        yield view.found(LOOK, told, "run as another user, or with _workdir … --allow_root")
+        return
+    remedy = f"run as another user, or set allow_root: true in {place / 'flow.yaml'}"
+    yield view.found(LOOK, f"{told}; make link_dirs and make build refuse it", remedy)
 
 
 def folder(view: View) -> Iterator[Finding]:
