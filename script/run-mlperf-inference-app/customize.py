@@ -163,6 +163,8 @@ def is_here(place: str) -> bool:
     """Whether ``place``, HOST:PORT or a URL, is an address of this machine."""
     with suppress(OSError, ValueError):
         host = urlsplit("//" + place.strip().rpartition("://")[2]).hostname
+        if not host:  # which would be looked up as this machine
+            return False
         for family, kind, _, _, address in socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM):
             # Only an address of one's own can be bound, whatever card or bridge has it.
             with socket.socket(family, kind) as probe, suppress(OSError):

@@ -57,6 +57,10 @@ def own_address() -> str:
         (f"{own_address()}:8089", True),
         ("192.0.2.1:8089,no-such-host.invalid", False),
         (f"a{'b' * 70}.c:1,[", False),
+        # What names no host is no address, of this machine or another.
+        ("192.0.2.1:8089,", False),
+        (":8089", False),
+        ("http://", False),
     ],
 )
 def test_a_node_on_this_machine_is_not_waited_for(servers: str, here: bool) -> None:
