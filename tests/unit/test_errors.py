@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from cmbench.errors import Error, shell_word, visible
+from cmbench.lib.wrapping import wrapped
 
 FORGED = "a\n  next:   rm -rf ~\x1b[2K\x1b[1A\rerror\x9b2J\u202ex"
 
@@ -50,3 +51,48 @@ def test_a_path_in_a_hint_is_one_word_of_the_shell_on_one_line(path: str) -> Non
     told = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, text=True)
     assert told.stdout == path
     assert word == shlex.quote(path) or not path.isprintable()
+
+
+COMMANDS = [
+    "cm plan script run-mlperf-inference-app --tags=run-mlperf,inference,_tiny",
+    'cm run script "install python-venv" --name=mlperf',
+    "cm upload crowd FILE --server=URL",
+    "cm show crowd last --file=performance-detail",
+    "cm find results",
+    "cm run experiment --tags=mine -- cm run script --tags=detect,os",
+    "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker",
+    "docker load --input FILE",
+    "pip install --upgrade 'cmbench[gui]'",
+    "/opt/venv/bin/python3.11 -m pip uninstall -y neuronx-cc torch-neuron",
+    'git config --global user.name "YOUR NAME"',
+    "export CM_REPOS=/path/with/space",
+    "make launch_docker DOCKER_COMMAND='make run_harness'",
+    "rm -r /a/b /c/d",
+    "python3 -c 'import secrets; print(secrets.token_urlsafe())' > FILE",
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("end", ["", ", or leave it out", "; then again", " (see the guide)"])
+def test_a_command_is_never_parted_wherever_it_stands(command: str, end: str) -> None:
+    for before in range(1, 80):
+        text = f"{'a ' * (before // 2)}with {command}{end}"
+        error = Error("bad-value", text, context=[text], hint=text).within("one").within("two")
+        shown = error.render(on_terminal=True).splitlines()
+        assert sum(command in line for line in shown) == 3, "\n".join(shown)
+        lines = wrapped(text, "note: ", " " * 6)
+        assert sum(command in line for line in lines) == 1, "\n".join(lines)
+        assert " ".join(line.strip() for line in lines) == f"note: {text}"
+
+
+def test_what_only_begins_as_a_command_is_wrapped_as_prose() -> None:
+    text = "cm finds no Docker here: make the folder where git keeps what it has cloned, and " * 3
+    assert max(map(len, wrapped(text.strip()))) <= 80
+    hint = "use cm find script to see what the scripts of all repositories on this machine can do"
+    shown = Error("bad-value", "no", hint=hint).render().splitlines()
+    assert max(map(len, shown)) <= 80
+
+
+def test_a_line_after_a_colon_is_a_command_whatever_it_is() -> None:
+    command = f"neuron-ls --json {'--more ' * 15}end"
+    assert f" {command}" in Error("bad-value", "no", hint=f"see:\n{command}").render()
