@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cmbench.cli.reply import Command, Reply, refuse_unknown
-from cmbench.errors import Error
+from cmbench.cli.reply import Command, Reply, refuse_bare, refuse_unknown
+from cmbench.errors import Error, did_you_mean
 from cmbench.format.meta import is_true
 from cmbench.session.workspace import Workspace
 from cmbench_gui import packages
@@ -16,10 +16,12 @@ from cmbench_gui import packages
 if TYPE_CHECKING:
     import socket
 
+    from cmbench.format.model import Script
     from cmbench_gui.site import Site
 
 PORT = 8501
 OWN = ("address", "db", "port", "title", "no_browser", "no_run")
+_VALUED = {"address": "HOST", "db": "postgresql://user@host/name", "title": "TEXT"}
 _NOT_PRESET = (*OWN, "script", "tags", "out", "silent", "json", "debug", "help")
 
 
@@ -27,7 +29,7 @@ def gui_script(command: Command) -> Reply:
     """``cm gui script``: compose commands, run and watch them, in a browser.
 
     Flags that are none of its own are choices of the script that is named. Raises what
-    ``serve_pages`` does.
+    ``start_page`` and ``serve_pages`` do.
     """
     tags, name = command.query()
     words = ",".join(filter(None, (str(command.flags.get("script") or ""), str(tags))))
@@ -55,7 +57,7 @@ def _gui(command: Command, page: str) -> Reply:
 def start_page(workspace: Workspace, tags: str, name: str, chosen: Mapping[str, Any]) -> str:
     """The page of the script that ``tags`` or ``name`` choose, with flags filled in; else "/".
 
-    Raises ``script-not-found``, ``bad-value``.
+    Raises ``script-not-found``, ``bad-value``, and ``unknown-flag`` for what is no flag of it.
     """
     if not (tags or name):
         return "/"
@@ -69,9 +71,21 @@ def start_page(workspace: Workspace, tags: str, name: str, chosen: Mapping[str, 
 
     asked = parse_tags(tags)
     script = meant(workspace, asked, name)
+    _refuse_unknown(chosen, script)
     variations = [("tags", f"_{variation}") for variation in asked.variations]
     query = urlencode(choice_of(script, [*variations, *flat(chosen)]).query())
     return address(Names(workspace.index).of(script), query)
+
+
+def _refuse_unknown(chosen: Mapping[str, Any], script: Script) -> None:
+    """Refuse what a run of ``script`` would refuse, or take for a flag of the server."""
+    from cmbench.session.request import FLAGS, unknown_inputs
+
+    if script.dialect.inputs_bind:
+        wrong = unknown_inputs((name for name in chosen if name not in FLAGS), script)
+        for name, hint in wrong.items():
+            words = f"{script.alias} knows no flag --{name}"
+            raise Error("unknown-flag", words, hint=did_you_mean(name, OWN) or hint)
 
 
 def serve_pages(
@@ -84,9 +98,11 @@ def serve_pages(
     """Serve the pages of the CM home ``home`` until Ctrl-C; returns the address that was told.
 
     ``flags`` are those of ``OWN``; ``page`` is shown first. Without ``repositories`` the home's
-    registered ones count. Raises ``tool-missing``, ``cannot-listen``, ``bad-value``.
+    registered ones count. Raises ``tool-missing``, ``cannot-listen``, ``bad-value``,
+    ``no-database``.
     """
     packages.require()
+    _check(home, flags)
     from cmbench_gui.access import entrance, is_loopback
     from cmbench_gui.server import create_app, serve
 
@@ -101,6 +117,16 @@ def serve_pages(
         _open(site, address)
     serve(create_app(site), listener)
     return address
+
+
+def _check(home: str, flags: Mapping[str, Any]) -> None:
+    """Refuse flags that lack their value, and a database that cannot be opened."""
+    refuse_bare(flags, _VALUED)
+    if db := str(flags.get("db") or ""):
+        from cmbench_results.places import Places
+        from cmbench_results.store import Store
+
+        Store(Places(Workspace.open(home).root), db).close()
 
 
 def _listener(flags: Mapping[str, Any]) -> socket.socket:

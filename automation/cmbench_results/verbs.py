@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cmbench.cli.reply import Command, Reply
+from cmbench.cli.reply import Command, Reply, refuse_bare
 from cmbench.errors import Error
 from cmbench_results.places import Place, Places
 
@@ -249,9 +249,7 @@ def _store(command: Command) -> Iterator[Store]:
     from cmbench.cli.results import warn
     from cmbench_results.store import Store
 
-    for name, value in _VALUED.items():
-        if command.flags.get(name) is True:
-            raise Error("bad-value", f"--{name} needs a value", hint=f"write --{name}={value}")
+    refuse_bare(command.flags, _VALUED)
     url = str(command.flags.get("db") or "")
     with Store(Places(command.workspace.root), url, lambda line: warn(command, [line])) as store:
         store.refresh()

@@ -26,7 +26,7 @@ COMMAND = re.compile(
     r"\bcm ([a-z]+) (crowd|results)"
     r"((?: (?:--[a-z_-]+(?:=[^\s,)'\"#]+)?|[A-Z]+\b|last\b|all\b|X|\w+\.zip))*)"
 )
-VALUES = {"server": "http://127.0.0.1:9", "port": "none"}
+VALUES = {"server": "http://127.0.0.1:9", "port": "none", "why": "a laptop"}
 REFUSED = ("unknown-flag", "needs-input", "bad-value")
 
 
@@ -97,3 +97,10 @@ def test_a_misspelt_way_to_publish_is_refused(tmp_path: Path) -> None:
     workspace = Workspace.open(str(tmp_path / "home"))
     with pytest.raises(Error, match="--publish=chekced"):
         server_verbs.serve_results(Command("results", workspace, {"publish": "chekced"}))
+
+
+@pytest.mark.parametrize("flag", ["home", "token_file", "title", "db"])
+def test_a_flag_without_its_value_is_no_value(flag: str, tmp_path: Path) -> None:
+    workspace = Workspace.open(str(tmp_path / "home"))
+    with pytest.raises(Error, match=f"--{flag.replace('_', '-')} needs a value"):
+        server_verbs.serve_results(Command("results", workspace, {flag: True, "port": "0"}))

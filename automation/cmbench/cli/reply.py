@@ -128,3 +128,10 @@ def refuse_unknown(
         if name not in known:
             hint = did_you_mean(name, known) or otherwise
             raise Error("unknown-flag", f"{who} knows no flag --{name}", hint=hint)
+
+
+def refuse_bare(flags: Mapping[str, Any], values: Mapping[str, str]) -> None:
+    """Raise ``bad-value`` for a flag that stands without a value; ``values`` has one for each."""
+    for name, value in values.items():
+        if flags.get(name.replace("-", "_")) is True:
+            raise Error("bad-value", f"--{name} needs a value", hint=f"write --{name}={value}")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cmbench.cli.reply import Command, Reply
+from cmbench.cli.reply import Command, Reply, refuse_bare
 from cmbench.errors import Error
 from cmbench.format.meta import is_true
 from cmbench.lib import locks
@@ -22,6 +22,17 @@ if TYPE_CHECKING:
     from cmbench_crowd.server.ledger import Ledger
 
 PORT = 8502
+_VALUED = {
+    "address": "HOST",
+    "db": "postgresql://user@host/name",
+    "home": "DIR",
+    "publish": "checked",
+    "title": "TEXT",
+    "token-file": "FILE",
+    "want": "FILE",
+    "why": "TEXT",
+}
+"""Flags that say nothing without a value, with one that they may have."""
 
 
 def serve_results(command: Command) -> Reply:
@@ -36,6 +47,7 @@ def serve_results(command: Command) -> Reply:
     from cmbench_gui.server import listening
 
     flags = command.flags
+    refuse_bare(flags, _VALUED)
     address, tokens = str(flags.get("address") or "127.0.0.1"), _tokens(flags)
     if not is_loopback(address) and tokens is None:
         raise Error(
@@ -167,6 +179,7 @@ def review_results(command: Command) -> Reply:
     Raises ``upload-not-found``, ``wrong-state``, ``needs-input``.
     """
     flags = command.flags
+    refuse_bare(flags, _VALUED)
     server = _opened(command)
     who = getpass.getuser()
     done = []

@@ -75,3 +75,25 @@ def test_a_wrong_flag_is_refused_before_anything_is_served(
     told = home.cm("gui", "script", "--no_browser", *flags)
     assert told.status != 0
     assert f"error [{code}]" in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("script", "--tags=detect,os", "--bogus=1"), "detect-os knows no flag --bogus"),
+        (("script", "--tags=run-mlperf,inference,_tiny", "--devise=cpu"), 'did you mean "device"'),
+        (("script", "--tags=detect,os", "--prot=0"), 'did you mean "port"?'),
+        (("script", "--tags=detect,os", "--foo.bar=1"), "detect-os knows no flag --foo"),
+        (("script", "--db"), "--db needs a value"),
+        (("script", "--db=nonsense"), "--db=nonsense is not an address of a database"),
+        (("results", "--db=nonsense"), "--db=nonsense is not an address of a database"),
+        (("results", "--title"), "--title needs a value"),
+    ],
+)
+def test_what_no_page_could_show_is_refused_before_they_are_served(
+    home: Home, words: tuple[str, ...], told: str
+) -> None:
+    done = home.cm("gui", *words, "--no_browser", timeout=30)
+    assert done.status == 4
+    assert told in done.stderr
+    assert "pages of" not in done.stdout
