@@ -35,7 +35,9 @@ from crowd_lab import (
 from starlette.requests import Request
 from starlette.testclient import TestClient
 
+from cmbench.cli.reply import Command
 from cmbench.errors import Error
+from cmbench.session.workspace import Workspace
 from cmbench_crowd import manifest as m
 from cmbench_crowd.server import api, judge, verbs, work
 from cmbench_crowd.server.app import create_app
@@ -637,3 +639,35 @@ def test_a_home_on_a_file_system_without_locks_has_servers_all_the_same(
     monkeypatch.setattr(verbs.locks, "try_lock", none)
     with verbs.alone(tmp_path), verbs.alone(tmp_path):
         pass
+
+
+def test_a_review_does_nothing_where_one_word_of_it_means_nothing(
+    crowd: api.Server,
+    volunteer: Callable[[], Volunteer],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    one = volunteer()
+    told = one.manifest({}, value=12345.0, files=(), consent=1, software=None)
+    one.post(told)
+    workspace = Workspace.open(str(tmp_path))
+    monkeypatch.setattr(verbs, "_opened", lambda command: crowd)
+
+    def review(*names: str, **flags: Any) -> Any:
+        given = {**flags, "artifacts": [*names]}
+        return verbs.review_results(Command("results", workspace, given))
+
+    for flags, message, hint in (
+        ({"block": one.name[:-1] + "x"}, "has sent nothing", f'did you mean "{one.name}"?'),
+        ({"block": "NOBODY"}, "has sent nothing", "cm review results"),
+        ({"block": told.id}, "is a result", f"--block={one.name}"),
+        ({"reject": told.id, "block": "NOBODY"}, "has sent nothing", ""),
+        ({"reject": f"{told.id},nothing"}, "no result has the id nothing", ""),
+    ):
+        with pytest.raises(Error, match=message) as caught:
+            review(**flags)
+        assert hint in caught.value.hint
+    assert one.get(told.id)["state"] != "rejected"
+    assert one.name in str(review(told.id).text)
+    assert review(block=one.name).text == f"nothing more is accepted from {one.name}"
+    assert [each["what"] for each in crowd.ledger.events(one.name)] == ["blocked"]

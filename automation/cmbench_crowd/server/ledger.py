@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from cmbench.errors import Error
+from cmbench.errors import Error, did_you_mean
 from cmbench_crowd import manifest as m
 from cmbench_results.schema import crowd_event, crowd_run, crowd_sender
 from cmbench_results.sql import sa
@@ -267,8 +267,28 @@ class Ledger:
         with self.store.reading() as connection:
             return [dict(row) for row in connection.execute(chosen).mappings()]
 
+    def check_sender(self, word: str) -> None:
+        """Raise ``upload-not-found`` for what is no contributor who has sent something."""
+        with self.store.reading() as connection:
+            known = set(connection.execute(sa.select(crowd_sender.c.id)).scalars())
+            run = self._row(connection, word)
+        if word in known:
+            return
+        if run is not None:
+            raise Error(
+                "upload-not-found",
+                f"{word:.40} is a result, not a contributor",
+                hint=f"to block who has sent it: --block={run['sender']}",
+            )
+        raise Error(
+            "upload-not-found",
+            f"contributor {word:.40} has sent nothing",
+            hint=did_you_mean(word, known) or "see who has sent a result: cm review results ID",
+        )
+
     def block(self, sender: str, who: str) -> None:
-        """Take nothing more of a key."""
+        """Take nothing more of a key; raises what ``check_sender`` does."""
+        self.check_sender(sender)
         with self.store.writing() as connection:
             same = crowd_sender.c.id == sender
             connection.execute(crowd_sender.update().where(same).values(blocked=True))

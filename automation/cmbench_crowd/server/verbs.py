@@ -176,11 +176,12 @@ def _same_age(ledger: Ledger, folder: Path) -> None:
 def review_results(command: Command) -> Reply:
     """``cm review results``: see what waits, publish it or not; on the server's machine.
 
-    Raises ``upload-not-found``, ``wrong-state``, ``needs-input``.
+    Raises ``upload-not-found``, ``wrong-state``, ``needs-input``, ``bad-value``.
     """
     flags = command.flags
     refuse_bare(flags, _VALUED)
     server = _opened(command)
+    _check_words(server.ledger, flags)
     who = getpass.getuser()
     done = []
     for run in _words(flags, "accept"):
@@ -197,6 +198,14 @@ def review_results(command: Command) -> Reply:
     if done:
         return Reply({"done": done}, "\n".join(done))
     return _waiting(server, command.names)
+
+
+def _check_words(ledger: Ledger, flags: Mapping[str, Any]) -> None:
+    """Refuse a word that means nothing before anything is done."""
+    for run in (*_words(flags, "accept"), *_words(flags, "reject")):
+        ledger.row(run)
+    for sender in _words(flags, "block"):
+        ledger.check_sender(sender)
 
 
 def _words(flags: Mapping[str, Any], name: str) -> list[str]:
@@ -238,6 +247,7 @@ def _waiting(server: Server, names: Sequence[str]) -> Reply:
     for each in found:
         figure = each["figure"]
         lines.append(f"{each['id']}  {each['state']}  {each['tier']}  figure {figure}")
+        lines.append(f"    of contributor {each['contributor']}")
         lines += [f"    {_mark(c['passed'])} {c['words']}" for c in each["checks"]]
         if names:
             events = server.ledger.events(each["id"])
