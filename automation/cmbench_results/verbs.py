@@ -38,6 +38,7 @@ _VALUED = {
     "price_per_kwh": "0.3",
 }
 """Flags that say nothing without a value, with one that they may have."""
+_NONE_YET = "no results yet; add some: cm add results DIR"
 _PRICED = {"cost", "price_per_hour", "purchase_price", "price_per_kwh"}
 FACETS = ("benchmark", "scenario", "round", "division", "organization", "accelerator", "tier")
 
@@ -78,17 +79,28 @@ def find_results(command: Command) -> Reply:
         if flags.get("facets"):
             names = FACETS if flags["facets"] is True else str(flags["facets"]).split(",")
             counts = query.facets(store, wanted, names)
-            return Reply({"facets": counts}, lambda: render.facets(counts), counts)
+            text = _NONE_YET if _is_empty(store) else render.facets(counts)
+            return Reply({"facets": counts}, text, counts)
         if flags.get("frontier"):
             return _frontier(store, wanted, str(flags["frontier"]))
         page = _page(store, wanted, command, 20)
+        is_empty = not page.total and _is_empty(store)
     costs = cost.of_flags(flags) if _PRICED & flags.keys() else None
     rows = [dict(row) for row in page.rows]
     if costs:
         for row in rows:
             row["cost_per_million"] = costs.per_million(row)
     data = {"total": page.total, "list": rows}
+    if is_empty:
+        return Reply(data, _NONE_YET, data)
     return Reply(data, lambda: render.table(page.rows, page.total, costs), data)
+
+
+def _is_empty(store: Store) -> bool:
+    """Whether it holds no result at all."""
+    from cmbench_results import query
+
+    return query.find(store, query.Filter(), "", 1, 0).total == 0
 
 
 def _frontier(store: Store, wanted: Filter, axes: str) -> Reply:
@@ -104,6 +116,8 @@ def _frontier(store: Store, wanted: Filter, axes: str) -> Reply:
     known = query.points(store, wanted, x, y)
     best = query.frontier(known, x, y)
     data = {"total": len(known), "list": best}
+    if not known and _is_empty(store):
+        return Reply(data, _NONE_YET, data)
     return Reply(data, lambda: render.frontier(best, x, y, len(known)), data)
 
 
@@ -126,7 +140,7 @@ def show_results(command: Command) -> Reply:
 def _places(known: Sequence[Place]) -> Reply:
     data = [{"id": p.id, "kind": p.kind, "path": p.path, "results": p.results} for p in known]
     lines = [f"{p.results:>8,}  {p.kind:<12} {p.added[:10]}  {p.path}" for p in known]
-    lines = lines or ["no results yet; add some: cm add results DIR"]
+    lines = lines or [_NONE_YET]
     return Reply({"list": data}, "\n".join(lines), data)
 
 

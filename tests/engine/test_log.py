@@ -83,6 +83,16 @@ def test_only_trouble_with_its_steps_and_lines(ran: Lab) -> None:
     assert not any("line 2" in line for line in lines)
 
 
+def test_a_log_without_errors_says_so(lab: Lab) -> None:
+    lab.script("quiet-one", run="echo fine\n")
+    lab.run("quiet,one")
+    path = lab.call("log").answer["log"]
+    assert lab.call("log", errors=True).out.splitlines() == [f"no errors in {path}"]
+    (line,) = lab.call("log", errors=True, step="quiet").out.splitlines()
+    assert line == f"no errors of steps named quiet in {path}"
+    assert lab.call("log").out.splitlines()[-1] == f"log: {path}"
+
+
 def test_only_one_step(ran: Lab) -> None:
     tool = ran.call("log", step="tool").answer["lines"]
     assert "line 2" in tool

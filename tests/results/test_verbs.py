@@ -55,6 +55,18 @@ def test_add_find_show_compare_export_remove(cm: Cm, published: Path, tmp_path: 
     assert str(tmp_path / "run") in cm("show", "results").ok().stdout
 
 
+def test_where_there_is_no_result_yet_it_is_said_how_one_gets_there(
+    cm: Cm, published: Path
+) -> None:
+    cm("version").ok()  # the first command of a home says that it is one
+    for words in ((), ("bert-99",), ("--facets",), ("--frontier=throughput,energy_per_sample",)):
+        (line,) = cm("find", "results", *words).ok().stdout.splitlines()
+        assert line == "no results yet; add some: cm add results DIR"
+    assert json.loads(cm("find", "results", "--json").ok().stdout) == {"total": 0, "list": []}
+    cm("add", "results", str(published)).ok()
+    assert cm("find", "results", "no-such").ok().stdout == "no result matches\n"
+
+
 @pytest.mark.parametrize("damage", ["text", "holes"])
 def test_a_damaged_database_is_moved_aside_and_made_anew(
     cm: Cm, home: Home, published: Path, damage: str

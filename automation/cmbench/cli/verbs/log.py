@@ -5,6 +5,7 @@ from __future__ import annotations
 from cmbench.api.repeating import log
 from cmbench.cli.reply import Command, Reply
 from cmbench.errors import Error
+from cmbench.format.meta import is_true
 
 
 def log_script(command: Command) -> Reply:
@@ -18,6 +19,10 @@ def log_script(command: Command) -> Reply:
         )
     run = command.names[0] if command.names else "last"
     step = str(command.flags.get("step") or "")
-    found = log(command.workspace, run, step, bool(command.flags.get("errors")))
+    errors = is_true(command.flags.get("errors", False))
+    found = log(command.workspace, run, step, errors)
     text = "\n".join([*found.lines, f"log: {found.path}"])
+    if errors and not found.lines:
+        of_steps = f" of steps named {step}" if step else ""
+        text = f"no errors{of_steps} in {found.path}"
     return Reply({"log": found.path, "lines": list(found.lines)}, text)
