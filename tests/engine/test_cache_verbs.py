@@ -736,6 +736,16 @@ def test_why_of_a_call_that_was_never_made(lab: Lab) -> None:
     assert lab.call("why", "cache", tags="no,such,thing").answer["code"] == "entry-not-found"
 
 
+def test_why_names_the_script_whose_call_it_is_about_and_what_else_fits(lab: Lab) -> None:
+    for name in ("get-level-a", "get-level-b"):
+        lab.script(name, tags="get,level", cache=True)
+    told = lab.call("why", "cache", tags="get,level")
+    assert told.out.startswith("get,level (get-level-a): not in the cache")
+    assert told.answer["call"]["script"] == "get-level-a"
+    assert "2 scripts have these tags; get-level-a is taken" in told.err
+    assert "also: get-level-b" in told.err
+
+
 def test_why_never_denies_the_entry_that_it_names(world: Lab) -> None:
     told = world.call("why", "cache", tags="get,other", version_min="0.5").out
     assert "not in the cache: no entry was made by a call like this\n" in told

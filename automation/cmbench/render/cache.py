@@ -74,7 +74,8 @@ def foreseen_text(found: Foreseen) -> str:
     """What the cache would answer to a call that was not made, and how near entries differ."""
     root = found.node
     names = {"hit": "from the cache", "miss": "not in the cache", "no": "never kept"}
-    lines = wrapped(f"{root.tags}: {names.get(root.cached, root.cached)}: {root.why}", "", "  ")
+    asked = root.tags if root.tags == root.script else f"{root.tags} ({root.script})"
+    lines = wrapped(f"{asked}: {names.get(root.cached, root.cached)}: {root.why}", "", "  ")
     for text in found.misses:
         lines += wrapped(text, "  ", "    ")
     return "\n".join([*lines, f"  {root.entry}"] if root.entry else lines)

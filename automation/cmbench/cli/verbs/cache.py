@@ -126,7 +126,13 @@ def why_cache(command: Command) -> Reply:
 def _why_call(command: Command) -> Reply:
     found = cache.foresee(request_of(command))
     root, misses = found.node, list(found.misses)
-    data = {"tags": root.tags, "cached": root.cached, "why": root.why, "misses": misses}
+    data = {
+        "tags": root.tags,
+        "script": root.script,
+        "cached": root.cached,
+        "why": root.why,
+        "misses": misses,
+    }
     return Reply({"list": [], "call": data}, foreseen_text(found), data)
 
 
