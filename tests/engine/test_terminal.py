@@ -6,8 +6,10 @@ import os
 import pty
 import re
 import select
+import subprocess
 import sys
 import time
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -187,6 +189,29 @@ def _on_a_terminal(
     _, status = os.waitpid(pid, 0)
     assert status == 0, data.decode()
     return data.decode()
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+def test_a_long_warning_fits_the_terminal_and_is_whole_elsewhere(lab: Lab, columns: int) -> None:
+    name = "a-dependency-of-another-script"
+    lab.script("get-x", deps=[{"tags": "get,y", "names": ["one"]}])
+    lab.script("get-y", run="true\n")
+    lab.script("get-z", deps=[{"tags": "get,y", "names": [name]}])
+    words = command(lab, "get,x", adr={name: {"env": {"CM_A": "1"}}})
+    shown = _on_a_terminal(words, columns=columns).replace("\r", "").splitlines()
+    (first,) = (at for at, line in enumerate(shown) if line.startswith("warning: "))
+    lines = [shown[first], *takewhile(lambda line: line.startswith("  "), shown[first + 1 :])]
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= columns
+    done = subprocess.run(words, capture_output=True, text=True)
+    whole = " ".join(line.strip() for line in lines)
+    assert whole in done.stderr.splitlines()
+
+
+def test_a_run_that_warns_of_nothing_imports_nothing_to_wrap_text() -> None:
+    code = "import sys, cmbench.render.progress; print(*sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"cmbench.lib.wrapping", "textwrap", "shutil"} & set(told.stdout.split())
 
 
 def test_find_and_help_fit_into_80_columns(talker: Lab) -> None:

@@ -91,14 +91,15 @@ def _tell_engines(workspace: Workspace) -> None:
     ]
     told = os.path.join(workspace.root, "engines-told")
     news = [r for r in others if r.path not in read_or_empty(told).splitlines()]
+    if news:
+        from cmbench.render.progress import show_warning
     for repository in news:
         # The root of a repository of MLC has a meta.yaml: its engine has commands of its own.
         is_mlc = os.path.isfile(os.path.join(repository.path, "meta.yaml"))
         own = "mlcr TAGS" if is_mlc else _LET_GO
-        print(
+        show_warning(
             f"note: cmbench runs the scripts of {repository.alias} here: cm run script"
-            f" --tags=TAGS; its own engine runs them with {own}",
-            file=sys.stderr,
+            f" --tags=TAGS; its own engine runs them with {own}"
         )
     if news:
         with suppress(OSError):

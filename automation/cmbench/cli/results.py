@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cmbench.cli.reply import Answer, Command, Item, Reply
-from cmbench.errors import Error, visible
+from cmbench.errors import Error
 from cmbench.format.model import Script
 from cmbench.index.scripts import Index
 from cmbench.session.call import RunRequest
@@ -40,7 +39,9 @@ def warn(command: Command, texts: Iterable[str]) -> None:
     """Tell what should be known, away from the results."""
     if command.console:
         for text in texts:
-            print(visible(text), file=sys.stderr)
+            from cmbench.render.progress import show_warning  # Most commands warn of nothing.
+
+            show_warning(text)
 
 
 def answer_of(ran: Ran) -> Answer:

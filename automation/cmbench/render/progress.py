@@ -17,6 +17,27 @@ from cmbench.lib.text_files import size_text
 _WIDTH = 80
 
 
+def show_warning(text: str) -> None:
+    """Print a warning on standard error: on a terminal in its width, elsewhere as it is."""
+    shown, out = visible(text), sys.stderr
+    if out is not None and out.isatty():
+        shown = _in_columns(shown)
+    print(shown, file=out)
+
+
+def _in_columns(text: str) -> str:
+    import shutil  # Most runs warn of nothing.
+
+    from cmbench.lib.wrapping import wrapped
+
+    width = shutil.get_terminal_size((_WIDTH, 24)).columns
+    lines = [
+        [line] if len(line) <= width else wrapped(line, rest="  ", width=width)
+        for line in text.splitlines()
+    ]
+    return "\n".join(part for parts in lines for part in parts)
+
+
 class Silent:
     """Shows events: nothing but what the requested script says, for whom it waits, and warnings.
 
@@ -56,7 +77,7 @@ class Silent:
     def warning(self, event: Event) -> None:
         """Show what is not as it should be, away from the results."""
         if self._warns:
-            print(visible(event.text), file=sys.stderr)
+            show_warning(event.text)
 
     def faults(self, event: Event) -> None:
         """Show what is wrong with a script of somebody else."""
