@@ -67,6 +67,9 @@ class Cluster(Protocol):
     def container(self) -> Container | None:
         """In what workers run; ``None`` where they run as they are."""
 
+    def reach(self) -> None:
+        """Wait until it answers, if not for ever; raises ``slurm-failed`` and others."""
+
     def check(self, labels: Sequence[str]) -> None:
         """Refuse labels that no node has, with the nearest names; raises ``bad-value``."""
 
@@ -93,8 +96,19 @@ class OnCluster:
         """What points share is made here, but for containers: their Python is another one."""
         return self.cluster.container is None
 
-    def choose(self, points: Sequence[Point], say: Say) -> list[Point]:
-        """All: the cluster looks for nodes with the labels."""
+    def choose(self, opened: Opened, points: Sequence[Point], say: Say) -> list[Point]:
+        """All: the cluster looks for nodes with the labels.
+
+        Raises what ``measure`` would, after long work, for those that no job has yet.
+        """
+        for root in (opened.store.records.parent, opened.store.root):
+            _require_locks(root)
+        taken = {key for kept in Jobs(opened.store).of(self.cluster.name) for key in kept.keys}
+        free = [point for point in points if point.key not in taken]
+        if free:
+            self.cluster.reach()
+        for labels in {tuple(point.labels) for point in free}:
+            self.cluster.check(labels)
         return list(points)
 
     def tidy(self, opened: Opened) -> None:
@@ -106,8 +120,6 @@ class OnCluster:
         Points of tasks that were interrupted are submitted again, a few times. Ctrl-C takes what
         was submitted here out of the queue. Raises ``slurm-failed`` and others.
         """
-        for root in (opened.store.records.parent, opened.store.root):
-            _require_locks(root)
         for left in range(_SUBMISSIONS, 0, -1):
             states = self._submitted_and_attended(opened, points, teller, say)
             points = [point for point in points if not opened.store.outcome(point.key).done]

@@ -32,8 +32,8 @@ class Place(Protocol):
     def prepares_here(self) -> bool:
         """Whether what points share is made on this machine, for all of them."""
 
-    def choose(self, points: Sequence[Point], say: Say) -> list[Point]:
-        """The points that can be measured there."""
+    def choose(self, opened: Opened, points: Sequence[Point], say: Say) -> list[Point]:
+        """The points that can be measured there, before anything is made for them."""
 
     def tidy(self, opened: Opened) -> None:
         """Remove what calls have left there that were killed, of points that are all known."""
@@ -103,7 +103,7 @@ class Here:
     labels: frozenset[str] = frozenset()
     prepares_here: ClassVar[bool] = True
 
-    def choose(self, points: Sequence[Point], say: Say) -> list[Point]:
+    def choose(self, opened: Opened, points: Sequence[Point], say: Say) -> list[Point]:
         """The points that this machine has all labels for."""
         chosen = [point for point in points if self.labels.issuperset(point.labels)]
         if len(chosen) < len(points):
@@ -144,7 +144,7 @@ def run_sweep(
         return _searched(opened, place, say, on_event)
     keep_name(opened)
     place.tidy(opened)
-    left = place.choose(opened.left(), say)
+    left = place.choose(opened, opened.left(), say)
     if left:
         _prepare(opened, place, say, on_event)
         say(f"measuring {counted(len(left), 'point')} of {len(opened.points)}")
@@ -165,7 +165,7 @@ def _searched(opened: Opened, place: Place, say: Say, on_event: api.OnEvent | No
     """Measure the points that a search asks for, one after the other."""
     from cmbench_sweep.searching import search
 
-    points = place.choose(opened.points, say)
+    points = place.choose(opened, opened.points, say)
     _prepare(opened, place, say, on_event)
     teller = Teller(opened, min(len(points), opened.sweep.search.points), say)
 

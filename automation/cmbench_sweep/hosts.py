@@ -69,7 +69,7 @@ class OnHosts:
     patience: float = 120.0
     prepares_here: ClassVar[bool] = False
 
-    def choose(self, points: Sequence[Point], say: Say) -> list[Point]:
+    def choose(self, opened: Opened, points: Sequence[Point], say: Say) -> list[Point]:
         """All; raises ``bad-value`` where no machine has the labels of a point."""
         for labels in {tuple(point.labels) for point in points}:
             if not any(machine.labels.issuperset(labels) for machine in self.machines):

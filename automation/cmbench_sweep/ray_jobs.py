@@ -97,7 +97,9 @@ class Head:
 
 
 def _refused(address: str, what: str, hint: str = "") -> Error:
-    return Error("ray-failed", f"{address} {what}", hint=hint or "see the log of its head node")
+    return Error(
+        "ray-failed", f"{address} {what}".rstrip(), hint=hint or "see the log of its head node"
+    )
 
 
 def _last_words(lines: Sequence[str]) -> Iterator[str]:
@@ -241,6 +243,9 @@ class RayCluster:
     scratch: str = ""
     name: ClassVar[str] = RayExecutor.name
     container: ClassVar[None] = None
+
+    def reach(self) -> None:
+        """Does nothing: ``check`` asks its nodes, whatever the labels."""
 
     def check(self, labels: Sequence[str]) -> None:
         """Refuse labels that are resources of no node; raises ``bad-value``, ``ray-failed``."""

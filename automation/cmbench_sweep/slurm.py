@@ -173,6 +173,10 @@ class SlurmCluster:
         """As in the wish."""
         return self.wish.scratch
 
+    def reach(self) -> None:
+        """Wait for Slurm; raises ``slurm-failed``, ``slurm-missing``."""
+        reach()
+
     def check(self, labels: Sequence[str]) -> None:
         """Refuse labels that are features of no node; raises ``bad-value``."""
         check(self.wish, labels)
@@ -244,17 +248,34 @@ def _submitted(words: Sequence[str], name: str, env: Mapping[str, str]) -> str:
         try:
             return _ask(words, env).strip().partition(";")[0]
         except SilentError as problem:
-            if not _UNREACHED.search(str(problem)) or time.monotonic() > end:
-                raise Error(
-                    "slurm-failed",
-                    f"sbatch: {problem}",
-                    hint="try it by hand: sbatch --wrap=hostname; sinfo shows the nodes",
-                ) from None
+            _refuse_after(end, "sbatch", problem)
         time.sleep(_PAUSE_S)
         with suppress(SilentError):
             known = _ask(["squeue", "-h", f"--name={name}", "-o", "%F"]).split()
             if known:
                 return known[0]
+
+
+def reach() -> None:
+    """Wait for Slurm as long as for a submission; raises ``slurm-failed``, ``slurm-missing``."""
+    end = time.monotonic() + _SUBMIT_S
+    while True:
+        try:
+            _ask(["sinfo", "-h", "-o", "%R"])
+            return
+        except SilentError as problem:
+            _refuse_after(end, "sinfo", problem)
+        time.sleep(_PAUSE_S)
+
+
+def _refuse_after(end: float, program: str, problem: SilentError) -> None:
+    """Raise ``slurm-failed`` where Slurm has refused, or was not reached until ``end``."""
+    if not _UNREACHED.search(str(problem)) or time.monotonic() > end:
+        raise Error(
+            "slurm-failed",
+            f"{program}: {problem}",
+            hint="try it by hand: sbatch --wrap=hostname; sinfo shows the nodes",
+        ) from None
 
 
 def tasks_of(number: str) -> dict[str, tuple[str, str]] | None:

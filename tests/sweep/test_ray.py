@@ -67,6 +67,7 @@ def test_a_sweep_on_a_cluster_of_ray(
 def test_where_no_ray_is(home: Home, world: Path) -> None:
     told = home.cm(*RUN, "--ray=http://127.0.0.1:9", cwd=world)
     assert "[ray-failed]: http://127.0.0.1:9 does not answer" in told.stderr
+    assert not (world / "count").exists()
     assert "--ray=http://HOST:8265" in told.stderr
     assert "is not an address" in home.cm(*RUN, "--ray=ray://a:1", cwd=world).stderr
     assert "add --on=slurm" in home.cm(*RUN, "--partition=a", cwd=world).stderr

@@ -253,17 +253,28 @@ def test_gpus_are_let_into_a_container() -> None:
     ]
 
 
-def test_without_slurm_one_sentence_says_where_to_run(home: Home, world: Path) -> None:
+@pytest.mark.parametrize(
+    ("sinfo", "code", "said"),
+    [("", "slurm-missing", "run it on the login node"), ("exit 1", "slurm-failed", "sinfo: ")],
+)
+def test_without_slurm_one_sentence_says_where_to_run_before_anything_is_made(
+    home: Home, world: Path, sinfo: str, code: str, said: str
+) -> None:
     tools = world / "tools"
     tools.mkdir()
     for name in ("bash", "sh", "env"):
         (tools / name).symlink_to(f"/bin/{name}" if name != "env" else "/usr/bin/env")
     (tools / "cm").symlink_to(home.bin / "cm")
+    if sinfo:
+        (tools / "sinfo").write_text(f"#!/bin/sh\n{sinfo}\n", encoding="utf-8")
+        (tools / "sinfo").chmod(0o755)
     env = home.environment() | {"PATH": os.fspath(tools)}
     done = subprocess.run(
         [str(home.bin / "cm"), *RUN], cwd=world, env=env, capture_output=True, text=True
     )
-    assert "[slurm-missing]" in done.stderr
+    assert f"[{code}]" in done.stderr
+    assert said in done.stderr
+    assert not (world / "count").exists()
 
 
 def test_runs_write_on_their_node_and_have_a_time_limit(
