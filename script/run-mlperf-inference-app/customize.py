@@ -19,6 +19,7 @@ SHARED = ("generate-mlperf-inference-submission", "app-mlperf-inference", "run-h
 siblings.importable(__file__, *SHARED)
 
 from mlperf_catalog import Category, Division, asked  # noqa: E402
+from mlperf_harness import entrance  # noqa: E402
 from mlperf_harness.engines import handed  # noqa: E402
 from mlperf_harness.errors import HarnessError  # noqa: E402
 from nvidia_flow import inputs  # noqa: E402
@@ -61,6 +62,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 def refuse(i: dict[str, Any]) -> dict[str, Any]:
     """Refuse what a run of these inputs would refuse; ``cm plan`` asks."""
     env = i["env"]
+    check_network(env)
     # What these become is known only in the run.
     own = env.get("CM_ML_MODEL_OWN_PATH") or env.get("CM_ML_MODEL_OWN_DATA")
     if own:
@@ -132,23 +134,49 @@ def check_length(env: dict[str, Any], tags: Sequence[str]) -> None:
 SERVERS = "CM_NETWORK_LOADGEN_SUT_SERVERS"
 
 
-def take_network(env: dict[str, Any]) -> None:
-    """Look at what is asked of several machines; raises Error for what they cannot do."""
+def check_network(env: dict[str, Any]) -> str:
+    """The side of a network that is asked for; raises Error for what it could not do."""
     side = str(env.get("CM_NETWORK_LOADGEN") or "")
     if side not in ("lon", "sut", ""):
         raise Error("bad-value", f"--network={side} is not known", hint="use lon or sut")
+    token = str(env.get("CM_NETWORK_LOADGEN_SUT_TOKEN_FILE") or "")
+    try:
+        if side == "sut":
+            entrance.of_node(node_address(env), token)
+        elif side == "lon":
+            entrance.addresses(servers(env))
+            entrance.read_token(token)
+    except HarnessError as error:
+        raise Error("bad-value", str(error), hint=error.advice) from error
+    return side
+
+
+def node_address(env: dict[str, Any]) -> str:
+    """Where a node listens."""
+    return str(env.get("CM_NETWORK_LOADGEN_SUT_ADDRESS") or f"127.0.0.1:{entrance.PORT}")
+
+
+def servers(env: dict[str, Any]) -> str:
+    """The nodes that LoadGen asks, with commas between; raises Error where none is named."""
+    given = env.get(SERVERS) or ""
+    text = ",".join(given) if isinstance(given, list) else str(given)
+    if not text:
+        hint = "add --sut_servers=HOST:PORT,HOST:PORT"
+        raise Error("needs-input", "no node is named that LoadGen could ask", hint=hint)
+    return text
+
+
+def take_network(env: dict[str, Any]) -> None:
+    """Look at what is asked of several machines; raises Error for what they cannot do."""
+    side = check_network(env)
     if not side:
         return
     if side == "sut":
-        place = env.get("CM_NETWORK_LOADGEN_SUT_ADDRESS") or "127.0.0.1:8089"
+        place = node_address(env)
         print(f"this machine becomes a node at {place}, until Ctrl-C; LoadGen's machine asks it")
         print("  with the same command and --network=lon --sut_servers=HOST:PORT")
         return
-    servers = env.get(SERVERS) or ""
-    env[SERVERS] = ",".join(servers) if isinstance(servers, list) else str(servers)
-    if not env[SERVERS]:
-        hint = "add --sut_servers=HOST:PORT,HOST:PORT"
-        raise Error("needs-input", "no node is named that LoadGen could ask", hint=hint)
+    env[SERVERS] = servers(env)
     if any(is_here(place) for place in env[SERVERS].split(",")):
         # The node has this machine to itself, and must not be waited for.
         env["CM_MLPERF_LOCK"] = "loadgen of a network"

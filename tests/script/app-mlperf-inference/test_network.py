@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mlperf_harness import backends, benchmarks, records
+from mlperf_harness import backends, benchmarks, entrance, records
 from mlperf_harness.backends import network, wire
 from mlperf_harness.backends.wire import Frame, Group, WireError
 from mlperf_harness.errors import HarnessError
@@ -138,24 +138,26 @@ def test_what_is_no_frame_is_refused(data: bytes, message: str) -> None:
 
 
 def test_addresses_are_read_as_people_write_them() -> None:
-    found = network.addresses(" http://a:8000/, b ,[::1]:7,10.0.0.1:1")
+    found = entrance.addresses(" http://a:8000/, b ,[::1]:7,10.0.0.1:1")
     assert found == [("a", 8000), ("b", 8089), ("::1", 7), ("10.0.0.1", 1)]
     for text, message in (
         ("", "no node is named"),
         ("a:0", "not an address"),
         ("a:x", "not an address"),
         (":5", "not an address"),
+        ("[]", "not an address"),
+        ("[]:5", "not an address"),
         ("a,a:8089", "named twice"),
     ):
         with pytest.raises(HarnessError, match=message):
-            network.addresses(text)
+            entrance.addresses(text)
 
 
 def test_a_token_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match="token cannot be read"):
-        network.read_token(str(tmp_path / "no"))
+        entrance.read_token(str(tmp_path / "no"))
     (tmp_path / "token").write_text("secret\n", encoding="utf-8")
-    assert network.read_token(str(tmp_path / "token")) == "secret"
+    assert entrance.read_token(str(tmp_path / "token")) == "secret"
 
 
 def test_a_node_for_everybody_needs_a_token(tmp_path: Path) -> None:
@@ -377,7 +379,7 @@ def judge(measured: dict[str, Any], benchmark: str, folder: Path) -> None:
 
 
 def test_a_hostile_peer_gets_an_error_and_the_node_goes_on(two: str) -> None:
-    (place, _) = network.addresses(two)
+    (place, _) = entrance.addresses(two)
     attacks = [
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
         os.urandom(4096),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,17 +57,19 @@ def own_address() -> str:
         ("0.0.0.0:1", True),
         (f"{own_address()}:8089", True),
         ("192.0.2.1:8089,no-such-host.invalid", False),
-        (f"a{'b' * 70}.c:1,[", False),
-        # What names no host is no address, of this machine or another.
+        (f"a{'b' * 70}.c:1", False),
         ("192.0.2.1:8089,", False),
-        (":8089", False),
-        ("http://", False),
     ],
 )
 def test_a_node_on_this_machine_is_not_waited_for(servers: str, here: bool) -> None:
     more = {"CM_NETWORK_LOADGEN": "lon", "CM_NETWORK_LOADGEN_SUT_SERVERS": servers}
     # The node has the lock "machine" as long as it serves.
     assert ("CM_MLPERF_LOCK" in taken(**more)) is here
+
+
+@pytest.mark.parametrize("place", ["", " ", ":8089", "http://", "[", "[]"])
+def test_what_names_no_host_is_no_address_of_this_machine(place: str) -> None:
+    assert not customize.is_here(place)
 
 
 @pytest.mark.parametrize(
@@ -93,11 +96,49 @@ def test_a_submission_has_compliance_tests_where_the_rules_want_them(
             },
             "the network division has no edge",
         ),
+        (
+            {"CM_NETWORK_LOADGEN": "sut", "CM_NETWORK_LOADGEN_SUT_ADDRESS": "0.0.0.0:8089"},
+            r"everybody who reaches 0\.0\.0\.0:8089 could use this node",
+        ),
+        (
+            {"CM_NETWORK_LOADGEN": "sut", "CM_NETWORK_LOADGEN_SUT_ADDRESS": "a:1,b:2"},
+            "a:1,b:2 is more than one address",
+        ),
+        (
+            {"CM_NETWORK_LOADGEN": "sut", "CM_NETWORK_LOADGEN_SUT_ADDRESS": "localhost:x"},
+            "localhost:x is not an address of a node",
+        ),
+        (
+            {"CM_NETWORK_LOADGEN": "lon", "CM_NETWORK_LOADGEN_SUT_SERVERS": "a:1,["},
+            r"\[ is not an address of a node",
+        ),
+        (
+            {"CM_NETWORK_LOADGEN": "lon", "CM_NETWORK_LOADGEN_SUT_SERVERS": "a:1,a:1"},
+            "a node is named twice",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(given: dict[str, str], message: str) -> None:
     with pytest.raises(Error, match=message):
         taken(**given)
+    if "CM_MLPERF_SUBMISSION_SYSTEM_TYPE" not in given:
+        # Before anything is installed, and for a plan too.
+        with pytest.raises(Error, match=message):
+            customize.refuse({"env": env(**given)})
+
+
+def test_an_open_node_needs_a_secret_that_is_one(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    open_to_all = {
+        "CM_NETWORK_LOADGEN": "sut",
+        "CM_NETWORK_LOADGEN_SUT_ADDRESS": "0.0.0.0:8089",
+        "CM_NETWORK_LOADGEN_SUT_TOKEN_FILE": str(token),
+    }
+    token.write_text("\n", encoding="utf-8")
+    with pytest.raises(Error, match="could use this node"):
+        taken(**open_to_all)
+    token.write_text("secret\n", encoding="utf-8")
+    taken(**open_to_all)
 
 
 def test_a_node_says_where_it_will_listen(capsys: pytest.CaptureFixture[str]) -> None:

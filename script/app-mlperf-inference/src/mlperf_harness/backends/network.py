@@ -12,12 +12,12 @@ import threading
 import uuid
 from collections.abc import Iterable, Sequence
 from itertools import cycle, islice
-from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
 from mlperf_catalog.values import dataclass
 
+from ..entrance import addresses, read_token
 from ..errors import HarnessError
 from ..settings import GraphSpec, Setup, TensorSpec
 from . import wire
@@ -25,7 +25,6 @@ from .base import Array, Backend, Feeds, Layout, Predictor, check_signature
 
 # Requests in flight to try for each node.
 IN_FLIGHT = (1, 2, 4, 8, 16)
-PORT = 8089
 # The number of a sample in the data set, which some results name; it comes before its tensors.
 SAMPLE = TensorSpec("number", "int64", ())
 CONNECT_S, ANSWER_S = 10.0, 600.0
@@ -220,37 +219,6 @@ def _name(connection: socket.socket, node: Node) -> str:
         return str(wire.ask(connection, {"kind": "name"}).head["name"])
     except (HarnessError, KeyError) as error:
         raise _of(node.place, error) from error
-
-
-def addresses(text: str) -> list[tuple[str, int]]:
-    """``HOST[:PORT],…`` as pairs; a leading ``http://``, as other collections have it, is dropped.
-
-    Raises HarnessError where there is none, one twice, or one that cannot be read.
-    """
-    words = [word.strip().removeprefix("http://").rstrip("/") for word in text.split(",")]
-    found = []
-    for word in filter(None, words):
-        host, _, port = word.rpartition(":") if ":" in word else (word, ":", str(PORT))
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise HarnessError(f"{word} is not an address of a node", "give HOST:PORT")
-        found.append((host.strip("[]"), int(port)))
-    if not found:
-        raise HarnessError("no node is named", "add --sut_servers=HOST:PORT,HOST:PORT")
-    if len(set(found)) < len(found):
-        raise HarnessError("a node is named twice", "give each address of --sut_servers once")
-    return found
-
-
-def read_token(path: str) -> str:
-    """The secret in a file, which nodes and their users share; empty without a file.
-
-    Raises HarnessError where it cannot be read.
-    """
-    try:
-        return Path(path).expanduser().read_text(encoding="utf-8").strip() if path else ""
-    except (OSError, ValueError) as error:
-        text = f"the token cannot be read: {error}"
-        raise HarnessError(text, "check --sut_token_file") from error
 
 
 def is_token(given: object, wanted: str) -> bool:

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import backends, benchmarks, host, records
-from ..backends import network, wire
-from ..backends.network import SAMPLE, addresses, is_token, read_token
+from .. import backends, benchmarks, entrance, host, records
+from ..backends import wire
+from ..backends.network import SAMPLE, is_token
 from ..backends.wire import Frame, Group, WireError
 from ..benchmarks.base import Array, Benchmark, Solver
 from ..errors import HarnessError
@@ -40,7 +40,6 @@ HELLO_S = 10.0
 # Samples that may come in one request.
 LARGEST = 64
 TELL_S = 1.0
-LOCAL = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ class NodeSettings:
     """
 
     session: SessionSettings
-    address: str = f"127.0.0.1:{network.PORT}"
+    address: str = f"127.0.0.1:{entrance.PORT}"
     name: str = ""
     token_file: str = ""
 
@@ -71,13 +70,7 @@ def main(config: Path) -> int:
 
 
 def _serve(settings: NodeSettings) -> None:
-    (place,) = addresses(settings.address)
-    token = read_token(settings.token_file)
-    if place[0] not in LOCAL and not token:
-        raise HarnessError(
-            f"everybody who reaches {settings.address} could use this node",
-            "add --sut_token_file=FILE with a secret in it, the same at the LoadGen node",
-        )
+    place, token = entrance.of_node(settings.address, settings.token_file)
     session = settings.session
     if backends.builds(session.backend):
         text = f"{session.backend} builds its models for a session, which a node does not do yet"
