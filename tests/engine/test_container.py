@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -975,12 +976,58 @@ def test_help_names_every_flag_within_80_columns(world: Lab, shop: Shop) -> None
 
 
 def test_causes_are_found_in_what_engines_say() -> None:
-    assert "does not exist under this name" in launch.cause_of("reading manifest: manifest unknown")
-    assert "network" in launch.cause_of("dial tcp: lookup x: no such host")
-    assert launch.cause_of("step 3 failed") == ""
+    found = partial(launch.cause_of, engine="podman")
+    assert "does not exist under this name" in found("reading manifest: manifest unknown")
+    assert "network" in found("dial tcp: lookup x: no such host")
+    assert found("step 3 failed") == ""
     said = "RUN apt-get install ca-certificates\ndid not get container create message: EOF"
-    assert "buildah" in launch.cause_of(said)
-    assert "SSL_CERT_FILE" in launch.cause_of("tls: failed to verify certificate: unknown")
+    assert "--docker_engine=buildah" in found(said)
+    assert "SSL_CERT_FILE" in found("tls: failed to verify certificate: unknown")
+
+
+@pytest.mark.parametrize("engine", engines.NAMES)
+def test_a_remedy_is_one_of_the_engine_that_failed(engine: str) -> None:
+    others = {*engines.NAMES} - {engine}
+    for said in ("no space left on device", "dial tcp: no such host", "unauthorized"):
+        hint = launch.cause_of(said, engine)
+        assert f"{engine} " in hint
+        assert not [name for name in others if f"{name} " in hint]
+    # Buildah is not sent to itself.
+    assert "--docker_engine=buildah" not in launch.cause_of("error running container", "buildah")
+
+
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        ('exec: "newuidmap": executable file not found in $PATH', "package uidmap"),
+        ('no subuid ranges found for user "me" in /etc/subuid', "sudo usermod --add-subuids"),
+        ("Error during unshare(CLONE_NEWUSER): Operation not permitted", "user namespaces"),
+        ("kernel does not support overlay fs: unable to create", "export STORAGE_DRIVER=vfs"),
+        ("open /etc/containers/policy.json: no such file or directory", "containers-common"),
+        ("unknown flag: --secret", "is too old"),
+    ],
+)
+def test_what_buildah_lacks_has_its_remedy(said: str, remedy: str) -> None:
+    assert remedy in launch.cause_of(said, "buildah")
+
+
+def test_what_has_no_effect_under_buildah_is_said(world: Lab, shop: Shop) -> None:
+    shop.has("buildah", version_says="buildah version 1.33")
+    shop.has("podman", inspect=1, info_says="4.9.4 false")
+    told = "GPUs, limits, capabilities, devices have no effect"
+    flags = {"docker_all_gpus": True, "docker_shm_size": "1g"}
+    assert told in " ".join(docker(world, engine="buildah", **flags).out.split())
+    assert told not in " ".join(docker(world, engine="buildah").out.split())
+    assert told not in " ".join(docker(world, engine="podman", **flags).out.split())
+
+
+def test_an_engine_that_is_there_and_fails_is_not_installed_again(world: Lab, shop: Shop) -> None:
+    shop.has("buildah", **{"--version": 1, "--version says": "cannot open the storage"})
+    result = docker(world, engine="buildah")
+    assert result.answer["code"] == "no-engine"
+    assert "cannot open the storage" in result.err
+    assert "install" not in result.err
+    assert f"{shop.folder}/buildah --version" in result.err
 
 
 def test_parsed_tags_come_back_as_they_were() -> None:

@@ -149,7 +149,7 @@ def _failed(made: Design, status: int, lines: list[str]) -> Error:
         return Error(
             "container-failed",
             f"{name} could not start the container (exit status {status})",
-            hint=launch.cause_of("\n".join(lines))
+            hint=launch.cause_of("\n".join(lines), name)
             or f"its message above says why; or try another engine: --docker_engine={other}",
             context=context,
         )

@@ -13,7 +13,7 @@ import cmbench
 from cmbench.cache.retention import with_dependencies
 from cmbench.cache.store import Entry, Store
 from cmbench.container import command as command_in
-from cmbench.container.engines import Engine, Job, can_keep
+from cmbench.container.engines import Engine, Job, can_keep, without_effect
 from cmbench.container.mounts import Folders, Mount, extra_mounts, of_inputs, plan_folders
 from cmbench.container.options import Options, declared
 from cmbench.container.recipe import (
@@ -120,6 +120,7 @@ def design(
     )
     if job.detached or job.kept:
         can_keep(engine, job)
+    notes += without_effect(engine, job)
     names = tuple(repository.path for repository in registered)
     return Design(
         engine, job, text, base, home, folders, baked, environ, names, tuple(dict.fromkeys(notes))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from cmbench.container.mounts import Mount
 from cmbench.container.recipe import ENTER, HOME, SECRETS
-from cmbench.errors import Error, did_you_mean
+from cmbench.errors import Error, did_you_mean, shell_word
 from cmbench.lib.host.packages import MANAGERS, install_command
 from cmbench.lib.probe import ProbeResult, probe, which
 
@@ -157,6 +157,11 @@ def _remedy(asked: str, reasons: Sequence[str]) -> str:
         return "you may not use it: ask the machine's owner for access, or install podman"
     if asked == "docker" and "not on PATH" not in reasons[0]:
         return "start the daemon, or use another engine: --docker_engine=podman"
+    if asked and "not on PATH" not in reasons[0]:
+        # It is there: another one to install would be the same.
+        program = next(filter(None, map(which, _PROGRAMS.get(asked, (asked,)))), asked)
+        question = " ".join([shell_word(str(program)), _QUESTIONS[asked][0]])
+        return f"see why it fails, or leave out --docker_engine to use another one:\n{question}"
     package = asked if asked in ("podman", "buildah") else "podman"
     manager = next((name for name in ("apt-get", *MANAGERS) if which(name)), "")
     command = install_command(manager.removesuffix("-get"), [package], as_root=os.geteuid() == 0)
@@ -344,6 +349,15 @@ def can_keep(engine: Engine, job: Job) -> None:
         what = "runs nothing in the background" if job.detached else "keeps no container"
         hint = "use another engine: --docker_engine=podman"
         raise Error("bad-value", f"{engine.name} {what}", hint=hint)
+
+
+def without_effect(engine: Engine, job: Job) -> list[str]:
+    """What the engine cannot do of what is asked for."""
+    rights = (job.shm_size, job.gpus, *job.devices, *job.ulimits, *job.capabilities, *job.security)
+    if engine.name != "buildah" or not any((*rights, job.cpus, job.privileged)):
+        return []
+    told = "buildah runs commands under chroot: GPUs, limits, capabilities, devices have no effect"
+    return [told]
 
 
 def _env(job: Job) -> list[str]:

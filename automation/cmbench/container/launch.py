@@ -49,7 +49,7 @@ _CAUSES = (
     ),
     (
         ("pull access denied", "unauthorized", "authentication required"),
-        "the registry of the base image requires a login: see the engine's login command",
+        "the registry of the base image requires a login: {engine} {login}",
     ),
     (
         ("x509", "certificate signed by", "verify certificate", "certificate verify failed"),
@@ -62,21 +62,76 @@ _CAUSES = (
         ("no such host", "i/o timeout", "connection refused", "Temporary failure", "unreachable"),
         (
             "the network cannot be reached from here: set http_proxy and https_proxy, or load the "
-            "base image from a file first (podman load, docker load)"
+            "base image from a file first: {engine} {load}"
         ),
     ),
     (
         ("did not get container create message", "error running container"),
-        (
-            "this machine does not let the engine start a process in a container; buildah works "
-            "without: --docker_engine=buildah"
-        ),
+        "this machine does not let the engine start a process in a container; {without}",
     ),
     (
         ("no space left",),
-        "the disk with the engine's images is full: docker system prune, podman system prune",
+        "the disk with the engine's images is full: {engine} {prune}",
+    ),
+    (
+        ("newuidmap", "newgidmap"),
+        "the engine needs the package uidmap (shadow-utils on Fedora and its relatives)",
+    ),
+    (
+        ("no subuid ranges", "no subgid ranges", "insufficient UIDs", "not enough IDs"),
+        (
+            "your user has no ids for containers:\nsudo usermod --add-subuids 100000-165535 "
+            "--add-subgids 100000-165535 $USER"
+        ),
+    ),
+    (
+        ("CLONE_NEWUSER", "cannot clone: Operation not permitted", "user namespaces"),
+        (
+            "this machine does not let its users make user namespaces: ask its administrator, or "
+            "run the command as root"
+        ),
+    ),
+    (
+        ("overlay is not supported", "not support overlay", "mount_program", "fuse-overlayfs"),
+        "the engine's file system does not work here: export STORAGE_DRIVER=vfs",
+    ),
+    (
+        ("policy.json",),
+        "the engine's settings are missing: install the package containers-common",
+    ),
+    (
+        ("unknown flag: --", "unknown shorthand flag: "),
+        "the engine is too old for this: update it, or name another one with --docker_engine",
     ),
 )
+_CHROOT = "buildah works without: --docker_engine=buildah"
+_WORDS = {
+    "docker": {
+        "login": "login REGISTRY",
+        "load": "load --input FILE",
+        "prune": "system prune",
+        "without": _CHROOT,
+    },
+    "podman": {
+        "login": "login REGISTRY",
+        "load": "load --input FILE",
+        "prune": "system prune",
+        "without": _CHROOT,
+    },
+    "apptainer": {
+        "login": "registry login docker://REGISTRY",
+        "load": "build IMAGE.sif docker-archive://FILE",
+        "prune": "cache clean",
+        "without": _CHROOT,
+    },
+    "buildah": {
+        "login": "login REGISTRY",
+        "load": "pull docker-archive:FILE",
+        "prune": "rmi --prune",
+        "without": 'run it without one: write "run" for "docker" in the command',
+    },
+}
+"""How each engine does what a remedy names."""
 
 
 def own_folder(path: str, owner: tuple[int, int]) -> None:
@@ -170,7 +225,7 @@ def build(engine: Engine, job: Job, log: str, say: Say) -> float:
         error = Error(
             "image-failed",
             f"{engine.name} could not build the image (exit status {status})",
-            hint=cause_of("\n".join(last))
+            hint=cause_of("\n".join(last), engine.name)
             or "see the log; a repeated build resumes where it failed",
             context=[line[:200] for line in last if line.strip()][-8:],
         )
@@ -179,9 +234,10 @@ def build(engine: Engine, job: Job, log: str, say: Say) -> float:
     return time.monotonic() - started
 
 
-def cause_of(text: str) -> str:
-    """The remedy for what an engine says when it fails; empty where it is not known."""
-    return next((hint for words, hint in _CAUSES if any(w in text for w in words)), "")
+def cause_of(text: str, engine: str) -> str:
+    """The remedy for what ``engine`` says when it fails; empty where it is not known."""
+    found = next((hint for words, hint in _CAUSES if any(w in text for w in words)), "")
+    return found.format(engine=engine, **_WORDS[engine])
 
 
 def run(

@@ -19,7 +19,7 @@ from cmbench.container.design import (
     network_of,
     pip_settings,
 )
-from cmbench.container.engines import Engine, Job
+from cmbench.container.engines import Engine, Job, without_effect
 from cmbench.container.mounts import plan_folders
 from cmbench.container.recipe import HOME, Recipe, containerfile
 from cmbench.container.systems import base_image
@@ -67,7 +67,7 @@ def workplace(
         kept=True,
     )
     names = tuple(repository.path for repository in registered)
-    notes = (*folders.notes, *_without_effect(engine, job))
+    notes = (*folders.notes, *without_effect(engine, job))
     return Design(engine, job, text, image, home, folders, (), dict(world.environ), names, notes)
 
 
@@ -87,15 +87,6 @@ def _secrets(world: World) -> dict[str, str]:
         "cmbench_pip": pip_settings(world.environ),
     }
     return {key: path for key, path in found.items() if path}
-
-
-def _without_effect(engine: Engine, job: Job) -> list[str]:
-    """What the engine cannot do of what is asked for."""
-    rights = (job.shm_size, job.gpus, *job.devices, *job.ulimits, *job.capabilities, *job.security)
-    if engine.name != "buildah" or not any(rights):
-        return []
-    told = "buildah runs commands under chroot: GPUs, limits, capabilities, devices have no effect"
-    return [told]
 
 
 def user_text(image: str, name: str, uid: int, gid: int) -> str:
