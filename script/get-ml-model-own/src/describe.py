@@ -57,18 +57,24 @@ def asked(text: str) -> dict[str, tuple[int, ...]]:
 def described(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
     """The facts of a model but for those of its file; raises ProgramError with what is missing."""
     try:
-        graph = onnx.load(str(path), load_external_data=False).graph
+        model = onnx.load(str(path), load_external_data=False)
     except Exception as error:
         raise ProgramError(f"{path} cannot be read as ONNX: {error}") from error
+    graph = model.graph
     inputs = inputs_of(graph, path)
     names = [each.name for each in inputs]
     for name in shapes.keys() - set(names):
         raise ProgramError(f"{path} has no input {name}", f"it has: {', '.join(names)}")
     fixed = has_fixed_batch(inputs, path)
+    for each in inputs:
+        check_asked(each, shapes, path)
+    found = [tensor(each, shapes) for each in inputs]
+    if shapes:
+        check_joined(model, found, path)
     return {
         "name": path.stem,
         "precision": "fp32",
-        "inputs": [tensor(each, shapes) for each in inputs],
+        "inputs": found,
         "outputs": [tensor(each, shapes, known=False) for each in tensors(graph.output)],
         "beside": sorted(beside(graph)),
         "options": {"fixed_batch": fixed},
@@ -140,6 +146,48 @@ def tensor(value: Any, shapes: Mapping[str, tuple[int, ...]], known: bool = True
     return {"name": value.name, "dtype": str(dtype), "shape": open_ones}
 
 
+def check_asked(value: Any, shapes: Mapping[str, tuple[int, ...]], path: Path) -> None:
+    """Raise ProgramError where another shape is asked for than the model has."""
+    own, wanted = sizes(value)[1:], shapes.get(value.name)
+    if wanted is None:
+        return
+    is_same = [isinstance(a, str) or a == b for a, b in zip(own, wanted, strict=False)]
+    if len(own) != len(wanted) or not all(is_same):
+        raise ProgramError(
+            f"{path} takes {value.name} as {own}, not {list(wanted)}",
+            "give --input_shapes for what the model leaves open, without the number of samples",
+        )
+
+
+def check_joined(model: Any, inputs: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Raise ProgramError where the graph cannot take its inputs in the shapes that were asked for.
+
+    A model of which nothing can be inferred is left to the backend.
+    """
+    if conflict(model):
+        return
+    shapes = {each["name"]: each["shape"] for each in inputs}
+    for value in model.graph.input:
+        dims = value.type.tensor_type.shape.dim
+        for dim, size in zip(dims[1:], shapes.get(value.name, ()), strict=False):
+            dim.dim_value = size
+    problem = conflict(model)
+    if problem:
+        told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise ProgramError(
+            f"{path} cannot take {told}: {problem}", "give other shapes with --input_shapes"
+        )
+
+
+def conflict(model: Any) -> str:
+    """Why the shapes in a graph do not go together, in a line; empty where nothing is wrong."""
+    try:
+        onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+    except Exception as error:
+        return " ".join(str(error).split())[:300] or "its shapes cannot be inferred"
+    return ""
+
+
 def given(path: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
     """The user's samples by input, with labels where there are; raises ProgramError."""
     try:
@@ -156,7 +204,7 @@ def given(path: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
         )
     arrays = {name: fitting(held[name], each) for name, each in wanted.items()}
     if LABELS in names:
-        arrays[LABELS] = held[LABELS].astype(np.int64)
+        arrays[LABELS] = whole_numbers(held[LABELS], path)
     counts = {len(array) for array in arrays.values()}
     if len(counts) != 1 or 0 in counts:
         raise ProgramError(f"the arrays of {path} are not equally long: {sorted(counts)} samples")
@@ -165,14 +213,30 @@ def given(path: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
 
 def fitting(array: Any, each: Mapping[str, Any]) -> Any:
     """An array as the model takes it; raises ProgramError where it is of another shape or kind."""
-    if list(array.shape[1:]) != each["shape"] or not np.can_cast(
-        array.dtype, each["dtype"], "same_kind"
-    ):
+    has_shape = array.ndim > 0 and list(array.shape[1:]) == each["shape"]
+    if not has_shape or not np.can_cast(array.dtype, each["dtype"], "same_kind"):
+        shape = ", ".join(map(str, ["samples", *each["shape"]]))
         raise ProgramError(
             f"the samples of {each['name']} are {array.dtype} {list(array.shape[1:])}, the model "
-            f"takes {each['dtype']} {each['shape']}"
+            f"takes {each['dtype']} {each['shape']}",
+            f"convert them: array.astype('{each['dtype']}')"
+            if has_shape
+            else f"save them as [{shape}]",
         )
     return array.astype(each["dtype"])
+
+
+def whole_numbers(labels: Any, path: Path) -> Any:
+    """The class of each sample [samples]; raises ProgramError where there is not one for each."""
+    column = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+    is_number = column.dtype.kind in "iubf" and np.all(np.mod(column, 1) == 0)
+    if column.ndim != 1 or not is_number:
+        raise ProgramError(
+            f"the {LABELS} of {path} are {labels.dtype} {list(labels.shape)}, not one whole number "
+            "for each sample",
+            "for rows with a number for each class, save labels.argmax(axis=1)",
+        )
+    return column.astype(np.int64)
 
 
 def drawn(facts: Mapping[str, Any], count: int) -> dict[str, Any]:

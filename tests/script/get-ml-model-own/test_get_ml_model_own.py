@@ -86,6 +86,9 @@ def test_what_is_no_model_and_a_shape_of_no_input(
         (("n", -1), (), "--input_shapes=image=N"),
         ((8, 3), (), "export it with an open first dimension"),
         (("n", 3), ("--shapes", "image=0x3"), "is not a shape"),
+        (("n", 3), ("--shapes", "image=5"), "takes image as [3], not [5]"),
+        (("n", 3, "w"), ("--shapes", "image=4x7"), "takes image as [3, 'w'], not [4, 7]"),
+        (("n", "w"), ("--shapes", "image=4x7"), "takes image as ['w'], not [4, 7]"),
     ],
 )
 def test_what_a_model_leaves_open_is_asked_for(
@@ -100,6 +103,11 @@ def test_what_a_model_leaves_open_is_asked_for(
     [
         ({"picture": np.ones((2, 3))}, "has no array image; it has picture"),
         ({"image": np.ones((2, 4))}, "takes float32 [3]"),
+        ({"image": np.ones((2, 4))}, "next: save them as [samples, 3]"),
+        ({"image": np.ones((2, 3), np.complex64)}, "next: convert them: array.astype('float32')"),
+        ({"image": np.float32(1)}, "next: save them as [samples, 3]"),
+        ({"image": np.ones((2, 3)), "labels": np.eye(2)}, "not one whole number for each sample"),
+        ({"image": np.ones((2, 3)), "labels": [0.5, 1.0]}, "not one whole number for each sample"),
         ({"image": np.ones((2, 3)), "labels": np.ones(3)}, "not equally long: [2, 3]"),
     ],
 )
@@ -109,6 +117,27 @@ def test_samples_that_do_not_fit_are_refused(
     np.savez(tmp_path / "mine.npz", **arrays)
     assert run(tmp_path, model(tmp_path, "n", 3), "--data", str(tmp_path / "mine.npz")) == 1
     assert told in capsys.readouterr().err
+
+
+def test_labels_may_stand_in_a_column(tmp_path: Path) -> None:
+    data = tmp_path / "mine.npz"
+    np.savez(data, image=np.ones((3, 2)), labels=np.array([[1.0], [0.0], [1.0]]))
+    assert run(tmp_path, model(tmp_path, "n", 2), "--data", str(data)) == 0
+    assert np.load(tmp_path / "out" / "labels.npy").tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize(("shapes", "status"), [("ids=8,mask=8", 0), ("ids=8,mask=4", 1)])
+def test_shapes_that_the_graph_cannot_join_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], shapes: str, status: int
+) -> None:
+    names = ("ids", "mask", "sum")
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", "s"]) for n in names]
+    node = helper.make_node("Add", names[:2], names[2:])
+    made = helper.make_model(helper.make_graph([node], "g", ends[:2], ends[2:]))
+    onnx.save(made, tmp_path / "mine.onnx")
+    assert run(tmp_path, tmp_path / "mine.onnx", "--shapes", shapes) == status
+    told = capsys.readouterr().err
+    assert ("mine.onnx cannot take ids [8], mask [4]" in told) is bool(status)
 
 
 @pytest.mark.parametrize("what", ["model", "data"])
