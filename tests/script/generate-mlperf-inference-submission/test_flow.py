@@ -302,6 +302,27 @@ Memory Device
 """
 
 
+def test_a_processor_that_has_no_ids_in_cpuinfo_is_counted_by_its_topology(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As on ARM: four threads of two cores in each of two sockets.
+    (tmp_path / "cpuinfo").write_text("processor\t: 0\nBogoMIPS\t: 50.00\n", encoding="utf-8")
+    for number in range(8):
+        folder = tmp_path / "devices/system/cpu" / f"cpu{number}" / "topology"
+        folder.mkdir(parents=True)
+        (folder / "physical_package_id").write_text(f"{number // 4}\n", encoding="utf-8")
+        (folder / "core_id").write_text(f"{number // 2}\n", encoding="utf-8")
+    monkeypatch.setattr(machine, "PROC", tmp_path)
+    monkeypatch.setattr(machine, "SYS", tmp_path)
+    monkeypatch.setattr(machine, "_output", lambda *words: "Model name:   Neoverse-N1\n")
+    monkeypatch.setattr(machine.host, "CPUINFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(machine.host.platform, "processor", lambda: "")
+    found = machine.facts(())
+    assert found["host_processors_per_node"] == "2"
+    assert found["host_processor_core_count"] == "2"
+    assert found["host_processor_model_name"] == "Neoverse-N1"
+
+
 def test_what_tools_print_is_understood() -> None:
     assert machine.memory_modules(MODULES) == "2 x 16 GB DDR4 3200 MT/s"
     assert machine.memory_modules("") == ""

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from mlperf_harness import host
 from mlperf_harness.host import read
 
 SYS = Path("/sys")
@@ -21,7 +22,7 @@ SPEEDS = {10000: "10G Ethernet", 1000: "Gig Ethernet", 100: "100 Mbit Ethernet"}
 
 def facts(gpus: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """Field name to text, for what can be read here; ``gpus`` as ``accelerators`` takes them."""
-    found = {**_processor(), **_storage(), **_network()}
+    found = {**_processor(), **_memory(), **_storage(), **_network()}
     release = _release()
     if release:
         found["operating_system"] = release
@@ -31,7 +32,18 @@ def facts(gpus: Sequence[Mapping[str, str]]) -> dict[str, str]:
     return {**found, **accelerators(gpus)}
 
 
-def _processor() -> dict[str, str]:
+def memory_text(size: int) -> str:
+    """A number of bytes as a description has it; empty for none."""
+    return f"{size / 2**30:.0f}GB" if size else ""
+
+
+def _memory() -> dict[str, str]:
+    text = memory_text(host.facts().memory_bytes)
+    return {"host_memory_capacity": text} if text else {}
+
+
+def _cores() -> set[tuple[str, str]]:
+    """Each core by the ids of its socket and its own; none where the kernel does not tell."""
     text = read(PROC / "cpuinfo")
     pairs = set(
         zip(
@@ -40,8 +52,22 @@ def _processor() -> dict[str, str]:
             strict=False,
         )
     )
+    # On other processors than x86 cpuinfo has no such lines.
+    folders = () if pairs else (SYS / "devices/system/cpu").glob("cpu[0-9]*/topology")
+    ids = ((read(f / "physical_package_id").strip(), read(f / "core_id").strip()) for f in folders)
+    return pairs | {(package, core) for package, core in ids if package.isdigit() and core}
+
+
+def _model_name() -> str:
+    told = re.search(r"^Model name:\s*(.+)$", _output("lscpu"), re.MULTILINE)
+    return host.facts().cpu_model or (told[1].strip() if told else "")
+
+
+def _processor() -> dict[str, str]:
     found = {}
-    if pairs:
+    if name := _model_name():
+        found["host_processor_model_name"] = name
+    if pairs := _cores():
         sockets = {package for package, _ in pairs}
         found["host_processors_per_node"] = str(len(sockets))
         found["host_processor_core_count"] = str(len(pairs) // len(sockets))

@@ -115,7 +115,13 @@ def of_results(results: Results, gpus: Gpus = tuple) -> dict[str, Value]:
     """
     if results.backend == NETWORK:
         return {**_from_results(results), **_of_nodes(results)}
-    return {**_from_results(results), **_detected(results, gpus)}
+    recorded, detected = _from_results(results), _detected(results, gpus)
+    first = {name: recorded[name] for name in _OF_THE_RUN if name in recorded}
+    return {**recorded, **detected, **first}
+
+
+_OF_THE_RUN = ("host_processor_model_name", "host_memory_capacity")
+"""What the runs themselves have recorded comes before what the machine says now."""
 
 
 def _of_nodes(results: Results) -> dict[str, Value]:
@@ -147,7 +153,7 @@ def _from_results(results: Results) -> dict[str, Value]:
         "system_type": results.category,
         "system_name": results.sut,
         "host_processor_model_name": told.cpu_model,
-        "host_memory_capacity": f"{told.memory_bytes / 2**30:.0f}GB" if told.memory_bytes else "",
+        "host_memory_capacity": machine.memory_text(told.memory_bytes),
         "framework": f"{results.runtime} ({sign})"
         if (sign := results.stand_in)
         else results.runtime,
