@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_catalog import rounds
+from mlperf_harness import wording
 
 from . import (
     build,
@@ -524,15 +524,8 @@ def columns() -> int:
 
 
 def wrapped(text: str, first: str = "", later: str = "") -> list[str]:
-    """A paragraph in the width of the terminal; words, such as paths, stay whole."""
-    return textwrap.wrap(
-        text,
-        columns(),
-        initial_indent=first,
-        subsequent_indent=later,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    """A paragraph in the width of the terminal; words, such as paths, and commands stay whole."""
+    return wording.wrapped(text, columns(), first, later)
 
 
 def _cut(text: str, width: int) -> str:

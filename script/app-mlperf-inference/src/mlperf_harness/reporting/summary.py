@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
 from ..measuring.telemetry import BUSY
 from ..settings import ACCURACY, COMPLIANCE, FIND, PERFORMANCE, README
-from ..wording import cores_in_words, figures
+from ..wording import cores_in_words, figures, wrapped
 from .results import FindResult, Problem, Results, ScenarioResult, accuracy_in_words, span
 
 WIDTH = 80
@@ -65,10 +64,7 @@ def table(results: Results, asked: Results) -> str:
 
 
 def _wrapped(text: str, rest: str = "") -> list[str]:
-    """No name, flag or path is parted: they are there to be copied."""
-    return textwrap.wrap(
-        text, WIDTH, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
-    )
+    return wrapped(text, WIDTH, rest=rest)
 
 
 def _reduced(results: Results) -> list[str]:
