@@ -21,6 +21,7 @@ _VARIABLES = {
     ", or --docker_os with --docker_os_version": "",
     "--docker_engine": "CONTAINER_ENGINE",
     "--docker_base_image": "BASE_IMAGE",
+    ': write "run" for "docker" in the command': ", with make run_harness",
 }
 """Words of advice for ``cm docker``, and what a make line has for them."""
 _NOT_OF_THE_JOB = ("engine", "base_image", "tools", "user", "mounts")

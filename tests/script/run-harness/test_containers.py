@@ -20,7 +20,7 @@ from nvidia_flow.errors import FlowError
 from nvidia_flow.systems import Machine
 from nvidia_make import docker, flow, neuron, targets
 
-from cmbench.container import launch
+from cmbench.container import engines, launch
 from cmbench.container.workplace import user_text
 from cmbench.errors import Error
 from nvidia_flow_lab import Hands
@@ -407,3 +407,12 @@ def test_the_words_in_a_real_container(place: Path, monkeypatch: pytest.MonkeyPa
     assert "kept" not in (place / "flow/new").read_text()
     left = subprocess.run([buildah, "containers", "-q"], capture_output=True, timeout=60)
     assert left.stdout == b""
+
+
+def test_remedies_of_each_engine_stand_as_make_takes_them() -> None:
+    for engine in engines.NAMES:
+        for words, _ in launch._CAUSES:
+            told = CONTAINERS._in_variables(launch.cause_of(words[0], engine))
+            assert told
+            assert "--docker" not in told
+            assert '"docker"' not in told
