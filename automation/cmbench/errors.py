@@ -139,7 +139,8 @@ _THINGS = "script|cache|experiment|results|crowd|repo"
 _COMMAND = rf"""(?<![\w/.-])(?:
     cm\ [a-z][a-z-]+(?:\ (?:{_THINGS})\b)?(?:\ --(?:\ {_WORD})+|\ {_ARGUMENT}{_WORD})*
     |(?:(?:\S{{,200}}/)?python[\d.]*\ -[mc]|pip\ (?:un)?install|pip\ (?:download|show)|sudo|bash|git
-       |docker|podman|buildah|make(?=\ [a-z]+_[a-z])|(?:rm|ls|ssh|chmod|mkdir|tar)(?=\ -)
+       |docker|podman|buildah|apt-get|make(?=\ [a-z]+_[a-z])
+       |(?:rm|ls|ssh|chmod|mkdir|tar|curl|sbatch|nvidia-smi)(?=\ -)
        |(?:export|unset)(?=\ [A-Z]+_)
      )(?:\ (?!(?:or|and|then|to|if|where|in|on|is|are|has|there|here|that)\b){_WORD})*
 )"""

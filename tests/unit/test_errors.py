@@ -68,6 +68,9 @@ COMMANDS = [
     "export CM_REPOS=/path/with/space",
     "make launch_docker DOCKER_COMMAND='make run_harness'",
     "rm -r /a/b /c/d",
+    "sbatch --wrap=hostname",
+    "nvidia-smi -L",
+    "apt-get install -y slurm-wlm munge",
     "python3 -c 'import secrets; print(secrets.token_urlsafe())' > FILE",
 ]
 
