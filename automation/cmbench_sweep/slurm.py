@@ -227,7 +227,7 @@ def _ask(words: Sequence[str], env: Mapping[str, str] | None = None) -> str:
         raise SilentError(f"{words[0]} took longer than a minute") from None
     if done.returncode:
         told = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        raise SilentError(told[-1].removeprefix(f"{words[0]}: error: "))
+        raise SilentError(told[-1].removeprefix(f"{words[0]}: ").removeprefix("error: "))
     return done.stdout
 
 

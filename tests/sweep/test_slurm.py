@@ -255,7 +255,10 @@ def test_gpus_are_let_into_a_container() -> None:
 
 @pytest.mark.parametrize(
     ("sinfo", "code", "said"),
-    [("", "slurm-missing", "run it on the login node"), ("exit 1", "slurm-failed", "sinfo: ")],
+    [
+        ("", "slurm-missing", "run it on the login node"),
+        ("echo sinfo: fatal: none >&2; exit 1", "slurm-failed", "]: sinfo: fatal: none"),
+    ],
 )
 def test_without_slurm_one_sentence_says_where_to_run_before_anything_is_made(
     home: Home, world: Path, sinfo: str, code: str, said: str
