@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
 import json
 import os
@@ -191,6 +193,44 @@ def test_verify_of_a_large_entry_reads_what_is_exported(
     assert "1 added since" in lab.call("verify", "cache").out
     os.utime(path / "more", (1, 1))
     assert "more was written to" in lab.call("verify", "cache").out
+
+
+def pip(packages: Path, version: str, files: dict[str, str]) -> None:
+    """What an installation leaves: the files of a package, and their list with digests."""
+    listed = packages / f"tools-{version}.dist-info" / "RECORD"
+    listed.parent.mkdir(parents=True)
+    rows = [f"{listed.relative_to(packages)},,"]
+    for name, text in files.items():
+        path = packages / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        told = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        rows.append(f"{name},sha256={told.rstrip('=')},{len(text)}")
+    listed.write_text("\n".join(rows) + "\n")
+
+
+def test_what_pip_has_replaced_in_an_environment_is_no_damage(lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "made" / "x" / "bin").mkdir(parents=True)
+    (tmp_path / "made" / "x" / "pyvenv.cfg").touch()
+    within = Path("x/lib/python3.11/site-packages")
+    old = {"tools/__init__.py": "old\n", "tools/gone.py": "old\n", "../../../bin/tool": "old\n"}
+    pip(tmp_path / "made" / within, "1", old)
+    lab.script("get-x", cache=True, run=f"cp -r {tmp_path}/made/. . && touch data")
+    lab.run("get,x")
+    found = Path(entry(lab, "get-x").path)
+    packages = found / within
+    assert lab.call("verify", "cache").answer["return"] == 0
+
+    shutil.rmtree(packages)
+    pip(packages, "2", {"tools/__init__.py": "newer\n", "../../../bin/tool": "newer\n"})
+    whole = lab.call("verify", "cache")
+    assert whole.answer["return"] == 0, whole.out
+    (packages / "tools" / "__init__.py").write_text("cut")
+    assert "tools/__init__.py has 3 bytes, had 4" in lab.call("verify", "cache").out
+    (found / "data").unlink()
+    assert "data is gone" in lab.call("verify", "cache").out
+    next(packages.glob("*/RECORD")).write_bytes(b"\xff\0,,")
+    assert "tools/gone.py is gone" in lab.call("verify", "cache").out
 
 
 # ---------------------------------------------------------------- gc, du

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.cache.cache_entry import Entry, Reliance, output
+from cmbench.cache.packages import Packages
 from cmbench.cache.store import Store
 from cmbench.errors import Error
 from cmbench.lib.files import file_checksum
@@ -103,18 +104,19 @@ def check(entry: Entry, files: Mapping[str, Any] | None, in_full: bool = True) -
     now = dict(plain_files(entry.path))
     if files is None:
         return Check(recorded=not now, added=len(now))
-    faults = []
+    faults: list[str] = []
+    packages = Packages(entry.path)
     read = 0
     for name, state in sorted(files.items()):
         info = now.pop(name, None)
         if info is None:
-            faults.append(f"{name} is gone")
+            faults += [] if packages.explain(name) else [f"{name} is gone"]
             continue
         if not in_full and state[:2] == [info.st_size, info.st_mtime_ns]:
             continue
         why, was_read = _difference(os.path.join(entry.path, name), info, state)
         read += was_read
-        if why:
+        if why and not packages.explain(name):
             faults.append(f"{name} {why}")
     return Check(len(files), read, tuple(faults), len(now))
 
