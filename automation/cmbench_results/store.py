@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib import locks
-from cmbench_results import schema
+from cmbench_results import read_only, schema
 from cmbench_results.places import Place, Places
 from cmbench_results.sql import sa
 from cmbench_results.values import (
@@ -54,9 +55,9 @@ class _GoneError(Exception):
 class Store:
     """One database; ``url`` is SQLAlchemy's, or empty for the file in the CM home of ``places``.
 
-    Opening it makes the tables, or brings those of an older version up to date. ``say`` is called
-    with a line where another program has to be waited for. Raises ``no-database``,
-    ``newer-database``.
+    Opening it makes the tables, or brings those of an older version up to date. Of a home that can
+    only be read it is a copy. ``say`` is called with a line where another program has to be waited
+    for. Raises ``no-database``, ``newer-database``.
     """
 
     def __init__(
@@ -66,7 +67,8 @@ class Store:
         self._say = say
         self.unread: dict[str, Error] = {}
         """What is wrong with files of places that could not be read; ``refresh`` begins anew."""
-        self._file = None if url else places.root / "index.sqlite"
+        self._copy: TemporaryDirectory[str] | None = None
+        self._file = None if url else self._own_file()
         self._engine = _engine(url, self._file)
         try:
             self._prepare()
@@ -83,6 +85,20 @@ class Store:
     def close(self) -> None:
         """Let go of all connections."""
         self._engine.dispose()
+        if self._copy is not None:
+            self._copy.cleanup()
+
+    def _own_file(self) -> Path:
+        file = self.places.root / "index.sqlite"
+        if not read_only.cannot_be_written(self.places.root):
+            return file
+        try:
+            self._copy = read_only.copy_of(file)
+        except OSError as problem:
+            from cmbench.lib.files import file_error
+
+            raise file_error(problem, file) from None
+        return Path(self._copy.name, file.name)
 
     def replaced(self) -> bool:
         """Whether there is another file now, or another version of cmbench has changed the tables.
@@ -316,8 +332,8 @@ class Store:
         with self._engine.connect() as connection:
             if _revision(connection) == LATEST:
                 return
-        lock = self.places.root / "index.lock"
-        self.places.root.mkdir(parents=True, exist_ok=True)
+        lock = (self._file.parent if self._file else self.places.root) / "index.lock"
+        lock.parent.mkdir(parents=True, exist_ok=True)
         handle = locks.acquire(lock)
         try:
             with self._engine.begin() as connection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from samples import NEWER_ROW, ROW, add, experiments, own_run, tree
 
 from cmbench.errors import Error
-from cmbench_results import compare, cost, query, schema
+from cmbench_results import compare, cost, query, read_only, schema
 from cmbench_results.places import Place, Places
 from cmbench_results.query import Filter
 from cmbench_results.store import LATEST, SERVED, Store
@@ -366,6 +367,30 @@ def test_a_file_that_is_no_database_is_told(places: Places) -> None:
     with pytest.raises(Error) as raised:
         Store(places)
     assert "restore your backup" in raised.value.hint
+
+
+def test_of_a_home_that_can_only_be_read_nothing_is_written(
+    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store(places) as own:
+        add(own, experiments(tmp_path / "a", ROW, NEWER_ROW))
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    monkeypatch.setattr("cmbench_results.read_only.cannot_be_written", lambda folder: True)
+    places.add(experiments(tmp_path / "b", {**ROW, "Organization": "Other"}))
+    before = {path: path.stat().st_mtime_ns for path in places.root.rglob("*")}
+    with Store(places) as copy:
+        copy.refresh()
+        assert {row["organization"] for row in rows(copy)} == {"Maker", "Other"}
+    assert {path: path.stat().st_mtime_ns for path in places.root.rglob("*")} == before
+    assert not list((tmp_path / "temporary").iterdir())
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_of_others_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir(mode=0o555)
+    assert read_only.cannot_be_written(tmp_path / "home" / "cmbench" / "results")
+    assert not read_only.cannot_be_written(tmp_path / "other")
 
 
 @pytest.mark.parametrize("url", ["mysql://x/y", "nonsense", "postgresql://nobody@127.0.0.1:1/x"])
