@@ -13,7 +13,7 @@ from mlperf_harness.measuring import contention, telemetry
 from mlperf_harness.measuring.contention import Reading, Taken, Watch, compared
 from mlperf_harness.measuring.detail_log import DetailLog
 from mlperf_harness.measuring.telemetry import Telemetry
-from mlperf_harness.measuring.verdict import Fault, laid_to
+from mlperf_harness.measuring.verdict import Fault, bursts, laid_to
 from mlperf_harness.reporting import summary
 from mlperf_harness.reporting.results import Problem
 from mlperf_harness.session import quiet
@@ -148,6 +148,33 @@ def test_only_faults_of_time_are_laid_to_the_host_and_only_with_figures() -> Non
     assert "nothing else runs" in found[0].advice
     for calm in (None, replace(BUSY, others_share=0.0, steal_share=0.0, worst_share=0.0)):
         assert laid_to(calm, (late,)) == (late,)
+
+
+def course(*tails_ms: float, recorded: int = 50_000) -> dict[str, Any]:
+    """What a run records of its moments: when, the median, the 99th percentile."""
+    rows = [[number, 0.4, tail_ms] for number, tail_ms in enumerate(tails_ms)]
+    return {"recorded": recorded, "over_time": rows}
+
+
+def test_late_queries_in_few_moments_are_laid_to_what_stopped_the_run() -> None:
+    late = Fault("p99 latency", "the 99th percentile was 26 ms", "set a lower rate")
+    stopped = bursts(course(*[1.2] * 52, *[28.0] * 8), 15.0)
+    assert stopped == (
+        "the late queries came in 8 of 60 moments; in the others, 99 % of the queries took at "
+        "most 1.2 ms"
+    )
+    (found,) = laid_to(None, (late,), stopped)
+    assert found.host == stopped
+    # Samples that take long, a rate that is too high, few queries, none that is late.
+    for other in (
+        course(*[1.2] * 30, *[28.0] * 30),
+        course(*[9.0] * 52, *[28.0] * 8),
+        course(*[1.2] * 52, *[28.0] * 8, recorded=600),
+        course(*[1.2] * 60),
+        {"recorded": 0, "over_time": []},
+    ):
+        assert not bursts(other, 15.0)
+        assert laid_to(None, (late,), bursts(other, 15.0)) == (late,)
 
 
 def test_a_rate_after_a_disturbed_run_is_answered_in_what_others_left() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+import statistics
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
+from typing import Any
 
 from mlperf_catalog import SERVER, Scenario, rounds
 from mlperf_catalog.values import dataclass
@@ -57,11 +59,38 @@ def judge(log: DetailLog, scenario: Scenario, benchmark_round: str) -> Verdict:
     return Verdict(log.validity == "VALID" and not faults, tuple(faults))
 
 
-def laid_to(taken: Taken | None, faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """The faults, those of time laid to the host where its figures say that it disturbed."""
-    if taken is None or not taken.disturbs:
+# In so many moments at most, and of so many queries, what comes late comes in bursts.
+BURSTS_SHARE, LEAST_QUERIES = 0.25, 6000
+EASY_SHARE = 1 / 3
+
+
+def bursts(series: Mapping[str, Any], limit_ms: float) -> str:
+    """That answers were late in a few moments of a run alone, in words; empty where they were not.
+
+    Samples that take long, or too high a rate, make answers late all the time; what stops the
+    whole run now and then does not, and no other rate helps against it.
+    """
+    moments = [tail_ms for _, _, tail_ms in series.get("over_time", ())]
+    late = sum(tail_ms > limit_ms for tail_ms in moments)
+    if not 0 < late <= BURSTS_SHARE * len(moments) or series["recorded"] < LEAST_QUERIES:
+        return ""
+    usual = statistics.median(moments)
+    if usual > EASY_SHARE * limit_ms:
+        return ""
+    return (
+        f"the late queries came in {late} of {len(moments)} moments; in the others, 99 % of the "
+        f"queries took at most {usual:.2g} ms"
+    )
+
+
+def laid_to(taken: Taken | None, faults: Iterable[Fault], stopped: str = "") -> tuple[Fault, ...]:
+    """The faults, those of time laid to the host where its figures say that it disturbed.
+
+    ``stopped`` is what ``bursts`` says of the run.
+    """
+    words = taken.in_words() if taken is not None and taken.disturbs else stopped
+    if not words:
         return tuple(faults)
-    words = taken.in_words()
     return tuple(
         replace(each, host=words, advice=f"{QUIETER}; if it stays so: {each.advice}")
         if OF_TIME.match(f"{each.rule}: {each.text}")

@@ -16,8 +16,9 @@ from ..jobs import Outcome
 from ..measuring import detail_log
 from ..measuring.detail_log import DetailLog
 from ..measuring.telemetry import Telemetry
-from ..measuring.verdict import Verdict, laid_to
+from ..measuring.verdict import Verdict, bursts, laid_to
 from ..reporting import report
+from ..reporting.course import SERIES
 from ..reporting.results import (
     RESULT_FILE,
     Attempt,
@@ -90,7 +91,8 @@ def attempt(context: Context, scenario: Scenario, aim: Targets, folder: Path, nu
     of = context.settings.round if run.overrides.seed is None else ""
     verdict = report.verdict_of(log, profile, scenario, of)
     if targets.within_reach(profile, scenario, aim):
-        verdict = replace(verdict, faults=laid_to(seen.taken, verdict.faults))
+        stopped = _stopped(folder, profile.server_limit_s) if scenario.online else ""
+        verdict = replace(verdict, faults=laid_to(seen.taken, verdict.faults, stopped))
     judged = Attempt(
         number=number,
         validity=report.validity(log, verdict),
@@ -100,6 +102,12 @@ def attempt(context: Context, scenario: Scenario, aim: Targets, folder: Path, nu
         seconds=time.monotonic() - began,
     )
     return Made(run, log, verdict, judged, outcome, seen)
+
+
+def _stopped(folder: Path, limit_s: float) -> str:
+    """What was recorded of a run says whether something stopped it now and then."""
+    path = folder / SERIES
+    return bursts(records.read_json(path), 1000 * limit_s) if path.exists() else ""
 
 
 def _next_aim(context: Context, made: Made) -> Targets | None:
