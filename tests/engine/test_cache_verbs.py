@@ -211,7 +211,8 @@ def pip(packages: Path, version: str, files: dict[str, str]) -> None:
 
 def test_what_pip_has_replaced_in_an_environment_is_no_damage(lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "made" / "x" / "bin").mkdir(parents=True)
-    (tmp_path / "made" / "x" / "pyvenv.cfg").touch()
+    for name in ("pyvenv.cfg", "bin/python"):
+        (tmp_path / "made" / "x" / name).touch()
     within = Path("x/lib/python3.11/site-packages")
     old = {"tools/__init__.py": "old\n", "tools/gone.py": "old\n", "../../../bin/tool": "old\n"}
     pip(tmp_path / "made" / within, "1", old)
@@ -228,7 +229,10 @@ def test_what_pip_has_replaced_in_an_environment_is_no_damage(lab: Lab, tmp_path
     (packages / "tools" / "__init__.py").write_text("cut")
     assert "tools/__init__.py has 3 bytes, had 4" in lab.call("verify", "cache").out
     (found / "data").unlink()
-    assert "data is gone" in lab.call("verify", "cache").out
+    (found / "x" / "bin" / "python").unlink()
+    damaged = lab.call("verify", "cache").out
+    assert "data is gone" in damaged
+    assert "x/bin/python is gone" in damaged
     next(packages.glob("*/RECORD")).write_bytes(b"\xff\0,,")
     assert "tools/gone.py is gone" in lab.call("verify", "cache").out
 

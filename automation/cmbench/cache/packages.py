@@ -34,7 +34,8 @@ class Packages:
             return False
         path = Path(self._folder, name)
         if not os.path.lexists(path):
-            return name not in listed
+            # In bin there are files of no package, such as the interpreter.
+            return name not in listed and _PACKAGES in path.parts
         digest = listed.get(name)
         # A list of files does not list its own digest.
         return digest == _digest(path) if digest else digest is not None and path.name == "RECORD"

@@ -8,12 +8,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from mlperf_harness.jobs import Late
 from mlperf_harness.measuring import contention, telemetry
 from mlperf_harness.measuring.contention import Reading, Taken, Watch, compared
 from mlperf_harness.measuring.detail_log import DetailLog
 from mlperf_harness.measuring.telemetry import Telemetry
 from mlperf_harness.measuring.verdict import Fault, bursts, laid_to
+from mlperf_harness.pipeline import recorder
+from mlperf_harness.pipeline.recorder import Latencies
 from mlperf_harness.reporting import summary
 from mlperf_harness.reporting.results import Problem
 from mlperf_harness.session import quiet
@@ -150,31 +154,48 @@ def test_only_faults_of_time_are_laid_to_the_host_and_only_with_figures() -> Non
         assert laid_to(calm, (late,)) == (late,)
 
 
-def course(*tails_ms: float, recorded: int = 50_000) -> dict[str, Any]:
-    """What a run records of its moments: when, the median, the 99th percentile."""
-    rows = [[number, 0.4, tail_ms] for number, tail_ms in enumerate(tails_ms)]
-    return {"recorded": recorded, "over_time": rows}
+STALLED = Late(queries=2519, moments=90, of=840, p90_s=0.0007)
 
 
 def test_late_queries_in_few_moments_are_laid_to_what_stopped_the_run() -> None:
     late = Fault("p99 latency", "the 99th percentile was 26 ms", "set a lower rate")
-    stopped = bursts(course(*[1.2] * 52, *[28.0] * 8), 15.0)
+    stopped = bursts(STALLED, 0.015)
     assert stopped == (
-        "the late queries came in 8 of 60 moments; in the others, 99 % of the queries took at "
-        "most 1.2 ms"
+        "the run stood still now and then: queries were late in 90 of 840 moments of 50 ms, and "
+        "90 % of all took at most 0.7 ms"
     )
     (found,) = laid_to(None, (late,), stopped)
     assert found.host == stopped
-    # Samples that take long, a rate that is too high, few queries, none that is late.
+    assert found.advice.endswith("if it stays so: set a lower rate")
     for other in (
-        course(*[1.2] * 30, *[28.0] * 30),
-        course(*[9.0] * 52, *[28.0] * 8),
-        course(*[1.2] * 52, *[28.0] * 8, recorded=600),
-        course(*[1.2] * 60),
-        {"recorded": 0, "over_time": []},
+        replace(STALLED, moments=700),  # samples that take long
+        replace(STALLED, queries=95),  # the same at a low rate
+        replace(STALLED, p90_s=0.008),  # a rate that is too high
+        replace(STALLED, queries=12, moments=2),
+        replace(STALLED, queries=0, moments=0),
     ):
-        assert not bursts(other, 15.0)
-        assert laid_to(None, (late,), bursts(other, 15.0)) == (late,)
+        assert not bursts(other, 0.015)
+    assert laid_to(None, (late,), "") == (late,)
+
+
+@pytest.mark.parametrize("seconds", [10, 60])
+@pytest.mark.parametrize("rate", [400, 5000])
+def test_stalls_are_told_from_long_samples_at_any_rate_and_length(rate: int, seconds: int) -> None:
+    chance = np.random.default_rng(5)
+    came = np.sort(chance.random(rate * seconds) * seconds)
+    stalls, long = Latencies(), Latencies()
+    # For 50 ms of each second the run stands still; or one sample of sixty takes 30 ms.
+    stood = np.where(came % 1 < 0.05, 0.05 - came % 1, 0.0)
+    for record, extra in ((stalls, stood), (long, 0.03 * (chance.random(len(came)) < 1 / 60))):
+        record.ended.extend(came + extra + 0.001)
+        record.seconds.extend(extra + 0.001)
+    found, other = recorder.late([stalls], 0.015), recorder.late([long], 0.015)
+    assert found is not None
+    assert other is not None
+    assert found.queries > 0.01 * len(came) < other.queries
+    assert bursts(found, 0.015)
+    assert not bursts(other, 0.015)
+    assert recorder.late([], 0.015) is None
 
 
 def test_a_rate_after_a_disturbed_run_is_answered_in_what_others_left() -> None:

@@ -28,11 +28,28 @@ class AccuracyFigure:
     further: dict[str, float] = field(default_factory=dict)
 
 
+MOMENT_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """When queries were late: how many were, in how many moments ``of`` all.
+
+    A moment is ``MOMENT_S`` long. ``p90_s`` is the 90th percentile of the latencies of all queries.
+    """
+
+    queries: int
+    moments: int
+    of: int
+    p90_s: float
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What is not in LoadGen's logs; ``failure`` is empty when nothing went wrong.
 
     ``seconds`` is the wall time from LoadGen's start to its end, loading of samples included.
+    ``late`` is told of a Server run.
     """
 
     failure: str
@@ -42,6 +59,7 @@ class Outcome:
     samples: int
     versions: dict[str, str]
     accuracy: AccuracyFigure | None = None
+    late: Late | None = None
 
 
 @dataclass(frozen=True, slots=True)

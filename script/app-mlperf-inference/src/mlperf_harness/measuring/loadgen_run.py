@@ -31,7 +31,7 @@ from ..pipeline.completion import Completer
 from ..pipeline.failures import Failures
 from ..pipeline.inference import solvers
 from ..pipeline.queue import CutQueue, DynamicBatcher, WorkQueue
-from ..pipeline.recorder import Recorder
+from ..pipeline.recorder import Recorder, late
 from ..pipeline.workers import DirectPipeline, Pipeline, PooledPipeline, Tally, Worker
 from ..settings import ACCURACY, PERFORMANCE, RunSettings, Shape, user_conf
 from .accuracy_log import read_answers
@@ -86,11 +86,17 @@ def execute(run: RunSettings) -> Outcome:
         _start_test(run, warmed, pipeline, settings, failures, name)
     seconds = time.perf_counter() - started
     tally = pipeline.close()
+    recorded = [worker.latencies for worker in team]
     if run.mode == PERFORMANCE:
-        series = recorder.series([worker.latencies for worker in team])
-        records.write(Path(run.folder) / SERIES, series)
+        records.write(Path(run.folder) / SERIES, recorder.series(recorded))
     versions = {**backend.versions(), **library_versions()}
-    return _outcome(run, benchmark, failures, seconds, tally, versions)
+    outcome = _outcome(run, benchmark, failures, seconds, tally, versions)
+    is_timed = run.mode == PERFORMANCE and run.scenario.online
+    return (
+        replace(outcome, late=late(recorded, benchmark.rules.server_limit_s))
+        if is_timed
+        else outcome
+    )
 
 
 def _answered(team: Sequence[Worker]) -> int:

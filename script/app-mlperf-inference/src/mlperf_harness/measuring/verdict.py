@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
-import statistics
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import field, replace
-from typing import Any
 
 from mlperf_catalog import SERVER, Scenario, rounds
 from mlperf_catalog.values import dataclass
 
+from ..jobs import MOMENT_S, Late
 from ..records import WHEN_GIVEN
 from ..wording import figures
 from .contention import Taken
@@ -59,27 +59,26 @@ def judge(log: DetailLog, scenario: Scenario, benchmark_round: str) -> Verdict:
     return Verdict(log.validity == "VALID" and not faults, tuple(faults))
 
 
-# In so many moments at most, and of so many queries, what comes late comes in bursts.
-BURSTS_SHARE, LEAST_QUERIES = 0.25, 6000
+# What comes late in bursts does so in few moments, and in fewer than each alone would.
+BURSTS_SHARE, CLUSTERED = 0.25, 0.5
+LEAST_LATE = 20
 EASY_SHARE = 1 / 3
 
 
-def bursts(series: Mapping[str, Any], limit_ms: float) -> str:
+def bursts(late: Late, limit_s: float) -> str:
     """That answers were late in a few moments of a run alone, in words; empty where they were not.
 
-    Samples that take long, or too high a rate, make answers late all the time; what stops the
-    whole run now and then does not, and no other rate helps against it.
+    Samples that take long are late all the time, and a rate that is too high lets most queries
+    wait. What stops the whole run now and then does neither, and no other rate helps against it.
     """
-    moments = [tail_ms for _, _, tail_ms in series.get("over_time", ())]
-    late = sum(tail_ms > limit_ms for tail_ms in moments)
-    if not 0 < late <= BURSTS_SHARE * len(moments) or series["recorded"] < LEAST_QUERIES:
-        return ""
-    usual = statistics.median(moments)
-    if usual > EASY_SHARE * limit_ms:
+    alone = late.of * (1 - math.exp(-late.queries / late.of)) if late.of else 0.0
+    few = late.moments <= min(BURSTS_SHARE * late.of, CLUSTERED * alone)
+    if late.queries < LEAST_LATE or not few or late.p90_s > EASY_SHARE * limit_s:
         return ""
     return (
-        f"the late queries came in {late} of {len(moments)} moments; in the others, 99 % of the "
-        f"queries took at most {usual:.2g} ms"
+        f"the run stood still now and then: queries were late in {late.moments} of {late.of} "
+        f"moments of {1000 * MOMENT_S:.0f} ms, and 90 % of all took at most "
+        f"{figures(1000 * late.p90_s)} ms"
     )
 
 

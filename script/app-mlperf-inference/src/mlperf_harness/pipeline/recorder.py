@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from .. import records
+from ..jobs import MOMENT_S, Late
 
 LARGEST_RECORD = 1 << 16
 LOOK_S = 0.25
@@ -107,10 +108,9 @@ class Recorder:
 
 def distribution(latencies: Sequence[Latencies]) -> dict[str, Any]:
     """A histogram with edges in ms that grow by a factor, and percentiles over time."""
-    seconds = np.concatenate([np.asarray(each.seconds) for each in latencies] or [np.empty(0)])
+    ended, seconds = _together(latencies)
     if not len(seconds):
         return {"recorded": 0, "edges_ms": [], "counts": [], "over_time": []}
-    ended = np.concatenate([np.asarray(each.ended) for each in latencies])
     milliseconds = np.maximum(1000 * seconds, 1e-6)
     least, greatest = milliseconds.min(), milliseconds.max()
     edges = np.geomspace(least, max(greatest, 1.001 * least), BINS + 1)
@@ -121,6 +121,28 @@ def distribution(latencies: Sequence[Latencies]) -> dict[str, Any]:
         "counts": counts.tolist(),
         "over_time": _over_time(ended - ended.min(), milliseconds),
     }
+
+
+def late(latencies: Sequence[Latencies], limit_s: float) -> Late | None:
+    """When the recorded queries took longer than ``limit_s``; None where none was recorded."""
+    ended, seconds = _together(latencies)
+    if not len(seconds):
+        return None
+    moments = ((ended - ended.min()) / MOMENT_S).astype(np.int64)
+    is_late = seconds > limit_s
+    return Late(
+        queries=int(is_late.sum()),
+        moments=len(np.unique(moments[is_late])),
+        of=int(moments.max()) + 1,
+        p90_s=float(np.quantile(seconds, 0.9)),
+    )
+
+
+def _together(latencies: Sequence[Latencies]) -> tuple[Any, Any]:
+    """Of the queries of all workers, when each was answered and after how many seconds."""
+    each = [(np.asarray(one.ended), np.asarray(one.seconds)) for one in latencies]
+    ended, seconds = zip(*each, strict=True) if each else ([np.empty(0)], [np.empty(0)])
+    return np.concatenate(ended), np.concatenate(seconds)
 
 
 def _over_time(ended: Any, milliseconds: Any, slices: int = 60) -> list[list[float]]:

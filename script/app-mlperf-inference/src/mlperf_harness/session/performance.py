@@ -18,7 +18,6 @@ from ..measuring.detail_log import DetailLog
 from ..measuring.telemetry import Telemetry
 from ..measuring.verdict import Verdict, bursts, laid_to
 from ..reporting import report
-from ..reporting.course import SERIES
 from ..reporting.results import (
     RESULT_FILE,
     Attempt,
@@ -91,7 +90,7 @@ def attempt(context: Context, scenario: Scenario, aim: Targets, folder: Path, nu
     of = context.settings.round if run.overrides.seed is None else ""
     verdict = report.verdict_of(log, profile, scenario, of)
     if targets.within_reach(profile, scenario, aim):
-        stopped = _stopped(folder, profile.server_limit_s) if scenario.online else ""
+        stopped = bursts(outcome.late, profile.server_limit_s) if outcome.late else ""
         verdict = replace(verdict, faults=laid_to(seen.taken, verdict.faults, stopped))
     judged = Attempt(
         number=number,
@@ -102,12 +101,6 @@ def attempt(context: Context, scenario: Scenario, aim: Targets, folder: Path, nu
         seconds=time.monotonic() - began,
     )
     return Made(run, log, verdict, judged, outcome, seen)
-
-
-def _stopped(folder: Path, limit_s: float) -> str:
-    """What was recorded of a run says whether something stopped it now and then."""
-    path = folder / SERIES
-    return bursts(records.read_json(path), 1000 * limit_s) if path.exists() else ""
 
 
 def _next_aim(context: Context, made: Made) -> Targets | None:
