@@ -151,13 +151,16 @@ def write_scripts(folder: Path, dialect: str, calls: Path, fillers: int) -> None
     ``dialect`` is ``CM`` or ``MLC``, the prefix of env keys. Each dependency appends a line to
     ``calls`` when it is run, which tells a hit in the cache from a run that is merely quick.
     """
+    depth = len(folder.relative_to(calls.parent).parts) + 2
     for number in range(DEPENDENCIES):
         key = f"{dialect}_OVERHEAD_{number}"
         meta = {"cache": True, "env": {key: "yes"}, "new_env_keys": [key]}
         child = write_script(folder, dialect, f"overhead-child-{number}", meta)
         child.joinpath("customize.py").write_text(
+            "from pathlib import Path\n\n\n"
             "def preprocess(i):\n"
-            f"    with open({str(calls)!r}, 'a') as calls:\n"
+            # A path that stands in the source whole would count for the cache, and change.
+            f"    with open(Path(__file__).parents[{depth}] / {calls.name!r}, 'a') as calls:\n"
             f"        calls.write('{number}\\n')\n"
             "    return {'return': 0}\n"
         )
