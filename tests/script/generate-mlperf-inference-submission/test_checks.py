@@ -11,7 +11,7 @@ import mlperf_catalog as catalog
 import pytest
 from mlperf_catalog import stand_in
 from mlperf_harness.measuring.detail_log import DetailLog
-from mlperf_submission import checks, truncate
+from mlperf_submission import checks, truncate, verdict
 from mlperf_submission.checks import accuracy, benchmarks, performance
 from mlperf_submission.checks.base import Finding, log
 
@@ -558,6 +558,20 @@ def test_the_limit_of_a_server(tmp_path: Path) -> None:
     mutations.value(log, "effective_target_latency_ns", 30_000_000)
     # A test under another limit cannot be compared either.
     assert broken(checks.check(tree)) == {"performance.latency", "compliance.speed"}
+
+
+def test_speeds_of_runs_that_are_too_short_are_not_compared(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree")
+    place = mutations.place(tree)
+    mutations.faster(place)
+    (mutations.tested(place, "TEST04") / "verify_performance.txt").write_text("TEST FAIL\n")
+    assert broken(checks.check(tree)) == {"compliance.speed", "compliance.verdict"}
+    for path in tree.root.rglob("performance/run_1/" + mutations.DETAIL):
+        mutations.value(path, "effective_min_duration_ms", 10_000)
+    found = verdict.judge(checks.check(tree))
+    assert found.faults == ()
+    assert {each.rule for each in found.nature} == {"performance.duration", "compliance.verdict"}
+    assert found.line.startswith("flow complete; not submittable because TEST04 and the result are")
 
 
 def test_counts_may_be_numbers_and_questions_are_reported(tmp_path: Path) -> None:
