@@ -45,6 +45,13 @@ def test_unknown_flag(tools: Lab) -> None:
     refused(tools.run("get,tool", zzz="1"), "unknown-flag", "--help")
 
 
+def test_a_refused_value_names_the_variation_that_means_it(lab: Lab) -> None:
+    described = {"device": {"desc": "where to run", "choices": ["cpu", "cuda"]}}
+    lab.script("get-tool", input_description=described, variations={"all-devices": {}})
+    refused(lab.run("get,tool", device="all"), "bad-value", "or the variation _all-devices")
+    assert "variation" not in refused(lab.run("get,tool", device="al"), "bad-value")
+
+
 def test_bad_values(tools: Lab) -> None:
     refused(tools.run("get,tool", device="cdua"), "bad-value", "--device=cdua", '"cuda"')
     refused(tools.run("get,tool", count="many"), "bad-value", "--count=many", "number")

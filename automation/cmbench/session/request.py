@@ -450,10 +450,13 @@ def check_input(name: str, value: Any, script: Script) -> None:
     text = str(_plain(value))
     if spec.choices and not any(_fits(text, choice) for choice in spec.choices):
         close = did_you_mean(text, spec.choices)
+        # --scenario=all is what _all-scenarios does.
+        meant = [v for v in (text, f"{text}-{name}", f"{text}-{name}s") if v in script.variations]
+        more = "".join(f", or the variation _{variation}" for variation in meant)
         raise Error(
             "bad-value",
             f"{mask_word(f'--{name}={text}')} is not possible for {script.alias}",
-            hint=f"{close}\nchoose one of: {', '.join(spec.choices)}".lstrip(),
+            hint=f"{close}\nchoose one of: {', '.join(spec.choices)}{more}".lstrip(),
         )
     if spec.type in ("int", "float"):
         _check_number(name, text, spec)
