@@ -34,7 +34,7 @@ _HOOKS = re.compile(r'^(\w+) = siblings\.hooks\(__file__, "(\w+)"\)(?:\.(\w+))?$
 
 def programs() -> dict[Path, str]:
     """The modules outside of a package, and the names of their scripts as packages."""
-    paths = [*ROOT.glob("script/*/*.py"), *ROOT.glob("script/*/src/*.py")]
+    paths = [*ROOT.glob("script/*/*.py"), *ROOT.glob("script/*/*/*.py")]
     alone = sorted(path for path in paths if not (path.parent / "__init__.py").is_file())
     return {path: path.relative_to(ROOT).parts[1].replace("-", "_") for path in alone}
 
@@ -64,11 +64,12 @@ def packaged(source: str, packages: dict[str, str]) -> str:
 def copy_all() -> dict[str, str]:
     """Write the copies; the path of each, to that of its source."""
     modules = programs()
-    names = [path.stem for path in modules]
+    # Other scripts import what lies in src; elsewhere names are those of packages: onnxruntime.py.
+    names = [path.stem for path in modules if path.parent.name == "src"]
     alone = {path.stem: name for path, name in modules.items() if names.count(path.stem) == 1}
     sources = {}
     for path, package in modules.items():
-        own = {p.stem: package for p in path.parent.glob("*.py")}
+        own = {p.stem: package for p in path.parent.glob("*.py") if p != path}
         copy = COPIES / package / path.name
         text = packaged(path.read_text(encoding="utf-8"), alone | own)
         if not copy.is_file() or copy.read_text(encoding="utf-8") != text:

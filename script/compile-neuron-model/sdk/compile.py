@@ -5,12 +5,15 @@ releases still have, and imports nothing of this project. It ends when its stand
 The calls into the SDK are not verified on hardware.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import signal
 import sys
 import threading
 import warnings
+from typing import Any
 
 SDKS = {"cpu": "torch", "inf1": "torch-neuron", "inf2": "torch-neuronx", "trn1": "torch-neuronx"}
 PACKAGES = (
@@ -35,10 +38,10 @@ BERT_LARGE = {
 }
 
 
-def end_with_owner():
+def end_with_owner() -> None:
     """End this process and the compiler below it as soon as whoever started it is gone."""
 
-    def wait():
+    def wait() -> None:
         # Not sys.stdin: its lock, held by a thread that waits, stops an interpreter that ends.
         while os.read(0, 1024):
             pass
@@ -47,7 +50,7 @@ def end_with_owner():
     threading.Thread(target=wait, daemon=True).start()
 
 
-def version(name):
+def version(name: str) -> str:
     """The version of an installed package; empty without one."""
     if sys.version_info < (3, 8):
         import pkg_resources
@@ -62,7 +65,7 @@ def version(name):
         return ""
 
 
-def opened(torch, request):
+def opened(torch: Any, request: dict[str, Any]) -> Any:
     """The module to compile: TorchScript, or bare weights in the network that they are of.
 
     Raises ValueError when the weights are not those of that network.
@@ -90,28 +93,28 @@ def opened(torch, request):
     return module.eval()
 
 
-def fitted(torch, module, request):
+def fitted(torch: Any, module: Any, request: dict[str, Any]) -> Any:
     """The module with the arguments and the one result that the artefact is to have."""
 
     class Scores(torch.nn.Module):
         """Of several results the one that has a score for each class."""
 
-        def __init__(self):
+        def __init__(self) -> None:
             super().__init__()
             self.inner = module
 
-        def forward(self, images):
+        def forward(self, images: Any) -> Any:
             found = self.inner(images)
             return found if isinstance(found, torch.Tensor) else found[request["output"]]
 
     class Logits(torch.nn.Module):
         """Start and end logits side by side; arguments of 32 bits."""
 
-        def __init__(self):
+        def __init__(self) -> None:
             super().__init__()
             self.inner = module
 
-        def forward(self, ids, mask, segments):
+        def forward(self, ids: Any, mask: Any, segments: Any) -> Any:
             if request["widen"]:
                 ids, mask, segments = ids.long(), mask.long(), segments.long()
             if request["architecture"]:
@@ -123,12 +126,12 @@ def fitted(torch, module, request):
     return (Logits if request["benchmark"] == "bert" else Scores)().eval()
 
 
-def compiled(torch, module, examples, request):
+def compiled(torch: Any, module: Any, examples: Any, request: dict[str, Any]) -> Any:
     """The artefact of the target, a TorchScript module."""
     flags, target = list(request["compiler_flags"]), request["target"]
     if target == "cpu":
         return torch.jit.trace(module, examples)
-    more = {"compiler_workdir": request["workdir"]}
+    more: dict[str, Any] = {"compiler_workdir": request["workdir"]}
     if target == "inf1":
         import torch_neuron  # noqa: F401 - it makes torch.neuron
 
@@ -149,7 +152,7 @@ def compiled(torch, module, examples, request):
     return torch_neuronx.dynamic_batch(found) if request["dynamic_batch"] else found
 
 
-def main():
+def main() -> int:
     """Compile, save, and write what came out."""
     with open(sys.argv[1], encoding="utf-8") as file:
         request = json.load(file)

@@ -1,17 +1,21 @@
 """A model that computes nothing: outputs are made of the first input, whatever it holds."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
-from served import Served
+from served import Feeds, Served
 
 
 class TritonPythonModel(Served):
     """What remains is the cost of the server."""
 
-    def compute(self, feeds):
+    def compute(self, feeds: Feeds) -> list[Any]:
         first = next(iter(feeds.values()))
         return [self._shaped(first, dtype, shape) for _, dtype, shape in self.outputs]
 
-    def _shaped(self, first, dtype, shape):
+    def _shaped(self, first: Any, dtype: Any, shape: list[int]) -> Any:
         if list(first.shape[1:]) == shape or not self.batched:
             return first
         count = int(np.prod(shape))

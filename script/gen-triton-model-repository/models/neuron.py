@@ -4,13 +4,17 @@ inf1 shares a batch out to the cores of the instance (DataParallel of torch-neur
 load the model as it is. The calls into the SDK are not verified on hardware.
 """
 
-from served import Served
+from __future__ import annotations
+
+from typing import Any
+
+from served import Feeds, Served
 
 
 class TritonPythonModel(Served):
     """The cores are claimed before torch and the SDK are imported."""
 
-    def open(self):
+    def open(self) -> None:
         import torch
 
         if self.threads:
@@ -24,12 +28,12 @@ class TritonPythonModel(Served):
         model = torch.jit.load(self.file)
         if device == "inf1":
             # Within the claimed cores, numbers begin at 0.
-            groups = list(range(len(self.cores)))
+            groups = list(range(len(self.cores or ())))
             model = torch.neuron.DataParallel(model, device_ids=groups, dim=0)
             model.num_workers = len(groups) * int(self.parameters["NUM_THREADS_PER_CORE"])
         self.model = model
 
-    def compute(self, feeds):
+    def compute(self, feeds: Feeds) -> list[Any]:
         tensors = [self.torch.from_numpy(feeds[name].copy()) for name, _, _ in self.inputs]
         with self.torch.no_grad():
             found = self.model(*tensors)

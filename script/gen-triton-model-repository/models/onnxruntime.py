@@ -1,7 +1,11 @@
 """ONNX Runtime in Triton's Python backend."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import onnxruntime
-from served import Served
+from served import Feeds, Served
 
 PROVIDERS = {"cpu": "CPUExecutionProvider", "gpu": "CUDAExecutionProvider"}
 
@@ -9,7 +13,7 @@ PROVIDERS = {"cpu": "CPUExecutionProvider", "gpu": "CUDAExecutionProvider"}
 class TritonPythonModel(Served):
     """A session for each instance."""
 
-    def open(self):
+    def open(self) -> None:
         """Load the model; raises RuntimeError where ONNX Runtime lacks the device's provider."""
         options = onnxruntime.SessionOptions()
         options.inter_op_num_threads = 1
@@ -19,5 +23,8 @@ class TritonPythonModel(Served):
         session = onnxruntime.InferenceSession(self.file, options, providers=[provider])
         if session.get_providers()[:1] != [provider]:
             raise RuntimeError(f"this onnxruntime cannot use {provider}")
-        names = [name for name, _, _ in self.outputs]
-        self.compute = lambda feeds: session.run(names, feeds)
+        self.session = session
+        self.names = [name for name, _, _ in self.outputs]
+
+    def compute(self, feeds: Feeds) -> list[Any]:
+        return list(self.session.run(self.names, feeds))

@@ -1,8 +1,12 @@
 """OpenVINO in Triton's Python backend."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import openvino
 from openvino import properties
-from served import Served
+from served import Feeds, Served
 
 COMPUTES = {"float32": "f32", "bfloat16": "bf16", "int8": "bf16"}
 
@@ -10,7 +14,7 @@ COMPUTES = {"float32": "f32", "bfloat16": "bf16", "int8": "bf16"}
 class TritonPythonModel(Served):
     """A compiled model and one request of it for each instance."""
 
-    def open(self):
+    def open(self) -> None:
         core = openvino.Core()
         model = core.read_model(self.file)
         precision = self.parameters.get("PRECISION", "float32")
@@ -30,7 +34,7 @@ class TritonPythonModel(Served):
         self.request = compiled.create_infer_request()
         self.ports = [compiled.output(name) for name, _, _ in self.outputs]
 
-    def _sign(self, model):
+    def _sign(self, model: Any) -> None:
         """As the harness computes it, where the helper for that was put beside."""
         try:
             from int8_signed import sign
@@ -38,6 +42,6 @@ class TritonPythonModel(Served):
             return
         sign(model)
 
-    def compute(self, feeds):
+    def compute(self, feeds: Feeds) -> list[Any]:
         found = self.request.infer(feeds, share_inputs=True)
         return [found[port] for port in self.ports]

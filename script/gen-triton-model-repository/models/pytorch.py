@@ -1,12 +1,16 @@
 """A TorchScript file of PyTorch in Triton's Python backend."""
 
-from served import Served
+from __future__ import annotations
+
+from typing import Any
+
+from served import Feeds, Served
 
 
 class TritonPythonModel(Served):
     """A module for each instance; its arguments are the inputs in their order."""
 
-    def open(self):
+    def open(self) -> None:
         import torch
 
         self.torch = torch
@@ -15,7 +19,7 @@ class TritonPythonModel(Served):
         self.device = "cuda" if self.parameters["DEVICE"] == "gpu" else "cpu"
         self.module = torch.jit.load(self.file, map_location=self.device).eval()
 
-    def compute(self, feeds):
+    def compute(self, feeds: Feeds) -> list[Any]:
         # The memory of a request is read-only; no module of a benchmark writes to its inputs.
         tensors = [self.torch.from_numpy(feeds[name].copy()) for name, _, _ in self.inputs]
         with self.torch.inference_mode():

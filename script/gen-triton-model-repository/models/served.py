@@ -1,7 +1,11 @@
 """What every model of a repository does for Triton: requests joined to a batch, and cut again."""
 
+from __future__ import annotations
+
 import json
 import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Dict
 
 # Threads of OpenMP (PyTorch's) that wait for each other keep their cores busy. The server, its
 # clients and other instances want these too: with one of two cores in use, 250 ms became 3.
@@ -10,8 +14,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
+Feeds = Dict[str, Any]  # Triton's older images have Python 3.8.
+"""The arrays of the inputs of a request, by their names."""
 
-def cores_of(first, last, instance, instances):
+
+def cores_of(first: int, last: int, instance: int, instances: int) -> tuple[int, int]:
     """The first and the last NeuronCore of one of several instances, both counted."""
     each = (last - first + 1) // instances
     start = first + instance * each
@@ -21,7 +28,7 @@ def cores_of(first, last, instance, instances):
 class Served:
     """The base of the models: ``open`` and ``compute`` are a runtime's own."""
 
-    def initialize(self, args):
+    def initialize(self, args: Mapping[str, str]) -> None:
         config = json.loads(args["model_config"])
         self.inputs = [_tensor(each) for each in config["input"]]
         self.outputs = [_tensor(each) for each in config["output"]]
@@ -37,12 +44,12 @@ class Served:
         self.threads = int(self.parameters.get("THREADS", "0")) or None
         self.fixed = int(self.parameters.get("FIXED_BATCH", "0"))
         self.least = int(self.parameters.get("LEAST_BATCH", "0"))
-        self.cores = None
+        self.cores: range | None = None
         if "NEURON_CORE_START_INDEX" in self.parameters:
             self.claim()
         self.open()
 
-    def claim(self):
+    def claim(self) -> None:
         """Take the cores of this instance, before the libraries that use them are there."""
         first, last = (
             int(self.parameters[f"NEURON_CORE_{word}_INDEX"]) for word in ("START", "END")
@@ -53,30 +60,30 @@ class Served:
         device = self.parameters.get("DEVICE")
         print(f"{self.name}: NEURON_RT_VISIBLE_CORES={start}-{end}, device {device}", flush=True)
 
-    def open(self):
+    def open(self) -> None:
         """Open the model."""
 
-    def compute(self, feeds):
+    def compute(self, feeds: Feeds) -> list[Any]:
         """The arrays of all outputs, in their order, for the arrays of the inputs by name."""
         raise NotImplementedError
 
-    def execute(self, requests):
+    def execute(self, requests: Sequence[Any]) -> list[Any]:
         feeds = [self._feeds(request) for request in requests]
         groups = _alike(feeds) if self.join else [[number] for number in range(len(feeds))]
-        answers = [None] * len(requests)
+        answers: list[Any] = [None] * len(requests)
         for group in groups:
             for number, answer in zip(group, self._together([feeds[n] for n in group])):
                 asked = requests[number].requested_output_names()
                 answers[number] = self._response(answer, set(asked))
         return answers
 
-    def _feeds(self, request):
+    def _feeds(self, request: Any) -> Feeds:
         return {
             name: pb_utils.get_input_tensor_by_name(request, name).as_numpy()
             for name, _, _ in self.inputs
         }
 
-    def _together(self, feeds):
+    def _together(self, feeds: Sequence[Feeds]) -> Sequence[Any]:
         """For each request its outputs, or the exception that there was."""
         try:
             sizes = [len(next(iter(each.values()))) for each in feeds]
@@ -94,7 +101,7 @@ class Served:
         except Exception as error:  # whatever the runtime raises belongs to these requests
             return [error] * len(feeds)
 
-    def _fitted(self, feeds):
+    def _fitted(self, feeds: Feeds) -> list[Any]:
         """The outputs, where the model takes one batch only: cut into those, the last filled up."""
         count = len(next(iter(feeds.values())))
         if not self.fixed or count == self.fixed:
@@ -105,12 +112,12 @@ class Served:
         ]
         return [np.concatenate(outputs)[:count] for outputs in zip(*parts)]
 
-    def _filled(self, array, start):
+    def _filled(self, array: Any, start: int) -> Any:
         part = array[start : start + self.fixed]
         missing = self.fixed - len(part)
         return np.concatenate([part, np.repeat(part[-1:], missing, 0)]) if missing else part
 
-    def _response(self, answer, asked):
+    def _response(self, answer: Any, asked: set[str]) -> Any:
         if isinstance(answer, Exception):
             error = pb_utils.TritonError(f"{type(answer).__name__}: {answer}")
             return pb_utils.InferenceResponse(error=error)
@@ -122,16 +129,16 @@ class Served:
         return pb_utils.InferenceResponse(tensors)
 
 
-def _tensor(told):
+def _tensor(told: Mapping[str, Any]) -> tuple[str, Any, list[int]]:
     """Name, type of NumPy, and shape of a sample."""
     shape = told.get("reshape", {}).get("shape", told["dims"])
     dtype = pb_utils.triton_string_to_numpy(told["data_type"])
     return told["name"], dtype, [int(size) for size in shape]
 
 
-def _alike(feeds):
+def _alike(feeds: Sequence[Feeds]) -> Iterable[list[int]]:
     """The numbers of the requests that can be one batch, together."""
-    found = {}
+    found: dict[Any, list[int]] = {}
     for number, each in enumerate(feeds):
         key = tuple(array.shape[1:] for array in each.values())
         found.setdefault(key, []).append(number)

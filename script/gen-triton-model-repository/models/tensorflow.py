@@ -4,17 +4,21 @@ With tensorflow-neuron a batch is shared out to the cores; the calls into the SD
 on hardware.
 """
 
+from __future__ import annotations
+
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
-from served import Served
+from served import Feeds, Served
 
 
 class TritonPythonModel(Served):
     """Predictors of tensorflow 1 (tf.contrib) or the signature of tensorflow 2."""
 
-    def open(self):
+    def open(self) -> None:
         count = len(self.cores) if self.cores else 1
         if self.cores:
             os.environ["NEURON_RT_NUM_CORES"] = str(count)
@@ -22,24 +26,25 @@ class TritonPythonModel(Served):
         self.predictors = [self._predictor() for _ in range(count)]
         self.pool = ThreadPoolExecutor(count * threads)
 
-    def _predictor(self):
+    def _predictor(self) -> Callable[[Feeds], dict[str, Any]]:
         import tensorflow as tf
 
         tags = self.parameters.get("TAG_SET", "serve")
         key = self.parameters.get("SIGNATURE_DEF_KEY", "serving_default")
         if tf.__version__.startswith("1."):
-            return tf.contrib.predictor.from_saved_model(self.file, key, tags=tags)
+            made: Callable[[Feeds], dict[str, Any]]
+            made = tf.contrib.predictor.from_saved_model(self.file, key, tags=tags)
+            return made
         module = tf.saved_model.load(self.file, tags=[tags])
-        signature = module.signatures[key]
 
-        def predict(feeds):
-            found = signature(**{name: tf.constant(array) for name, array in feeds.items()})
+        def predict(feeds: Feeds) -> dict[str, Any]:
+            # The signature alone does not keep its module.
+            found = module.signatures[key](**{n: tf.constant(a) for n, a in feeds.items()})
             return {name: value.numpy() for name, value in found.items()}
 
-        predict.module = module  # the signature does not keep it
         return predict
 
-    def compute(self, feeds):
+    def compute(self, feeds: Feeds) -> list[Any]:
         count = len(self.predictors)
         parts = [
             dict(zip(feeds, arrays))
