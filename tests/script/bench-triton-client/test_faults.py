@@ -159,26 +159,41 @@ def test_a_server_that_stalls_is_not_spared_what_would_have_come(tmp_path: Path)
     assert point["requests"] + point["unsent"] == pytest.approx(40, abs=2)
 
 
+def interrupted(port: int, *words: str) -> tuple[int, str, float]:
+    """Status, output and seconds to the end of a client that gets Ctrl-C while it sends."""
+    code = "import sys; from triton_bench.session import main; sys.exit(main(sys.argv[1:]))"
+    path = os.pathsep.join(map(str, [*SOURCES, *sys.path]))
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "-m", "m", "--url", f"127.0.0.1:{port}", "-k", *words],
+        env=os.environ | {"PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    while ">>> Running" not in process.stdout.readline():
+        pass
+    time.sleep(0.5)
+    begin = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=30)
+    return process.returncode, out, time.monotonic() - begin
+
+
 def test_ctrl_c_ends_a_run_with_what_there_is(tmp_path: Path) -> None:
     with serving(triton(lambda connection, request: time.sleep(20), healthy=50)) as port:
-        code = "import sys; from triton_bench.session import main; sys.exit(main(sys.argv[1:]))"
-        path = os.pathsep.join(map(str, [*SOURCES, *sys.path]))
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, "-m", "m", "--url", f"127.0.0.1:{port}", "-k", "-t", "2"],
-            env=os.environ | {"PYTHONPATH": path},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert process.stdout is not None
-        while ">>> Running" not in process.stdout.readline():
-            pass
-        time.sleep(0.5)
-        begin = time.monotonic()
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=30)
-    assert process.returncode == 130
+        status, out, seconds = interrupted(port, "-t", "2")
+    assert status == 130
     assert "stopped by: Ctrl-C" in out
-    assert time.monotonic() - begin < 10
+    assert seconds < 10
+
+
+@pytest.mark.parametrize("warmup", ["20s", "1000000"])
+def test_ctrl_c_while_it_warms_up_measures_nothing(warmup: str) -> None:
+    with serving(triton(says(answers()))) as port:
+        status, out, seconds = interrupted(port, "--warmup", warmup, "--duration", "20")
+    assert status == 130
+    assert "stopped by" not in out
+    assert seconds < 10
 
 
 class Registry:

@@ -25,6 +25,8 @@ from kserve import Connection, KserveError, Tensor
 from .errors import BenchError
 
 NEVER = 1 << 62
+# Why a pace was stopped by the user.
+CTRL_C = "Ctrl-C"
 ENDED = -1
 # A shorter sleep is exact; a longer one can be ended.
 NAP_S = 0.05
@@ -213,7 +215,7 @@ def run(workers: Sequence[Worker], pace: Pace, watch: Watch | None = None) -> li
         try:
             _wait(threads, pace, records, watch)
         except KeyboardInterrupt:
-            pace.stop("Ctrl-C")
+            pace.stop(CTRL_C)
             _end(workers, threads)
     return records
 

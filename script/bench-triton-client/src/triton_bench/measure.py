@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kserve import Connection, KserveError, Statistics
 
 from . import figures, machine, results, server, target
-from .load import Closed, Pace, Record, Scheduled, Watch, Worker, run
+from .load import CTRL_C, Closed, Pace, Record, Scheduled, Watch, Worker, run
 from .machine import Moment
 from .probe import explained
 from .results import Load, Point
@@ -106,16 +106,26 @@ def _watch(found: Target, load: Load, pace: Pace) -> Watch | None:
 
 
 def warm_up(found: Target, workers: Sequence[Worker]) -> list[Record]:
-    """Open every connection and make its first requests, before the clock runs."""
+    """Open every connection and make its first requests, before the clock runs.
+
+    Raises KeyboardInterrupt after Ctrl-C: nothing was measured yet.
+    """
     settings = found.settings
     records: list[Record] = []
     if settings.warmup_seconds:
         begin = time.perf_counter_ns()
-        records += run(workers, Closed(begin, begin + int(settings.warmup_seconds * 1e9), 0))
+        records += _warm(workers, Closed(begin, begin + int(settings.warmup_seconds * 1e9), 0))
     each = max(1, -(-settings.warmup_requests // len(workers)))
     for worker in workers:
         begin = time.perf_counter_ns()
-        records += run([worker], Closed(begin, begin + int(1e9 * settings.timeout), each))
+        records += _warm([worker], Closed(begin, begin + int(1e9 * settings.timeout), each))
+    return records
+
+
+def _warm(workers: Sequence[Worker], pace: Pace) -> list[Record]:
+    records = run(workers, pace)
+    if pace.why == CTRL_C:
+        raise KeyboardInterrupt
     return records
 
 

@@ -16,6 +16,7 @@ from rate_search import Try
 
 from . import guide, machine, page, report, results
 from .errors import BenchError, UsageError, WrongError
+from .load import CTRL_C
 from .measure import measure
 from .options import Settings, bare, read, say
 from .probe import probe
@@ -75,7 +76,7 @@ def _run(settings: Settings, command: str, told: dict[str, object]) -> int:
     session = _measured(found, command)
     tell(["", *report.text(session)])
     write(session)
-    if any(point.stopped == "Ctrl-C" for point in session.points):
+    if any(point.stopped == CTRL_C for point in session.points):
         return INTERRUPTED
     require_all(session.points)
     best = max(session.points, key=lambda point: point.rate)
@@ -126,7 +127,7 @@ def sweep(found: Target) -> list[Point]:
         points.append(measure(found, load))
         if alone:
             tell(guide.measured(settings, points[-1]))
-        if points[-1].stopped == "Ctrl-C":
+        if points[-1].stopped == CTRL_C:
             break
     return points
 
@@ -143,7 +144,7 @@ def search(found: Target) -> tuple[list[Point], list[Try], float | None]:
     runs: list[Point] = []
 
     def attempt(rate: float, purpose: str) -> Try:
-        if runs and runs[-1].stopped == "Ctrl-C":
+        if runs and runs[-1].stopped == CTRL_C:
             raise KeyboardInterrupt
         length = seconds * LONGER[purpose]
         runs.append(measure(found, Load(rate, True, length, bound_ms=settings.search_ms)))
