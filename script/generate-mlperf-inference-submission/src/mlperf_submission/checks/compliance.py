@@ -127,10 +127,16 @@ def _verdict(
         return
     wanted = PASSED.get(test, ((verify.PASS,),))
     lost = [any_of[0] for any_of in wanted if not set(any_of) & set(lines)]
-    if lost and path.name == SPEEDS and _is_short(cell, test, known):
-        yield VERDICT.at(NATURE).broken(site.where(path), TOO_SHORT.format(test), FULL)
-    elif lost:
-        yield VERDICT.broken(site.where(path), f"it does not say {lost[0]!r}", RERUN)
+    if lost:
+        is_short = path.name == SPEEDS and _is_short(cell, test, known)
+        yield _not_passed(site.where(path), test, lost[0], is_short)
+
+
+def _not_passed(where: str, test: str, lost: str, is_short: bool) -> Finding:
+    """The finding for a verification without the line ``lost``."""
+    if is_short:
+        return VERDICT.at(NATURE).broken(where, TOO_SHORT.format(test), FULL)
+    return VERDICT.broken(where, f"it does not say {lost!r}", RERUN)
 
 
 def _is_short(cell: Cell, test: str, known: BenchmarkSpec) -> bool:
