@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from triton_server.wanted import Wanted
 
 import triton_lab
 from cmbench.errors import Error
+from cmbench.lib.text_files import read_or_empty
 from steps import Step
 from support import ROOT, wait_for
 
@@ -372,6 +374,30 @@ def test_a_model_that_fails_is_named_with_its_reason(
         server.start(asked, tmp_path / "folder")
     assert says in str(caught.value)
     assert not remains.regions(read(tmp_path / "folder" / "keeper.json").mark)
+
+
+@pytest.mark.slow
+@pytest.mark.needs_index
+def test_a_model_whose_process_is_killed_as_it_starts_is_not_waited_for(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+
+    def kill() -> None:
+        mark = wait_for(lambda: mark_of(folder))
+        stubs = wait_for(lambda: [p for p in remains.processes(mark) if comm(p) == remains.STUB])
+        for pid in stubs:
+            os.kill(pid, signal.SIGKILL)
+
+    with ThreadPoolExecutor() as pool:
+        killed = pool.submit(kill)
+        # A server that has heard of its process already says so itself.
+        with pytest.raises(ServerError, match=r"echo was killed while it loaded|not healthy"):
+            server.start(wanted(tmp_path), folder)
+        killed.result()
+    assert nothing_left(read(folder / "keeper.json").mark)
+
+
+def comm(pid: int) -> str:
+    return read_or_empty(f"/proc/{pid}/comm").strip()
 
 
 @pytest.mark.slow

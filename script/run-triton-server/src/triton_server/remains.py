@@ -13,6 +13,8 @@ from .settings import FAMILY
 
 KEY = "CM_TRITON_KEEPER"
 SHARED = Path("/dev/shm")
+# The process of an instance of a Python model, as the kernel shortens its name.
+STUB = "triton_python_b"
 
 
 def processes(mark: str, but: Collection[int] = ()) -> list[int]:
@@ -26,6 +28,20 @@ def _environments() -> Iterator[tuple[int, list[bytes]]]:
         if name.isdigit():
             with suppress(OSError), open(f"/proc/{name}/environ", "rb") as stream:
                 yield int(name), stream.read().split(b"\0")
+
+
+def dead_stubs(mark: str) -> int:
+    """How many processes of Python models have died without the server's notice.
+
+    While a model loads, the server waits for its process for as long as it lives itself.
+    """
+    owners, found = set(processes(mark)), 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, ValueError):
+            name, _, rest = path.read_text(errors="replace").partition("(")[2].rpartition(") ")
+            state, parent = rest.split()[:2]
+            found += state == "Z" and name == STUB and int(parent) in owners
+    return found
 
 
 def regions(mark: str) -> list[Path]:

@@ -24,6 +24,7 @@ from .wanted import Wanted
 
 POLL_S = 0.05
 ASK_S = 5.0
+LOOK_S = 1.0
 GRACE_S = 10.0
 # Between the choice of a free port and its use somebody else may take it.
 TRIES = 5
@@ -196,7 +197,7 @@ def _ready(
     host = "127.0.0.1" if wanted.host == "0.0.0.0" else wanted.host
     with connect(f"{host}:{ports.http}", options=Options(timeout=ASK_S)) as connection:
         try:
-            wait_ready(connection, wanted.models, deadline, lambda: _ended(kept, keeper, log))
+            wait_ready(connection, wanted.models, deadline, _Watch(kept, keeper, log))
         except LateError as error:
             raise late(_whole(log), str(kept.log), error) from error
         version = connection.server().version
@@ -237,10 +238,24 @@ def _all_ready(states: dict[str, tuple[str, str]], models: Sequence[str]) -> boo
     return bool(states) and all(states.get(n, ("",))[0] == READY for n in models or states)
 
 
-def _ended(kept: Kept, keeper: subprocess.Popen[bytes], log: TextIO) -> None:
-    """Raise ServerError when the server has ended, with what its log tells of the reason."""
-    if keeper.poll() is not None:
-        raise failed(_whole(log), str(kept.log))
+class _Watch:
+    """Raises ServerError when the server, or the process of a model that it loads, has ended."""
+
+    def __init__(self, kept: Kept, keeper: subprocess.Popen[bytes], log: TextIO) -> None:
+        self._kept, self._keeper, self._log = kept, keeper, log
+        self._next, self._had_died = 0.0, False
+
+    def __call__(self) -> None:
+        if self._keeper.poll() is not None:
+            raise failed(_whole(self._log), str(self._kept.log))
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + LOOK_S
+        has_died = remains.dead_stubs(self._kept.mark) > 0
+        # At the second look: a server that does notice needs a moment.
+        if has_died and self._had_died:
+            raise killed(_whole(self._log), str(self._kept.log))
+        self._had_died = has_died
 
 
 def late(text: str, path: str, error: LateError) -> ServerError:
@@ -249,6 +264,16 @@ def late(text: str, path: str, error: LateError) -> ServerError:
     lines += [f"the model {name} is still loading" for name in server_log.unfinished(text)]
     hint = f"{error.hint}\nits whole log: {path}"
     return ServerError(error.kind, "\n  ".join([str(error), *lines]), hint)
+
+
+def killed(text: str, path: str) -> ServerError:
+    """The error for a server that waits for the process of a model which has died."""
+    models = ", ".join(server_log.unfinished(text)) or "a Python model"
+    return ServerError(
+        "server-failed",
+        f"the process of {models} was killed while it loaded",
+        f"where memory ran out, `dmesg` tells: load fewer instances at once\nits whole log: {path}",
+    )
 
 
 def failed(text: str, path: str) -> ServerError:
