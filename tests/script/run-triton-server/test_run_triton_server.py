@@ -505,12 +505,15 @@ ports = [word.split(":")[-2] for flag, word in zip(words, words[1:]) if flag == 
 names = ("http", "grpc", "metrics")
 listen = ["--%s-address=127.0.0.1" % name for name in names]
 listen += ["--%s-port=%s" % pair for pair in zip(names, ports)]
+name = words[words.index("--name") + 1]
+# In a container /dev/shm goes with it.
+listen.append("--backend-config=python,shm-region-prefix-name=" + name)
 server = subprocess.Popen(
     [{launcher!r}, *words[image + 2:], *listen],
     env={{"PATH": os.defpath}},
     start_new_session=True,
 )
-with open(folder + "/" + words[words.index("--name") + 1], "w") as file:
+with open(folder + "/" + name, "w") as file:
     file.write(str(server.pid))
 sys.exit(server.wait())
 """
@@ -563,6 +566,8 @@ def test_a_container_is_told_before_it_runs_and_gone_with_its_owner(
     ])  # fmt: skip
     pid = int((tmp_path / name).read_text())
     wait_for(lambda: not Path(f"/proc/{pid}").exists())
+    for region in remains.regions(name):
+        region.unlink()
 
 
 def test_an_image_that_cannot_be_had_is_told(tmp_path: Path) -> None:
