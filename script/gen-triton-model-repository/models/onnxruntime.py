@@ -17,8 +17,6 @@ class TritonPythonModel(Served):
         """Load the model; raises RuntimeError where ONNX Runtime lacks the device's provider."""
         options = onnxruntime.SessionOptions()
         options.inter_op_num_threads = 1
-        # Without it int8 overflows on a processor that has no VNNI; elsewhere it has no effect.
-        options.add_session_config_entry("session.x64quantprecision", "1")
         if self.threads:
             options.intra_op_num_threads = self.threads
         provider = PROVIDERS[self.parameters["DEVICE"]]

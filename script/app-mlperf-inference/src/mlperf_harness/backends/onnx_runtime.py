@@ -15,10 +15,6 @@ from .onnx_file import graph_alone
 
 # Where the weights lie that a model in memory names.
 WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
-# A processor with AVX2 or AVX-512 and no VNNI adds products of 8 bits in 16, which overflow with
-# weights of 8 bits. Not with this, which is slower there and without effect elsewhere. Source: ONNX
-# Runtime, onnxruntime_session_options_config_keys.h.
-EXACT = "session.x64quantprecision"
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 DTYPES = {
     "tensor(float)": "float32",
@@ -71,8 +67,6 @@ class OnnxRuntime(Backend):
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.add_session_config_entry(WEIGHTS_FOLDER, str(Path(path).parent))
-        if self.setup.precision == "int8":
-            options.add_session_config_entry(EXACT, "1")
         try:
             session = self._lean(path, options)
         except Exception as error:  # onnxruntime raises its own C++ exceptions without a base
