@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from cmbench.errors import Error
@@ -41,6 +42,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         "samples": int(env["CM_QUANTIZE_SAMPLES"]),
         "folder": os.getcwd(),
         "signed": is_yes(env.get("CM_QUANTIZE_SIGNED")),
+        "weight_bits": _weight_bits(env),
     }
     with open(config, "w", encoding="utf-8") as file:
         json.dump(request, file, indent=2)
@@ -52,6 +54,12 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     # Ranges come from what the benchmark makes of its samples.
     said = files_of(env["CM_MLPERF_MODEL"], env.get("CM_MLPERF_PLUGINS", ""))
     return {"return": 0, "relies_on": [facts, *map(str, said)]}
+
+
+def _weight_bits(env: Mapping[str, Any]) -> int:
+    """How many bits of a weight this processor multiplies without an overflow of its sums."""
+    is_exact = is_yes(env.get("CM_HOST_CPU_INT8"))
+    return 8 if is_exact or env.get("CM_HOST_CPU_ARCHITECTURE") != "x86_64" else 7
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:

@@ -31,6 +31,8 @@ def request(folder: Path, **changes: Any) -> Path:
         "dataset": str(lab.arrays("train")),
         "samples": 64,
         "folder": str(folder),
+        # Right on every processor that runs the tests.
+        "weight_bits": 7,
     }
     config = folder / "quantize.json"
     config.write_text(json.dumps(words | changes), encoding="utf-8")
@@ -281,7 +283,8 @@ def quantized(folder: Path, model: Any) -> tuple[Any, str]:
     feeds = [[{"image": random.standard_normal((1, 3, 16, 16), np.float32)}] for _ in range(6)]
     onnx.save(model, folder / "float.onnx")
     counted = calibration.Counted(feeds)
-    note = quantize._quantize(folder / "float.onnx", folder / "int8.onnx", counted, quantize.Way())
+    way = quantize.Way(weight_bits=7)
+    note = quantize._quantize(folder / "float.onnx", folder / "int8.onnx", counted, way)
     assert sorted(path.name for path in folder.iterdir()) == ["float.onnx", "int8.onnx"]
     return onnx.load(folder / "int8.onnx"), note
 
@@ -303,7 +306,8 @@ def test_heads_with_shared_weights_answer_nearly_as_in_float(tmp_path: Path) -> 
     runtime = pytest.importorskip("onnxruntime")
     model, note = quantized(tmp_path, small_detector())
     assert note == (
-        "quantized to int8: weights by channel, activations by tensor, 6 calibration samples"
+        "quantized to int8: weights by channel, activations by tensor, 6 calibration samples, "
+        "weights of 7 bits"
     )
     made = {name: node for node in model.graph.node for name in node.output}
     convs = [node for node in model.graph.node if node.op_type == "Conv"]
@@ -349,6 +353,24 @@ def test_called_alone_it_says_what_it_is_a_part_of() -> None:
     with pytest.raises(Error, match="there is nothing to quantize") as caught:
         customize.preprocess({"env": {"CM_QUANTIZE_SAMPLES": "8"}})
     assert "--precision=int8" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("facts", "bits"),
+    [
+        ({"CM_HOST_CPU_ARCHITECTURE": "x86_64", "CM_HOST_CPU_INT8": "yes"}, 8),
+        ({"CM_HOST_CPU_ARCHITECTURE": "x86_64"}, 7),
+        ({"CM_HOST_CPU_ARCHITECTURE": "aarch64"}, 8),
+    ],
+)
+def test_weights_have_as_many_bits_as_the_processor_can_add(
+    tmp_path: Path, facts: dict[str, str], bits: int
+) -> None:
+    env = {**dict.fromkeys(customize.NEEDED, str(tmp_path)), **facts, "CM_MLPERF_MODEL": "resnet50"}
+    env |= {"CM_TMP_RUN_DIR": str(tmp_path), "CM_QUANTIZE_SAMPLES": "8"}
+    env["CM_TMP_CURRENT_SCRIPT_PATH"] = str(lab.SCRIPT / "quantize-ml-model")
+    customize.preprocess({"env": env})
+    assert records.read_json(tmp_path / "quantize.json")["weight_bits"] == bits
 
 
 def test_an_edit_of_what_a_benchmark_is_makes_its_quantized_model_stale(tmp_path: Path) -> None:

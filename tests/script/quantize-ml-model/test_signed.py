@@ -28,7 +28,7 @@ def signed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def quantized(folder: Path, name: str, model: Path, data: Path, samples: int) -> Path:
     config = folder / "quantize.json"
     words = {"benchmark": name, "facts": str(model / "model.json"), "dataset": str(data)}
-    asked = {**words, "samples": samples, "folder": str(folder), "signed": True}
+    asked = {**words, "samples": samples, "folder": str(folder), "signed": True, "weight_bits": 7}
     config.write_text(json.dumps(asked), encoding="utf-8")
     assert quantize.main(config) == 0
     facts = records.read_json(folder / "model.json")

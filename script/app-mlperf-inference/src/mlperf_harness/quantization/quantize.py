@@ -22,6 +22,10 @@ from .int8_symmetric import signed_symmetric, unsigned
 NOTE = "quantized to int8: weights by {weights}, activations by tensor, {told}"
 # What ranges of signed models are found by; the others take the least and the greatest value.
 ENTROPY = ", signed and symmetric, ranges by entropy"
+# A processor with AVX2 or AVX-512 and no VNNI adds products of two 8-bit integers in 16 bits, which
+# overflows with weights of 8 bits. Source: ONNX Runtime's page on quantization, "reduce_range".
+REDUCED_BITS = 7
+REDUCED = ", weights of 7 bits"
 GRAPH_KEYS = ("name", "sha256", "inputs", "outputs")
 # A graph with more weights than that cannot be one file of Protocol Buffers.
 LARGE = 2_000_000_000
@@ -38,7 +42,8 @@ class Request:
     """What to quantize: a model by its facts, and samples of a data set that it is not judged on.
 
     ``folder`` takes the new model and its facts. ``signed`` is for TensorRT: activations in signed
-    integers around zero, and a calibration cache beside the model.
+    integers around zero, and a calibration cache beside the model. ``weight_bits`` is 8, or 7 for
+    processors that cannot add products of 8 bits.
     """
 
     benchmark: str
@@ -47,14 +52,16 @@ class Request:
     samples: int
     folder: str
     signed: bool = False
+    weight_bits: int = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How one graph is quantized: for TensorRT or not, and which nodes its facts keep float."""
+    """How one graph is quantized: for TensorRT or not, which nodes stay float, bits of weights."""
 
     signed: bool = False
     keep_float: tuple[str, ...] = ()
+    weight_bits: int = 8
 
 
 def main(config: Path) -> int:
@@ -68,7 +75,8 @@ def main(config: Path) -> int:
     for graph, described in zip(model.graphs(), (facts, *facts.get("parts", ())), strict=True):
         feeds = Counted(calls_of(benchmark, model, request.samples, graph.name))
         target = folder / f"{Path(graph.path).stem}_int8.onnx"
-        way = Way(request.signed, tuple(described.get("keep_float", ())))
+        kept = tuple(described.get("keep_float", ()))
+        way = Way(request.signed, kept, request.weight_bits)
         notes.append(_quantize(Path(graph.path), target, feeds, way))
         if request.signed:
             calibration_cache.write_for(target)
@@ -150,7 +158,7 @@ def _quantize(source: Path, target: Path, feeds: Counted, way: Way) -> str:
         for path in (rest, coarse, Path(f"{coarse}.data")):
             path.unlink(missing_ok=True)
     note = NOTE.format(weights="channel" if by_channel else "tensor", told=feeds.told())
-    return note + ENTROPY * way.signed
+    return note + ENTROPY * way.signed + REDUCED * (way.weight_bits == REDUCED_BITS)
 
 
 @ranges.lean()
@@ -184,6 +192,7 @@ def _quantize_graph(source: Path, target: Path, calls: embedding_split.Calls, wa
             activation_type=QuantType.QInt8 if way.signed else QuantType.QUInt8,
             weight_type=QuantType.QInt8,
             per_channel=by_channel,
+            reduce_range=way.weight_bits == REDUCED_BITS,
             op_types_to_quantize=list(QUANTIZED),
             nodes_to_exclude=float_nodes,
             use_external_data_format=large,
