@@ -12,7 +12,6 @@ from cmbench.cache.retention import Disposal, Rules
 from cmbench.lib.text_files import counted, size_text
 from cmbench.lib.wrapping import wrapped
 
-_AGES = ((90, 1, "s"), (5400, 60, "min"), (129600, 3600, "h"))
 SHOWN = 10
 """So many faults of an entry are shown."""
 
@@ -25,11 +24,10 @@ def entries_text(
         return "no cache entry matches"
     lines = [f"{'script':<34}{'version':<13}{'size':>10}{'made':>11}{'used':>11}"]
     notes = marks or [""] * len(entries)
-    now = time.time()
     for entry, last, note in zip(entries, used, notes, strict=True):
         lines.append(
             f"{entry.script[:33]:<34}{entry.version[:12]:<13}{size_text(entry.size):>10}"
-            f"{age(entry.created, now):>11}{age(last, now):>11}"
+            f"{age(entry.created):>11}{age(last):>11}"
         )
         extra = " ".join(t for t in entry.tags if t.startswith(("_", "name-")))
         if extra:
@@ -40,10 +38,10 @@ def entries_text(
     return "\n".join(lines)
 
 
-def age(since: float, now: float = 0.0) -> str:
-    """``3 min ago``; ``now`` is the present time where it is not asked for."""
-    seconds = max(0.0, (now or time.time()) - since)
-    for limit, unit, name in _AGES:
+def age(since: float) -> str:
+    """``3 min ago``."""
+    seconds = max(0.0, time.time() - since)
+    for limit, unit, name in ((90, 1, "s"), (5400, 60, "min"), (129600, 3600, "h")):
         if seconds < limit:
             return f"{seconds / unit:.0f} {name} ago"
     return f"{seconds / 86400:.0f} d ago"
