@@ -6,12 +6,13 @@ import itertools
 import statistics
 import time
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from triton_bench import figures, results
+from triton_bench import figures, report, results
 from triton_bench.load import Closed, Record, Scheduled
 from triton_bench.schedule import arrivals
 from triton_bench.stability import Stability
@@ -87,6 +88,22 @@ def test_the_highest_rate_on_schedule_is_named(late: list[bool]) -> None:
     kept = len(list(itertools.takewhile(lambda each: not each, late)))
     assert results.on_schedule(points) == (kept * 100 if kept else None)  # type: ignore[arg-type]
     assert results.on_schedule(points[:1]) is None  # type: ignore[arg-type]
+
+
+def test_a_warning_of_several_loads_stands_once_and_names_them() -> None:
+    def point(size: float, client: float, unsent: int) -> Any:
+        costs = SimpleNamespace(outside=0.0, client=client, server=1.5, stolen=0.0, load_before=0.5)
+        load = results.Load(size, open_loop=False, seconds=1.0)
+        return SimpleNamespace(load=load, costs=costs, late=None, unsent=unsent, server=None)
+
+    points = [point(1, 0.1, 0), point(4, 0.5, 0), point(8, 0.6, 3), point(16, 0.7, 0)]
+    crowded = "client and server used 0.50 and 1.50 of 2 cores: they were in each other's way"
+    never = "3 requests were due and never sent: --connections were all busy"
+    assert report.notes(points, 2) == (
+        f"4 in flight: {crowded}; also at 8 in flight, 16 in flight",
+        f"8 in flight: {never}",
+    )
+    assert report.notes(points[1:2], 2) == (crowded,)
 
 
 @given(st.lists(st.floats(1e-3, 1e4), min_size=1, max_size=300))

@@ -55,6 +55,21 @@ def load_in_words(load: Load) -> str:
     return f"{load.size:g} 1/s" if load.open_loop else f"{load.size:g} in flight"
 
 
+def notes(points: Sequence[Point], cores: int) -> tuple[str, ...]:
+    """The warnings on all measurements: of one kind the first, and at what other loads it is so."""
+    kinds: dict[str, list[tuple[str, str]]] = {}
+    for point in points:
+        at = load_in_words(point.load)
+        for kind, text in results.warnings(point, cores).items():
+            kinds.setdefault(kind, []).append((at, text))
+    if len(points) == 1:
+        return tuple(text for ((_, text),) in kinds.values())
+    return tuple(
+        f"{at}: {text}" + (f"; also at {', '.join(each for each, _ in more)}" if more else "")
+        for (at, text), *more in kinds.values()
+    )
+
+
 def row(point: Point) -> tuple[str, ...]:
     """A line of the table of all measurements."""
     found = point.latency

@@ -224,42 +224,44 @@ def is_late(point: Point) -> bool:
     return late or point.late is None or point.unsent > 0
 
 
-def warnings(point: Point, cores: int) -> list[str]:
-    """What a reader must know before believing the figures."""
-    found, at = [], point.costs
+def warnings(point: Point, cores: int) -> dict[str, str]:
+    """What a reader must know before believing the figures, by its kind."""
+    found, at = {}, point.costs
     if not point.load.open_loop and at.outside > OUTSIDE:
-        found.append(
+        found["outside"] = (
             f"the client is the limit: no request was under way for {100 * at.outside:.0f} % of "
             "the threads' time"
         )
     if at.client > BUSY:
-        found.append(
+        found["client"] = (
             f"the client is the limit: it uses {at.client:.2f} processors of the one it can"
         )
     if point.late and point.late.percentile(99.0) > LATE_MS:
-        found.append(
+        found["late"] = (
             f"requests were sent late: p99 {point.late.percentile(99.0):.2f} ms; latency counts it"
         )
     if point.unsent:
-        found.append(
+        found["unsent"] = (
             f"{point.unsent} requests were due and never sent: --connections were all busy"
         )
-    found += _machine(point, cores)
+    found |= _machine(point, cores)
     share = point.server
     if share and share.requests > point.requests + point.failed + len(point.threads):
-        found.append(f"the server answered {share.requests} requests: others were asking too")
+        asked = share.requests
+        found["others"] = f"the server answered {asked} requests: others were asking too"
     return found
 
 
-def _machine(point: Point, cores: int) -> list[str]:
-    at, found = point.costs, []
+def _machine(point: Point, cores: int) -> dict[str, str]:
+    at, found = point.costs, {}
     if at.stolen > STOLEN:
-        found.append(f"other virtual machines had {at.stolen:.2f} processors of this one")
+        found["stolen"] = f"other virtual machines had {at.stolen:.2f} processors of this one"
     if at.load_before is not None and at.load_before > cores:
-        found.append(f"the machine was busy before: load {at.load_before:g} on {cores} cores")
+        load = f"load {at.load_before:g} on {cores} cores"
+        found["busy"] = f"the machine was busy before: {load}"
     if at.server is not None and at.client + at.server > BUSY * cores:
         used = f"{at.client:.2f} and {at.server:.2f}"
-        found.append(
+        found["cores"] = (
             f"client and server used {used} of {cores} cores: they were in each other's way"
         )
     return found

@@ -14,7 +14,7 @@ from pathlib import Path
 import rate_search
 from rate_search import Try
 
-from . import guide, machine, page, report, results
+from . import guide, machine, page, report
 from .errors import BenchError, UsageError, WrongError
 from .load import CTRL_C
 from .measure import measure
@@ -106,9 +106,8 @@ def _measured(found: Target, command: str) -> Session:
         points, tried, highest = search(found)
     else:
         points = sweep(found)
-    notes = dict.fromkeys(note for point in points for note in results.warnings(point, here.cores))
-    return Session(found, here, at, command, tuple(points), tuple(tried), highest,
-                   tuple(notes))  # fmt: skip
+    notes = report.notes(points, here.cores)
+    return Session(found, here, at, command, tuple(points), tuple(tried), highest, notes)
 
 
 def sweep(found: Target) -> list[Point]:
