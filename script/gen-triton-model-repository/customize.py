@@ -31,7 +31,7 @@ SWITCHES = {
     "disable_batch_requests_to_neuron": "CM_TRITON_KEEP_REQUESTS_APART",
     "enable_dynamic_batching": "CM_TRITON_DYNAMIC_BATCHING",
 }
-SIGNED = "app-mlperf-inference/src/mlperf_harness/backends/int8_signed.py"
+BACKENDS = "app-mlperf-inference/src/mlperf_harness/backends"
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     precision = str(env.get("CM_ML_MODEL_PRECISION") or "")
     int8 = asked["runtime"] == "openvino" and precision == "int8"
     scripts = os.path.dirname(env["CM_TMP_CURRENT_SCRIPT_PATH"])
-    asked["helpers"] = [os.path.join(scripts, SIGNED)] if int8 else []
+    asked["helpers_folder"] = os.path.join(scripts, BACKENDS)
     asked["parameters"] = {
         "PRECISION": "int8" if int8 else "",
         "SIGNATURE_DEF_KEY": env.get("CM_TRITON_SIGNATURE_DEF_KEY"),

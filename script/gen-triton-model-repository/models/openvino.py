@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import openvino
@@ -12,15 +13,19 @@ COMPUTES = {"float32": "f32", "bfloat16": "bf16", "int8": "bf16"}
 
 
 class TritonPythonModel(Served):
-    """A compiled model and one request of it for each instance."""
+    """A compiled model and a request of it for each instance.
+
+    Single samples have one of their own: what depends on the shape is decided while it is compiled.
+    """
 
     def open(self) -> None:
         core = openvino.Core()
         model = core.read_model(self.file)
         precision = self.parameters.get("PRECISION", "float32")
         wanted = COMPUTES[precision]
-        if precision == "int8":
-            self._sign(model)
+        signing, fixing = _beside("int8_signed"), _beside("fixed_batch")
+        if signing and precision == "int8":
+            signing.sign(model)
         if wanted == "bf16" and "BF16" not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
             wanted = "f32"
         config = {
@@ -30,18 +35,24 @@ class TritonPythonModel(Served):
         }
         if self.threads:
             config[properties.inference_num_threads] = self.threads
-        compiled = core.compile_model(model, "CPU", config)
-        self.request = compiled.create_infer_request()
-        self.ports = [compiled.output(name) for name, _, _ in self.outputs]
+        self.batch = self.single = self._request(core.compile_model(model, "CPU", config))
+        if fixing and self.batched and fixing.fix(model, 1):
+            self.single = self._request(core.compile_model(model, "CPU", config))
 
-    def _sign(self, model: Any) -> None:
-        """As the harness computes it, where the helper for that was put beside."""
-        try:
-            from int8_signed import sign
-        except ImportError:
-            return
-        sign(model)
+    def _request(self, compiled: Any) -> tuple[Any, list[Any]]:
+        ports = [compiled.output(name) for name, _, _ in self.outputs]
+        return compiled.create_infer_request(), ports
 
     def compute(self, feeds: Feeds) -> list[Any]:
-        found = self.request.infer(feeds, share_inputs=True)
-        return [found[port] for port in self.ports]
+        rows = len(next(iter(feeds.values())))
+        request, ports = self.single if rows == 1 else self.batch
+        found = request.infer(feeds, share_inputs=True)
+        return [found[port] for port in ports]
+
+
+def _beside(name: str) -> Any:
+    """A helper of the harness, where the writer of the repository has put it beside; or None."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None

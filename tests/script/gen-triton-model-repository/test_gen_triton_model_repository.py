@@ -16,7 +16,7 @@ import pytest
 from kserve import KserveError, connect
 from triton_repository import asked, config_text, onnx_signature, refusals, writing
 from triton_repository.errors import RepositoryError
-from triton_repository.plan import Artefact, Batching, Cores, Plan, Tensor
+from triton_repository.plan import Artefact, Batching, Cores, Plan, Tensor, helpers_of
 from triton_server import server
 from triton_server.wanted import Wanted
 
@@ -30,6 +30,7 @@ INPUTS = (Tensor("input_tensor:0", "float32", (3, 28, 28)),)
 OUTPUTS = (Tensor("ArgMax:0", "int64", ()), Tensor("softmax_tensor:0", "float32", (11,)))
 PLAN = Plan("r50", "onnxruntime", INPUTS, OUTPUTS, Artefact(str(MODEL)), max_batch=16)
 ECHO = Plan("e", "echo", INPUTS, INPUTS, max_batch=8)
+BACKENDS = str(ROOT / "script/app-mlperf-inference/src/mlperf_harness/backends")
 FLAGS: dict[str, Any] = {
     "compiled_model": str(MODEL),
     "device": "cpu",
@@ -126,7 +127,9 @@ def test_the_script_hands_its_inputs_on(tmp_path: Path) -> None:
     step.call("preprocess")
     request = json.loads(Path(step.env["CM_TRITON_SERVER_REQUEST"]).read_text())
     assert (request["triton_model_dir"], request["target"]) == ("/m/r50", "inf2")
-    assert Path(request["helpers"][0]).is_file()
+    helpers = helpers_of("openvino", request["helpers_folder"])
+    assert helpers
+    assert all(Path(each).is_file() for each in helpers)
     del env["CM_TRITON_MODEL_REPOSITORY"]
     with pytest.raises(Error, match="where the model is to go"):
         Step("gen-triton-model-repository", tmp_path / "two", env).call("preprocess")
@@ -340,9 +343,10 @@ def test_the_real_server_answers_as_the_runtimes_do_alone(
     triton_lab.describe_configurations()
     for plan in (
         changed(PLAN, name="one", batching=Batching((8,), 2000), parameters={"THREADS": "1"}),
-        changed(PLAN, name="two", runtime="openvino", instances=2, parameters={"THREADS": "1"}),
+        changed(PLAN, name="two", runtime="openvino", instances=2, parameters={"THREADS": "1"},
+                helpers=helpers_of("openvino", BACKENDS)),
         changed(ECHO, outputs=(Tensor("y", "float32", (5, 4)), Tensor("z", "int32", ()))),
-    ):
+    ):  # fmt: skip
         writing.write(plan, tmp_path / "models")
     shutil.copytree(writing.PROGRAMS, tmp_path / "programs")
     (tmp_path / "programs" / "echo.py").write_text(SIZES)

@@ -12,7 +12,7 @@ import neuron_artefact
 from neuron_artefact import ArtefactError
 
 from .errors import RepositoryError
-from .plan import TYPES, Artefact, Batching, Cores, Plan, Tensor
+from .plan import TYPES, Artefact, Batching, Cores, Plan, Tensor, helpers_of
 
 T = TypeVar("T")
 MODEL_FACTS = "model.json"
@@ -42,7 +42,7 @@ def plan(asked: Mapping[str, Any]) -> tuple[Plan, Path]:
         fixed_batch=_fixed_batch(facts),
         join_requests=not asked["disable_batch_requests_to_neuron"],
         parameters={k: str(v) for k, v in asked["parameters"].items() if v},
-        helpers=tuple(asked.get("helpers", ())),
+        helpers=helpers_of(runtime, asked.get("helpers_folder", "")),
     )
     return found, place.parent
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -29,6 +30,13 @@ RUNTIMES = ("onnxruntime", "openvino", "pytorch", "neuron", "tensorflow", "echo"
 IN_CPP = ("onnxruntime", "openvino", "pytorch", "tensorflow")
 KINDS = {"cpu": "KIND_CPU", "gpu": "KIND_GPU"}
 NEURON_DEVICES = ("inf1", "inf2", "trn1", "cpu")
+# What the program does as the harness's backend of that name does it in process.
+HELPERS = {"openvino": ("fixed_batch.py", "int8_signed.py")}
+
+
+def helpers_of(runtime: str, folder: str) -> tuple[str, ...]:
+    """The files out of a folder that the runtime's program may import; none without a folder."""
+    return tuple(os.path.join(folder, name) for name in HELPERS.get(runtime, ()) if folder)
 
 
 @dataclass(frozen=True, slots=True)

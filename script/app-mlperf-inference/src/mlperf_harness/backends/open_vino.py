@@ -17,6 +17,7 @@ from ..errors import OTHER_MODEL, HarnessError
 from ..settings import GraphSpec, Setup, TensorSpec
 from . import footprint
 from .base import Array, Backend, Feeds, Predictor, check_signature
+from .fixed_batch import fix
 from .footprint import Mapped
 from .int8_signed import sign
 from .onnx_file import NotOnnxError, graph_alone
@@ -135,7 +136,7 @@ class OpenVino(Backend):
         wanted = [t for t in graph.outputs if t.name in outputs]
         check_signature("input", graph.inputs, _tensors(model.inputs))
         check_signature("output", wanted, _tensors(model.outputs))
-        fixed = batch if batch and _fix(model, batch) else None
+        fixed = batch if batch and fix(model, batch) else None
         shared = threads == 1
         streams = workers if shared else 1
         with weights.sparing():
@@ -190,28 +191,6 @@ def _inside(folder: Path) -> Iterator[None]:
     finally:
         os.fchdir(before)
         os.close(before)
-
-
-def _fix(model: Any, batch: int) -> bool:
-    """Set the batch size in a model all of whose other sizes are known; whether that went."""
-    before = {port: port.get_partial_shape() for port in model.inputs}
-    if any(size.is_dynamic for shape in before.values() for size in list(shape)[1:]):
-        return False
-    wanted = {
-        port: openvino.PartialShape([batch, *list(shape)[1:]]) for port, shape in before.items()
-    }
-    with contextlib.suppress(RuntimeError):
-        model.reshape(wanted)
-        if all(_first_size(port) == batch for port in model.outputs):
-            return True
-    model.reshape(before)
-    return False
-
-
-def _first_size(port: Any) -> int | None:
-    """How many rows come out of a port; None where that is not known beforehand."""
-    shape = list(port.get_partial_shape())
-    return shape[0].get_length() if shape and shape[0].is_static else None
 
 
 def _largest(model: Any) -> Any:

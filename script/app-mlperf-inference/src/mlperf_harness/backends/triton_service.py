@@ -25,7 +25,7 @@ import neuron_artefact  # noqa: E402
 from neuron_artefact import ArtefactError  # noqa: E402
 from triton_repository import writing  # noqa: E402
 from triton_repository.errors import RepositoryError  # noqa: E402
-from triton_repository.plan import Artefact, Batching, Cores, Plan, Tensor  # noqa: E402
+from triton_repository.plan import Artefact, Batching, Cores, Plan, Tensor, helpers_of  # noqa: E402
 from triton_server import server  # noqa: E402
 from triton_server.errors import ServerError  # noqa: E402
 from triton_server.wanted import Wanted  # noqa: E402
@@ -39,7 +39,6 @@ LARGEST = 65536
 # Options of models that have tensors whose rows are no samples.
 OWN_ROWS = (("images_per_call", 1), ("layout", "feature-first"))
 VERSION = "from importlib.metadata import version; print(version('{}'))"
-SIGNED = Path(__file__).with_name("int8_signed.py")
 
 
 @contextmanager
@@ -107,7 +106,6 @@ def plan(setup: Setup, graph: GraphSpec, batch: bool = True) -> Plan:
     runtime, instances = str(options["backend"]), int(options["instances"])
     threads = int(options["threads"]) or max(1, host.usable_cores() // instances)
     preferred = int(options["preferred_batch"])
-    signed = runtime == "openvino" and setup.precision == "int8"
     version = _runtime_version(runtime)
     fixed = _fixed_batch(setup, graph)
     return Plan(
@@ -128,7 +126,7 @@ def plan(setup: Setup, graph: GraphSpec, batch: bool = True) -> Plan:
             "THREADS": str(threads),
             **({"RUNTIME_VERSION": version} if version else {}),
         },
-        helpers=(str(SIGNED),) if signed else (),
+        helpers=helpers_of(runtime, str(Path(__file__).parent)),
     )
 
 
