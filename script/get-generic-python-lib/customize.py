@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import tempfile
 from typing import Any, NamedTuple
 
 from cmbench.errors import Error
@@ -184,6 +185,7 @@ def pip_failed(wanted: Wanted, python: pythons.Python, log: str) -> Error:
         "version": python.version,
         "python": python.path,
         "prefix": python.prefix,
+        "temporary": tempfile.gettempdir(),
     }
     return Error(
         "pip-failed",

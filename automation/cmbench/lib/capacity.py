@@ -9,6 +9,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib.host import machine
+from cmbench.lib.text_files import size_text
 from cmbench.lib.yes_no import is_no
 
 SWITCH = "CM_CHECK_ROOM"
@@ -25,7 +26,7 @@ def check_memory(env: Mapping[str, Any], what: str, needed: int, hint: str) -> N
         return
     raise Error(
         "too-little-memory",
-        f"{what} needs about {gigabytes(needed)} of memory, this machine has {gigabytes(have)}",
+        f"{what} needs about {_about(needed)} of memory, this machine has {_about(have)}",
         hint=f"{hint}; to try anyway: --env.{SWITCH}=no",
     )
 
@@ -37,8 +38,8 @@ def check_disk(env: Mapping[str, Any], what: str, needed: int, folder: str) -> N
         return
     raise Error(
         "too-little-disk",
-        f"{what} needs about {gigabytes(needed)} on the disk of {folder}, which has "
-        f"{gigabytes(free)} free",
+        f"{what} needs about {_about(needed)} on the disk of {folder}, which has "
+        f"{_about(free)} free",
         hint="remove entries that are not used any more (cm rm cache --tags=...), or put the cache "
         f"on another disk with CM_REPOS; to try anyway: --env.{SWITCH}=no",
     )
@@ -48,9 +49,9 @@ def _asked(env: Mapping[str, Any]) -> bool:
     return not is_no(env.get(SWITCH))
 
 
-def gigabytes(count: int) -> str:
-    """Bytes in words."""
-    return f"{count / 1e9:.0f} GB" if count >= 10e9 else f"{count / 1e9:.1f} GB"
+def _about(count: int) -> str:
+    """Bytes in words, whole gigabytes from ten on."""
+    return f"{count / 1e9:.0f} GB" if count >= 10e9 else size_text(count)
 
 
 def size_of_files(folder: str) -> int:

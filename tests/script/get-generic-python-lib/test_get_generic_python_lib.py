@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -312,7 +313,8 @@ RECORDED = {
     "of tensorrt-cu13-libs failed. This is a special placeholder package": "_rtx builds",
     "SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify "
     "failed: self-signed certificate": "PIP_CERT",
-    "ERROR: Could not install: [Errno 28] No space left on device": "the disk is full",
+    "ERROR: Could not install: [Errno 28] No space left on device": "builds also need room in "
+    f"{tempfile.gettempdir()} (",
     "ERROR: ResolutionImpossible: for help visit": "exclude each other",
     "src/_x.c:5:10: fatal error: Python.h: No such file or directory\n"
     "error: command '/usr/bin/gcc' failed with exit code 1": "python3-dev",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -29,15 +30,20 @@ def test_an_unknown_size_of_memory_refuses_nothing(monkeypatch: pytest.MonkeyPat
     capacity.check_memory({}, "it", 10**15, "take less")
 
 
+@pytest.mark.parametrize(
+    ("needed", "free", "told"),
+    [
+        (4 * 10**9, 3 * 10**9, "needs about 4.0 GB on the disk of {}, which has 3.0 GB free"),
+        (12 * 10**6, 40_000, "needs about 12.0 MB on the disk of {}, which has 40.0 kB free"),
+    ],
+)
 def test_a_full_disk_is_reported_with_what_to_do(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, needed: int, free: int, told: str
 ) -> None:
-    monkeypatch.setattr(capacity.shutil, "disk_usage", lambda _: SimpleNamespace(free=3 * 10**9))
-    with pytest.raises(
-        Error, match=r"needs about 4\.0 GB on the disk of .*, which has 3\.0 GB free"
-    ):
-        capacity.check_disk({}, "it", 4 * 10**9, str(tmp_path))
-    capacity.check_disk({"CM_CHECK_ROOM": "off"}, "it", 4 * 10**9, str(tmp_path))
+    monkeypatch.setattr(capacity.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    with pytest.raises(Error, match=re.escape(told.format(tmp_path))):
+        capacity.check_disk({}, "it", needed, str(tmp_path))
+    capacity.check_disk({"CM_CHECK_ROOM": "off"}, "it", needed, str(tmp_path))
 
 
 def test_the_size_of_a_folder_is_that_of_its_files(tmp_path: Path) -> None:
