@@ -111,6 +111,7 @@ def take_engine(env: dict[str, Any]) -> None:
 
 
 # What each variation says of the length of a run, in words that --execution_mode has too.
+NO_ERROR = "a test run does not end with an error for that (with --strict it does)."
 LENGTHS = {"_short": ("test",), "_full": ("valid",)}
 
 
@@ -344,21 +345,36 @@ def keep(i: dict[str, Any], folder: str) -> None:
 
 
 def is_excused(problem: dict[str, Any], results: dict[str, Any], env: dict[str, Any]) -> bool:
-    """Whether a test run is not accepted for what else the machine did, and that is no error."""
+    """Whether a test run is not accepted for its host or its length, and that is no error."""
     submitted = env.get("CM_MLPERF_SUBMISSION_RUN") == "yes"
     strict = asked.is_set(env, "CM_MLPERF_STRICT") or submitted
-    return results["style"] == "test" and not strict and bool(problem["fault"].get("host"))
+    why = problem["fault"].get("host") or problem["fault"].get("short")
+    return results["style"] == "test" and not strict and bool(why)
 
 
 def warned(problems: list[dict[str, Any]]) -> str:
-    """That runs do not count because the host was busy, with its figures."""
-    named = list(dict.fromkeys(f"{each['scenario']} {each['mode']}" for each in problems))
-    text = (
-        f"warning: {' and '.join(named)} not accepted because the host was busy "
-        f"({problems[0]['fault']['host']}). Its figures are worth nothing; a test run does not end "
-        "with an error for that (with --strict it does). Run it again when nothing else runs."
-    )
-    return "\n".join(wrapped(text, rest="  "))
+    """That runs do not count because the host was busy, with its figures, or for their length."""
+    busy = [each for each in problems if each["fault"].get("host")]
+    short = [each for each in problems if each not in busy]
+    texts = []
+    if busy:
+        texts.append(
+            f"warning: {_runs(busy)} not accepted because the host was busy "
+            f"({busy[0]['fault']['host']}). Its figures are worth nothing; {NO_ERROR} "
+            "Run it again when nothing else runs."
+        )
+    if short:
+        texts.append(
+            f"warning: {_runs(short)} not accepted because its speed differs from that of the "
+            f"result, in runs that are too short to tell; {NO_ERROR} "
+            "Runs of --execution_mode=valid are compared."
+        )
+    return "\n".join(line for text in texts for line in wrapped(text, rest="  "))
+
+
+def _runs(problems: list[dict[str, Any]]) -> str:
+    named = dict.fromkeys(f"{each['scenario']} {each['mode']}" for each in problems)
+    return " and ".join(named)
 
 
 def checked(results: dict[str, Any]) -> Sequence[Any]:

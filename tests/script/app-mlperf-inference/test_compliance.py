@@ -231,3 +231,19 @@ def test_a_test_needs_what_it_is_compared_with(
         for test in ("TEST01", "TEST04")
     )
     assert results.notes[0] in capsys.readouterr().out
+
+
+def test_a_speed_that_differs_in_short_runs_is_told_as_such(tmp_path: Path) -> None:
+    def made(*modes: str) -> Results:
+        asked = lab.settings(tmp_path, scenarios=["Offline"], modes=list(modes), attempts=1)
+        return session.Session(records.decode(SessionSettings, asked)).run()
+
+    folder = Path(made("performance", "accuracy").folder)
+    log = folder / "offline" / "performance" / "run_1" / "mlperf_log_detail.txt"
+    key = r'("key": "result_samples_per_second", "value": )([\d.]+)'
+    text, count = re.subn(key, lambda found: f"{found[1]}{3 * float(found[2])}", log.read_text())
+    assert count == 1
+    log.write_text(text)
+    (result,) = made("compliance").results
+    faults = [fault for test in result.compliance for fault in test.faults]
+    assert [(fault.rule, fault.short) for fault in faults] == [("TEST01 performance", True)]

@@ -9,6 +9,7 @@ import pytest
 
 import power_lab as power
 import submission_lab as lab
+import submission_mutations as mutations
 
 from mlperf_submission import page, summary  # isort: skip
 
@@ -49,3 +50,24 @@ def test_power_is_told_beside_the_result(tmp_path: Path) -> None:
     assert row.power_w == pytest.approx(45.5)
     assert row.joules_per_sample == pytest.approx(45.5 / 1000)
     assert ", 45.5" in summary.cells_of(row)[2]
+
+
+def test_tests_are_told_as_the_checks_judge_them(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree")
+    place = mutations.place(tree)
+
+    def told() -> str:
+        (row,) = rows(tree)
+        return summary.cells_of(row)[-1]
+
+    assert told() == "TEST01 passed, TEST04 passed"
+    mutations.unequal(place, 0.999)
+    assert told() == "TEST01 passed, TEST04 passed"
+    mutations.unequal(place, 0.9)
+    assert told() == "TEST04 passed, TEST01 FAILED"
+    mutations.unequal(place, 0.999)
+    (mutations.tested(place, "TEST04") / "verify_performance.txt").write_text("TEST FAIL\n")
+    assert told() == "TEST01 passed, TEST04 FAILED"
+    for path in tree.root.rglob("performance/run_1/" + mutations.DETAIL):
+        mutations.value(path, "effective_min_duration_ms", 10_000)
+    assert told() == "TEST01 passed, TEST04 too short to compare"

@@ -14,14 +14,13 @@ from typing import Any
 from mlperf_catalog import Scenario
 from mlperf_catalog.scenario import of_log
 from mlperf_harness.measuring.detail_log import DetailLog
-from mlperf_harness.measuring.verify import PASS
 from mlperf_harness.wording import figures
 
 from .checks.accuracy import figure
-from .checks.base import Site, log, read_object
+from .checks.base import ERROR, NATURE, Site, log, read_object
 from .checks.benchmarks import form
+from .checks.compliance import verdicts
 from .counted import counted, power
-from .files import text
 from .layouts import Cell, Tree
 
 
@@ -52,6 +51,7 @@ class Row:
     weights: str
     tests_passed: str
     tests_failed: str
+    tests_too_short: str
     p50_ms: float | None
     p99_ms: float | None
 
@@ -68,7 +68,7 @@ def rows(tree: Tree) -> list[Row]:
 def _row(site: Site, cell: Cell) -> Row:
     run = log(cell.run)
     scenario = of_log(run.values.get("effective_scenario"))
-    passed, failed = _tests(site, cell)
+    tests = _tests(site, cell)
     return Row(
         division=site.division,
         submitter=site.submitter,
@@ -83,8 +83,9 @@ def _row(site: Site, cell: Cell) -> Row:
         validity=run.validity,
         **_accuracy(site, cell),
         weights=str(_described(cell).get("weight_data_types", "")),
-        tests_passed=" ".join(passed),
-        tests_failed=" ".join(failed),
+        tests_passed=" ".join(tests.get("", ())),
+        tests_failed=" ".join(tests.get(ERROR, ())),
+        tests_too_short=" ".join(tests.get(NATURE, ())),
         p50_ms=run.milliseconds("result_50.00_percentile_latency_ns"),
         p99_ms=run.milliseconds("result_99.00_percentile_latency_ns"),
     )
@@ -140,17 +141,17 @@ def _accelerator(told: Mapping[str, Any]) -> str:
     return "" if count in ("", "0") else f"{count} x {told.get('accelerator_model_name', '')}"
 
 
-def _tests(site: Site, cell: Cell) -> tuple[list[str], list[str]]:
-    passed: list[str] = []
-    failed: list[str] = []
+def _tests(site: Site, cell: Cell) -> dict[str, list[str]]:
+    """The tests that are there, by the severest thing that their verifications say."""
+    found: dict[str, list[str]] = {}
     known = site.rules(cell.benchmark)
     for test in site.layout.tests(known.tests(site.layout.round)) if known else ():
         folder = cell.compliance(test)
-        if folder.is_dir():
-            told = [text(path) for path in sorted(folder.glob("verify_*.txt"))]
-            good = bool(told) and all(PASS in each or "pass: True" in each for each in told)
-            (passed if good else failed).append(test)
-    return passed, failed
+        if known and folder.is_dir():
+            said = {each.severity for each in verdicts(site, cell, test, known)}
+            bad = ERROR in said or not any(folder.glob("verify_*.txt"))
+            found.setdefault(ERROR if bad else NATURE if NATURE in said else "", []).append(test)
+    return found
 
 
 def as_csv(found: Sequence[Row]) -> str:
@@ -179,6 +180,7 @@ def cells_of(row: Row) -> tuple[str, ...]:
         value = f"inferred from {row.inferred_from}: {value}"
     tests = [*(f"{name} passed" for name in row.tests_passed.split())]
     tests += [f"{name} FAILED" for name in row.tests_failed.split()]
+    tests += [f"{name} too short to compare" for name in row.tests_too_short.split()]
     benchmark = f"{row.benchmark} ({row.form} form)" if row.form else row.benchmark
     verdict = row.validity or "unfinished"
     return (benchmark, row.scenario, value, verdict, *_judged(row), ", ".join(tests) or "-")

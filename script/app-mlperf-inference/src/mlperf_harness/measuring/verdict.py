@@ -31,13 +31,15 @@ MORE_QUERIES = re.compile(r"at least (\d+) more queries")
 class Fault:
     """A broken rule: its name, what was measured against what, and the advice.
 
-    ``host`` are the figures of what else the machine did, where those explain it.
+    ``host`` are the figures of what else the machine did, where those explain it. ``short`` says
+    that the run is shorter than the rules want, and too short for this rule to be kept for sure.
     """
 
     rule: str
     text: str
     advice: str
     host: str = field(default="", metadata=WHEN_GIVEN)
+    short: bool = field(default=False, metadata=WHEN_GIVEN)
 
 
 @dataclass(frozen=True, slots=True)

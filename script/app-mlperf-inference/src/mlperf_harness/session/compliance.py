@@ -33,12 +33,17 @@ ANSWERS = "mlperf_log_accuracy.json"
 
 @dataclass(frozen=True, slots=True)
 class Tested:
-    """A test that was run and judged."""
+    """A test that was run and judged.
+
+    ``short`` says that it or the submitted run is shorter than the rules want: the speeds of runs
+    of some seconds differ by chance.
+    """
 
     speed: Check | None
     content: Check | None
     outcome_versions: dict[str, str]
     seen: Telemetry
+    short: bool = False
 
     @property
     def checks(self) -> tuple[Check, ...]:
@@ -135,8 +140,11 @@ def _run(
         content = verify.tokens(logs / ANSWERS, scenario, dtype, end)
         return Tested(None, content, outcome.versions, seen)
     before = detail_log.read(Path(submitted.log_dir) / "mlperf_log_detail.txt")
-    speed = verify.performance(test, scenario, before, detail_log.read(folder / DETAIL))
-    return Tested(speed, content, outcome.versions, seen)
+    made = detail_log.read(folder / DETAIL)
+    speed = verify.performance(test, scenario, before, made)
+    least = context.rules.minimum_duration_ms if context.rules else 0
+    short = any((log.number("effective_min_duration_ms") or 0) < least for log in (before, made))
+    return Tested(speed, content, outcome.versions, seen, short)
 
 
 def _aim(submitted: Targets, scenario: Scenario) -> Targets:
@@ -207,6 +215,7 @@ def _faults(test: str, tested: Tested) -> list[Fault]:
                 "; ".join(tested.speed.lines),
                 "run the test again on a quiet machine (--rerun), or measure the performance "
                 "again: the two must be alike",
+                short=tested.short,
             )
         )
     return faults

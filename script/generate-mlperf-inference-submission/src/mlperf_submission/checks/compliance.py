@@ -96,9 +96,7 @@ def _test(
     site: Site, cell: Cell, test: str, place: Path, known: BenchmarkSpec
 ) -> Iterator[Finding]:
     yield from site.lost(FILES, place, TEXTS[test], RERUN)
-    for name in TEXTS[test]:
-        if (place / name).is_file():
-            yield from _verdict(site, cell, test, place / name, known)
+    yield from verdicts(site, cell, test, known)
     # Before, the checker looked at verdicts alone.
     if test in TIMED and rounds.since(site.layout.round, FIRST_SINGLE):
         yield from folder(site, cell, place / "performance" / "run_1", known, test)
@@ -106,6 +104,14 @@ def _test(
     if test in LOGGED:
         yield from _logged(site, cell, test, place, known)
     yield from site.foreign(FILES.at(WARNING), place, TEXTS[test])
+
+
+def verdicts(site: Site, cell: Cell, test: str, known: BenchmarkSpec) -> Iterator[Finding]:
+    """What the verifications of a test say, as far as they are there."""
+    place = cell.compliance(test)
+    for name in TEXTS[test]:
+        if (place / name).is_file():
+            yield from _verdict(site, cell, test, place / name, known)
 
 
 def _verdict(
