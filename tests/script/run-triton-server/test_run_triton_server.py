@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -9,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -379,19 +381,27 @@ def test_a_model_that_fails_is_named_with_its_reason(
 @pytest.mark.slow
 @pytest.mark.needs_index
 def test_a_model_whose_process_is_killed_as_it_starts_is_not_waited_for(tmp_path: Path) -> None:
-    folder = tmp_path / "folder"
+    folder, asked, ended = tmp_path / "folder", wanted(tmp_path), threading.Event()
+    (program,) = Path(asked.repository).glob("*/*/model.py")
+    program.write_text("import time\ntime.sleep(600)\n")
 
     def kill() -> None:
+        """Whatever is started: a server may ask one process for its configuration first."""
         mark = wait_for(lambda: mark_of(folder))
-        stubs = wait_for(lambda: [p for p in remains.processes(mark) if comm(p) == remains.STUB])
-        for pid in stubs:
-            os.kill(pid, signal.SIGKILL)
+        while not ended.wait(0.01):
+            for pid in remains.processes(mark):
+                with contextlib.suppress(ProcessLookupError):
+                    if comm(pid) == remains.STUB:
+                        os.kill(pid, signal.SIGKILL)
 
     with ThreadPoolExecutor() as pool:
         killed = pool.submit(kill)
-        # A server that has heard of its process already says so itself.
-        with pytest.raises(ServerError, match=r"echo was killed while it loaded|not healthy"):
-            server.start(wanted(tmp_path), folder)
+        try:
+            # A server that has heard of its process already says so itself.
+            with pytest.raises(ServerError, match=r"echo was killed while it loaded|not healthy"):
+                server.start(asked, folder)
+        finally:
+            ended.set()
         killed.result()
     assert nothing_left(read(folder / "keeper.json").mark)
 
