@@ -100,16 +100,23 @@ def test_a_failure_under_load_is_counted_by_its_kind(
     assert point["stopped"] == "count"
 
 
-def test_what_a_server_counts_after_its_answer_is_counted(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("first_s", "others_s"), [(0.1, 0.1), (0.2, 0.0)], ids=["all are late", "the first is late"]
+)
+def test_what_a_server_counts_after_its_answer_is_counted(
+    tmp_path: Path, first_s: float, others_s: float
+) -> None:
     answered: list[float] = []
 
     def statistics() -> bytes:
-        count = sum(at < time.monotonic() - 0.1 for at in answered)
+        late = [first_s, *len(answered) * [others_s]]
+        count = sum(at + wait < time.monotonic() for at, wait in zip(answered, late, strict=False))
         success = {"success": {"count": count, "ns": count}}
         stats = {"name": "m", "version": "1", "inference_stats": success}
         return json.dumps({"model_stats": [stats]}).encode()
 
     def infer(connection: socket.socket, request: bytes) -> None:
+        time.sleep(0.02)
         says(answers())(connection, request)
         answered.append(time.monotonic())
 
@@ -120,7 +127,7 @@ def test_what_a_server_counts_after_its_answer_is_counted(tmp_path: Path) -> Non
             triton(infer, healthy=0)(connection, request)
 
     with serving(answer) as port:
-        words = ("--concurrency", "2", "--count", "20", "--warmup", "8")
+        words = ("--concurrency", "2", "--count", "20", "--warmup", "2")
         _, point = measured(port, tmp_path, *words)
     assert (point["requests"], point["server"]["requests"]) == (20, 20)
 

@@ -39,7 +39,7 @@ class _Reader:
         address = connection.address
         self._server = machine.listener(address.host, address.port)
 
-        self._counted = self._statistics(0)
+        self._counted = self._statistics(found.counted)
 
     def before(self, warm_up: Sequence[Record]) -> _Counters:
         """The server is asked first: its answer is no part of the measurement."""

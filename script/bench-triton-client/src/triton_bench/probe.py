@@ -11,6 +11,7 @@ from typing import Any
 from kserve import Connection, KserveError, Model, ModelState, Tensor, TensorInfo
 
 from . import checks, inputs, target
+from . import server as counters
 from .errors import BenchError
 from .options import Settings
 from .target import Target
@@ -38,6 +39,7 @@ def _probe(settings: Settings, connection: Connection) -> Target:
     )
     right = target.golden(settings, model)
     request = connection.prepare(settings.model, samples[0], target.names(model), settings.version)
+    before = counters.statistics(connection, settings.model, settings.version)
     begin = time.perf_counter()
     outputs = connection.run(request)
     first = time.perf_counter() - begin
@@ -45,7 +47,9 @@ def _probe(settings: Settings, connection: Connection) -> Target:
     problems += checks.differences(outputs, right, settings.tolerance)
     kept = {name: _copy(tensor) for name, tensor in outputs.items()}
     told = f"{server.name} {server.version}"
-    return Target(settings, told, model, batch, tuple(samples), first * 1e3, tuple(problems), kept)
+    counted = before.success.count + 1 if before else 0
+    return Target(settings, told, model, batch, tuple(samples), first * 1e3, tuple(problems), kept,
+                  counted)  # fmt: skip
 
 
 def _batch(settings: Settings, model: Model, largest: int) -> int | None:

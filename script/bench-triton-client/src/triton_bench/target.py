@@ -28,7 +28,7 @@ class Target:
     """A model that answered and was found right.
 
     ``batch`` is None where the model has no batch; ``first_ms`` is the time of the first request,
-    ``sizes`` the bytes of its outputs.
+    ``sizes`` the bytes of its outputs, ``counted`` how many requests the server counts with it.
     """
 
     settings: Settings
@@ -39,6 +39,7 @@ class Target:
     first_ms: float
     problems: tuple[str, ...]
     sizes: Mapping[str, Tensor]
+    counted: int
 
     def check(self) -> Any:
         """A check of answers for one worker, which remembers the last form that was right."""
