@@ -110,8 +110,8 @@ def take_engine(env: dict[str, Any]) -> None:
         raise Error("engine-missing", str(error), hint=error.advice) from error
 
 
-# What each variation says of the length of a run, in words that --execution_mode has too.
 NO_ERROR = "a test run does not end with an error for that (with --strict it does)."
+# What each variation says of the length of a run, in words that --execution_mode has too.
 LENGTHS = {"_short": ("test",), "_full": ("valid",)}
 
 
@@ -365,7 +365,7 @@ def warned(problems: list[dict[str, Any]]) -> str:
         )
     if short:
         texts.append(
-            f"warning: {_runs(short)} not accepted because its speed differs from that of the "
+            f"warning: {_runs(short)} not accepted because the speed differs from that of the "
             f"result, in runs that are too short to tell; {NO_ERROR} "
             "Runs of --execution_mode=valid are compared."
         )

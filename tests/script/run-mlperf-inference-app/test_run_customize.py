@@ -273,7 +273,7 @@ def test_a_speed_that_differs_in_short_runs_is_a_warning(
     assert finish(tmp_path, both, "compliance") == {"return": 0}
     told = " ".join(capsys.readouterr().out.split())
     assert "warning: Server performance not accepted because the host was busy" in told
-    assert "warning: SingleStream TEST01 not accepted because its speed differs" in told
+    assert "warning: SingleStream TEST01 not accepted because the speed differs" in told
 
 
 @pytest.mark.parametrize("found", [laid, too_short])

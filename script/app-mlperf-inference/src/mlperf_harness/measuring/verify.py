@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mlperf_catalog import MULTI_STREAM, SINGLE_STREAM, Scenario
+from mlperf_catalog import MULTI_STREAM, SINGLE_STREAM, BenchmarkSpec, Scenario
 from mlperf_catalog.values import dataclass
 
 from ..errors import HarnessError
@@ -43,6 +43,11 @@ class Check:
     lines: tuple[str, ...]
     value: float | None = None
     reference: float | None = None
+
+
+def is_short(found: DetailLog, known: BenchmarkSpec) -> bool:
+    """Whether a run was asked for that is shorter than the rules want it."""
+    return (found.number("effective_min_duration_ms") or 0.0) < known.minimum_duration_ms
 
 
 def audit_config(test: str, test01_samples: int) -> str:

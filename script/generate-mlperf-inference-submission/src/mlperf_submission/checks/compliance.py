@@ -28,7 +28,7 @@ from .base import (
     log,
     readable,
 )
-from .performance import FULL, folder, is_short
+from .performance import FULL, folder
 
 MISSING = Rule("compliance.missing", "every test that the round asks for", RULES)
 VERDICT = Rule("compliance.verdict", "its verification says TEST PASS", CHECKER, first=FIRST_SINGLE)
@@ -134,13 +134,13 @@ def _verdict(
     wanted = PASSED.get(test, ((verify.PASS,),))
     lost = [any_of[0] for any_of in wanted if not set(any_of) & set(lines)]
     if lost:
-        is_short = path.name == SPEEDS and _is_short(cell, test, known)
-        yield _not_passed(site.where(path), test, lost[0], is_short)
+        short = path.name == SPEEDS and _is_short(cell, test, known)
+        yield _not_passed(site.where(path), test, lost[0], short)
 
 
-def _not_passed(where: str, test: str, lost: str, is_short: bool) -> Finding:
+def _not_passed(where: str, test: str, lost: str, short: bool) -> Finding:
     """The finding for a verification without the line ``lost``."""
-    if is_short:
+    if short:
         return VERDICT.at(NATURE).broken(where, TOO_SHORT.format(test), FULL)
     return VERDICT.broken(where, f"it does not say {lost!r}", RERUN)
 
@@ -148,7 +148,7 @@ def _not_passed(where: str, test: str, lost: str, is_short: bool) -> Finding:
 def _is_short(cell: Cell, test: str, known: BenchmarkSpec) -> bool:
     """Whether the test or the result is shorter than the rules want runs to be."""
     runs = cell.run, cell.compliance(test) / "performance" / "run_1"
-    return any(is_short(found, known) for found in map(log, runs) if found.values)
+    return any(verify.is_short(found, known) for found in map(log, runs) if found.values)
 
 
 def _nearly(site: Site, known: BenchmarkSpec, place: Path) -> Iterator[Finding]:
@@ -182,7 +182,7 @@ def _compared(
     sampled = any(tested.number(key) for key in SAMPLED)
     told = "no answers were asked for under load"
     yield from AUDIT.at(WARNING).unless(sampled or test != "TEST01", where, told, RERUN)
-    if not (is_short(submitted, known) or is_short(tested, known)):
+    if not (verify.is_short(submitted, known) or verify.is_short(tested, known)):
         yield from _speed(test, where, submitted, tested)
 
 

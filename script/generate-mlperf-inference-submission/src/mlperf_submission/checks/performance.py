@@ -10,6 +10,7 @@ from pathlib import Path
 from mlperf_catalog import OFFLINE, BenchmarkSpec, Category, Division, Scenario, rounds
 from mlperf_catalog.scenario import SUMMARY_SCENARIO, SUMMARY_VERDICT
 from mlperf_harness.measuring.detail_log import DetailLog
+from mlperf_harness.measuring.verify import is_short
 
 from .. import truncate
 from ..build import LOGS
@@ -150,11 +151,6 @@ def _kind(run: Run) -> Iterator[Finding]:
     if networked and NETWORK_NAME not in str(name):
         text_ = f"the system under test is named {name!r}, which must contain {NETWORK_NAME!r}"
         yield NETWORK.broken(run.where, text_, "measure it over LoadGen's network mode")
-
-
-def is_short(found: DetailLog, known: BenchmarkSpec) -> bool:
-    """Whether a run was asked for that is shorter than the rules want it."""
-    return (found.number("effective_min_duration_ms") or 0.0) < known.minimum_duration_ms
 
 
 def _lengths(run: Run) -> Iterator[Finding]:
