@@ -20,7 +20,7 @@ MODULES = {"plain": 60, "cached": 62}
 """Modules of the engine in a run of one script, and in one with a dependency from the cache."""
 SLOW = {
     *("dataclasses", "pathlib", "shutil", "subprocess", "urllib.parse", "fnmatch"),
-    *("rich", "psutil", "concurrent.futures", "asyncio", "ssl", "http.client"),
+    *("rich", "psutil", "concurrent.futures", "asyncio", "ssl", "http.client", "hashlib"),
 }
 """Modules that take long to load, and that no such run needs beyond what cmind has loaded."""
 _LOADED = """

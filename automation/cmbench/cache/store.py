@@ -241,8 +241,8 @@ class Store:
         if known is not None:
             return known
         try:
-            with open(path, encoding="utf-8") as stream:
-                entry = decode(unsealed(stream.read()))
+            with open(path, "rb", buffering=0) as stream:
+                entry = decode(unsealed(stream.read().decode()))
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
         if not path.endswith(f"{os.sep}{entry.key}.json"):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
 
 
 def read_or_empty(path: str | os.PathLike[str]) -> str:
@@ -17,9 +20,23 @@ def read_or_empty(path: str | os.PathLike[str]) -> str:
 
 def sha256(text: str, digits: int = 64) -> str:
     """The first hexadecimal ``digits`` of the SHA-256 of a text in UTF-8."""
-    import hashlib  # Most commands that only look need none.
+    made: str = _sha256()(text.encode()).hexdigest()
+    return made[:digits]
 
-    return hashlib.sha256(text.encode()).hexdigest()[:digits]
+
+@lru_cache(maxsize=1)
+def _sha256() -> Callable[[bytes], Any]:
+    """The one of Python itself (3.12, those before), which a distribution may leave out.
+
+    ``hashlib`` loads OpenSSL, which takes as long as several steps from the cache.
+    """
+    from importlib import import_module
+
+    for module in ("_sha2", "_sha256", "hashlib"):
+        with suppress(ImportError):
+            made: Callable[[bytes], Any] = import_module(module).sha256
+            return made
+    raise AssertionError("every Python has hashlib")
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,14 @@ def closing_text(steps: Sequence[Mapping[str, Any]], record: str) -> str:
     lines = [f"{counted(len(told), 'step')}: {shares}"]
     for title, names in (("cached: ", cached), ("made:   ", made)):
         text = ", ".join(dict.fromkeys(names))
-        lines += wrapped(text, title, " " * 8)
+        lines += textwrap.wrap(
+            text,
+            80,
+            initial_indent=title,
+            subsequent_indent=" " * 8,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
     return "\n".join([*lines, f"record: {record}"])
 
 
