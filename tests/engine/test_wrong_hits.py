@@ -558,7 +558,7 @@ def _write(place: Path, home: Path, text: str) -> None:
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     """A file outside the script, and a home folder of the user's."""
     # What lies below /tmp is another file each time, and so does not count.
-    monkeypatch.setattr("cmbench.format.called._NO_PLACE", re.compile(rb"/proc/"))
+    monkeypatch.setattr("cmbench.format.called_programs._NO_PLACE", re.compile(rb"/proc/"))
     home = tmp_path / "user"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))

@@ -11,8 +11,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from cmbench.cache import retention
-from cmbench.cache.fits import Machine, misfit, needs_of
 from cmbench.cache.listing import Listed
+from cmbench.cache.portability import Machine, misfit, needs_of
 from cmbench.cache.store import Entry
 from cmbench.errors import Error
 from cmbench.format.model import Script, Tags

@@ -251,7 +251,7 @@ class _Run:
         refuse_each(plan.root)
         ahead = self._workspace.store.place("ahead")
         if any(map(_takes_room, sure(plan.root))):
-            from cmbench.run.room import require_room
+            from cmbench.run.disk_space import require_room
 
             require_room(plan.root, self._request.request.env, self._workspace.root, ahead)
         if options.prefetch and not options.offline:
@@ -293,7 +293,7 @@ def _told_dependencies(frame: Frame, resolver: Resolver) -> tuple[str, ...]:
     """What the result says that the script depends on."""
     if frame.script.dialect.deps_told != "entries":
         return tuple(str(request.tags) for request in frame.asked)
-    from cmbench.plan.asking import told_entries
+    from cmbench.plan.dependency_request import told_entries
 
     return told_entries(frame, resolver.dependencies(frame, "deps"))
 

@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from cmbench.cache.cache_entry import Reliance, decode, reliance, sealed, unsealed
-from cmbench.cache.fits import Needs, here, misfit, needs_of
 from cmbench.cache.inventory import outputs_of, plain_files, survey
+from cmbench.cache.portability import Needs, here, misfit, needs_of
 from cmbench.cache.retention import with_dependencies
 from cmbench.cache.store import Entry, Staging, Store, disk_error
 from cmbench.errors import Error

@@ -157,13 +157,13 @@ class Store:
 
     def keyed(self, text: str) -> str:
         """The fingerprint of a secret for an entry that is being made here."""
-        from cmbench.cache.keyed import keyed
+        from cmbench.cache.secret_fingerprints import keyed
 
         return keyed(text, self.place("key"), make=True)
 
     def is_same(self, then: str, now: str) -> bool:
         """Whether ``now`` is the fingerprint ``then`` of an entry, of a secret too."""
-        from cmbench.cache.keyed import is_keyed, keyed
+        from cmbench.cache.secret_fingerprints import is_keyed, keyed
 
         if then == now or not is_keyed(then):
             return then == now

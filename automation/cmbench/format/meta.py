@@ -184,7 +184,7 @@ def load_yaml(text: str, source: str, loader: Any = None) -> Any:
     """Parse YAML with the fast loader; raises ``bad-meta`` with file, line and column."""
     import yaml
 
-    from cmbench.format.bounded import SAFE_LENGTH, bounded, refuse_deep, too_deep
+    from cmbench.format.size_limits import SAFE_LENGTH, bounded, refuse_deep, too_deep
 
     loader = loader or getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
@@ -238,7 +238,7 @@ def read_meta(directory: str) -> dict[str, Any]:
 def _parse(text: str, path: str) -> Any:
     if not path.endswith(".json"):
         return load_yaml(text, path)
-    from cmbench.format.bounded import bounded, too_deep
+    from cmbench.format.size_limits import bounded, too_deep
 
     try:
         return bounded(json.loads(text), path)
@@ -316,7 +316,7 @@ def _check_inputs(meta: Mapping[str, Any]) -> list[Diagnostic]:
 def _check_place(spec: Mapping[str, Any], where: str) -> list[Diagnostic]:
     if "must_be" not in spec:
         return []
-    from cmbench.lib.places import KINDS
+    from cmbench.lib.named_paths import KINDS
 
     if spec["must_be"] not in KINDS:
         return [Diagnostic(f"{where}.must_be", f"must be one of {', '.join(KINDS)}")]

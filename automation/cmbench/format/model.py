@@ -142,7 +142,7 @@ class Variation:
 class InputSpec:
     """A declared input of a script; ``env`` is the key that it sets.
 
-    ``must_be`` says of a path what has to be there, one of ``cmbench.lib.places.KINDS``.
+    ``must_be`` says of a path what has to be there, one of ``cmbench.lib.named_paths.KINDS``.
     ``only_with`` and ``not_with`` are conditions as ``cmbench.plan.idle_inputs`` reads them.
     """
 

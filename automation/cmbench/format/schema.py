@@ -17,7 +17,7 @@ from cmbench.format.meta import (
     SCRIPT_KEYS,
     VARIATION_KEYS,
 )
-from cmbench.lib.places import KINDS
+from cmbench.lib.named_paths import KINDS
 
 META_SCHEMA = "schema/meta.schema.json"
 """Where a repository of scripts keeps the schema, from its root."""

@@ -139,7 +139,7 @@ def read_content(path: str, names: Sequence[str]) -> Content:
     """
     import hashlib
 
-    from cmbench.format.reading import Reads
+    from cmbench.format.environment_reads import Reads
 
     digest = hashlib.sha256()
     reads = Reads()
@@ -266,7 +266,7 @@ class Programs:
     @property
     def called(self) -> set[str]:
         """All words that stand where a shell or a hook names a program."""
-        from cmbench.format.called import called_by_python, called_by_shell
+        from cmbench.format.called_programs import called_by_python, called_by_shell
 
         texts = self._texts(self._outer).items()
         shell = "\n".join(t for n, t in texts if n.endswith(".sh") and not n.endswith(_OF_OTHERS))

@@ -29,7 +29,7 @@ from cmbench.lib.files import (
     parse_checksum,
     require_space,
 )
-from cmbench.lib.part import Part
+from cmbench.lib.partial_file import Part
 from cmbench.lib.text_files import sha256
 from cmbench.lib.transfer import AttemptError, Policy, Wanted, fetch_http
 from cmbench.lib.urls import mask_url

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from cmbench.lib.files import CHUNK, Checksum, Progress, file_checksum, no_space
-from cmbench.lib.part import Note, Part
+from cmbench.lib.partial_file import Note, Part
 from cmbench.lib.text_files import sha256, size_text
 from cmbench.lib.urls import file_name
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cmbench.cache.keyed import is_keyed
-from cmbench.format.called import HOST, IN_PATH
+from cmbench.cache.secret_fingerprints import is_keyed
+from cmbench.format.called_programs import HOST, IN_PATH
 from cmbench.format.env import MISSING
 from cmbench.format.merge import USER
 from cmbench.plan.resolved_step import ALL

@@ -278,11 +278,11 @@ def process_value(name: str) -> str:
     That is a program or file (``PATH/NAME``) or a fact of this machine (``HOST/NAME``).
     """
     if name == ALL:
-        from cmbench.format.reading import process_variables
+        from cmbench.format.environment_reads import process_variables
 
         return fingerprint("", repr(sorted(process_variables().items())).ljust(201))
     if "/" in name:
-        from cmbench.format.called import outside_now
+        from cmbench.format.called_programs import outside_now
 
         return outside_now(name)
     return fingerprint(name, os.environ.get(name, MISSING))

@@ -20,7 +20,7 @@ from cmbench.format.model import PHASES, Dependency, Request, Tags
 from cmbench.format.sources import Programs
 from cmbench.index.select import candidates
 from cmbench.lib.secrecy import mask
-from cmbench.plan.asking import request_of
+from cmbench.plan.dependency_request import request_of
 from cmbench.plan.resolve import Facts, Resolver
 from cmbench.plan.resolved_step import Frame, Node, Plan, walk
 from cmbench.values import replace

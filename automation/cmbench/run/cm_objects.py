@@ -107,7 +107,7 @@ def run_state(frame: Frame, command: str) -> dict[str, Any]:
 
 
 def _commands(asked: Iterable[Request]) -> list[str]:
-    from cmbench.plan.asking import command_of
+    from cmbench.plan.dependency_request import command_of
 
     return list(dict.fromkeys(command_of(request) for request in asked))
 

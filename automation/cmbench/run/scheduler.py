@@ -410,7 +410,7 @@ class Scheduler:
         """Run the script that ``preprocess`` has named instead of its own; both results."""
         if self._together is not None:
             self._together.crew.alone("another script does the work of this one")
-        from cmbench.plan.asking import request_of
+        from cmbench.plan.dependency_request import request_of
 
         request = request_of(frame, dependency(asked))
         assert isinstance(request, Request)
@@ -481,7 +481,7 @@ class Scheduler:
             return None
         if entry.skip_if_fake_run and frame.is_fake:
             return None
-        from cmbench.plan.asking import request_of
+        from cmbench.plan.dependency_request import request_of
 
         request = request_of(frame, entry)
         if isinstance(request, Pending):

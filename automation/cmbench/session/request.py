@@ -505,7 +505,7 @@ def check_place(name: str, value: Any, script: Script, option: str = "") -> None
     """
     kind = script.inputs[name].must_be
     if kind and isinstance(value, str) and value:
-        from cmbench.lib.places import require_place
+        from cmbench.lib.named_paths import require_place
 
         require_place(value, option or name, kind)
 

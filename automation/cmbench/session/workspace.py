@@ -77,7 +77,7 @@ class Workspace:
         content = self.index.content(path)
         if not kept:
             return content.words
-        from cmbench.format.reading import programs_named
+        from cmbench.format.environment_reads import programs_named
 
         return (*content.words, *programs_named(path, content.names))
 

@@ -353,7 +353,7 @@ def test_after_a_loss_of_power_only_what_the_disk_had_is_kept(
 def test_what_the_disk_has_is_noted_as_it_comes(
     get: Get, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cmbench.lib.part._SYNC_SECONDS", 0)
+    monkeypatch.setattr("cmbench.lib.partial_file._SYNC_SECONDS", 0)
     note = tmp_path / "to/model.onnx.part.json"
     seen = []
     get(progress=lambda done, _: seen.append((done, json.loads(note.read_text())["safe"])))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cmbench.cache.fits import Machine, Needs, here, misfit, needs_of
+from cmbench.cache.portability import Machine, Needs, here, misfit, needs_of
 
 ROOT = "/home/me/CM/cmbench/v1"
 

@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Iterable
 
-from cmbench.format.called import (
+from cmbench.format.called_programs import (
     IN_PATH,
     OF_SHELLS,
     called_by_python,

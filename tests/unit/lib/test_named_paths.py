@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cmbench.errors import Error
-from cmbench.lib.places import KINDS, require_place
+from cmbench.lib.named_paths import KINDS, require_place
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib import capacity
-from cmbench.lib.part import Part
+from cmbench.lib.partial_file import Part
 from cmbench.lib.secrecy import mask
 from cmbench.plan.needs import Download
 from cmbench.plan.requirements import declared_room, downloads_of, installs_packages

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cmbench.format.reading import Reads
+from cmbench.format.environment_reads import Reads
 
 
 def words(name: str, text: str) -> set[str]:
