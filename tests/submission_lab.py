@@ -118,6 +118,9 @@ def detail(scenario: str, mode: str, example: Example, total: int, **more: Any) 
     offline = max(known.offline_minimum if known else 0, 660_000)
     samples, queries = {"Offline": (offline, 1), "MultiStream": (8, 662)}.get(scenario, (1, 100))
     issued = loaded * -(-offline // loaded) if known and known.equal_issue else offline
+    percentile = 0.9 if scenario == "SingleStream" else 0.99
+    if known:
+        percentile = known.percentiles.get(catalog.Scenario(scenario), percentile)
     values: dict[str, Any] = {
         "loadgen_version": f"{example.round} test",
         "sut_name": "Network SUT" if example.division == "network" else "PyFastSUT",
@@ -138,7 +141,7 @@ def detail(scenario: str, mode: str, example: Example, total: int, **more: Any) 
         "effective_performance_issue_unique": False,
         "effective_max_query_count": 0,
         "effective_max_duration_ms": 0,
-        "effective_target_latency_percentile": 0.9 if scenario == "SingleStream" else 0.99,
+        "effective_target_latency_percentile": percentile,
         "effective_sample_concatenate_permutation": known.equal_issue
         if known
         else total in EQUALLY_ISSUED,

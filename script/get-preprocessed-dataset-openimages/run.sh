@@ -1,7 +1,8 @@
 #!/bin/bash
 set -euo pipefail
-source "${CM_TMP_CURRENT_SCRIPT_PATH}/../workshop/env.sh"
-src="${CM_TMP_CURRENT_SCRIPT_PATH}/src"
+# The images of all detectors are preprocessed here: get-preprocessed-dataset-coco runs it too.
+source "${CM_TMP_CURRENT_SCRIPT_PATH}/../workshop/env.sh" get-preprocessed-dataset-openimages
+src="${CM_TMP_CURRENT_SCRIPT_PATH}/../get-preprocessed-dataset-openimages/src"
 words=(
   --input "${CM_DETECTION_INPUT}" --side "${CM_DATASET_INPUT_SQUARE_SIDE}"
   --name "${CM_DATASET}" --count "${CM_DETECTION_COUNT}"

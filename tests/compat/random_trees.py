@@ -40,6 +40,8 @@ NUMBERS = (0, 1, -1, 63, 100, 4096, 599_999, 600_001, 10**12, 0.5, 1e-9)
 WORDS = ("", "N/A", "some text", "true", "0", "12 GB", "7.5", "None")
 # What nothing in LoadGen's logs or in a description has.
 ODD = (None, [], {}, True, False)
+NOTHING = "nothing to change"
+"""What the change before has left: no such file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ def logged(chance: random.Random, root: Path) -> str:
     """Another value in a detailed log."""
     logs = sorted(root.rglob("mlperf_log_detail.txt"))
     if not logs:
-        return "nothing to change"
+        return NOTHING
     path = chance.choice(logs)
     records = [json.loads(line.partition(" ")[2]) for line in path.read_text().splitlines()]
     record = chance.choice(records)
@@ -88,7 +90,7 @@ def unlogged(chance: random.Random, root: Path) -> str:
     """A detailed log without one of its lines."""
     logs = sorted(root.rglob("mlperf_log_detail.txt"))
     if not logs:
-        return "nothing to change"
+        return NOTHING
     path = chance.choice(logs)
     lines = path.read_text().splitlines()
     gone = lines.pop(chance.randrange(len(lines)))
@@ -98,7 +100,10 @@ def unlogged(chance: random.Random, root: Path) -> str:
 
 def described(chance: random.Random, root: Path) -> str:
     """Another value in a description of a system or an implementation, or none."""
-    path = chance.choice(sorted((*root.rglob("systems/*.json"), *root.rglob("measurements.json"))))
+    paths = sorted((*root.rglob("systems/*.json"), *root.rglob("measurements.json")))
+    if not paths:
+        return NOTHING
+    path = chance.choice(paths)
     document = json.loads(path.read_text())
     key = chance.choice(sorted(document))
     old = document[key]
@@ -128,7 +133,7 @@ def accurate(chance: random.Random, root: Path) -> str:
     """Another figure, or a line less, in accuracy.txt or what a verification says."""
     texts = sorted((*root.rglob("accuracy.txt"), *root.rglob("verify_*.txt")))
     if not texts:
-        return "nothing to change"
+        return NOTHING
     path = chance.choice(texts)
     words = path.read_text().split() or ["nothing"]
     place = chance.randrange(len(words))
@@ -157,6 +162,8 @@ def number(word: str) -> bool:
 
 def lost(chance: random.Random, root: Path) -> str:
     """A file less, or an empty one."""
+    if not files(root):
+        return NOTHING
     path = chance.choice(files(root))
     if chance.random() < 0.4:
         path.write_text("")
@@ -168,7 +175,7 @@ def lost(chance: random.Random, root: Path) -> str:
 def more(chance: random.Random, root: Path) -> str:
     """A file that is not asked for."""
     names = ("notes.txt", "results.json", "mlperf_log_trace.json", ".hidden", "a b.md", "x.png")
-    folder = chance.choice(sorted({path.parent for path in files(root)}))
+    folder = chance.choice(sorted({root, *(path.parent for path in files(root))}))
     path = folder / chance.choice(names)
     path.write_text("more\n")
     return f"{shown(root, path)}: added"
@@ -176,8 +183,10 @@ def more(chance: random.Random, root: Path) -> str:
 
 def moved(chance: random.Random, root: Path) -> str:
     """A folder less, or under another name."""
-    folders = sorted(path for path in root.rglob("*") if path.is_dir())
-    folder = chance.choice([path for path in folders if len(path.relative_to(root).parts) > 2])
+    folders = sorted(path for path in root.rglob("*/*/*") if path.is_dir())
+    if not folders:
+        return NOTHING
+    folder = chance.choice(folders)
     names = (*map(str, catalog.Scenario), "TEST01", "TEST04", "TEST06", "resnet", "results")
     target = folder.with_name(chance.choice((*names, folder.name.lower(), folder.name.upper())))
     if target.exists() or chance.random() < 0.5:

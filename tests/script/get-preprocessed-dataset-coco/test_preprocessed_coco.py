@@ -39,6 +39,6 @@ def test_the_tiny_set_is_repeated_to_the_size_of_the_rules() -> None:
 def test_the_same_program_makes_both() -> None:
     facts = json.loads((forms.pictures("ssd-mobilenet") / "dataset.json").read_text())
     assert (facts["input"], facts["count"]) == ("bytes", 500)
-    assert "get-preprocessed-dataset-openimages/src" in (SCRIPT / "run.sh").read_text(
+    assert "get-preprocessed-dataset-openimages/run.sh" in (SCRIPT / "run.sh").read_text(
         encoding="utf-8"
     )
