@@ -65,6 +65,8 @@ QUOTED = {
     "ROUGELSUM": "rougeLsum",
     "GEN_LEN": "gen_len",
     "TOKENS_PER_SAMPLE": "tokens_per_sample",
+    "gsm8k_accuracy": "gsm8k",
+    "mbxp_accuracy": "mbxp",
 }
 VERIFIED = {
     "TEST01": ("verify_accuracy.txt", "verify_performance.txt"),

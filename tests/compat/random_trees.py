@@ -67,6 +67,12 @@ def files(root: Path) -> list[Path]:
     return sorted(path for path in root.rglob("*") if path.is_file())
 
 
+def logs(root: Path) -> list[Path]:
+    """The detailed logs of a tree that have lines."""
+    found = sorted(root.rglob("mlperf_log_detail.txt"))
+    return [path for path in found if path.stat().st_size]
+
+
 def shown(root: Path, path: Path) -> str:
     """A path without what all have in common."""
     return "/".join(path.relative_to(root).parts[2:])
@@ -74,10 +80,9 @@ def shown(root: Path, path: Path) -> str:
 
 def logged(chance: random.Random, root: Path) -> str:
     """Another value in a detailed log."""
-    logs = sorted(root.rglob("mlperf_log_detail.txt"))
-    if not logs:
+    if not logs(root):
         return NOTHING
-    path = chance.choice(logs)
+    path = chance.choice(logs(root))
     records = [json.loads(line.partition(" ")[2]) for line in path.read_text().splitlines()]
     record = chance.choice(records)
     key, old = record["key"], record["value"]
@@ -88,10 +93,9 @@ def logged(chance: random.Random, root: Path) -> str:
 
 def unlogged(chance: random.Random, root: Path) -> str:
     """A detailed log without one of its lines."""
-    logs = sorted(root.rglob("mlperf_log_detail.txt"))
-    if not logs:
+    if not logs(root):
         return NOTHING
-    path = chance.choice(logs)
+    path = chance.choice(logs(root))
     lines = path.read_text().splitlines()
     gone = lines.pop(chance.randrange(len(lines)))
     path.write_text("\n".join(lines) + "\n")
@@ -104,7 +108,9 @@ def described(chance: random.Random, root: Path) -> str:
     if not paths:
         return NOTHING
     path = chance.choice(paths)
-    document = json.loads(path.read_text())
+    document = json.loads(path.read_text() or "{}")
+    if not document:
+        return NOTHING
     key = chance.choice(sorted(document))
     old = document[key]
     if chance.random() < 0.3:
