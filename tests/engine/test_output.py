@@ -62,9 +62,11 @@ def test_a_reader_who_leaves(talking: Home) -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is full")
-def test_output_onto_a_full_disk(talking: Home) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_onto_a_full_disk(talking: Home, unbuffered: str) -> None:
     for words in LOOKS:
-        done = shell(talking, f"cm {words} > /dev/full")
+        # Without a buffer, what could not be written is not there to be tried again.
+        done = shell(talking, f"PYTHONUNBUFFERED={unbuffered} cm {words} > /dev/full")
         assert done.returncode == 1
         assert "error [cannot-print]: the output cannot be written" in done.stderr
         assert "CM_REPOS" not in done.stderr

@@ -12,6 +12,7 @@ import time
 from itertools import takewhile
 from pathlib import Path
 
+import pyte
 import pytest
 
 from cmbench.api.events import Event, Step
@@ -191,6 +192,13 @@ def _on_a_terminal(
     return data.decode()
 
 
+def _seen(text: str, columns: int = 80) -> list[str]:
+    """The lines of a terminal after a program has printed ``text`` on it."""
+    screen = pyte.Screen(columns, 24)
+    pyte.Stream(screen).feed(text)
+    return [line.rstrip() for line in screen.display]
+
+
 @pytest.mark.parametrize("columns", [80, 60])
 def test_a_long_warning_fits_the_terminal_and_is_whole_elsewhere(lab: Lab, columns: int) -> None:
     name = "a-dependency-of-another-script"
@@ -198,7 +206,7 @@ def test_a_long_warning_fits_the_terminal_and_is_whole_elsewhere(lab: Lab, colum
     lab.script("get-y", run="true\n")
     lab.script("get-z", deps=[{"tags": "get,y", "names": [name]}])
     words = command(lab, "get,x", adr={name: {"env": {"CM_A": "1"}}})
-    shown = _on_a_terminal(words, columns=columns).replace("\r", "").splitlines()
+    shown = _seen(_on_a_terminal(words, columns=columns), columns)
     (first,) = (at for at, line in enumerate(shown) if line.startswith("warning: "))
     lines = [shown[first], *takewhile(lambda line: line.startswith("  "), shown[first + 1 :])]
     assert len(lines) > 1
@@ -206,6 +214,17 @@ def test_a_long_warning_fits_the_terminal_and_is_whole_elsewhere(lab: Lab, colum
     done = subprocess.run(words, capture_output=True, text=True)
     whole = " ".join(line.strip() for line in lines)
     assert whole in done.stderr.splitlines()
+
+
+@pytest.mark.parametrize("seconds", ["0", "0.5"])
+def test_a_warning_stands_apart_from_the_steps_that_are_drawn(lab: Lab, seconds: str) -> None:
+    lab.script("get-x", run=f"sleep {seconds}\n", deps=[{"tags": "get,y", "names": ["one"]}])
+    lab.script("get-y", run="true\n")
+    lab.script("get-z", deps=[{"tags": "get,y", "names": ["two"]}])
+    words = command(lab, "get,x", adr={"two": {"env": {"CM_A": "1"}}})
+    (warning,) = (line for line in _seen(_on_a_terminal(words)) if "warning: " in line)
+    assert warning.startswith("warning: ")
+    assert "two" in warning
 
 
 def test_a_run_that_warns_of_nothing_imports_nothing_to_wrap_text() -> None:

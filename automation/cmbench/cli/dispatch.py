@@ -75,10 +75,22 @@ def _do(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
     reply = verb.function()(command)
     if command.console:
         shown = reply.shown(command.as_json)
-        print(visible(shown or ""), end="" if shown is None else "\n", flush=True)
+        _print(visible(shown or ""), "" if shown is None else "\n")
     if reply.error is not None:
         raise reply.error
     return {"return": 0, **reply.answer}
+
+
+def _print(text: str, end: str) -> None:
+    """Print what a command has to say, all of it at once."""
+    try:
+        print(text, end=end, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as problem:
+        # Whether it could not be written cannot be asked later: Python may have dropped it.
+        _print_no_more()
+        raise _cannot_print(problem) from problem
 
 
 def _tell_engines(workspace: Workspace) -> None:

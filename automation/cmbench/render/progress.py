@@ -19,10 +19,12 @@ _WIDTH = 80
 
 def show_warning(text: str) -> None:
     """Print a warning on standard error: on a terminal in its width, elsewhere as it is."""
-    shown, out = visible(text), sys.stderr
-    if out is not None and out.isatty():
-        shown = _in_columns(shown)
-    print(shown, file=out)
+    shown = visible(text)
+    print(_in_columns(shown) if _on_screen(sys.stderr) else shown, file=sys.stderr)
+
+
+def _on_screen(out: IO[str] | None) -> bool:
+    return out is not None and out.isatty()
 
 
 def _in_columns(text: str) -> str:
@@ -213,6 +215,13 @@ class Live(Silent):
     def say(self, line: str) -> None:
         """Let a line scroll by."""
         self._console.print(visible(line), markup=False, soft_wrap=True)
+
+    def warning(self, event: Event) -> None:
+        """Let a warning scroll by too, where both outputs are the terminal: it is drawn on."""
+        if not _on_screen(sys.stderr):
+            super().warning(event)
+        elif self._warns:
+            self.say(_in_columns(event.text))
 
     def note(self, event: Event) -> None:
         """Show a note below the running steps."""
