@@ -13,7 +13,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 root=${ARM64_ROOT:-$here/build/arm64}
 release=bookworm
 # LoadGen has no wheel for Linux on Arm64: a C++ compiler and Python's headers build it.
-packages=python3,python3-venv,python3-dev,g++,git,make,ca-certificates
+packages=python3,python3-venv,python3-dev,g++,git,make,ca-certificates,procps
 
 ((EUID == 0)) || { echo "run.sh: mounting and chroot need root: sudo $0 $*" >&2; exit 2; }
 

@@ -677,6 +677,17 @@ def test_a_benchmark_that_is_other_in_one_scenario(tmp_path: Path) -> None:
     assert broken(checks.check(tree)) == {"accuracy.target"}
 
 
+def test_what_is_other_in_one_scenario_is_so_from_its_round_on(tmp_path: Path) -> None:
+    scenarios = ("Interactive", "Offline", "Server")
+    example = lab.Example("6.0", "closed", ("qwen3-vl-235b-a22b",), scenarios, "datacenter,edge")
+    tree = lab.make(tmp_path / "tree", example)
+    log = next(tree.root.rglob("Interactive/accuracy/mlperf_log_detail.txt"))
+    assert checks.check(tree) == []
+    mutations.value(log, "effective_accuracy_sample_count", 8000)
+    mutations.value(log, "qsl_reported_total_count", 8000)
+    assert "accuracy.samples" in broken(checks.check(tree))
+
+
 def test_outputs_that_people_look_at(tmp_path: Path) -> None:
     tree = lab.make(tmp_path / "tree", measured("wan-2.2-t2v-a14b", "datacenter"))
     next(tree.root.rglob("Offline/accuracy/videos/238.txt")).unlink()

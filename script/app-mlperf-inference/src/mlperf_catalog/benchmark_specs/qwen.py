@@ -1,6 +1,6 @@
 """Qwen3-VL on a catalogue of goods, and Qwen3.6 on calls of functions."""
 
-from ..benchmark import BenchmarkSpec, Limit, Period, Target
+from ..benchmark import BenchmarkSpec, Change, Limit, Period, Target
 from ..metrics import HIERARCHICAL_F1, MAP
 from ..periods import QUERIES, TOKEN_QUERIES, choice
 from ..reasons import LANGUAGE
@@ -21,6 +21,7 @@ SPECS = (
         in_scenario={
             INTERACTIVE: {"accuracy": (Target(HIERARCHICAL_F1, 0.7878),), "accuracy_samples": 8000}
         },
+        changes=(Change("6.0", "6.0", {"in_scenario": {}}),),
         unavailable=LANGUAGE,
     ),
     BenchmarkSpec(
