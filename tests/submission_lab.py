@@ -230,7 +230,7 @@ def scenario(cell: Cell, example: Example) -> None:
     put(cell.measurements / "user.conf", f"*.{name}.target_qps = 1\n")
     put(cell.measurements / "README.md", f"# {cell.benchmark}, {cell.scenario}\n")
     if cell.layout.mlperf_conf:
-        put(cell.measurements / "mlperf.conf", texts.LOADGEN_CONF)
+        put(cell.measurements / "mlperf.conf", texts.loadgen_conf(known))
     if example.division == "open":
         return
     for test in cell.layout.tests(known.tests(example.round)):

@@ -677,6 +677,17 @@ def test_a_benchmark_that_is_other_in_one_scenario(tmp_path: Path) -> None:
     assert broken(checks.check(tree)) == {"accuracy.target"}
 
 
+def test_the_checker_of_one_round_looks_for_equal_issue_in_mlperf_conf(tmp_path: Path) -> None:
+    example = lab.Example("4.1", "closed", ("gptj-99",), ("Offline", "Server"), "datacenter")
+    tree = lab.make(tmp_path / "tree", example)
+    assert checks.check(tree) == []
+    for conf in tree.root.rglob("Offline/mlperf.conf"):
+        mutations.text(conf, r"gptj\.\*\.sample_concatenate_permutation = 1\n", "")
+    (found,) = checks.check(tree)
+    assert (found.rule, found.severity) == ("performance.equal-issue", "warning")
+    assert found.where.endswith("gptj-99/Offline/mlperf.conf")
+
+
 def test_what_is_other_in_one_scenario_is_so_from_its_round_on(tmp_path: Path) -> None:
     scenarios = ("Interactive", "Offline", "Server")
     example = lab.Example("6.0", "closed", ("qwen3-vl-235b-a22b",), scenarios, "datacenter,edge")

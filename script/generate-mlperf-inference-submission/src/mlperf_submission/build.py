@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+import mlperf_catalog as catalog
 from mlperf_catalog import Division
 from mlperf_harness.reporting.results import private_folder, sweep
 
@@ -198,7 +199,8 @@ def _scenario(cell: Cell, sources: Sources) -> list[str]:
     truncate.state(cell.accuracy)
     missing += _described(cell, sources)
     if cell.layout.mlperf_conf:
-        _write(cell.measurements / "mlperf.conf", texts.LOADGEN_CONF)
+        known = catalog.find(cell.benchmark, cell.layout.round)
+        _write(cell.measurements / "mlperf.conf", texts.loadgen_conf(known))
     for test, folder in sources.tests.items():
         _test(cell.compliance(test), folder)
     return missing + _power(cell, sources.home)

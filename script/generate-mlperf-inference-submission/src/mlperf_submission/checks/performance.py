@@ -17,6 +17,7 @@ from ..build import LOGS
 from ..build import SAMPLES as POWER_LOG
 from ..files import text
 from ..layouts import LAST_WITH_CONF, Cell
+from ..texts import PERMUTATION
 from .base import (
     CHECKER,
     LOADGEN,
@@ -60,7 +61,7 @@ NS_PER_S = 1e9
 NETWORK_NAME = "Network SUT"
 # By how much figures that follow from each other differ: they are logged with six digits.
 EXACT = 1e-4
-PERMUTED = "effective_sample_concatenate_permutation"
+PERMUTED = f"effective_{PERMUTATION}"
 RERUN = "run it again: cm run script --tags=run-mlperf,inference,_performance-only,_full --rerun"
 FULL = "run with --execution_mode=valid"
 
@@ -144,6 +145,9 @@ def _kind(run: Run) -> Iterator[Finding]:
     text_ = "sample_concatenate_permutation is not set: some samples were issued more often"
     rule = EQUAL.at(WARNING, site.layout.joined and not site.strict)
     yield from rule.unless(equal or free or not run.known.equal_issue, run.where, text_, RERUN)
+    of_conf = site.layout.round == LAST_WITH_CONF and not run.test
+    if run.known.equal_issue and site.strict and of_conf:
+        yield from _conf(run)
     name = run.log.values.get("sut_name")
     networked = run.site.division == Division.NETWORK or over_network(
         run.site.systems.get(run.cell.system, {})
@@ -229,6 +233,17 @@ def _contradictions(run: Run) -> Iterator[Finding]:
         least = max(least, run.number(run.measured.result.summary_key))
         inside = not result or least * (1 - EXACT) <= result <= most
         yield from CONSISTENT.unless(inside, run.where, text_, RERUN)
+
+
+def _conf(run: Run) -> Iterator[Finding]:
+    """What the checker of one round looks for in mlperf.conf or user.conf, and not in the log."""
+    key = f"{run.known.loadgen_key}.*.{PERMUTATION}"
+    pattern = rf"^(?:{re.escape(run.known.loadgen_key)}|\*)\.\S+\.{PERMUTATION}\s*=\s*1\s*$"
+    found = (text(run.cell.measurements / name) for name in ("mlperf.conf", "user.conf"))
+    told = any(re.search(pattern, each, re.MULTILINE | re.IGNORECASE) for each in found)
+    where = run.site.where(run.cell.measurements / "mlperf.conf")
+    missing_ = f"{key} = 1 is missing, which the checker of {LAST_WITH_CONF} asks for"
+    yield from EQUAL.at(WARNING).unless(told, where, missing_, "add the line, which LoadGen has")
 
 
 CHECKS = (
