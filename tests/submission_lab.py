@@ -91,7 +91,10 @@ RESULTS = {
         "result_mean_query_latency_ns": 7_000_000,
     },
     "Offline": {"result_samples_per_second": 1000.0},
-    "Server": {"result_completed_samples_per_sec": 500.0},
+    "Server": {
+        "result_completed_samples_per_sec": 500.0,
+        "result_scheduled_samples_per_sec": 501.0,
+    },
 }
 
 

@@ -688,6 +688,20 @@ def test_the_checker_of_one_round_looks_for_equal_issue_in_mlperf_conf(tmp_path:
     assert found.where.endswith("gptj-99/Offline/mlperf.conf")
 
 
+@pytest.mark.parametrize(
+    ("benchmark_round", "key"),
+    [("4.0", "result_scheduled_samples_per_sec"), ("5.0", "result_completed_samples_per_sec")],
+)
+def test_the_figure_that_counts_in_the_round_is_there(
+    tmp_path: Path, benchmark_round: str, key: str
+) -> None:
+    example = lab.Example(benchmark_round, scenarios=("Server", "Offline"), category="datacenter")
+    tree = lab.make(tmp_path / "tree", example)
+    log = next(tree.root.rglob("Server/performance/run_1/mlperf_log_detail.txt"))
+    mutations.value(log, key, None)
+    assert "performance.figures" in broken(checks.check(tree))
+
+
 def test_what_is_other_in_one_scenario_is_so_from_its_round_on(tmp_path: Path) -> None:
     scenarios = ("Interactive", "Offline", "Server")
     example = lab.Example("6.0", "closed", ("qwen3-vl-235b-a22b",), scenarios, "datacenter,edge")

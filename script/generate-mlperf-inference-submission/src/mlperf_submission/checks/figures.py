@@ -38,8 +38,9 @@ def figures(run: Run) -> Iterator[Finding]:
 
 
 def _results(run: Run, measured: Scenario) -> Iterator[str]:
-    yield measured.result.key
-    yield run.known.result(measured).key
+    benchmark_round = run.site.layout.round
+    yield measured.result_in(benchmark_round).key
+    yield run.known.result(measured, benchmark_round).key
     if run.known.inferred_tokens and measured in INFERRED_TOKENS:
         yield INFERRED_TOKENS[measured]
 
