@@ -684,7 +684,7 @@ def test_the_checker_of_one_round_looks_for_equal_issue_in_mlperf_conf(tmp_path:
     for conf in tree.root.rglob("Offline/mlperf.conf"):
         mutations.text(conf, r"gptj\.\*\.sample_concatenate_permutation = 1\n", "")
     (found,) = checks.check(tree)
-    assert (found.rule, found.severity) == ("performance.equal-issue", "warning")
+    assert (found.rule, found.severity) == ("performance.equal-issue", "error")
     assert found.where.endswith("gptj-99/Offline/mlperf.conf")
 
 

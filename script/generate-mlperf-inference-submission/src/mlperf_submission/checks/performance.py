@@ -238,12 +238,13 @@ def _contradictions(run: Run) -> Iterator[Finding]:
 def _conf(run: Run) -> Iterator[Finding]:
     """What the checker of one round looks for in mlperf.conf or user.conf, and not in the log."""
     key = f"{run.known.loadgen_key}.*.{PERMUTATION}"
-    pattern = rf"^(?:{re.escape(run.known.loadgen_key)}|\*)\.\S+\.{PERMUTATION}\s*=\s*1\s*$"
+    model, scenario = re.escape(run.known.loadgen_key), re.escape(run.named)
+    pattern = rf"^(?:{model}|\*)\.(?:{scenario}|\*)\.{PERMUTATION}\s*=\s*1\s*$"
     found = (text(run.cell.measurements / name) for name in ("mlperf.conf", "user.conf"))
     told = any(re.search(pattern, each, re.MULTILINE | re.IGNORECASE) for each in found)
     where = run.site.where(run.cell.measurements / "mlperf.conf")
     missing_ = f"{key} = 1 is missing, which the checker of {LAST_WITH_CONF} asks for"
-    yield from EQUAL.at(WARNING).unless(told, where, missing_, "add the line, which LoadGen has")
+    yield from EQUAL.unless(told, where, missing_, "add the line, which LoadGen has")
 
 
 CHECKS = (
