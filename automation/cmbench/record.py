@@ -28,8 +28,10 @@ def is_run_id(text: str) -> bool:
 
 
 def new_run_id() -> str:
-    """An id that no other run has; ids sort by time."""
-    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(3).hex()}"
+    """An id that no other run has; ids sort by time, within a second by its 4096th parts."""
+    now = time.time()
+    part, rest = int(now % 1 * 0x1000), os.urandom(2).hex()[:3]
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{part:03x}{rest}"
 
 
 def new_run_directory(root: str) -> str:

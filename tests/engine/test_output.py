@@ -73,6 +73,20 @@ def test_output_onto_a_full_disk(talking: Home, unbuffered: str) -> None:
         assert "--debug" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("encoding", "shown"),
+    [("ascii", r"\u4f60bel"), ("latin-1", r"\u4f60bel"), ("utf-8:strict", "你bel")],
+)
+def test_what_an_encoding_lacks_ends_no_run(
+    talking: Home, lab: Lab, encoding: str, shown: str
+) -> None:
+    lab.script("get-x", run="printf 'vor dem \\xe4\\xbd\\xa0bel\\n'; echo the end\n")
+    done = shell(talking, f"PYTHONIOENCODING={encoding} cm run script --tags=get,x -v")
+    assert done.returncode == 0, done.stderr
+    assert f"vor dem {shown}\n" in done.stdout
+    assert "the end\n" in done.stdout
+
+
 def test_output_that_nobody_wants(talking: Home) -> None:
     for words in LOOKS:
         done = shell(talking, f"cm {words} >&-")

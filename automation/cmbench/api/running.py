@@ -159,7 +159,9 @@ class _Run:
     def _end(self, error: Error | None) -> None:
         if self._prefetcher is not None:
             self._prefetcher.stop()
-        self._teller.end()
+        # The terminal may be gone: the record is kept all the same.
+        with suppress(OSError):
+            self._teller.end()
         self._tell_faults()
         if self._log.lost:
             lost = f"{self._log.path} is not whole: lines lost: {self._log.lost}, {self._log.why}"
@@ -330,16 +332,20 @@ def _with_known_cause(error: Error, log: str) -> Error:
     return error
 
 
+_ENDS_A_RUN = (signal.SIGTERM, signal.SIGHUP)
+
+
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end a run the way Ctrl-C does."""
+    """Let SIGTERM and SIGHUP end a run the way Ctrl-C does, where they are not ignored (nohup)."""
 
     def stop(number: int, frame: Any) -> None:
         raise KeyboardInterrupt
 
     before = {}
     with suppress(ValueError):
-        before = {s: signal.signal(s, stop) for s in (signal.SIGTERM, signal.SIGHUP)}
+        heard = [s for s in _ENDS_A_RUN if signal.getsignal(s) != signal.SIG_IGN]
+        before = {s: signal.signal(s, stop) for s in heard}
     try:
         yield
     finally:

@@ -38,7 +38,7 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 _PAYLOAD = "payload"
 _MANIFEST_LIMIT = 1 << 30
-_SAFE_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*_[0-9a-f]{8,64}")
+_SAFE_FOLDER = re.compile(r"\w[\w.+-]*_[0-9a-f]{8,64}")
 
 Say = Callable[[str], None]
 Strange = Callable[[Entry], str]

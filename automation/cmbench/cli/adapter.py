@@ -8,6 +8,7 @@ cmind's habits on that way is here.
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -88,6 +89,9 @@ def _output(i: dict[str, Any]) -> Iterator[None]:
             place = os.open(os.devnull, os.O_RDWR)
             os.set_inheritable(place, True)
             setattr(sys, name, os.fdopen(place, mode, encoding="utf-8"))
+    # What the encoding of the terminal lacks is shown as an escape, and ends no run.
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
     if i.get("out") != "json":
         yield
         return

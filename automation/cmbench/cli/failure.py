@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 from cmbench.errors import Error
 
@@ -10,4 +11,6 @@ from cmbench.errors import Error
 def show(error: Error) -> None:
     """Print the block of ``error`` on standard error, in lines that fit where it is a terminal."""
     out = sys.stderr
-    print(error.render(on_terminal=out is not None and out.isatty()), file=out)
+    # Where nobody can read it, the exit status still tells.
+    with suppress(OSError):
+        print(error.render(on_terminal=out is not None and out.isatty()), file=out, flush=True)

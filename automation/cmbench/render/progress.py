@@ -131,7 +131,8 @@ class Quiet(Silent):
     def began(self, event: Event) -> None:
         """Begin to look at the clock: a step need not report anything while it runs."""
         self._over.clear()
-        threading.Thread(target=self._tell, args=(time.monotonic(),), daemon=True).start()
+        with suppress(RuntimeError):  # No more threads: the run does not need to be told of.
+            threading.Thread(target=self._tell, args=(time.monotonic(),), daemon=True).start()
 
     def started(self, event: Event) -> None:
         """Remember what runs."""

@@ -92,7 +92,18 @@ def _start(command: list[str], cwd: str, environment: Mapping[str, str]) -> subp
         ) from None
 
 
+_REMEDIES = {
+    errno.EACCES: "run it in a folder that you may enter, with programs that you may execute",
+    errno.EMFILE: "raise the limit of open files: ulimit -n 1024",
+    errno.EAGAIN: "raise the limit of processes (ulimit -u), or end some",
+    errno.ENOMEM: "end programs that use memory, or raise its limit (ulimit -v)",
+}
+
+
 def _remedy(problem: OSError, program: str, environment: Mapping[str, str]) -> str:
+    known = _REMEDIES.get(problem.errno or 0)
+    if known:
+        return known
     if problem.errno != errno.E2BIG:
         return f"install {program} or put it on PATH"
     key = max(environment, key=lambda name: len(environment[name]))
@@ -116,12 +127,14 @@ class _Process:
 
     def lines(self) -> list[str]:
         """Whole lines that are new; ``over`` from the last one on."""
-        ready = self._selector.select(timeout=LOOK_SECONDS)
-        data = self._stream.read(65536) if ready else None
+        # Asked first: what a program that has ended wrote is all there to be read.
+        ended = self.process.poll() is not None
+        self._selector.select(timeout=0 if ended else LOOK_SECONDS)
+        data = self._stream.read(65536)
         if data:
             *lines, self._rest = (self._rest + data).split(b"\n")
             return [_visible(item) for item in lines]
-        self.over = data == b"" or self.process.poll() is not None
+        self.over = data == b"" or ended
         return [_visible(self._rest)] if self.over and self._rest else []
 
     def close(self) -> None:

@@ -330,6 +330,12 @@ class StepRunner:
         if prefix_lines:
             command = ["bash", "-c", "\n".join([*prefix_lines, '. "$0"']), path]
         from cmbench.run.executor import Job
+        from cmbench.run.native_files import (
+            changed_values,
+            take_away,
+            take_over,
+            write_repeat_file,
+        )
 
         job = Job(
             command=tuple(command),
@@ -339,6 +345,7 @@ class StepRunner:
             reads=(frame.script.path,),
             entries=tuple(frame.entries),
         )
+        take_away(place.cwd)
         status, tail = self._process(job, self._said if frame.speaks_natively else self._line)
         if status and "ignore_script_error" in frame.request.modes:
             frame.ignored = True
@@ -347,8 +354,8 @@ class StepRunner:
                 f"continuing: {name} of {frame.script.alias} {_status_text(status)}"
             )
         elif status:
-            repeat = _write_repeat_file(
-                frame, place, command, self.secrets.data(_changed(environment))
+            repeat = write_repeat_file(
+                frame, place, command, self.secrets.data(changed_values(environment))
             )
             seen, advice = _advice(tail)
             raise Error(
@@ -358,7 +365,7 @@ class StepRunner:
                 doing=os.path.basename(path),
                 hint=f"{advice}\nrepeat this step alone: bash {shell_word(repeat)}".lstrip("\n"),
             )
-        _take_over(frame, place.cwd)
+        take_over(frame, place.cwd)
         self._learn(frame)
 
     def shell(self, frame: Frame, place: Place) -> None:
@@ -560,40 +567,3 @@ def _files_of_failure(frame: Frame, cwd: str) -> Iterator[str]:
         with suppress(OSError), open(path, encoding="utf-8", errors="replace") as stream:
             yield f"{name}:"
             yield from (line.rstrip() for line in deque(stream, maxlen=TAIL_LINES))
-
-
-def _take_over(frame: Frame, cwd: str) -> None:
-    """Read what a native script left for the engine, and remove those files."""
-    path = os.path.join(cwd, "tmp-run-env.out")
-    with suppress(FileNotFoundError):
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            for text in stream:
-                key, equals, value = text.rstrip("\n").partition("=")
-                if equals and key.strip():
-                    frame.env[key.strip()] = value
-        os.unlink(path)
-    path = os.path.join(cwd, "tmp-run-state.json")
-    with suppress(FileNotFoundError):
-        with open(path, encoding="utf-8") as stream:
-            for key, value in json.load(stream).items():
-                frame.state[key] = value
-        os.unlink(path)
-
-
-def _changed(environment: Mapping[str, str]) -> dict[str, str]:
-    return {k: v for k, v in environment.items() if os.environ.get(k) != v}
-
-
-def _write_repeat_file(
-    frame: Frame, place: Place, command: list[str], changed: Mapping[str, str]
-) -> str:
-    """A shell file that repeats a failed step by hand, with what has ``changed`` in its env."""
-    import shlex
-
-    path = os.path.join(place.scratch, f"{frame.script.alias}.sh")
-    lines = ["#!/usr/bin/env bash", f"cd {shlex.quote(place.cwd)}"]
-    lines += [f"export {k}={shlex.quote(str(v))}" for k, v in sorted(changed.items())]
-    lines.append(shlex.join(command))
-    with suppress(OSError), open(path, "w", encoding="utf-8") as stream:
-        stream.write("\n".join(lines) + "\n")
-    return path

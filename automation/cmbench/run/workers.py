@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from cmbench.errors import Error
 from cmbench.lib import locks, orphans
 
 STOP_SECONDS = 4.0
@@ -162,7 +163,13 @@ class Crew:
 
     def start(self, task: Task, work: Callable[[], Any]) -> None:
         """Begin ``task``: do ``work`` as soon as there is a place."""
-        threading.Thread(target=self._do, args=(task, work), daemon=True).start()
+        try:
+            threading.Thread(target=self._do, args=(task, work), daemon=True).start()
+        except RuntimeError as problem:
+            hint = "raise the limit (ulimit -u), or leave out --jobs"
+            task.error = Error("cannot-start", f"no worker could be started: {problem}", hint=hint)
+            task.done = True
+            self._news.set()
 
     def _do(self, task: Task, work: Callable[[], Any]) -> None:
         self._mine.task = task

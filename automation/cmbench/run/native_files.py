@@ -1,0 +1,65 @@
+"""Files between the engine and a native script: what it gives back, and how it is repeated."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+
+from cmbench.plan.resolved_step import Frame
+from cmbench.run.cm_objects import Place
+
+_ENV_FILE, _STATE_FILE = "tmp-run-env.out", "tmp-run-state.json"
+"""What a native script leaves for the engine, where it works."""
+
+
+def take_away(cwd: str) -> None:
+    """Remove what another step, ended by force, has left: this one's script need not write any."""
+    for name in (_ENV_FILE, _STATE_FILE):
+        with suppress(OSError):
+            os.unlink(os.path.join(cwd, name))
+
+
+def take_over(frame: Frame, cwd: str) -> None:
+    """Read what a native script left for the engine, and remove those files."""
+    path = os.path.join(cwd, _ENV_FILE)
+    with suppress(FileNotFoundError):
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            for text in stream:
+                key, equals, value = text.rstrip("\n").partition("=")
+                if equals and key.strip():
+                    frame.env[key.strip()] = value
+        os.unlink(path)
+    path = os.path.join(cwd, _STATE_FILE)
+    with suppress(FileNotFoundError):
+        with open(path, encoding="utf-8") as stream:
+            for key, value in json.load(stream).items():
+                frame.state[key] = value
+        os.unlink(path)
+
+
+def changed_values(environment: Mapping[str, str]) -> dict[str, str]:
+    """What is not as in this process."""
+    return {k: v for k, v in environment.items() if os.environ.get(k) != v}
+
+
+def write_repeat_file(
+    frame: Frame, place: Place, command: list[str], changed: Mapping[str, str]
+) -> str:
+    """A shell file that repeats a failed step by hand, with what has ``changed`` in its env."""
+    import shlex
+
+    path = os.path.join(place.scratch, f"{frame.script.alias}.sh")
+    lines = ["#!/usr/bin/env bash", f"cd {shlex.quote(place.cwd)}"]
+    # A shell passes on a variable with another name, but it cannot set one.
+    named = {key: value for key, value in changed.items() if re.fullmatch(r"[A-Za-z_]\w*", key)}
+    lines += [f"export {k}={shlex.quote(str(v))}" for k, v in sorted(named.items())]
+    lines.append(shlex.join(command))
+    with (
+        suppress(OSError),
+        open(path, "w", encoding="utf-8", errors="surrogateescape") as stream,
+    ):
+        stream.write("\n".join(lines) + "\n")
+    return path
