@@ -26,7 +26,7 @@ def sha256(text: str, digits: int = 64) -> str:
 
 @lru_cache(maxsize=1)
 def _sha256() -> Callable[[bytes], Any]:
-    """The one of Python itself (3.12, those before), which a distribution may leave out.
+    """That of Python itself, whose name 3.12 has changed, if the distribution has not left it out.
 
     ``hashlib`` loads OpenSSL, which takes as long as several steps from the cache.
     """
