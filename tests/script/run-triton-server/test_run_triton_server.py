@@ -18,7 +18,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from triton_server import background, container, keeper, ports, remains, server, server_log
+from triton_server import (
+    background,
+    container,
+    foreground,
+    keeper,
+    ports,
+    remains,
+    server,
+    server_log,
+)
 from triton_server.errors import LateError, ServerError
 from triton_server.settings import Kept, Ports, new_mark, read
 from triton_server.wanted import Wanted
@@ -578,6 +587,17 @@ def test_a_container_is_told_before_it_runs_and_gone_with_its_owner(
     wait_for(lambda: not Path(f"/proc/{pid}").exists())
     for region in remains.regions(name):
         region.unlink()
+
+
+def test_a_server_in_the_foreground_ends_where_its_owner_went_before_it_was_there(
+    tmp_path: Path,
+) -> None:
+    kept = Kept(("true",), "mark", str(tmp_path))
+    kept.log.write_text("")
+    with subprocess.Popen(["sleep", "60"]) as child:
+        gone = os.getpid()  # Any process that did not start this one.
+        assert foreground.follow(kept, child, print, gone) == 0
+        child.kill()
 
 
 def test_an_image_that_cannot_be_had_is_told(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ What comes out, a failure too, is written to the file that the request names as 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -50,9 +51,11 @@ def _run(asked: Asked) -> Asked:
         return _use(asked)
     wanted = _wanted(asked)
     if not asked["background"]:
+        # Asked for now: it may be gone by the time the server is there.
+        parent = os.getppid()
         with server.running(wanted, Path(asked["folder"]), say=say) as found:
             _show(found)
-            status = foreground.follow(found.kept, found.keeper, say)
+            status = foreground.follow(found.kept, found.keeper, say, parent)
         text = f"the server has ended with status {status}"
         raise ServerError("server-failed", text, _log(found))
     found = server.start(wanted, background.new_place(), owned=False, say=say)

@@ -35,12 +35,13 @@ def stop_on_signals() -> None:
         signal.signal(each, stop)
 
 
-def follow(kept: Kept, keeper: subprocess.Popen[bytes], say: Callable[[str], None]) -> int:
+def follow(
+    kept: Kept, keeper: subprocess.Popen[bytes], say: Callable[[str], None], parent: int
+) -> int:
     """Show what the server writes from now on until it ends; its exit status.
 
-    It is over too when the process is gone that started this one.
+    It is over too when ``parent``, the process that started this one, is gone.
     """
-    parent = os.getppid()
     with kept.log.open(encoding="utf-8", errors="replace") as log:
         log.seek(0, os.SEEK_END)
         while keeper.poll() is None and os.getppid() == parent:
