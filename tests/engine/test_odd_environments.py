@@ -46,6 +46,16 @@ def test_what_a_program_printed_before_it_ended_is_read_however_late(
     assert (status, told) == (3, ["one", "two"])
 
 
+def test_what_a_helper_of_an_ended_program_still_prints_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(process, "LOOK_SECONDS", HANG_S)
+    told: list[str] = []
+    command = ["bash", "-c", "exec > >(sleep 0.3; cat); echo one"]
+    assert process.run_process(command, "/", dict(os.environ), told.append) == 0
+    assert told == ["one"]
+
+
 def test_a_run_under_nohup_goes_on_without_its_terminal(lab: Lab, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     lab.script("get-x", run=f"touch {shlex.quote(str(mark))}; sleep 1; echo the end\n")

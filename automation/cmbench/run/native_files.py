@@ -54,8 +54,8 @@ def write_repeat_file(
     path = os.path.join(place.scratch, f"{frame.script.alias}.sh")
     lines = ["#!/usr/bin/env bash", f"cd {shlex.quote(place.cwd)}"]
     # A shell passes on a variable with another name, but it cannot set one.
-    named = {key: value for key, value in changed.items() if re.fullmatch(r"[A-Za-z_]\w*", key)}
-    lines += [f"export {k}={shlex.quote(str(v))}" for k, v in sorted(named.items())]
+    named = [key for key in sorted(changed) if re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII)]
+    lines += [f"export {key}={shlex.quote(str(changed[key]))}" for key in named]
     lines.append(shlex.join(command))
     with (
         suppress(OSError),

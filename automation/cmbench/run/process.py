@@ -127,9 +127,10 @@ class _Process:
 
     def lines(self) -> list[str]:
         """Whole lines that are new; ``over`` from the last one on."""
-        # Asked first: what a program that has ended wrote is all there to be read.
+        # Asked first: what a program that has ended wrote is all there to be read, even where the
+        # wait is over at once, as after Ctrl-Z and fg. Who writes for it may take a moment more.
         ended = self.process.poll() is not None
-        self._selector.select(timeout=0 if ended else LOOK_SECONDS)
+        self._selector.select(timeout=LOOK_SECONDS)
         data = self._stream.read(65536)
         if data:
             *lines, self._rest = (self._rest + data).split(b"\n")
