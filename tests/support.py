@@ -7,6 +7,7 @@ import http.server
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -30,6 +31,13 @@ LONG_S = f"{2 * HANG_S}.{os.getpid()}"
 
 REACHES_IN = {"PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV"}
 UNTRACKED = {".git", ".venv", ".cm", "build", "dist", "__pycache__", "node_modules"}
+
+
+def readable(terminal: int, seconds: float) -> bool:
+    """Whether a terminal has something to read within ``seconds``, whatever its number."""
+    poll = select.poll()
+    poll.register(terminal, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
 
 
 def wait_for(look: Callable[[], Any]) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pty
-import select
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 
 from cmbench.record import load_record
 from lab import Lab, command
-from support import HANG_S
+from support import HANG_S, readable
 
 FIND = """
 def preprocess(i):
@@ -177,7 +176,7 @@ def _typed(words: list[str], prompt: str, answer: str, seconds: float = HANG_S) 
         if prompt.encode() in data and not typed:
             os.write(terminal, answer.encode())
             typed = True
-        if select.select([terminal], [], [], 0.2)[0]:
+        if readable(terminal, 0.2):
             try:
                 data += os.read(terminal, 65536)
             except OSError:

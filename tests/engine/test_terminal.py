@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pty
 import re
-import select
 import subprocess
 import sys
 import time
@@ -18,7 +17,7 @@ import pytest
 from cmbench.api.events import Event, Step
 from cmbench.render import progress
 from lab import Lab, command
-from support import HANG_S
+from support import HANG_S, readable
 
 PROGRESS = r"""
 for n in 1 2 3 4 5; do
@@ -178,7 +177,7 @@ def _on_a_terminal(
     data = b""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if select.select([terminal], [], [], 0.5)[0]:
+        if readable(terminal, 0.5):
             try:
                 chunk = os.read(terminal, 65536)
             except OSError:
