@@ -25,6 +25,7 @@ def closing_text(steps: Sequence[Mapping[str, Any]], record: str) -> str:
     lines = [f"{counted(len(told), 'step')}: {shares}"]
     for title, names in (("cached: ", cached), ("made:   ", made)):
         text = ", ".join(dict.fromkeys(names))
+        # Names hold no command that has to stay whole, and to look for one takes a millisecond.
         lines += textwrap.wrap(
             text,
             80,

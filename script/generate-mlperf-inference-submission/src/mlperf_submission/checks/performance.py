@@ -145,9 +145,6 @@ def _kind(run: Run) -> Iterator[Finding]:
     text_ = "sample_concatenate_permutation is not set: some samples were issued more often"
     rule = EQUAL.at(WARNING, site.layout.joined and not site.strict)
     yield from rule.unless(equal or free or not run.known.equal_issue, run.where, text_, RERUN)
-    of_conf = site.layout.round == LAST_WITH_CONF and not run.test
-    if run.known.equal_issue and site.strict and of_conf:
-        yield from _conf(run)
     name = run.log.values.get("sut_name")
     networked = run.site.division == Division.NETWORK or over_network(
         run.site.systems.get(run.cell.system, {})
@@ -237,6 +234,9 @@ def _contradictions(run: Run) -> Iterator[Finding]:
 
 def _conf(run: Run) -> Iterator[Finding]:
     """What the checker of one round looks for in mlperf.conf or user.conf, and not in the log."""
+    asked = run.site.layout.round == LAST_WITH_CONF and run.site.strict and run.known.equal_issue
+    if run.test or not asked:
+        return
     key = f"{run.known.loadgen_key}.*.{PERMUTATION}"
     model, scenario = re.escape(run.known.loadgen_key), re.escape(run.named)
     pattern = rf"^(?:{model}|\*)\.(?:{scenario}|\*)\.{PERMUTATION}\s*=\s*1\s*$"
@@ -248,7 +248,7 @@ def _conf(run: Run) -> Iterator[Finding]:
 
 
 CHECKS = (
-    *(_scenario, _kind, _lengths, _offline, _limits, _flags, _contradictions),
+    *(_scenario, _kind, _conf, _lengths, _offline, _limits, _flags, _contradictions),
     *(figures, settings, latencies),
 )
 
