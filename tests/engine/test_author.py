@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from cmbench.author.checks import REGISTRY
 from cmbench.author.docs import BEGIN, END, fill
-from cmbench.author.lint_files import REGISTRY
 from cmbench.author.scaffold import KINDS
 from cmbench.cli.completion import LINE, SHELLS, complete
 from cmbench.errors import Error

@@ -19,9 +19,9 @@ from cmbench.api.author import plan_problems, run_call
 from cmbench.api.resolving import make_plan, make_resolver, silent_facts
 from cmbench.author import docs
 from cmbench.author.author_session import Workbench
+from cmbench.author.checks import REGISTRY
 from cmbench.author.detection import read_cases, run_case
 from cmbench.author.lint import choose_checks, lint
-from cmbench.author.lint_files import REGISTRY
 from cmbench.cli.commands import verb_of, verbs
 from cmbench.cli.completion import complete
 from cmbench.cli.dispatch import handle

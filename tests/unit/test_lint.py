@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from cmbench.author.checks import REGISTRY
 from cmbench.author.lint import Fault, choose_checks, fix, line_of, lint
-from cmbench.author.lint_files import REGISTRY
 from cmbench.errors import Error
 from cmbench.index.scripts import Index, Repository
 
@@ -59,6 +59,9 @@ def index_of(root: Path) -> Index:
 def faults(root: Path, example: Example, only: str = "") -> list[Fault]:
     for alias, meta in OTHERS.items():
         Example({"alias": alias, **meta}).write(root, alias)
+    (root / "lib/zoo").mkdir(parents=True)
+    for name in ("__init__.py", "units.py", "other.py"):
+        (root / "lib/zoo" / name).write_text("")
     path = example.write(root)
     return lint(str(path), index_of(root), choose_checks(REGISTRY, only))
 
@@ -205,6 +208,26 @@ EXAMPLES: Mapping[str, list[tuple[Example, Example]]] = {
         ),
     ],
     "CMB601": [(Example(without=("README.md",)), Example())],
+    "CMB701": [
+        (
+            Example(files={"customize.py": "from zoo import units\n"}),
+            Example({"uses": ["zoo.units"]}, {"customize.py": "from zoo import units\n"}),
+        ),
+        (
+            Example({"uses": ["zoo.other"]}, {"run.sh": "set -e\npython3 -m zoo.units\n"}),
+            Example({"uses": ["zoo"]}, {"run.sh": "set -e\npython3 -m zoo.units\n"}),
+        ),
+        (
+            Example({"uses": ["zoo.gone"]}),
+            Example({"uses": ["./lib/zoo/units"]}, {"customize.py": "import zoo.units as u\n"}),
+        ),
+    ],
+    "CMB702": [
+        (
+            Example({"uses": ["zoo.units", "zoo.other"]}, {"customize.py": "import zoo.units\n"}),
+            Example({"uses": ["zoo.units"]}, {"customize.py": "import zoo.units\n"}),
+        ),
+    ],
     "CMB602": [(Example(without=("detection_test.yaml",)), Example())],
 }
 

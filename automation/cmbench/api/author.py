@@ -70,7 +70,7 @@ def lint(bench: Workbench, choice: Choice | None = None, fix: bool = False) -> L
     ``choice.strict`` says that this is its author.
     """
     from cmbench.author import lint as linter
-    from cmbench.author.lint_files import REGISTRY
+    from cmbench.author.checks import REGISTRY
 
     choice = choice or Choice()
     every = linter.choose_checks(REGISTRY, choice.only, choice.skip)
@@ -91,10 +91,9 @@ def lint(bench: Workbench, choice: Choice | None = None, fix: bool = False) -> L
 
 def title_of(number: str) -> str:
     """What the check with that number demands."""
-    from cmbench.author import lint_files  # noqa: F401  (fills the registry)
-    from cmbench.author.lint import CHECKS
+    from cmbench.author.checks import REGISTRY
 
-    return CHECKS[number].title
+    return REGISTRY[number].title
 
 
 def document(bench: Workbench, only_check: bool = False) -> Documented:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
+from cmbench.author.checks import REGISTRY
 from cmbench.author.detection import CASE_KEYS
-from cmbench.author.lint_files import REGISTRY
 from cmbench.error_codes import AREAS
 from cmbench.format.model import PHASES, Dependency, InputSpec, Script
 from cmbench.format.schema import META_SCHEMA, meta_schema_text

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from cmbench.author.lint import CHECKS, Check, Found, Subject, check
+from cmbench.author.lint import Found, Subject, check
 from cmbench.author.lint_meta import mapping, texts
 from cmbench.errors import nearest
 from cmbench.index.select import parse_tags
@@ -208,7 +208,3 @@ def has_tests(subject: Subject) -> Iterator[Found]:
     )
     if not any(map(os.path.exists, places)):
         yield Found("there is no test: write a detection_test.yaml")
-
-
-REGISTRY: Mapping[str, Check] = CHECKS
-"""Every check by its number: this module is the last of those that register them."""

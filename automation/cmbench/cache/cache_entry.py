@@ -40,7 +40,7 @@ class Entry:
     What it gives back and nobody may read on disk is not in ``new_env`` and ``new_state``;
     ``secrets`` has the fingerprints of these values. ``doubts`` say why it answers nobody but the
     run that made it. ``chosen`` has by the path of a script the tags by which it asked for others,
-    with the uids of those that answered.
+    with the uids of those that answered; ``libraries`` the shared code that it uses, with digests.
     """
 
     uid: str
@@ -69,6 +69,7 @@ class Entry:
     expires: float = 0.0
     doubts: tuple[str, ...] = ()
     chosen: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    libraries: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def key(self) -> str:

@@ -54,6 +54,9 @@ SETTINGS_KEYS = frozenset(
         "licence",
         "exclusive",
         "warnings",
+        "uses",
+        "required_disk_space",
+        "cache_expiration",
         "update_meta_if_env",
         "docker",
     ]
@@ -105,9 +108,7 @@ SCRIPT_KEYS = SETTINGS_KEYS | frozenset(
         "remote_run",
         "repo_to_report_errors",
         "clean_env_keys_post_deps",
-        "required_disk_space",
         "predeps",
-        "cache_expiration",
     ]
 )
 VARIATION_KEYS = SETTINGS_KEYS | frozenset(
@@ -120,8 +121,6 @@ VARIATION_KEYS = SETTINGS_KEYS | frozenset(
         "version_min",
         "version_max",
         "version_max_usable",
-        "required_disk_space",
-        "cache_expiration",
         "const_state",
     ]
 )
@@ -575,6 +574,7 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "fetches": ("fetches", _items),
     "exclusive": ("exclusive", _items),
     "warnings": ("warnings", _items),
+    "uses": ("uses", _texts),
     "update_meta_if_env": ("conditional", _conditional),
 }
 _ENTRY: Mapping[str, tuple[str, Callable[[Any], Any]]] = {

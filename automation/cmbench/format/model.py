@@ -123,6 +123,7 @@ class Settings:
     fetches: tuple[str, ...] = ()
     exclusive: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
     conditional: tuple[tuple[tuple[Condition, ...], Settings], ...] = ()
 
 

@@ -24,6 +24,7 @@ META_SCHEMA = "schema/meta.schema.json"
 
 KEY_ORDER = (
     *("alias", "uid", "automation_alias", "automation_uid", "name", "category", "tags"),
+    *("uses",),
     *("cache", "can_force_cache", "host_facts", "exclusive", "fetches"),
     *("required_disk_space", "privileges", "licence"),
     *("default_env", "env", "input_mapping", "input_description"),
@@ -66,6 +67,7 @@ _ABOUT: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "required_disk_space": (_TEXT, "Least disk space that its cache entry takes, in MB"),
     "privileges": (_TEXTS, "What it needs root for, for the plan"),
     "licence": (_TEXTS, "Licences that its user accepts, for the plan"),
+    "uses": (_TEXTS, "Modules and packages of lib/ that its programs and hooks import"),
     "env": (_ENV, "Env keys set"),
     "default_env": (_ENV, "Env keys set when they are not set yet"),
     "const": (_ENV, "Env keys that nothing overrides"),

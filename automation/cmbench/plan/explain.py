@@ -363,11 +363,19 @@ def _nearest_entry(store: Store, same: Sequence[Listed], frame: Frame) -> Iterat
     made_by = entry.scripts if entry is not None else {}
     if made_by.get(frame.script.path) != frame.scripts[frame.script.path]:
         yield f"{head}: the script was edited since"
+    elif edited := _edited_libraries(entry, frame):
+        yield f"{head}: the library {edited[0]} was edited since"
     elif nearest.name != frame.request.name:
         yield f"{head} has the name {nearest.name or '(none)'}"
     else:
         version = f" (it has {nearest.version})" if nearest.version else ""
         yield f"{head} was made for other version bounds{version} or other extra tags"
+
+
+def _edited_libraries(entry: Entry | None, frame: Frame) -> list[str]:
+    path = frame.script.path
+    then = entry.libraries.get(path, {}) if entry is not None else {}
+    return [name for name, d in frame.libraries.get(path, {}).items() if then.get(name) != d]
 
 
 def _entry_text(entry: Kept) -> str:

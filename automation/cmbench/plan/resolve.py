@@ -119,6 +119,9 @@ class Resolver:
             parent=parent,
         )
         frame.scripts[script.path] = self.index.content(script.path).digest
+        used = {name: self.index.library(script.path, name).digest for name in frame.uses()}
+        if used:
+            frame.libraries[script.path] = used
         _refuse_cycle(frame)
         if parent is None and request.inputs:
             from cmbench.plan.idle_inputs import refuse_idle
@@ -348,6 +351,11 @@ class Resolver:
                 return f"the script {os.path.basename(path)} is gone"
             if self.index.content(path).digest != digest:
                 return f"the script {os.path.basename(path)} was edited"
+        for made_by, used in entry.libraries.items():
+            path = self._script_here(entry, made_by)
+            for name, digest in used.items():
+                if self.index.library_digest(path, name) != digest:
+                    return f"the library {name} was edited"
         for made_by, reads in entry.facts.items():
             path = self._script_here(entry, made_by)
             facts = self._facts(path).new_env if path in rows else {}

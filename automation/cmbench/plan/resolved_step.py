@@ -69,6 +69,7 @@ class Frame:
     relies_on: dict[str, Reliance] = field(default_factory=dict)
     doubts: dict[str, None] = field(default_factory=dict)
     chosen: dict[str, dict[str, str]] = field(default_factory=dict)
+    libraries: dict[str, dict[str, str]] = field(default_factory=dict)
     os_reads: set[str] = field(default_factory=set)
     call: TracedEnv = field(default_factory=TracedEnv)
     late_updates: dict[str, Dependency] = field(default_factory=dict)
@@ -129,6 +130,7 @@ class Frame:
         """The key of what this step is; what it reads is checked entry by entry."""
         if not self._identity:
             version = self.version
+            used = self.libraries.get(self.script.path, {})
             self._identity = make_identity(
                 self.script.uid or self.script.path,
                 self.scripts[self.script.path],
@@ -136,6 +138,7 @@ class Frame:
                 (version.exact, version.minimum, version.maximum, version.usable),
                 self.request.name,
                 self.request.extra_cache_tags,
+                *([used] if used else []),
             )
         return self._identity
 
@@ -228,6 +231,10 @@ class Frame:
         """All values of one list setting (``new_env_keys`` …) over script and variations."""
         found = chain.from_iterable([getattr(block, name) for block in self.blocks])
         return tuple([str(substitute(item, self.env)) for item in dict.fromkeys(found)])
+
+    def uses(self) -> tuple[str, ...]:
+        """The shared code that the script and its active variations name, as written."""
+        return tuple(dict.fromkeys([name for block in self.blocks for name in block.uses]))
 
     def given_back(self) -> tuple[str, ...]:
         """The env keys that the step gives back, as written.

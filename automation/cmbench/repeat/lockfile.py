@@ -18,7 +18,7 @@ from typing import Any
 from cmbench.cache.store import Entry, Store
 from cmbench.errors import Error
 from cmbench.format.env import MISSING, fingerprint
-from cmbench.format.model import Request, Script
+from cmbench.format.model import Request
 from cmbench.format.sources import file_digests, own_files, read_content
 from cmbench.index.scripts import Index, Repository
 from cmbench.lib.files import file_checksum
@@ -48,6 +48,7 @@ class Lock:
     strict: bool = True
     repositories: Mapping[str, str] = field(default_factory=dict)
     scripts: Mapping[str, str] = field(default_factory=dict)
+    libraries: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     by_chain: Mapping[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
     by_kind: Mapping[Kind, frozenset[str]] = field(default_factory=dict)
@@ -91,18 +92,22 @@ class LockedResolver(Resolver):
         """The step as the lock pins it; raises ``lock-broken`` for an edited script."""
         frame = super().resolve(request, parent)
         if self._lock.strict:
-            self._refuse_edited(frame.script)
+            self._refuse_edited(frame)
         pinned = self._pinned(frame)
         return super().resolve(pinned, parent) if pinned else frame
 
     def go_on(self, frame: Frame, parent: Frame | None) -> Frame:
         """Go on with the dependencies; raises ``lock-broken`` for an edited script."""
         if self._lock.strict:
-            self._refuse_edited(frame.script)
+            self._refuse_edited(frame)
         return super().go_on(frame, parent)
 
-    def _refuse_edited(self, script: Script) -> None:
+    def _refuse_edited(self, frame: Frame) -> None:
         """Raise ``lock-broken`` when a script was edited after the run had begun."""
+        script = frame.script
+        for name in frame.uses():
+            if self.index.has_changed_library(script.path, name):
+                raise _broken(self._lock, [f"the library {name} was edited"])
         files = own_files(script.path)
         if self._unedited.get(script.path) == files:
             return
@@ -149,6 +154,7 @@ def lock_data(record: Mapping[str, Any], index: Index, store: Store) -> dict[str
         "request": record.get("flags", {}),
         "repositories": {alias: known.get(alias, "") for alias in sorted(repositories)},
         "scripts": dict(sorted(scripts.items())),
+        "libraries": _libraries(record, entries),
         "versions": _versions(steps, entries, store),
         "downloads": dict(sorted(_downloads(steps, entries, store).items())),
     }
@@ -180,6 +186,18 @@ def _scripts(
     for path in paths:
         contents.setdefault(rows[path].alias, index.content(path).digest)
     return contents, {rows[path].repo for path in paths}
+
+
+def _libraries(record: Mapping[str, Any], entries: Iterable[Entry]) -> dict[str, dict[str, str]]:
+    """Digests of the shared code that each script uses, by alias and name."""
+    found: dict[str, dict[str, str]] = {}
+    for entry in entries:
+        for path, used in entry.libraries.items():
+            found.setdefault(os.path.basename(path), {}).update(used)
+    for step in record["steps"]:
+        if used := step.get("libraries"):
+            found.setdefault(step["script"], {}).update(used)
+    return {alias: dict(sorted(used.items())) for alias, used in sorted(found.items())}
 
 
 def _versions(
@@ -317,6 +335,7 @@ def lock_from(data: Mapping[str, Any], path: str, strict: bool = True) -> Lock:
         strict=strict,
         repositories=data["repositories"],
         scripts=data["scripts"],
+        libraries=data.get("libraries", {}),
         files=data.get("files", {}),
         by_chain={key: frozenset(found) for key, found in by_chain.items()},
         by_kind={key: frozenset(found) for key, found in by_kind.items()},
@@ -334,7 +353,13 @@ def mismatches(lock: Lock, index: Index, repositories: Sequence[Repository]) -> 
             found.append(f"the script {alias} does not exist here")
         elif edited := _edited(lock, alias, paths[alias]):
             found.append(edited)
-    return found
+    used = {(a, name): then for a, u in lock.libraries.items() for name, then in u.items()}
+    edited_libraries = {
+        name
+        for (alias, name), then in used.items()
+        if alias in paths and index.library_digest(paths[alias], name) != then
+    }
+    return found + [f"the library {name} was edited" for name in sorted(edited_libraries)]
 
 
 def _other_revisions(lock: Lock, repositories: Sequence[Repository]) -> Iterator[str]:

@@ -225,6 +225,20 @@ def _script_obstacles(record: Mapping[str, Any], index: Index) -> Iterator[str]:
             yield f"the script {alias} does not exist here"
         elif index.content(paths[alias]).digest != then:
             yield f"the script {alias} was edited since{_newer(paths[alias], record['started'])}"
+    for name in sorted(_edited_libraries(record, index, paths)):
+        yield f"the library {name} was edited since, it runs as it is now"
+
+
+def _edited_libraries(
+    record: Mapping[str, Any], index: Index, paths: Mapping[str, str]
+) -> set[str]:
+    """The shared code that is not as it was for a step of the record."""
+    return {
+        name
+        for step in record["steps"]
+        for name, then in step.get("libraries", {}).items()
+        if step["script"] in paths and index.library_digest(paths[step["script"]], name) != then
+    }
 
 
 def _newer(path: str, time: float) -> str:

@@ -14,13 +14,17 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import cmbench
 from cmbench.errors import Error
 from cmbench.format.dialect import CM
 from cmbench.format.env import MISSING, Pending, as_text
+from cmbench.format.model import Script
 from cmbench.plan.resolved_step import Frame, Node, sure
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
+
+    from cmbench.run.isolated_library import IsolatedLibrary
 
 Ask = Callable[[str], str]
 
@@ -39,7 +43,9 @@ def load(path: str, frame: Frame, ask: Ask, offered: Mapping[str, ModuleType]) -
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     names: dict[str, Any] = {**vars(builtins), "input": ask}
-    names["__import__"] = _Imports(frame.script.path, name, offered, names)
+    names["__import__"] = _Imports(
+        frame.script.path, name, offered, names, _other_libraries(frame.script)
+    )
     if offered and frame.script.path not in sys.path:
         # Some of that dialect ask importlib for helpers that lie beside them.
         sys.path.append(frame.script.path)
@@ -54,6 +60,19 @@ def load(path: str, frame: Frame, ask: Ask, offered: Mapping[str, ModuleType]) -
         del sys.modules[name]
         raise crash(problem, frame, "loading customize.py") from problem
     return module
+
+
+def _other_libraries(script: Script) -> dict[str, IsolatedLibrary]:
+    """The libraries of other repositories that ``script`` uses, by the names of their packages."""
+    used = [name for block in script.blocks for name in block.uses]
+    if not used:
+        return {}
+    from cmbench.format.libraries import locate
+    from cmbench.run.isolated_library import IsolatedLibrary
+
+    located = [locate(script.path, name) for name in used]
+    others = {dotted.partition(".")[0]: r for r, dotted in located if r != cmbench.LIBRARIES}
+    return {top: IsolatedLibrary.at(root) for top, root in others.items()}
 
 
 def refuse(frame: Frame) -> None:
@@ -99,18 +118,24 @@ def _nobody(_question: str) -> str:
 class _Imports:
     """``__import__`` of one ``customize.py``, and of the helpers that lie in its ``folder``.
 
-    It finds ``offered`` modules by name. A helper is loaded for this script alone, under ``name``:
-    that of another script may have the same file name. As at the end of a search path, helpers
-    hide nothing that is installed.
+    It finds ``offered`` modules by name, and packages of ``libraries``. A helper is loaded for this
+    script alone, under ``name``: that of another script may have the same file name. As at the end
+    of a search path, helpers hide nothing that is installed.
     """
 
     def __init__(
-        self, folder: str, name: str, offered: Mapping[str, ModuleType], names: dict[str, Any]
+        self,
+        folder: str,
+        name: str,
+        offered: Mapping[str, ModuleType],
+        names: dict[str, Any],
+        libraries: Mapping[str, IsolatedLibrary],
     ) -> None:
         self._folder = folder
         self._name = name
         self._offered = offered
         self._names = names
+        self._libraries = libraries
         self._helpers: dict[str, ModuleType | None] = {}
 
     def __call__(
@@ -125,6 +150,8 @@ class _Imports:
         top, _, rest = name.partition(".")
         if not level and name in self._offered:
             return self._offered[name] if wanted else self._offered[top]
+        if not level and top in self._libraries:
+            return self._libraries[top](name, scope, local, wanted, level)
         helper = None if level else self._helper(top)
         if helper is None:
             return builtins.__import__(name, scope, local, wanted or (), level)
@@ -150,6 +177,7 @@ class _Imports:
         if found is None or found.origin is None:
             return None
         others = [p for p in sys.path if not os.path.isfile(os.path.join(p, "customize.py"))]
+        others = [p for p in others if p != cmbench.LIBRARIES]
         if PathFinder.find_spec(name, others) is not None:
             return None
         from cmbench.run.fresh_source import spec_of
@@ -209,6 +237,8 @@ def crash(problem: BaseException, frame: Frame, doing: str) -> Error:
     """A Python failure of a script's own code, told by its own lines only."""
     import traceback
 
+    if hasattr(problem, "kind") and hasattr(problem, "hint"):
+        return _reported(problem)
     own = [
         f"customize.py:{item.lineno} in {item.name}: {item.line}"
         for item in traceback.extract_tb(problem.__traceback__)
@@ -227,6 +257,23 @@ def crash(problem: BaseException, frame: Frame, doing: str) -> Error:
         doing=doing,
         hint=_advice(problem),
     )
+
+
+def _reported(problem: Any) -> Error:
+    """An exception of shared code that says what to do, as the engine's own.
+
+    Such code knows nothing of the engine. Its exceptions have a ``kind`` (an error code) and a
+    ``hint``; they may have a ``context``, a ``chain`` and a ``doing``.
+    """
+    error = Error(
+        str(problem.kind),
+        str(problem),
+        hint=str(problem.hint),
+        context=getattr(problem, "context", ()),
+        doing=getattr(problem, "doing", ""),
+    )
+    error.chain = tuple(getattr(problem, "chain", ()))
+    return error
 
 
 def _advice(problem: BaseException) -> str:

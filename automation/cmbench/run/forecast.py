@@ -92,6 +92,7 @@ class Forecaster:
             facts={},
             entries={},
             scripts=dict(frame.scripts),
+            libraries=dict(frame.libraries),
         )
         try:
             planner = Planner(self._resolver, self._facts, guess=False)
@@ -132,7 +133,8 @@ class Forecaster:
 
     def _words(self, frame: Frame) -> Iterable[str]:
         index, path = self._resolver.index, frame.script.path
-        return {*index.content(path).words, *index.programs(path).keys}
+        used = [word for name in frame.uses() for word in index.library(path, name).words]
+        return {*index.content(path).words, *index.programs(path).keys, *used}
 
 
 def _is_kept(frame: Frame) -> bool:

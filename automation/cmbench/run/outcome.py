@@ -77,6 +77,8 @@ def absorb(frame: Frame, child: Frame, outcome: Outcome) -> None:
         frame.doubts.update(child.doubts)
         for path, asked in child.chosen.items():
             frame.chosen.setdefault(path, {}).update(asked)
+        for path, used in child.libraries.items():
+            frame.libraries.setdefault(path, {}).update(used)
         for path, state in child.relies_on.items():
             frame.relies_on.setdefault(path, state)
         for source, reads in joined(child.facts, child.env.fact_reads).items():

@@ -79,6 +79,7 @@ class Recorder:
     def finished(self, frame: Frame, depth: int, end: StepEnd) -> None:
         """Keep the step."""
         outcome = end.outcome
+        used = frame.libraries.get(frame.script.path)
         self._steps.append(
             {
                 "step": frame.label,
@@ -94,6 +95,7 @@ class Recorder:
                 "reads": frame.reads(),
                 "entry": outcome.entry if outcome else "",
                 "new_env": outcome.new_env if outcome else {},
+                **({"libraries": used} if used else {}),
                 **({"error": end.error} if end.error else {}),
             }
         )

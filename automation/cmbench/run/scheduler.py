@@ -330,6 +330,7 @@ class Scheduler:
             expires=time.time() if frame.ignored else expires(frame, time.time()),
             doubts=tuple(frame.doubts),
             chosen=frame.chosen,
+            libraries=frame.libraries,
         )
 
     def _hidden_reads(self, reads: Mapping[str, str]) -> dict[str, str]:
@@ -383,8 +384,12 @@ class Scheduler:
 
     def _look_again(self, frame: Frame) -> None:
         """Doubt a result of files that are not those that the run has looked at."""
-        if self._resolver.index.has_changed(frame.script.path):
+        index, path = self._resolver.index, frame.script.path
+        if index.has_changed(path):
             frame.doubts[f"the script {frame.script.alias} was edited during that run"] = None
+        for name in frame.uses():
+            if index.has_changed_library(path, name):
+                frame.doubts[f"the library {name} was edited during that run"] = None
 
     def _prepared(self, frame: Frame, place: Place) -> Place:
         """Where the step works, ``outdirname`` counted in; says and removes what comes first."""

@@ -100,7 +100,7 @@ class StepRunner:
         quiet: bool,
         verbose: bool,
         cmind: Any,
-        words: Callable[[str, bool], tuple[str, ...]],
+        words: Callable[[str, tuple[str, ...], bool], tuple[str, ...]],
         offline: bool = False,
         crew: Crew | None = None,
         executor: Executor | None = None,
@@ -302,7 +302,7 @@ class StepRunner:
 
     def words(self, frame: Frame) -> tuple[str, ...]:
         """What native programs of this step may read, as far as an entry keeps it."""
-        return self._words(frame.script.path, frame.is_kept)
+        return self._words(frame.script.path, frame.uses(), frame.is_kept)
 
     def native_script(self, frame: Frame, base: str = "") -> str:
         """The path of the native script for this machine, or an empty string."""
@@ -326,6 +326,12 @@ class StepRunner:
         if frame.script.dialect.values_expand:
             env = expanded_env(env, os.environ)
         environment = process_env(env, os.environ)
+        libraries: Sequence[str] = ()
+        if names := frame.uses():
+            from cmbench.format.libraries import search_path
+
+            libraries = search_path(frame.script.path, names)
+            environment = process_env({"+PYTHONPATH": libraries}, environment)
         command = ["bash", path]
         if prefix_lines:
             command = ["bash", "-c", "\n".join([*prefix_lines, '. "$0"']), path]
@@ -342,7 +348,7 @@ class StepRunner:
             cwd=place.cwd,
             environment=environment,
             scratch=place.scratch,
-            reads=(frame.script.path,),
+            reads=(frame.script.path, *libraries),
             entries=tuple(frame.entries),
         )
         take_away(place.cwd)

@@ -72,14 +72,18 @@ class Workspace:
         other.index = index
         return other
 
-    def words(self, path: str, kept: bool) -> tuple[str, ...]:
-        """What the programs of a script may read; if ``kept``, all that it may start too."""
+    def words(self, path: str, uses: tuple[str, ...], kept: bool) -> tuple[str, ...]:
+        """What the programs of a script may read; if ``kept``, all that it may start too.
+
+        ``uses`` names the shared code that they import.
+        """
         content = self.index.content(path)
+        shared = [word for name in uses for word in self.index.library(path, name).words]
         if not kept:
-            return content.words
+            return (*content.words, *shared)
         from cmbench.format.environment_reads import programs_named
 
-        return (*content.words, *programs_named(path, content.names))
+        return (*content.words, *shared, *programs_named(path, content.names))
 
 
 class _Deferred:

@@ -1,0 +1,94 @@
+"""The checks of what a script uses of the shared code in ``lib``."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+
+import cmbench
+from cmbench.author.lint import Found, Subject, check
+from cmbench.author.lint_meta import texts
+from cmbench.errors import Error
+from cmbench.format.libraries import FOLDER, locate, source_of
+from cmbench.format.module_imports import read_imports
+from cmbench.lib.text_files import read_or_empty
+
+_RUNS_MODULE = re.compile(r"(?:^|\s)-m\s+\"?([A-Za-z_][\w.]*)", re.MULTILINE)
+
+
+@check("CMB701", "what a script imports of lib stands under uses")
+def imports_are_used(subject: Subject) -> Iterator[Found]:
+    """An edit of a module that is not named there would leave old results in the cache."""
+    used = [dotted for _, _, dotted in _used(subject)]
+    for where, name, dotted in _used(subject):
+        if not dotted:
+            yield Found(f"there is no {name} in lib", where)
+    for file, dotted in _imported(subject):
+        if not any(_covers(name, dotted) for name in used):
+            yield Found(f"{dotted} is imported and missing under uses", "", file, 1)
+    for name in subject.shell_names:
+        for module in _RUNS_MODULE.findall(subject.text(name)):
+            if _is_shared(subject, module) and not any(_holds(u, module) for u in used):
+                yield Found(f"{module} is started and missing under uses", "", name, 1)
+
+
+@check("CMB702", "what stands under uses is imported", house=True)
+def uses_are_imported(subject: Subject) -> Iterator[Found]:
+    """An edit of what nobody imports would make entries stale for nothing."""
+    imported = {dotted for _, dotted in _imported(subject)}
+    for name in subject.shell_names:
+        imported.update(_RUNS_MODULE.findall(subject.text(name)))
+    for where, name, dotted in _used(subject):
+        if dotted and not any(_covers(dotted, other) for other in imported):
+            yield Found(f"no program or hook of the script imports {name}", where)
+
+
+def _used(subject: Subject) -> Iterator[tuple[str, str, str]]:
+    """Where a name stands, the name, and what it is below its root: empty where it is not there."""
+    for where, block in subject.blocks():
+        for name in texts(block.get("uses")):
+            dotted = ""
+            with suppress(Error):
+                dotted = locate(subject.path, name)[1]
+            yield f"{where}uses", name, dotted
+
+
+def _imported(subject: Subject) -> Iterator[tuple[str, str]]:
+    """The file, and a module or package of ``lib`` that it imports; of a package, the parts."""
+    for file in _programs(subject.path):
+        source = read_or_empty(os.path.join(subject.path, file)).encode()
+        module = read_imports(source, "")
+        names = dict.fromkeys([*module.names, *module.texts])
+        shared = [name for name in names if _is_shared(subject, name)]
+        for name in shared:
+            # `from a import b` names both: where b is a module, that is what is meant.
+            if not any(other.startswith(f"{name}.") for other in shared):
+                yield file, name
+
+
+def _programs(path: str) -> Iterator[str]:
+    for folder, folders, names in os.walk(path):
+        folders[:] = sorted(name for name in folders if name not in ("tests", "__pycache__"))
+        inner = os.path.relpath(folder, path)
+        yield from (os.path.join(inner, n) for n in sorted(names) if n.endswith(".py"))
+
+
+def _is_shared(subject: Subject, dotted: str) -> bool:
+    """Whether ``dotted`` is in ``lib``, and its first part no module beside the script's own."""
+    top = dotted.partition(".")[0]
+    beside = (f"{top}.py", f"src/{top}.py", top, f"src/{top}")
+    if any(os.path.exists(os.path.join(subject.path, name)) for name in beside):
+        return False
+    own = os.path.join(subject.repository, FOLDER)
+    return any(source_of(root, dotted) for root in (own, cmbench.LIBRARIES))
+
+
+def _holds(used: str, dotted: str) -> bool:
+    return dotted == used or dotted.startswith(f"{used}.")
+
+
+def _covers(used: str, dotted: str) -> bool:
+    """Whether ``used`` counts for an import of ``dotted``, as it does for packages above itself."""
+    return _holds(used, dotted) or used.startswith(f"{dotted}.")

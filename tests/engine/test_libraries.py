@@ -1,0 +1,286 @@
+"""Shared code that scripts name under ``uses``: who finds it, and when an edit of it counts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cmbench.format.libraries import sources
+from cmbench.format.module_imports import read_imports
+from lab import Lab
+
+PROGRAM = "from zoo.grow import size\nprint(size())\n"
+HAND_BACK = """
+def postprocess(i):
+    with open('size') as file:
+        i['env']['CM_SIZE'] = file.read().strip()
+    return {'return': 0}
+"""
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def zoo(lab: Lab, size: str = "2") -> None:
+    """A package with two modules that know nothing of each other, and one below both."""
+    write(
+        lab.repo / "lib/zoo",
+        {
+            "__init__.py": "",
+            "grow.py": "def size():\n    from zoo import units\n    return units.M\n",
+            "units.py": f"M = {size}\n",
+            "other.py": "from . import units\n",
+        },
+    )
+
+
+def grower(lab: Lab, **meta: object) -> None:
+    lab.script(
+        "make-size",
+        uses=["zoo.grow"],
+        cache=True,
+        new_env_keys=["CM_SIZE"],
+        customize=HAND_BACK,
+        run='python3 "${CM_TMP_CURRENT_SCRIPT_PATH}/src/program.py" > size\n',
+        files={"src/program.py": PROGRAM},
+        **meta,
+    )
+
+
+def why(lab: Lab, tags: str) -> str:
+    """What ``cm why cache`` says of a request, in one line."""
+    return " ".join(lab.call("why", "cache", tags=tags).out.split())
+
+
+def test_a_program_imports_what_its_script_uses(lab: Lab) -> None:
+    zoo(lab)
+    grower(lab)
+
+    assert lab.run("make,size").env["CM_SIZE"] == "2"
+
+
+def test_an_edit_of_what_an_import_leads_to_makes_an_entry_stale(lab: Lab) -> None:
+    zoo(lab)
+    grower(lab)
+    lab.run("make,size")
+
+    zoo(lab, size="3")
+
+    assert "the library zoo.grow was edited" in why(lab, "make,size")
+    assert lab.run("make,size").env["CM_SIZE"] == "3"
+
+
+def test_an_edit_beside_what_is_imported_loses_no_hit(lab: Lab) -> None:
+    zoo(lab)
+    grower(lab)
+    lab.run("make,size")
+
+    write(lab.repo / "lib/zoo", {"other.py": "import json\n", "new.py": "", "page.html": "<p>"})
+
+    assert lab.run("make,size").status == {"make-size": "cached"}
+
+
+def test_the_first_entry_answers_again_when_an_edit_is_undone(lab: Lab) -> None:
+    zoo(lab)
+    grower(lab)
+    lab.run("make,size")
+    zoo(lab, size="3")
+    lab.run("make,size")
+
+    zoo(lab, size="2")
+
+    result = lab.run("make,size")
+    assert (result.status, result.env["CM_SIZE"]) == ({"make-size": "cached"}, "2")
+
+
+def test_what_stands_on_such_an_entry_is_made_again(lab: Lab) -> None:
+    zoo(lab)
+    grower(lab)
+    lab.script(
+        "use-size",
+        cache=True,
+        new_env_keys=["CM_DOUBLE"],
+        deps=[{"tags": "make,size"}],
+        customize="def postprocess(i):\n"
+        "    i['env']['CM_DOUBLE'] = str(2 * int(i['env']['CM_SIZE']))\n"
+        "    return {'return': 0}\n",
+    )
+    assert lab.run("use,size").env["CM_DOUBLE"] == "4"
+
+    zoo(lab, size="3")
+
+    assert lab.run("use,size").env["CM_DOUBLE"] == "6"
+
+
+def test_what_an_uncached_step_uses_counts_for_the_entry_above_it(lab: Lab) -> None:
+    zoo(lab)
+    grower(lab, can_force_cache=True)
+    meta = lab.repo / "script/make-size/meta.yaml"
+    meta.write_text(json.dumps({**json.loads(meta.read_text()), "cache": False}))
+    lab.script("keep-size", cache=True, new_env_keys=["CM_SIZE"], deps=[{"tags": "make,size"}])
+    lab.run("keep,size")
+
+    zoo(lab, size="3")
+
+    assert "the library zoo.grow was edited" in why(lab, "keep,size")
+
+
+def test_only_an_active_variation_uses_what_it_names(lab: Lab) -> None:
+    zoo(lab)
+    lab.script(
+        "get-thing",
+        cache=True,
+        new_env_keys=["CM_THING"],
+        env={"CM_THING": "1"},
+        variations={"grown": {"uses": ["zoo.grow"], "env": {"CM_THING": "2"}}},
+    )
+    lab.run("get,thing")
+    lab.run("get,thing,_grown")
+
+    zoo(lab, size="3")
+
+    assert lab.run("get,thing").status == {"get-thing": "cached"}
+    assert lab.run("get,thing,_grown").status == {"get-thing,_grown": "done"}
+
+
+def test_a_variable_that_shared_code_reads_counts(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zoo(lab)
+    write(lab.repo / "lib/zoo", {"units.py": "import os\nM = os.environ.get('ZOO_SIZE', '2')\n"})
+    grower(lab)
+    assert lab.run("make,size").env["CM_SIZE"] == "2"
+
+    monkeypatch.setenv("ZOO_SIZE", "7")
+
+    assert lab.run("make,size").env["CM_SIZE"] == "7"
+
+
+def test_a_hook_imports_what_its_script_uses_each_from_its_own_repository(lab: Lab) -> None:
+    hook = (
+        "from zoo import grow\nimport zoo.other as other\n"
+        "def preprocess(i):\n"
+        "    i['env']['CM_SIZE'] = f'{grow.size()} {other.units.M}'\n"
+        "    return {'return': 0}\n"
+    )
+    zoo(lab)
+    lab.script("show-a", uses=["./lib/zoo"], new_env_keys=["CM_SIZE"], customize=hook)
+    first, lab.repo = lab.repo, lab.repo.parent / "second"
+    (lab.repo / "script").mkdir(parents=True)
+    lab.others.append(first)
+    zoo(lab, size="9")
+    lab.script("show-b", uses=["zoo.grow", "zoo.other"], new_env_keys=["CM_SIZE"], customize=hook)
+
+    assert lab.run("show,a").env["CM_SIZE"] == "2 2"
+    assert lab.run("show,b").env["CM_SIZE"] == "9 9"
+    assert lab.run("show,a").env["CM_SIZE"] == "2 2"
+
+
+def test_a_lock_holds_shared_code_and_a_replay_says_that_it_was_edited(
+    lab: Lab, tmp_path: Path
+) -> None:
+    lock = tmp_path / "size.lock"
+    zoo(lab)
+    grower(lab)
+    first = lab.run("make,size", lock=str(lock))
+
+    zoo(lab, size="3")
+
+    assert "the library zoo.grow was edited" in lab.run("make,size", lock=str(lock)).err
+    replay = lab.call("replay", artifact=Path(first.answer["record"]).parent.name)
+    text = " ".join((replay.out + replay.err).split())
+    assert "the library zoo.grow was edited since, it runs as it is now" in text
+
+
+def test_a_name_that_is_not_there_is_refused(lab: Lab) -> None:
+    zoo(lab)
+    lab.script("make-size", uses=["zoo.gorw"])
+
+    result = lab.run("make,size")
+
+    assert result.answer["return"] == 4
+    assert "uses zoo.gorw, and there is no such module or package" in result.err
+
+
+def test_a_module_with_a_syntax_error_fails_in_the_step_that_runs_it(lab: Lab) -> None:
+    zoo(lab)
+    write(lab.repo / "lib/zoo", {"units.py": "M = = 2\n"})
+    grower(lab)
+
+    result = lab.run("make,size")
+
+    assert result.answer["return"]
+    assert "SyntaxError" in result.err
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("import a.b as c, d", {"a.b", "d"}),
+        ("from a import b, c as d", {"a", "a.b", "a.c"}),
+        ("from a import *", {"a"}),
+        ("from . import b", {"p.q", "p.q.b"}),
+        ("from .c import d", {"p.q.c", "p.q.c.d"}),
+        ("from .. import b", {"p", "p.b"}),
+        ("def f():\n    import late\n", {"late"}),
+        ("try:\n    import a\nexcept ImportError:\n    import b\n", {"a", "b"}),
+        ("if TYPE_CHECKING:\n    import a\nelse:\n    import b\n", {"b"}),
+        ("import typing\nif typing.TYPE_CHECKING:\n    import a\n", {"typing"}),
+        ("import a\n)", set()),
+    ],
+)
+def test_imports_are_read_from_the_source(source: str, names: set[str]) -> None:
+    assert set(read_imports(source.encode(), "p.q").names) == names
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import importlib\nimportlib.import_module('zoo.late')",
+        "import importlib\nname = input()\nimportlib.import_module(f'zoo.late.{name}')",
+        "COMMAND = ['python3', '-m', 'zoo.late']",
+        "BY_NAME = {'late': 'zoo.late'}",
+    ],
+)
+def test_a_dotted_name_in_a_string_is_an_import(tmp_path: Path, source: str) -> None:
+    write(tmp_path, {"zoo/start.py": source, "zoo/late/__init__.py": "", "zoo/late/b.py": ""})
+    write(tmp_path, {"zoo/unused.py": ""})
+
+    found = sources(str(tmp_path), "zoo.start", {})
+
+    assert found[-1] == "zoo/start.py"
+    assert "zoo/late/__init__.py" in found
+    assert "zoo/unused.py" not in found
+
+
+def test_data_files_count_with_the_module_that_opens_them(tmp_path: Path) -> None:
+    files = {
+        "zoo/__init__.py": "",
+        "zoo/plain.py": "",
+        "zoo/page.py": "from pathlib import Path\nPAGE = Path(__file__).with_name('page.html')\n",
+        "zoo/page.html": "<p>",
+        "zoo/data/x.yaml": "",
+        "zoo/data/program.py": "",
+        "zoo/inner/__init__.py": "",
+        "zoo/inner/y.yaml": "",
+        "zoo/__pycache__/page.cpython-311.pyc": "",
+    }
+    write(tmp_path, files)
+
+    assert sources(str(tmp_path), "zoo.plain", {}) == ["zoo/__init__.py", "zoo/plain.py"]
+    assert set(sources(str(tmp_path), "zoo.page", {})) == {
+        "zoo/__init__.py",
+        "zoo/page.py",
+        "zoo/page.html",
+        "zoo/data/x.yaml",
+        "zoo/data/program.py",
+    }
+    assert set(sources(str(tmp_path), "zoo", {})) == files.keys() - {
+        "zoo/__pycache__/page.cpython-311.pyc"
+    }
