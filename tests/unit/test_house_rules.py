@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-import cmbench
 from cmbench.format.schema import KEY_ORDER
 from support import ROOT, project_files, run
 
@@ -234,13 +233,6 @@ def test_files_name_no_place_outside_the_project() -> None:
             for match in words.finditer(text)
         ]
     assert not found, "\n".join(found)
-
-
-def test_the_changelog_begins_with_what_is_not_released_and_this_version() -> None:
-    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    headings = re.findall(r"^## (\S+)", text, re.MULTILINE)
-    assert headings[:2] == ["Unreleased", cmbench.__version__]
-    assert len(headings) == len(set(headings))
 
 
 def test_hooks_call_targets_of_the_makefile() -> None:
