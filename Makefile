@@ -1,6 +1,7 @@
 # make benchmark   from a fresh clone to a first result
 # make bench       how much of the runtime's speed the harness leaves; ARGS="--model bert-99"
-# make docs       the documentation as a site in build/site, with a search; needs no network to read
+# make register    an environment in .venv and this checkout as a CM repository in .cm: needed before the first cm
+# make docs        the documentation as a site in build/site, with a search; needs no network to read
 # make quick       formatting, lint, types and unit tests, in a minute: before each commit
 # make test        formatting, lint, types and all tests: what CI runs
 # make coverage    unit and engine tests, and the lines of the engine that they leave out
