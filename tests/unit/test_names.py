@@ -1,0 +1,227 @@
+"""Names, prose and class sizes of what is shipped: limits that are only ever lowered.
+
+``docs/reference/glossary.md`` says what to write instead. A limit is the count of the day on which
+it was set; lower it when a change has made the count smaller, and never raise it.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from support import ROOT, project_files
+
+PARTS = ("automation/", "lib/", "script/")
+
+AMBIGUOUS_CLASSES = 112
+"""Class names, without a leading underscore, that two or more classes have."""
+VAGUE_CLASSES = 111
+"""Classes whose name is one word that is a participle, or that says nothing."""
+VAGUE_IDENTIFIERS = 2017
+"""Variables, arguments, attributes and functions that are called told, found, asked or given."""
+
+IDENTIFIERS = {"told", "found", "asked", "given"}
+VAGUE = re.compile(
+    "Built|Brought|Doer|Door|Foreseen|Found|Here|Kept|Known|Late|Litter|Look|Luggage|Made|Moment|Own"
+    "|Parcel|Ran|Silent|Spot|Story|Taken|Teller|There|Thing|Together|Trouble|Try|Unread|Way|Whole"
+    "|Wish|Withdrawn|Words?|Written|(?!Need|Seed|Speed)[A-Z][a-z]+ed"
+)
+
+# Uses in 10,000 words of docstrings and comments.
+PROSE = {
+    r"tell|tells|told|telling": 28.7,
+    r"what (is|it)": 40.3,
+    r"each": 52.4,
+    r"asked|asks": 30.1,
+    r"place|places": 21.5,
+    r"stands|beside": 19.4,
+    r"somebody|nobody|whoever": 14.9,
+    r"hand|hands|handed": 8.2,
+}
+
+METHODS = 25
+FIELDS = 15
+# Classes beyond these limits, with their methods and fields. Split one, and remove its line.
+LARGE_CLASSES = {
+    "artefact.py:Artefact": (2, 17),
+    "backend.py:BackendSpec": (6, 19),
+    "benchmark.py:BenchmarkSpec": (21, 37),
+    "cache_entry.py:Entry": (1, 26),
+    "dialect.py:Dialect": (0, 28),
+    "engines.py:Job": (0, 27),
+    "env.py:TracedEnv": (33, 10),
+    "lanes.py:Lane": (7, 16),
+    "ledger.py:Ledger": (26, 4),
+    "listing.py:Listed": (7, 17),
+    "machine.py:CpuFacts": (0, 19),
+    "model.py:Dependency": (0, 22),
+    "model.py:Request": (0, 20),
+    "model.py:Script": (1, 27),
+    "model.py:Settings": (0, 19),
+    "options.py:Options": (0, 25),
+    "options.py:Settings": (0, 30),
+    "question_answering.py:QuestionAnswering": (10, 16),
+    "resolve.py:Resolver": (27, 10),
+    "resolved_step.py:Frame": (22, 29),
+    "resolved_step.py:Node": (4, 17),
+    "results.py:PerformanceResult": (0, 17),
+    "results.py:Point": (3, 17),
+    "results.py:Results": (2, 30),
+    "scheduler.py:Scheduler": (35, 10),
+    "segmentation.py:Segmentation": (9, 20),
+    "settings.py:RunSettings": (0, 16),
+    "settings.py:SessionSettings": (4, 24),
+    "step.py:StepRunner": (22, 17),
+    "steps.py:Request": (0, 18),
+    "store.py:Store": (29, 7),
+    "summary.py:Row": (0, 26),
+    "table.py:Line": (0, 17),
+    "telemetry.py:Telemetry": (0, 16),
+    "values.py:Result": (3, 26),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A source file of a shipped part."""
+
+    name: str
+    text: str
+    nodes: list[ast.AST]
+
+
+@functools.cache
+def modules() -> list[Module]:
+    """Return the Python files of the parts, tests of scripts left out."""
+    names = {path.relative_to(ROOT).as_posix(): path for path in project_files()}
+    shipped = [
+        (name, path.read_text(encoding="utf-8"))
+        for name, path in names.items()
+        if name.startswith(PARTS) and name.endswith(".py") and "/tests/" not in name
+    ]
+    return [Module(name, text, list(ast.walk(ast.parse(text)))) for name, text in shipped]
+
+
+def classes() -> Iterator[tuple[Module, ast.ClassDef]]:
+    """Return every class with its module."""
+    for module in modules():
+        for node in module.nodes:
+            if isinstance(node, ast.ClassDef):
+                yield module, node
+
+
+def identifiers(module: Module) -> Iterator[str]:
+    """Return the names that are assigned to or defined: of values, arguments and functions."""
+    for node in module.nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+
+
+def prose(module: Module) -> Iterator[str]:
+    """Return the docstrings of a module and its comments on lines of their own."""
+    for node in module.nodes:
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield ast.get_docstring(node, clean=False) or ""
+    yield from re.findall(r"(?m)^\s*#(.*)$", module.text)
+
+
+def size(node: ast.ClassDef) -> tuple[int, int]:
+    """Return the numbers of methods and of fields: annotated ones, and those that methods set."""
+    functions = [n for n in node.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    declared = {ast.unparse(n.target) for n in node.body if isinstance(n, ast.AnnAssign)}
+    stored = {
+        n.attr
+        for function in functions
+        for n in ast.walk(function)
+        if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)
+        if isinstance(n.value, ast.Name) and n.value.id == "self"
+    }
+    return len(functions), len(declared | stored)
+
+
+def test_class_names_are_used_once() -> None:
+    names = Counter(node.name for _, node in classes() if not node.name.startswith("_"))
+    ambiguous = {name: count for name, count in names.items() if count > 1}
+    print(f"{len(ambiguous)} class names are used more than once: {ambiguous}")
+    assert len(ambiguous) <= AMBIGUOUS_CLASSES
+
+
+def test_class_names_are_nouns() -> None:
+    vague = [
+        f"{module.name}: {node.name}" for module, node in classes() if VAGUE.fullmatch(node.name)
+    ]
+    print(f"{len(vague)} classes have a vague name:", *vague, sep="\n")
+    assert len(vague) <= VAGUE_CLASSES
+
+
+def test_identifiers_say_what_a_value_is() -> None:
+    names = Counter(name for module in modules() for name in identifiers(module))
+    counts = {name: names[name] for name in sorted(IDENTIFIERS)}
+    print(f"{sum(counts.values())} identifiers say how a value came about: {counts}")
+    assert sum(counts.values()) <= VAGUE_IDENTIFIERS
+
+
+@functools.cache
+def all_prose() -> str:
+    return " ".join(text for module in modules() for text in prose(module)).lower()
+
+
+@pytest.mark.parametrize("words", PROSE)
+def test_docstrings_and_comments_are_plain(words: str) -> None:
+    total = len(re.findall(r"[a-z']+", all_prose()))
+    share = 10_000 * len(re.findall(rf"\b(?:{words})\b", all_prose())) / total
+    print(f"{words}: {share:.1f} in 10,000 words")
+    assert share <= PROSE[words]
+
+
+def test_classes_are_small() -> None:
+    large = {}
+    for module, node in classes():
+        methods, fields = size(node)
+        if methods > METHODS or fields > FIELDS:
+            large[f"{module.name.rpartition('/')[2]}:{node.name}"] = (methods, fields)
+    print(*(f'    "{name}": {figures},' for name, figures in sorted(large.items())), sep="\n")
+    new = [name for name in large if name not in LARGE_CLASSES]
+    assert new == [], f"more than {METHODS} methods or {FIELDS} fields: split it"
+    grown = [name for name in large if any(map(int.__gt__, large[name], LARGE_CLASSES[name]))]
+    assert grown == [], "these large classes have grown"
+    assert sorted(set(LARGE_CLASSES) - set(large)) == [], "these are small now: remove their lines"
+
+
+def test_names_sizes_and_prose_are_counted() -> None:
+    source = '''
+class Kept:
+    """What is told."""
+
+    size: int
+    name: str = ""
+
+    def found(self, asked):
+        # Each of them.
+        self.size = self.told = asked(given=1)
+        self.size.found = 1  # not counted as prose
+'''
+    module = Module("a.py", source, list(ast.walk(ast.parse(source))))
+    (node,) = (n for n in module.nodes if isinstance(n, ast.ClassDef))
+    assert size(node) == (1, 3)
+    names = Counter(name for name in identifiers(module) if name in IDENTIFIERS)
+    assert names == {"found": 2, "asked": 1, "told": 1}
+    assert [text for text in prose(module) if text] == ["What is told.", " Each of them."]
+    assert [
+        name for name in ("Kept", "Linted", "LintedScript", "Seed") if VAGUE.fullmatch(name)
+    ] == [
+        "Kept",
+        "Linted",
+    ]
