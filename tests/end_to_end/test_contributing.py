@@ -16,6 +16,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs_index]
 # All tests would run twice, and the benchmark measures, which needs a quiet host.
 LEFT_OUT = ("make test", "python benchmarks/")
 FORK = "<your fork>"
+QUICK_MB = 300
+"""The size of ``.venv`` after ``make quick``; the page names it."""
 # What a test run of this checkout sets, and a contributor's terminal does not.
 RUNNER = re.compile(r"(CM|COV|MAKE|PYTEST)(_|FLAGS|LEVEL|FILES|$)")
 
@@ -46,6 +48,9 @@ def test_contributing(tmp_path: Path) -> None:
     typed = [line.replace(FORK, "fork") for line in lines() if not line.startswith(LEFT_OUT)]
     assert {"make register", "make quick", "cm doc script"} <= set(typed)
     done = run(["bash", "-ec", "\n".join(typed)], cwd=tmp_path, env=env, timeout=1800).ok()
+    size = re.search(r"^make quick: .* has (\d+) MB$", done.stdout, re.MULTILINE)
+    assert size
+    assert int(size[1]) <= QUICK_MB
     assert " 0 failed" in done.stdout
     assert " 0 faults" in done.stdout
     changed = run(["git", "status", "--porcelain"], cwd=tmp_path / "cmbench", env=env).ok().stdout
