@@ -14,6 +14,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,11 @@ DATA = bytes(range(256)) * 4000
 
 MD5 = hashlib.md5(DATA).hexdigest()
 SHA256 = hashlib.sha256(DATA).hexdigest()
+# Where the server stops answering the client soon gives up; elsewhere it waits as long as a busy
+# host needs, or it would repeat a request that was answered late.
 FAST = Policy(attempts=4, backoff=0.01, longest_wait=0.05, connect_timeout=2, read_timeout=0.3)
+PATIENT = replace(FAST, connect_timeout=HANG_S, read_timeout=HANG_S)
+STALLS = {"silent", "stall"}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -212,7 +217,7 @@ Get = Callable[..., Downloaded]
 @pytest.fixture
 def get(site: Site, tmp_path: Path) -> Get:
     def get(urls: Any = None, name: str = "model.onnx", **options: Any) -> Downloaded:
-        options.setdefault("policy", FAST)
+        options.setdefault("policy", FAST if STALLS & set(site.faults) else PATIENT)
         return download(urls or site.url(), tmp_path / "to" / name, **options)
 
     return get
@@ -282,9 +287,13 @@ def test_what_goes_wrong_for_a_while_is_overcome(
     get: Get, site: Site, faults: list[str], checksum: str, tmp_path: Path
 ) -> None:
     site.faults = list(faults)
-    assert get(checksum=checksum).path.read_bytes() == DATA
+    stalls = bool(STALLS & set(faults))
+    # On a busy host an honest answer may come late too.
+    policy = replace(FAST, attempts=100) if stalls else PATIENT
+    assert get(checksum=checksum, policy=policy).path.read_bytes() == DATA
     assert files(tmp_path) == ["to/model.onnx"]
-    assert len(site.seen) == len(faults) + (faults[-1] not in ("chunked", "no_length"))
+    expected = len(faults) + (faults[-1] not in ("chunked", "no_length"))
+    assert len(site.seen) == expected or (stalls and len(site.seen) > expected)
 
 
 def test_a_truncated_transfer_goes_on_where_it_stopped(get: Get, site: Site) -> None:
