@@ -45,7 +45,7 @@ bench: $(INSTALLED_FOR_TEST) register
 docs: $(VENV)/.installed-for-docs
 	$(BIN)/python docs/site/build_site.py
 
-# Types beside the tests: on two cores that is a minute, mypy without its cache included.
+# mypy and the unit tests run at the same time: on two cores all this takes a minute.
 quick: STARTED := $(shell date +%s)
 quick: $(INSTALLED_FOR_QUICK)
 	@$(MAKE) --no-print-directory --jobs=2 check unit

@@ -11,7 +11,7 @@ import pytest
 import cmbench
 from support import ROOT, run
 
-FRAGMENT = re.compile(r"\+[a-z0-9]+(-[a-z0-9]+)*\.(added|changed|fixed|removed)\.md")
+FRAGMENT = re.compile(r"\+[\w-]+\.(added|changed|fixed|removed)\.md")
 FRAGMENT_LINES = 3
 
 
