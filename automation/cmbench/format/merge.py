@@ -32,6 +32,7 @@ def merge_dependency(entry: Dependency, update: Dependency) -> Dependency:
             t for t in (entry.extra_cache_tags, update.extra_cache_tags) if t
         ),
         force_cache=entry.force_cache if update.force_cache is None else update.force_cache,
+        ad={**entry.ad, **update.ad},
         adr={**entry.adr, **update.adr},
         inputs={**entry.inputs, **update.inputs},
     )

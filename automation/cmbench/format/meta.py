@@ -142,14 +142,10 @@ DEPENDENCY_KEYS = frozenset(
         "reuse_version",
         "dynamic",
         "skip_if_fake_run",
-        "adr",
-        "ad",
+        *("ad", "add_deps", "adr", "add_deps_recursive"),
         "update_tags_from_env",
         "update_tags_from_env_with_prefix",
-        "enable_if_env",
-        "skip_if_env",
-        "enable_if_any_env",
-        "skip_if_any_env",
+        *("enable_if_env", "skip_if_env", "enable_if_any_env", "skip_if_any_env"),
         "inherit_cache_expiration",
         "cache_expiration",
         "update_tags_if_env",
@@ -473,7 +469,8 @@ def dependency(entry: Mapping[str, Any]) -> Dependency:
         if key in _ENTRY:
             name, read = _ENTRY[key]
             if value is not None:
-                found[name] = read(value)
+                # Only groups of updates have two names: both are read.
+                found[name] = {**found[name], **read(value)} if name in found else read(value)
         elif key not in DEPENDENCY_KEYS:
             inputs[str(key)] = value
     return Dependency(
@@ -595,5 +592,8 @@ _ENTRY: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "continue_on_error": ("continue_on_error", is_true),
     "cache_expiration": ("expires", _text),
     "inherit_cache_expiration": ("inherits_expiration", is_true),
+    "ad": ("ad", updates),
+    "add_deps": ("ad", updates),
     "adr": ("adr", updates),
+    "add_deps_recursive": ("adr", updates),
 }

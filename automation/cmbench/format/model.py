@@ -97,6 +97,7 @@ class Dependency:
     continue_on_error: bool = False
     expires: str = ""
     inherits_expiration: bool = False
+    ad: Mapping[str, Dependency] = field(default_factory=dict)
     adr: Mapping[str, Dependency] = field(default_factory=dict)
     inputs: Mapping[str, Any] = field(default_factory=dict)
 

@@ -102,6 +102,7 @@ _ABOUT: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "skip_if_env": (_RULES, "Leave it out if all these keys have one of these values"),
     "enable_if_any_env": (_RULES, "Run it only if one of these keys has one of these values"),
     "skip_if_any_env": (_RULES, "Leave it out if one of these keys has one of these values"),
+    "force_new_env_keys": (_TEXTS, "More env keys for it to give back"),
     "version": (_TEXT, "Exact version wanted"),
     "version_min": (_TEXT, "Lowest version accepted"),
     "version_max": (_TEXT, "Highest version accepted"),

@@ -41,6 +41,7 @@ def request_of(frame: Frame, entry: Dependency, known_only: bool = False) -> Req
         extra_cache_tags=tuple(t for t in str(extra).split(",") if t),
         force_new_env_keys=entry.force_new_env_keys,
         expires=_expiration(frame, entry),
+        ad=entry.ad,
         adr=_passed_down(frame, entry),
         force_cache=bool(entry.force_cache),
     )

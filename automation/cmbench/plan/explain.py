@@ -20,9 +20,10 @@ from cmbench.format.merge import USER
 from cmbench.format.model import Condition, Dependency, Script, Settings
 from cmbench.index.select import merge_order
 from cmbench.lib.secrecy import mask_values
+from cmbench.plan.entry_reads import recorded, value_now
 from cmbench.plan.read_values import changed
 from cmbench.plan.requirements import Estimator
-from cmbench.plan.resolve import Resolver, call_env, value_now
+from cmbench.plan.resolve import Resolver, call_env
 from cmbench.plan.resolved_step import Detail, Frame, Node, visible_env
 from cmbench.plan.tree import TAGS_FROM
 
@@ -259,8 +260,10 @@ def _updates(parent: Frame) -> Iterator[tuple[Mapping[str, Dependency], str]]:
     for label, block in _labelled_blocks(parent):
         yield block.ad, f"ad.{{name}} in {label} of {parent.script.alias}"
     yield parent.late_updates, f"update_deps in customize.py of {parent.script.alias}"
-    yield parent.request.ad, "--ad.{name} on the command line"
-    above: Frame | None = parent
+    above: Frame | None = parent.parent
+    written = f"ad.{{name}} of a dependency in the meta of {above.script.alias}" if above else ""
+    yield parent.request.ad, written or "--ad.{name} on the command line"
+    above = parent
     while above is not None:
         for label, block in _labelled_blocks(above):
             yield block.adr, f"adr.{{name}} in {label} of {above.script.alias}"
@@ -338,7 +341,7 @@ def misses(
 def differences(resolver: Resolver, entry: Entry, frame: Frame) -> list[str]:
     """Everything that keeps ``entry`` from answering ``frame``; empty when it does."""
     found = []
-    for key, then in entry.reads.items():
+    for key, then in recorded(entry, frame).items():
         now = value_now(key, frame)
         if isinstance(now, Pending):
             found.append(f"{key} is unknown until {now.producer} has run")

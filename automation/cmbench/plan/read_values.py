@@ -21,6 +21,7 @@ def named(key: str) -> str:
         "all": "the names of all keys in its env",
         "call": f"--{name}" if name else "all inputs",
         "const": f"the constant {name}",
+        "request": _of_request(name),
         "laid": f"what settings gave back of {name}",
         "state": f"{name} in the state",
     }
@@ -36,6 +37,13 @@ def _of_process(name: str) -> str:
         program = name.removeprefix(IN_PATH)
         return program if "/" in program else f"the first {program} in PATH"
     return f"the environment variable {name}"
+
+
+def _of_request(name: str) -> str:
+    field, _, dependency = name.partition(".")
+    if field == "ad":
+        return f"changes of its own dependency {dependency}"
+    return "the modes of the call" if field == "modes" else f"--{field}"
 
 
 def changed(key: str, then: str, now: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from cmbench.cache.cache_entry import damage, expiry
+from cmbench.cache.cache_entry import damage, expiration, expiry, is_over
 from cmbench.cache.store import Entry, Store, relied_on_change
 from cmbench.errors import Error
 from cmbench.format.dialect import Dialect, host_env
@@ -47,7 +47,8 @@ from cmbench.index.select import (
     variation_of,
     version_variations,
 )
-from cmbench.plan.resolved_step import Frame, call_value, process_value, visible_env
+from cmbench.plan.entry_reads import recorded, value_now
+from cmbench.plan.resolved_step import REQUEST, Frame, visible_env
 from cmbench.values import immutable, replace
 
 if TYPE_CHECKING:
@@ -293,8 +294,8 @@ class Resolver:
         With ``keys`` only these of all that it has read count.
         """
         # In an order of its own: steps that run at once may read in any.
-        for key, then in sorted(entry.reads.items()):
-            if keys is not None and key not in keys:
+        for key, then in sorted(recorded(entry, frame).items()):
+            if keys is not None and key not in keys and not key.startswith(REQUEST):
                 continue
             now = value_now(key, frame)
             if isinstance(now, Pending):
@@ -303,7 +304,8 @@ class Resolver:
                 from cmbench.plan.read_values import changed
 
                 return changed(key, then, now)
-        return self._missing_secret(entry, frame) or self.unsound(entry)
+        secret = self._missing_secret(entry, frame)
+        return secret or _too_old(entry, frame.request.expires) or self.unsound(entry)
 
     def _missing_secret(self, entry: Entry, frame: Frame) -> str:
         """Why an entry cannot give back all that it gave: a secret is had from the caller only."""
@@ -416,6 +418,17 @@ class Resolver:
             if update and decide(update.conditions, frame.env)[0]:
                 entry = merge_dependency(entry, update)
         return entry
+
+
+def _too_old(entry: Entry, expires: str) -> str:
+    """Why an entry is older than a request allows, whoever made it; empty when it is not.
+
+    Says nothing of a text that is not a time: making an entry refuses it.
+    """
+    with suppress(ValueError):
+        if is_over(expiration(expires, entry.created)):
+            return f"it is older than {expires}"
+    return ""
 
 
 def _default_version(choice: Choice) -> str:
@@ -551,29 +564,3 @@ def _lay_adr(request: Request, blocks: tuple[Settings, ...]) -> TracedEnv:
             adr.overlay(name, merge_dependency(before, update) if before else update)
     adr.running = True
     return adr
-
-
-def value_now(key: str, frame: Frame) -> Any:
-    """The fingerprint of a recorded read as it would be made today; ``Pending`` if open."""
-    space, colon, name = key.partition(":")
-    if not colon:
-        return _print(key, frame.env.peek(key, MISSING))
-    if space == "state":
-        return fingerprint(name, frame.state.peek(name, MISSING))
-    if space == "adr":
-        return fingerprint(name, frame.adr.peek(name, MISSING))
-    if space == "const":
-        return fingerprint(name, frame.const.get(name, MISSING))
-    if space == "call":
-        return call_value(name, frame.request)
-    if space == "laid":
-        return frame.laid(name)
-    if space == "os":
-        return process_value(name)
-    if space == "all":
-        return frame.names()
-    return MISSING
-
-
-def _print(key: str, value: Any) -> Any:
-    return value if isinstance(value, Pending) else fingerprint(key, value)

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 OF_THE_ENGINE = ("TMP_", "PROGRESS_FILE", "QUIET")
 """Starts of the keys (after the prefix) that the engine sets for each step and that stay there."""
+REQUEST = "request:"
+"""Starts the recorded names of fields of a request."""
+MODES_OF_RESULTS = frozenset(["fake_deps", "dirty", "debug_script"])
+"""Modes with which a step may make something else than without."""
 
 
 @mutable(slots=True, eq=False, repr=False)
@@ -188,6 +192,10 @@ class Frame:
         own = self._of_the_engine()
         written = [key for key in self.env.written if not key.startswith(own)]
         found.update(fingerprints("const", written, self.const))
+        found.update(changes_of(self.request))
+        modes = self.request.modes & MODES_OF_RESULTS
+        if modes:
+            found[f"{REQUEST}modes"] = _modes_value(modes)
         return found
 
     def names(self) -> str:
@@ -271,6 +279,31 @@ def call_of(request: Request) -> dict[str, Any]:
     if request.extra_cache_tags:
         words["extra_cache_tags"] = ",".join(request.extra_cache_tags)
     return {**request.inputs, "tags": str(request.tags), **words}
+
+
+def changes_of(request: Request) -> dict[str, str]:
+    """Fingerprints of what a request changes besides env, state and what its identity holds.
+
+    That is how it changes its own dependencies (``ad.NAME``) and which keys it wants given back.
+    An entry answers only a request that has the same of these: one that was made without knows
+    nothing of them.
+    """
+    found = {f"{REQUEST}ad.{name}": fingerprint(name, v) for name, v in request.ad.items()}
+    if request.force_new_env_keys:
+        keys = ",".join(sorted({*request.force_new_env_keys}))
+        found[f"{REQUEST}force_new_env_keys"] = fingerprint("", keys)
+    return found
+
+
+def request_value(name: str, request: Request) -> str:
+    """The fingerprint of the field ``name`` of a request, as ``Frame.reads`` records it."""
+    if name == "modes":
+        return _modes_value(request.modes & MODES_OF_RESULTS)
+    return changes_of(request).get(REQUEST + name, MISSING)
+
+
+def _modes_value(modes: Iterable[str]) -> str:
+    return ",".join(sorted(modes)) or MISSING
 
 
 def call_value(name: str, request: Request) -> str:

@@ -22,7 +22,7 @@ from cmbench.index.select import candidates
 from cmbench.lib.secrecy import mask
 from cmbench.plan.dependency_request import request_of
 from cmbench.plan.resolve import Facts, Resolver
-from cmbench.plan.resolved_step import Frame, Node, Plan, walk
+from cmbench.plan.resolved_step import Frame, Node, Plan, changes_of, walk
 from cmbench.values import replace
 
 TAGS_FROM = "tags from "
@@ -113,7 +113,7 @@ class Planner:
         self._guess = guess
         self._facts = facts
         self._watcher = watcher
-        self._made: dict[str, list[Mapping[str, Any]]] = {}
+        self._made: dict[str, list[Request]] = {}
 
     def plan(self, request: Request) -> Plan:
         """The plan for ``request``; raises ``Error`` for whatever cannot be resolved."""
@@ -190,14 +190,16 @@ class Planner:
     def _made_above(self, frame: Frame) -> bool:
         """Whether an earlier step makes this entry too; from now on, this one counts as such."""
         earlier = self._made.setdefault(frame.identity, [])
-        if any(self._asks_the_same(frame, env) for env in earlier):
+        if any(self._asks_the_same(frame, request) for request in earlier):
             return True
-        earlier.append(frame.request.env)
+        earlier.append(frame.request)
         return False
 
-    def _asks_the_same(self, frame: Frame, other: Mapping[str, Any]) -> bool:
-        """Whether ``other`` asks for what ``frame`` was asked for, as far as its script looks."""
-        own = frame.request.env
+    def _asks_the_same(self, frame: Frame, request: Request) -> bool:
+        """Whether ``request`` asks for what ``frame`` was asked for, as its script looks at it."""
+        if changes_of(request) != changes_of(frame.request):
+            return False
+        own, other = frame.request.env, request.env
         keys = [key for key in {**own, **other} if own.get(key) != other.get(key)]
         text = f"{self._programs(frame).hooks}{frame.script.meta}" if keys else ""
         return not any(key in text for key in keys)
