@@ -610,6 +610,30 @@ def test_a_link_to_another_disk_is_a_folder(two: Lab, tmp_path: Path) -> None:
     assert_swept(two)
 
 
+def test_a_copied_home_makes_its_own_files(two: Lab, tmp_path: Path) -> None:
+    """The original may remove its files at any time: no lock of the copy keeps them."""
+    home = two.home
+    two.home = tmp_path / "copy"
+    subprocess.run(["cp", "-a", home, two.home], check=True)
+    why = two.call("why", "cache", tags="get,high").out
+    assert "is in another home" in why
+    assert f"{home}/" in why
+    again = two.run("p,top", level="1")
+    made = [step["step"] for step in again.record["steps"] if step["status"] == "done"]
+    assert {*ALL} <= {*made}
+    assert str(home) not in repr(two.run("p,top", level="1").answer["new_env"])
+    assert two.call("gc", "cache", yes=True).answer["return"] == 0
+    two.home = home
+    assert_repaired(two)
+
+
+def test_a_home_by_another_name_is_the_same(two: Lab, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(two.home)
+    two.home = link
+    assert_repaired(two)
+
+
 def test_a_clock_that_was_set_back(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.script(
         "get-x",

@@ -311,11 +311,10 @@ def verify(workspace: Workspace, found: Sequence[AnyEntry]) -> list[Checked]:
 
 
 def _checked(workspace: Workspace, entry: Entry) -> Checked:
-    from cmbench.cache.cache_entry import damage
     from cmbench.cache.inventory import check
 
     found = check(entry, workspace.store.files(entry))
-    damaged = damage(entry)
+    damaged = workspace.store.damage(entry)
     faults = list(found.faults) or ([damaged] if damaged else [])
     return Checked(entry, found.files, found.read, found.added, found.recorded, faults)
 

@@ -10,6 +10,7 @@ import os
 import stat
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from cmbench.lib.text_files import sha256
@@ -137,6 +138,20 @@ def damage(entry: Entry) -> str:
     if not is_directory:
         return f"{entry.path} is no longer its directory"
     return next((why for item in entry.outputs if (why := _output_change(item))), "")
+
+
+def misplaced(entry: Entry, payloads: str) -> str:
+    """Why the payload of ``entry`` is not its own among ``payloads``, or an empty string."""
+    folder, name = os.path.split(entry.path)
+    if name != f"{entry.script}_{entry.uid}":
+        return f"{entry.path} is not its directory"
+    if folder == payloads:
+        return ""
+    # A home may have two names, by a link or a mount.
+    with suppress(OSError):
+        if os.path.samefile(folder, payloads):
+            return ""
+    return f"its directory {entry.path} is in another home"
 
 
 def output(path: str) -> Reliance:

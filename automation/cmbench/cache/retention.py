@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from cmbench.cache.cache_entry import damage
 from cmbench.cache.listing import Listed
 from cmbench.cache.store import Entry, Store
 from cmbench.errors import Error
@@ -228,7 +227,7 @@ def _doubles(store: Store, entries: Sequence[Listed]) -> set[str]:
 
 def _is_whole(store: Store, listed: Listed) -> bool:
     entry = store.entry(listed.key)
-    return entry is not None and not damage(entry)
+    return entry is not None and not store.damage(entry)
 
 
 def _last_uses(entries: Sequence[Listed]) -> dict[str, float]:

@@ -32,7 +32,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cmbench.cache import records
+from cmbench.cache import cache_entry, records
 from cmbench.cache.cache_entry import (
     Entry,
     Reliance,
@@ -44,6 +44,7 @@ from cmbench.cache.cache_entry import (
     unsealed,
 )
 from cmbench.cache.disk import disk_error, remove_tree, write, write_in
+from cmbench.cache.staging import Staging
 from cmbench.errors import Error
 from cmbench.lib import locks
 from cmbench.values import replace
@@ -86,30 +87,6 @@ class Kept(Protocol):
     @property
     def created(self) -> float:
         """When it was made, in seconds since 1970."""
-
-
-class Staging:
-    """A private directory in which one entry is being made."""
-
-    def __init__(self, store: Store, path: str, uid: str, record: int) -> None:
-        self.path = path
-        self.uid = uid
-        self._store = store
-        self._record = record
-
-    def discard(self) -> None:
-        """Remove everything made so far, unless it has just become an entry."""
-        self._store.clear(self.path)
-        self._release()
-
-    def keep(self) -> None:
-        """Let go of a directory whose entry has been published."""
-        self._release()
-
-    def _release(self) -> None:
-        with suppress(OSError):
-            os.unlink(self._store.place("staging", self.uid + ".json"))
-        os.close(self._record)
 
 
 class Store:
@@ -215,6 +192,15 @@ class Store:
         """Whether ``entry`` is in this store and not in the shared one behind it."""
         return self.shared is None or os.path.isfile(self.metadata(entry))
 
+    def damage(self, entry: Entry) -> str:
+        """Why the payload of ``entry`` cannot be used, at a quick look; empty where it can.
+
+        Metadata in a copied home names the payload of the original, which no lock here protects.
+        """
+        if not self.owns(entry) and self.shared is not None:
+            return self.shared.damage(entry)
+        return cache_entry.damage(entry) or cache_entry.misplaced(entry, self.place("store"))
+
     def has(self, entry: Kept) -> bool:
         """Whether ``entry`` still exists since it was read."""
         there = os.path.isfile(self.metadata(entry))
@@ -267,7 +253,7 @@ class Store:
             record = self._claim(uid, path)
         except OSError as problem:
             raise disk_error(problem, path) from None
-        staging = Staging(self, path, uid, record)
+        staging = Staging(path, uid, self.place("staging", uid + ".json"), record, self.clear)
         try:
             if given:
                 self._make_way(uid, path)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from cmbench.cache.cache_entry import damage, expiration, expiry, is_over
+from cmbench.cache.cache_entry import expiration, expiry, is_over
 from cmbench.cache.store import Entry, Store, relied_on_change
 from cmbench.errors import Error
 from cmbench.format.dialect import Dialect, host_env
@@ -342,7 +342,7 @@ class Resolver:
             for made_by in entry.scripts:
                 if self._script_here(entry, made_by) in self._renewal.scripts:
                     return f"{os.path.basename(made_by)} has to run again"
-        why = next(iter(entry.doubts), "") or expiry(entry) or damage(entry)
+        why = next(iter(entry.doubts), "") or expiry(entry) or self.store.damage(entry)
         return why or next((r for item in entry.relies_on if (r := relied_on_change(item))), "")
 
     def _changed(self, entry: Entry) -> str:
