@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cmbench.format.sources import own_files, read_content
 from lab import Lab
 
 PERL = 'print "out $ENV{CM_SIZE}\\n";'
@@ -357,6 +358,70 @@ def test_links_in_a_circle_and_to_nowhere_are_no_files(lab: Lab) -> None:
     (path / "self").symlink_to(path / "self")
     (path / "nowhere").symlink_to("nothing")
     assert lab.run("get,x").env["CM_OUT"] == "1"
+
+
+def test_a_link_out_of_the_repository_counts_by_where_it_leads(lab: Lab, tmp_path: Path) -> None:
+    """What is behind it has no bounds, such as a data set, and is not looked into."""
+    path = lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], env={"CM_OUT": "1"})
+    (path / "system").symlink_to("/")
+    (path / "sub").mkdir()
+    (path / "sub/own").symlink_to(path / "sub")
+    data = path / "data"
+    for place in ("one", "other"):
+        (tmp_path / place).mkdir()
+        data.unlink(missing_ok=True)
+        data.symlink_to(tmp_path / place)
+        assert lab.run("get,x").status["get-x"] == "done"
+        (tmp_path / place / "new").touch()
+        assert lab.run("get,x").status["get-x"] == "cached"
+    locked = str(tmp_path / "x.lock")
+    assert lab.run("get,x", lock=locked).status["get-x"] == "cached"
+    data.unlink()
+    data.symlink_to(tmp_path / "one")
+    assert "data" in lab.run("get,x", lock=locked).err
+
+
+def test_a_large_file_of_a_script_counts_by_size_and_time(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cmbench.format.sources._LARGEST", 1000)
+    monkeypatch.setattr("cmbench.format.sources._HEAD", 100)
+    path = lab.script(
+        "get-x",
+        cache=True,
+        new_env_keys=["CM_OUT"],
+        run="bash $CM_TMP_CURRENT_SCRIPT_PATH/tool > tmp-run-env.out\n",
+        files={"tool": "echo CM_OUT=$CM_SIZE\nexit\n" + "x" * 2000},
+    )
+    large = path / "tool"
+    assert lab.run("get,x", env={"CM_SIZE": "1"}).env["CM_OUT"] == "1"
+    assert lab.run("get,x", env={"CM_SIZE": "2"}).env["CM_OUT"] == "2"
+    large.write_text(large.read_text().replace("SIZE\n", "SIZE.\n"))
+    assert lab.run("get,x", env={"CM_SIZE": "2"}).env["CM_OUT"] == "2."
+
+
+def test_of_many_files_the_largest_count_by_size_and_time(tmp_path: Path) -> None:
+    for number in range(40):
+        with (tmp_path / f"{number:02}").open("wb") as file:
+            file.truncate((1 << 20) + number)
+    names = [name for name, _, _ in own_files(str(tmp_path))]
+    before = read_content(str(tmp_path), names).digest
+    for name in ("00", "39"):
+        info = (tmp_path / name).stat()
+        with (tmp_path / name).open("r+b") as file:
+            file.write(b"x")
+        os.utime(tmp_path / name, ns=(info.st_atime_ns, info.st_mtime_ns))
+        now = read_content(str(tmp_path), names).digest
+        assert (now == before) == (name == "39")
+        before = now
+
+
+def test_a_file_of_a_script_that_cannot_be_read_is_named(lab: Lab) -> None:
+    path = lab.script("get-x", cache=True)
+    (path / "memory").symlink_to("/proc/self/mem")
+    failed = lab.run("get,x")
+    assert failed.answer["code"] == "file-error"
+    assert f"{path}/memory cannot be read" in failed.err
 
 
 def test_the_content_of_a_file_that_an_input_names_counts(lab: Lab, tmp_path: Path) -> None:

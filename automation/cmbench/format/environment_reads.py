@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 
 from cmbench.format.called_programs import (
     IN_PATH,
@@ -183,7 +184,9 @@ def programs_named(path: str, names: Iterable[str]) -> set[str]:
     known = programs_in_path()
     found: set[str] = set()
     for name in names:
-        with open(os.path.join(path, name), "rb") as stream:
+        data = b""
+        # A link to a folder is no program.
+        with suppress(IsADirectoryError), open(os.path.join(path, name), "rb") as stream:
             data = stream.read(_LONGEST)
         kind = _kind(name, data)
         if name in META_FILES or kind not in _PROGRAMS or name.endswith(_OF_OTHERS):

@@ -11,10 +11,12 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
+from itertools import accumulate
 from operator import attrgetter
 
+from cmbench.errors import Error
 from cmbench.format.meta import META_FILES
-from cmbench.lib.text_files import read_or_empty
+from cmbench.lib.text_files import read_or_empty, sha256
 from cmbench.values import immutable
 
 _IGNORED = frozenset(
@@ -31,6 +33,12 @@ _ADDRESS = rb"https?://\S+"
 _NAME = attrgetter("name")
 _SHORT = 16
 """Digits of a digest that tell the versions of one file apart."""
+_LARGEST = 8 << 20
+"""A larger file of a script counts by size and time, in bytes: looking into it takes long."""
+_MOST = 32 << 20
+"""So many bytes of one script are looked into; of what is more, the largest files are not."""
+_HEAD = 1 << 16
+"""So much of a large file is looked into: its kind, and the script of an archive that has one."""
 _BESIDE = rb"/\.\./([\w-][\w.-]*)/"
 _KEY = r"\+?\b[A-Z][A-Z0-9_]{2,}\b"
 _RUNS_US = (
@@ -66,22 +74,39 @@ def own_files(path: str) -> list[tuple[str, int, int]]:
     """Name, size and time (ns) of each file of the script directory ``path`` that counts.
 
     The time is that of the last change of any kind: who writes a file can put back the other one.
+    Of a link to a folder that is not looked into, both are its own. Raises ``file-error`` for a
+    folder that cannot be read.
     """
     found: list[tuple[str, int, int]] = []
     linked: set[str] = set()
     pending = [""]
     while pending:
         prefix = pending.pop()
-        with os.scandir(f"{path}/{prefix}") as entries:
-            for entry in sorted(entries, key=_NAME):
-                name = prefix + entry.name
-                if _is_ignored(entry.name):
-                    continue
-                if entry.is_dir(follow_symlinks=False) or _is_linked(entry, path, linked):
-                    pending.append(name + "/")
-                else:
-                    found += _state(entry, name)
+        for entry in _entries(f"{path}/{prefix}"):
+            name = prefix + entry.name
+            if _is_ignored(entry.name):
+                continue
+            if entry.is_dir(follow_symlinks=False) or _is_linked(entry, path, linked):
+                pending.append(name + "/")
+            else:
+                found += _state(entry, name)
     return found
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=_NAME)
+    except OSError as problem:
+        raise _unreadable(folder.rstrip("/"), problem) from None
+
+
+def _unreadable(path: str, problem: OSError) -> Error:
+    return Error(
+        "file-error",
+        f"{path} cannot be read: {problem.strerror or problem}",
+        hint="all files of a script count: make it readable, or take it out of the script's folder",
+    )
 
 
 def _is_ignored(name: str) -> bool:
@@ -96,21 +121,33 @@ def _is_ignored(name: str) -> bool:
 
 
 def _is_linked(entry: os.DirEntry[str], path: str, linked: set[str]) -> bool:
-    """Whether ``entry`` leads to a folder that is not in ``linked``, nor above ``path`` itself."""
+    """Whether ``entry`` leads to a folder whose files count too.
+
+    It is in the repository of the script at ``path``, in no folder that counts anyway, and neither
+    in ``linked`` nor above the script. What lies elsewhere has no bounds: a data set, ``/usr``.
+    """
     if not entry.is_symlink():
         return False
-    target = os.path.realpath(entry.path)
-    if target in linked or not os.path.isdir(target):
+    target, own = os.path.realpath(entry.path), os.path.realpath(path)
+    repository = os.path.realpath(os.path.dirname(os.path.dirname(path)))
+    if target in linked or not os.path.isdir(target) or not _is_below(target, repository):
         return False
     linked.add(target)
-    return not f"{os.path.realpath(path)}/".startswith(f"{target}/")
+    return not _is_below(own, target) and not _is_below(target, own)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return f"{path}/".startswith(f"{folder}/")
 
 
 def _state(entry: os.DirEntry[str], name: str) -> list[tuple[str, int, int]]:
-    """Name, size and time of a file; nothing for a link that leads nowhere."""
+    """Name, size and time of a file, or of a link to a folder; nothing for one to nowhere."""
     with suppress(OSError):
         if entry.is_file():
             info = entry.stat()
+            return [(name, info.st_size, info.st_ctime_ns)]
+        if entry.is_dir():
+            info = entry.stat(follow_symlinks=False)
             return [(name, info.st_size, info.st_ctime_ns)]
     return []
 
@@ -120,13 +157,14 @@ def shared_files(path: str, shared: Iterable[str]) -> list[tuple[str, int, int]]
     found: list[tuple[str, int, int]] = []
     for each in shared:
         place = f"{os.path.dirname(path)}/{each}"
-        with suppress(OSError):
-            if os.path.isdir(place):
-                files = [(f"/{name}", size, time) for name, size, time in own_files(place)]
-            else:
+        if os.path.isdir(place):
+            files = [(f"/{name}", size, time) for name, size, time in own_files(place)]
+        else:
+            files = []
+            with suppress(OSError):
                 info = os.stat(place)
                 files = [("", info.st_size, info.st_ctime_ns)]
-            found += [(f"../{each}{name}", size, time) for name, size, time in files]
+        found += [(f"../{each}{name}", size, time) for name, size, time in files]
     return found
 
 
@@ -135,7 +173,9 @@ def read_content(path: str, names: Sequence[str]) -> Content:
 
     A folder beside it that one of its native scripts names as ``/../NAME/`` is shared: its files
     count too. Of another script, only the native ones tell what is read. So does what else is left
-    out (README, COPYRIGHT, tests) where a program names it.
+    out (README, COPYRIGHT, tests) where a program names it. Large files count by size and time, and
+    of their content only the beginning is looked into. Raises ``file-error`` for a file that cannot
+    be read.
     """
     import hashlib
 
@@ -145,8 +185,9 @@ def read_content(path: str, names: Sequence[str]) -> Content:
     reads = Reads()
     beside: set[bytes] = set()
     named: set[bytes] = set()
+    large = _large(path, names)
     for name in names:
-        data = _read(digest.update, path, name)
+        data = _read(digest.update, path, name, name in large)
         reads.add(name, data)
         beside |= set(re.findall(_BESIDE, data)) if name.endswith(".sh") else set()
         if not name.endswith(_TOLD):
@@ -156,8 +197,10 @@ def read_content(path: str, names: Sequence[str]) -> Content:
             named |= set(re.findall(_PATTERN, text)) if b"\0" not in data else set()
     shared = tuple(name for each in sorted(beside) if _is_shared(path, name := each.decode()))
     shared += _left_out(path, tuple(each.decode() for each in named))
-    for name, _, _ in sorted(shared_files(path, shared)):
-        data = _read(digest.update, path, name)
+    names_beside = [name for name, _, _ in sorted(shared_files(path, shared))]
+    large = _large(path, names_beside)
+    for name in names_beside:
+        data = _read(digest.update, path, name, name in large)
         # What a native script sources of a folder for all only makes way for programs.
         if name.endswith(".sh") == _is_script(path, name.split("/")[1]):
             reads.add(name, data)
@@ -177,10 +220,36 @@ def _left_out(path: str, named: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"{folder}/{name}" for name in left if fits(name))
 
 
-def _read(update: Callable[[bytes], None], path: str, name: str) -> bytes:
-    with open(os.path.join(path, name), "rb") as stream:
-        data = stream.read()
-    update(f"{name}\0{len(data)}\0".encode() + data)
+def _large(path: str, names: Iterable[str]) -> set[str]:
+    """Those of ``names`` that count by size and time: large ones, and the largest of too many."""
+    sizes = []
+    for name in names:
+        with suppress(OSError):
+            sizes.append((os.stat(f"{path}/{name}").st_size, name))
+    sizes.sort()
+    totals = accumulate([size for size, _ in sizes])
+    return {
+        name
+        for (size, name), total in zip(sizes, totals, strict=True)
+        if size > _LARGEST or total > _MOST
+    }
+
+
+def _read(update: Callable[[bytes], None], path: str, name: str, is_large: bool) -> bytes:
+    """What there is to look into of a file that counts; ``update`` takes what it counts by."""
+    place = os.path.join(path, name)
+    if os.path.isdir(place):
+        update(f"{name}\0link\0".encode() + os.fsencode(os.readlink(place)))
+        return b""
+    try:
+        with open(place, "rb") as stream:
+            # What grows while it is read, such as a file of the system, has no size.
+            data = stream.read(_HEAD if is_large else _LARGEST)
+            info = os.fstat(stream.fileno())
+    except OSError as problem:
+        raise _unreadable(os.path.normpath(place), problem) from None
+    counted = f"{info.st_size} {info.st_mtime_ns}".encode() if is_large else data
+    update(f"{name}\0{'large' if is_large else len(data)}\0".encode() + counted)
     return data
 
 
@@ -199,8 +268,17 @@ def file_digests(path: str) -> dict[str, str]:
 
     from cmbench.lib.files import file_checksum
 
-    names = [name for name, _, _ in own_files(path)]
-    return {name: file_checksum(Path(path, name), "sha256")[:_SHORT] for name in names}
+    found = {}
+    for name, _, _ in own_files(path):
+        place = Path(path, name)
+        if place.is_dir():
+            found[name] = sha256(os.readlink(place), _SHORT)
+            continue
+        try:
+            found[name] = file_checksum(place, "sha256")[:_SHORT]
+        except OSError as problem:
+            raise _unreadable(str(place), problem) from None
+    return found
 
 
 def _shared_code(code: str) -> str:
