@@ -11,13 +11,14 @@ import shutil
 import tarfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from cmbench.cache.cache_entry import sealed, unsealed
+from cmbench.cache.cache_entry import Entry, sealed, unsealed
 from cmbench.cache.retention import bytes_of, seconds_of
 from lab import Lab
 
@@ -665,6 +666,75 @@ def test_a_manifest_that_was_edited_is_noticed(world: Lab, archive: Path, tmp_pa
     other = second(world, tmp_path)
     assert other.call("import", "cache", input=str(archive)).answer["code"] == "archive-corrupt"
     assert scripts(other) == []
+
+
+ODD: tuple[Any, ...] = (
+    None,
+    "x",
+    "a\0b",
+    "../../evil",
+    "\ud800",
+    3,
+    -1.5,
+    1e300,
+    float("nan"),
+    True,
+)
+ODD += (2**70, [], [1], ["x"], {}, {"x": 1}, {"x": "y"}, {"x": {"y": 2}}, [{"path": 1}])
+PARTS = ("entries", "files", "needs", "relied", "roots", "made")
+
+
+@pytest.mark.parametrize("name", [*Entry.__annotations__, *PARTS])
+def test_a_manifest_with_values_of_other_kinds(
+    world: Lab, archive: Path, tmp_path: Path, name: str
+) -> None:
+    """Its checksum is right: what is imported must be what every verb can read."""
+    other = second(world, tmp_path)
+    for number, value in enumerate(ODD):
+        crafted = tmp_path / f"{number}.tar"
+        shutil.copy(archive, crafted)
+        rewrite(crafted, partial(with_value, name=name, value=value))
+        answer = other.call("import", "cache", input=str(crafted))
+        code = answer.answer.get("code", "")
+        assert code in ("", "archive-corrupt", "archive-unsafe", "cannot-import"), (value, code)
+        if not other.store.entries():
+            continue
+        for verb in ("show", "du", "why", "gc"):
+            found = other.call(verb, "cache", **({"tags": "get,top"} if verb == "why" else {}))
+            code = found.answer.get("code", "")
+            assert code in ("", "entry-not-found"), (verb, value, found.err)
+        assert other.run("get,top").answer["return"] == 0, value
+        other.call("delete", "cache", all=True, force=True)
+        assert os.listdir(other.store.place("store")) == [], value
+
+
+def with_value(member: tarfile.TarInfo, content: bytes, name: str, value: Any) -> bytes:
+    """The manifest with ``value`` in a part of it, or in a field of each of its entries."""
+    if member.name != "manifest.json":
+        return content
+    manifest = unsealed(content.decode())
+    for place in [manifest] if name in PARTS else manifest["entries"]:
+        place[name] = value
+    return sealed(json.dumps(manifest)).encode()
+
+
+def test_an_archive_that_lists_no_files_of_an_entry(
+    world: Lab, archive: Path, tmp_path: Path
+) -> None:
+    other = second(world, tmp_path)
+    other.run("get,other")
+    other.call("delete", "cache", all=True, force=True)
+    rewrite(archive, partial(with_value, name="files", value={}))
+    assert_nothing_came(other, archive, "archive-corrupt")
+
+
+def test_metadata_that_is_a_pipe_is_no_entry(world: Lab) -> None:
+    for found in world.store.entries():
+        Path(world.store.metadata(found)).unlink()
+        os.mkfifo(world.store.metadata(found))
+    assert world.call("show", "cache").answer["return"] == 0
+    assert world.run("get,top").status["get-top"] == "done"
+    assert world.call("gc", "cache", yes=True).answer["return"] == 0
 
 
 def test_a_link_under_a_link_leads_nowhere(world: Lab, archive: Path, tmp_path: Path) -> None:

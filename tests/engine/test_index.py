@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from pathlib import Path
@@ -202,3 +203,26 @@ def test_a_fault_of_our_own_script_is_reported_in_the_place_of_its_name(two: Lab
         index.Index([index.Repository("r", str(two.repo), own=True)], os.devnull, False).script(
             str(two.repo / "script/bad")
         )
+
+
+@pytest.mark.parametrize("alias", ["../../../evil", "a/b", "/tmp/evil"])
+def test_an_alias_that_is_a_path_is_refused(lab: Lab, alias: str) -> None:
+    path = lab.script("get-x", cache=True)
+    meta = json.loads((path / "meta.yaml").read_text())
+    (path / "meta.yaml").write_text(json.dumps({**meta, "alias": alias}))
+    lab.script("get-y", cache=True)
+    for verb in ("run", "plan"):
+        failed = lab.call(verb, tags="get,x")
+        assert failed.answer["code"] == "bad-meta"
+        assert f"{path}/meta.yaml: alias" in failed.err
+    assert lab.run("get,y").answer["return"] == 0
+    assert lab.call("lint", tags="get,x").answer["return"] == 1
+
+
+def test_a_meta_without_tags_is_named(lab: Lab) -> None:
+    path = lab.script("get-x")
+    (path / "meta.yaml").write_text("tags: null\n")
+    failed = lab.run("get,x")
+    assert failed.answer["code"] in ("bad-meta", "script-not-found")
+    failed = lab.call("run", artifact="get-x")
+    assert f"{path}/meta.yaml" in failed.err

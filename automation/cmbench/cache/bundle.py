@@ -27,6 +27,18 @@ from pathlib import Path
 from typing import IO, Any
 
 from cmbench.cache.cache_entry import Reliance, decode, reliance, sealed, unsealed
+from cmbench.cache.field_types import (
+    are_texts,
+    is_integer,
+    is_moment,
+    is_name,
+    is_object,
+    is_size,
+    is_text,
+    maps_texts,
+    misfits,
+    require,
+)
 from cmbench.cache.inventory import outputs_of, plain_files, survey
 from cmbench.cache.portability import Needs, here, misfit, needs_of
 from cmbench.cache.retention import with_dependencies
@@ -39,6 +51,29 @@ MANIFEST = "manifest.json"
 _PAYLOAD = "payload"
 _MANIFEST_LIMIT = 1 << 30
 _SAFE_FOLDER = re.compile(r"\w[\w.+-]*_[0-9a-f]{8,64}")
+
+_FILE = {"link": is_name, "size": is_size, "sha256": is_text}
+_NEEDS = {"cpus": are_texts, "pythons": are_texts, "glibc": is_text, "place": is_text}
+
+
+def _are_files(value: Any) -> bool:
+    return is_object(value) and all(is_object(f) and not misfits(f, _FILE) for f in value.values())
+
+
+def _are_needs(value: Any) -> bool:
+    return is_object(value) and not misfits(value, _NEEDS)
+
+
+_KINDS = {
+    "format": is_integer,
+    "made": is_moment,
+    "roots": are_texts,
+    "entries": lambda value: type(value) is list and all(map(is_object, value)),
+    "files": lambda value: is_object(value) and all(map(_are_files, value.values())),
+    "needs": lambda value: is_object(value) and all(map(_are_needs, value.values())),
+    "relied": maps_texts,
+}
+"""What each part of a manifest is: its checksum does not say that we have written it."""
 
 Say = Callable[[str], None]
 Strange = Callable[[Entry], str]
@@ -220,15 +255,14 @@ class _Import:
         needles = _needles(self._roots, entries, self._store)
         for entry in entries:
             folder = os.path.basename(entry.path)
-            named_well = _SAFE_FOLDER.fullmatch(folder) and folder.endswith("_" + entry.uid)
-            if not named_well or not re.fullmatch("[0-9a-f]+", entry.identity):
+            if not _is_named_well(entry, folder):
                 raise self._unsafe(folder, "it is not a valid entry name")
             self._folders.add(folder)
             if self._store.entry(entry.key) is not None:
                 self._result.present.append(entry.key)
             else:
-                staging = self._store.stage(folder.rpartition("_")[0], entry.uid)
                 files = manifest["files"][entry.uid]
+                staging = self._store.stage(entry.script, entry.uid)
                 self._staged[folder] = _Staged(self._archive, staging, files, needles)
         return entries
 
@@ -239,6 +273,7 @@ class _Import:
         manifest = unsealed(_content(self._tar, member).read().decode())
         if manifest.get("format") != FORMAT:
             raise ValueError(f"its format is {manifest.get('format')}, known is {FORMAT}")
+        require({key: part for key, part in manifest.items() if key in _KINDS}, _KINDS)
         return manifest
 
     def _unsafe(self, name: str, why: str) -> Error:
@@ -315,6 +350,16 @@ class _Import:
             if file_checksum(Path(path), "sha256") == self._relied.get(item.path):
                 return reliance(path)
         return replace(item, path=path)
+
+
+def _is_named_well(entry: Entry, folder: str) -> bool:
+    """Whether what becomes names of files is what this engine names them."""
+    return (
+        folder == f"{entry.script}_{entry.uid}"
+        and _SAFE_FOLDER.fullmatch(folder) is not None
+        and re.fullmatch("[0-9a-f]{8,64}", entry.uid) is not None
+        and re.fullmatch("[0-9a-f]+", entry.identity) is not None
+    )
 
 
 class _Staged:

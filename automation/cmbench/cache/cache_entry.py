@@ -13,6 +13,20 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from cmbench.cache.field_types import (
+    are_reliances,
+    are_texts,
+    is_duration,
+    is_flag,
+    is_moment,
+    is_name,
+    is_object,
+    is_size,
+    is_text,
+    maps_maps,
+    maps_texts,
+    require,
+)
 from cmbench.lib.text_files import sha256
 from cmbench.values import field, immutable
 
@@ -78,7 +92,20 @@ class Entry:
         return f"{self.identity}/{self.uid}"
 
 
-_FIELDS = frozenset(Entry.__annotations__)
+_KINDS = {
+    **dict.fromkeys(("uid", "identity", "script", "script_uid", "version", "name", "run"), is_text),
+    **dict.fromkeys(("tags", "variations", "deps", "doubts"), are_texts),
+    **dict.fromkeys(("reads", "scripts", "secrets"), maps_texts),
+    **dict.fromkeys(("facts", "chosen"), maps_maps),
+    **dict.fromkeys(("relies_on", "outputs"), are_reliances),
+    **dict.fromkeys(("new_env", "new_state"), is_object),
+    "path": is_name,
+    "created": is_moment,
+    "seconds": is_duration,
+    "expires": is_duration,
+    "size": is_size,
+    "imported": is_flag,
+}
 
 
 def make_identity(*parts: Any) -> str:
@@ -184,13 +211,20 @@ def unsealed(text: str) -> dict[str, Any]:
     body = "{" + text[start:]
     if text[len(_SEAL) : start - 2] != sha256(body, _SEAL_DIGITS):
         raise ValueError("its checksum does not match")
-    data: dict[str, Any] = json.loads(body)
+    try:
+        data: dict[str, Any] = json.loads(body)
+        if "\\ud" in body.lower():
+            # Half of a pair is no text, unless it stands for a byte of the name of a file.
+            json.dumps(data, ensure_ascii=False).encode("utf-8", "surrogateescape")
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     return data
 
 
 def decode(data: dict[str, Any]) -> Entry:
-    """An entry from its stored fields; raises ``TypeError`` and the like for others."""
-    values = {key: value for key, value in data.items() if key in _FIELDS}
+    """An entry from its stored fields; raises ``ValueError`` or ``TypeError`` for others."""
+    values = {key: value for key, value in data.items() if key in _KINDS}
+    require(values, _KINDS)
     for key in ("tags", "variations", "deps", "doubts"):
         values[key] = tuple(values.get(key) or ())
     for key in ("relies_on", "outputs"):

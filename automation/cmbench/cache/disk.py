@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from contextlib import suppress
 
 from cmbench.errors import Error
@@ -25,10 +27,20 @@ def remove_tree(path: str) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
+def read_at_once(path: str, folder: int | None = None) -> bytes:
+    """The content of a plain file, with ``path`` below the open ``folder``.
+
+    Raises ``OSError`` where something else is there: a pipe would be waited for without an end.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+    with open(handle, "rb", buffering=0) as stream:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "it is not a plain file", path)
+        return stream.read()
+
+
 def disk_error(problem: OSError, path: str) -> Error:
     """An ``OSError`` of the store in words a user can act on."""
-    import errno
-
     # Of two files the second one is that which is written.
     named = [name for name in (problem.filename2, problem.filename, path) if isinstance(name, str)]
     path = named[0]

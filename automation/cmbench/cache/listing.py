@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from cmbench.cache.cache_entry import Entry, decode, make_identity, unsealed
+from cmbench.cache.disk import read_at_once
 from cmbench.values import immutable, replace
 
 if TYPE_CHECKING:
@@ -262,8 +263,7 @@ def _read_file(
         if row is not None and (row.file, row.length) == times[1:]:
             return row if row.folder == folder else replace(row, folder=folder)
         with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-            with open(os.open(file, os.O_RDONLY | os.O_CLOEXEC, dir_fd=handle), "rb") as stream:
-                entry = decode(unsealed(stream.read().decode()))
+            entry = decode(unsealed(read_at_once(file, handle).decode()))
             if (entry.identity, entry.uid) == (identity, uid):
                 return _short(entry, *times)
     except FileNotFoundError:

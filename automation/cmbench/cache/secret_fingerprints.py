@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
+from cmbench.cache.disk import read_at_once
+
 _MARK = "hmac:"
 
 
@@ -31,8 +33,8 @@ def keyed(text: str, path: str, make: bool = False) -> str:
 
 
 def _key(path: str) -> bytes:
-    with suppress(OSError), open(path, "rb") as stream:
-        return stream.read()
+    with suppress(OSError):
+        return read_at_once(path)
     return b""
 
 

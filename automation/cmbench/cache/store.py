@@ -43,7 +43,8 @@ from cmbench.cache.cache_entry import (
     sealed,
     unsealed,
 )
-from cmbench.cache.disk import disk_error, remove_tree, write, write_in
+from cmbench.cache.disk import disk_error, read_at_once, remove_tree, write, write_in
+from cmbench.cache.field_types import is_file_state
 from cmbench.cache.staging import Staging
 from cmbench.errors import Error
 from cmbench.lib import locks
@@ -227,8 +228,7 @@ class Store:
         if known is not None:
             return known
         try:
-            with open(path, "rb", buffering=0) as stream:
-                entry = decode(unsealed(stream.read().decode()))
+            entry = decode(unsealed(read_at_once(path).decode()))
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
         if not path.endswith(f"{os.sep}{entry.key}.json"):
@@ -359,12 +359,14 @@ class Store:
         """What the payload held when it was published, or ``None`` where that is not known."""
         if not self.owns(entry) and self.shared is not None:
             return self.shared.files(entry)
+        path = self.place("files", entry.uid + ".json")
         try:
-            with open(self.place("files", entry.uid + ".json"), encoding="utf-8") as stream:
-                found: Mapping[str, Any] = unsealed(stream.read())["files"]
-                return found
+            found: Mapping[str, Any] = unsealed(read_at_once(path).decode())["files"]
         except (OSError, ValueError, KeyError):
             return None
+        # Each is what ``inventory.survey`` has found: a size, a time and a digest, or a link.
+        known = isinstance(found, dict) and all(map(is_file_state, found.values()))
+        return found if known else None
 
     def pinned(self) -> set[str]:
         """The uids of all pinned entries."""

@@ -129,10 +129,7 @@ DEPENDENCY_KEYS = frozenset(
         "tags",
         "names",
         "env",
-        "version",
-        "version_min",
-        "version_max",
-        "version_max_usable",
+        *("version", "version_min", "version_max", "version_max_usable"),
         "extra_cache_tags",
         "force_cache",
         "force_env_keys",
@@ -249,6 +246,8 @@ def check(meta: Mapping[str, Any]) -> list[Diagnostic]:
     found += [Diagnostic(key, "missing") for key in ("alias", "uid", "tags") if not meta.get(key)]
     if not isinstance(meta.get("uid", ""), str):
         found.append(Diagnostic("uid", "must be text: put it in quotes"))
+    if "/" in str(meta.get("alias")):
+        found.append(Diagnostic("alias", "must be a name: no / may be in it"))
     found += _check_settings(meta, "")
     for group in ("variations", "versions"):
         blocks = meta.get(group) or {}

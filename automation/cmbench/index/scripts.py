@@ -220,6 +220,12 @@ class Index:
                     context=row.faults,
                     hint="correct the keys named above",
                 )
+            if "/" in row.alias or "\0" in row.alias:
+                raise Error(
+                    "bad-meta",
+                    f'{path}/{row.meta_name}: alias: "{row.alias}" is not a name',
+                    hint="write the name of the script's folder: no / may be in it",
+                )
             try:
                 script = parse_script(self._meta(path), path, row.repo, self.dialect(row))
             except (AttributeError, TypeError, ValueError, KeyError) as problem:

@@ -164,8 +164,10 @@ def _hint(word: str, known: Iterable[str]) -> str:
 
 
 def _unreadable(row: Row) -> Error:
-    where = row.faults[0].partition(": ")[0]
-    return Error("bad-meta", row.faults[0], hint=f"correct the meta there: {where}")
+    # What a parser says begins with the file and the line.
+    fault, file = row.faults[0], f"{row.path}/{row.meta_name}"
+    text = fault if fault.startswith(row.path) else f"{file}: {fault}"
+    return Error("bad-meta", text, hint=f"correct the meta there: {text.partition(': ')[0]}")
 
 
 def _meant_but_broken(index: Index, tags: Tags) -> Row | None:

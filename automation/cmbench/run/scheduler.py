@@ -309,7 +309,7 @@ class Scheduler:
             identity=frame.identity,
             script=frame.script.alias,
             script_uid=frame.script.uid,
-            tags=tuple(dict.fromkeys(labels)),
+            tags=tuple(dict.fromkeys(map(str, labels))),
             variations=frame.choice.variations,
             version=outcome.version,
             path=staging.path,
