@@ -351,6 +351,32 @@ def test_a_document_that_no_program_names_makes_nothing_anew(lab: Lab) -> None:
         assert lab.run("get,x").status["get-x"] == ("done" if content == "one" else "cached")
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(".vscode/settings.json", ".idea/x.iml", ".ruff_cache/0.1/x", ".mypy_cache/3.11/x.json"),
+        *("#run.sh#", ".#run.sh", ".run.sh.kate-swp", ".run.sh.swp", "run.sh~", "run.sh.orig"),
+        *("run.sh.rej", ".nfs000000000001", ".fuse_hidden0001", "sub/.DS_Store", "sub/.nfs01"),
+        *(".ipynb_checkpoints/x.ipynb", ".tox/x", ".coverage", "sub/.run.sh.un~"),
+    ],
+)
+def test_what_editors_and_tools_leave_makes_nothing_anew(lab: Lab, name: str) -> None:
+    path = lab.script("get-x", cache=True, run="true\n", files={"sub/data": "1"})
+    lab.run("get,x")
+    (path / name).parent.mkdir(parents=True, exist_ok=True)
+    (path / name).write_text("x")
+    assert lab.run("get,x").status["get-x"] == "cached"
+
+
+@pytest.mark.parametrize("name", ["data~", "data.orig", "#data#"])
+def test_a_leftover_that_a_program_names_counts(lab: Lab, name: str) -> None:
+    run = f"echo CM_OUT=$(cat $CM_TMP_CURRENT_SCRIPT_PATH/{name}) > tmp-run-env.out\n"
+    for content in ("one", "three"):
+        files = {name: content}
+        lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=run, files=files)
+        assert lab.run("get,x").env["CM_OUT"] == content
+
+
 def test_links_in_a_circle_and_to_nowhere_are_no_files(lab: Lab) -> None:
     path = lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], env={"CM_OUT": "1"})
     (path / "up").symlink_to(path)

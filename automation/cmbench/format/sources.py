@@ -20,8 +20,16 @@ from cmbench.lib.text_files import read_or_empty, sha256
 from cmbench.values import immutable
 
 _IGNORED = frozenset(
-    ("__pycache__", "tests", "detection_test.yaml", ".git", ".DS_Store", ".pytest_cache")
+    [
+        *("__pycache__", "tests", "detection_test.yaml", ".git", ".DS_Store", "Thumbs.db"),
+        *(".vscode", ".idea", ".ropeproject", ".ipynb_checkpoints", ".vs", ".zed", ".fleet"),
+        *(".pytest_cache", ".ruff_cache", ".mypy_cache", ".pytype", ".hypothesis", ".tox", ".nox"),
+        *(".svn", ".hg", ".jj", ".coverage"),
+    ]
 )
+"""What Python, tools, editors and version control keep in a folder, and tests."""
+_LEFT = (".pyc", ".pyo", "~", ".orig", ".rej", ".kate-swp", ".un~")
+_LEFT_HIDDEN = (".nfs", ".#", ".fuse_hidden", "._", ".goutputstream-")
 # Of these, one counts that a program of the script names, other than in an address.
 _NAMED = rb"(?<![\w.-])(README[\w.-]*|COPYRIGHT[\w.-]*|detection_test\.yaml|tests(?![\w.-]))"
 # So do those that a pattern with a letter in it fits (`*.md`).
@@ -113,10 +121,11 @@ def _is_ignored(name: str) -> bool:
     """Whether a file or folder of that name is no part of a script: notes, tests, leftovers."""
     return (
         name in _IGNORED
-        or name.startswith(("README", "COPYRIGHT"))
-        or name.endswith((".pyc", "~"))
-        # What an editor keeps while it has a file open: .run.sh.swp
+        or name.startswith(("README", "COPYRIGHT", *_LEFT_HIDDEN))
+        or name.endswith(_LEFT)
+        # What an editor keeps while it has a file open: .run.sh.swp, #run.sh#
         or (name[0] == "." and name[1:][-4:-1] == ".sw")
+        or (name[0] == "#" == name[-1])
     )
 
 
@@ -173,9 +182,9 @@ def read_content(path: str, names: Sequence[str]) -> Content:
 
     A folder beside it that one of its native scripts names as ``/../NAME/`` is shared: its files
     count too. Of another script, only the native ones tell what is read. So does what else is left
-    out (README, COPYRIGHT, tests) where a program names it. Large files count by size and time, and
-    of their content only the beginning is looked into. Raises ``file-error`` for a file that cannot
-    be read.
+    out (README, COPYRIGHT, tests, a file of an editor) where a program names it. Large files count
+    by size and time, and of their content only the beginning is looked into. Raises ``file-error``
+    for a file that cannot be read.
     """
     import hashlib
 
@@ -185,11 +194,13 @@ def read_content(path: str, names: Sequence[str]) -> Content:
     reads = Reads()
     beside: set[bytes] = set()
     named: set[bytes] = set()
-    large = _large(path, names)
+    named_left: set[str] = set()
+    large, leftovers = _large(path, names), _leftovers(path)
     for name in names:
         data = _read(digest.update, path, name, name in large)
         reads.add(name, data)
         beside |= set(re.findall(_BESIDE, data)) if name.endswith(".sh") else set()
+        named_left |= {left for left in leftovers if left.encode() in data}
         if not name.endswith(_TOLD):
             text = re.sub(_ADDRESS, b"", data)
             named |= set(re.findall(_NAMED, text))
@@ -197,6 +208,7 @@ def read_content(path: str, names: Sequence[str]) -> Content:
             named |= set(re.findall(_PATTERN, text)) if b"\0" not in data else set()
     shared = tuple(name for each in sorted(beside) if _is_shared(path, name := each.decode()))
     shared += _left_out(path, tuple(each.decode() for each in named))
+    shared += tuple(f"{os.path.basename(path)}/{left}" for left in sorted(named_left))
     names_beside = [name for name, _, _ in sorted(shared_files(path, shared))]
     large = _large(path, names_beside)
     for name in names_beside:
@@ -205,6 +217,15 @@ def read_content(path: str, names: Sequence[str]) -> Content:
         if name.endswith(".sh") == _is_script(path, name.split("/")[1]):
             reads.add(name, data)
     return Content(digest.hexdigest()[:32], reads.words(), tuple(names), shared)
+
+
+def _leftovers(path: str) -> list[str]:
+    """Names of the files in ``path`` that editors and tools leave behind."""
+    return [
+        name
+        for name in os.listdir(path)
+        if _is_ignored(name) and not re.match(_DOCUMENT, name) and os.path.isfile(f"{path}/{name}")
+    ]
 
 
 def _left_out(path: str, named: tuple[str, ...]) -> tuple[str, ...]:
