@@ -17,6 +17,7 @@ class Error(Exception):
     the last lines of a program's real output. ``doing`` names the activity (``run.sh``,
     ``preprocess``). ``chain`` is the path of scripts from the request to the failing step and is
     filled in by the engine on the way up; ``log`` and ``record`` are paths it adds at the end.
+    ``conceal`` takes the secrets of the run out of any text about it, such as a traceback.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Error(Exception):
         self.chain: tuple[str, ...] = ()
         self.log = ""
         self.record = ""
+        self.conceal: Callable[[str], str] | None = None
 
     def within(self, step: str) -> Error:
         """Put ``step`` in front of the chain: called by each caller as the error passes upwards."""

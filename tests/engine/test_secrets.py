@@ -10,7 +10,7 @@ import pytest
 
 from lab import Lab, Result
 
-from cmbench.lib.secrecy import Secrets  # isort: skip
+from cmbench.lib.secrecy import Secrets, mask  # isort: skip
 
 PLANTED = {
     "env": "EnvSecret1",
@@ -201,3 +201,89 @@ def postprocess(i):
     assert listed[1].answer["return"] == 0
     (made,) = (site.home / "cmbench").rglob("Zq7-Xw92.txt")
     assert made.parent.stat().st_mode & 0o077 == 0
+
+
+KNOWN = "zebraSecret99"
+TO_A_FILE = """
+import os
+def postprocess(i):
+    path = os.path.join(os.getcwd(), '..', '..', '..', i['env']['CM_API_TOKEN'])
+    open(path, 'w').close()
+    return {'return': 0, 'relies_on': [path]}
+"""
+KINDS: dict[str, tuple[dict[str, object], dict[str, object]]] = {
+    "a tag": ({}, {"extra_cache_tags": f"{KNOWN},a"}),
+    "a version": ({}, {"version": f"1.{KNOWN}"}),
+    "a name": ({}, {"name": KNOWN}),
+    "a key": ({"run": "echo CM_$CM_API_TOKEN=1 > tmp-run-env.out\n"}, {}),
+    "a state": ({"customize": f"def preprocess(i):\n    i['state']['a'] = {{'{KNOWN}': 1}}\n"}, {}),
+    "a file": ({"customize": TO_A_FILE}, {}),
+    "a variation": ({"variations": {"k.#": {}}}, {"tags": f"get,x,_k.{KNOWN}"}),
+    "a variation from env": (
+        {
+            "deps": [
+                {"tags": "get,z", "update_tags_from_env_with_prefix": {"_k.": ["CM_API_TOKEN"]}}
+            ]
+        },
+        {},
+    ),
+    "a change of a dependency": ({}, {"ad": {"z": {"env": {"CM_API_TOKEN": KNOWN}}}}),
+    "a failure": ({"run": "echo $CM_API_TOKEN >&2\nexit 1\n"}, {}),
+    "a traceback": ({"customize": f"def preprocess(i):\n    raise ValueError('{KNOWN}')\n"}, {}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("debug", [False, True])
+def test_a_known_secret_is_nowhere_whatever_it_is_part_of(lab: Lab, kind: str, debug: bool) -> None:
+    meta, flags = KINDS[kind]
+    lab.script("get-z", variations={"k.#": {}}, cache=True)
+    known = {"cache": True, "new_env_keys": ["CM_*"], "new_state_keys": ["a"]}
+    known["deps"] = [{"tags": "get,z", "names": ["z"]}]
+    lab.script("get-x", **{**known, **meta})  # type: ignore[arg-type]
+    call = {"tags": "get,x", "env": {"CM_API_TOKEN": KNOWN}, "debug": debug, **flags}
+    shown = [
+        lab.call(verb, thing, **(call if thing == "script" else {}))
+        for verb, thing in (("run", "script"), ("plan", "script"), ("run", "script"))
+        + (("show", "cache"), ("gc", "cache"))
+    ]
+    for result in shown:
+        assert KNOWN not in result.out
+        assert KNOWN not in result.err
+    for place, text in written(lab).items():
+        assert KNOWN not in text, place
+
+
+def test_a_secret_that_changes_a_dependency_cannot_be_guessed(lab: Lab) -> None:
+    lab.script("get-z", env={"A": "1"})
+    lab.script("get-x", cache=True, deps=[{"tags": "get,z", "names": ["z"]}])
+    for group in ("ad", "adr"):
+        change = {group: {"z": {"env": {"CM_API_TOKEN": KNOWN}}}}
+        assert lab.run("get,x", **change).status["get-x"] == "done"
+        assert lab.run("get,x", **change).status["get-x"] == "cached"
+        reads = lab.store.entries()[0].reads
+        assert [v[:5] for k, v in reads.items() if k.endswith("z") and len(v) > 9] == ["hmac:"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("http://user:pa/ss@host/", "ftp://u:a?b@h", "s://u:#p@h/x"),
+        *("see http://u:a/b@h/x and", "u=https://u:p:q/r@h"),
+    ],
+)
+def test_a_password_with_odd_signs_in_a_url(text: str) -> None:
+    shown = mask(text)
+    assert "***@h" in shown
+    assert len(shown) < len(text) + 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("http://localhost:4873/@scope/pkg", "https://h:80/a@1.0", "docker://r:5000/i@sha256:0a"),
+        *("http://[::1]:80/x@y", "https://h/x@y", "https://h:443?x", "git@h:a/b", "http://h:8080"),
+    ],
+)
+def test_a_url_without_a_password_is_shown(text: str) -> None:
+    assert mask(text) == text

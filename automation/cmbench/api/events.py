@@ -81,18 +81,18 @@ class Teller:
 
     def started(self, frame: Frame, depth: int) -> None:
         """A step has started."""
-        self.tell("started", step=_step(frame, depth))
+        self.tell("started", step=self._step(frame, depth))
 
     def left(self, frame: Frame) -> None:
         """A step does not run any more."""
-        self.tell("left", step=_step(frame, 0))
+        self.tell("left", step=self._step(frame, 0))
 
     def finished(self, frame: Frame, depth: int, end: StepEnd) -> None:
         """A step has ended."""
         shown = self._secrets.text
         why, error = shown(end.why), end.error and shown(end.error)
         hidden = StepEnd(end.status, end.seconds, why, end.outcome, error)
-        self.tell("finished", step=_step(frame, depth, hidden))
+        self.tell("finished", step=self._step(frame, depth, hidden))
 
     def progress(self, data: Mapping[str, Any]) -> None:
         """A long piece of work moved on."""
@@ -118,12 +118,12 @@ class Teller:
         """The run is over."""
         self.tell("ended")
 
-
-def _step(frame: Frame, depth: int, end: StepEnd | None = None) -> Step:
-    caller = id(frame.parent) if frame.parent is not None else 0
-    if end is None:
-        return Step(frame.label, depth, id(frame), caller)
-    version = end.outcome.version if end.outcome else ""
-    return Step(
-        frame.label, depth, id(frame), caller, end.status, end.seconds, version, end.why, end.error
-    )
+    def _step(self, frame: Frame, depth: int, end: StepEnd | None = None) -> Step:
+        label, place = self._secrets.known(frame.label), id(frame)
+        caller = id(frame.parent) if frame.parent is not None else 0
+        if end is None:
+            return Step(label, depth, place, caller)
+        version = self._secrets.known(end.outcome.version) if end.outcome else ""
+        return Step(
+            label, depth, place, caller, end.status, end.seconds, version, end.why, end.error
+        )

@@ -137,7 +137,9 @@ class _Run:
     def _failure(self, problem: BaseException) -> Error | None:
         """What the record says and the caller gets; ``None`` for what does not concern the run."""
         error = self._told(problem)
-        return error.rewrite(self._secrets.text) if error is not None else None
+        if error is not None:
+            error.rewrite(self._secrets.text).conceal = self._secrets.text
+        return error
 
     def _told(self, problem: BaseException) -> Error | None:
         if isinstance(problem, Error):
@@ -152,7 +154,7 @@ class _Run:
             return Error("interrupted", "stopped by the user; what was finished is kept")
         # All is done; only whoever listens has failed, such as a reader who left.
         told = problem is self._teller.failed or isinstance(problem, BrokenPipeError)
-        if told or self._request.options.debug or not isinstance(problem, Exception):
+        if told or not isinstance(problem, Exception):
             return None
         return internal(problem)
 

@@ -13,6 +13,7 @@ from cmbench.cli.commands import verb_of
 from cmbench.cli.reply import Answer, Command, refuse_unknown
 from cmbench.errors import Error, internal, visible
 from cmbench.lib.caller import Caller
+from cmbench.lib.secrecy import without_values
 from cmbench.lib.text_files import read_or_empty
 from cmbench.session.workspace import Workspace
 
@@ -28,9 +29,7 @@ def handle(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
             return _do(thing, word, cmind, i)
     except Error as error:
         if i.get("debug"):
-            import traceback
-
-            traceback.print_exc()
+            _print_traceback(error, i)
         return _failure(_without_bare_secrets(error, i.get("cmd")), console, caller)
     except KeyboardInterrupt:
         return _failure(Error("interrupted", "stopped by the user"), console, caller)
@@ -47,8 +46,18 @@ def handle(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
         return _failure(disk_error(problem, str(problem.filename or "")), console, caller)
     except Exception as problem:
         if i.get("debug"):
-            raise
+            _print_traceback(problem, i)
         return _failure(internal(problem), console, caller)
+
+
+def _print_traceback(problem: Exception, i: Mapping[str, Any]) -> None:
+    """Print where ``problem`` came from, without the secrets of the call and of the run."""
+    import traceback
+
+    text = "".join(traceback.format_exception(problem))
+    if isinstance(problem, Error) and problem.conceal is not None:
+        text = problem.conceal(text)
+    print(without_values(text, i, os.environ), end="", file=sys.stderr)
 
 
 def _without_bare_secrets(error: Error, words: Any) -> Error:
@@ -75,7 +84,8 @@ def _do(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
     reply = verb.function()(command)
     if command.console:
         shown = reply.shown(command.as_json)
-        _print(visible(shown or ""), "" if shown is None else "\n")
+        text = without_values(visible(shown or ""), command.flags, os.environ)
+        _print(text, "" if shown is None else "\n")
     if reply.error is not None:
         raise reply.error
     return {"return": 0, **reply.answer}

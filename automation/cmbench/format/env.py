@@ -234,7 +234,7 @@ class TracedEnv(dict[str, Any]):
 
 def fingerprint(key: str, value: Any) -> str:
     """A short text that differs when ``value`` differs; secrets and long values are hashed."""
-    text = value if isinstance(value, str) else _NO_TEXT + _as_json(value)
+    text = value if isinstance(value, str) else _NO_TEXT + as_json(value)
     plain = value is text and not any(map(text.__contains__, SIGNS))
     secret = is_secret(key) or not (plain or masked(value) == value)
     if secret or len(text) > 200:
@@ -247,7 +247,8 @@ def fingerprints(space: str, keys: Iterable[str], values: Mapping[str, Any]) -> 
     return {f"{space}:{key}": fingerprint(key, values.get(key, MISSING)) for key in keys}
 
 
-def _as_json(value: Any) -> str:
+def as_json(value: Any) -> str:
+    """``value`` as a text that differs when it differs."""
     return json.dumps(value, sort_keys=True, default=_as_plain)
 
 
@@ -261,7 +262,7 @@ def without_secrets(
     values: Mapping[str, Any], secrets: Secrets
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """What of ``values`` may lie on a disk, and the fingerprints of all else."""
-    shown = secrets.data(values)
+    shown = secrets.values(values)
     kept = {key: value for key, value in values.items() if shown[key] == value}
     return kept, {key: fingerprint(key, v) for key, v in values.items() if key not in kept}
 

@@ -68,7 +68,8 @@ _ORDINARY = r"(?:[A-Z]?[a-z]+|[A-Z]+)[.!?)]*"
 _IN_QUERY = (
     r"(?i)token|secret|pass|pwd|sig|key|auth|cred|session|code|access|sas|jwt|cookie|bearer|login"
 )
-_USER = r"(?<=://)[^/?#@\s]+@"
+# A password may hold any sign, as long as what follows the name cannot be a port.
+_USER = r"(?<=://)(?:[^/?#@\s]+@|[^/?#@\s:\[]+:(?!\d{1,5}(?:[/?#]|$))[^\s\"'<>]*@)"
 _PARAMETER = r"(?P<before>[?&;#](?P<name>[^=&;#?\s]+)=)(?P<value>[^&;#\s\"'<>]+)"
 
 
@@ -160,6 +161,25 @@ def masked(value: Any) -> Any:
     return value
 
 
+def without_values(text: str, *sources: Mapping[str, Any]) -> str:
+    """``text`` without the secret values of ``sources``, such as the flags of a call.
+
+    For what is printed outside of a run: most texts hold none, which is found out at little cost.
+    """
+    for value in sorted({v for s in sources for v in _secrets_of(s)}, key=len, reverse=True):
+        if value in text and not (value.startswith("/") and os.path.exists(value)):
+            text = text.replace(value, HIDDEN)
+    return text
+
+
+def _secrets_of(values: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _secrets_of(value)
+        elif isinstance(value, str) and len(value) >= _SHORTEST and is_secret(str(key)):
+            yield value
+
+
 _SHORTEST = 6
 """A shorter value is not looked for in texts."""
 
@@ -200,10 +220,7 @@ class Secrets:
         """``text`` without secrets."""
         if not any(map(text.__contains__, self._signs)):
             return text
-        for value in self._values:
-            if value in text:
-                text = text.replace(value, HIDDEN)
-        return mask(text)
+        return mask(str(self.known(text)))
 
     def word(self, word: str) -> str:
         """A word of a command line without secrets."""
@@ -221,12 +238,28 @@ class Secrets:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
-            hides = self._hides if self._names else is_secret
-            shown = zip(value, self._each(value.values()), strict=True)
-            return {key: HIDDEN if item and hides(str(key)) else item for key, item in shown}
+            shown = self.values(value)
+            names = "\n".join([key for key in shown if isinstance(key, str)])
+            if self.known(names) == names:
+                return shown
+            return {self.known(key): item for key, item in shown.items()}
         if isinstance(value, list | tuple):
             return type(value)(self._each(value))
         return value
+
+    def values(self, values: Mapping[Any, Any]) -> dict[Any, Any]:
+        """``values`` without secrets, by their keys as they are."""
+        hides = self._hides if self._names else is_secret
+        shown = zip(values, self._each(values.values()), strict=True)
+        return {key: HIDDEN if item and hides(str(key)) else item for key, item in shown}
+
+    def known(self, text: Any) -> Any:
+        """A text without the values that are known to be secret, whatever it looks like itself."""
+        if isinstance(text, str):
+            for value in self._values:
+                if value in text:
+                    text = text.replace(value, HIDDEN)
+        return text
 
     def _each(self, items: Collection[Any]) -> list[Any]:
         """The items without secrets. Texts are looked at together: most have nothing to hide."""

@@ -14,6 +14,7 @@ from cmbench.format.dialect import Dialect
 from cmbench.format.env import (
     MISSING,
     TracedEnv,
+    as_json,
     fingerprint,
     fingerprints,
     is_pattern,
@@ -196,6 +197,14 @@ class Frame:
         modes = self.request.modes & MODES_OF_RESULTS
         if modes:
             found[f"{REQUEST}modes"] = _modes_value(modes)
+        return found
+
+    def updates_read(self) -> dict[str, str]:
+        """The changes of dependencies that count as read, in full, by their recorded names."""
+        found = {f"{REQUEST}ad.{name}": as_json(v) for name, v in self.request.ad.items()}
+        for name in self.adr.reads:
+            if (update := self.adr.peek(name)) is not None:
+                found[f"adr:{name}"] = as_json(update)
         return found
 
     def names(self) -> str:

@@ -21,7 +21,7 @@ def end_text(ran: Ran, answer: Mapping[str, Any]) -> str | None:
         lines += _result_lines(ran)
         if ran.locked is not None:
             lines.append(_locked(str(ran.request.flags["lock"]), ran.locked))
-    return "\n".join(lines) if lines else None
+    return ran.secrets.known("\n".join(lines)) if lines else None
 
 
 def _result_lines(ran: Ran) -> Iterator[str]:

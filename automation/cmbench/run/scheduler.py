@@ -33,6 +33,7 @@ from cmbench.format.model import Dependency, Outcome, Request, Tags
 from cmbench.plan.resolve import Resolver
 from cmbench.plan.resolved_step import Frame
 from cmbench.run.cm_objects import Place
+from cmbench.run.entry_secrets import without_known
 from cmbench.run.outcome import (
     absorb,
     check_version,
@@ -270,6 +271,7 @@ class Scheduler:
                 outcome, report = self._work(frame, Place(staging.path, scratch), depth)
             entry = self._entry(frame, staging, outcome, report, started)
             entry = replace(entry, relies_on=(*given, *entry.relies_on))
+            entry = without_known(entry, self._runner.secrets, frame.script)
             if self._together is not None:
                 self._together.await_turn(frame)
             # --new of the first engines is beside what was there, and their --renew in its place.
@@ -313,7 +315,7 @@ class Scheduler:
             variations=frame.choice.variations,
             version=outcome.version,
             path=staging.path,
-            reads=self._hidden_reads(frame.reads()),
+            reads=self._hidden_reads(frame),
             facts=joined(frame.facts, frame.env.fact_reads),
             scripts=dict(frame.scripts),
             deps=tuple(frame.entries),
@@ -333,9 +335,12 @@ class Scheduler:
             libraries=frame.libraries,
         )
 
-    def _hidden_reads(self, reads: Mapping[str, str]) -> dict[str, str]:
+    def _hidden_reads(self, frame: Frame) -> dict[str, str]:
         """What was read, as metadata that others can read may hold it."""
-        shown = self._runner.secrets.data(reads)
+        reads, secrets = frame.reads(), self._runner.secrets
+        shown = secrets.values(reads)
+        for key, text in frame.updates_read().items():
+            shown[key] = secrets.text(text) == text and shown[key]
         return {k: v if shown[k] == v else self._store.keyed(v) for k, v in reads.items()}
 
     def _work(self, frame: Frame, place: Place, depth: int) -> tuple[Outcome, dict[str, Any]]:
