@@ -266,6 +266,14 @@ def test_kinds_of_values_are_not_confused(lab: Lab, one: Any, other: str) -> Non
     assert first["CM_OUT"] != second["CM_OUT"]
 
 
+def test_a_text_is_not_what_the_engine_writes_for_none(lab: Lab) -> None:
+    body = "def preprocess(i):\n    i['env']['CM_OUT'] = repr(i['env'].get('CM_T'))\n"
+    body += "    return {'return': 0}\n"
+    lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], customize=body)
+    texts = [{}, *({"CM_T": value} for value in ("\0missing", True, "\0true", '\0"\\u0000true"'))]
+    assert len({lab.run("get,x", env=env).env["CM_OUT"] for env in texts}) == len(texts)
+
+
 def test_why_cache_says_that_all_counts(lab: Lab) -> None:
     run = "n=SIZE; v=CM_$n; echo CM_OUT=${!v-} > tmp-run-env.out\n"
     lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=run)

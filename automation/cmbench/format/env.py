@@ -234,7 +234,9 @@ class TracedEnv(dict[str, Any]):
 
 def fingerprint(key: str, value: Any) -> str:
     """A short text that differs when ``value`` differs; secrets and long values are hashed."""
-    text = value if isinstance(value, str) else _NO_TEXT + as_json(value)
+    # A text that begins as these do is none of them: it is written out, in quotes.
+    is_plain = isinstance(value, str) and (value is MISSING or not value.startswith(_NO_TEXT))
+    text = value if is_plain else _NO_TEXT + as_json(value)
     plain = value is text and not any(map(text.__contains__, SIGNS))
     secret = is_secret(key) or not (plain or masked(value) == value)
     if secret or len(text) > 200:
