@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cmbench.cache import cache_entry
+from cmbench.cache.cache_entry import Entry
 from cmbench.format.libraries import sources
 from cmbench.format.module_imports import read_imports
 from lab import Lab
@@ -196,6 +198,10 @@ def test_a_lock_holds_shared_code_and_a_replay_says_that_it_was_edited(
     replay = lab.call("replay", artifact=Path(first.answer["record"]).parent.name)
     text = " ".join((replay.out + replay.err).split())
     assert "the library zoo.grow was edited since, it runs as it is now" in text
+
+
+def test_each_field_of_an_entry_is_read_back() -> None:
+    assert set(cache_entry._KINDS) == set(Entry.__annotations__)
 
 
 def test_a_name_that_is_not_there_is_refused(lab: Lab) -> None:

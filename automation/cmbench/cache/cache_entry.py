@@ -96,7 +96,7 @@ _KINDS = {
     **dict.fromkeys(("uid", "identity", "script", "script_uid", "version", "name", "run"), is_text),
     **dict.fromkeys(("tags", "variations", "deps", "doubts"), are_texts),
     **dict.fromkeys(("reads", "scripts", "secrets"), maps_texts),
-    **dict.fromkeys(("facts", "chosen"), maps_maps),
+    **dict.fromkeys(("facts", "chosen", "libraries"), maps_maps),
     **dict.fromkeys(("relies_on", "outputs"), are_reliances),
     **dict.fromkeys(("new_env", "new_state"), is_object),
     "path": is_name,
