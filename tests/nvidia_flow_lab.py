@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from cmbench.lib.named_paths import is_cached
 from support import ROOT
 
 sys.path.append(str(ROOT / "script/app-mlperf-inference/src"))
@@ -107,6 +108,9 @@ class Hands:
 
     def neuron(self) -> NeuronDevices:
         return self.there
+
+    def in_cache(self, path: Path) -> bool:
+        return is_cached(str(path))
 
     def tell(self, line: str) -> None:
         self.told.append(line)

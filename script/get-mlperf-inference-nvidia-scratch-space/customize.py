@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import siblings
+from cmbench.lib import named_paths, siblings
 from cmbench.lib.yes_no import is_yes
 
 siblings.importable(__file__, "run-harness", "app-mlperf-inference")
@@ -27,7 +27,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
             hint="call it as another user, or add --allow_root",
         )
     make(folder)
-    print("\n".join(lines(folder)))
+    print("\n".join([*withdraw(folder), *lines(folder)]))
     for key in ("CM_NVIDIA_MLPERF_SCRATCH_PATH", "CM_MLPERF_SCRATCH_PATH", "MLPERF_SCRATCH_PATH"):
         env[key] = str(folder)
     env["CM_NVIDIA_SCRATCH_PATH"] = str(folder)
@@ -43,10 +43,14 @@ def chosen(env: Mapping[str, Any]) -> Path:
 
 
 def make(folder: Path) -> None:
-    """Make the three folders; raises Error where this user cannot write them."""
+    """Make the three folders; raises Error where this user cannot write them.
+
+    Raises Error too for one that is a link into a cache.
+    """
     from nvidia_flow import space
 
     for name in space.FOLDERS:
+        named_paths.require_own(str(folder / name))
         try:
             (folder / name).mkdir(parents=True, exist_ok=True)
         except OSError as problem:
@@ -61,6 +65,23 @@ def make(folder: Path) -> None:
                 f"{folder / name} belongs to another user",
                 hint=f"sudo chown -R {os.geteuid()} {folder}",
             )
+
+
+def withdraw(folder: Path) -> list[str]:
+    """Remove links to folders of a cache, as earlier versions have made them; say which.
+
+    The user's own data belong at these places, and would be written into the cache.
+    """
+    from nvidia_flow import space
+
+    removed = []
+    for name in space.FOLDERS:
+        for path in sorted([*(folder / name).glob("*"), *(folder / name).glob("*/*")]):
+            # What leads nowhere any more was a folder as well as a file.
+            if path.is_symlink() and not path.is_file() and named_paths.linked_entry(str(path)):
+                removed.append(f"{path}: the link to {path.readlink()} in the cache is removed")
+                path.unlink()
+    return removed
 
 
 def lines(folder: Path) -> list[str]:

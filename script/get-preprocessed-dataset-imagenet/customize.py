@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import siblings
+from cmbench.lib import named_paths, siblings
 
 datasets = siblings.hooks(__file__, "datasets")
 
@@ -28,6 +28,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         return {"return": 0, "relies_on": [images_map]}
     relies_on = full(env)
     if out != os.getcwd():
+        named_paths.require_own(out)
         os.makedirs(out, exist_ok=True)
     return {"return": 0, "relies_on": relies_on}
 
@@ -44,8 +45,12 @@ def place(env: Mapping[str, Any]) -> str:
 def full(env: dict[str, Any]) -> list[str]:
     """Name lists and images of the full set; returns what the arrays rely on.
 
-    Raises Error for a number of calibration images.
+    Raises Error for a number of calibration images, and for a scratch space whose place for the
+    files of each image is a link into the cache.
     """
+    scratch = env.get("CM_IMAGENET_SCRATCH_PATH")
+    if scratch:
+        named_paths.require_own(os.path.join(scratch, "preprocessed_data", "imagenet"))
     env["CM_DATASET_IMAGES_MAP"] = env["CM_DATASET_AUX_LABELS_FILE_WITH_PATH"]
     env["CM_DATASET_IMAGES_FOLDER"] = env["CM_DATASET_IMAGENET_VAL_PATH"]
     relies_on = [env["CM_DATASET_IMAGES_FOLDER"]]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
-from cmbench.lib import siblings
+from cmbench.lib import named_paths, siblings
 
 datasets = siblings.hooks(__file__, "datasets")
 
@@ -19,6 +20,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Name the file of questions and, to calibrate in the full form, the rules' list."""
     env = i["env"]
     env["CM_SQUAD_QSL_COUNT"] = env["CM_SQUAD_LIST"] = env["CM_SQUAD_LISTED"] = ""
+    env["CM_SQUAD_TOKENIZED"] = tokenized(env)
     if env.get("CM_DATASET_FORM") == "synthetic":
         return {"return": 0}
     tiny = env.get("CM_DATASET_FORM") == "tiny"
@@ -36,6 +38,21 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         env["CM_SQUAD_LISTED"] = LISTED[env["CM_DATASET_SQUAD_CALIBRATION_SET"]]
         relies_on.append(env["CM_SQUAD_LIST"])
     return {"return": 0, "relies_on": relies_on}
+
+
+def tokenized(env: Mapping[str, Any]) -> str:
+    """Return the folder of the user's for the inputs as int32; empty where none is named.
+
+    What stands in for SQuAD has one of its own. Raises Error for a link into the cache.
+    """
+    scratch = env.get("CM_SQUAD_SCRATCH_PATH")
+    if not scratch or env["CM_DATASET_TYPE"] != "validation":
+        return ""
+    form = env.get("CM_DATASET_FORM")
+    name = f"squad_tokenized_{form}" if form else "squad_tokenized"
+    folder = os.path.join(os.path.abspath(scratch), "preprocessed_data", name)
+    named_paths.require_own(folder)
+    return folder
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:

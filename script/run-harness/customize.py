@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error
-from cmbench.lib import caller, neuron, nvidia, siblings
+from cmbench.lib import caller, named_paths, neuron, nvidia, siblings
 from cmbench.lib.probe import probe
 from cmbench.lib.yes_no import is_yes
 
@@ -155,6 +155,10 @@ class Engine:
         import flow_containers
 
         return flow_containers.do(self._home, what, told, command, only_print)
+
+    def in_cache(self, path: Path) -> bool:
+        """Return whether a path lies in an entry of a cache, by its name or by links."""
+        return named_paths.is_cached(str(path))
 
     def tell(self, line: str) -> None:
         """Show a line on stderr, and put it into the log of this run."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from cmbench.errors import Error
@@ -17,6 +17,11 @@ FOLDER_OR_NEW = "folder-or-new"
 KINDS = (FILE, FOLDER, EITHER, FOLDER_TO_WRITE, FILE_TO_WRITE, FOLDER_OR_NEW)
 """What a place must be: there, as a file or a folder, or such that a file can be written there."""
 _WORDS: Mapping[str, str] = {FILE: "file", FOLDER: "folder", EITHER: "file or folder"}
+
+STORE = ("cmbench", "v1", "store")
+"""The folders below a home of CM that hold the entries of its cache."""
+_MOST_LINKS = 40
+"""So many links in one path the kernel follows (path_resolution(7))."""
 
 
 def require_place(path: str, option: str, kind: str) -> None:
@@ -35,6 +40,72 @@ def require_place(path: str, option: str, kind: str) -> None:
         _require_there(place, option, kind)
     else:
         _require_writable(place, option, kind)
+        require_own(str(place), f"name another place with --{option}")
+
+
+def require_own(path: str, hint: str = "") -> None:
+    """Raise ``not-writable`` where ``path``, which is written to, is a link into a cache.
+
+    What is written into an entry of a cache is removed with it.
+    """
+    entry = linked_entry(path)
+    if entry:
+        remove = f"remove the link below {os.path.dirname(path)} that leads there"
+        raise Error(
+            "not-writable",
+            f"{path} leads by a link into an entry of the cache, {entry}: what is written there "
+            "would be removed with it by cm rm cache",
+            hint=f"{remove}, or {hint}" if hint else remove,
+        )
+
+
+def linked_entry(path: str) -> str:
+    """Return the entry of a cache into which ``path`` leads by links; empty where into none.
+
+    A path that names the folder of the cache itself is no link.
+    """
+    first, *others = _resolutions(path)
+    return "" if entry_of(first) else next(filter(None, map(entry_of, others)), "")
+
+
+def is_cached(path: str) -> bool:
+    """Return whether ``path`` lies in an entry of a cache, by its name or by links."""
+    return any(map(entry_of, _resolutions(path)))
+
+
+def entry_of(path: str) -> str:
+    """Return the folder of the entry of a cache in which a path lies by its name; else empty."""
+    parts = path.split(os.sep)
+    width = len(STORE)
+    for at in range(len(parts) - width):
+        if tuple(parts[at : at + width]) == STORE and parts[at + width]:
+            return os.sep.join(parts[: at + width + 1])
+    return ""
+
+
+def _resolutions(path: str) -> Iterator[str]:
+    """Yield ``path`` and what it becomes as one link after the other is followed.
+
+    Each is looked at, as the folder of the entries may be a link itself.
+    """
+    current = os.path.abspath(os.path.expanduser(path))
+    for _ in range(_MOST_LINKS):
+        yield current
+        followed = _follow_first(current)
+        if not followed:
+            return
+        current = followed
+
+
+def _follow_first(path: str) -> str:
+    """Return a path with its first link followed; empty where there is none."""
+    parts = path.split(os.sep)
+    for count in range(2, len(parts) + 1):
+        above = os.sep.join(parts[:count])
+        if os.path.islink(above):
+            target = os.path.join(os.path.dirname(above), os.readlink(above))
+            return os.path.normpath(os.path.join(target, *parts[count:]))
+    return ""
 
 
 def _require_there(place: Path, option: str, kind: str) -> None:

@@ -214,9 +214,8 @@ def write_arrays(rows: Sequence[Row], examples: Sequence[Example], out: Path) ->
     (out / "examples.json").write_text(json.dumps(told) + "\n", encoding="utf-8")
 
 
-def write_tokenized(rows: Sequence[Row], scratch: Path) -> None:
+def write_tokenized(rows: Sequence[Row], out: Path) -> None:
     """The three inputs as int32 [n, length], where NVIDIA's harnesses look for them."""
-    out = scratch / "preprocessed_data" / "squad_tokenized"
     out.mkdir(parents=True, exist_ok=True)
     for name in TOKENIZED:
         unfinished = out / f".{name}.{os.getpid()}.part"
@@ -249,7 +248,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--listed", choices=LISTED, default=LISTED[0], help="what its lines name, by number or id"
     )
-    parser.add_argument("--scratch", type=Path, help="write the inputs as int32 below it too")
+    parser.add_argument("--tokenized", type=Path, help="write the inputs as int32 there too")
     parser.add_argument("--qsl_count", type=int, help="how many samples runs are to have")
     parser.add_argument("--name", required=True, help="name of the data set, for its facts")
     return parser.parse_args(arguments)
@@ -262,8 +261,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def work() -> str:
         rows, examples = cut(options)
         write_arrays(rows, examples, options.out)
-        if options.scratch is not None:
-            write_tokenized(rows, options.scratch)
+        if options.tokenized is not None:
+            write_tokenized(rows, options.tokenized)
         files.write_facts(options.out, facts(options, len(rows), len(examples)))
         return f"{len(rows)} features of {len(examples)} questions written"
 

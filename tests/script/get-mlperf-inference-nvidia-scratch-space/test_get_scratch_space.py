@@ -82,3 +82,35 @@ def test_room_is_compared_by_benchmark() -> None:
     """Without the 24 days of clicks, everything fits into the 400 GB that are free."""
     assert space.too_large(400 * 10**9) == ["dlrm (1200 GB)", "dlrm-v2 (6100 GB)"]
     assert space.too_large(10**13) == []
+
+
+def test_links_to_folders_of_the_cache_are_removed_and_no_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = tmp_path / "CM" / "cmbench" / "v1" / "store" / "get-dataset-digits_1"
+    (entry / "val").mkdir(parents=True)
+    (entry / "m.onnx").touch()
+    own, data = tmp_path / "own", tmp_path / "scratch" / "data"
+    own.mkdir()
+    (data / "BraTS").mkdir(parents=True)
+    (data / "imagenet").symlink_to(entry / "val")
+    (data / "BraTS" / "train").symlink_to(entry / "gone")
+    (data / "criteo").symlink_to(own)
+    (data / "m.onnx").symlink_to(entry / "m.onnx")
+    env = {"CM_NVIDIA_SCRATCH_PATH": str(tmp_path / "scratch"), "CM_NVIDIA_ALLOW_ROOT": "yes"}
+    Step(ALIAS, tmp_path / "entry", env).call("preprocess")
+    assert sorted(path.name for path in data.iterdir()) == ["BraTS", "criteo", "m.onnx"]
+    assert not (data / "BraTS" / "train").is_symlink()
+    assert (entry / "val").is_dir()
+    assert f"{data / 'imagenet'}: the link" in capsys.readouterr().out
+
+
+def test_a_scratch_space_whose_folder_lies_in_the_cache_is_refused(tmp_path: Path) -> None:
+    entry = tmp_path / "CM" / "cmbench" / "v1" / "store" / "x_1"
+    entry.mkdir(parents=True)
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "scratch" / "data").symlink_to(entry)
+    env = {"CM_NVIDIA_SCRATCH_PATH": str(tmp_path / "scratch"), "CM_NVIDIA_ALLOW_ROOT": "yes"}
+    with pytest.raises(Error, match="removed with it by cm rm cache"):
+        Step(ALIAS, tmp_path / "entry", env).call("preprocess")
+    assert list(entry.iterdir()) == []

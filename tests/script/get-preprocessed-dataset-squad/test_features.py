@@ -123,12 +123,12 @@ def test_a_file_of_another_kind_is_refused(
     assert not (tmp_path / "dataset.json").exists()
 
 
-def test_the_inputs_are_also_written_as_int32_below_a_scratch_folder(tmp_path: Path) -> None:
+def test_the_inputs_are_also_written_as_int32_into_a_folder(tmp_path: Path) -> None:
     words = ["--questions", forms.questions() / "dev-v1.1.json", "--vocab", forms.VOCABULARY]
-    words += ["--name", "x", "--scratch", tmp_path / "scratch", "--out", tmp_path / "out"]
+    out = tmp_path / "scratch" / "preprocessed_data" / "squad_tokenized"
+    words += ["--name", "x", "--tokenized", out, "--out", tmp_path / "out"]
     (tmp_path / "out").mkdir()
     assert preprocess.main(list(map(str, words))) == 0
-    out = tmp_path / "scratch" / "preprocessed_data" / "squad_tokenized"
     names = ["input_ids.npy", "input_mask.npy", "segment_ids.npy"]
     assert sorted(each.name for each in out.iterdir()) == names
     for name in names:

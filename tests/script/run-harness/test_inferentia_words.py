@@ -33,9 +33,11 @@ INF1 = NeuronDevices("inf1", "inf1.6xlarge", 16)
 TRITON = "--benchmarks=resnet50 --scenarios=offline --config_ver=triton"
 
 
-def a_flow(folder: Path, run_args: str = "", there: NeuronDevices | None = None) -> flow.Flow:
+def a_flow(
+    folder: Path, run_args: str = "", there: NeuronDevices | None = None, form: str = "tiny"
+) -> flow.Flow:
     hands = nv.Hands(there=there or NeuronDevices())
-    return nv.a_flow(folder, run_args, targets.INFERENTIA, hands=hands, allow_root=True)
+    return nv.a_flow(folder, run_args, targets.INFERENTIA, hands=hands, form=form, allow_root=True)
 
 
 def lines(flow_: flow.Flow) -> list[list[str]]:
@@ -192,7 +194,10 @@ def test_what_no_device_runs_lies_apart_from_the_guides_models(
     usual = tmp_path / "home/inferentia-compiled-models"
     monkeypatch.setattr(neuron_artefact, "usual_folder", lambda: usual)
     (tmp_path / "home").mkdir()
-    assert compiled_models.models(a_flow(tmp_path, there=INF1)) == usual
+    assert compiled_models.models(a_flow(tmp_path, there=INF1, form="full")) == usual
+    # A tiny model has the name of the real one.
+    built = tmp_path / "build/inferentia-compiled-models"
+    assert compiled_models.models(a_flow(tmp_path, there=INF1, form="tiny")) == built
     assert compiled_models.models(a_flow(tmp_path)) == tmp_path / "build/inferentia-compiled-models"
     mine = a_flow(tmp_path)
     given = replace(mine, settings=replace(mine.settings, compiled_models="/models"))

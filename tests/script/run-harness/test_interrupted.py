@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from nvidia_flow.errors import FlowError
-from nvidia_make import data, engines, files, flow, harness, work
+from nvidia_make import engines, files, flow, harness, work
 
 from cmbench.cache.store import disk_error
 from nvidia_flow_lab import Hands, a_flow
@@ -254,11 +254,3 @@ def test_a_disk_that_is_full_keeps_no_half_of_an_engine(
         files.put(source, target)
     assert list(target.parent.iterdir()) == []
     assert str(target.parent) in disk_error(caught.value, "").message
-
-
-@pytest.mark.parametrize("word", ["download_model", "download_data", "preprocess_data"])
-def test_nothing_is_fetched_before_there_are_links(word: str, tmp_path: Path) -> None:
-    # The flow's hands fail when anything is asked of them.
-    with pytest.raises(FlowError, match="is not there") as caught:
-        getattr(data, word)(a_flow(tmp_path))
-    assert caught.value.hint == "make link_dirs"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cmbench.errors import Error
-from cmbench.lib.named_paths import KINDS, require_place
+from cmbench.lib.named_paths import KINDS, is_cached, linked_entry, require_place
 
 
 @pytest.fixture
@@ -86,3 +86,55 @@ def test_a_folder_that_is_there_is_read_and_one_that_is_not_is_made(
     monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
     require_place(str(folder / "images"), "option", "folder-or-new")
     assert refused(folder / "new", "folder-or-new").code == "not-writable"
+
+
+# ---- links into a cache
+
+
+@pytest.fixture
+def entry(tmp_path: Path) -> Path:
+    path = tmp_path / "CM" / "cmbench" / "v1" / "store" / "get-data_1"
+    (path / "val").mkdir(parents=True)
+    (path / "val" / "one.jpg").touch()
+    return path
+
+
+def test_what_leads_into_a_cache_by_a_link_is_not_written(entry: Path, tmp_path: Path) -> None:
+    user = tmp_path / "scratch"
+    user.mkdir()
+    (user / "images").symlink_to(entry / "val")
+    (user / "second").symlink_to("images")
+    (user / "file").symlink_to(entry / "val" / "one.jpg")
+    (user / "gone").symlink_to(entry / "no" / "more")
+    for name in ("images", "images/new", "second", "file", "gone"):
+        for kind in ("folder-to-write", "file-to-write"):
+            with pytest.raises(Error):
+                require_place(str(user / name), "option", kind)
+    problem = refused(user / "images" / "new", "folder-to-write")
+    assert problem.code == "not-writable"
+    assert str(entry) in problem.message
+    assert "--option" in problem.hint
+    require_place(str(user / "images"), "option", "folder")
+    require_place(str(user / "own"), "option", "folder-to-write")
+
+
+def test_a_folder_of_entries_that_is_a_link_itself_is_seen(tmp_path: Path) -> None:
+    disk, home = tmp_path / "disk", tmp_path / "CM" / "cmbench" / "v1"
+    (disk / "get-data_1").mkdir(parents=True)
+    home.mkdir(parents=True)
+    (home / "store").symlink_to(disk)
+    (tmp_path / "images").symlink_to(home / "store" / "get-data_1")
+    assert linked_entry(str(tmp_path / "images")) == str(home / "store" / "get-data_1")
+
+
+def test_a_step_writes_into_its_own_entry(entry: Path, tmp_path: Path) -> None:
+    require_place(str(entry / "val"), "option", "folder-to-write")
+    assert is_cached(str(entry / "val"))
+    assert linked_entry(str(entry / "val")) == ""
+    assert not is_cached(str(tmp_path))
+
+
+def test_links_in_a_circle_are_no_cache(tmp_path: Path) -> None:
+    (tmp_path / "one").symlink_to("two")
+    (tmp_path / "two").symlink_to("one")
+    assert not is_cached(str(tmp_path / "one"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import mlperf_catalog as catalog
@@ -12,6 +13,8 @@ from nvidia_flow import words
 from nvidia_flow.errors import FlowError
 
 FOLDERS = ("data", "models", "preprocessed_data")
+STAND_INS = ("tiny", "synthetic")
+"""The forms of models and data that stand in for the real ones."""
 FALLBACK = "/home/mlperf_inference_data"
 """Where Azure's guide expects it."""
 
@@ -33,6 +36,26 @@ def of_word(vendor_round: str, word: str) -> Scratch:
     return found
 
 
+def of_form(scratch: Scratch, form: str) -> Scratch:
+    """Return the places of a form; what stands in for real data has places of its own.
+
+    Where it lay at theirs, nothing could tell them apart.
+    """
+    if form not in STAND_INS:
+        return scratch
+
+    def own(path: str) -> str:
+        first, *below = path.split("/")
+        return "/".join([f"{first}_{form}", *below])
+
+    return replace(
+        scratch,
+        data=own(scratch.data),
+        models=own(scratch.models),
+        preprocessed_data=own(scratch.preprocessed_data),
+    )
+
+
 def too_large(free: int) -> list[str]:
     """The benchmarks whose files do not fit into ``free`` bytes, with what each takes."""
     sizes = {word: sum(each.gigabytes for each in own) for word, own in places().items()}
@@ -42,8 +65,9 @@ def too_large(free: int) -> list[str]:
 def of_benchmark(root: Path, name: str, folder: str = "") -> list[Path]:
     """What is there of a benchmark, in one of the folders or in all."""
     wanted = [folder] if folder else list(FOLDERS)
-    found = [root / part / getattr(own, part) for part in wanted for own in places()[name]]
-    return [path for path in found if path.exists()]
+    of_forms = [of_form(own, form) for own in places()[name] for form in ("full", *STAND_INS)]
+    found = [root / part / getattr(own, part) for part in wanted for own in of_forms]
+    return [path for path in found if path.exists() or path.is_symlink()]
 
 
 def named(given: object, environ: Mapping[str, str]) -> str:

@@ -24,13 +24,14 @@ VENV = "mlperf"
 def models(flow: Flow) -> Path:
     """The folder of all compiled models: the guide's; in build/ for what no device runs.
 
-    Both have files of the same names, so they must not share a folder.
+    Both have files of the same names, so they must not share a folder. Nor must the models that
+    stand in for real ones lie in the guide's, whatever runs them.
     """
     given = flow.settings.compiled_models
     if given:
         return Path(given)
     usual = neuron_artefact.usual_folder()
-    if neuron.target(flow) != CPU and usual.parent.is_dir():
+    if flow.settings.form == "full" and neuron.target(flow) != CPU and usual.parent.is_dir():
         return usual
     return flow.build / MODELS
 

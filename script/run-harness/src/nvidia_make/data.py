@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import neuron_artefact
 from mlperf_catalog import Scratch
 from nvidia_flow import words
 from nvidia_flow.errors import FlowError
-from nvidia_flow.space import of_word
+from nvidia_flow.space import FOLDERS, of_form, of_word
 
-from nvidia_make import asked, neuron, steps
+from nvidia_make import asked, neuron, scratch, shown, steps
 from nvidia_make.flow import Flow
 
 BY_HAND: Mapping[str, tuple[str, str, str]] = {
@@ -25,6 +27,9 @@ BY_HAND: Mapping[str, tuple[str, str, str]] = {
     "dlrm-v2-99": ("adr.criteo-preprocessed.dir", "dir", "criteo"),
 }
 """What nobody can download: the input of a run, that of the data script, the folder below data."""
+
+OF_DATA = ("data-needed", "data-incomplete", "file-not-found")
+"""The kinds of errors that the user's own data mend."""
 
 
 def benchmarks(flow: Flow) -> list[tuple[str, str]]:
@@ -45,25 +50,48 @@ def benchmarks(flow: Flow) -> list[tuple[str, str]]:
 
 
 def place(flow: Flow, word: str) -> Scratch:
-    """What is a benchmark's below the scratch space in the round of the folder."""
-    return of_word(flow.settings.vendor_round, word)
+    """What is a benchmark's below the scratch space in the round and the form of the folder."""
+    return of_form(of_word(flow.settings.vendor_round, word), flow.settings.form)
+
+
+def own_folder(flow: Flow, benchmark: str) -> Path | None:
+    """The folder in which the user's own data of a benchmark belong; None where it has none."""
+    found = BY_HAND.get(benchmark.removesuffix(".9")) if flow.settings.form == "full" else None
+    return flow.build / "data" / found[2] if found else None
 
 
 def by_hand(flow: Flow, benchmark: str, alone: bool = False) -> list[str]:
     """The option for data that the user has put into the scratch space; none in other forms.
 
-    ``alone`` is for the data script itself, else it is for a run.
+    ``alone`` is for the data script itself, else it is for a run. A link into the cache there, as
+    earlier versions have made it, is nothing of the user's.
     """
-    found = BY_HAND.get(benchmark.removesuffix(".9"))
-    folder = flow.build / "data" / found[2] if found else None
-    if flow.settings.form != "full" or found is None or folder is None or not folder.is_dir():
+    folder = own_folder(flow, benchmark)
+    if folder is None or not folder.is_dir() or flow.doer.in_cache(folder):
         return []
-    return [f"--{found[1 if alone else 0]}={folder.resolve()}"]
+    option = BY_HAND[benchmark.removesuffix(".9")][1 if alone else 0]
+    return [f"--{option}={folder.resolve()}"]
+
+
+def with_folder(flow: Flow, benchmark: str, problem: FlowError) -> FlowError:
+    """A failure for want of the user's own data, with the folder in which they belong.
+
+    A link into the cache there is removed: what is put there now must not be written into it.
+    """
+    folder = own_folder(flow, benchmark)
+    if folder is None or problem.kind not in OF_DATA:
+        return problem
+    if folder.is_symlink() and flow.doer.in_cache(folder):
+        folder.unlink()
+    hint = f"put the data into {os.path.realpath(folder)}"
+    return FlowError(
+        problem.kind, str(problem), hint, problem.context, problem.chain, problem.doing
+    )
 
 
 def download_model(flow: Flow) -> None:
-    """Get every model, and link it where NVIDIA's layout has it."""
-    linked(flow, "models")
+    """Get every model, and show it where NVIDIA's layout has it."""
+    linked(flow)
     for word, ours in benchmarks(flow):
         env = steps.model(flow, ours)
         source = Path(env["CM_ML_MODEL_FILE_WITH_PATH"])
@@ -72,31 +100,39 @@ def download_model(flow: Flow) -> None:
 
 def download_data(flow: Flow) -> None:
     """Get every data set, or say which folder it is waited for in."""
-    linked(flow, "data")
+    linked(flow)
     for word, ours in benchmarks(flow):
         lines = list(originals(flow, ours))
         if not lines:
             flow.tell([f"{word}: its data come with its preprocessing"])
         for tags in lines:
-            line = ["run", "script", f"--tags={tags}", "--quiet", *by_hand(flow, ours, True)]
-            source = flow.doer.cm_json(line)["env"].get("CM_DATASET_PATH")
+            source = made(flow, ours, tags).get("CM_DATASET_PATH")
             if source:
                 show(flow, flow.build / "data" / place(flow, word).data, Path(source))
 
 
 def preprocess_data(flow: Flow) -> None:
-    """Make the arrays that runs read, and link them where NVIDIA's layout has them."""
-    linked(flow, "preprocessed_data")
+    """Make the arrays that runs read, and show them where NVIDIA's layout has them."""
+    linked(flow)
     for word, ours in benchmarks(flow):
         tags = steps.step_of(flow, ours, "preprocessed")
-        line = ["run", "script", f"--tags={tags}", "--quiet", *by_hand(flow, ours, True)]
-        files = neuron.scratch(flow)
-        line += [f"--scratch_path={files}"] if files else []
-        source = flow.doer.cm_json(line)["env"].get("CM_DATASET_PREPROCESSED_PATH")
-        # The guide for Inferentia has files of its own, which the script has written there.
+        # The guide for Inferentia has files of its own, which the script writes there.
+        files = neuron.scratch(flow) if flow.settings.form == "full" else ""
+        env = made(flow, ours, tags, *([f"--scratch_path={files}"] if files else []))
+        source = env.get("CM_DATASET_PREPROCESSED_PATH")
         if source and not files:
             target = flow.build / "preprocessed_data" / place(flow, word).preprocessed_data
             show(flow, target, Path(source))
+
+
+def made(flow: Flow, benchmark: str, tags: str, *words: str) -> Mapping[str, Any]:
+    """What the script of a benchmark's data gives back; raises FlowError."""
+    line = ["run", "script", f"--tags={tags}", "--quiet", *by_hand(flow, benchmark, True), *words]
+    try:
+        env: Mapping[str, Any] = flow.doer.cm_json(line)["env"]
+    except FlowError as problem:
+        raise with_folder(flow, benchmark, problem) from None
+    return env
 
 
 def originals(flow: Flow, benchmark: str) -> Iterator[str]:
@@ -110,23 +146,12 @@ def originals(flow: Flow, benchmark: str) -> Iterator[str]:
                     yield tags
 
 
-def linked(flow: Flow, name: str) -> None:
-    """Raise FlowError before ``make link_dirs``: nothing is fetched that could not be shown."""
-    if not (flow.build / name).exists():
-        raise FlowError("needs-input", f"{flow.build / name} is not there", "make link_dirs")
+def linked(flow: Flow) -> None:
+    """Make the links of ``make link_dirs`` where one of them lacks."""
+    if not all((flow.build / name).exists() for name in FOLDERS):
+        scratch.link_dirs(flow)
 
 
 def show(flow: Flow, place: Path, source: Path) -> None:
-    """A link to what a script has in its cache; what the user has put there stays.
-
-    Raises FlowError before ``make link_dirs``.
-    """
-    linked(flow, place.relative_to(flow.build).parts[0])
-    place.parent.mkdir(parents=True, exist_ok=True)
-    if place.is_symlink():
-        place.unlink()
-    if place.exists():
-        flow.tell([f"{place.relative_to(flow.folder)}: there already"])
-        return
-    place.symlink_to(source)
-    flow.tell([f"{place.relative_to(flow.folder)} -> {source}"])
+    """Show what a script has in its cache; what the user has put there stays."""
+    flow.tell([f"{place.relative_to(flow.folder)}: {shown.show(flow.doer, place, source)}"])

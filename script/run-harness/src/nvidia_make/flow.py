@@ -130,6 +130,9 @@ class Doer(Protocol):
     ) -> int:
         """Make an image, start a container, or run a command in one; its exit status."""
 
+    def in_cache(self, path: Path) -> bool:
+        """Whether a path lies in an entry of a cache of cm, by its name or by links."""
+
     def tell(self, line: str) -> None:
         """Show a line on stderr."""
 

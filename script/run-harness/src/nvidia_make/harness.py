@@ -95,7 +95,8 @@ def one(flow: Flow, work: Work, item: Item, book: Book) -> list[str]:
         status = flow.doer.cm(line(flow, work, item))
     found = newest(flow, work, item, started)
     if found is None:
-        raise flow.failed(status).within(f"{item.name} has no result: ")
+        problem = data.with_folder(flow, item.ours, flow.failed(status))
+        raise problem.within(f"{item.name} has no result: ")
     result = told_of(found, item)
     check_model(flow, item, found)
     for told in book.add(item, folder_of(found, item), result):

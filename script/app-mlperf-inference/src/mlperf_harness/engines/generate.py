@@ -85,7 +85,9 @@ def link_weights(facts: Mapping[str, Any], source: Path, folder: Path) -> None:
     for name in weights_beside(facts):
         link = folder / name
         link.parent.mkdir(parents=True, exist_ok=True)
-        if not os.path.lexists(link):
+        if not link.exists():
+            # A link whose model was removed from the cache leads nowhere.
+            link.unlink(missing_ok=True)
             link.symlink_to((source / name).resolve())
 
 
