@@ -156,6 +156,15 @@ class Engine:
 
         return flow_containers.do(self._home, what, told, command, only_print)
 
+    def python(self) -> list[str]:
+        """Return the words that hand a script the Python of runs; raises FlowError.
+
+        They are what run-mlperf-inference-app hands on to its steps.
+        """
+        line = ["run", "script", "--tags=install,python-venv", "--name=mlperf"]
+        answer = self.cm_json([*line, "--version_min=3.10", "--quiet"])
+        return [f"--env.CM_PYTHON_BIN_WITH_PATH={answer['env']['CM_PYTHON_BIN_WITH_PATH']}"]
+
     def in_cache(self, path: Path) -> bool:
         """Return whether a path lies in an entry of a cache, by its name or by links."""
         return named_paths.is_cached(str(path))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -743,11 +744,18 @@ def test_an_accuracy_without_a_target_passes_no_test() -> None:
     assert aimless == "Accuracy = 97.5 %. There is no threshold."
 
 
+def made_by(done: Finished) -> str:
+    """What the steps of a line have made, of the list at its end."""
+    (listed,) = re.findall(r"^made:((?:.*\n)(?:  +\S.*\n)*)", done.stderr, re.MULTILINE) or [""]
+    return str(listed)
+
+
 @pytest.mark.quiet
 @pytest.mark.needs_index
 def test_the_lines_of_the_guide_from_links_to_logs(home: Home, folder: Path) -> None:
     lines = "--benchmarks=resnet50 --scenarios=offline --config_ver=default,high_accuracy"
-    for words in (("link_dirs",), ("generate_engines", f"RUN_ARGS={lines}")):
+    prepare = [(word, "BENCHMARKS=resnet50") for word in ("download_data", "preprocess_data")]
+    for words in (*prepare, ("generate_engines", f"RUN_ARGS={lines}")):
         done = make(home, folder, *words)
         assert done.status == 0, done.stderr
         assert done.stdout == ""
@@ -756,6 +764,9 @@ def test_the_lines_of_the_guide_from_links_to_logs(home: Home, folder: Path) -> 
     short = "--min_duration=100 --min_query_count=100 --test_mode=SubmissionRun"
     done = make(home, folder, "run_harness", f"RUN_ARGS={lines} {short}")
     assert done.status == 0, done.stderr
+    # What was prepared is what the run reads.
+    again = re.findall(r"get-dataset\S*|get-preprocessed\S*|get-ml-model\S*", made_by(done))
+    assert again == []
     performance, accuracy = done.stdout.splitlines()
     assert performance.endswith("and Result is : VALID")
     assert accuracy.endswith("Accuracy test PASSED.")

@@ -48,7 +48,7 @@ def line(flow: Flow, work: Work, item: Item, builder: str, config_ver: str) -> l
     }
     words = [f"--{name}={value}" for name, value in told.items() if value not in ("", 0)]
     tags = f"--tags=generate,engine,nvidia,{VARIATIONS[builder]}{form}"
-    return ["run", "script", tags, *words, "--quiet"]
+    return ["run", "script", tags, *words, *flow.doer.python(), "--quiet"]
 
 
 def capability(work: Work) -> str:

@@ -61,7 +61,7 @@ def made(flow: Flow, item: Item) -> Path:
         batch = given.get("calib_batch_size", 1)
         line += [f"--samples={given['calib_max_batches'] * batch}"]
     line += ["--new"] if given.get("force_calibration") else []
-    env = flow.doer.cm_json([*line, "--quiet"])["env"]
+    env = flow.doer.cm_json([*line, *flow.doer.python(), "--quiet"])["env"]
     cache = Path(str(env.get("CM_QUANTIZE_CALIBRATION_CACHE") or ""))
     if not cache.is_file():
         raise FlowError(

@@ -17,8 +17,8 @@ from nvidia_make.work import Item
 CORES, INSTANCES = "inferentia_neuron_core_count", "instance_group_count"
 BATCH = "inferentia_compiled_model_batch_size"
 MODELS = "inferentia-compiled-models"
-VENV = "mlperf"
-"""The environment that runs have too: what compiles for the processor is installed only once."""
+PYTHON = ("--adr.python.name=mlperf",)
+"""The environment of runs for a line that the user types."""
 
 
 def models(flow: Flow) -> Path:
@@ -52,8 +52,8 @@ def words(flow: Flow, item: Item) -> Iterator[str]:
         yield f"--backend_options=instances={item.value(INSTANCES, 1)}"
 
 
-def compile_line(flow: Flow, item: Item) -> list[str]:
-    """The ``cm`` line that compiles the model of an item."""
+def compile_line(flow: Flow, item: Item, python: Iterable[str] = PYTHON) -> list[str]:
+    """The ``cm`` line that compiles the model of an item, by the Python of runs."""
     form = "" if flow.settings.form == "full" else f",_{flow.settings.form}"
     return [
         "run",
@@ -62,7 +62,7 @@ def compile_line(flow: Flow, item: Item) -> list[str]:
         f"--target={neuron.target(flow)}",
         f"--batch_size={batch_of(item)}",
         f"--dir={models(flow)}",
-        f"--adr.python.name={VENV}",
+        *python,
         "--quiet",
     ]
 

@@ -117,7 +117,7 @@ def preprocess_data(flow: Flow) -> None:
     for word, ours in benchmarks(flow):
         tags = steps.step_of(flow, ours, "preprocessed")
         # The guide for Inferentia has files of its own, which the script writes there.
-        files = neuron.scratch(flow) if flow.settings.form == "full" else ""
+        files = files_of_guide(flow)
         env = made(flow, ours, tags, *([f"--scratch_path={files}"] if files else []))
         source = env.get("CM_DATASET_PREPROCESSED_PATH")
         if source and not files:
@@ -125,11 +125,24 @@ def preprocess_data(flow: Flow) -> None:
             show(flow, target, Path(source))
 
 
+def files_of_guide(flow: Flow) -> str:
+    """The scratch space in which the guide for Inferentia has files of its own; else empty."""
+    return neuron.scratch(flow) if flow.settings.form == "full" else ""
+
+
+def of_run(flow: Flow, word: str, benchmark: str) -> list[str]:
+    """The words of a run for the data that are there: without them it would make others."""
+    files = files_of_guide(flow)
+    written = Path(files, "preprocessed_data", place(flow, word).preprocessed_data)
+    words = [f"--adr.dataset-preprocessed.scratch_path={files}"]
+    return [*by_hand(flow, benchmark), *(words if files and written.is_dir() else [])]
+
+
 def made(flow: Flow, benchmark: str, tags: str, *words: str) -> Mapping[str, Any]:
     """What the script of a benchmark's data gives back; raises FlowError."""
-    line = ["run", "script", f"--tags={tags}", "--quiet", *by_hand(flow, benchmark, True), *words]
+    line = ["run", "script", f"--tags={tags}", *by_hand(flow, benchmark, True), *words]
     try:
-        env: Mapping[str, Any] = flow.doer.cm_json(line)["env"]
+        env: Mapping[str, Any] = flow.doer.cm_json([*line, *flow.doer.python(), "--quiet"])["env"]
     except FlowError as problem:
         raise with_folder(flow, benchmark, problem) from None
     return env

@@ -130,6 +130,12 @@ class Doer(Protocol):
     ) -> int:
         """Make an image, start a container, or run a command in one; its exit status."""
 
+    def python(self) -> list[str]:
+        """The words that hand a script the Python of runs.
+
+        Only with them the cache has for a run what was made before it.
+        """
+
     def in_cache(self, path: Path) -> bool:
         """Whether a path lies in an entry of a cache of cm, by its name or by links."""
 

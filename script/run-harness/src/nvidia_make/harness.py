@@ -149,7 +149,8 @@ def require(flow: Flow, work: Work) -> None:
 def line(flow: Flow, work: Work, item: Item) -> list[str]:
     """The ``cm`` line of one run."""
     engine = engines.plan_of(flow, item)
-    words = [*steps.base(flow, item.ours, engine), *data.by_hand(flow, item.ours)]
+    own = data.of_run(flow, item.config.benchmark, item.ours)
+    words = [*steps.base(flow, item.ours, engine), *own]
     words[0] += f",{MODES[work.asked.mode]}"
     if flow.vendor == neuron.ACCELERATOR:
         words += compiled_models.words(flow, item)

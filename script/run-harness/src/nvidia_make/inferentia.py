@@ -6,7 +6,6 @@ import neuron_artefact
 from nvidia_flow.errors import FlowError
 
 from nvidia_make import compiled_models, harness, neuron, scratch
-from nvidia_make.compiled_models import VENV
 from nvidia_make.flow import Flow
 from nvidia_make.work import plan
 
@@ -29,18 +28,17 @@ def build_inferentia(flow: Flow) -> None:
         usual = neuron_artefact.usual_scratch()
         told = f"no scratch space ({usual} is not there, MLPERF_SCRATCH_PATH is not set)"
         flow.tell([f"{told}: models and data lie in the cache of cm"])
+    python = flow.doer.python()
     tags = f"--tags=get,mlperf,inference,loadgen,_r{flow.settings.round}"
-    flow.cm("run", "script", tags, "--quiet")
-    flow.cm("run", "script", "--tags=install,python-venv", f"--name={VENV}", "--quiet")
+    flow.cm("run", "script", tags, *python, "--quiet")
     compiled: set[tuple[str, int]] = set()
     work = plan(flow, "--config_ver=all")
     for item in work.items:
         made = (item.config.benchmark, compiled_models.batch_of(item))
         if made not in compiled:
             compiled.add(made)
-            flow.cm(*compiled_models.compile_line(flow, item))
-    python = f"--adr.python.name={VENV}"
-    flow.cm("run", "script", "--tags=get,triton-server,_neuron", python, "--quiet")
+            flow.cm(*compiled_models.compile_line(flow, item, python))
+    flow.cm("run", "script", "--tags=get,triton-server,_neuron", *python, "--quiet")
     flow.tell(f"in place of {line}" for line in IN_PLACE)
 
 

@@ -20,9 +20,8 @@ def model(flow: Flow, benchmark: str) -> Mapping[str, Any]:
     other.
     """
     tags = step_of(flow, benchmark, "ml-model")
-    env: Mapping[str, Any] = flow.doer.cm_json(["run", "script", f"--tags={tags}", "--quiet"])[
-        "env"
-    ]
+    line = ["run", "script", f"--tags={tags}", *flow.doer.python(), "--quiet"]
+    env: Mapping[str, Any] = flow.doer.cm_json(line)["env"]
     endings = (".pt", ".pth", ".pytorch") if flow.vendor == neuron.ACCELERATOR else (".onnx",)
     if not str(env.get("CM_ML_MODEL_FILE_WITH_PATH", "")).endswith(endings):
         raise FlowError("not-available", f"{benchmark} has no model {' or '.join(endings)} here")
