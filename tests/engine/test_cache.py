@@ -583,3 +583,80 @@ def test_a_failure_that_was_gone_on_without_is_tried_again(lab: Lab, tmp_path: P
     (tmp_path / "tool").write_text("1")
     assert lab.run("get,x").env["U"] == "1"
     assert lab.run("get,x").answer["cached"]
+
+
+# ---- what a user has handed in
+
+
+REGISTERING = """\
+def preprocess(i):
+    env = i["env"]
+    given = env.get("CM_REG_FILE")
+    if not given and not env.get("CM_REG_FOUND"):
+        return {"return": 1, "error": "there is none"}
+    env["CM_REG_OUT"] = given or env["CM_REG_FOUND"]
+    version = str(env["CM_REG_OUT"])[-1] + ".0"
+    return {"return": 0, "version": version}
+"""
+
+
+@pytest.fixture
+def registering(lab: Lab) -> Lab:
+    lab.script(
+        "reg",
+        tags="get,reg",
+        cache=True,
+        registered_by=["CM_REG_FILE"],
+        input_mapping={"file": "CM_REG_FILE", "found": "CM_REG_FOUND", "mode": "CM_REG_MODE"},
+        new_env_keys=["CM_REG_OUT"],
+        variations={"lean": {"env": {"CM_REG_LEAN": "yes"}}},
+        customize=REGISTERING,
+    )
+    lab.script("user", deps=[{"tags": "get,reg"}], new_env_keys=["CM_REG_OUT"])
+    return lab
+
+
+def test_what_was_handed_in_is_found_without_its_input(registering: Lab) -> None:
+    lab = registering
+    assert lab.run("get,reg").answer["return"] == 1
+    assert lab.run("get,reg", file="/x/1").status["reg"] == "done"
+    again = lab.run("get,reg")
+    assert (again.status["reg"], again.env["CM_REG_OUT"]) == ("cached", "/x/1")
+    assert lab.run("user").env["CM_REG_OUT"] == "/x/1"
+
+
+def test_another_one_that_is_handed_in_is_made_and_the_last_counts(registering: Lab) -> None:
+    lab = registering
+    for file in ("/x/1", "/x/2"):
+        assert lab.run("get,reg", file=file).env["CM_REG_OUT"] == file
+    assert lab.run("get,reg").env["CM_REG_OUT"] == "/x/2"
+    assert lab.run("get,reg", file="/x/1").env["CM_REG_OUT"] == "/x/1"
+    assert lab.run("get,reg", version_max="1.5").env["CM_REG_OUT"] == "/x/1"
+    assert lab.run("get,reg", version_min="3.0").answer["return"] == 1
+
+
+def test_only_a_call_that_is_alike_is_answered(registering: Lab) -> None:
+    lab = registering
+    lab.run("get,reg", file="/x/1")
+    assert lab.run("get,reg,_lean").answer["return"] == 1
+    assert lab.run("get,reg", found="/y/1").env["CM_REG_OUT"] == "/y/1"
+    assert lab.run("get,reg", new=True).answer["return"] == 1
+
+
+def test_what_was_found_for_the_same_call_goes_before(registering: Lab) -> None:
+    lab = registering
+    lab.run("get,reg", found="/y/1")
+    lab.run("get,reg", file="/x/1")
+    assert lab.run("get,reg", found="/y/1").env["CM_REG_OUT"] == "/y/1"
+
+
+def test_an_input_that_is_local_is_hidden_from_dependencies(lab: Lab) -> None:
+    lab.script("get-x", cache=True, new_env_keys=["OUT"], customize=READ)
+    lab.script(
+        "user",
+        deps=[{"tags": "get,x"}],
+        input_mapping={"level": "LEVEL"},
+        local_env_keys=["LEVEL"],
+        new_env_keys=["OUT"],
+    )
+    assert lab.run("user", level="a").env["OUT"] == "none"

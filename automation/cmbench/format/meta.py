@@ -89,6 +89,7 @@ SCRIPT_KEYS = SETTINGS_KEYS | frozenset(
         "valid_variation_combinations",
         "invalid_variation_combinations",
         "extra_cache_tags_from_env",
+        "registered_by",
         "print_env_at_the_end",
         "print_env_at_the_end_disabled",
         "print_files_if_script_error",

@@ -37,7 +37,7 @@ class Kind:
     asks: tuple[str, ...]
     names: tuple[str, ...]
     cuda: str = ""
-    other_cuda: str = "--adr.cuda.version_min={major}.0 --adr.cuda.version_max={major}.9"
+    other_cuda: str = "--adr.cuda.path=FOLDER, the one that holds bin/nvcc"
 
 
 CUDNN = Kind(
@@ -267,7 +267,7 @@ def _require(kind: Kind, path: Path, told: Mapping[str, str], cuda: str, machine
         misfit = f"it is for {of}, but this is {machine}"
     if misfit:
         made_for = told.get("cuda", "")
-        other = kind.other_cuda.format(version=made_for, major=_major(made_for))
+        other = kind.other_cuda.format(version=made_for)
         raise Error(
             "not-available",
             f"{path.name}: {misfit}",

@@ -12,6 +12,7 @@ from typing import Any
 
 from cmbench.cache.store import Entry, Store
 from cmbench.errors import Error, did_you_mean, nearest
+from cmbench.format.env import MISSING
 from cmbench.format.merge import USER
 from cmbench.format.meta import read_meta
 from cmbench.format.model import Dependency, Request, VersionRange
@@ -19,6 +20,7 @@ from cmbench.index.scripts import Index
 from cmbench.lib.text_files import read_or_empty
 from cmbench.plan.resolved_step import Frame
 
+_VERSIONS = {"CM_VERSION", "CM_VERSION_MIN", "CM_VERSION_MAX", "CM_VERSION_MAX_USABLE"}
 _LISTED = 20
 """So many names a message lists at most."""
 
@@ -68,6 +70,50 @@ def selected(
         and not mismatch(entry, frame, _set_by_call(frame))
     ]
     return max(fitting, key=lambda entry: entry.created, default=None)
+
+
+def handed_in(
+    frame: Frame, store: Store, mismatch: Callable[[Entry, Frame, set[str]], str]
+) -> Entry | None:
+    """The newest entry made of what a user has handed in, for a call that hands in nothing.
+
+    The script names the keys of such inputs: ``registered_by``, as for NVIDIA's archive. All else
+    that the entry has read must be as it was, and what the call sets must be among it; versions
+    only have to fit.
+    """
+    keys = {str(key) for key in frame.script.meta.get("registered_by") or ()}
+    if not keys or frame.request.name or any(frame.env.peek(key) for key in keys):
+        return None
+    fitting = [
+        entry
+        for entry in store.entries(lambda entry: entry.script_uid == frame.script.uid)
+        if any(entry.reads.get(key, MISSING) not in (MISSING, "") for key in keys)
+        and _is_labelled(entry, frame)
+        and _set_by_call(frame) <= {*entry.reads} | _VERSIONS
+        and not mismatch(entry, frame, _reads_beside(entry, frame, keys))
+    ]
+    return max(fitting, key=lambda entry: entry.created, default=None)
+
+
+def _is_labelled(entry: Entry, frame: Frame) -> bool:
+    """Whether an entry has the variations, the tags and a version of a call."""
+    return (
+        {*entry.variations} == {*frame.choice.variations}
+        and {*frame.labels()} <= {*entry.tags, *("_" + v for v in entry.variations)}
+        and not {*frame.request.tags.unwanted} & {*entry.tags}
+        and _is_within(entry, frame.version)
+    )
+
+
+def _reads_beside(entry: Entry, frame: Frame, keys: set[str]) -> set[str]:
+    """What an entry has read beside what was handed in by ``keys``, and beside versions."""
+    free = keys | _VERSIONS | {f"const:{key}" for key in keys}
+    for read, then in entry.reads.items():
+        kind, _, pattern = read.partition(":")
+        # Those of the keys that the script gives back were set, and are not in this call.
+        if kind == "laid" and {*then.split()} - keys == {*frame.laid(pattern).split()}:
+            free.add(read)
+    return {*entry.reads} - free
 
 
 def _set_by_call(frame: Frame) -> set[str]:

@@ -48,7 +48,7 @@ from cmbench.index.select import (
     version_variations,
 )
 from cmbench.plan.entry_reads import recorded, value_now
-from cmbench.plan.resolved_step import REQUEST, Frame, visible_env
+from cmbench.plan.resolved_step import REQUEST, Frame, visible_const, visible_env
 from cmbench.values import immutable, replace
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class Resolver:
         if parent:
             env = parent.env.below(visible_env(parent, request))
             env.rules = dialect
-            return env, dict(parent.const)
+            return env, visible_const(parent)
         env = TracedEnv(host_env(dialect))
         env.rules = dialect
         if dialect.user_directory:
@@ -259,20 +259,28 @@ class Resolver:
                 why = f"nothing is registered as {frame.request.name}"
             elif not (why := self._missing_secret(named, frame)):
                 return self._answered(named, frame), f"registered as {frame.request.name}"
-        candidates = self.store.candidates(frame.identity)
-        unwanted = set(frame.request.tags.unwanted)
         if frame.request.extra_cache_tags:
             from cmbench.plan.names import selected
 
             if (tagged := selected(frame, self.store, self._mismatch)) is not None:
                 return self._answered(tagged, frame), "it has the requested tags"
-        for entry in candidates:
+        entry, reason = self._made_alike(frame)
+        return entry, reason or why
+
+    def _made_alike(self, frame: Frame) -> tuple[Entry | None, str]:
+        """The entry of a call like this, else of one that has handed in what this one lacks."""
+        why = ""
+        unwanted = set(frame.request.tags.unwanted)
+        for entry in self.store.candidates(frame.identity):
             if unwanted & set(entry.tags):
                 why = f"the existing entry has an unwanted tag: {','.join(unwanted)}"
-                continue
-            why = self._mismatch(entry, frame)
-            if not why:
+            elif not (why := self._mismatch(entry, frame)):
                 return self._answered(entry, frame), "same script, variations and inputs"
+        if frame.script.meta.get("registered_by"):
+            from cmbench.plan.names import handed_in
+
+            if (given := handed_in(frame, self.store, self._mismatch)) is not None:
+                return self._answered(given, frame), "it was made of what a user handed in"
         return None, why
 
     def _answered(self, entry: Entry, frame: Frame) -> Entry:

@@ -355,6 +355,13 @@ def visible_env(parent: Frame, request: Request) -> dict[str, Any]:
     return visible
 
 
+def visible_const(parent: Frame) -> dict[str, Any]:
+    """What a dependency sees of its caller's constants, such as the values of inputs."""
+    local = [key for block in parent.blocks for key in block.local_env_keys]
+    hidden = {*select_keys(parent.const, local)} if local else ()
+    return {key: value for key, value in parent.const.items() if key not in hidden}
+
+
 def _tidy(visible: dict[str, Any]) -> None:
     """Take away what is not resolved, and let each have its own lists."""
     odd = [(k, v) for k, v in visible.items() if type(v) is not str or "<<<" in v]

@@ -58,6 +58,19 @@ def test_what_was_found_is_kept_until_nvcc_changes(lab: Lab, tmp_path: Path) -> 
     assert lab.run("get,cuda", **flags).env["CM_CUDA_VERSION"] == "12.8"
 
 
+def test_a_folder_that_was_named_once_is_found_instead_of_a_download(
+    lab: Lab, tmp_path: Path
+) -> None:
+    cuda_lab.nvcc(tmp_path / "cuda/bin/nvcc", "11.8.89", tmp_path / "cuda")
+    lab.run("get,cuda", path=str(tmp_path / "cuda"), quiet=True)
+    for flags in ({}, {"version_max": "11.9"}):
+        again = lab.run("get,cuda", quiet=True, **flags)
+        assert again.status["get-cuda"] == "cached"
+        assert again.env["CUDA_HOME"] == str(tmp_path / "cuda")
+    newer = lab.plan("get,cuda", version_min="12.0")
+    assert "cached" not in newer.out
+
+
 def test_a_run_file_of_the_user_is_installed_without_root(lab: Lab, tmp_path: Path) -> None:
     path = run_file(tmp_path, "my-cuda.run")
     adr = {"install-cuda-prebuilt": {"local_run_file_path": str(path)}}

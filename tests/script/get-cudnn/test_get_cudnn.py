@@ -59,9 +59,7 @@ def test_an_archive_for_another_cuda_is_not_unpacked(lab: Lab, tmp_path: Path) -
     adr = {"cuda": {"path": str(other.parent)}}
     refused = lab.run("get,cudnn", tar_file=str(path), adr=adr, quiet=True)
     assert refused.answer["code"] == "not-available"
-    assert "--adr.cuda.version_min=11.0 --adr.cuda.version_max=11.9" in " ".join(
-        refused.err.split()
-    )
+    assert "--adr.cuda.path=FOLDER" in " ".join(refused.err.split())
     assert not list(lab.home.rglob("cudnn*.h"))
 
 
@@ -76,3 +74,15 @@ def test_an_installed_one_and_what_to_do_without_any(
     cuda_lab.cudnn(tmp_path / "there/lib/libcudnn.so.8")
     got = lab.run("get,cudnn", input=str(tmp_path / "there"), adr=cuda, quiet=True).env
     assert got["CM_CUDNN_VERSION"] == "8.7.0"
+
+
+def test_an_archive_that_was_given_once_is_found_by_the_plain_command(
+    lab: Lab, tmp_path: Path
+) -> None:
+    toolkit = cuda_lab.nvcc(tmp_path / "cuda/bin/nvcc", "11.8.89", tmp_path / "cuda")
+    assert lab.run("get,cuda", path=str(toolkit.parent.parent), quiet=True).env
+    path = cuda_lab.cudnn_archive(tmp_path)
+    first = lab.run("get,cudnn", tar_file=str(path), quiet=True).env
+    again = lab.run("get,cudnn", quiet=True)
+    assert again.status["get-cudnn"] == "cached"
+    assert again.env["CM_CUDA_PATH_LIB_CUDNN"] == first["CM_CUDA_PATH_LIB_CUDNN"]

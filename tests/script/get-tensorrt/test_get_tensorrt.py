@@ -36,6 +36,9 @@ def test_the_archive_of_the_guide_is_plugged_in_by_the_environment(
     assert env["+C_INCLUDE_PATH"] == [f"{root}/include"]
     log = Path(got.record["log"]).read_text() if "log" in got.record else got.out
     assert "cp38" in log, "this Python's module is not among them, and that is said"
+    again = lab.run("get,tensorrt", env=CUDA, quiet=True)
+    assert again.status["get-tensorrt"] == "cached", "the plain command finds it again"
+    assert again.env["CM_TENSORRT_INSTALL_PATH"] == str(root)
 
 
 def test_the_module_of_this_python_comes_along(lab: Lab, tmp_path: Path) -> None:
