@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from support import ROOT
@@ -40,6 +40,11 @@ class Automation:
     script: Path
     cwd: Path
     updates: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def cmind(self) -> SimpleNamespace:
+        """The home that the entry lies in."""
+        return SimpleNamespace(repos_path=str(self.cwd.parent))
 
     def get_default_path_list(self, _: Mapping[str, Any]) -> list[str]:
         return [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]

@@ -27,7 +27,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
             hint="call it as another user, or add --allow_root",
         )
     make(folder)
-    print("\n".join([*withdraw(folder), *lines(folder)]))
+    print("\n".join([*withdraw(folder), *lines(folder, cache_of(i))]))
     for key in ("CM_NVIDIA_MLPERF_SCRATCH_PATH", "CM_MLPERF_SCRATCH_PATH", "MLPERF_SCRATCH_PATH"):
         env[key] = str(folder)
     env["CM_NVIDIA_SCRATCH_PATH"] = str(folder)
@@ -84,12 +84,17 @@ def withdraw(folder: Path) -> list[str]:
     return removed
 
 
-def lines(folder: Path) -> list[str]:
-    """What there is room for, in words."""
+def cache_of(i: Mapping[str, Any]) -> Path:
+    """The folder of the cache, in which models and data lie."""
+    return Path(os.path.abspath(str(i["automation"].cmind.repos_path)))
+
+
+def lines(folder: Path, cache: Path) -> list[str]:
+    """What there is room for, in words; what the scratch space shows lies in the cache."""
     from nvidia_flow import space
 
-    free = shutil.disk_usage(folder).free
-    told = [f"{folder}: {free / 10**9:.0f} GB free"]
+    free = shutil.disk_usage(cache).free
+    told = [f"{folder}: models and data lie in {cache}, with {free / 10**9:.0f} GB free"]
     large = space.too_large(free)
     if large:
         told.append(f"no room for {', '.join(large)}; for everything: 3 TB")

@@ -215,7 +215,7 @@ def test_mig_without_instances_with_several_and_mixed(tmp_path: Path) -> None:
     none = Box(tmp_path, A100).finds()["gpu.mig"]
     assert none.state == STOP
     assert none.text == "GPU 0: MIG is on, but there is no instance: nothing can use it"
-    assert "make teardown_mig" in none.remedy
+    assert "NVIDIA_VISIBLE_DEVICES=0 make teardown_mig" in none.remedy
     seven = Box(tmp_path, A100, parts=["1g.5gb"] * 7)
     assert seven.finds()["gpu.mig"].text.endswith("a program takes the first")
     chosen = seven.finds(CUDA_VISIBLE_DEVICES="MIG-00000001-5555-5555-5555-555555555555")
@@ -281,7 +281,9 @@ def test_a_left_over_audit_config(tmp_path: Path) -> None:
 def test_the_scratch_space_and_its_links(tmp_path: Path) -> None:
     box, subject = Box(tmp_path), Subject(folder=tmp_path)
     gone = tmp_path / "gone"
-    assert box.finds(MLPERF_SCRATCH_PATH=str(gone))["scratch.space"].state == STOP
+    new = box.finds(MLPERF_SCRATCH_PATH=str(gone))["scratch.space"]
+    assert (new.state, new.text) == (INFO, f"{gone} is not there yet")
+    assert box.finds(MLPERF_SCRATCH_PATH=str(gone / "below"))["scratch.space"].state == STOP
     (tmp_path / "build").mkdir()
     (tmp_path / "build/data").symlink_to(gone / "data")
     assert box.finds(subject)["scratch.link"].state == STOP

@@ -69,6 +69,9 @@ def scratch(view: View) -> Iterator[Finding]:
     if place is None:
         remedy = f"export {SCRATCH}=DIR, on a disk with 3 TB for everything"
         yield view.found(INFO, f"{SCRATCH} is not set", remedy)
+    elif _can_be_made(place):
+        remedy = "make link_dirs makes it; where it belongs to another disk, mount that first"
+        yield view.found(INFO, f"{place} is not there yet", remedy)
     elif not place.is_dir():
         yield view.found(STOP, f"{place} is not a folder", f"mount it, or mkdir -p {place}")
     elif not os.access(place, os.R_OK | os.W_OK | os.X_OK):
@@ -78,6 +81,12 @@ def scratch(view: View) -> Iterator[Finding]:
         )
     else:
         yield view.found(OK, f"{place} can be read and written")
+
+
+def _can_be_made(place: Path) -> bool:
+    """Whether only the last folder of a path lacks; what lacks more is not mounted, or misspelt."""
+    above = place.parent
+    return not os.path.lexists(place) and above.is_dir() and os.access(above, os.W_OK | os.X_OK)
 
 
 def links(view: View) -> Iterator[Finding]:
@@ -94,13 +103,16 @@ def _existing(place: Path) -> Path:
 
 
 def room(view: View) -> Iterator[Finding]:
-    """Disk space for what each benchmark takes; for everything where none is named."""
-    place = _scratch(view) or view.subject.folder or Path(view.machine.store)
-    free = shutil.disk_usage(_existing(place)).free
-    told = f"{_gb(free)} free in {place}"
+    """Disk space for what each benchmark takes; for everything where none is named.
+
+    Models and data lie in the cache, whatever disk the scratch space is on.
+    """
+    store = Path(view.machine.store)
+    free = shutil.disk_usage(_existing(store)).free
+    told = f"{_gb(free)} free in {store}, where models and data lie"
     wanted = [(each.name, each.disk) for each in view.subject.needs]
     large = [f"{name} ({_gb(size)})" for name, size in wanted if size > free]
-    remedy = f"{SCRATCH} on a larger disk, or fewer benchmarks: BENCHMARKS="
+    remedy = "export CM_REPOS=DIR on a larger disk, or fewer benchmarks: BENCHMARKS="
     if large:
         yield view.found(LOOK, f"{told}: not enough for {', '.join(large)}", remedy)
     elif not view.subject.folder and free < EVERYTHING:

@@ -150,8 +150,9 @@ def instances(view: View) -> Iterator[Finding]:
     for gpu in cut:
         if not gpu.mig:
             told = f"GPU {gpu.index}: MIG is on, but there is no instance: nothing can use it"
-            remedy = f"NVIDIA_VISIBLE_DEVICES={gpu.index} MIG_CONF=1 make configure_mig, or make "
-            yield view.found(STOP, told, f"{remedy}teardown_mig")
+            one = f"NVIDIA_VISIBLE_DEVICES={gpu.index}"
+            remedy = f"{one} MIG_CONF=1 make configure_mig, or {one} make teardown_mig"
+            yield view.found(STOP, told, remedy)
             continue
         profiles = sorted({part.profile for part in gpu.mig})
         told = f"GPU {gpu.index}: {len(gpu.mig)} MIG instances of {', '.join(profiles)}"

@@ -126,7 +126,7 @@ def test_a_scratch_space_that_is_not_there(folder: Path, monkeypatch: pytest.Mon
 
 def test_all_that_is_wrong_comes_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
-    monkeypatch.setenv("MLPERF_SCRATCH_PATH", "/nowhere")
+    monkeypatch.setenv("MLPERF_SCRATCH_PATH", "/nowhere/at/all")
     (folder / "audit.config").write_text("")
     _, text, hint = refused(folder)
     for part in ("gpu.visible", "scratch.space", "audit.left-over"):

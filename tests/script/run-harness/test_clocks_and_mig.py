@@ -161,7 +161,23 @@ def test_mig_is_shown_and_not_changed(box: Box) -> None:
         "sudo nvidia-smi mig -i 0 -cgi 19,19,19,19,19,19,19 -C",
     ]
     assert box.changes == []
+    assert (
+        box.doer.told[-1]
+        == "then: export CUDA_VISIBLE_DEVICES=MIG-… of one of them (nvidia-smi -L)"
+    )
+    assert "to undo: NVIDIA_VISIBLE_DEVICES=0 make teardown_mig" in box.doer.told
     assert box.make("configure_mig", MIG_CONF="OFF") == []
+    with pytest.raises(FlowError) as caught:
+        box.make("teardown_mig")
+    assert caught.value.hint == "NVIDIA_VISIBLE_DEVICES=0 make teardown_mig"
+
+
+def test_what_undoes_a_change_is_for_the_same_gpus(box: Box) -> None:
+    box.set(count=2)
+    box.make("lock_clocks", NVIDIA_VISIBLE_DEVICES="1")
+    assert "to undo: NVIDIA_VISIBLE_DEVICES=1 make free_clocks" in box.doer.told
+    box.make("lock_clocks")
+    assert box.doer.told[-1] == "to undo: make free_clocks"
 
 
 def test_a_gpu_is_cut_chosen_from_and_whole_again(box: Box) -> None:
@@ -176,7 +192,7 @@ def test_a_gpu_is_cut_chosen_from_and_whole_again(box: Box) -> None:
     ]
     with pytest.raises(FlowError, match="has 7 MIG instances already") as caught:
         box.make("configure_mig", MIG_CONF="1", **one)
-    assert caught.value.hint.startswith("make teardown_mig")
+    assert caught.value.hint.startswith("NVIDIA_VISIBLE_DEVICES=0 make teardown_mig")
     box.make("teardown_mig", **one)
     assert (box.state["mig"], box.state["parts"]) == ("Disabled", 0)
     assert box.changes[-3:] == ["mig -i 0 -dci", "mig -i 0 -dgi", "-mig 0 -i 0"]

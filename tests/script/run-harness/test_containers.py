@@ -236,8 +236,11 @@ def test_no_engine_and_no_scratch_space(place: Path) -> None:
     with pytest.raises(FlowError, match="CONTAINER_ENGINE=none"):
         docker.build_docker(a_flow(place, CONTAINER_ENGINE="none"))
     with pytest.raises(FlowError, match="is not a folder") as caught:
-        docker.build_docker(a_flow(place, MLPERF_SCRATCH_PATH=str(place / "no where")))
-    assert caught.value.hint.startswith(f"mkdir -p '{place}/no where'")
+        docker.build_docker(a_flow(place, MLPERF_SCRATCH_PATH=str(place / "no where/at all")))
+    assert caught.value.hint.startswith(f"mkdir -p '{place}/no where/at all'")
+    # The container engine would make it as root.
+    docker.build_docker(a_flow(place, MLPERF_SCRATCH_PATH=str(place / "new")))
+    assert (place / "new").is_dir()
 
 
 @pytest.mark.parametrize(

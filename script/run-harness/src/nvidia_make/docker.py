@@ -12,6 +12,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,10 @@ def _inferentia(flow: Flow, scratch: str) -> dict[str, Any]:
 def _scratch(flow: Flow) -> str:
     given = neuron.scratch(flow) or flow.variables.get("MLPERF_SCRATCH_PATH")
     place = os.path.abspath(named(given, {}))
+    if not os.path.lexists(place) and os.path.isdir(os.path.dirname(place)) and not flow.printing:
+        # The engine would make it as root.
+        with suppress(OSError):
+            os.mkdir(place)
     if not os.path.isdir(place):
         told = f"MLPERF_SCRATCH_PATH={place} is not a folder, and is mounted"
         raise FlowError("needs-input", told, f"mkdir -p {shlex.quote(place)}, or mount its disk")
@@ -247,7 +252,10 @@ def prebuild(flow: Flow) -> None:
 
 
 NIGHTLY = "USE_NIGHTLY has no effect: nothing nightly is taken here"
-UNCUT = "MIG_CONF: make configure_mig cuts the GPU before, and make teardown_mig after it"
+UNCUT = (
+    "MIG_CONF: NVIDIA_VISIBLE_DEVICES=0 make configure_mig cuts the GPU before, and "
+    "NVIDIA_VISIBLE_DEVICES=0 make teardown_mig makes it whole after it"
+)
 OF_CONTAINERS = ("DOCKER_ARGS", "DOCKER_COMMAND", "DOCKER_DETACH", "NO_BUILD")
 
 

@@ -54,8 +54,9 @@ def change(flow: Flow, steps: Sequence[Step], used: Sequence[Mapping[str, Any]],
     """Show the commands, or with APPLY=1 run them; raises FlowError.
 
     ``used`` are the GPUs that they change: none of them may be in use. ``undo`` is the word that
-    takes the change back.
+    takes the change back, for the same GPUs.
     """
+    undo = undo and line_for(flow, undo)
     if not flow.is_on("APPLY"):
         flow.tell(["nothing is changed: these commands need root; APPLY=1 as root runs them"])
         for step in steps:
@@ -69,6 +70,12 @@ def change(flow: Flow, steps: Sequence[Step], used: Sequence[Mapping[str, Any]],
         raise FlowError("no-device", "no NVIDIA GPU answers here: nothing is changed", "nvidia-smi")
     _apply(flow, steps, used)
     flow.tell([f"to undo: {undo} APPLY=1"] if undo else [])
+
+
+def line_for(flow: Flow, word: str) -> str:
+    """The make line of a word for the GPUs that this call names."""
+    chosen = flow.variables.get("NVIDIA_VISIBLE_DEVICES", "")
+    return f"NVIDIA_VISIBLE_DEVICES={shlex.quote(chosen)} {word}" if chosen else word
 
 
 @contextmanager

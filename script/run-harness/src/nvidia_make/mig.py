@@ -14,6 +14,7 @@ from nvidia_make.gpus import TOOL, Step
 
 SLICES: Mapping[str, tuple[int, int]] = {"1": (19, 7), "2": (14, 3), "3": (9, 2)}
 """MIG_CONF as slices of a part: the number of that profile on an A100, and how many fit on it."""
+UNDO = "make teardown_mig"
 ALL = "ALL"
 OFF = "OFF"
 _PROFILE = re.compile(r"MIG (\d)g\.(\S+)\s+(\d+)\s+(\d+)/(\d+)\s")
@@ -35,22 +36,23 @@ def configure_mig(flow: Flow) -> None:
     if slices not in SLICES:
         hint = f"one of: {OFF}, {', '.join(SLICES)}, {ALL}"
         raise FlowError("bad-value", f"MIG_CONF={asked} is not known here", hint)
-    gpu = _one(flow)
+    gpu = _one(flow, "make configure_mig MIG_CONF=1")
     number, count = _profile(flow, gpu, slices)
     if gpu["parts"]:
         told = f"GPU {gpu['index']} has {len(gpu['parts'])} MIG instances already"
-        raise FlowError("bad-value", told, "make teardown_mig, or use them: nvidia-smi -L")
+        undo = gpus.line_for(flow, UNDO)
+        raise FlowError("bad-value", told, f"{undo}, or use them: nvidia-smi -L")
     index = str(gpu["index"])
     steps = [] if gpu["mig"] == "on" else [_switch(index)]
     cut = ("sudo", TOOL, "mig", "-i", index, "-cgi", ",".join([str(number)] * count), "-C")
     steps.append(Step(cut, (_delete(index, "-dci"), _delete(index, "-dgi"))))
-    gpus.change(flow, steps, _used(gpu), "make teardown_mig")
+    gpus.change(flow, steps, _used(gpu), UNDO)
     flow.tell(_choose(flow, index))
 
 
 def teardown_mig(flow: Flow) -> None:
     """Remove the parts of the GPU of NVIDIA_VISIBLE_DEVICES, and switch MIG off."""
-    gpu = _one(flow)
+    gpu = _one(flow, UNDO)
     index = str(gpu["index"])
     if gpu["mig"] == "off":
         flow.tell([f"GPU {index}: MIG is off, nothing to remove"])
@@ -73,12 +75,12 @@ def _used(gpu: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [gpu] if gpu["uuid"] else []
 
 
-def _one(flow: Flow) -> Mapping[str, Any]:
-    """The one GPU that is meant, never one that nobody named; raises FlowError."""
+def _one(flow: Flow, line: str) -> Mapping[str, Any]:
+    """The one GPU that is meant by a make line, never one that nobody named; raises FlowError."""
     told = flow.variables.get("NVIDIA_VISIBLE_DEVICES", "")
     if not re.fullmatch(r"\d+|GPU-[0-9a-fA-F-]+", told, re.ASCII):
         what = f"NVIDIA_VISIBLE_DEVICES={told or 'nothing'} does not name one GPU"
-        raise FlowError("needs-input", what, "NVIDIA_VISIBLE_DEVICES=0 make configure_mig")
+        raise FlowError("needs-input", what, f"NVIDIA_VISIBLE_DEVICES=0 {line}")
     every = gpus.state(flow)
     if not every:
         flow.tell(["no NVIDIA GPU answers here: the commands are those for an A100"])
