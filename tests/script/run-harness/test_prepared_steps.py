@@ -30,7 +30,9 @@ class Recorder(Hands):
     def cm_json(self, line: Sequence[str]) -> dict[str, Any]:
         if line[0] == "plan":
             original = {"tags": "get,dataset,original,x", "children": []}
-            step = {"tags": "get,dataset,preprocessed,x", "children": [original]}
+            step = {"tags": "get,dataset,preprocessed,x", "children": []}
+            if "--new" in line:
+                return {"root": {**step, "children": [original]}}
             return {
                 "root": {
                     "tags": "run",

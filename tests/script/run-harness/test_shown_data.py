@@ -30,8 +30,11 @@ class Cache(Hands):
         tags = line[2]
         if line[0] == "plan":
             original = {"tags": "get,dataset,original,x", "children": []}
-            step = {"tags": "get,dataset,preprocessed,x", "children": [original]}
+            # As where its arrays are in the cache: then a plan shows nothing below them.
+            step = {"tags": "get,dataset,preprocessed,x", "children": []}
             model = {"tags": "get,ml-model,x", "children": []}
+            if "--new" in line:
+                return {"root": {**step, "children": [original]}}
             return {"root": {"tags": "run", "children": [step, model]}}
         if "scratch,space" in tags:
             for name in space.FOLDERS:
