@@ -24,6 +24,7 @@ class Cache(Hands):
     entry: Path = Path()
     calls: list[list[str]] = field(default_factory=list)
     failure_of_data: str = ""
+    one_file: bool = False
 
     def cm_json(self, line: Sequence[str]) -> dict[str, Any]:
         self.calls.append(list(line))
@@ -42,6 +43,8 @@ class Cache(Hands):
             return {"env": {"MLPERF_SCRATCH_PATH": str(self.entry.parents[4] / "scratch")}}
         if self.failure_of_data:
             raise FlowError(self.failure_of_data, "no images", "--imagenet_path=FOLDER")
+        if self.one_file:
+            return {"env": {data.SQUAD: str(self.entry / "m.onnx")}}
         return {
             "env": {
                 "CM_ML_MODEL_FILE_WITH_PATH": str(self.entry / "m.onnx"),
@@ -184,3 +187,10 @@ def test_links_are_made_where_they_lack(word: str, tmp_path: Path, entry: Path) 
     getattr(data, word)(work)
     assert sum("scratch,space" in line[2] for line in hands.calls) == 1
     assert sorted(path.name for path in work.build.iterdir()) == sorted(space.FOLDERS)
+
+
+def test_a_data_set_of_one_file_is_shown_too(tmp_path: Path, entry: Path) -> None:
+    work, hands = at_work(tmp_path, entry)
+    hands.one_file = True
+    data.download_data(work)
+    assert (tmp_path / "scratch/data/imagenet_tiny/m.onnx").read_text() == "of the cache"

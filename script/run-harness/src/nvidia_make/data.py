@@ -28,6 +28,8 @@ BY_HAND: Mapping[str, tuple[str, str, str]] = {
 }
 """What nobody can download: the input of a run, that of the data script, the folder below data."""
 
+SQUAD = "CM_DATASET_SQUAD_VAL_PATH"
+"""Of SQuAD there is one file, and no folder."""
 OF_DATA = ("data-needed", "data-incomplete", "file-not-found")
 """The kinds of errors that the user's own data mend."""
 
@@ -106,9 +108,11 @@ def download_data(flow: Flow) -> None:
         if not lines:
             flow.tell([f"{word}: its data come with its preprocessing"])
         for tags in lines:
-            source = made(flow, ours, tags).get("CM_DATASET_PATH")
-            if source:
-                show(flow, flow.build / "data" / place(flow, word).data, Path(source))
+            env, target = made(flow, ours, tags), flow.build / "data" / place(flow, word).data
+            if env.get("CM_DATASET_PATH"):
+                show(flow, target, Path(env["CM_DATASET_PATH"]))
+            elif env.get(SQUAD):
+                show(flow, target / Path(env[SQUAD]).name, Path(env[SQUAD]))
 
 
 def preprocess_data(flow: Flow) -> None:
