@@ -88,7 +88,10 @@ def take_nvidia(env: dict[str, Any]) -> None:
     found = {kind.get("compute_cap", "") for kind in nvidia.kinds()} if cuda else set()
     there = tuple(sorted(each for each in found if each[:1].isdigit()))
     inputs.check_fp8(env, there)
-    for note in inputs.take(env, there):
+    notes = inputs.take(env, there)
+    if env.get("CM_MLPERF_IMPLEMENTATION") == "reference":
+        notes.append("--implementation=reference: cmbench's own harness runs, not MLCommons' code")
+    for note in notes:
         print(f"note: {note}")
 
 

@@ -14,6 +14,7 @@ import neuron_artefact
 import numpy as np
 import pytest
 from kserve import KserveError, connect
+from kserve.stand_ins import stand_in
 from triton_repository import asked, config_text, onnx_signature, refusals, writing
 from triton_repository.errors import RepositoryError
 from triton_repository.plan import Artefact, Batching, Cores, Plan, Tensor, helpers_of
@@ -475,3 +476,15 @@ def for_the_processor(launcher: Path, folder: Path) -> Path:
     words = [sys.executable, "-m", "neuron_compile", str(folder / "request.json")]
     run(words, env={**os.environ, "PYTHONPATH": sources}).ok()
     return Path(json.loads(answer.read_text())["path"])
+
+
+def test_a_processor_in_place_of_a_neuron_device_is_said_of_the_repository(tmp_path: Path) -> None:
+    whole = changed(PLAN, runtime="neuron", device="cpu")
+    assert "stands in for a Neuron device" in whole.stand_in
+    for other in ({"device": "inf1"}, {"runtime": "pytorch"}):
+        assert changed(whole, **other).stand_in == ""
+    # The server and the client read it from the configuration that the server tells.
+    told = {key: {"string_value": value} for key, value in whole.all_parameters().items()}
+    assert "stands in for a Neuron device" in stand_in({"parameters": told})
+    assert stand_in({"parameters": {**told, "DEVICE": {"string_value": "inf1"}}}) == ""
+    assert stand_in({}) == stand_in({"parameters": None}) == ""

@@ -47,6 +47,17 @@ def test_short_tiny_runs_are_reported_as_such_in_one_line(results: Results) -> N
     assert len(line) <= 80
 
 
+def test_accuracy_runs_alone_say_what_they_are(results: Results) -> None:
+    alone = tuple(replace(each, performance_run=None) for each in results.results)
+    for stand_in, says in (("", "tiny form"), ("neuron on cpu", "a stand-in, tiny form")):
+        told = replace(results, results=alone, stand_in=stand_in)
+        (line,) = after_run.lines(after_run.judge([]), told)
+        assert line == f"checks passed; not submittable: {says}"
+        assert after_run.lines(after_run.check(told), told) != [
+            "checks passed: no rule of a submission is broken"
+        ]
+
+
 def seeds(results: Results) -> None:
     path = logs(results, "Offline", "accuracy") / mutations.DETAIL
     mutations.value(path, "effective_qsl_rng_seed", 1)

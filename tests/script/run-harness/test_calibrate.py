@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,8 +43,11 @@ def test_each_benchmark_is_calibrated_once(tmp_path: Path, hands: Builder) -> No
     assert models == ["--model=bert-99", "--model=resnet50"]
     assert all({tags, "--precision=int8"} <= set(line) for line in hands.lines)
     place = "build/calibrator/resnet50/calibrator.cache"
-    assert f"resnet50: {place}: 2 scales, TRT-8501-EntropyCalibration2" in hands.shown
+    by = "a stand-in: by ONNX Runtime in place of TensorRT's calibrator, of the tiny form"
+    assert f"resnet50: {place}: 2 scales, TRT-8501-EntropyCalibration2, {by}" in hands.shown
     assert (tmp_path / place).read_text() == TEXT
+    beside = json.loads((tmp_path / f"{place}.json").read_text())
+    assert (beside["kind"], beside["form"], beside["here"]) == ("stand-in", "tiny", "resnet50")
 
 
 def test_its_fields_count(tmp_path: Path, hands: Builder) -> None:
@@ -51,6 +55,7 @@ def test_its_fields_count(tmp_path: Path, hands: Builder) -> None:
     calibrate.calibrate(a_flow(tmp_path, f"{line} --force_calibration", hands=hands))
     assert {"--samples=10", "--new"} <= set(hands.lines[0])
     assert (tmp_path / "my.cache").read_text() == TEXT
+    assert (tmp_path / "my.cache.json").is_file()
 
 
 def test_what_cannot_be_calibrated_is_said(tmp_path: Path, hands: Builder) -> None:

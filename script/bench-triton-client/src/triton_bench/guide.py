@@ -21,6 +21,8 @@ def judged(found: Target) -> Iterator[str]:
     """Whether the first answer is right, and how long it took."""
     yield f"{'FAIL' if found.problems else 'PASS'}: {found.settings.model}"
     yield from (f"  {problem}" for problem in found.problems)
+    if found.stand_in:
+        yield f"note: {found.stand_in}"
     yield f"##### Model inference time in ms: {found.first_ms!r}"
 
 

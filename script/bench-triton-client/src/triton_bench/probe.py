@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from kserve import Connection, KserveError, Model, ModelState, Tensor, TensorInfo
+from kserve.stand_ins import stand_in
 
 from . import checks, inputs, target
 from . import server as counters
@@ -49,7 +50,7 @@ def _probe(settings: Settings, connection: Connection) -> Target:
     told = f"{server.name} {server.version}"
     counted = before.success.count + 1 if before else 0
     return Target(settings, told, model, batch, tuple(samples), first * 1e3, tuple(problems), kept,
-                  counted)  # fmt: skip
+                  counted, stand_in(config or {}))  # fmt: skip
 
 
 def _batch(settings: Settings, model: Model, largest: int) -> int | None:

@@ -29,6 +29,7 @@ class Target:
 
     ``batch`` is None where the model has no batch; ``first_ms`` is the time of the first request,
     ``sizes`` the bytes of its outputs, ``counted`` how many requests the server counts with it.
+    ``stand_in`` says in words what takes the place of a device, where something does.
     """
 
     settings: Settings
@@ -40,6 +41,7 @@ class Target:
     problems: tuple[str, ...]
     sizes: Mapping[str, Tensor]
     counted: int
+    stand_in: str = ""
 
     def check(self) -> Any:
         """A check of answers for one worker, which remembers the last form that was right."""

@@ -26,7 +26,7 @@ def main(words: list[str]) -> int:
             "label": written.label,
         }
         print(f"{written.folder}: {written.label}, {plan.instances} x {plan.kind}", flush=True)
-        for note in written.notes:
+        for note in filter(None, (plan.stand_in, *written.notes)):
             print(f"note: {note}", flush=True)
     except OSError as error:
         text = f"{error.filename}: {error.strerror}"

@@ -125,6 +125,12 @@ class Plan:
         return f"{self.runtime} (python-based)" if self.runtime in IN_CPP else self.runtime
 
     @property
+    def stand_in(self) -> str:
+        """In words what takes the place of a device; empty where nothing does."""
+        on_cpu = self.runtime == "neuron" and self.device == "cpu"
+        return "neuron on cpu: this processor stands in for a Neuron device" if on_cpu else ""
+
+    @property
     def kind(self) -> str:
         """The kind of the instance group; where the model finds its cores itself, KIND_MODEL."""
         return "KIND_MODEL" if self.cores else KINDS.get(self.device, "KIND_CPU")

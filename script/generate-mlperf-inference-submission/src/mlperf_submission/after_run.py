@@ -139,13 +139,16 @@ def lines(verdict: Verdict, results: Results) -> list[str]:
     made = any(run for each in results.results for run in _runs(each))
     if results.problems or not made:
         return []
-    if not verdict.nature:
+    reasons = _reasons(verdict, results)
+    if not verdict.nature and not reasons:
         return ["checks passed: no rule of a submission is broken"]
-    return [f"checks passed; not submittable: {', '.join(_reasons(verdict, results))}"]
+    return [f"checks passed; not submittable: {', '.join(reasons)}"]
 
 
 def _reasons(verdict: Verdict, results: Results) -> list[str]:
     """What the runs are by nature, each word once."""
     broken = {each.rule for each in verdict.nature}
     found = [reason for rule, reason in REASONS.items() if rule in broken]
+    # Accuracy runs alone have none of the files that say so.
+    found += [REASONS[benchmarks.STAND_IN.id]] if results.stand_in else []
     return list(dict.fromkeys([*found, *([f"{results.form} form"] if results.form else [])]))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
 from nvidia_flow.errors import FlowError
 
+from nvidia_make import files
 from nvidia_make.flow import STAND_IN, Flow
 from nvidia_make.work import Item, plan
 
@@ -16,6 +17,7 @@ FLOAT: Mapping[str, str] = {
 }
 """What has no int8 model, by NVIDIA's word, and why."""
 NAME = "calibrator.cache"
+MADE_BY = "by ONNX Runtime in place of TensorRT's calibrator"
 
 
 def calibrate(flow: Flow) -> None:
@@ -35,7 +37,9 @@ def calibrate(flow: Flow) -> None:
         source = made(flow, item)
         place = put(flow, item, source)
         lines = source.read_text(encoding="utf-8").splitlines()
-        flow.doer.show(f"{word}: {place}: {len(lines) - 1} scales, {lines[0]}")
+        form = "" if flow.settings.form == "full" else f", of the {flow.settings.form} form"
+        scales = f"{len(lines) - 1} scales, {lines[0]}"
+        flow.doer.show(f"{word}: {place}: {scales}, a {STAND_IN}: {MADE_BY}{form}")
 
 
 def _check(items: Mapping[str, Item], named: tuple[str, ...]) -> None:
@@ -71,11 +75,22 @@ def made(flow: Flow, item: Item) -> Path:
 
 
 def put(flow: Flow, item: Item, source: Path) -> Path:
-    """Put a cache where it is wanted, whole or not at all; the path as it is shown."""
+    """Put a cache where it is wanted, whole or not at all; the path as it is shown.
+
+    What it is lies beside it, as beside an engine: its first line is that of TensorRT.
+    """
     usual = flow.build / "calibrator" / item.config.benchmark / NAME
     place = flow.folder / str(item.given.get("cache_file") or usual)
     place.parent.mkdir(parents=True, exist_ok=True)
-    draft = place.with_name(f".{place.name}.{os.getpid()}.new")
-    draft.write_bytes(source.read_bytes())
-    draft.replace(place)
+    facts = {
+        "kind": STAND_IN,
+        "what": f"scales {MADE_BY}",
+        "benchmark": item.config.benchmark,
+        "here": item.ours,
+        "form": flow.settings.form,
+        "sha256": files.checksum(source),
+    }
+    place.unlink(missing_ok=True)
+    files.write(place.with_name(f"{place.name}.json"), json.dumps(facts, indent=2) + "\n")
+    files.write(place, source.read_text(encoding="utf-8"))
     return place.relative_to(flow.folder) if place.is_relative_to(flow.folder) else place

@@ -5,6 +5,7 @@ What comes out, a failure too, is written to the file that the request names as 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -13,7 +14,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kserve import KserveError, Options, connect
+from kserve import Connection, KserveError, Options, connect
+from kserve.stand_ins import stand_in
 
 from . import background, foreground, server, server_log
 from .container import Container, devices, usual_ports
@@ -22,6 +24,7 @@ from .settings import Ports
 from .wanted import Wanted
 
 Asked = Mapping[str, Any]
+OPTIONS = Options(timeout=server.ASK_S)
 
 
 def say(line: str) -> None:
@@ -80,16 +83,26 @@ def _wanted(asked: Asked) -> Wanted:
 def _show(found: server.Server) -> None:
     for line in server_log.shown(found.log()):
         say(line)
+    with contextlib.suppress(KserveError), connect(found.url, options=OPTIONS) as connection:
+        _show_stand_ins(connection)
     say(_log(found))
+
+
+def _show_stand_ins(connection: Connection) -> None:
+    """Say of each model that is ready what takes the place of a device."""
+    for model in connection.index():
+        if model.state == server.READY and (what := stand_in(connection.config(model.name))):
+            say(f"note: {model.name}: {what}")
 
 
 def _use(asked: Asked) -> Asked:
     """Wait for the models of a server that is there; it is not ours to end."""
     deadline = time.monotonic() + float(asked["timeout_s"])
     try:
-        with connect(asked["url"], options=Options(timeout=server.ASK_S)) as connection:
+        with connect(asked["url"], options=OPTIONS) as connection:
             server.wait_ready(connection, asked["models"], deadline)
             told = connection.server()
+            _show_stand_ins(connection)
     except KserveError as error:
         raise ServerError("server-failed", f"{asked['url']}: {error}", error.hint) from error
     say(f"{asked['url']}: {told.name} {told.version}, ready")
