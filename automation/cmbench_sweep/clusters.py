@@ -17,6 +17,7 @@ from typing import Protocol
 from cmbench import api
 from cmbench.errors import Error
 from cmbench.lib import locks
+from cmbench.lib.engine_code import import_paths
 from cmbench.lib.text_files import counted, read_or_empty
 from cmbench_sweep import deployment
 from cmbench_sweep.driver import INTERRUPTED, Opened, Say, Teller, batch_of, worker_job
@@ -193,9 +194,13 @@ class OnCluster:
         if container is None:
             return worker_job(batch, folder)
         batch = replace(batch, prepare=tuple(samples(opened.sweep, group)))
-        libraries = deployment.laid_out(deployment.libraries(), opened.store.root / "parcels")
-        paths = [batch.home, *batch.repositories, str(opened.store.root), str(deployment.code())]
-        job = worker_job(batch, folder)
+        parcels = opened.store.root / "parcels"
+        libraries = deployment.laid_out(deployment.libraries(), parcels)
+        # Beside an installed cmbench are packages that were built for another Python.
+        inside = deployment.repository_of_engine(batch.repositories)
+        code = import_paths() if inside else (deployment.laid_out(deployment.engine(), parcels),)
+        paths = [batch.home, *batch.repositories, str(opened.store.root), *map(str, code)]
+        job = worker_job(batch, folder, code)
         python = ("python3", "-c", deployment.WORKER, str(libraries), *job.command[-1:])
         return replace(job, command=(*container.words(paths, str(folder)), *python))
 

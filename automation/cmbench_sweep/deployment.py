@@ -24,6 +24,7 @@ from functools import cached_property
 from pathlib import Path
 
 from cmbench.errors import Error
+from cmbench.lib import engine_code
 from cmbench.lib.files import file_checksum, file_error
 from cmbench.record import revision
 
@@ -35,7 +36,6 @@ WORKER = (
 _ENGINE = ("cmind", "Jinja2", "PyYAML", "packaging", "requests", "rich")
 _NOT_RUN = {"setuptools", "wheel", "pip"}
 _LEFT_OUT = {".git", ".venv", ".cm", ".tox", "__pycache__", "node_modules", "cache", "experiment"}
-_PACKAGES = ("cmbench", "cmbench_results", "cmbench_sweep")
 
 
 @dataclass(frozen=True)
@@ -136,15 +136,20 @@ def folder(path: str) -> Parcel:
     return Parcel(_below(Path(path), sorted(Path(path).rglob("*"))))
 
 
-def code() -> Path:
-    """The folder that the engine is imported from."""
-    return Path(__file__).resolve().parents[1]
-
-
 def engine() -> Parcel:
-    """The packages of the engine, where they are installed outside of any repository."""
-    found = [path for name in _PACKAGES for path in sorted((code() / name).rglob("*"))]
-    return Parcel(_below(code(), found))
+    """The packages of cmbench, where they are installed outside of any repository."""
+    files: dict[str, Path] = {}
+    for package in engine_code.packages():
+        files |= _below(package.parent, sorted(package.rglob("*")))
+    return Parcel(files)
+
+
+def repository_of_engine(repositories: Iterable[str]) -> str:
+    """Return the one of ``repositories`` that holds cmbench, a checkout; empty for none."""
+    paths = engine_code.import_paths()
+    return next(
+        (r for r in repositories if all(p.is_relative_to(Path(r).resolve()) for p in paths)), ""
+    )
 
 
 def libraries() -> Parcel:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol
 
 from cmbench import api
 from cmbench.errors import Error
+from cmbench.lib.engine_code import import_paths
 from cmbench.lib.text_files import counted
 from cmbench_sweep.jobs import Jobs
 from cmbench_sweep.points import points_of
@@ -246,12 +247,14 @@ def batch_of(opened: Opened, points: Sequence[Point], bound: bool = True) -> Bat
     )
 
 
-def worker_job(batch: Batch, folder: Path) -> api.Job:
-    """The native program that measures a batch; its file is put into ``folder``."""
+def worker_job(batch: Batch, folder: Path, code: Sequence[Path] = ()) -> api.Job:
+    """The native program that measures a batch; its file is put into ``folder``.
+
+    ``code`` are the folders that it imports cmbench from; empty for those of this process.
+    """
     path = folder / "batch.json"
     write(path, asdict(batch))
-    code = str(Path(__file__).resolve().parents[1])
-    paths = [code, *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [*map(str, code or import_paths()), *filter(None, [os.environ.get("PYTHONPATH")])]
     return api.Job(
         command=(sys.executable, "-m", "cmbench_sweep.worker", str(path)),
         cwd=str(folder),

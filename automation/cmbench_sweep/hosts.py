@@ -25,6 +25,7 @@ from cmbench import api
 from cmbench.api import cache
 from cmbench.api.cache import Machine as Hardware
 from cmbench.errors import Error, did_you_mean
+from cmbench.lib.engine_code import import_paths
 from cmbench.lib.text_files import counted
 from cmbench_sweep import deployment
 from cmbench_sweep.jobs import ARRIVING, Jobs, Kept, attend
@@ -409,10 +410,12 @@ class Luggage:
         paths = [repository.path for repository in opened.workspace.repositories]
         self._repositories = {path: deployment.repository(path) for path in paths}
         self._libraries = deployment.libraries()
-        code = str(deployment.code())
-        inside = [path for path in paths if code.startswith(path + os.sep)]
-        self._engine = self._repositories[inside[0]] if inside else deployment.engine()
-        self._below = os.path.relpath(code, inside[0]) if inside else ""
+        checkout = deployment.repository_of_engine(paths)
+        self._engine = self._repositories[checkout] if checkout else deployment.engine()
+        self._below = [
+            str(path.relative_to(Path(checkout).resolve())) if checkout else ""
+            for path in import_paths()
+        ]
         self._wheels = deployment.folder(wheels) if wheels else None
 
     def job(self, place: There, share: Sequence[Point]) -> api.Job:
@@ -455,9 +458,9 @@ class Luggage:
 
     def _job(self, place: There, batch: Batch) -> api.Job:
         path = place.file("batch.json", json.dumps(asdict(batch)).encode())
-        code = place.path("parcels", self._engine.digest, self._below)
+        code = [place.path("parcels", self._engine.digest, below) for below in self._below]
         libraries = place.path("parcels", self._libraries.digest)
-        environment = {"PYTHONPATH": code, "CM_REPOS": batch.home}
+        environment = {"PYTHONPATH": os.pathsep.join(code), "CM_REPOS": batch.home}
         if self._wheels:
             environment["PIP_FIND_LINKS"] = place.path("parcels", self._wheels.digest)
         return api.Job(

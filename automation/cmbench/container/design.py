@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-import cmbench
 from cmbench.cache.retention import with_dependencies
 from cmbench.cache.store import Entry, Store
 from cmbench.container import command as command_in
@@ -30,6 +29,7 @@ from cmbench.container.systems import base_image, tools_of
 from cmbench.errors import Error
 from cmbench.format.model import Request
 from cmbench.index.scripts import Repository
+from cmbench.lib.engine_code import packages
 from cmbench.lib.secrecy import mask_word
 from cmbench.plan.resolved_step import Frame, Plan, walk
 
@@ -166,8 +166,10 @@ def fixed_mounts(
     mounts = [Mount(home, HOME, True, "HOME of the container")]
     env: dict[str, str] = {"HOME": HOME, "CM_REPOS": CM_HOME}
     mounts += [Mount(r.path, r.path, False, f"scripts: {r.alias}") for r in repositories]
-    engine = os.path.dirname(os.path.abspath(cmbench.__file__))
-    mounts.append(Mount(engine, f"{ENGINE_ROOT}/cmbench", False, "cmbench itself"))
+    mounts += [
+        Mount(str(path), f"{ENGINE_ROOT}/{path.name}", False, "cmbench itself")
+        for path in packages()
+    ]
     if cached == "mount" and os.path.isdir(world.store.root):
         mounts.append(Mount(world.store.root, world.store.root, False, "cache of this machine"))
     if baked or (cached == "mount" and os.path.isdir(world.store.root)):

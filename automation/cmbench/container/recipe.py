@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from cmbench.container.systems import MANAGERS, PROGRAMS, packages
 from cmbench.errors import Error
+from cmbench.lib import engine_code
 from cmbench.lib.text_files import sha256
 
 HOME = "/cm/home"
@@ -167,6 +168,7 @@ def _joined(step: _Step) -> list[str]:
 def _steps(recipe: Recipe) -> Sequence[_Step]:
     pip = "/opt/cmbench/bin/python -m pip install --no-cache-dir --disable-pip-version-check"
     wanted = " ".join(shlex.quote(name) for name in PYTHON_PACKAGES)
+    mounted = " ".join(f"{ENGINE_ROOT}/{path.name}" for path in engine_code.packages())
     return (
         _Step(
             "Python, and the programs that the steps of the plan need",
@@ -190,7 +192,7 @@ def _steps(recipe: Recipe) -> Sequence[_Step]:
             (
                 f"printf '%s\\n' {_lines(_ENTER)} > {ENTER}",
                 f"chmod 755 {ENTER}",
-                f"mkdir -p {HOME} {ENGINE_ROOT}/cmbench",
+                f"mkdir -p {HOME} {mounted}",
                 f"chmod 777 {HOME}",
             ),
         ),

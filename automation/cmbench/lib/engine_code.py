@@ -1,0 +1,28 @@
+"""The code of cmbench itself, which must be wherever one of its scripts runs.
+
+Containers, hosts reached by SSH and nodes of a cluster all ask here what to take along, so what a
+script starts to import reaches each of them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+_PACKAGES = "cmbench*/__init__.py"
+
+
+@cache
+def packages() -> tuple[Path, ...]:
+    """Return the folder of each package of cmbench, as it is installed here, sorted by name."""
+    found = Path(__file__).resolve().parents[2].glob(_PACKAGES)
+    return tuple(sorted(path.parent for path in found))
+
+
+def import_paths() -> tuple[Path, ...]:
+    """Return the folders that ``packages`` are imported from.
+
+    Such a folder may hold other packages too: it is ``automation`` in a checkout, and
+    ``site-packages`` where cmbench is installed.
+    """
+    return tuple(dict.fromkeys(path.parent for path in packages()))
