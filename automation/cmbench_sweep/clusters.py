@@ -104,7 +104,8 @@ class OnCluster:
         """
         for root in (opened.store.records.parent, opened.store.root):
             _require_locks(root)
-        taken = {key for kept in Jobs(opened.store).of(self.cluster.name) for key in kept.keys}
+        jobs = Jobs(opened.store)
+        taken = {key for kept in jobs.of(self.cluster.name) for key in jobs.left(kept)}
         free = [point for point in points if point.key not in taken]
         if free:
             self.cluster.reach()
@@ -135,15 +136,15 @@ class OnCluster:
         """How the jobs have ended that have ``points``."""
         jobs = Jobs(opened.store)
         with jobs.assigning():
-            known = self._running(jobs, say)
-            taken = {key for kept in known for key in kept.keys}
+            wanted = {point.key for point in points}
+            known = self._running(jobs, wanted, say)
+            taken = {key for keys in known.values() for key in keys}
             free = [point for point in points if point.key not in taken]
             # Another one may have measured them while the list was made.
             free = [point for point in free if not opened.store.outcome(point.key).done]
             mine = self._submit(opened, jobs, free, say)
         looker = self.cluster.looker()
-        wanted = {point.key for point in points}
-        others = {kept: looker for kept in known if kept.keys & wanted}
+        others = {kept: looker for kept, keys in known.items() if keys & wanted}
         try:
             ended = attend({**others, **mine}, teller.line, say)
         except KeyboardInterrupt:
@@ -154,15 +155,19 @@ class OnCluster:
             teller.note(state)
         return list(ended.values())
 
-    def _running(self, jobs: Jobs, say: Say) -> list[Kept]:
-        """The jobs of earlier calls that still run; the others are forgotten."""
-        found = []
+    def _running(self, jobs: Jobs, wanted: set[str], say: Say) -> dict[Kept, frozenset[str]]:
+        """The jobs of earlier calls that still run, and what each has to do; others are forgotten.
+
+        Those that have some of the points ``wanted`` are told of.
+        """
+        found = {}
         for kept in jobs.of(self.cluster.name):
             if self.cluster.looker().poll(kept.handle).status in ("ended", "lost"):
                 jobs.forget(kept)
-            else:
+                continue
+            found[kept] = jobs.left(kept)
+            if found[kept] & wanted:
                 say(f"{self.cluster.name} {kept.handle.id.split()[0]} is found again")
-                found.append(kept)
         return found
 
     def _submit(

@@ -186,25 +186,31 @@ def keep_name(opened: Opened) -> None:
     opened.store.name(opened.sweep.name, told)
 
 
-def again(opened: Opened, statuses: Sequence[str], lacking: bool = False) -> list[Point]:
-    """Let points that have ended so be still to do, with ``lacking`` those that are incomplete too.
+def again(opened: Opened, statuses: Sequence[str], lacking: bool = False) -> Opened:
+    """Return the sweep in which points that have ended so, or lack something, are still to do.
 
-    Returns them.
+    What is known of them stays for everybody else until each is measured. Points that a job of an
+    earlier call already measures again are measured by that one.
     """
     known = opened.outcomes()
     chosen = [point for point in opened.points if known[point.key].status in statuses]
     chosen += [p for p in (incomplete(opened, known) if lacking else ()) if p not in chosen]
-    for point in chosen:
-        opened.store.forget(point.key)
-    return chosen
-
-
-def take_back(opened: Opened, points: Sequence[Point]) -> None:
-    """Let points that were to be measured again be as before, where none of them was begun."""
     store = opened.store
-    if not any(outcome.done or outcome.runs for outcome in store.outcomes(points).values()):
-        for point in points:
-            store.restore(point.key)
+    under_way = Jobs(store).replaced()
+    versions = {}
+    for point in chosen:
+        key = point.key
+        if key not in under_way:
+            store.begin_again(key)
+        versions[key] = under_way.get(key) or store.version(key)
+    return replace(opened, store=store.replacing(versions))
+
+
+def shared_with(opened: Opened) -> list[str]:
+    """Return the other sweeps that have some of the points that are measured again."""
+    again_keys = opened.store.replaced.keys()
+    names = [name for name in opened.store.names() if name != opened.sweep.name]
+    return [name for name in names if again_keys & opened.store.keys_of(name)] if names else []
 
 
 def incomplete(opened: Opened, known: Mapping[str, Outcome]) -> list[Point]:
@@ -244,7 +250,14 @@ def batch_of(opened: Opened, points: Sequence[Point], bound: bool = True) -> Bat
         point_seconds=sweep.budget.point_seconds,
         until=time.time() + seconds if seconds else 0.0,
         bound=bound,
+        replaced=replaced_of(opened, points),
     )
+
+
+def replaced_of(opened: Opened, points: Sequence[Point]) -> dict[str, str]:
+    """Return the versions of the outcomes of ``points`` that are to be replaced, by key."""
+    versions = opened.store.replaced
+    return {point.key: versions[point.key] for point in points if point.key in versions}
 
 
 def worker_job(batch: Batch, folder: Path, code: Sequence[Path] = ()) -> api.Job:

@@ -14,7 +14,7 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -83,8 +83,7 @@ class OnHosts:
         hosts = {machine.host.name: machine.host for machine in self.machines}
         for kept in jobs.of(SshExecutor.name):
             host = hosts.get(host_of(kept.handle))
-            over = all(opened.store.outcome(key).done for key in kept.keys)
-            if host is not None and over and _has_begun(jobs, kept):
+            if host is not None and not jobs.left(kept) and _has_begun(jobs, kept):
                 executor = SshExecutor(host, Wanted(list, _nothing), self.stay)
                 executor.cancel(kept.handle)
                 _forget(jobs, kept, executor)
@@ -149,8 +148,10 @@ class _Round:
         lazy = {name for name, s in mine.items() if s.exit_code or s.status == "lost"}
         return {machine.host.name for machine, _ in there} - lazy - self._problems.keys()
 
-    def _executor(self, host: Host, keys: Iterable[str]) -> SshExecutor:
-        store, wanted = self._opened.store, sorted(keys)
+    def _executor(self, host: Host, kept: Kept | None = None) -> SshExecutor:
+        """What looks at a host, and takes over the results of a job there."""
+        wanted = sorted(kept.keys) if kept else []
+        store = self._opened.store.replacing(kept.replaced if kept else {})
 
         def have() -> list[str]:
             return [key for key in wanted if store.outcome(key).done]
@@ -166,9 +167,13 @@ class _Round:
         found = {}
         for kept in self._taken(hosts):
             name = host_of(kept.handle)
-            if kept.keys & wanted and name not in self._problems and _has_begun(self._jobs, kept):
+            if (
+                self._jobs.left(kept) & wanted
+                and name not in self._problems
+                and _has_begun(self._jobs, kept)
+            ):
                 self._say(f"ssh {name}: {counted(len(kept.keys), 'point')}, found again")
-                found[kept] = self._executor(hosts.get(name) or Host(name), kept.keys)
+                found[kept] = self._executor(hosts.get(name) or Host(name), kept)
         return found
 
     def _taken(self, hosts: Container[str]) -> list[Kept]:
@@ -223,7 +228,7 @@ class _Round:
         found = {}
         with self._jobs.assigning():
             hosts = [machine.host.name for machine in self._place.machines]
-            taken = {key for kept in self._taken(hosts) for key in kept.keys}
+            taken = {key for kept in self._taken(hosts) for key in self._jobs.left(kept)}
             free = [p for p in points if p.key not in taken and not self._done(p)]
             places = dict(there)
             for machine, share in shared_out(list(places), free).items():
@@ -245,7 +250,7 @@ class _Round:
         def begin(kept: Kept) -> SshExecutor | Error:
             place, share = shares[kept]
             try:
-                executor = self._executor(place.host, kept.keys)
+                executor = self._executor(place.host, kept)
                 executor.submit(self._luggage.job(place, share))
                 return executor
             except Error as problem:
@@ -267,7 +272,7 @@ class _Round:
     def _give_up(self, shares: Mapping[Kept, tuple[There, list[Point]]]) -> None:
         """End what was just begun."""
         for kept, (place, _) in shares.items():
-            executor = self._executor(place.host, ())
+            executor = self._executor(place.host)
             executor.cancel(kept.handle)
             _forget(self._jobs, kept, executor)
 
@@ -280,7 +285,7 @@ class _Round:
         used = {place.handle.id for place, _ in shares.values()}
         for machine, place in there:
             if place.handle.id not in used:
-                self._executor(machine.host, ()).fetch(place.handle)
+                self._executor(machine.host).fetch(place.handle)
 
     def _attended(self, executors: Mapping[Kept, SshExecutor]) -> dict[Kept, api.JobState]:
         """Wait for all; Ctrl-C ends what runs for us."""
@@ -378,9 +383,10 @@ def _settle(store: PointStore, key: str, folder: Path) -> None:
         if not mine or store.outcome(key).done:
             return
         for path in folder.iterdir():
-            target = store.folder(key) / path.name
+            target = store.run_folder(key) / path.name
             if path.name == "outcome.json":
                 continue
+            target.parent.mkdir(parents=True, exist_ok=True)
             shutil.rmtree(target, ignore_errors=True)
             path.rename(target)
         outcome = PointStore.read(key, folder / "outcome.json")

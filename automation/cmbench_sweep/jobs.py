@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +29,22 @@ ARRIVING = ".arriving-"
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A submitted job: where its files are, its handle, the keys of its points."""
+    """A submitted job: where its files are, its handle, the keys of its points.
+
+    Outcomes of the versions ``replaced`` do not count for it: it measures those points again.
+    """
 
     folder: Path
     handle: api.JobHandle
     keys: frozenset[str]
+    replaced: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 class Jobs:
     """The submitted jobs of one CM home."""
 
     def __init__(self, store: PointStore) -> None:
+        self._store = store
         self._folder = store.root / "jobs"
 
     @contextmanager
@@ -117,20 +122,37 @@ class Jobs:
         return self._folder / name
 
     def keep(self, folder: Path, handle: api.JobHandle, points: Sequence[Point]) -> Kept:
-        """Keep a job that was just submitted."""
+        """Keep a job that was just submitted, and which of its points it measures again."""
         keys = [point.key for point in points]
-        told = {"executor": handle.executor, "id": handle.id, "points": keys}
+        versions = self._store.replaced
+        replaced = {key: versions[key] for key in keys if key in versions}
+        told = {"executor": handle.executor, "id": handle.id, "points": keys, "replaced": replaced}
         write(folder / "job.json", told)
-        return Kept(folder, handle, frozenset(keys))
+        return Kept(folder, handle, frozenset(keys), replaced)
 
     def of(self, executor: str) -> list[Kept]:
         """The jobs that an executor has and that were not seen to end, the oldest first."""
-        found = []
+        return [kept for kept in self._all() if kept.handle.executor == executor]
+
+    def _all(self) -> Iterator[Kept]:
         for path in sorted(self._folder.glob("*/job.json")):
             told = _read(path)
-            if told.get("executor") == executor:
-                handle = api.JobHandle(executor, str(told["id"]))
-                found.append(Kept(path.parent, handle, frozenset(told["points"])))
+            if told:
+                handle = api.JobHandle(str(told["executor"]), str(told["id"]))
+                replaced = dict(told.get("replaced") or {})
+                yield Kept(path.parent, handle, frozenset(told["points"]), replaced)
+
+    def left(self, kept: Kept) -> frozenset[str]:
+        """Return the keys of the points that a job still has to measure."""
+        store = self._store.replacing(kept.replaced)
+        return frozenset(key for key in kept.keys if not store.outcome(key).done)
+
+    def replaced(self) -> dict[str, str]:
+        """Return the versions that are replaced by jobs which are not through yet, by key."""
+        found: dict[str, str] = {}
+        for kept in self._all():
+            if kept.replaced and self.left(kept):
+                found |= kept.replaced
         return found
 
     def forget(self, kept: Kept) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from cmbench import api
@@ -17,7 +18,6 @@ from cmbench.lib import ssh
 from cmbench_sweep import driver
 from cmbench_sweep.hosts import Machine, OnHosts
 from cmbench_sweep.ssh import Host
-from cmbench_sweep.store import PointStore
 from cmbench_sweep.values import FAILED, MEASURED, Outcome, Sweep
 
 USED = ("host", "port", "user", "client_refresh", "ssh_key_file", "pre_run_cmds", "post_run_cmds")
@@ -47,9 +47,8 @@ def remote_run(command: Command) -> Reply:
     command.request()
     for line in _commands(given, "pre_run_cmds"):
         _ordered(command, host, line)
-    outcome = _measured(command, host)
-    folder = PointStore(command.workspace.root).folder(outcome.key) / "run-1"
-    output = folder / "output.txt"
+    outcome, folder = _measured(command, host)
+    output = folder / "run-1" / "output.txt"
     text = output.read_text(encoding="utf-8", errors="replace") if output.exists() else ""
     command.say(text.rstrip())
     for line in _commands(given, "post_run_cmds"):
@@ -113,24 +112,26 @@ def _ordered(command: Command, host: Host, line: str) -> None:
         )
 
 
-def _measured(command: Command, host: Host) -> Outcome:
+def _measured(command: Command, host: Host) -> tuple[Outcome, Path]:
+    """Run the request there; how that has ended, and the folder with what it has left."""
     request = {name: value for name, value in command.flags.items() if name not in _OF_OUTPUT}
     if command.names:
         request["script"] = command.names[0]
     sweep = Sweep("remote-run", request, {})
     opened = driver.open_sweep(command.workspace, sweep)
-    driver.again(opened, [MEASURED, FAILED])
+    opened = driver.again(opened, [MEASURED, FAILED])
     quiet = command.as_json or command.options.quiet or command.options.silent
     say: driver.Say = (lambda text: None) if quiet else command.say
     driver.run_sweep(opened, OnHosts((Machine(host),)), say, _nothing)
-    outcome = opened.store.outcome(opened.points[0].key)
+    key = opened.points[0].key
+    outcome = opened.store.outcome(key)
     if not outcome.done:
         raise Error(
             "sweep-unfinished",
             f"{host.name} has not done it",
             hint="repeat the command to continue",
         )
-    return outcome
+    return outcome, opened.store.run_folder(key)
 
 
 def _nothing(event: api.Event) -> None:

@@ -1,7 +1,9 @@
 """What is known of points, on the disk of a CM home: one file says what each of them is.
 
 ``HOME/cmbench/sweeps/points/KEY/outcome.json`` is replaced as a whole, by whoever holds the lock of
-the point, so a point is measured, failed, or still to do at any moment. ``sweeps/names/NAME.json``
+the point, so a point is measured, failed, or still to do at any moment. Where it is measured again,
+it stays so until the new outcome is there; what is on the way is in ``KEY/replacement``.
+``sweeps/names/NAME.json``
 says which points a sweep has. ``CMBENCH_SWEEPS`` names another folder in place of ``sweeps``, for
 several homes: who measures there divides the points, and a folder that a group may write into
 stays so all the way down.
@@ -9,6 +11,8 @@ stays so all the way down.
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import json
 import os
 import shutil
@@ -18,14 +22,14 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error, did_you_mean
 from cmbench.lib import locks
 from cmbench.lib.files import file_error
-from cmbench_sweep.values import Outcome, Point, Run
+from cmbench_sweep.values import MEASURED, Outcome, Point, Run
 
 FORMAT = 1
 
@@ -35,20 +39,55 @@ class _TakenError(Exception):
 
 
 class PointStore:
-    """The points of one CM home; ``root`` is the folder of cmbench in it, with the records."""
+    """The points of one CM home; ``root`` is the folder of cmbench in it, with the records.
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
+    ``replaced`` are the versions of outcomes that do not count here, by key: those points are to be
+    measured again. For every other reader they are as they were until there is another outcome.
+    """
+
+    def __init__(
+        self, root: str | os.PathLike[str], replaced: Mapping[str, str] | None = None
+    ) -> None:
+        self.replaced: Mapping[str, str] = replaced or {}
         self.root = Path(os.environ.get("CMBENCH_SWEEPS") or Path(root) / "sweeps").absolute()
         self.records = Path(root) / "runs"
         self.points = self.root / "points"
 
+    def replacing(self, versions: Mapping[str, str]) -> PointStore:
+        """Return the same store, where outcomes of these versions do not count."""
+        same = copy.copy(self)
+        same.replaced = dict(versions)
+        return same
+
     def folder(self, key: str) -> Path:
-        """Where the runs of a point leave what they write."""
+        """Where what is known of a point is."""
         return self.points / key
+
+    def run_folder(self, key: str) -> Path:
+        """Where the runs of a point leave what they write."""
+        return self._replacement(key) if self._is_replaced(key) else self.folder(key)
+
+    def _replacement(self, key: str) -> Path:
+        return self.folder(key) / "replacement"
+
+    def version(self, key: str) -> str:
+        """Return what names the outcome of a point as it is on the disk; empty without one."""
+        try:
+            data = (self.folder(key) / "outcome.json").read_bytes()
+        except OSError:
+            return ""
+        return hashlib.sha256(data).hexdigest()[:16]
+
+    def _is_replaced(self, key: str) -> bool:
+        return key in self.replaced and self.replaced[key] == self.version(key)
 
     def outcome(self, key: str) -> Outcome:
         """What is known of a point; one that cannot be read is still to do."""
-        return self.read(key, self.folder(key) / "outcome.json")
+        if not self._is_replaced(key):
+            return self.read(key, self.folder(key) / "outcome.json")
+        version = self.replaced[key]
+        draft = self.read(key, self._replacement(key) / "outcome.json")
+        return draft if draft.replaces == version else Outcome(key, replaces=version)
 
     @staticmethod
     def read(key: str, path: Path) -> Outcome:
@@ -65,24 +104,38 @@ class PointStore:
         return {point.key: self.outcome(point.key) for point in points}
 
     def put(self, outcome: Outcome) -> None:
-        """Keep what is known of a point; its lock must be held. Raises ``no-space`` and others."""
+        """Keep what is known of a point; its lock must be held. Raises ``no-space`` and others.
+
+        Only figures take the place of figures: a point that was measured, and fails when it is
+        measured again, has failed here and for nobody else.
+        """
+        key = outcome.key
         with for_its_group(self.root):
-            write(self.folder(outcome.key) / "outcome.json", asdict(outcome))
+            if not self._is_replaced(key):
+                write(self.folder(key) / "outcome.json", asdict(outcome))
+                return
+            outcome = replace(outcome, replaces=self.replaced[key])
+            before = self.read(key, self.folder(key) / "outcome.json")
+            if outcome.status == MEASURED or (outcome.done and before.status != MEASURED):
+                self._publish(outcome)
+            else:
+                write(self._replacement(key) / "outcome.json", asdict(outcome))
 
-    def forget(self, key: str) -> None:
-        """Let a point be still to do again; what was known of it stays beside it."""
-        path = self.folder(key) / "outcome.json"
-        with self.claim(key) as mine:
-            if mine and path.exists():
-                path.replace(path.with_name(f"outcome-{time.time_ns()}.json"))
+    def _publish(self, outcome: Outcome) -> None:
+        """Let an outcome take the place of another one, with what its runs have written."""
+        folder, draft = self.folder(outcome.key), self._replacement(outcome.key)
+        for path in [path for path in draft.glob("*") if path.name != "outcome.json"]:
+            clear(folder / path.name)
+            path.rename(folder / path.name)
+        write(folder / "outcome.json", asdict(outcome))
+        clear(draft)
 
-    def restore(self, key: str) -> None:
-        """Let a point be as it was before it was last forgotten, unless it is known anew."""
-        path = self.folder(key) / "outcome.json"
+    def begin_again(self, key: str) -> None:
+        """Forget how measuring a point again has ended that was given up or has failed."""
         with self.claim(key) as mine:
-            before = max(path.parent.glob("outcome-*.json"), default=None)
-            if mine and before is not None and not path.exists():
-                before.replace(path)
+            draft = self._replacement(key)
+            if mine and self.read(key, draft / "outcome.json").done:
+                clear(draft)
 
     @contextmanager
     def claim(self, key: str) -> Iterator[bool]:
@@ -120,6 +173,13 @@ class PointStore:
             hint = did_you_mean(name, known) or f"there are: {', '.join(known[:8]) or 'none yet'}"
             raise Error("sweep-not-found", f"there is no sweep {name}", hint=hint) from None
         return dict(found)
+
+    def keys_of(self, name: str) -> set[str]:
+        """Return the keys of the points of a sweep; none where they cannot be read."""
+        try:
+            return {str(point["key"]) for point in self.named(name)["points"]}
+        except (Error, KeyError, TypeError):
+            return set()
 
     def names(self) -> list[str]:
         """The sweeps of this home."""

@@ -100,7 +100,11 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What is known of a point. ``reason`` and ``code`` say why one has failed."""
+    """What is known of a point. ``reason`` and ``code`` say why one has failed.
+
+    ``replaces`` is the version of the outcome that this one takes the place of, where a point is
+    measured again.
+    """
 
     key: str
     status: str = OPEN
@@ -109,6 +113,7 @@ class Outcome:
     code: str = ""
     record: str = ""
     host: str = ""
+    replaces: str = ""
 
     @property
     def done(self) -> bool:

@@ -11,12 +11,23 @@ from cmbench import api
 from cmbench.cli.reply import Command, Reply, refuse_unknown
 from cmbench.errors import Error, did_you_mean
 from cmbench.lib.ssh import check_name
+from cmbench.lib.text_files import listed
 from cmbench_sweep import driver, render
 from cmbench_sweep.driver import Opened
 from cmbench_sweep.reading import read_sweep
 from cmbench_sweep.report import best, effects, frontier, report
 from cmbench_sweep.store import PointStore
-from cmbench_sweep.values import FAILED, MEASURED, OPEN, Budget, Point, Repeat, Search, Sweep
+from cmbench_sweep.values import (
+    FAILED,
+    MEASURED,
+    OPEN,
+    Budget,
+    Outcome,
+    Point,
+    Repeat,
+    Search,
+    Sweep,
+)
 
 if TYPE_CHECKING:
     from cmbench_sweep.clusters import Container
@@ -54,17 +65,16 @@ def run_experiment(command: Command) -> Reply:
         if command.flags.get(flag)
     ]
     lacking = bool(command.flags.get("complete"))
-    anew = driver.again(opened, redone, lacking) if redone or lacking else []
-    try:
-        opened = driver.run_sweep(opened, place, _sayer(command), _screen(command))
-    except Error:
-        driver.take_back(opened, anew)
-        raise
+    say = _sayer(command)
+    if redone or lacking:
+        opened = driver.again(opened, redone, lacking)
+        others = driver.shared_with(opened)
+        if others:
+            say(f"some points are of other sweeps too, which get the new results: {listed(others)}")
+    opened = driver.run_sweep(opened, place, say, _screen(command))
     known = opened.outcomes()
-    failed = [point for point in opened.points if known[point.key].status == FAILED]
-    left = [point for point in opened.points if known[point.key].status == OPEN]
     reply = _reply(opened.sweep, opened.points, known)
-    return Reply(reply.answer, reply.text, reply.data, _failure(opened, len(failed), len(left)))
+    return Reply(reply.answer, reply.text, reply.data, _failure(opened, known))
 
 
 def replay_experiment(command: Command) -> Reply:
@@ -321,18 +331,26 @@ def _reply(sweep: Sweep, points: tuple[Point, ...], known: Mapping[str, Any]) ->
     return Reply(data, lambda: render.shown(found, points, known), data)
 
 
-def _failure(opened: Opened, failed: int, left: int) -> Error | None:
+def _failure(opened: Opened, known: Mapping[str, Outcome]) -> Error | None:
+    failed = [key for key, outcome in known.items() if outcome.status == FAILED]
+    left = [key for key, outcome in known.items() if outcome.status == OPEN]
+    # What is left to measure again has its old result for everybody else.
+    before = PointStore(opened.workspace.root)
     if failed:
+        again = any(before.outcome(key).status == MEASURED for key in failed)
+        hint = f"their reasons are kept: cm show experiment {opened.sweep.name}"
+        hint += "\nagain: add --retry-failed"
         return Error(
             "points-failed",
-            f"{failed} of {len(opened.points)} points have failed",
-            hint="their reasons are kept: cm show experiment "
-            f"{opened.sweep.name}\nagain: add --retry-failed",
+            f"{len(failed)} of {len(opened.points)} points have failed",
+            hint="the results that they had before stay" if again else hint,
         )
     if left:
+        again = any(before.outcome(key).done for key in left)
+        stays = "the results that they had before stay; " if again else ""
         return Error(
             "sweep-unfinished",
-            f"{left} of {len(opened.points)} points are still to do",
-            hint="repeat the command to continue",
+            f"{len(left)} of {len(opened.points)} points are still to do",
+            hint=f"{stays}repeat the command to continue",
         )
     return None

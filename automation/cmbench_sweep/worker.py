@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,8 @@ class Batch:
     ``until`` is the time at which no further run starts, 0 for never; ``parts`` workers divide it.
     Before the first run the cache entries of ``archive`` are taken in, as far as they fit, and what
     the points ``prepare`` need besides is made. ``scratch`` is a folder of the machine in which
-    runs write; what they have left there goes to the home when they have ended.
+    runs write; what they have left there goes to the home when they have ended. Outcomes of the
+    versions ``replaced`` do not count: those points are measured again.
     """
 
     home: str
@@ -63,6 +64,7 @@ class Batch:
     prepare: tuple[Point, ...] = ()
     archive: str = ""
     scratch: str = ""
+    replaced: Mapping[str, str] = field(default_factory=dict)
 
 
 class StopError(Exception):
@@ -75,7 +77,7 @@ class Worker:
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
         self._workspace = api.Workspace.open(batch.home, batch.repositories)
-        self._store = PointStore(self._workspace.root)
+        self._store = PointStore(self._workspace.root, batch.replaced)
         self._parent = os.getppid()
         self._out: Any = sys.stdout
         # Loaded before the first fork, not after each.
@@ -125,7 +127,7 @@ class Worker:
         batch = self._batch
         while not outcome.done:
             number = len(outcome.runs) + 1
-            run, told = self._run(point, self._store.folder(point.key) / f"run-{number}")
+            run, told = self._run(point, self._store.run_folder(point.key) / f"run-{number}")
             if run is None:
                 reason, code, record = (told[key] for key in ("reason", "code", "record"))
                 host = socket.gethostname()
