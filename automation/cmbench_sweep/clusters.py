@@ -68,7 +68,11 @@ class Cluster(Protocol):
     def container(self) -> Container | None:
         """In what workers run; ``None`` where they run as they are."""
 
-    def reach(self) -> None:
+    @property
+    def asked(self) -> Mapping[str, str]:
+        """The flags of the command that say what jobs ask for, by their names."""
+
+    def reach(self, say: Say) -> None:
         """Wait until it answers, if not for ever; raises ``slurm-failed`` and others."""
 
     def check(self, labels: Sequence[str]) -> None:
@@ -78,11 +82,18 @@ class Cluster(Protocol):
         """What looks at jobs that were submitted before."""
 
     def executor(
-        self, labels: Sequence[str], points: int, seconds: Callable[[], float]
+        self, labels: Sequence[str], points: int, seconds: Callable[[], float], say: Say
     ) -> tuple[api.Executor, int]:
         """What submits ``points`` as one job, and among how many tasks it divides them.
 
         With one, every task goes through all of the points. ``seconds`` is what a point may take.
+        """
+
+    def adapt(self, handle: api.JobHandle, before: Mapping[str, str], say: Say) -> bool:
+        """Let a job that was submitted ask for what ``asked`` says; whether it does now.
+
+        ``before`` are the flags that it was submitted with. Raises ``bad-value`` and others where
+        it cannot.
         """
 
 
@@ -108,7 +119,7 @@ class OnCluster:
         taken = {key for kept in jobs.of(self.cluster.name) for key in jobs.left(kept)}
         free = [point for point in points if point.key not in taken]
         if free:
-            self.cluster.reach()
+            self.cluster.reach(say)
         for labels in {tuple(point.labels) for point in free}:
             self.cluster.check(labels)
         return list(points)
@@ -135,7 +146,7 @@ class OnCluster:
     ) -> list[api.JobState]:
         """How the jobs have ended that have ``points``."""
         jobs = Jobs(opened.store)
-        with jobs.assigning():
+        with jobs.assigning(say):
             wanted = {point.key for point in points}
             known = self._running(jobs, wanted, say)
             taken = {key for keys in known.values() for key in keys}
@@ -168,6 +179,8 @@ class OnCluster:
             found[kept] = jobs.left(kept)
             if found[kept] & wanted:
                 say(f"{self.cluster.name} {kept.handle.id.split()[0]} is found again")
+                if self.cluster.adapt(kept.handle, kept.asked, say):
+                    jobs.note(kept, {**kept.asked, **self.cluster.asked})
         return found
 
     def _submit(
@@ -181,13 +194,13 @@ class OnCluster:
         found = {}
         for labels, group in groups.items():
             executor, parts = self.cluster.executor(
-                labels, len(group), lambda: point_seconds(opened)
+                labels, len(group), lambda: point_seconds(opened), say
             )
             folder = jobs.new_folder()
             job = self._job(opened, group, parts, folder)
             command = (*job.command, PART) if parts > 1 else job.command
             handle = executor.submit(replace(job, command=command))
-            found[jobs.keep(folder, handle, group)] = executor
+            found[jobs.keep(folder, handle, group, self.cluster.asked)] = executor
             told = f" with {', '.join(labels)}" if labels else ""
             say(f"{handle.executor} {handle.id.split()[0]}: {counted(len(group), 'point')}{told}")
         return found

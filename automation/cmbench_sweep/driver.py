@@ -287,6 +287,7 @@ class Teller:
         self._opened, self._total, self._say = opened, total, say
         self._points = {point.key: point for point in opened.points}
         self._ended: set[str] = set()
+        self._waits: set[str] = set()
         self.problem: Error | None = None
         self.other: list[str] = []
 
@@ -296,10 +297,18 @@ class Teller:
             said: dict[str, Any] = json.loads(text)
             if "error" in said:
                 self.problem = Error(said["error"], said["message"], hint=said["hint"])
+            elif "waits" in said:
+                self._wait(str(said["waits"]))
             else:
                 self._point(self._points[said["point"]])
         except (ValueError, KeyError, TypeError):
             self.other.append(text)
+
+    def _wait(self, why: str) -> None:
+        """Tell once what is waited for."""
+        if why not in self._waits:
+            self._waits.add(why)
+            self._say(f"waiting: {why}")
 
     def note(self, state: api.JobState) -> None:
         """Tell how a job has ended that may not have done all of its points; raises its error."""

@@ -226,7 +226,7 @@ class _Round:
     ) -> dict[Kept, tuple[There, list[Point]]]:
         """Give each point that no job has to a machine; the jobs, not started yet."""
         found = {}
-        with self._jobs.assigning():
+        with self._jobs.assigning(self._say):
             hosts = [machine.host.name for machine in self._place.machines]
             taken = {key for kept in self._taken(hosts) for key in self._jobs.left(kept)}
             free = [p for p in points if p.key not in taken and not self._done(p)]

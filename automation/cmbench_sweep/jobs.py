@@ -32,12 +32,14 @@ class Kept:
     """A submitted job: where its files are, its handle, the keys of its points.
 
     Outcomes of the versions ``replaced`` do not count for it: it measures those points again.
+    ``asked`` are the flags of the command that say what it asks of a cluster, by their names.
     """
 
     folder: Path
     handle: api.JobHandle
     keys: frozenset[str]
     replaced: Mapping[str, str] = field(default_factory=dict, compare=False)
+    asked: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 class Jobs:
@@ -48,13 +50,18 @@ class Jobs:
         self._folder = store.root / "jobs"
 
     @contextmanager
-    def assigning(self) -> Iterator[None]:
-        """Hold the right to give points to jobs."""
+    def assigning(self, say: Callable[[str], None] = lambda text: None) -> Iterator[None]:
+        """Hold the right to give points to jobs; ``say`` is told if another one has it."""
+
+        def wait(handle: int) -> None:
+            say("waiting: another call is submitting points")
+            locks.lock(handle)
+
         path = self._folder / "lock"
         try:
             with for_its_group(self._folder.parent):
                 self._folder.mkdir(parents=True, exist_ok=True)
-                handle = locks.acquire(path)
+                handle = locks.acquire(path, wait)
         except OSError as problem:
             raise lock_error(problem, path) from None
         try:
@@ -121,14 +128,25 @@ class Jobs:
         """The folder of a job that is called so."""
         return self._folder / name
 
-    def keep(self, folder: Path, handle: api.JobHandle, points: Sequence[Point]) -> Kept:
+    def keep(
+        self,
+        folder: Path,
+        handle: api.JobHandle,
+        points: Sequence[Point],
+        asked: Mapping[str, str] | None = None,
+    ) -> Kept:
         """Keep a job that was just submitted, and which of its points it measures again."""
         keys = [point.key for point in points]
         versions = self._store.replaced
         replaced = {key: versions[key] for key in keys if key in versions}
-        told = {"executor": handle.executor, "id": handle.id, "points": keys, "replaced": replaced}
-        write(folder / "job.json", told)
-        return Kept(folder, handle, frozenset(keys), replaced)
+        kept = Kept(folder, handle, frozenset(keys), replaced, asked or {})
+        self.note(kept, kept.asked)
+        return kept
+
+    def note(self, kept: Kept, asked: Mapping[str, str]) -> None:
+        """Keep what a job is and has, and that it now asks for ``asked``."""
+        told = {"executor": kept.handle.executor, "id": kept.handle.id, "points": sorted(kept.keys)}
+        write(kept.folder / "job.json", {**told, "replaced": kept.replaced, "asked": asked})
 
     def of(self, executor: str) -> list[Kept]:
         """The jobs that an executor has and that were not seen to end, the oldest first."""
@@ -140,7 +158,8 @@ class Jobs:
             if told:
                 handle = api.JobHandle(str(told["executor"]), str(told["id"]))
                 replaced = dict(told.get("replaced") or {})
-                yield Kept(path.parent, handle, frozenset(told["points"]), replaced)
+                asked = dict(told.get("asked") or {})
+                yield Kept(path.parent, handle, frozenset(told["points"]), replaced, asked)
 
     def left(self, kept: Kept) -> frozenset[str]:
         """Return the keys of the points that a job still has to measure."""

@@ -20,6 +20,7 @@ from cmbench import api
 from cmbench.errors import Error, did_you_mean
 from cmbench.lib.text_files import read_or_empty
 from cmbench_sweep.clusters import Output, exit_codes, task_script
+from cmbench_sweep.driver import Say
 
 ADDRESS = "http://127.0.0.1:8265"
 SILENT_S = 900.0
@@ -243,8 +244,9 @@ class RayCluster:
     scratch: str = ""
     name: ClassVar[str] = RayExecutor.name
     container: ClassVar[None] = None
+    asked: ClassVar[Mapping[str, str]] = {}
 
-    def reach(self) -> None:
+    def reach(self, say: Say) -> None:
         """Does nothing: ``check`` asks its nodes, whatever the labels."""
 
     def check(self, labels: Sequence[str]) -> None:
@@ -256,10 +258,14 @@ class RayCluster:
         return RayExecutor(self.head)
 
     def executor(
-        self, labels: Sequence[str], points: int, seconds: Callable[[], float]
+        self, labels: Sequence[str], points: int, seconds: Callable[[], float], say: Say
     ) -> tuple[RayExecutor, int]:
         """A worker on each node with the labels, each for all of the points."""
         return RayExecutor(self.head, self._fitting(labels)[:points], labels), 1
+
+    def adapt(self, handle: api.JobHandle, before: Mapping[str, str], say: Say) -> bool:
+        """Does nothing: nothing is asked of Ray but nodes with labels."""
+        return False
 
     def _fitting(self, labels: Sequence[str]) -> list[Node]:
         try:

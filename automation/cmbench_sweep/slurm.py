@@ -7,21 +7,31 @@ are on a file system that the nodes share. ``docs/decisions/052`` tells how stat
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
 from cmbench import api
-from cmbench.errors import Error, did_you_mean
+from cmbench.errors import Error
 from cmbench.lib.text_files import listed
 from cmbench_sweep.clusters import Container, Output, exit_codes, task_script
+from cmbench_sweep.driver import Say
+from cmbench_sweep.slurm_queue import (
+    PAUSE_S,
+    SilentError,
+    ask,
+    check,
+    largest_array,
+    limit,
+    reach,
+    submit,
+    tasks_of,
+    update_waiting,
+)
 
 ACTIVE = (
     *("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD"),
@@ -30,12 +40,15 @@ ACTIVE = (
 """States of a task that will still do something (the manual of squeue)."""
 SILENT_S = 900.0
 """So long a cluster may answer nothing before waiting for it ends."""
-_SUBMIT_S = 120.0
 _LOOK_S = 0.2
-_PAUSE_S = 2.0
-_LARGEST = 1000
-_ROOM_MIN = 10
 _HELD, _RELEASES = "launch_failed_requeued_held", 3
+_UPDATES = {
+    "partition": "Partition",
+    "account": "Account",
+    "qos": "QOS",
+    "time": "TimeLimit",
+}
+"""What of a job that waits can be changed, by the names of ``scontrol update``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +89,14 @@ class SlurmExecutor:
     name = "slurm"
 
     def __init__(
-        self, wish: Wish | None = None, parts: int = 1, labels: Sequence[str] = ()
+        self,
+        wish: Wish | None = None,
+        parts: int = 1,
+        labels: Sequence[str] = (),
+        say: Say | None = None,
     ) -> None:
         self._wish = wish or Wish()
+        self._say = say
         self._parts = parts
         self._labels = tuple(labels)
         self._output = Output()
@@ -88,7 +106,7 @@ class SlurmExecutor:
 
     def submit(self, job: api.Job) -> api.JobHandle:
         """Put ``job`` into the queue; raises ``bad-value``, ``slurm-failed``, ``slurm-missing``."""
-        check(self._wish, self._labels)
+        check(self._wish.partition, self._labels)
         folder = Path(job.scratch)
         script = folder / "job.sh"
         script.write_text(task_script(job, "$SLURM_ARRAY_TASK_ID"), encoding="utf-8")
@@ -100,7 +118,7 @@ class SlurmExecutor:
             "--export=ALL",
             *(f"--chdir={job.cwd}", *self._wish.words(self._labels), str(script)),
         ]
-        number = _submitted(words, name, job.environment)
+        number = submit(words, name, job.environment, self._say)
         return api.JobHandle(self.name, f"{number} {folder}")
 
     def logs(self, handle: api.JobHandle) -> list[str]:
@@ -116,7 +134,7 @@ class SlurmExecutor:
         Raises ``slurm-failed`` where it has answered nothing for too long.
         """
         asked, state = self._states.get(handle.id, (0.0, api.JobState("waiting")))
-        if time.monotonic() - asked >= _PAUSE_S:
+        if time.monotonic() - asked >= PAUSE_S:
             state = self._asked(handle)
             self._states[handle.id] = (time.monotonic(), state)
         return state
@@ -149,12 +167,12 @@ class SlurmExecutor:
             if _HELD in reason.replace(" ", "_") and self._released[task] < _RELEASES:
                 self._released[task] += 1
                 with suppress(SilentError):
-                    _ask(["scontrol", "release", task])
+                    ask(["scontrol", "release", task])
 
     def cancel(self, handle: api.JobHandle) -> None:
         """End all tasks, those that wait and those that run."""
         with suppress(SilentError):
-            _ask(["scancel", _parts_of(handle)[0]])
+            ask(["scancel", _parts_of(handle)[0]])
 
     def fetch(self, handle: api.JobHandle) -> None:
         """All is here already: the file system is shared."""
@@ -162,10 +180,14 @@ class SlurmExecutor:
 
 @dataclass(frozen=True, slots=True)
 class SlurmCluster:
-    """A cluster under Slurm; ``wish`` is what is asked of it besides labels."""
+    """A cluster under Slurm; ``wish`` is what is asked of it besides labels.
+
+    ``asked`` are the flags of the command that say so, by their names.
+    """
 
     wish: Wish
     container: Container | None = None
+    asked: Mapping[str, str] = field(default_factory=dict)
     name: ClassVar[str] = SlurmExecutor.name
 
     @property
@@ -173,134 +195,69 @@ class SlurmCluster:
         """As in the wish."""
         return self.wish.scratch
 
-    def reach(self) -> None:
+    def reach(self, say: Say) -> None:
         """Wait for Slurm; raises ``slurm-failed``, ``slurm-missing``."""
-        reach()
+        reach(say)
 
     def check(self, labels: Sequence[str]) -> None:
         """Refuse labels that are features of no node; raises ``bad-value``."""
-        check(self.wish, labels)
+        check(self.wish.partition, labels)
 
     def looker(self) -> SlurmExecutor:
         """What looks at any job."""
         return SlurmExecutor()
 
     def executor(
-        self, labels: Sequence[str], points: int, seconds: Callable[[], float]
+        self, labels: Sequence[str], points: int, seconds: Callable[[], float], say: Say
     ) -> tuple[SlurmExecutor, int]:
         """One array, a task for each point as far as arrays of that length are allowed."""
         parts = min(points, largest_array())
         wish = self.wish
         if not wish.time:
             wish = replace(wish, time=limit(-(-points // parts) * seconds(), wish.partition))
-        return SlurmExecutor(wish, parts, labels), parts
+        return SlurmExecutor(wish, parts, labels, say), parts
+
+    def adapt(self, handle: api.JobHandle, before: Mapping[str, str], say: Say) -> bool:
+        """Let the waiting tasks of a job ask for what the command asks for; whether it changed.
+
+        ``before`` are the flags that it was submitted with. Raises ``bad-value`` for one that a
+        submitted job cannot change, ``slurm-failed`` where Slurm refuses.
+        """
+        changed = {name: v for name, v in self.asked.items() if before.get(name) != v}
+        if not changed:
+            return False
+        number = _parts_of(handle)[0]
+        fixed = {name: v for name, v in changed.items() if name not in _UPDATES}
+        words = _as_typed(fixed or changed)
+        resubmit = f"to submit its points again with that: scancel {number}, then the same command"
+        if fixed:
+            raise Error(
+                "bad-value",
+                f"job {number} of Slurm has these points, and was submitted without {words}",
+                hint=f"leave that out to go on with the job;\n{resubmit}",
+            )
+        if "partition" in changed:
+            check(self.wish.partition, ())
+        try:
+            moved = update_waiting(number, {_UPDATES[name]: v for name, v in changed.items()})
+        except SilentError as problem:
+            raise Error(
+                "slurm-failed",
+                f"job {number} of Slurm has these points, and does not take {words}: {problem}",
+                hint=resubmit,
+            ) from None
+        what = "what waits of it has" if moved else "it runs already, without"
+        say(f"{self.name} {number}: {what} {words}{' now' if moved else ''}")
+        return moved
 
 
-class SilentError(Exception):
-    """Slurm did not answer, or refused; the text is its own."""
+def _as_typed(flags: Mapping[str, str]) -> str:
+    return " ".join(f"--{name.replace('_', '-')}={value}" for name, value in flags.items())
 
 
 def _parts_of(handle: api.JobHandle) -> tuple[str, Path]:
     number, _, folder = handle.id.partition(" ")
     return number, Path(folder)
-
-
-def _ask(words: Sequence[str], env: Mapping[str, str] | None = None) -> str:
-    """The output of a command of Slurm; raises ``SilentError``, ``slurm-missing``."""
-    try:
-        done = subprocess.run(
-            words,
-            env=_plain(env),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-    except FileNotFoundError:
-        raise Error(
-            "slurm-missing",
-            f"there is no {words[0]} here",
-            hint="run it on the login node of the cluster, where Slurm's commands are",
-        ) from None
-    except subprocess.TimeoutExpired:
-        raise SilentError(f"{words[0]} took longer than a minute") from None
-    if done.returncode:
-        told = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        raise SilentError(told[-1].removeprefix(f"{words[0]}: ").removeprefix("error: "))
-    return done.stdout
-
-
-def _plain(env: Mapping[str, str] | None) -> dict[str, str]:
-    """Without what makes these commands show less: a partition, a user, a format of somebody's."""
-    given = os.environ if env is None else env
-    hides = ("SQUEUE_", "SINFO_", "SACCT_")
-    return {key: value for key, value in given.items() if not key.startswith(hides)}
-
-
-_UNREACHED = re.compile(r"unable to contact|connect|timed out|longer than|socket", re.IGNORECASE)
-
-
-def _submitted(words: Sequence[str], name: str, env: Mapping[str, str]) -> str:
-    """The number of a new job. An answer that was lost does not submit it twice."""
-    end = time.monotonic() + _SUBMIT_S
-    while True:
-        try:
-            return _ask(words, env).strip().partition(";")[0]
-        except SilentError as problem:
-            _refuse_after(end, "sbatch", problem)
-        time.sleep(_PAUSE_S)
-        with suppress(SilentError):
-            known = _ask(["squeue", "-h", f"--name={name}", "-o", "%F"]).split()
-            if known:
-                return known[0]
-
-
-def reach() -> None:
-    """Wait for Slurm as long as for a submission; raises ``slurm-failed``, ``slurm-missing``."""
-    end = time.monotonic() + _SUBMIT_S
-    while True:
-        try:
-            _ask(["sinfo", "-h", "-o", "%R"])
-            return
-        except SilentError as problem:
-            _refuse_after(end, "sinfo", problem)
-        time.sleep(_PAUSE_S)
-
-
-def _refuse_after(end: float, program: str, problem: SilentError) -> None:
-    """Raise ``slurm-failed`` where Slurm has refused, or was not reached until ``end``."""
-    if not _UNREACHED.search(str(problem)) or time.monotonic() > end:
-        raise Error(
-            "slurm-failed",
-            f"{program}: {problem}",
-            hint="try it by hand: sbatch --wrap=hostname; sinfo shows the nodes",
-        ) from None
-
-
-def tasks_of(number: str) -> dict[str, tuple[str, str]] | None:
-    """State and reason of each task of a job by its number; ``None`` where Slurm has forgotten it.
-
-    Raises ``SilentError`` where nobody answers.
-    """
-    try:
-        told = _ask(["squeue", "-h", "-r", "-t", "all", "-j", number, "-o", "%K|%T|%r"])
-    except SilentError as problem:
-        if "Invalid job id" not in str(problem):
-            raise
-        told = ""
-    rows = [line.split("|", 2) for line in told.splitlines() if line.count("|") >= 2]
-    return {part: (state, reason) for part, state, reason in rows} or _accounted(number)
-
-
-def _accounted(number: str) -> dict[str, tuple[str, str]] | None:
-    """The same from the accounts of a job that has left the queue, where there are accounts."""
-    try:
-        told = _ask(["sacct", "-n", "-X", "-P", "-j", number, "-o", "JobID,State"])
-    except (SilentError, Error):
-        return None
-    rows = [line.partition("|") for line in told.splitlines()]
-    return {row[0].partition("_")[2]: (row[2].partition(" ")[0], "") for row in rows} or None
 
 
 def _state(tasks: Mapping[str, tuple[str, str]] | None, folder: Path) -> api.JobState:
@@ -329,79 +286,3 @@ def _waits_for(tasks: Mapping[str, tuple[str, str]]) -> str:
     """Why tasks wait, where it is not for their turn."""
     waits = {reason for state, reason in tasks.values() if state == "PENDING"}
     return listed(sorted(waits - {"None", "Resources", "Priority", "BeginTime"}))
-
-
-def check(wish: Wish, labels: Iterable[str]) -> None:
-    """Refuse a partition or labels that no node has, with the nearest names; raises ``bad-value``.
-
-    Where Slurm does not answer, nothing is refused.
-    """
-    try:
-        told = _ask(["sinfo", "-h", "-o", "%R|%f"])
-    except SilentError:
-        return
-    rows = [line.partition("|")[::2] for line in told.splitlines()]
-    asked = [name for name in wish.partition.split(",") if name]
-    _check_partitions(asked, {partition for partition, _ in rows})
-    features = [{*text.split(",")} for partition, text in rows if partition in asked or not asked]
-    _check_labels(set(labels), [each - {"(null)"} for each in features])
-
-
-def _check_partitions(asked: Iterable[str], known: set[str]) -> None:
-    for name in asked:
-        if name not in known:
-            _refuse("partition", name, known)
-
-
-def _check_labels(wanted: set[str], features: Sequence[set[str]]) -> None:
-    known = set().union(*features)
-    for name in sorted(wanted - known):
-        _refuse("node with the label", name, known)
-    if wanted and not any(wanted <= each for each in features):
-        _refuse("node with all of", ", ".join(sorted(wanted)), known)
-
-
-def _refuse(what: str, name: str, known: Iterable[str]) -> None:
-    names = sorted(known)
-    hint = did_you_mean(name, names) or f"there are: {', '.join(names) or 'none'}"
-    raise Error("bad-value", f"Slurm has no {what} {name}", hint=hint)
-
-
-def limit(seconds: float, partition: str) -> str:
-    """A time limit for ``seconds`` of work as ``sbatch`` takes it, in minutes.
-
-    It leaves room for the start, and is not above that of the partition. Empty for no seconds.
-    """
-    if seconds <= 0:
-        return ""
-    minutes = int(seconds / 60) + _ROOM_MIN
-    with suppress(SilentError):
-        rows = [r.split() for r in _ask(["sinfo", "-h", "-o", "%P %l"]).splitlines()]
-        own = [most for name, most in rows if _is_asked(name, partition)]
-        bounds = filter(None, map(_minutes, own))
-        minutes = min([minutes, *bounds])
-    return str(minutes)
-
-
-def _is_asked(name: str, partition: str) -> bool:
-    """Whether a task may go to a partition; the default one has a star behind its name."""
-    return name.rstrip("*") in partition.split(",") if partition else name.endswith("*")
-
-
-def _minutes(text: str) -> int:
-    """A time of Slurm, ``[days-]hours:minutes:seconds`` or less; 0 for none."""
-    days, _, rest = text.rpartition("-")
-    if not re.fullmatch(r"[\d:]+", rest):
-        return 0
-    parts = [0, 0, *map(int, rest.split(":"))][-3:]
-    return int(days or 0) * 1440 + parts[0] * 60 + parts[1]
-
-
-def largest_array() -> int:
-    """How many tasks one array may have; what most clusters allow where Slurm does not say."""
-    try:
-        told = _ask(["scontrol", "show", "config"])
-    except SilentError:
-        return _LARGEST
-    found = re.search(r"MaxArraySize\s*=\s*(\d+)", told)
-    return max(1, int(found[1]) - 1) if found else _LARGEST

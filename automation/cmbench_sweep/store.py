@@ -20,7 +20,7 @@ import socket
 import stat
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -242,23 +242,28 @@ def _refuse(handle: int) -> None:
 
 
 @contextmanager
-def machine() -> Iterator[None]:
-    """Have this machine to oneself among all that measure points here, whoever they are."""
+def machine(on_wait: Callable[[], None]) -> Iterator[None]:
+    """Have this machine to oneself among all that measure points here, whoever they are.
+
+    ``on_wait`` is called before waiting for another one.
+    """
     path = Path(tempfile.gettempdir()) / "cmbench-measuring.lock"
     try:
         handle = _opened(path)
     except OSError as problem:
         raise file_error(problem, path) from None
     try:
-        _wait(handle, path)
+        _wait(handle, path, on_wait)
         yield
     finally:
         os.close(handle)
 
 
-def _wait(handle: int, path: Path) -> None:
+def _wait(handle: int, path: Path, on_wait: Callable[[], None]) -> None:
     try:
-        locks.lock(handle)
+        if not locks.try_lock(handle):
+            on_wait()
+            locks.lock(handle)
     except OSError as problem:
         raise lock_error(problem, path) from None
 

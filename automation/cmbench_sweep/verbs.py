@@ -288,7 +288,8 @@ def _slurm(flags: Mapping[str, Any]) -> driver.Place:
 
     words = {n: str(flags[n]) for n in _OF_SBATCH if n in flags}
     wish = Wish(**words, exclusive=not flags.get("share_nodes"))
-    return OnCluster(SlurmCluster(wish, _container(flags, "gpu" in wish.gres)))
+    asked = {name: str(flags[name]) for name in _OF_SLURM if flags.get(name)}
+    return OnCluster(SlurmCluster(wish, _container(flags, "gpu" in wish.gres), asked))
 
 
 def _container(flags: Mapping[str, Any], gpus: bool) -> Container | None:

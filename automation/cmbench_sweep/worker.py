@@ -80,6 +80,7 @@ class Worker:
         self._store = PointStore(self._workspace.root, batch.replaced)
         self._parent = os.getppid()
         self._out: Any = sys.stdout
+        self._waits: set[str] = set()
         # Loaded before the first fork, not after each.
         _load()
 
@@ -89,12 +90,13 @@ class Worker:
         Raises ``Error`` where nothing can be kept, ``StopError`` where it is to end.
         """
         if self._batch.prepare:
-            with machine():
+            with machine(self._tell_busy):
                 self._prepare()
         left: Sequence[Point] = self._batch.points
         while left:
             taken = [point for point in left if not self._point(point)]
             if len(taken) == len(left):
+                self._tell_wait("other processes are at the points that are left")
                 self._check()
                 time.sleep(_PULSE_S)
             left = taken
@@ -112,7 +114,7 @@ class Worker:
                 return False
             outcome = self._store.outcome(point.key)
             if not outcome.done:
-                with machine():
+                with machine(self._tell_busy):
                     outcome = self._measure(point, outcome)
             self._tell(point, outcome)
         return True
@@ -208,7 +210,18 @@ class Worker:
 
     def _tell(self, point: Point, outcome: Outcome) -> None:
         """Report how a point has ended; listeners are optional."""
-        said = {"point": point.key, "status": outcome.status}
+        self._print({"point": point.key, "status": outcome.status})
+
+    def _tell_busy(self) -> None:
+        self._tell_wait(f"something else is measured on {socket.gethostname()}")
+
+    def _tell_wait(self, why: str) -> None:
+        """Report once why nothing goes on."""
+        if why not in self._waits:
+            self._waits.add(why)
+            self._print({"waits": why})
+
+    def _print(self, said: Mapping[str, str]) -> None:
         with suppress(OSError):
             print(json.dumps(said), file=self._out, flush=True)
 

@@ -5,6 +5,7 @@ As root they are users of their own in one group; else two homes of the one user
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -91,3 +92,16 @@ def test_figures_of_an_earlier_run_are_none_of_the_next(home: Home, world: Path)
     assert [point["figures"] for point in points(first)] == [{"rate": 1.0}] * 2
     again = points(home.cm(*RUN, "--new", "--json", cwd=world))
     assert [point["code"] for point in again] == ["no-figure"] * 2
+
+
+def test_who_waits_for_the_machine_says_so(home: Home, world: Path) -> None:
+    with open(world / "cmbench-measuring.lock", "w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        running = start(home)
+        assert running.stdout is not None
+        said = ""
+        while "waiting: something else is measured on" not in said:
+            assert running.poll() is None, said
+            said += running.stdout.readline()
+    assert running.communicate(timeout=HANG_S)[0].count("waiting:") == 0
+    assert running.returncode == 0

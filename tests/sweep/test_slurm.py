@@ -312,6 +312,6 @@ def test_a_task_that_is_out_of_time_leaves_its_point_to_do(
     [("infinite", 0), ("30:00", 30), ("2:30:00", 150), ("1-00:00:00", 1440), ("10", 0), ("n/a", 0)],
 )
 def test_times_of_slurm(text: str, minutes: int) -> None:
-    from cmbench_sweep.slurm import _minutes
+    from cmbench_sweep.slurm_queue import _minutes
 
     assert _minutes(text) == minutes
