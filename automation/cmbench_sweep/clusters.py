@@ -104,6 +104,11 @@ class OnCluster:
     cluster: Cluster
 
     @property
+    def executor(self) -> str:
+        """As in the handles of its jobs."""
+        return self.cluster.name
+
+    @property
     def prepares_here(self) -> bool:
         """What points share is made here, but for containers: their Python is another one."""
         return self.cluster.container is None
@@ -135,7 +140,10 @@ class OnCluster:
         """
         for left in range(_SUBMISSIONS, 0, -1):
             states = self._submitted_and_attended(opened, points, teller, say)
-            points = [point for point in points if not opened.store.outcome(point.key).done]
+            points = [p for p in points if not opened.store.outcome(p.key).done]
+            keys = [point.key for point in points]
+            elsewhere = Jobs(opened.store).elsewhere(self.cluster.name, keys)
+            points = [point for point in points if point.key not in elsewhere]
             bounded = opened.sweep.budget.seconds
             if not points or bounded or left == 1 or not all(map(was_interrupted, states)):
                 return
@@ -150,12 +158,15 @@ class OnCluster:
             wanted = {point.key for point in points}
             known = self._running(jobs, wanted, say)
             taken = {key for keys in known.values() for key in keys}
+            taken |= jobs.elsewhere(self.cluster.name, wanted)
             free = [point for point in points if point.key not in taken]
             # Another one may have measured them while the list was made.
             free = [point for point in free if not opened.store.outcome(point.key).done]
             mine = self._submit(opened, jobs, free, say)
         looker = self.cluster.looker()
         others = {kept: looker for kept, keys in known.items() if keys & wanted}
+        for kept in others:
+            jobs.attend(kept)
         try:
             ended = attend({**others, **mine}, teller.line, say)
         except KeyboardInterrupt:

@@ -24,10 +24,15 @@ from cmbench_sweep.values import FAILED, MEASURED, Outcome, Point, Sweep, median
 from cmbench_sweep.worker import Batch, enough
 
 Say = Callable[[str], None]
+_LOOK_S = 0.5
 
 
 class Place(Protocol):
     """Where points are measured; ``prepares_here`` says whether what they share is made here."""
+
+    @property
+    def executor(self) -> str:
+        """The name of what runs jobs there; empty for none."""
 
     @property
     def prepares_here(self) -> bool:
@@ -102,6 +107,7 @@ class Here:
     """Measures on this machine, which has ``labels``."""
 
     labels: frozenset[str] = frozenset()
+    executor: ClassVar[str] = ""
     prepares_here: ClassVar[bool] = True
 
     def choose(self, opened: Opened, points: Sequence[Point], say: Say) -> list[Point]:
@@ -149,8 +155,32 @@ def run_sweep(
     if left:
         _prepare(opened, place, say, on_event)
         say(f"measuring {counted(len(left), 'point')} of {len(opened.points)}")
-        place.measure(opened, left, Teller(opened, len(left), say), say)
+        _measure(opened, place, left, say)
     return opened
+
+
+def _measure(opened: Opened, place: Place, points: Sequence[Point], say: Say) -> None:
+    """Measure ``points``; those that calls with another executor are at are waited for."""
+    teller = Teller(opened, points, say)
+    left = list(points)
+    while left:
+        elsewhere = _elsewhere(opened, place, left)
+        mine = [point for point in left if point.key not in elsewhere]
+        if mine:
+            place.measure(opened, mine, teller, say)
+        left = [p for p in left if p.key in _elsewhere(opened, place, left)]
+        if not left or opened.sweep.budget.seconds:
+            return
+        say(f"waiting: another call measures {counted(len(left), 'point')} elsewhere")
+        while _elsewhere(opened, place, left):
+            time.sleep(_LOOK_S)
+        left = [point for point in left if not opened.store.outcome(point.key).done]
+
+
+def _elsewhere(opened: Opened, place: Place, points: Sequence[Point]) -> set[str]:
+    """The keys of ``points`` still to do that calls with another executor are at."""
+    keys = [point.key for point in points if not opened.store.outcome(point.key).done]
+    return Jobs(opened.store).elsewhere(place.executor, keys)
 
 
 def _prepare(opened: Opened, place: Place, say: Say, on_event: api.OnEvent | None) -> None:
@@ -168,7 +198,7 @@ def _searched(opened: Opened, place: Place, say: Say, on_event: api.OnEvent | No
 
     points = place.choose(opened, opened.points, say)
     _prepare(opened, place, say, on_event)
-    teller = Teller(opened, min(len(points), opened.sweep.search.points), say)
+    teller = Teller(opened, points, say, opened.sweep.search.points)
 
     def measure(point: Point) -> Outcome:
         place.measure(opened, [point], teller, say)
@@ -283,9 +313,13 @@ INTERRUPTED = 3
 class Teller:
     """Tells of points as a worker says that they have ended."""
 
-    def __init__(self, opened: Opened, total: int, say: Say) -> None:
-        self._opened, self._total, self._say = opened, total, say
-        self._points = {point.key: point for point in opened.points}
+    def __init__(
+        self, opened: Opened, points: Sequence[Point], say: Say, most: int | None = None
+    ) -> None:
+        """Tell of ``points``, of which at most ``most`` will be measured."""
+        self._opened, self._say = opened, say
+        self._total = len(points) if most is None else min(most, len(points))
+        self._points = {point.key: point for point in points}
         self._ended: set[str] = set()
         self._waits: set[str] = set()
         self.problem: Error | None = None
@@ -299,7 +333,8 @@ class Teller:
                 self.problem = Error(said["error"], said["message"], hint=said["hint"])
             elif "waits" in said:
                 self._wait(str(said["waits"]))
-            else:
+            elif said["point"] in self._points:
+                # A job that was found again tells also of what was known before.
                 self._point(self._points[said["point"]])
         except (ValueError, KeyError, TypeError):
             self.other.append(text)

@@ -68,6 +68,7 @@ class OnHosts:
     stay: bool = False
     wheels: str = ""
     patience: float = 120.0
+    executor: ClassVar[str] = SshExecutor.name
     prepares_here: ClassVar[bool] = False
 
     def choose(self, opened: Opened, points: Sequence[Point], say: Say) -> list[Point]:
@@ -173,6 +174,7 @@ class _Round:
                 and _has_begun(self._jobs, kept)
             ):
                 self._say(f"ssh {name}: {counted(len(kept.keys), 'point')}, found again")
+                self._jobs.attend(kept)
                 found[kept] = self._executor(hosts.get(name) or Host(name), kept)
         return found
 
@@ -229,6 +231,7 @@ class _Round:
         with self._jobs.assigning(self._say):
             hosts = [machine.host.name for machine in self._place.machines]
             taken = {key for kept in self._taken(hosts) for key in self._jobs.left(kept)}
+            taken |= self._jobs.elsewhere(SshExecutor.name, [point.key for point in points])
             free = [p for p in points if p.key not in taken and not self._done(p)]
             places = dict(there)
             for machine, share in shared_out(list(places), free).items():
@@ -315,8 +318,7 @@ class _Round:
         left = [key for key in kept.keys if not self._opened.store.outcome(key).done]
         problem, self._teller.problem = self._teller.problem, None
         if problem is not None:
-            if problem.code == "pip-failed" and not self._place.wheels:
-                problem.hint = _WHEELS
+            self._explain(problem, kept)
             self._refused(name, problem)
         elif left and state.reason:
             self._say("  free space there, or choose another folder: --folder=DIR")
@@ -324,6 +326,18 @@ class _Round:
             self._say(f"ssh {name}: the worker has died, alone or with its machine")
         elif left:
             self._teller.note(state)
+
+    def _explain(self, problem: Error, kept: Kept) -> None:
+        """Let the hint of a worker say what can be done from here."""
+        folder = str(PurePosixPath(kept.handle.id.partition(" ")[2]).parents[1])
+        if problem.code == "pip-failed" and not self._place.wheels:
+            problem.hint = _WHEELS
+        elif problem.code == "no-space":
+            problem.hint = "free space there, or choose another folder: --folder=DIR"
+        elif folder in problem.hint and not self._place.stay:
+            # What was brought is removed with the last job.
+            lines = [line for line in problem.hint.splitlines() if folder not in line]
+            problem.hint = "\n".join([*lines, "to look into its files there, add --keep"])
 
 
 def _has_begun(jobs: Jobs, kept: Kept) -> bool:

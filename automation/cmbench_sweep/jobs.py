@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +24,9 @@ from cmbench_sweep.values import Point
 
 _DAY_S = 86400.0
 _SUBMITTING = ".submitting"
+_ATTENDED = "attended"
+_APART = "ssh"
+"""The executor whose workers do not see the locks of this store."""
 ARRIVING = ".arriving-"
 
 
@@ -47,6 +50,7 @@ class Jobs:
 
     def __init__(self, store: PointStore) -> None:
         self._store = store
+        self._attended: dict[Path, int] = {}
         self._folder = store.root / "jobs"
 
     @contextmanager
@@ -141,7 +145,32 @@ class Jobs:
         replaced = {key: versions[key] for key in keys if key in versions}
         kept = Kept(folder, handle, frozenset(keys), replaced, asked or {})
         self.note(kept, kept.asked)
+        self.attend(kept)
         return kept
+
+    def attend(self, kept: Kept) -> None:
+        """Let other calls know, as long as this process lives, that a job is waited for."""
+        if kept.folder not in self._attended:
+            with suppress(OSError), for_its_group(self._folder.parent):
+                mark = kept.folder / _ATTENDED
+                handle = os.open(mark, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                locks.try_lock(handle, shared=True)
+                self._attended[kept.folder] = handle
+
+    def elsewhere(self, executor: str, keys: Iterable[str]) -> set[str]:
+        """Return those of ``keys`` that calls with another executor are at.
+
+        Processes that share this store divide points by their locks; machines behind SSH have
+        stores of their own.
+        """
+        found: set[str] = set()
+        for kept in self._all():
+            apart = (kept.handle.executor == _APART) != (executor == _APART)
+            if apart and locks.is_held(kept.folder / _ATTENDED, shared=False):
+                found |= self.left(kept)
+        if executor == _APART:
+            found |= {key for key in keys if locks.is_held(self._store.folder(key) / "lock")}
+        return found.intersection(keys)
 
     def note(self, kept: Kept, asked: Mapping[str, str]) -> None:
         """Keep what a job is and has, and that it now asks for ``asked``."""
@@ -176,6 +205,9 @@ class Jobs:
 
     def forget(self, kept: Kept) -> None:
         """Remove what was kept of a job that has ended."""
+        handle = self._attended.pop(kept.folder, -1)
+        if handle >= 0:
+            os.close(handle)
         shutil.rmtree(kept.folder, ignore_errors=True)
 
 

@@ -77,13 +77,14 @@ class Host:
 
     def _no_answer(self, status: int, stderr: bytes, printed: bytes) -> Error:
         if status == ssh.UNREACHED:
-            return ssh.failure(self.name, stderr)
+            return ssh.failure(self.name, stderr, self.options)
         told = (stderr + printed).decode("utf-8", "replace").strip().splitlines()
         return Error(
             "host-unfit",
             f"{self.name}: its shell ended with status {status} without doing anything",
             context=told[-6:],
-            hint=f"a command must run there without a terminal; try: ssh {self.name} echo works",
+            hint="a command must run there without a terminal; try: "
+            + ssh.as_typed(self.name, self.options, "echo", "works"),
         )
 
     def _answer(self, line: str) -> dict[str, Any]:

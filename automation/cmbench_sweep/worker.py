@@ -26,6 +26,7 @@ from typing import Any
 
 from cmbench import api
 from cmbench.errors import Error, internal
+from cmbench.lib.causes import find_cause
 from cmbench_sweep.figures import figures_of
 from cmbench_sweep.points import request_of
 from cmbench_sweep.preparing import prepare, take_in
@@ -36,6 +37,9 @@ GRACE_S = 4.0
 """A run that is to end has so many seconds before it is killed."""
 _PULSE_S = 0.5
 _INTERRUPTED = "interrupted"
+_NO_SPACE = "no-space"
+_MAKE_ROOM = "make room on that disk, and repeat the command to continue"
+_FULL_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +134,9 @@ class Worker:
         while not outcome.done:
             number = len(outcome.runs) + 1
             run, told = self._run(point, self._store.run_folder(point.key) / f"run-{number}")
+            if told["code"] == _NO_SPACE:
+                # It is the machine that has failed, not the point.
+                raise Error(_NO_SPACE, told["reason"], hint=_MAKE_ROOM)
             if run is None:
                 reason, code, record = (told[key] for key in ("reason", "code", "record"))
                 host = socket.gethostname()
@@ -299,6 +306,7 @@ def _child(
         said = {"code": "", "record": ran.record}
         said["figures"] = figures_of(ran, record, str(folder))
     except Error as error:
+        error = explain_full_disk(error, (workspace.root, tempfile.gettempdir()))
         said |= {"code": error.code, "reason": _reason(error)}
         said["record"] = error.record or said.get("record", "")
     except KeyboardInterrupt:
@@ -329,6 +337,22 @@ def _quiet(path: Path) -> None:
     os.close(target)
 
 
+def explain_full_disk(error: Error, folders: Sequence[str]) -> Error:
+    """Return ``error``, or the one that says so where a disk of ``folders`` is full."""
+    if error.code == _NO_SPACE:
+        return error
+    full = next((f for f in folders if shutil.disk_usage(f).free < _FULL_BYTES), "")
+    cause = find_cause("\n".join(error.context))
+    if not full and (cause is None or cause.name != "disk-full"):
+        return error
+    disk = os.path.realpath(full or folders[0])
+    while not os.path.ismount(disk):
+        disk = os.path.dirname(disk)
+    told = Error(_NO_SPACE, f"no space left on the disk at {disk}: {error.message}")
+    told.hint, told.context, told.record = _MAKE_ROOM, error.context, error.record
+    return told
+
+
 def _reason(error: Error) -> str:
     last = f"; {error.context[-1].strip()}" if error.context else ""
     step = f"{error.chain[-1]}: " if error.chain else ""
@@ -349,10 +373,12 @@ def main(path: str, part: str = "0") -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:
-        Worker(read_batch(path, int(part))).work()
+        batch = read_batch(path, int(part))
+        Worker(batch).work()
     except (StopError, KeyboardInterrupt):
         return 3
-    except Error as error:
+    except Error as problem:
+        error = explain_full_disk(problem, (os.path.dirname(path), tempfile.gettempdir()))
         print(json.dumps({"error": error.code, "message": error.message, "hint": error.hint}))
         return error.exit_code
     return 0

@@ -246,7 +246,7 @@ def test_a_disk_that_fills_up_in_mid_run(home: Home, counted: Counted, world: Pa
     first = (world / "first").read_text(encoding="utf-8")
     assert done.status == 0, first + (world / "problems").read_text(encoding="utf-8")
     assert "2 of 6" in first
-    assert "error [no-space]: no space left for" in first
+    assert "error [no-space]: measure-nothing: no space left" in first
     assert "Traceback" not in first
     found = json.loads((world / "second").read_text(encoding="utf-8"))["points"]
     assert [(point["status"], len(point["runs"])) for point in found] == [("measured", 1)] * 6

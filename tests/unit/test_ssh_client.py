@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -85,3 +87,25 @@ def test_a_command_line_of_the_user_is_read_as_by_a_shell(monkeypatch: pytest.Mo
     assert ssh.client()[0] == "ssh"
     monkeypatch.setenv("CMBENCH_SSH", "ssh -F 'my file'")
     assert ssh.client()[:3] == ["ssh", "-F", "my file"]
+
+
+@pytest.mark.skipif(shutil.which("ssh") is None, reason="apt-get install openssh-client")
+@pytest.mark.parametrize("options", [(), ("-p", "2200", "-i", "/my key")])
+@pytest.mark.parametrize("host", ["alpha", "me@alpha:2222", "me@[fe80::1]:2200", "me@fe80::1"])
+@pytest.mark.parametrize("stderr", [*ssh._CAUSES, "something else"])
+def test_commands_of_hints_can_be_typed(host: str, options: tuple[str, ...], stderr: str) -> None:
+    hint = ssh.failure(host, stderr.encode(), options).hint
+    assert not re.search(r"ssh\S* [^'\n]*:2222", hint)
+    found = re.search(r"(?:^|: )(ssh .*)$", hint)
+    if found is not None:
+        # The client itself reads it, and would go where we go.
+        words = shlex.split(found[1])
+        assert resolved(words) == resolved(["ssh", *options, *ssh.address(host)])
+
+
+def resolved(words: list[str]) -> list[str]:
+    """The host, port, user and keys that a command line of ``ssh`` means."""
+    words = ["ssh", "-F", "/dev/null", "-G", *words[1:]]
+    told = subprocess.run(words, capture_output=True, text=True, timeout=30, check=True).stdout
+    wanted = ("hostname ", "port ", "user ", "identityfile ")
+    return [line for line in told.splitlines() if line.startswith(wanted)]

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from itertools import pairwise
 from typing import IO
 
 from cmbench.errors import Error
@@ -76,6 +77,13 @@ def address(host: str) -> list[str]:
         host, _, number = host.rpartition(":")
         port = ["-p", number]
     return [*port, "--", re.sub(r"[\[\]]", "", host)]
+
+
+def as_typed(host: str, options: Sequence[str] = (), *command: str) -> str:
+    """Return the command line of ``ssh`` that a user can type for ``host``, with its port."""
+    program = _program(os.environ.get("CMBENCH_SSH", ""))
+    words = [word for word in address(host) if word != "--"]
+    return shlex.join([*program, *options, *words, *command])
 
 
 def check_name(host: str) -> None:
@@ -167,33 +175,49 @@ def close(host: str, options: Sequence[str] = ()) -> None:
 _CAUSES: Mapping[str, tuple[str, str]] = {
     "REMOTE HOST IDENTIFICATION HAS CHANGED": (
         "its host key has changed",
-        "find out why: it may be a new machine, or an attack. Then\nssh-keygen -R {name}",
+        "find out why: it may be a new machine, or an attack. Then\nssh-keygen -R {known}",
     ),
     "Host key verification failed": (
         "its host key is not known here",
-        "connect once by hand and compare the fingerprint: ssh {name}",
+        "connect once by hand and compare the fingerprint: {ssh}",
     ),
     "Permission denied": (
         "it accepts none of your keys",
-        "add your key to the agent (ssh-add) or to the machine (ssh-copy-id {name})",
+        "add your key to the agent (ssh-add) or to the machine (ssh-copy-id {address})",
     ),
     "Could not resolve hostname": ("the name is not known", "correct it, or add it to ssh_config"),
-    "Connection refused": ("no SSH server answers", "is it up? Try: ssh {name} true"),
+    "Connection refused": ("no SSH server answers", "is it up? Try: {ssh} true"),
     "kex_exchange_identification": (
         "the connection was closed before it began",
-        "a jump host on the way may be down, or the server full: ssh -v {name} true",
+        "a jump host on the way may be down, or the server full. Try: {verbose} true",
     ),
-    "timed out": ("it does not answer", "is it up? Try: ssh {name} true"),
+    "timed out": ("it does not answer", "is it up? Try: {ssh} true"),
 }
 
 
-def failure(host: str, stderr: bytes) -> Error:
-    """Why ``host`` was not reached, out of what the client has said."""
+def failure(host: str, stderr: bytes, options: Sequence[str] = ()) -> Error:
+    """Why ``host`` was not reached with ``options``, out of what the client has said."""
     text = stderr.decode("utf-8", "replace")
     lines = [line.strip() for line in text.splitlines() if line.strip(" @\r")]
     for sign, (what, remedy) in _CAUSES.items():
         if sign in text:
-            hint = remedy.format(name=host)
+            hint = remedy.format_map(_typed_words(host, options))
             return Error("ssh-failed", f"{host}: {what}", context=lines[-6:], hint=hint)
     told = lines[-1] if lines else "the connection was lost"
-    return Error("ssh-failed", f"{host}: {told}", context=lines[-6:], hint=f"try: ssh {host} true")
+    hint = f"try: {as_typed(host, options, 'true')}"
+    return Error("ssh-failed", f"{host}: {told}", context=lines[-6:], hint=hint)
+
+
+def _typed_words(host: str, options: Sequence[str]) -> dict[str, str]:
+    """The parts of remedies that are commands, or words of them."""
+    *port, name = (word for word in address(host) if word != "--")
+    of_keys = [*options, *port]
+    number = next((after for word, after in pairwise(of_keys) if word == "-p"), "")
+    bare = name.rpartition("@")[2]
+    return {
+        "ssh": as_typed(host, options),
+        "verbose": as_typed(host, ["-v", *options]),
+        "address": shlex.join([*of_keys, name]),
+        # So known_hosts has a host with a port of its own (sshd(8)).
+        "known": f"'[{bare}]:{number}'" if number else bare,
+    }

@@ -1,0 +1,151 @@
+"""A point is measured by one call at a time, whatever executors two of them have."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from cmbench import api
+from cmbench.errors import Error
+from cmbench_sweep import driver
+from cmbench_sweep.driver import Opened, Say, Teller
+from cmbench_sweep.hosts import OnHosts, _Round
+from cmbench_sweep.jobs import Jobs
+from cmbench_sweep.store import PointStore
+from cmbench_sweep.values import MEASURED, Outcome, Point, Run, Sweep
+from cmbench_sweep.worker import explain_full_disk
+
+POINTS = [Point(n, key, {"size": n}, {}) for n, key in enumerate("abc")]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Opened:
+    workspace = cast(api.Workspace, SimpleNamespace(root=str(tmp_path)))
+    return Opened(workspace, Sweep("s", {}, {}), tuple(POINTS), PointStore(tmp_path))
+
+
+def put(opened: Opened, key: str) -> None:
+    opened.store.put(Outcome(key, MEASURED, (Run({"rate": 1.0}, 1.0),)))
+
+
+@dataclass
+class Measures:
+    """A place that measures at once."""
+
+    executor: str
+    prepares_here: bool = False
+
+    def __post_init__(self) -> None:
+        self.measured: list[str] = []
+
+    def choose(self, opened: Opened, points: Sequence[Point], say: Say) -> list[Point]:
+        return list(points)
+
+    def tidy(self, opened: Opened) -> None:
+        pass
+
+    def measure(self, opened: Opened, points: Sequence[Point], teller: Teller, say: Say) -> None:
+        for point in points:
+            put(opened, point.key)
+            self.measured.append(point.key)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "measured"),
+    [
+        ("ssh", "slurm", "c"),
+        ("slurm", "ssh", "c"),
+        ("ssh", "", "c"),
+        # These have the locks of the store, by which workers divide the points.
+        ("slurm", "ray", "abc"),
+    ],
+)
+def test_points_in_the_hands_of_another_executor_are_waited_for(
+    opened: Opened, theirs: str, ours: str, measured: str
+) -> None:
+    jobs = Jobs(opened.store)
+    kept = jobs.keep(jobs.new_folder(), api.JobHandle(theirs, "1 x/jobs/y"), POINTS[:2])
+    said: list[str] = []
+
+    def say(text: str) -> None:
+        said.append(text)
+        if "waiting" in text:
+            put(opened, "a")
+            put(opened, "b")
+
+    place = Measures(ours)
+    driver.run_sweep(opened, place, say)
+    assert "".join(place.measured) == measured
+    assert ("waiting: another call measures 2 points elsewhere" in said) == (measured == "c")
+    jobs.forget(kept)
+
+
+def test_a_job_that_nobody_waits_for_keeps_no_other_executor_from_its_points(
+    opened: Opened,
+) -> None:
+    jobs = Jobs(opened.store)
+    kept = jobs.keep(jobs.new_folder(), api.JobHandle("slurm", "1 x"), POINTS[:2])
+    assert Jobs(opened.store).elsewhere("ssh", ["a", "c"]) == {"a"}
+    # As when its process ends.
+    os.close(jobs._attended.pop(kept.folder))
+    assert Jobs(opened.store).elsewhere("ssh", ["a", "c"]) == set()
+    with opened.store.claim("c"):
+        assert Jobs(opened.store).elsewhere("ssh", ["a", "c"]) == {"c"}
+        assert Jobs(opened.store).elsewhere("slurm", ["a", "c"]) == set()
+
+
+def test_progress_counts_the_points_that_were_left(opened: Opened) -> None:
+    said: list[str] = []
+    teller = Teller(opened, POINTS[1:], said.append)
+    for key in "abc":
+        put(opened, key)
+        teller.line(f'{{"point": "{key}", "status": "measured"}}')
+    assert [line.split("  size")[0].strip() for line in said] == ["1 of 2", "2 of 2"]
+
+
+def full(free: int) -> Callable[[str], object]:
+    return lambda folder: SimpleNamespace(free=free)
+
+
+@pytest.mark.parametrize(
+    ("free", "context", "code"),
+    [
+        (0, [], "no-space"),
+        (1 << 40, ["OSError: [Errno 28] No space left on device"], "no-space"),
+        (1 << 40, ["something else"], "script-failed"),
+    ],
+)
+def test_a_full_disk_is_the_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, free: int, context: list[str], code: str
+) -> None:
+    monkeypatch.setattr("cmbench_sweep.worker.shutil.disk_usage", full(free))
+    problem = Error("script-failed", "run.sh of get-x exited with status 1", context=context)
+    found = explain_full_disk(problem, [str(tmp_path)])
+    assert found.code == code
+    assert "run.sh of get-x exited with status 1" in found.message
+    assert ("no space left on the disk at /" in found.message) == (code == "no-space")
+
+
+@pytest.mark.parametrize(
+    ("stay", "code", "hint"),
+    [
+        (False, "script-failed", "read it\nto look into its files there, add --keep"),
+        (True, "script-failed", "read it\nrepeat this step alone: bash /far/base/jobs/1/run.sh"),
+        (False, "no-space", "free space there, or choose another folder: --folder=DIR"),
+    ],
+)
+def test_hints_name_no_file_that_goes(opened: Opened, stay: bool, code: str, hint: str) -> None:
+    round_ = object.__new__(_Round)
+    round_._place = OnHosts((), stay=stay)
+    jobs = Jobs(opened.store)
+    kept = jobs.keep(jobs.new_folder(), api.JobHandle("ssh", "one /far/base/jobs/1"), POINTS)
+    text = "read it\nrepeat this step alone: bash /far/base/jobs/1/run.sh"
+    problem = Error(code, "no", hint=text)
+    round_._explain(problem, kept)
+    assert problem.hint == hint
