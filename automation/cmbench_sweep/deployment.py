@@ -35,7 +35,9 @@ WORKER = (
 """A worker for a Python that has no libraries of ours; before its arguments is where they are."""
 _ENGINE = ("cmind", "Jinja2", "PyYAML", "packaging", "requests", "rich")
 _NOT_RUN = {"setuptools", "wheel", "pip"}
-_LEFT_OUT = {".git", ".venv", ".cm", ".tox", "__pycache__", "node_modules", "cache", "experiment"}
+_LEFT_OUT = {".git", ".venv", ".cm", ".tox", "__pycache__", "node_modules"}
+_OF_RUNS = {"cache", "experiment"}
+"""Folders of a repository in which CM keeps what runs make; deeper ones are code."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,8 @@ def _tracked(folder: str) -> list[str] | None:
 
 def _walked(folder: str) -> Iterator[str]:
     for top, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if name not in _LEFT_OUT]
+        out = _LEFT_OUT | (_OF_RUNS if top == folder else set())
+        folders[:] = [name for name in folders if name not in out]
         yield from (os.path.relpath(os.path.join(top, name), folder) for name in files)
 
 

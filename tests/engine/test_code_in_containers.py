@@ -118,3 +118,16 @@ def test_other_machines_are_given_the_same() -> None:
     brought = {name.partition("/")[0] for name in deployment.engine().files}
     assert brought == {path.name for path in engine_code.packages()}
     assert {"cmbench", "cmbench_results", "cmbench_sweep"} <= brought
+
+
+def test_a_repository_without_git_goes_along_with_all_of_its_code(tmp_path: Path) -> None:
+    repository = copy_installed(tmp_path / "site")
+    for name in ("cache/a/b", "experiment/a/b", "script/x/__pycache__/c"):
+        (repository / name).parent.mkdir(parents=True)
+        (repository / name).touch()
+    names = {str(Path(name).parent) for name in deployment.repository(str(repository)).files}
+    automations = {
+        str(path.parent.relative_to(ROOT)) for path in ROOT.glob("automation/*/_cm.json")
+    }
+    assert {"automation/cache", "automation/experiment"} <= automations
+    assert names == {*automations, "automation", "."}
