@@ -6,6 +6,7 @@ ended is in files of its job, whoever has placed it: the queue is asked only whe
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from cmbench.lib import locks
 from cmbench.lib.engine_code import import_paths
 from cmbench.lib.text_files import counted, read_or_empty
 from cmbench_sweep import deployment
-from cmbench_sweep.driver import INTERRUPTED, Opened, Say, Teller, batch_of, worker_job
+from cmbench_sweep.driver import INTERRUPTED, Opened, Say, Teller, batch_of, job_in, worker_job
 from cmbench_sweep.jobs import Jobs, Kept, attend
 from cmbench_sweep.points import request_of
 from cmbench_sweep.preparing import samples
@@ -53,6 +54,20 @@ class Container:
         yield from (f"--pwd={folder}", self.image)
 
 
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a group of points asks of a cluster.
+
+    ``points`` is their number, ``labels`` are those that a node must have, ``cpus`` how many a task
+    needs (0: nobody says). ``seconds`` is what a point may take.
+    """
+
+    points: int
+    labels: tuple[str, ...] = ()
+    cpus: int = 0
+    seconds: Callable[[], float] = float
+
+
 class Cluster(Protocol):
     """What differs between clusters; ``scratch`` is a folder of the nodes in which runs write."""
 
@@ -81,13 +96,17 @@ class Cluster(Protocol):
     def looker(self) -> api.Executor:
         """What looks at jobs that were submitted before."""
 
-    def executor(
-        self, labels: Sequence[str], points: int, seconds: Callable[[], float], say: Say
-    ) -> tuple[api.Executor, int]:
-        """What submits ``points`` as one job, and among how many tasks it divides them.
+    def cpus(self, point: Point) -> int:
+        """How many CPUs a task for a point needs; 0 where nobody says."""
 
-        With one, every task goes through all of the points. ``seconds`` is what a point may take.
+    def executor(self, demand: Demand, say: Say) -> tuple[api.Executor, int]:
+        """What submits a group of points as one job, and among how many tasks it divides them.
+
+        With one, every task goes through all of the points.
         """
+
+    def preview(self, demand: Demand, job: api.Job) -> tuple[str, str]:
+        """The command that would submit ``job`` and its script; empty where there are none."""
 
     def adapt(self, handle: api.JobHandle, before: Mapping[str, str], say: Say) -> bool:
         """Let a job that was submitted ask for what ``asked`` says; whether it does now.
@@ -197,16 +216,13 @@ class OnCluster:
     def _submit(
         self, opened: Opened, jobs: Jobs, points: Sequence[Point], say: Say
     ) -> dict[Kept, api.Executor]:
-        groups: dict[tuple[str, ...], list[Point]] = {}
-        for point in points:
-            groups.setdefault(tuple(point.labels), []).append(point)
-        for labels in groups:
-            self.cluster.check(labels)
+        groups = self._groups(opened, points)
+        for demand in groups:
+            self.cluster.check(demand.labels)
         found = {}
-        for labels, group in groups.items():
-            executor, parts = self.cluster.executor(
-                labels, len(group), lambda: point_seconds(opened), say
-            )
+        for demand, group in groups.items():
+            labels = demand.labels
+            executor, parts = self.cluster.executor(demand, say)
             folder = jobs.new_folder()
             job = self._job(opened, group, parts, folder)
             command = (*job.command, PART) if parts > 1 else job.command
@@ -216,11 +232,50 @@ class OnCluster:
             say(f"{handle.executor} {handle.id.split()[0]}: {counted(len(group), 'point')}{told}")
         return found
 
+    def _groups(self, opened: Opened, points: Sequence[Point]) -> dict[Demand, list[Point]]:
+        """The points that become one job each, by what they ask for."""
+        groups: dict[tuple[tuple[str, ...], int], list[Point]] = {}
+        for point in points:
+            groups.setdefault((tuple(point.labels), self.cluster.cpus(point)), []).append(point)
+        return {
+            Demand(len(group), labels, cpus, lambda: point_seconds(opened)): group
+            for (labels, cpus), group in groups.items()
+        }
+
+    def preview(self, opened: Opened) -> list[tuple[str, str]]:
+        """The commands that would submit the points that are left, each with its script.
+
+        Nothing is written or submitted; ``JOB`` is the folder of a job.
+        """
+        folder = Jobs(opened.store).folder("JOB")
+        found = []
+        for demand, group in self._groups(opened, opened.left()).items():
+            job = job_in(folder)
+            if self.cluster.container is not None:
+                parcels = opened.store.root / "parcels"
+                job = self._inside(opened, job, parcels / "LIBRARIES", import_paths())
+            if len(group) > 1:
+                job = replace(job, command=(*job.command, PART))
+            found.append(self.cluster.preview(demand, job))
+        return [each for each in found if each[0]]
+
+    def _inside(
+        self, opened: Opened, job: api.Job, libraries: Path, code: Sequence[Path]
+    ) -> api.Job:
+        """``job`` in the container, with a Python that has no libraries of ours."""
+        container = self.cluster.container
+        assert container is not None
+        workspace = opened.workspace
+        repositories = [repository.path for repository in workspace.repositories]
+        home = os.path.dirname(workspace.root)
+        paths = [home, *repositories, str(opened.store.root), *map(str, code)]
+        python = ("python3", "-c", deployment.WORKER, str(libraries), *job.command[-1:])
+        return replace(job, command=(*container.words(paths, job.cwd), *python))
+
     def _job(self, opened: Opened, group: Sequence[Point], parts: int, folder: Path) -> api.Job:
         batch = batch_of(opened, group, bound=False)
         batch = replace(batch, parts=parts, scratch=self.cluster.scratch)
-        container = self.cluster.container
-        if container is None:
+        if self.cluster.container is None:
             return worker_job(batch, folder)
         batch = replace(batch, prepare=tuple(samples(opened.sweep, group)))
         parcels = opened.store.root / "parcels"
@@ -228,10 +283,7 @@ class OnCluster:
         # Beside an installed cmbench are packages that were built for another Python.
         inside = deployment.repository_of_engine(batch.repositories)
         code = import_paths() if inside else (deployment.laid_out(deployment.engine(), parcels),)
-        paths = [batch.home, *batch.repositories, str(opened.store.root), *map(str, code)]
-        job = worker_job(batch, folder, code)
-        python = ("python3", "-c", deployment.WORKER, str(libraries), *job.command[-1:])
-        return replace(job, command=(*container.words(paths, str(folder)), *python))
+        return self._inside(opened, worker_job(batch, folder, code), libraries, code)
 
 
 def point_seconds(opened: Opened) -> float:
@@ -275,15 +327,17 @@ def _cancel(jobs: Jobs, submitted: Mapping[Kept, api.Executor]) -> None:
         jobs.forget(kept)
 
 
-def task_script(job: api.Job, number: str) -> str:
+def task_script(job: api.Job, number: str, setup: Sequence[str] = ()) -> str:
     """The program of a task, whose number is the text ``number`` of the shell.
 
-    What it ends with is in a file, where nobody keeps accounts.
+    ``setup`` are lines of bash before it, whose functions such as ``module`` come along; a login
+    shell would set PATH anew. What the program ends with is in a file, where nobody keeps accounts.
     """
     words = [f'"{number}"' if word == PART else shlex.quote(word) for word in job.command]
     end = shlex.quote(job.scratch) + f'/end-"{number}"'
     return (
-        "#!/bin/sh\n"
+        f"{'#!/bin/bash' if setup else '#!/bin/sh'}\n"
+        f"{''.join(f'{line}{chr(10)}' for line in setup)}"
         f"{' '.join(words)}\n"
         "status=$?\n"
         f"echo $status > {end}.new && mv {end}.new {end}\n"

@@ -41,6 +41,9 @@ class Place(Protocol):
     def choose(self, opened: Opened, points: Sequence[Point], say: Say) -> list[Point]:
         """The points that can be measured there, before anything is made for them."""
 
+    def preview(self, opened: Opened) -> list[tuple[str, str]]:
+        """The commands that would submit jobs, each with its script; none where there are none."""
+
     def tidy(self, opened: Opened) -> None:
         """Remove what calls have left there that were killed, of points that are all known."""
 
@@ -119,6 +122,10 @@ class Here:
             say(f"left out: {left}, for machines with {', '.join(lacking)}; if this is one:")
             say(f"  --labels={','.join(sorted(self.labels | set(lacking)))}")
         return chosen
+
+    def preview(self, opened: Opened) -> list[tuple[str, str]]:
+        """Nothing is submitted."""
+        return []
 
     def tidy(self, opened: Opened) -> None:
         """Nothing is left."""
@@ -295,17 +302,22 @@ def worker_job(batch: Batch, folder: Path, code: Sequence[Path] = ()) -> api.Job
 
     ``code`` are the folders that it imports cmbench from; empty for those of this process.
     """
-    path = folder / "batch.json"
-    write(path, asdict(batch))
+    write(folder / _BATCH, asdict(batch))
+    return job_in(folder, code)
+
+
+def job_in(folder: Path, code: Sequence[Path] = ()) -> api.Job:
+    """The same for a batch whose file is in ``folder`` when it starts."""
     paths = [*map(str, code or import_paths()), *filter(None, [os.environ.get("PYTHONPATH")])]
     return api.Job(
-        command=(sys.executable, "-m", "cmbench_sweep.worker", str(path)),
+        command=(sys.executable, "-m", "cmbench_sweep.worker", str(folder / _BATCH)),
         cwd=str(folder),
         environment={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         scratch=str(folder),
     )
 
 
+_BATCH = "batch.json"
 INTERRUPTED = 3
 """So a worker ends that stops before its points are done: by a signal, or by the budget."""
 

@@ -78,6 +78,10 @@ class OnHosts:
                 raise self._without(labels)
         return list(points)
 
+    def preview(self, opened: Opened) -> list[tuple[str, str]]:
+        """Nothing is submitted."""
+        return []
+
     def tidy(self, opened: Opened) -> None:
         """Remove from the machines what was left there of jobs whose points are all known."""
         jobs = Jobs(opened.store)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +19,9 @@ from typing import Any, ClassVar
 from cmbench import api
 from cmbench.errors import Error, did_you_mean
 from cmbench.lib.text_files import read_or_empty
-from cmbench_sweep.clusters import Output, exit_codes, task_script
+from cmbench_sweep.clusters import Demand, Output, exit_codes, task_script
 from cmbench_sweep.driver import Say
+from cmbench_sweep.values import Point
 
 ADDRESS = "http://127.0.0.1:8265"
 SILENT_S = 900.0
@@ -257,11 +258,18 @@ class RayCluster:
         """What looks at any job."""
         return RayExecutor(self.head)
 
-    def executor(
-        self, labels: Sequence[str], points: int, seconds: Callable[[], float], say: Say
-    ) -> tuple[RayExecutor, int]:
+    def cpus(self, point: Point) -> int:
+        """None: a worker has its node to itself."""
+        return 0
+
+    def executor(self, demand: Demand, say: Say) -> tuple[RayExecutor, int]:
         """A worker on each node with the labels, each for all of the points."""
-        return RayExecutor(self.head, self._fitting(labels)[:points], labels), 1
+        nodes = self._fitting(demand.labels)[: demand.points]
+        return RayExecutor(self.head, nodes, demand.labels), 1
+
+    def preview(self, demand: Demand, job: api.Job) -> tuple[str, str]:
+        """Nothing: Ray is asked over HTTP."""
+        return "", ""
 
     def adapt(self, handle: api.JobHandle, before: Mapping[str, str], say: Say) -> bool:
         """Does nothing: nothing is asked of Ray but nodes with labels."""

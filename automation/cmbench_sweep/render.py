@@ -32,6 +32,15 @@ def foreseen(seen: Foreseen) -> str:
     return "\n".join(lines)
 
 
+def submitted(jobs: Sequence[tuple[str, str]]) -> str:
+    """The commands that would submit jobs, and the script of each; empty for none."""
+    lines: list[str] = []
+    for words, text in jobs:
+        lines += ["", "submitted:", f"  {words}", "job.sh:"]
+        lines += [f"  {line}" for line in text.splitlines()]
+    return "\n".join(["", *lines]) if lines else ""
+
+
 def _values(values: Sequence[Any]) -> str:
     told = ", ".join(map(str, values))
     return told if len(told) <= 54 else f"{values[0]} … {values[-1]} ({len(values)} values)"

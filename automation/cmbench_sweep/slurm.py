@@ -7,9 +7,11 @@ are on a file system that the nodes share. ``docs/decisions/052`` tells how stat
 
 from __future__ import annotations
 
+import re
+import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +20,7 @@ from typing import ClassVar
 from cmbench import api
 from cmbench.errors import Error
 from cmbench.lib.text_files import listed
-from cmbench_sweep.clusters import Container, Output, exit_codes, task_script
+from cmbench_sweep.clusters import Container, Demand, Output, exit_codes, task_script
 from cmbench_sweep.driver import Say
 from cmbench_sweep.slurm_queue import (
     PAUSE_S,
@@ -32,6 +34,7 @@ from cmbench_sweep.slurm_queue import (
     tasks_of,
     update_waiting,
 )
+from cmbench_sweep.values import Point
 
 ACTIVE = (
     *("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD"),
@@ -47,36 +50,72 @@ _UPDATES = {
     "account": "Account",
     "qos": "QOS",
     "time": "TimeLimit",
+    "reservation": "ReservationName",
+    "nodelist": "ReqNodeList",
+    "exclude": "ExcNodeList",
 }
 """What of a job that waits can be changed, by the names of ``scontrol update``."""
+_OURS = re.compile(
+    r"--(array|chdir|error|export|input|job-name|open-mode|output|parsable|wait|wrap)(=|$)|-[aDeiJoW]"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is asked of Slurm besides the points: texts as ``sbatch`` takes them.
+    """What is asked of Slurm besides the points.
 
-    ``scratch`` is a folder of the nodes in which runs write.
+    ``options`` are those of ``sbatch`` that have flags of ours, by their names, with the texts that
+    it takes; ``more`` are words that go to it as they are. At most ``throttle`` tasks run at once,
+    0 for any number. ``setup`` are lines of the shell before the worker, and ``scratch`` is a
+    folder of the nodes in which runs write.
     """
 
-    partition: str = ""
-    account: str = ""
-    qos: str = ""
-    constraint: str = ""
-    gres: str = ""
-    time: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
     exclusive: bool = True
+    more: tuple[str, ...] = ()
+    throttle: int = 0
+    setup: tuple[str, ...] = ()
     scratch: str = ""
 
-    def words(self, labels: Sequence[str]) -> Iterator[str]:
-        """The options of ``sbatch``; ``labels`` are features that a node must have."""
-        for name in ("partition", "account", "qos", "gres", "time"):
-            if getattr(self, name):
-                yield f"--{name}={getattr(self, name)}"
-        wanted = "&".join(filter(None, (self.constraint, *labels)))
+    def __post_init__(self) -> None:
+        """Refuse words that are ours to say; raises ``bad-value``."""
+        bad = next((w for w in self.more if not w.startswith("-") or _OURS.match(w)), "")
+        if bad:
+            raise Error(
+                "bad-value",
+                f"--sbatch: {bad} is not for the options of the job",
+                hint="write long options with =, such as --sbatch='--licenses=a --nice=10'; "
+                "name, array, output and folder of the job are set for you",
+            )
+
+    @property
+    def partition(self) -> str:
+        """One or several with commas; empty for the default."""
+        return self.options.get("partition", "")
+
+    @property
+    def asks_for_gpus(self) -> bool:
+        """Whether a task gets GPUs."""
+        words = (self.options.get("gres", ""), *self.more)
+        return any("gpu" in word for word in words)
+
+    def words(self, labels: Sequence[str], cpus: int = 0) -> Iterator[str]:
+        """The options of ``sbatch``.
+
+        ``labels`` are features that a node must have. A task that does not have its node to itself
+        gets ``cpus``, 0 for what Slurm gives.
+        """
+        for name, value in self.options.items():
+            if value and name != "constraint":
+                yield f"--{name.replace('_', '-')}={value}"
+        wanted = "&".join(filter(None, (self.options.get("constraint", ""), *labels)))
         if wanted:
             yield f"--constraint={wanted}"
         if self.exclusive:
             yield "--exclusive"
+        elif cpus and "cpus_per_task" not in self.options:
+            yield f"--cpus-per-task={cpus}"
+        yield from self.more
 
 
 class SlurmExecutor:
@@ -94,11 +133,13 @@ class SlurmExecutor:
         parts: int = 1,
         labels: Sequence[str] = (),
         say: Say | None = None,
+        cpus: int = 0,
     ) -> None:
         self._wish = wish or Wish()
         self._say = say
         self._parts = parts
         self._labels = tuple(labels)
+        self._cpus = cpus
         self._output = Output()
         self._states: dict[str, tuple[float, api.JobState]] = {}
         self._heard: dict[str, float] = {}
@@ -109,17 +150,26 @@ class SlurmExecutor:
         check(self._wish.partition, self._labels)
         folder = Path(job.scratch)
         script = folder / "job.sh"
-        script.write_text(task_script(job, "$SLURM_ARRAY_TASK_ID"), encoding="utf-8")
-        name = f"cmbench-{folder.name}"
+        words, text = self.submission(job)
+        script.write_text(text, encoding="utf-8")
+        number = submit(words, _name(folder), job.environment, self._say)
+        return api.JobHandle(self.name, f"{number} {folder}")
+
+    def submission(self, job: api.Job) -> tuple[list[str], str]:
+        """The words of ``sbatch`` for ``job``, and the text of its script."""
+        folder = Path(job.scratch)
+        most = f"%{self._wish.throttle}" if self._wish.throttle else ""
         words = [
-            *("sbatch", "--parsable", f"--job-name={name}", f"--array=0-{self._parts - 1}"),
+            *("sbatch", "--parsable", f"--job-name={_name(folder)}"),
+            f"--array=0-{self._parts - 1}{most}",
             *(f"--output={folder}/output-%a.txt", "--open-mode=append", "--requeue"),
             # The worker needs its own, whatever SBATCH_EXPORT says.
             "--export=ALL",
-            *(f"--chdir={job.cwd}", *self._wish.words(self._labels), str(script)),
+            f"--chdir={job.cwd}",
+            *self._wish.words(self._labels, self._cpus),
+            str(folder / "job.sh"),
         ]
-        number = submit(words, name, job.environment, self._say)
-        return api.JobHandle(self.name, f"{number} {folder}")
+        return words, task_script(job, "$SLURM_ARRAY_TASK_ID", self._wish.setup)
 
     def logs(self, handle: api.JobHandle) -> list[str]:
         """New lines of all tasks."""
@@ -207,15 +257,35 @@ class SlurmCluster:
         """What looks at any job."""
         return SlurmExecutor()
 
-    def executor(
-        self, labels: Sequence[str], points: int, seconds: Callable[[], float], say: Say
-    ) -> tuple[SlurmExecutor, int]:
+    def cpus(self, point: Point) -> int:
+        """As many as the point has ``threads``, where others may be on its node."""
+        threads = str(point.flags.get("threads", ""))
+        return int(threads) if threads.isdecimal() and not self.wish.exclusive else 0
+
+    def preview(self, demand: Demand, job: api.Job) -> tuple[str, str]:
+        """The command that would submit ``job``, and the text of its script."""
+        # On another machine than the login node nothing is known of limits.
+        try:
+            executor, _ = self.executor(demand, lambda text: None)
+        except Error:
+            executor = self._executor(self.wish, demand, demand.points)
+        words, text = executor.submission(job)
+        return shlex.join(words), text
+
+    def executor(self, demand: Demand, say: Say) -> tuple[SlurmExecutor, int]:
         """One array, a task for each point as far as arrays of that length are allowed."""
-        parts = min(points, largest_array())
+        parts = min(demand.points, largest_array())
         wish = self.wish
-        if not wish.time:
-            wish = replace(wish, time=limit(-(-points // parts) * seconds(), wish.partition))
-        return SlurmExecutor(wish, parts, labels, say), parts
+        if not wish.options.get("time"):
+            seconds = -(-demand.points // parts) * demand.seconds()
+            time_limit = limit(seconds, wish.partition)
+            wish = replace(wish, options={**wish.options, "time": time_limit})
+        return self._executor(wish, demand, parts, say), parts
+
+    def _executor(
+        self, wish: Wish, demand: Demand, parts: int, say: Say | None = None
+    ) -> SlurmExecutor:
+        return SlurmExecutor(wish, parts, demand.labels, say, demand.cpus)
 
     def adapt(self, handle: api.JobHandle, before: Mapping[str, str], say: Say) -> bool:
         """Let the waiting tasks of a job ask for what the command asks for; whether it changed.
@@ -255,6 +325,10 @@ def _as_typed(flags: Mapping[str, str]) -> str:
     return " ".join(f"--{name.replace('_', '-')}={value}" for name, value in flags.items())
 
 
+def _name(folder: Path) -> str:
+    return f"cmbench-{folder.name}"
+
+
 def _parts_of(handle: api.JobHandle) -> tuple[str, Path]:
     number, _, folder = handle.id.partition(" ")
     return number, Path(folder)
@@ -285,4 +359,6 @@ def _ended(states: Mapping[str, int], codes: Sequence[int]) -> api.JobState:
 def _waits_for(tasks: Mapping[str, tuple[str, str]]) -> str:
     """Why tasks wait, where it is not for their turn."""
     waits = {reason for state, reason in tasks.values() if state == "PENDING"}
-    return listed(sorted(waits - {"None", "Resources", "Priority", "BeginTime"}))
+    return listed(
+        sorted(waits - {"None", "Resources", "Priority", "BeginTime", "JobArrayTaskLimit"})
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -35,9 +36,20 @@ if TYPE_CHECKING:
 _COMMON = ("sweep", "name", "out", "json", "quiet", "silent", "verbose", "debug", "help")
 _OF_RUNS = ("retry_failed", "new", "complete", "on", "executor", "labels")
 _OF_EXPLORATION = ("tags", "explore", "dir")
-_OF_SBATCH = ("partition", "account", "qos", "constraint", "gres", "time", "scratch")
+_OF_SBATCH = (
+    *("partition", "account", "qos", "constraint", "gres", "time", "mem", "cpus_per_task"),
+    *("reservation", "nodelist", "exclude"),
+)
 _CONTAINERS = ("apptainer", "singularity")
-_OF_SLURM = (*_OF_SBATCH, "share_nodes", *_CONTAINERS)
+_MODULES = (
+    "type module >/dev/null 2>&1 || for init in /etc/profile.d/*{modules,lmod}*.sh;"
+    ' do [ -r "$init" ] && . "$init"; done'
+)
+"""Defines ``module`` where the shell of the user has not handed it on."""
+_OF_SLURM = (
+    *_OF_SBATCH,
+    *("sbatch", "throttle", "modules", "setup", "share_nodes", "scratch", *_CONTAINERS),
+)
 _OF_RAY = ("ray", "scratch")
 _OF_SSH = ("hosts", "folder", "keep", "wheels", "patience")
 _PLACES = {"slurm": _OF_SLURM, "ssh": _OF_SSH, "ray": _OF_RAY}
@@ -91,13 +103,16 @@ def replay_experiment(command: Command) -> Reply:
 def plan_experiment(command: Command) -> Reply:
     """``cm plan experiment --sweep=FILE``: its points, what is known, what would be prepared.
 
-    Raises ``needs-input``, ``bad-sweep``, ``unknown-flag``.
+    With the flags of a cluster, also what would be submitted. Raises ``needs-input``,
+    ``bad-sweep``, ``unknown-flag`` and others.
     """
-    refuse_unknown(command.flags, _COMMON)
+    refuse_unknown(command.flags, (*_COMMON, "on", "executor", "labels", *_ELSEWHERE))
     if not command.flags.get("sweep"):
         raise Error("needs-input", "no sweep is named", hint="write --sweep=FILE")
+    place = _place(command.flags)
     opened = _opened(command)
     seen = driver.foresee(opened)
+    jobs = place.preview(opened)
     data = {
         "name": opened.sweep.name,
         "points": [render.data_of(point, seen.known[point.key]) for point in opened.points],
@@ -105,8 +120,9 @@ def plan_experiment(command: Command) -> Reply:
         "failed": seen.count(FAILED),
         "prepare": [asdict(step) for step in seen.preparation.steps],
         "point_seconds": seen.point_seconds,
+        "jobs": [{"submit": words, "script": text} for words, text in jobs],
     }
-    return Reply({"plan": data}, lambda: render.foreseen(seen), data)
+    return Reply({"plan": data}, lambda: render.foreseen(seen) + render.submitted(jobs), data)
 
 
 def show_experiment(command: Command) -> Reply:
@@ -286,10 +302,46 @@ def _slurm(flags: Mapping[str, Any]) -> driver.Place:
     from cmbench_sweep.clusters import OnCluster
     from cmbench_sweep.slurm import SlurmCluster, Wish
 
-    words = {n: str(flags[n]) for n in _OF_SBATCH if n in flags}
-    wish = Wish(**words, exclusive=not flags.get("share_nodes"))
+    wish = Wish(
+        {name: str(flags[name]) for name in _OF_SBATCH if flags.get(name)},
+        exclusive=not flags.get("share_nodes"),
+        more=tuple(_split_words(flags.get("sbatch"))),
+        throttle=_number("throttle", flags.get("throttle")),
+        setup=(*_modules(flags.get("modules")), *_lines(flags.get("setup"))),
+        scratch=str(flags.get("scratch") or ""),
+    )
     asked = {name: str(flags[name]) for name in _OF_SLURM if flags.get(name)}
-    return OnCluster(SlurmCluster(wish, _container(flags, "gpu" in wish.gres), asked))
+    return OnCluster(SlurmCluster(wish, _container(flags, wish.asks_for_gpus), asked))
+
+
+def _lines(value: Any) -> list[str]:
+    """The lines of a flag that may be written more than once, or with ``,=``."""
+    return [str(line) for line in (value if isinstance(value, list) else [value]) if line]
+
+
+def _modules(value: Any) -> list[str]:
+    """The line that loads the environment modules of ``--modules=A,B``; none for none."""
+    names = [name for line in _lines(value) for name in line.split(",") if name]
+    return [_MODULES, f"module load {shlex.join(names)} || exit 1"] if names else []
+
+
+def _split_words(value: Any) -> list[str]:
+    """The words of ``--sbatch``; raises ``bad-value``."""
+    try:
+        return [word for line in _lines(value) for word in shlex.split(line)]
+    except ValueError as problem:
+        hint = "write blanks and quotes as in a shell: --sbatch='--comment=\"a b\"'"
+        raise Error("bad-value", f"--sbatch={value}: {problem}", hint=hint) from None
+
+
+def _number(name: str, value: Any) -> int:
+    """A whole number above 0, or 0 where none is given; raises ``bad-value``."""
+    if value is None:
+        return 0
+    if not str(value).isdecimal() or not int(value):
+        hint = f"write --{name}=4"
+        raise Error("bad-value", f"--{name}={value} is not a number of tasks", hint=hint)
+    return int(value)
 
 
 def _container(flags: Mapping[str, Any], gpus: bool) -> Container | None:

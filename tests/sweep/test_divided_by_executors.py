@@ -47,6 +47,9 @@ class Measures:
     def choose(self, opened: Opened, points: Sequence[Point], say: Say) -> list[Point]:
         return list(points)
 
+    def preview(self, opened: Opened) -> list[tuple[str, str]]:
+        return []
+
     def tidy(self, opened: Opened) -> None:
         pass
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from cmbench.errors import Error
 from cmbench_sweep import slurm_queue
 from cmbench_sweep.slurm import SlurmCluster, Wish
 from cmbench_sweep.slurm_queue import check, submit
+from support import Finished
 
 Put = Callable[[str, str], None]
 JOB = api.JobHandle("slurm", "7 /nowhere")
@@ -88,7 +91,7 @@ def test_a_default_partition_that_is_down(put: Put) -> None:
 
 def moved(asked: dict[str, str], before: dict[str, str]) -> tuple[bool, list[str]]:
     said: list[str] = []
-    cluster = SlurmCluster(Wish(partition=asked.get("partition", "")), None, asked)
+    cluster = SlurmCluster(Wish({"partition": asked.get("partition", "")}), None, asked)
     return cluster.adapt(JOB, before, said.append), said
 
 
@@ -125,3 +128,60 @@ def test_flags_that_a_submitted_job_cannot_take(put: Put) -> None:
     ) as caught:
         moved({"qos": "high"}, {})
     assert "scancel 7" in caught.value.hint
+
+
+def plan(cm: Callable[..., Finished], *words: str) -> list[dict[str, str]]:
+    done = cm("plan", "experiment", "--sweep=sweep.yaml", "--on=slurm", *words, "--json").ok()
+    jobs: list[dict[str, str]] = json.loads(done.stdout[done.stdout.index("{\n") :])["jobs"]
+    return jobs
+
+
+def test_a_plan_shows_what_would_be_submitted(cm: Callable[..., Finished], world: Path) -> None:
+    (job,) = plan(
+        cm,
+        *("--partition=main", "--mem=8G", "--cpus-per-task=4", "--reservation=mine"),
+        *("--nodelist=n1", "--exclude=n2", "--throttle=2", "--modules=gcc/12,cuda"),
+        *("--setup=export A=1", "--sbatch=--licenses=a --comment='b c'", "--time=5"),
+    )
+    words = shlex.split(job["submit"])
+    assert words[0] == "sbatch"
+    assert "--array=0-5%2" in words
+    wanted = {"--partition=main", "--mem=8G", "--cpus-per-task=4", "--reservation=mine"}
+    wanted |= {"--nodelist=n1", "--exclude=n2", "--licenses=a", "--comment=b c", "--time=5"}
+    assert {*words} >= {*wanted, "--exclusive"}
+    first, defined, modules, setup, worker, *_ = job["script"].splitlines()
+    assert first == "#!/bin/bash"
+    assert defined.startswith("type module >/dev/null 2>&1 ||")
+    assert modules == "module load gcc/12 cuda || exit 1"
+    assert setup == "export A=1"
+    assert '"$SLURM_ARRAY_TASK_ID"' in worker
+    assert not (world / "CM home/cmbench/sweeps/jobs").exists()
+    said = cm("plan", "experiment", "--sweep=sweep.yaml", "--on=slurm").ok().stdout
+    assert "submitted:\n  sbatch --parsable" in said
+    assert "job.sh:\n  #!/bin/sh" in said
+
+
+def test_points_that_share_nodes_ask_for_their_threads(cm: Callable[..., Finished]) -> None:
+    jobs = plan(cm, "--share-nodes")
+    asked = [word for job in jobs for word in shlex.split(job["submit"]) if "cpus" in word]
+    assert asked == ["--cpus-per-task=1", "--cpus-per-task=2"]
+    assert "--exclusive" not in jobs[0]["submit"]
+    (job,) = plan(cm, "--throttle=1")
+    assert "cpus" not in job["submit"]
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("--sbatch=--array=0-9", "--array=0-9 is not for the options of the job"),
+        ("--sbatch=-J name", "-J is not for"),
+        ("--sbatch=hostname", "hostname is not for"),
+        ("--sbatch=--comment='a", "No closing quotation"),
+        ("--throttle=none", "is not a number of tasks"),
+        ("--mem", "--mem needs a value"),
+    ],
+)
+def test_options_that_cannot_be(cm: Callable[..., Finished], word: str, said: str) -> None:
+    done = cm("plan", "experiment", "--sweep=sweep.yaml", "--on=slurm", word)
+    assert done.status == 4
+    assert said in done.stderr

@@ -109,6 +109,13 @@ _SWEEP = {
     "sweep=FILE": "the sweep: a request, axes, and what else docs/how-to/sweeps.md tells",
     "name=NAME": "its name; by default that in the file",
 }
+_SLURM = {
+    "on=slurm": "on a cluster; --partition, --account, --qos, --constraint, --gres, --time, --mem,"
+    " --cpus-per-task, --reservation, --nodelist and --exclude go to sbatch, and all words of"
+    " --sbatch='--licenses=a --nice=10'; --throttle=N tasks run at once; --modules=A,B and"
+    " --setup=LINE come before the worker; --share-nodes leaves room for others beside a point;"
+    " --scratch=DIR is a folder of the nodes in which runs write; --apptainer=IMAGE",
+}
 
 VERBS: tuple[Verb, ...] = (
     Verb("script", "help", "help:show_usage"),
@@ -519,9 +526,7 @@ VERBS: tuple[Verb, ...] = (
             "retry-failed": "measure the points again that have failed",
             "complete": "measure the points again that have fewer figures or runs than are asked",
             "new": "measure all points again",
-            "on=slurm": "on a cluster; --partition, --account, --qos, --constraint, --gres and"
-            " --time go to sbatch; --share-nodes leaves room for others beside a point;"
-            " --scratch=DIR is a folder of the nodes in which runs write; --apptainer=IMAGE",
+            **_SLURM,
             "on=ssh": "on --hosts=A,B=gpu+big, with their labels; --folder=DIR there, --keep what"
             " was brought, --wheels=DIR for machines without a package index, --patience=SECONDS",
             "on=ray": "on the Ray cluster at --ray=http://HOST:8265; labels are resources of nodes",
@@ -543,7 +548,7 @@ VERBS: tuple[Verb, ...] = (
     _experiment(
         "plan",
         {"cm plan experiment --sweep=FILE": "its points, what is measured, what is prepared"},
-        _SWEEP,
+        {**_SWEEP, **_SLURM},
     ),
     _experiment(
         "show",
