@@ -64,8 +64,17 @@ class PointStore:
         return self.points / key
 
     def run_folder(self, key: str) -> Path:
-        """Where the runs of a point leave what they write."""
-        return self._replacement(key) if self._is_replaced(key) else self.folder(key)
+        """Where the runs of a point leave what they write; raises ``no-space`` and others."""
+        if not self._is_replaced(key):
+            return self.folder(key)
+        draft = self._replacement(key)
+        try:
+            # Who measures here next may be somebody else of the group.
+            with for_its_group(self.root):
+                draft.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise file_error(problem, draft) from None
+        return draft
 
     def _replacement(self, key: str) -> Path:
         return self.folder(key) / "replacement"

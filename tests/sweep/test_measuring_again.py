@@ -82,8 +82,9 @@ def test_an_outcome_is_replaced_once_and_as_a_whole(tmp_path: Path) -> None:
     assert anew.outcome("a").status == OPEN
     assert store.outcome("a").figure("rate") == 1
     # The first of two runs.
-    anew.run_folder("a").mkdir(parents=True)
+    store.root.chmod(0o775)
     (anew.run_folder("a") / "run-1").mkdir()
+    assert anew.run_folder("a").stat().st_mode & 0o020, "others of a group go on here"
     anew.put(measured("a", 2, OPEN))
     assert anew.outcome("a").figure("rate") == 2
     assert store.outcome("a").figure("rate") == 1
