@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,7 @@ def described(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, An
         "precision": "fp32",
         "inputs": found,
         "outputs": [tensor(each, shapes, known=False) for each in tensors(graph.output)],
-        "beside": sorted(beside(graph)),
+        "beside": beside(model),
         "options": {"fixed_batch": fixed},
         "accuracy": {"metric": "top-1", "unit": "%", "reference": 0.0, "target": 0.0},
     }
@@ -111,15 +111,27 @@ def tensors(values: Iterable[Any]) -> list[Any]:
     return [each for each in values if each.type.HasField("tensor_type")]
 
 
-def beside(graph: Any) -> set[str]:
-    """The files with weights that lie beside the graph."""
-    return {
-        entry.value
-        for each in graph.initializer
-        if each.data_location == onnx.TensorProto.EXTERNAL
-        for entry in each.external_data
-        if entry.key == "location"
-    }
+def beside(model: Any) -> dict[str, int]:
+    """Return the files with weights that the model names, and the least bytes of each."""
+    least: dict[str, int] = {}
+    for each in external_tensors(model):
+        where = {entry.key: entry.value for entry in each.external_data}
+        end = int(where.get("offset", 0)) + int(where.get("length", 0))
+        name = where.get("location", "")
+        least[name] = max(end, least.get(name, 0))
+    return dict(sorted(least.items()))
+
+
+def external_tensors(message: Any) -> Iterator[Any]:
+    """Yield the tensors in other files, those of inner graphs, constants and functions too."""
+    if isinstance(message, onnx.TensorProto):
+        if message.data_location == onnx.TensorProto.EXTERNAL:
+            yield message
+        return
+    for description, value in message.ListFields():
+        if description.type == description.TYPE_MESSAGE:
+            for each in value if isinstance(value, Sequence) else [value]:
+                yield from external_tensors(each)
 
 
 def sizes(value: Any) -> list[int | str]:
@@ -252,14 +264,36 @@ def drawn(facts: Mapping[str, Any], count: int) -> dict[str, Any]:
     }
 
 
-def linked(source: Path, out: Path, name: str) -> dict[str, Any]:
-    """The facts of a file of the user's that appears in ``out``; raises ProgramError without it."""
-    inside = not os.path.isabs(name) and ".." not in Path(name).parts
-    if not inside or not source.is_file():
+def weights_source(model: Path, name: str, least: int) -> Path:
+    """Return the file with weights that a model names; beside its link, or beside the model itself.
+
+    Raises ProgramError where it is not there, lies outside, or has fewer bytes than ``least``.
+    """
+    if not name or os.path.isabs(name) or ".." in Path(name).parts:
+        raise ProgramError(
+            f"{model} keeps weights in {name or 'a file without a name'}, outside of its folder, "
+            "which runtimes refuse",
+            "export it again, or onnx.save it anew with save_as_external_data=True",
+        )
+    source = model.parent / name
+    if not source.is_file() and (model.resolve().parent / name).is_file():
+        source = model.resolve().parent / name
+    if not source.is_file():
         raise ProgramError(
             f"there is no {source}, which holds weights of the model",
             "put it beside the ONNX file, as the export has made it",
         )
+    size = source.stat().st_size
+    if size < least:
+        raise ProgramError(
+            f"{source} holds weights of the model, and is cut off: {size} of {least} bytes",
+            "copy or export it again",
+        )
+    return source
+
+
+def linked(source: Path, out: Path, name: str) -> dict[str, Any]:
+    """Return the facts of a file of the user's, which appears in ``out`` as ``name``."""
     link = out / name
     link.parent.mkdir(parents=True, exist_ok=True)
     if not os.path.lexists(link):
@@ -269,7 +303,8 @@ def linked(source: Path, out: Path, name: str) -> dict[str, Any]:
 
 def lay_out(out: Path, model: Path, facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
     """The model as a link with its facts, and an array for each input by its number."""
-    data = [linked(model.parent / name, out, name) for name in facts["beside"]]
+    sources = {n: weights_source(model, n, size) for n, size in facts["beside"].items()}
+    data = [linked(source, out, name) for name, source in sources.items()]
     named = {**facts, **linked(model, out, model.name), **({"data": data} if data else {})}
     del named["beside"]
     (out / "model.json").write_text(json.dumps(named, indent=2) + "\n", encoding="utf-8")

@@ -100,11 +100,7 @@ def _artefact(given: str | None, facts: Mapping[str, Any]) -> Artefact | None:
         return Artefact(given)
     if not facts:
         return None
-    folder = Path(facts["folder"])
-    data = facts.get("data", [])
-    files = [data] if isinstance(data, Mapping) else data
-    more = tuple(str(folder / each["file"]) for each in files)
-    return Artefact(str(folder / facts["file"]), facts["sha256"], more)
+    return Artefact(str(Path(facts["folder"]) / facts["file"]), facts["sha256"])
 
 
 def _tensors(given: str | None, known: Any) -> tuple[Tensor, ...]:

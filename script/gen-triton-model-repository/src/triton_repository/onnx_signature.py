@@ -41,8 +41,8 @@ def read(path: Path) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
     try:
         with path.open("rb") as file:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            graph = next(f for f in _fields(data, 0, len(data)) if f.number == GRAPH)
-            fields = list(_fields(data, graph.start, graph.end))
+            graph = next(f for f in fields_of(data, 0, len(data)) if f.number == GRAPH)
+            fields = list(fields_of(data, graph.start, graph.end))
             weights = {_name(data, f, INITIALIZER_NAME) for f in fields if f.number == INITIALIZER}
             values = {n: [f for f in fields if f.number == n] for n in (INPUT, OUTPUT)}
             inputs = (_tensor(data, field) for field in values[INPUT])
@@ -53,7 +53,7 @@ def read(path: Path) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
 
 
 def _tensor(data: Data, value: Field) -> Tensor:
-    fields = list(_fields(data, value.start, value.end))
+    fields = list(fields_of(data, value.start, value.end))
     whole = _within(data, fields, TYPE)
     inner = _within(data, _parts(data, whole), TENSOR_TYPE)
     parts = _parts(data, inner)
@@ -73,15 +73,16 @@ def _within(data: Data, fields: list[Field], number: int) -> Field | None:
 
 
 def _parts(data: Data, field: Field | None) -> list[Field]:
-    return list(_fields(data, field.start, field.end)) if field else []
+    return list(fields_of(data, field.start, field.end)) if field else []
 
 
 def _name(data: Data, field: Field, number: int) -> str:
-    found = next((f for f in _fields(data, field.start, field.end) if f.number == number), None)
+    found = next((f for f in fields_of(data, field.start, field.end) if f.number == number), None)
     return data[found.start : found.end].decode() if found else ""
 
 
-def _fields(data: Data, place: int, end: int) -> Iterator[Field]:
+def fields_of(data: Data, place: int, end: int) -> Iterator[Field]:
+    """Yield the fields of a message; raises ValueError or IndexError where it is damaged."""
     while place < end:
         key, place = _number(data, place)
         number, kind = key >> 3, key & 7

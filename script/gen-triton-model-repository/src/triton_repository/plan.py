@@ -75,11 +75,10 @@ class Cores:
 
 @dataclass(frozen=True, slots=True)
 class Artefact:
-    """The file of a model, or its folder; ``more`` are further files that it needs beside it."""
+    """The file of a model, or its folder; an ONNX file names its files with weights itself."""
 
     path: str
     sha256: str = ""
-    more: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

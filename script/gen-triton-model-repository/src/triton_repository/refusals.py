@@ -10,7 +10,7 @@ from pathlib import Path
 import neuron_artefact
 from neuron_artefact import ArtefactError
 
-from . import onnx_signature
+from . import onnx_signature, onnx_weights
 from .errors import RepositoryError
 from .plan import KINDS, NAMES, NEURON_DEVICES, RUNTIMES, Plan, Tensor
 
@@ -97,9 +97,15 @@ def _artefact(plan: Plan) -> Iterator[str]:
         if plan.runtime != "echo":
             yield "no model file is named: --compiled_model=FILE does"
         return
-    for path in (plan.artefact.path, *plan.artefact.more, *plan.helpers):
+    for path in (plan.artefact.path, *plan.helpers):
         if not Path(path).exists():
             yield f"{path} does not exist"
+    model = Path(plan.artefact.path)
+    for name, source in onnx_weights.files(model).items():
+        if not source.is_file():
+            yield f"there is no {source}: {model.name} keeps weights in {name}"
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            yield f"{model.name} keeps weights in {name}, outside of its folder: export it again"
 
 
 def _signature(plan: Plan) -> Iterator[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import config_text, refusals
+from . import config_text, onnx_weights, refusals
 from .errors import RepositoryError
 from .plan import Artefact, Plan
 
@@ -72,16 +72,17 @@ def _tell(plan: Plan, digest: str, path: Path) -> None:
 
 
 def _put(artefact: Artefact, version: Path) -> Iterator[tuple[str, str]]:
-    """Put the files of a model in their place; their names and sums."""
-    for path in (artefact.path, *artefact.more):
-        source = Path(path).resolve()
-        target = version / Path(path.rstrip("/")).name
-        if source.is_dir():
-            shutil.copytree(source, target, copy_function=_link)
-            continue
-        _link(str(source), str(target))
-        known = artefact.sha256 if path == artefact.path else ""
-        yield target.name, known or _sum(source)
+    """Put the files of a model in their place; their names in the version's folder, and sums."""
+    path = Path(artefact.path.rstrip("/"))
+    if path.is_dir():
+        shutil.copytree(path.resolve(), version / path.name, copy_function=_link)
+        return
+    for name, source in {path.name: path, **onnx_weights.files(path)}.items():
+        target = version / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _link(str(source.resolve()), str(target))
+        known = artefact.sha256 if source == path else ""
+        yield str(target.relative_to(version.parent)), known or _sum(source)
 
 
 def _link(source: str, target: str) -> None:
@@ -95,7 +96,8 @@ def _link(source: str, target: str) -> None:
 def _digest(folder: Path, known: dict[str, str]) -> str:
     """The SHA-256 of the names and sums of all files."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    sums = {str(path.relative_to(folder)): known.get(path.name) or _sum(path) for path in files}
+    names = {str(path.relative_to(folder)): path for path in files}
+    sums = {name: known.get(name) or _sum(path) for name, path in names.items()}
     return hashlib.sha256(json.dumps(sums, sort_keys=True).encode()).hexdigest()
 
 

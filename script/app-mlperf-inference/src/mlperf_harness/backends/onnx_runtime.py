@@ -11,7 +11,7 @@ import onnxruntime
 from ..errors import OTHER_MODEL, HarnessError
 from ..settings import GraphSpec, Setup, TensorSpec
 from .base import Array, Backend, Feeds, Predictor, check_signature
-from .onnx_file import graph_alone
+from .onnx_file import ROOT, graph_alone
 
 # Where the weights lie that a model in memory names.
 WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
@@ -63,12 +63,8 @@ class OnnxRuntime(Backend):
         return [OnnxPredictor(sessions[n % len(sessions)], outputs) for n in range(workers)]
 
     def _session(self, path: str, threads: int) -> Any:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.add_session_config_entry(WEIGHTS_FOLDER, str(Path(path).parent))
         try:
-            session = self._lean(path, options)
+            session = self._lean(path, threads)
         except Exception as error:  # onnxruntime raises its own C++ exceptions without a base
             reason = str(error).strip().splitlines()[0]
             text = f"onnxruntime cannot open {path}: {reason}"
@@ -82,17 +78,28 @@ class OnnxRuntime(Backend):
             )
         return session
 
-    def _lean(self, path: str, options: Any) -> Any:
+    def _lean(self, path: str, threads: int) -> Any:
         """A session whose weights are mapped; by the whole file where that cannot be done."""
         try:
-            graph = graph_alone(Path(path), Path(path).name)
+            graph = graph_alone(Path(path))
+            options = _options(threads)
+            options.add_session_config_entry(WEIGHTS_FOLDER, str(ROOT))
             return onnxruntime.InferenceSession(graph, options, providers=[self._provider])
-        except Exception:  # no such model, or an onnxruntime before 1.20
-            return onnxruntime.InferenceSession(path, options, providers=[self._provider])
+        except Exception:  # no such model, or an onnxruntime before 1.23
+            # Without the folder: with it, 1.29 looks for the weights of a link nowhere else.
+            providers = [self._provider]
+            return onnxruntime.InferenceSession(path, _options(threads), providers=providers)
 
     def versions(self) -> dict[str, str]:
         """See ``base.Backend``."""
         return {"onnxruntime": str(onnxruntime.__version__)}
+
+
+def _options(threads: int) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    return options
 
 
 def _tensors(infos: Sequence[Any]) -> list[TensorSpec]:

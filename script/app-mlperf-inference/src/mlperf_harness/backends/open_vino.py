@@ -20,7 +20,7 @@ from .base import Array, Backend, Feeds, Predictor, check_signature
 from .fixed_batch import fix
 from .footprint import Mapped
 from .int8_signed import sign
-from .onnx_file import NotOnnxError, graph_alone
+from .onnx_file import ROOT, NotOnnxError, graph_alone
 
 DEVICES = {"cpu": "CPU"}
 # What the plugin computes in; a model of 8-bit integers says so itself, the rest of it is float.
@@ -154,9 +154,8 @@ class OpenVino(Backend):
     def _read(self, path: str) -> Any:
         """The model with mapped weights; the whole file where that cannot be done."""
         with contextlib.suppress(NotOnnxError, OSError, RuntimeError):
-            file = Path(path).resolve()
-            graph = graph_alone(file, file.name)
-            with _inside(file.parent):
+            graph = graph_alone(Path(path))
+            with _inside(ROOT):
                 return self._core.read_model(graph)
         try:
             return self._core.read_model(path)

@@ -18,7 +18,7 @@ from ..settings import GraphSpec, Setup, TensorSpec
 from . import lanes, torch_lanes
 from .base import Array, Backend, Feeds, Layout, Predictor, check_signature
 from .lanes import Lane
-from .onnx_file import graph_alone, weight_beside
+from .onnx_file import ROOT, graph_alone, weight_beside
 from .torch_device import TorchDevice, facts
 
 # Lanes side by side that are worth trying: one copies while another computes.
@@ -154,9 +154,8 @@ def from_onnx(graph: GraphSpec, outputs: Sequence[str]) -> Opened:
 
     from . import torch_operators
 
-    file = Path(graph.path).resolve()
     try:
-        model = onnx.load_from_string(graph_alone(file, file.name))
+        model = onnx.load_from_string(graph_alone(Path(graph.path)))
     except Exception as error:  # protobuf raises errors of its own
         text = f"cannot read {graph.path}: {error}"
         raise HarnessError(text, OTHER_MODEL) from error
@@ -169,7 +168,7 @@ def from_onnx(graph: GraphSpec, outputs: Sequence[str]) -> Opened:
     operators = frozenset(node.op_type for node in model.graph.node)
     torch_operators.prepare(model)
     try:
-        with warnings.catch_warnings(), _weights_from(file.parent):
+        with warnings.catch_warnings(), _weights_from(ROOT):
             warnings.simplefilter("ignore")
             module = onnx2torch.convert(model)
     except NotImplementedError as error:

@@ -113,7 +113,7 @@ def plan(setup: Setup, graph: GraphSpec, batch: bool = True) -> Plan:
         runtime=runtime,
         inputs=tuple(_tensor(each, batch) for each in graph.inputs),
         outputs=tuple(_tensor(each, batch) for each in graph.outputs),
-        artefact=Artefact(graph.path, graph.sha256, tuple(_beside(Path(graph.path)))),
+        artefact=Artefact(graph.path, graph.sha256),
         max_batch=LARGEST if batch else 0,
         instances=instances,
         device=setup.device,
@@ -149,13 +149,6 @@ def _fixed_batch(setup: Setup, graph: GraphSpec) -> int:
 
 def _tensor(tensor: TensorSpec, batch: bool) -> Tensor:
     return Tensor(tensor.name, tensor.dtype, tensor.shape if batch else (-1, *tensor.shape))
-
-
-def _beside(path: Path) -> Iterator[str]:
-    """The files of weights that lie beside a graph; what else a model's folder has is no part."""
-    for each in sorted(path.parent.iterdir()):
-        if each.is_file() and each.suffix in (".data", ".bin", ".weights"):
-            yield str(each)
 
 
 def _runtime_version(runtime: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 from mlperf_catalog.values import dataclass
 
 from .. import digests, records
+from ..backends import onnx_file
 from ..errors import HarnessError
 from ..settings import MAIN
 from . import builder, half, profiles, sidecar
@@ -93,12 +94,7 @@ def link_weights(facts: Mapping[str, Any], source: Path, folder: Path) -> None:
 
 def link_beside(graph: Path, folder: Path) -> None:
     """The same for a graph without facts: the files are those that it names itself."""
-    import onnx
-
-    tensors = onnx.load(str(graph), load_external_data=False).graph.initializer
-    entries = (entry for tensor in tensors for entry in tensor.external_data)
-    names = {str(entry.value) for entry in entries if entry.key == "location"}
-    facts = {"data": [{"file": name} for name in sorted(names)]}
+    facts = {"data": [{"file": name} for name in onnx_file.weight_files(graph)]}
     link_weights(facts, graph.parent, folder)
 
 
