@@ -10,6 +10,7 @@ from ..engines import generate, sidecar
 from ..engines.sidecar import ONNX, STAND_IN
 from ..settings import GraphSpec
 from .base import Predictor
+from .onnx_file import weight_files
 from .onnx_runtime import OnnxRuntime
 
 
@@ -25,7 +26,7 @@ class StandIn(OnnxRuntime):
         )
         source = Path(graph.path)
         target = folder / f"{source.stem}{ONNX}"
-        generate.link_beside(source, folder)
+        link_beside(source, folder)
         generate.write_engine(asked, source, {"sha256": graph.sha256}, target)
         return replace(graph, path=str(target))
 
@@ -41,3 +42,9 @@ class StandIn(OnnxRuntime):
         """See ``base.Backend``: the word stands where that of a runtime would."""
         found = super().versions()
         return {STAND_IN: found["onnxruntime"], **found}
+
+
+def link_beside(graph: Path, folder: Path) -> None:
+    """Let the files with weights that a graph names appear in ``folder`` too."""
+    facts = {"data": [{"file": name} for name in weight_files(graph)]}
+    generate.link_weights(facts, graph.parent, folder)

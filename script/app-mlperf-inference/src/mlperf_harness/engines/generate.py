@@ -16,7 +16,6 @@ from typing import Any
 from mlperf_catalog.values import dataclass
 
 from .. import digests, records
-from ..backends import onnx_file
 from ..errors import HarnessError
 from ..settings import MAIN
 from . import builder, half, profiles, sidecar
@@ -90,12 +89,6 @@ def link_weights(facts: Mapping[str, Any], source: Path, folder: Path) -> None:
             # A link whose model was removed from the cache leads nowhere.
             link.unlink(missing_ok=True)
             link.symlink_to((source / name).resolve())
-
-
-def link_beside(graph: Path, folder: Path) -> None:
-    """The same for a graph without facts: the files are those that it names itself."""
-    facts = {"data": [{"file": name} for name in onnx_file.weight_files(graph)]}
-    link_weights(facts, graph.parent, folder)
 
 
 def weights_beside(facts: Mapping[str, Any]) -> list[str]:
