@@ -16,7 +16,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     bounds = bounds_of(i["env"])
     found = find(i, bounds)
     if found.chosen is None:
-        raise nothing_fits(found, bounds)
+        raise nothing_fits(found, bounds, str(i["env"].get("CM_TMP_PATH") or ""))
     print("\n".join(found.report))
     python = found.chosen
     tags = [f"version-{python.version}", "virtual" if python.virtual else "non-virtual"]
@@ -81,7 +81,7 @@ def not_registered(name: str, bounds: Bounds) -> Error:
     )
 
 
-def nothing_fits(found: Search, bounds: Bounds) -> Error:
+def nothing_fits(found: Search, bounds: Bounds, given: str) -> Error:
     wanted = "" if str(bounds) == "any version" else f" ({bounds})"
     return Error(
         "not-detected",
@@ -89,7 +89,7 @@ def nothing_fits(found: Search, bounds: Bounds) -> Error:
         hint="install one, or name the folder it is in:\n"
         'cm run script "get python3" --path=/folder/with/python3',
         context=[candidate.line for candidate in found.candidates]
-        or ["there is no python3 in any folder of PATH"],
+        or [f"there is no python3 in {given or 'any folder of PATH'}"],
     )
 
 

@@ -59,12 +59,14 @@ def named_places(env: Mapping[str, Any], *others: str) -> list[str]:
 
     Raises ``bad-value`` for a place that does not exist.
     """
-    given = next((str(env[key]) for key in (*others, "CM_TMP_PATH") if env.get(key)), "")
+    key, given = next(
+        ((key, str(env[key])) for key in (*others, "CM_TMP_PATH") if env.get(key)), ("", "")
+    )
     found = [os.path.expanduser(path) for path in given.split(os.pathsep) if path]
     missing = [path for path in found if not os.path.exists(path)]
     if missing:
-        option = "--path" if not others else "--input"
-        raise Error("bad-value", f"{option}: {missing[0]} does not exist", hint="check the path")
+        name = "--path" if key == "CM_TMP_PATH" else "--input"
+        raise Error("bad-value", f"{name}: {missing[0]} does not exist", hint="check the path")
     return [os.path.abspath(path) for path in found]
 
 

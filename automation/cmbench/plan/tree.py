@@ -142,7 +142,9 @@ class Planner:
                 self._watcher.resolved(frame, asked)
             node = self._planned(frame, asked, phase, when)
         except Error as error:
-            error.within(frame.label)
+            from cmbench.plan.typed_options import add_step
+
+            add_step(error, frame)
             raise
         if self._watcher is not None:
             self._watcher.planned(node)

@@ -156,8 +156,10 @@ class Scheduler:
             self._tell_failure(frame, depth, started, error)
             raise error.within(frame.label) from problem
         except Error as error:
+            from cmbench.plan.typed_options import add_step
+
             self._tell_failure(frame, depth, started, error)
-            error.within(frame.label)
+            add_step(error, frame)
             raise
         end = StepEnd(status, time.perf_counter() - started, why, outcome)
         told = False

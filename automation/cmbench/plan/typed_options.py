@@ -1,0 +1,130 @@
+"""Options in the error of a dependency, in words of the command that was typed.
+
+A script writes its errors for a user who calls it. As a dependency its options do not exist in the
+user's command: there the same value has another name, is reached as ``--adr.NAME.OPTION``, or
+needs a command of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench.format.merge import USER
+from cmbench.format.model import Dependency, Typed
+from cmbench.plan.resolved_step import Frame
+
+_VERSIONS = ("version", "version_min", "version_max")
+_PLACES = ("path", "input")
+"""Inputs of all scripts that a user may name a place with."""
+_WHOLE = r"""\bcm\ [a-z]+(?:\ \w+)?(?:\ "[^"\n]*"|\ -\S+)*"""
+_TAGS = r"(?<![\w-])--tags=\S+(?:\ --[a-z][\w.]*=\S+)*"
+_OPTION = r"(?<![\w.-])--(?P<name>[a-z]\w*)(?![\w.-])"
+_WORDS = re.compile(rf"(?P<whole>{_WHOLE})|(?P<tags>{_TAGS})|{_OPTION}", re.VERBOSE)
+
+
+def add_step(error: Error, frame: Frame) -> None:
+    """Put a step in front of the chain of ``error``, which the step or one below it has raised.
+
+    The options in the texts of the step that has raised it are translated.
+    """
+    if not error.chain and frame.parent is not None:
+        translation = _Translation(frame)
+        error.message, error.hint = map(translation.text, (error.message, error.hint))
+        if translation.own:
+            command = f"cm run script --tags={frame.request.tags or frame.script.alias}"
+            names = " and ".join(f"--{name}" for name in translation.own)
+            verb = "are options" if len(translation.own) > 1 else "is an option"
+            error.hint += f"\n{names} {verb} of this step alone; run it first:\n{command} ..."
+    error.within(frame.label)
+
+
+class _Translation:
+    """The translation of one step's texts; ``own`` are the options that only the step has."""
+
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+        self._root = next(each for each in _upwards(frame) if each.parent is None)
+        self.own: list[str] = []
+
+    def text(self, text: str) -> str:
+        """Return ``text`` with its options translated; whole commands stay as they are."""
+        return _WORDS.sub(self._word, text)
+
+    def _word(self, found: re.Match[str]) -> str:
+        if found["tags"]:
+            return f"cm run script {found['tags']}"
+        name = found["name"]
+        known = (*self._frame.script.inputs, *_VERSIONS, *_PLACES)
+        if found["whole"] or name not in known:
+            return found[0]
+        return f"--{self._typed(name)}"
+
+    def _typed(self, name: str) -> str:
+        """Return the option of the typed command that reaches an input of the step."""
+        keys = _keys(self._frame, name)
+        env = self._frame.env.plain()
+        typed = _by_value(self._root, {str(env.get(key) or "") for key in keys})
+        typed = typed or _by_key(self._root, keys)
+        if not typed and (label := _name_of(self._frame)):
+            typed = f"adr.{label}.{name}"
+        if not typed:
+            self.own += [name] if name not in self.own else []
+        return typed or name
+
+
+def _upwards(frame: Frame) -> Iterator[Frame]:
+    each: Frame | None = frame
+    while each is not None:
+        yield each
+        each = each.parent
+
+
+def _keys(frame: Frame, name: str) -> list[str]:
+    """Return the env keys that an input of a step may set."""
+    spec, prefix = frame.script.inputs.get(name), frame.script.dialect.prefix
+    if spec is not None and spec.env:
+        return [spec.env]
+    return [prefix + ("TMP_PATH" if name == "path" else name.upper())]
+
+
+def _by_value(root: Frame, values: set[str]) -> str:
+    """Return the option with which the user typed one of ``values``; empty where none was."""
+    values = {os.path.abspath(os.path.expanduser(value)) for value in values - {""}}
+    for flag, word in _typed_words(root):
+        full = word.full if isinstance(word, Typed) else os.path.expanduser(str(word))
+        if word not in ("", None) and os.path.abspath(full) in values:
+            return flag
+    return ""
+
+
+def _typed_words(root: Frame) -> Iterator[tuple[str, Any]]:
+    request = root.request
+    yield from request.inputs.items()
+    groups: Mapping[str, Mapping[str, Dependency]] = {"adr": request.adr, "ad": request.ad}
+    for group, updates in groups.items():
+        for name, update in updates.items():
+            for key, word in update.inputs.items():
+                yield f"{group}.{name.removeprefix(USER)}.{key}", word
+
+
+def _by_key(root: Frame, keys: list[str]) -> str:
+    """Return the input of the typed script that sets one of ``keys``; empty where none does."""
+    inputs = root.script.inputs.values()
+    return next((spec.name for spec in inputs if spec.env and spec.env in keys), "")
+
+
+def _name_of(frame: Frame) -> str:
+    """Return a name under which ``--adr`` reaches a dependency; empty where it has none."""
+    if frame.parent is None:
+        return ""
+    tags = {*frame.script.tags}
+    entries = (entry for phase in frame.parent.deps.values() for entry in phase)
+    for entry in entries:
+        words = {w for w in entry.tags.split(",") if w and w[0] not in "_-"}
+        if entry.names and words and words <= tags:
+            return entry.names[0]
+    return ""

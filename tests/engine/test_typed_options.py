@@ -1,0 +1,104 @@
+"""The error of a dependency names options of the command that was typed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab import Lab
+
+FAILS = """
+from cmbench.errors import Error
+def preprocess(i):
+    raise Error("not-detected", "no archive", hint={hint!r})
+"""
+INPUT = {"tar_file": {"desc": "archive", "type": "path"}}
+
+
+def archive(lab: Lab, hint: str) -> None:
+    """A script that fails, and says so in words of its own."""
+    lab.script(
+        "get-archive",
+        customize=FAILS.format(hint=hint),
+        input_mapping={"tar_file": "CM_ARCHIVE_FILE"},
+        input_description=INPUT,
+    )
+
+
+def fails(lab: Lab, tags: str, **flags: Any) -> str:
+    result = lab.run(tags, **flags)
+    assert result.answer["return"] != 0
+    return " ".join(result.err.split())
+
+
+def test_a_step_that_is_called_itself_keeps_its_words(lab: Lab) -> None:
+    archive(lab, "give one: --tar_file=/folder, or --tags=get,archive,_pip")
+    assert "give one: --tar_file=/folder, or --tags=get,archive,_pip" in fails(lab, "get,archive")
+
+
+def test_an_input_of_the_typed_command_that_sets_the_same_key(lab: Lab) -> None:
+    archive(lab, "give one: --tar_file=/folder")
+    lab.script(
+        "run-app",
+        deps=[{"tags": "get,archive"}],
+        input_mapping={"archive_tar_file": "CM_ARCHIVE_FILE"},
+        input_description={"archive_tar_file": INPUT["tar_file"]},
+    )
+    assert "give one: --archive_tar_file=/folder" in fails(lab, "run,app")
+
+
+def test_the_option_with_which_the_value_was_typed(lab: Lab, tmp_path: Path) -> None:
+    archive(lab, "check the path given with --tar_file")
+    entry = {"tags": "get,archive", "tar_file": "<<<CM_PLACE>>>"}
+    lab.script(
+        "run-app",
+        deps=[{"tags": "run,middle"}],
+        input_mapping={"place": "CM_PLACE"},
+        input_description={"place": INPUT["tar_file"]},
+    )
+    lab.script("run-middle", deps=[entry])
+    file = tmp_path / "some archive"
+    file.touch()
+    assert "check the path given with --place" in fails(lab, "run,app", place=str(file))
+
+
+@pytest.mark.parametrize("middle", [False, True])
+def test_a_dependency_with_a_name_is_reached_by_it(lab: Lab, middle: bool) -> None:
+    archive(lab, "one of: --tar_file=/folder, --version=1.2 or --device=cpu, not X--tar_file")
+    entry = {"tags": "get,archive", "names": ["the-archive"]}
+    lab.script("run-middle", deps=[entry])
+    lab.script("run-app", deps=[{"tags": "run,middle"} if middle else entry])
+    told = fails(lab, "run,app")
+    wanted = "--adr.the-archive.tar_file=/folder, --adr.the-archive.version=1.2 or --device=cpu"
+    assert wanted in told
+    assert "not X--tar_file" in told
+    again = fails(lab, "run,app", adr={"the-archive": {"tar_file": "x"}})
+    assert "knows no flag" not in again
+
+
+def test_one_without_a_name_gets_a_command_of_its_own(lab: Lab) -> None:
+    archive(lab, "give one: --tar_file=/folder; or --tags=get,archive,_pip --version=3")
+    lab.script("run-app", deps=[{"tags": "get,archive"}])
+    told = fails(lab, "run,app")
+    assert "cm run script --tags=get,archive,_pip --version=3" in told
+    assert "--tar_file is an option of this step alone; run it first" in told
+    assert "cm run script --tags=get,archive ..." in told
+
+
+def test_commands_stay_as_they_are(lab: Lab) -> None:
+    archive(lab, "make one:\ncm run script --tags=make,archive --tar_file=x")
+    lab.script("run-app", deps=[{"tags": "get,archive", "names": ["the-archive"]}])
+    assert "cm run script --tags=make,archive --tar_file=x" in fails(lab, "run,app")
+
+
+def test_advice_of_a_program_is_translated_too(lab: Lab) -> None:
+    lab.script(
+        "get-archive",
+        run="echo 'next: give --tar_file=FILE' >&2\nexit 1\n",
+        input_mapping={"tar_file": "CM_ARCHIVE_FILE"},
+        input_description=INPUT,
+    )
+    lab.script("run-app", deps=[{"tags": "get,archive", "names": ["the-archive"]}])
+    assert "give --adr.the-archive.tar_file=FILE" in fails(lab, "run,app")
