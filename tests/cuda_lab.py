@@ -96,10 +96,25 @@ def archive(path: Path, files: Mapping[str, str | bytes | Path]) -> Path:
     return path
 
 
-def cudnn_archive(folder: Path, name: str = CUDNN_ARCHIVE, header: str = CUDNN_HEADER) -> Path:
-    """The archive of guide 004 with small files."""
+def for_another_processor(path: Path) -> Path:
+    """The library with the number of s390x in its ELF header; the order of bytes stays."""
+    data = bytearray(path.read_bytes())
+    data[18:20] = (22).to_bytes(2, "little")
+    path.write_bytes(data)
+    return path
+
+
+def cudnn_archive(
+    folder: Path,
+    name: str = CUDNN_ARCHIVE,
+    header: str = CUDNN_HEADER,
+    foreign: bool = False,
+) -> Path:
+    """The archive of guide 004 with small files; ``foreign`` for another processor."""
     top = name.removesuffix(".tar.xz")
     built = cudnn(folder / "libcudnn.so.8.7.0")
+    if foreign:
+        for_another_processor(built)
     files = {
         f"{top}/LICENSE": "NVIDIA's",
         f"{top}/include/cudnn.h": '#include "cudnn_version.h"\n',
@@ -110,15 +125,23 @@ def cudnn_archive(folder: Path, name: str = CUDNN_ARCHIVE, header: str = CUDNN_H
 
 
 def tensorrt_archive(
-    folder: Path, name: str = TENSORRT_ARCHIVE, header: str = PLAIN_HEADER
+    folder: Path,
+    name: str = TENSORRT_ARCHIVE,
+    header: str = PLAIN_HEADER,
+    foreign: bool = False,
 ) -> Path:
-    """The archive of guide 004 with small files, and a module for each of two Pythons."""
+    """The archive of guide 004 with small files, and a module for each of two Pythons.
+
+    ``foreign`` for another processor.
+    """
     top = "TensorRT-8.5.1.7"
     parts = {"Major": 8, "Minor": 5, "Patch": 1, "Build": 7}
     built = library(
         folder / "libnvinfer.so.8.5.1",
         {f"int getInferLib{part}Version(void)": f"return {n};" for part, n in parts.items()},
     )
+    if foreign:
+        for_another_processor(built)
     files: dict[str, str | Path] = {
         f"{top}/bin/trtexec": "#!/bin/sh\n",
         f"{top}/include/NvInferVersion.h": header,

@@ -12,17 +12,14 @@ import platform
 import re
 import shutil
 import stat
-import struct
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
 from cmbench.cache.inventory import plain_files
+from cmbench.lib.elf import machine_in
 
-# Numbers of the ELF specification, names of uname.
-_CPUS = {3: "i686", 21: "ppc64le", 22: "s390x", 40: "armv7l", 62: "x86_64", 183: "aarch64"}
-_CPUS |= {243: "riscv64", 258: "loongarch64"}
 _SYMBOL = re.compile(rb"GLIBC_(\d+)\.(\d+)")
 _MODULE = re.compile(r"\.cpython-(\d)(\d+)[a-z]*(-[\w-]+)?\.(so|pyd)$")
 _PACKAGES = re.compile(r"(?:^|/)lib(?:64)?/python(\d+\.\d+)/site-packages/")
@@ -69,18 +66,13 @@ def needs_of(folder: str, root: str) -> Needs:
         pythons.update(_pythons(name))
         with open(os.path.join(folder, name), "rb") as stream:
             head = stream.read(_LARGEST_TEXT)
-            if head.startswith(b"\x7fELF") and len(head) > 20:
-                cpus.add(_cpu(head))
+            if cpu := machine_in(head):
+                cpus.add(cpu)
                 glibc = max(glibc, _glibc(stream.fileno()))
             elif info.st_size <= _LARGEST_TEXT and root.encode() in head:
                 place = place or root
     version = ".".join(map(str, glibc)) if any(glibc) else ""
     return Needs(tuple(sorted(cpus)), tuple(sorted(pythons)), version, place)
-
-
-def _cpu(head: bytes) -> str:
-    number = struct.unpack(("<" if head[5] == 1 else ">") + "H", head[18:20])[0]
-    return _CPUS.get(number, f"machine {number}")
 
 
 def _glibc(handle: int) -> tuple[int, int]:

@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Mapping
 
+from cmbench.lib.elf import machine_misfit
 from cmbench.lib.probe import probe
 
 _PROGRAM = """
@@ -40,6 +41,9 @@ def ask_library(
     ``into`` (it is put where the argument points). One that the library lacks is left out.
     ``folders`` is where libraries that it needs are.
     """
+    # The loader says of a library for another processor that there is no such file.
+    if misfit := machine_misfit(path):
+        return {}, misfit
     words = [sys.executable, "-I", "-c", _PROGRAM, path, json.dumps(dict(functions))]
     answer = probe(words, timeout=60, env={"LD_LIBRARY_PATH": ":".join(folders)})
     match = re.search(r"^@(\{.*\})$", answer.stdout, re.MULTILINE)

@@ -15,6 +15,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib.archives import extract, first_member
+from cmbench.lib.elf import machine_misfit
 from cmbench.lib.libraries import ask_library, header_version
 from cmbench.lib.pythons import Bounds, installed
 from cmbench.lib.text_files import read_or_empty
@@ -102,8 +103,13 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """An archive that may be unpacked here: what it holds, and for which CUDA; empty if unknown."""
+    """An archive that may be unpacked here: what it holds, and for which CUDA; empty if unknown.
 
+    ``machine`` is the processor that its libraries have to be for.
+    """
+
+    kind: Kind
+    machine: str
     path: Path
     version: str
     cuda: str
@@ -246,7 +252,7 @@ def open_archive(kind: Kind, path: Path, bounds: Bounds, cuda: str, machine: str
     misfit = bounds.misfit(exact)
     if misfit:
         raise Error("version-not-found", f"{path.name}: {misfit}", hint="ask for other bounds")
-    return Archive(path, exact, told.get("cuda") or "", header)
+    return Archive(kind, machine, path, exact, told.get("cuda") or "", header)
 
 
 def _defined(kind: Kind, path: Path) -> tuple[str, str]:
@@ -262,9 +268,9 @@ def _defined(kind: Kind, path: Path) -> tuple[str, str]:
 def _require(kind: Kind, path: Path, told: Mapping[str, str], cuda: str, machine: str) -> None:
     """Raise Error where the name says that the archive is for other machines."""
     of = MACHINES.get(told.get("machine", ""), told.get("machine", ""))
-    misfit = _misfit(told.get("cuda", ""), cuda)
     if of and machine and of != machine:
-        misfit = f"it is for {of}, but this is {machine}"
+        raise _other_machine(kind, path, f"it is for {of}, but this is {machine}")
+    misfit = _misfit(told.get("cuda", ""), cuda)
     if misfit:
         made_for = told.get("cuda", "")
         other = kind.other_cuda.format(version=made_for)
@@ -276,10 +282,25 @@ def _require(kind: Kind, path: Path, told: Mapping[str, str], cuda: str, machine
         )
 
 
+def _other_machine(kind: Kind, path: Path, misfit: str) -> Error:
+    return Error(
+        "not-available",
+        f"{path.name}: {misfit}",
+        hint=f"get the archive of {kind.title} for this processor",
+    )
+
+
 def unpack(archive: Archive, target: Path) -> Path:
-    """Unpack it below ``target``; returns the folder that has ``include`` and ``lib``."""
+    """Unpack it below ``target``; returns the folder that has ``include`` and ``lib``.
+
+    Raises Error where its libraries are for another processor, whatever its name says.
+    """
     extract(archive.path, target)
-    return target / Path(archive.header.split("include/")[0])
+    root = target / Path(archive.header.split("include/")[0])
+    misfits = (machine_misfit(str(file), archive.machine) for file in _files(archive.kind, root))
+    if misfit := next(filter(None, misfits), ""):
+        raise _other_machine(archive.kind, archive.path, misfit)
+    return root
 
 
 def unpack_wheel(folder: Path, tag: str, target: Path) -> str:

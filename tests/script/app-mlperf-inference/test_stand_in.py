@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from mlperf_catalog import stand_in
 from mlperf_harness import backends, records
-from mlperf_harness.backends import stand_in
+from mlperf_harness.backends.stand_in import link_beside
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.session import session as sessions
 from mlperf_harness.settings import GraphSpec, ModelSpec
@@ -79,5 +79,5 @@ def test_weights_beside_a_graph_come_along(tmp_path: Path) -> None:
     onnx.save(model, source, save_as_external_data=True, location="x.bin", size_threshold=0)
     folder = tmp_path / "made"
     folder.mkdir()
-    stand_in.link_beside(source, folder)
+    link_beside(source, folder)
     assert (folder / "x.bin").read_bytes() == (source.parent / "x.bin").read_bytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,33 @@ def test_an_archive_for_something_else_is_not_opened(
     with pytest.raises(Error, match=says) as caught:
         opened(CUDNN, path, cuda, machine)
     assert caught.value.code == "not-available"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (TENSORRT, "TensorRT-8.5.1.7.l4t.aarch64-gnu.cuda-11.8.tar.gz"),
+        (TENSORRT, "trt.tar.gz"),
+        (CUDNN, "mine.tar.xz"),
+    ],
+)
+def test_the_library_decides_for_which_processor_an_archive_is(
+    kind: Kind, name: str, tmp_path: Path
+) -> None:
+    make = cuda_lab.tensorrt_archive if kind is TENSORRT else cuda_lab.cudnn_archive
+    path = make(tmp_path, foreign=True).rename(tmp_path / name)
+    machine = os.uname().machine
+    with pytest.raises(Error, match=f"it is for s390x, but this is {machine}") as caught:
+        unpack(opened(kind, path, machine=machine), tmp_path / "out")
+    assert caught.value.code == "not-available"
+    assert "for this processor" in caught.value.hint
+
+
+def test_an_installed_library_for_another_processor_is_told(tmp_path: Path) -> None:
+    cuda_lab.for_another_processor(cuda_lab.cudnn(tmp_path / "libcudnn.so.8"))
+    found = find_library(CUDNN, [str(tmp_path)], ANY)
+    assert found.chosen is None
+    assert "it is for s390x, but this is" in found.lines[0]
 
 
 def test_a_name_that_does_not_fit_the_headers_or_the_bounds(tmp_path: Path) -> None:
