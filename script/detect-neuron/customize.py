@@ -35,4 +35,6 @@ def lines(machine: neuron.Machine) -> list[str]:
     for device in machine.devices:
         about = f"{device.cores or 'unknown'} cores, {device.memory >> 30} GiB"
         found.append(f"/dev/neuron{device.number} {device.bdf or '-'}: {about}")
-    return [*found, neuron.END_OF_INF1] if machine.target == "inf1" else found
+    found += [f"warning: {line}; {neuron.END_HOLDERS}" for line in machine.held]
+    known = {"inf1": [neuron.END_OF_INF1], "": [neuron.UNKNOWN_FAMILY]}
+    return [*found, *known.get(machine.target, [])]

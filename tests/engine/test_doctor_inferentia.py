@@ -72,6 +72,17 @@ def test_a_machine_that_is_as_it_should_be(tmp_path: Path) -> None:
     assert "2.24" in found["neuron.support"].text
 
 
+def test_cores_that_another_process_holds(tmp_path: Path) -> None:
+    made = Instance(tmp_path)
+    process = {"pid": 4711, "command": "python serve.py", "neuroncore_ids": [0]}
+    devices = [{**DEVICES[0], "neuron_processes": [process]}]
+    made.programs["neuron-ls"] = (0, f"WARNING: an old driver\n{json.dumps(devices)}")
+    found = made.finds()["neuron.held"]
+    assert found.state == LOOK
+    assert "process 4711 (python serve.py) holds NeuronCore 0 of /dev/neuron0" in found.text
+    assert "NEURON_RT_VISIBLE_CORES" in found.remedy
+
+
 def test_without_a_device_nothing_is_wrong(tmp_path: Path) -> None:
     machine = Machine(
         store=str(tmp_path),

@@ -66,7 +66,10 @@ def instance(view: View) -> Iterator[Finding]:
     """The type of the instance is told, by which the values of the flow are chosen."""
     found = view.neuron
     if found.instance_type:
-        yield view.found(OK, f"{found.instance_type}, for models compiled for {found.target}")
+        target = (
+            f"for models compiled for {found.target}" if found.target else neuron.UNKNOWN_FAMILY
+        )
+        yield view.found(OK, f"{found.instance_type}, {target}")
     elif found.devices:
         told = "the type of this instance is unknown: no answer from IMDSv2, none in the firmware"
         remedy = (
@@ -103,6 +106,12 @@ def support(view: View) -> Iterator[Finding]:
     """What AWS still does for these devices."""
     if view.neuron.target == "inf1":
         yield view.found(INFO, neuron.END_OF_INF1)
+
+
+def held(view: View) -> Iterator[Finding]:
+    """No other process holds the NeuronCores."""
+    for line in view.neuron.held:
+        yield view.found(LOOK, line, neuron.END_HOLDERS)
 
 
 def cores(view: View) -> Iterator[Finding]:
@@ -267,6 +276,7 @@ CHECKS = (
     Check("neuron.driver", driver),
     Check("neuron.daemon", daemon),
     Check("neuron.support", support),
+    Check("neuron.held", held),
     Check("neuron.cores", cores),
     Check("sdk.package", sdk),
     Check("sdk.both", both),

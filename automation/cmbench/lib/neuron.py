@@ -10,17 +10,16 @@ trees of other machines, put their own in their place. Not verified on hardware.
 from __future__ import annotations
 
 import http.client
-import json
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from cmbench.lib.probe import ProbeResult, probe, which
+from cmbench.lib.probe import ProbeResult, json_values, probe, which
 from cmbench.lib.text_files import read_or_empty
 
 ROOT = Path("/")
@@ -48,10 +47,22 @@ END_OF_INF1 = (
 )
 """Said where somebody looks at the machine. Source: AWS's announcements for Neuron."""
 
+END_HOLDERS = "end that process, or choose other cores: NEURON_RT_VISIBLE_CORES=..."
+UNKNOWN_FAMILY = f"models are compiled for {', '.join(CORES)}; what these devices are is not known"
+
 ENDPOINT, SWITCH = "AWS_EC2_METADATA_SERVICE_ENDPOINT", "AWS_EC2_METADATA_DISABLED"
 USUAL_ENDPOINT = "http://169.254.169.254"
 PATIENCE_S = 0.5
 MOST_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A process that holds NeuronCores of a device; ``cores`` are empty where they are not told."""
+
+    pid: int
+    command: str = ""
+    cores: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +76,7 @@ class Device:
     bdf: str = ""
     cores: int = 0
     memory: int = 0
+    holders: tuple[Holder, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +99,16 @@ class Machine:
         """All NeuronCores together; 0 where that of a device is not known."""
         counts = [device.cores for device in self.devices]
         return sum(counts) if all(counts) else 0
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """A line on each process that holds cores: nothing else can use them."""
+        return tuple(
+            f"process {holder.pid}{f' ({holder.command})' if holder.command else ''} holds "
+            f"{_cores(holder)} of /dev/neuron{device.number}"
+            for device in self.devices
+            for holder in device.holders
+        )
 
 
 def nodes(root: Path = ROOT) -> list[Path]:
@@ -124,13 +146,17 @@ def parse(text: str) -> tuple[Device, ...]:
 
     Older versions print a list, newer ones put it into an object.
     """
-    try:
-        told: Any = json.loads(text)
-    except ValueError:
-        return ()
-    lists = [told] if not isinstance(told, dict) else list(told.values())
-    rows: list[Any] = next((each for each in lists if _is_list_of_devices(each)), [])
-    return tuple(sorted(map(_device, rows), key=lambda device: device.number))
+    for told in json_values(text):
+        lists = [told] if not isinstance(told, dict) else list(told.values())
+        rows: list[Any] = next((each for each in lists if _is_list_of_devices(each)), [])
+        if rows:
+            return tuple(sorted(map(_device, rows), key=lambda device: device.number))
+    return ()
+
+
+def _cores(holder: Holder) -> str:
+    numbers = ", ".join(map(str, holder.cores))
+    return f"NeuronCore{'s' if len(holder.cores) > 1 else ''} {numbers}" if numbers else "cores"
 
 
 def _is_list_of_devices(told: Any) -> bool:
@@ -147,15 +173,21 @@ def _device(row: Mapping[str, Any]) -> Device:
         str(row.get("bdf") or ""),
         cores if isinstance(cores, int) else 0,
         memory if isinstance(memory, int) else 0,
+        tuple(_holders(row.get("neuron_processes"))),
     )
+
+
+def _holders(told: Any) -> Iterator[Holder]:
+    for row in told if isinstance(told, list) else ():
+        if isinstance(row, dict) and isinstance(row.get("pid"), int):
+            cores = row.get("neuroncore_ids")
+            numbers = tuple(core for core in cores or () if isinstance(core, int))
+            yield Holder(row["pid"], str(row.get("command") or ""), numbers)
 
 
 def _with_cores(devices: tuple[Device, ...], target: str) -> tuple[Device, ...]:
     known = CORES.get(target, 0)
-    return tuple(
-        device if device.cores else Device(device.number, device.bdf, known, device.memory)
-        for device in devices
-    )
+    return tuple(device if device.cores else replace(device, cores=known) for device in devices)
 
 
 def _troubled(

@@ -10,7 +10,6 @@ command: tests, and trees of other machines, put their own in their place.
 from __future__ import annotations
 
 import csv
-import json
 import os
 import re
 import sys
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cmbench.errors import Error
-from cmbench.lib.probe import ProbeResult, probe, which
+from cmbench.lib.probe import ProbeResult, json_values, probe, which
 from cmbench.lib.text_files import read_or_empty
 from cmbench.lib.versions import compare
 
@@ -241,8 +240,9 @@ def rows_of(
     tool = find(TOOL) or _existing(root / WSL_TOOL)
     if tool is None:
         return []
-    answer = _table(str(tool), list(fields), ask)
-    return _rows(answer.stdout, "") if answer.ok else []
+    known = list(fields)
+    answer = _table(str(tool), known, ask)
+    return _rows(answer.stdout, known) if answer.ok else []
 
 
 def processes(
@@ -438,16 +438,18 @@ def _unknown_field(said: str) -> str:
     return match[1] if match else ""
 
 
-def _rows(text: str, needed: str = "name") -> list[dict[str, str]]:
-    """The table as nvidia-smi writes it, by the names in its first line without their units.
+def _rows(text: str, fields: Iterable[str] = ("name",)) -> list[dict[str, str]]:
+    """The table as nvidia-smi writes it, by the names in its head without their units.
 
-    Without the column ``needed`` it is no table.
+    Its head is the first line with one of ``fields``; warnings before and between are left out.
     """
-    lines = csv.reader(text.splitlines(), skipinitialspace=True)
-    heads = [name.partition(" [")[0].strip() for name in next(lines, [])]
-    if needed and needed not in heads:
-        return []
-    rows = [[cell.strip() for cell in line] for line in lines]
+    # Line by line: a quotation mark in a warning would swallow what follows.
+    lines = [next(csv.reader([line], skipinitialspace=True), []) for line in text.splitlines()]
+    named = [[name.partition(" [")[0].strip() for name in line] for line in lines]
+    wanted = {*fields}
+    start = next((n for n, names in enumerate(named) if wanted & {*names}), len(lines))
+    heads = named[start] if start < len(lines) else []
+    rows = [[cell.strip() for cell in line] for line in lines[start + 1 :]]
     return [dict(zip(heads, row, strict=True)) for row in rows if len(row) == len(heads)]
 
 
@@ -496,11 +498,9 @@ def _troubled(answer: ProbeResult, asked: str) -> Driver:
 def _ask_library(ask: Ask) -> Driver:
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "nvml.py")
     answer = ask([sys.executable, "-I", program])
-    try:
-        told = json.loads(answer.stdout) if answer.ok else {}
-    except ValueError:
-        told = {}
-    rows = told.get("gpus") if isinstance(told, dict) else None
+    values = json_values(answer.stdout) if answer.ok else ()
+    told = next((each for each in values if isinstance(each, dict) and each.get("gpus")), {})
+    rows = told.get("gpus")
     if not rows:
         return _troubled(answer, "NVML")
     mig = {row["uuid"]: tuple(Mig(*part) for part in row.pop("mig")) for row in rows}

@@ -8,13 +8,15 @@ be parsed.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 NOT_STARTED = -1
 """``status`` of a tool that could not be started."""
@@ -158,3 +160,25 @@ def _close_pipes(process: subprocess.Popen[bytes]) -> None:
     for pipe in (process.stdout, process.stderr):
         if pipe is not None:
             pipe.close()
+
+
+def json_values(text: str) -> Iterator[Any]:
+    """Yield the objects and lists of JSON in what a tool has printed; warnings around are skipped.
+
+    Each begins on a line of its own, and may go over several.
+    """
+    import json  # Few tools print any.
+
+    decoder = json.JSONDecoder()
+    start = 0
+    while match := _JSON_START.search(text, start):
+        start = match.start(1)
+        try:
+            value, start = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            start += 1
+        else:
+            yield value
+
+
+_JSON_START = re.compile(r"^[ \t]*([\[{])", re.MULTILINE)

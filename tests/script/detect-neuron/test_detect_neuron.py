@@ -53,3 +53,13 @@ def test_what_cannot_be_used_is_refused(
     with pytest.raises(Error) as caught:
         step(monkeypatch, found, tmp_path).call("preprocess")
     assert (caught.value.code, caught.value.hint) == (code, "get one")
+
+
+def test_cores_in_use_and_an_unknown_family_are_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    device = neuron.Device(0, "cc:00.0", 4, 8 << 30, (neuron.Holder(4711, "python x", (2,)),))
+    step(monkeypatch, neuron.Machine((device,)), tmp_path).call("preprocess")
+    said = capsys.readouterr().out
+    assert "process 4711 (python x) holds NeuronCore 2 of /dev/neuron0; end that process" in said
+    assert "models are compiled for inf1, inf2, trn1" in said

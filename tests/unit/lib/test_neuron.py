@@ -188,3 +188,27 @@ def test_a_service_that_drips_is_left_behind() -> None:
 @pytest.mark.parametrize("endpoint", ["http://127.0.0.1:1", "nonsense", "http://[", "file:///x"])
 def test_an_endpoint_where_nobody_is_gives_nothing(endpoint: str) -> None:
     assert neuron.ask_service({neuron.ENDPOINT: endpoint}, 5) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"WARNING: driver 2.18 is older than this tool\n{LIST}",
+        f"[warning] see [1]\n{NEWER}\nnote: done\n",
+        f'{{"level": "warn"}}\n{json.dumps(json.loads(LIST), indent=2)}',
+    ],
+)
+def test_warnings_around_the_list_are_no_fault(text: str, tmp_path: Path) -> None:
+    found = neuron.read(tree(tmp_path, devices=2), TOOL, says(text), never)
+    assert (found.problem, [device.number for device in found.devices]) == ("", [0, 1])
+
+
+def test_who_holds_cores_is_told() -> None:
+    holder = {"pid": 4711, "command": "python serve.py", "neuroncore_ids": [0, 1]}
+    held = [{**ONE, "neuron_processes": [holder, {"pid": 12}, {"no": "pid"}, "text"]}]
+    assert neuron.Machine(neuron.parse(json.dumps(held))).held == (
+        "process 4711 (python serve.py) holds NeuronCores 0, 1 of /dev/neuron1",
+        "process 12 holds cores of /dev/neuron1",
+    )
+    odd = neuron.parse(json.dumps([{**ONE, "neuron_processes": None}]))
+    assert neuron.Machine(odd).held == ()

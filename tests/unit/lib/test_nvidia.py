@@ -113,6 +113,21 @@ def test_the_tool_shows_each_gpu_and_its_mig_instances(tmp_path: Path) -> None:
     assert second.mig == ()
 
 
+@pytest.mark.parametrize(
+    ("before", "between"),
+    [
+        ("Warning: persistence mode is disabled on device 0. See the README.\n", ""),
+        ('warning: 7" rack, see "name\n\n', "WARNING: infoROM is corrupted at gpu 0000:18:00.0\n"),
+    ],
+)
+def test_warnings_around_the_table_are_no_fault(before: str, between: str, tmp_path: Path) -> None:
+    table = before + HEAD + between + H100.format(0, "Disabled") + between
+    found = nvidia.read(tmp_path, there, Tool(table))
+    assert (found.problem, len(found.gpus)) == ("", 1)
+    rows = nvidia.rows_of(["index", "uuid"], tmp_path, there, Tool(table))
+    assert [row["index"] for row in rows] == ["0"]
+
+
 def test_an_old_driver_is_not_asked_for_what_it_does_not_know(tmp_path: Path) -> None:
     # The refusal of driver 470.182.03: huggingface/candle issue 733.
     table = "index, name, driver_version\n0, Tesla K80, 470.182.03\n"
