@@ -11,7 +11,7 @@ import yaml
 from cmbench.errors import Error
 from cmbench.format.meta import parse_script
 from cmbench.format.model import Request, Script, Tags
-from cmbench.session.request import check_places, request_of
+from cmbench.session.request import check_places, request_of, unknown_inputs, with_repeated
 
 SCRIPTS = Path(__file__).parents[2] / "script"
 
@@ -82,3 +82,26 @@ def test_places_of_any_script_are_looked_at_before_its_run(
         check_places(found, script(alias))
     assert refused.value.code == code
     check_places(asked(alias), script(alias))
+
+
+def test_an_input_that_repeats_keeps_all_its_values() -> None:
+    client = script("bench-triton-client")
+    words = ["--shape=a:1", "--shape=b:2,3", "--shape=a:1", "--batch-size=1", "--batch-size=2"]
+    flags, warnings = with_repeated({"shape": "a:1", "batch_size": "2"}, words, client)
+    assert flags == {"shape": ["a:1", "b:2,3", "a:1"], "batch_size": "2"}
+    assert warnings == ["warning: --batch_size is given 2 times, and only the last one counts"]
+    assert request_of(flags, Tags(), "", client).inputs["shape"] == ["a:1", "b:2,3", "a:1"]
+
+
+@pytest.mark.parametrize(
+    "words", [None, "--shape=a:1", ["--shape=a:1"], ["--shape=a", "--shape=a"]]
+)
+def test_what_is_given_once_stays_as_it_is(words: Any) -> None:
+    flags, warnings = with_repeated({"shape": "a:1"}, words, script("bench-triton-client"))
+    assert (flags, warnings) == ({"shape": "a:1"}, [])
+
+
+def test_an_option_of_another_program_is_explained() -> None:
+    told = unknown_inputs(["concurrency_range", "streaming"], script("bench-triton-client"))
+    assert "--concurrency here" in told["concurrency_range"]
+    assert "not measured here" in told["streaming"]

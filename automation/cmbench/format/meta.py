@@ -77,7 +77,7 @@ SCRIPT_KEYS = SETTINGS_KEYS | frozenset(
         "cache",
         "can_force_cache",
         "host_facts",
-        "input_description",
+        *("input_description", "foreign_inputs"),
         "variations",
         "versions",
         "variation_groups_order",
@@ -153,7 +153,7 @@ DEPENDENCY_KEYS = frozenset(
 INPUT_KEYS = frozenset(
     [
         *("desc", "type", "must_be", "choices", "default", "unit", "min", "max"),
-        *("only_with", "not_with", "sort", "boolean", "force", "is_path"),
+        *("only_with", "not_with", "repeats", "sort", "boolean", "force", "is_path"),
     ]
 )
 INPUT_TYPES = ("str", "int", "float", "bool", "path")
@@ -548,6 +548,7 @@ def _inputs(meta: Mapping[str, Any]) -> dict[str, InputSpec]:
             must_be=str(spec.get("must_be", "")),
             only_with=_texts(spec.get("only_with")),
             not_with=_texts(spec.get("not_with")),
+            repeats=is_true(spec.get("repeats")),
         )
     return result
 

@@ -145,7 +145,8 @@ class InputSpec:
     """A declared input of a script; ``env`` is the key that it sets.
 
     ``must_be`` says of a path what has to be there, one of ``cmbench.lib.named_paths.KINDS``.
-    ``only_with`` and ``not_with`` are conditions as ``cmbench.plan.idle_inputs`` reads them.
+    ``only_with`` and ``not_with`` are conditions as ``cmbench.plan.idle_inputs`` reads them. One
+    that ``repeats`` may be given several times, and its value is then the list of all.
     """
 
     name: str
@@ -160,6 +161,7 @@ class InputSpec:
     must_be: str = ""
     only_with: tuple[str, ...] = ()
     not_with: tuple[str, ...] = ()
+    repeats: bool = False
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)

@@ -126,6 +126,7 @@ class Call:
     ) -> RunRequest:
         """The request that ``flags`` make of ``script``, whatever it was named by."""
         tags, uid = self._meant()
+        flags, twice = requests_in.with_repeated(flags, self._given.get("cmd"), script)
         request = requests_in.request_of(flags, tags, uid or self._picked, script)
         words = requests_in.arguments_of(self._given)
         if words:
@@ -139,7 +140,7 @@ class Call:
             flags=flags,
             options=self.options,
             command=_command(self._given.get("cmd"), flags),
-            warnings=(*warnings, *texts),
+            warnings=(*warnings, *twice, *texts),
         )
 
 

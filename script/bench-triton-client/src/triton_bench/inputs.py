@@ -32,7 +32,8 @@ def make(
     unknown = [name for name in shapes if name not in {info.name for info in model.inputs}]
     if unknown:
         named = ", ".join(info.name for info in model.inputs)
-        raise UsageError(f"--shape: {model.name} has no input {unknown[0]}; it has {named}")
+        text = f"--shape: {model.name} has no input {unknown[0]}; it has {named}"
+        raise UsageError(text, hint="write it once for each input: --shape=INPUT:D1,D2 --shape=...")
     if source in ("random", "zero"):
         generator = random.Random(seed) if source == "random" else None
         return [
