@@ -767,6 +767,19 @@ MUTATIONS = (
     ),
     Mutation("TEST04 half as fast again as the result", faster, "compliance.speed"),
     Mutation("TEST01 answers of another model", other_answers, "compliance.answers"),
+    Mutation(
+        "TEST01 that compared nothing",
+        write(
+            lambda p: tested(p, "TEST01") / "verify_accuracy.txt",
+            "num_acc_log_entries = 50000\nnum_perf_log_entries = 0\nTEST PASS\n",
+        ),
+        "compliance.verdict",
+    ),
+    Mutation(
+        "TEST01 without a logged answer",
+        write(lambda p: tested(p, "TEST01") / "accuracy" / ACCURACY, "[ ]\n"),
+        "compliance.answers",
+    ),
     # Descriptions
     Mutation("description of the system missing", drop(lambda p: p.system), "system.missing"),
     Mutation(

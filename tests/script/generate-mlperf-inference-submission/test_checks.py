@@ -11,6 +11,7 @@ import mlperf_catalog as catalog
 import pytest
 from mlperf_catalog import stand_in
 from mlperf_harness.measuring.detail_log import DetailLog
+from mlperf_harness.measuring.verdict import more_queries
 from mlperf_submission import checks, truncate, verdict
 from mlperf_submission.checks import accuracy, benchmarks, performance
 from mlperf_submission.checks.base import Finding, log
@@ -795,6 +796,54 @@ def test_what_random_changes_found(tmp_path: Path) -> None:
     mutations.text(told, r"85\.0,", "")
     wanted = {"performance.early-stopping", "performance.queries", "accuracy.figure"}
     assert broken(checks.check(tree)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ("np.float64(85.0)", "F1 is 91 there, in a notation that the checkers do not read"),
+        ("tensor(85.0, dtype=torch.float64)", "in a notation that the checkers do not read"),
+        ("'85.0'", "in a notation that the checkers do not read: '85.0'"),
+        ("none", "it does not hold"),
+    ],
+)
+def test_a_figure_in_another_notation_is_not_missing(
+    tmp_path: Path, written: str, says: str
+) -> None:
+    tree = lab.make(tmp_path / "tree", EXAMPLES["bert"])
+    told = next(tree.root.rglob("SingleStream/accuracy/accuracy.txt"))
+    before = told.read_text(encoding="utf-8")
+    mutations.text(told, r"(?<=exact_match.: )[\d.]+", written)
+    mutations.text(told, r"(?<=f1.: )[\d.]+", written.replace("85.0", "91.0"))
+    assert told.read_text(encoding="utf-8") != before
+    (finding,) = [each for each in checks.check(tree) if each.rule == "accuracy.figure"]
+    assert says in finding.found
+    assert ("sed -i -E" in finding.mend) is (written != "none")
+
+
+def test_the_reason_of_early_stopping_of_a_language_model(tmp_path: Path) -> None:
+    example = lab.Example("5.1", "closed", ("llama2-70b-99",), ("Server", "Offline"), "datacenter")
+    tree = lab.make(tmp_path / "tree", example)
+    path = next(tree.root.rglob("Server/performance/run_1/mlperf_log_detail.txt"))
+    reason = " * Run unsuccessful.\n * Would need to run at least 805 more queries,\n with"
+    mutations.value(path, "early_stopping_ttft_result", " * Run successful.")
+    mutations.value(path, "early_stopping_tpot_result", reason)
+    mutations.value(path, "early_stopping_met", False)
+    mutations.value(path, "result_validity", "INVALID")
+    path.write_text(path.read_text() + lab.line("result_invalid_reason", "too few queries") + "\n")
+    found = {each.rule: each.found for each in checks.check(tree)}
+    told = "Run unsuccessful. Would need to run at least 805 more queries, with"
+    assert found["performance.early-stopping"] == f"early stopping is not satisfied: {told}"
+    assert found["performance.invalid"] == "LoadGen calls it INVALID: too few queries"
+    assert more_queries(log(path.parent)) == 805
+
+
+def test_a_log_of_another_program_is_told_as_what_it_is(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree")
+    path = next(tree.root.rglob("Offline/performance/run_1/mlperf_log_detail.txt"))
+    path.write_text(':::ENDPTS {"key": "loadgen_version", "value": "6.1", "metadata": {}}\n')
+    told = [each.found for each in checks.check(tree) if each.rule == "log.lines"]
+    assert told == ["it is a log of MLCommons' endpoints harness, and not of LoadGen"]
 
 
 def test_a_summary_with_an_exponent_says_what_the_log_says(tmp_path: Path) -> None:

@@ -128,6 +128,32 @@ def test_what_bare_logs_do_not_tell_is_one_error(bare: Path) -> None:
         assert option not in str(raised.value)
 
 
+def test_all_options_that_are_missing_are_one_error(bare: Path, tmp_path: Path) -> None:
+    known = intake.Handed("box", "whisper", division="open")
+    request = steps.Request(bare, tmp_path / "out", "", division="open", handed=known)
+    with pytest.raises(SubmissionError) as raised:
+        steps.generate(request)
+    for option in ("--measurements=FILE", "--submitter=NAME", "--category="):
+        assert str(raised.value).count(option) == 1
+    assert raised.value.kind == "needs-input"
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ('"pid": 23352, "tid": 1, "ts": 3493ns : LoadgenVersionInfo:', "a log of LoadGen 0.5"),
+        (':::ENDPTS {"key": "loadgen_version", "value": "6.1"}', "MLCommons' endpoints harness"),
+    ],
+)
+def test_a_log_of_another_program_is_left_out(tmp_path: Path, line: str, what: str) -> None:
+    log = tmp_path / "logs/offline/performance/run_1/mlperf_log_detail.txt"
+    lab.put(log, f"{line}\n")
+    with pytest.raises(SubmissionError, match="no finished results") as raised:
+        runs.collect(tmp_path / "logs")
+    assert f"offline/performance/run_1/{log.name} is left out: it is" in str(raised.value)
+    assert what in str(raised.value)
+
+
 def test_bare_logs_become_a_tree(bare: Path, tmp_path: Path) -> None:
     request = steps.Request(bare, tmp_path / "out", "Tester", division="open")
     answer = steps.generate(replace(request, handed=handed(tmp_path)))

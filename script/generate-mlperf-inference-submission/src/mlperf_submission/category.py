@@ -68,10 +68,12 @@ def _inferred(system: str, runs: Sequence[BenchmarkRun], benchmark_round: str) -
     if len(found) == 1:
         return found[0]
     names_ = sorted({scenario for run in runs for scenario in run.scenarios})
+    option = f"--category={' or '.join(found) if found else f'edge, datacenter or {BOTH}'}"
     raise SubmissionError(
         f"the scenarios measured on {system} ({', '.join(names_)}) do not tell its category",
-        f"give --category={' or '.join(found) if found else f'edge, datacenter or {BOTH}'}",
+        f"give {option}",
         "needs-input",
+        {option: f"the category of {system}"},
     )
 
 

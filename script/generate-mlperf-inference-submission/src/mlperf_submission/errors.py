@@ -2,11 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+HELP = (
+    "give these options; what each means is told by: "
+    "cm run script --tags=generate,inference,submission --help"
+)
+
 
 class SubmissionError(Exception):
-    """What went wrong, in one line, and what to do next; ``kind`` is a short word for programs."""
+    """What went wrong, in one line, and what to do next; ``kind`` is a short word for programs.
 
-    def __init__(self, text: str, hint: str = "", kind: str = "bad-value") -> None:
+    ``options`` are those that a user has to give, each with what it tells.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        hint: str = "",
+        kind: str = "bad-value",
+        options: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(text)
         self.hint = hint
         self.kind = kind
+        self.options = options or {}
+
+
+def together(problems: Sequence[SubmissionError]) -> SubmissionError:
+    """Return one error for several that ask for options."""
+    if len(problems) == 1:
+        return problems[0]
+    options = {option: what for each in problems for option, what in each.options.items()}
+    told = "; ".join(f"{what}: {option}" for option, what in options.items())
+    return SubmissionError(f"needed is {told}", HELP, "needs-input", options)

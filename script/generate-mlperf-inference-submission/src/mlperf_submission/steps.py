@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mlperf_catalog import rounds
+from mlperf_catalog import Division, rounds
 from mlperf_harness import wording
 
 from . import (
@@ -31,7 +31,7 @@ from . import (
     system,
 )
 from .checks.base import ERROR, Finding, log, read_object
-from .errors import SubmissionError
+from .errors import SubmissionError, together
 from .layouts import Tree
 from .sources import BenchmarkRun, Found
 from .system import Asker, Description
@@ -96,10 +96,7 @@ def generate(request: Request, ask: Asker | None = None) -> Answer:
 
 
 def _generate(request: Request, ask: Asker | None) -> Answer:
-    if not request.submitter:
-        raise SubmissionError("no submitter is named", "give --submitter=NAME", "needs-input")
-    handed = replace(request.handed, division=request.division, round=request.round)
-    found = runs.collect(request.results_dir, handed)
+    found = _collected(request)
     chosen: Sequence[BenchmarkRun] = _chosen(found, request)
     layout = layouts.of_round(request.round or _one_round(chosen))
     division = _one_division(chosen, request)
@@ -132,6 +129,33 @@ def _generate(request: Request, ask: Asker | None) -> Answer:
     )
     everything = [*notes, *built.notes, *added]
     return Answer(lines, {**_data(tree, verdict, rows, described), "notes": everything}, verdict)
+
+
+def _collected(request: Request) -> Found:
+    """The runs; raises SubmissionError that names all options which are missing."""
+    problems: list[SubmissionError] = []
+    handed = replace(request.handed, division=request.division, round=request.round)
+    found = Found()
+    try:
+        found = runs.collect(request.results_dir, handed)
+    except intake.MissingInputError as questions:
+        problems.append(questions)
+        found = Found(questions.runs)
+    if not request.submitter:
+        what = {"--submitter=NAME": "the submitter"}
+        hint = "give --submitter=NAME"
+        problems.append(SubmissionError("no submitter is named", hint, "needs-input", what))
+    # A category that alone is missing is asked for where it is settled.
+    if problems and all(run.round and "" not in run.scenarios for run in found.runs):
+        try:
+            division = request.division or Division.OPEN
+            told = partial(_category, request)
+            category.settle(found.runs, found.runs[0].round, division, told)
+        except SubmissionError as unsettled:
+            problems += [unsettled] if unsettled.options else []
+    if problems:
+        raise together(problems)
+    return found
 
 
 def _chosen(found: Found, request: Request) -> list[BenchmarkRun]:

@@ -14,6 +14,16 @@ from mlperf_catalog.values import dataclass
 
 PREFIX = ":::MLLOG "
 GREATEST = 1e300
+STOPPING_KEYS = (
+    "early_stopping_result",
+    "early_stopping_ttft_result",
+    "early_stopping_tpot_result",
+)
+# How logs of other programs begin, and what they are.
+OTHER_LOGS = (
+    ('"pid":', "a log of LoadGen 0.5, of before MLPerf's round 0.7, whose lines are no records"),
+    (":::ENDPTS", "a log of MLCommons' endpoints harness, and not of LoadGen"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +51,23 @@ class DetailLog:
     def validity(self) -> str:
         """``VALID``, ``INVALID``, or empty when the run did not come to an end."""
         return str(self.values.get("result_validity", ""))
+
+    @property
+    def early_stopping(self) -> str:
+        """What LoadGen says of early stopping; empty where it says nothing.
+
+        With token latencies it says it of the first token and of each further one, each under a key
+        of its own: results.cc of LoadGen.
+        """
+        told = [str(self.values.get(key) or "") for key in STOPPING_KEYS]
+        failed = [text for text in told if "unsuccessful" in text or "Would need" in text]
+        plain = (" ".join(text.replace("*", " ").split()) for text in failed or told)
+        return "; ".join(filter(None, plain))
+
+    @property
+    def invalid_reason(self) -> str:
+        """Why LoadGen calls the run INVALID, in its own words; empty where it does not say."""
+        return " ".join(str(self.values.get("result_invalid_reason") or "").split())
 
     @property
     def cut_short(self) -> bool:
@@ -94,6 +121,16 @@ def record(line: str) -> tuple[str, Any, Mapping[str, Any]] | None:
         return str(told["key"]), told["value"], told.get("metadata") or {}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def other_log(path: Path) -> str:
+    """Return what a log is that another program has written, by its first line; empty otherwise."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(256).decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+    except OSError:
+        return ""
+    return next((what for start, what in OTHER_LOGS if head.startswith(start)), "")
 
 
 def read(path: Path) -> DetailLog:

@@ -206,8 +206,8 @@ def easier_rate(log: DetailLog, asked: float) -> float:
 
 def more_queries(log: DetailLog) -> int | None:
     """How many queries early stopping asks for on top, as far as it says."""
-    match = MORE_QUERIES.search(str(log.values.get("early_stopping_result", "")))
-    return int(match.group(1)) if match else None
+    counts = [int(match.group(1)) for match in MORE_QUERIES.finditer(log.early_stopping)]
+    return max(counts, default=None)
 
 
 def duration_s(log: DetailLog, scenario: Scenario) -> float | None:

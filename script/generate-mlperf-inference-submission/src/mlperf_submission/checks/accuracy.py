@@ -65,6 +65,16 @@ _INDEX, _DATA = r'"qsl_idx"\s*:\s*(\d+)', r'"data"\s*:\s*"([0-9A-Fa-f]*)"'
 # LoadGen writes the index first; logs that went through a program have keys by the alphabet.
 ENTRY = re.compile(rf"{_INDEX},\s*{_DATA}|{_DATA},\s*{_INDEX}")
 TOTAL = re.compile(r"\btotal=(\d+)")
+# A number as the representation of an object has it, such as np.float64(42.9), or as a text.
+_NUMBER = r"(?P<number>-?\d+(?:\.\d+)?)"
+NOTATIONS = re.compile(
+    rf"(?:\b[A-Za-z_][\w.]*\(\[?|'(?=[-\d.]+'))\s*{_NUMBER}\s*(?:(?:,\s*dtype=[\w.]+)?\]?\)|')"
+)
+# NumPy prints its numbers so since version 2.
+PLAIN = (
+    "write the numbers alone, also into the file that it comes from: "
+    r"sed -i -E 's/\bnp\.[a-z0-9_]+\(([^()]*)\)/\1/g' accuracy.txt"
+)
 # A hash of SHA-256 has nearly all 16 digits.
 LEAST_DIGITS = 6
 BEGINNING = re.compile(r'\[\s*\{\s*"(?:seq_id|qsl_idx|data|token_count)"')
@@ -156,7 +166,7 @@ def _figures(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Itera
     for bound in known.accuracy:
         value, name = figure(place, bound), bound.metric.name
         if value is None:
-            yield FIGURE.broken(where, f"it does not hold {name}", RERUN)
+            yield FIGURE.broken(where, *_not_found(place, bound))
         elif bound.unit == "%" and value > 100:
             yield FIGURE.broken(where, f"{name} is {value:g} %", RERUN)
         elif site.strict and (missed := _missed(place, bound)):
@@ -164,6 +174,17 @@ def _figures(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Itera
             found = TARGET.broken(where, told, "submit it to the open division")
             # A tiny or synthetic form has targets of its own, which its runs were judged by.
             yield replace(found, severity=NATURE) if form(cell) else found
+
+
+def _not_found(place: Path, bound: Target) -> tuple[str, str]:
+    """Why accuracy.txt does not tell a figure, and what to do: it may be in another notation."""
+    whole, name = text(place / truncate.TEXT), bound.metric.name
+    value = bound.metric.find(NOTATIONS.sub(r"\g<number>", whole))
+    if value is None:
+        return f"it does not hold {name}", RERUN
+    written = next(match[0] for match in NOTATIONS.finditer(whole))
+    told = f"{name} is {value:g} there, in a notation that the checkers do not read: {written}"
+    return told, PLAIN
 
 
 def _missed(place: Path, bound: Target) -> list[float]:

@@ -205,6 +205,9 @@ def lines(site: Site, path: Path, again: str) -> Iterator[Finding]:
     except UnicodeDecodeError:
         yield LINES.broken(site.where(path), "it is not UTF-8", again)
         return
+    if what := detail_log.other_log(path):
+        yield LINES.broken(site.where(path), f"it is {what}", again)
+        return
     # Only the checkers of rounds from 6.0 on end with a traceback at what is strange.
     strange = LINES.at(WARNING, not site.tree.layout.joined)
     for rule, faults in ((strange, _strange(told)), (LINES, _faults(told))):

@@ -42,6 +42,9 @@ SPEED = Rule(
 ANSWERS = Rule("compliance.answers", "the same answers under load as in the accuracy run", RULES)
 LENGTH = Rule("compliance.truncated", "a log of at most 10 KiB", CHECKER, first=FIRST_FILLED)
 
+# Bytes: a list without answers is no longer.
+LONGEST_EMPTY = 256
+
 COMMAND = "cm run script --tags=run-mlperf,inference,_compliance,_full --mode=compliance"
 MAKE = f"make the tests: {COMMAND}"
 ALL = (
@@ -68,6 +71,8 @@ TIMED, LOGGED = ("TEST01", "TEST04", "TEST05"), ("TEST01", "TEST06")
 SAMPLED = ("effective_accuracy_log_sampling_target", "effective_accuracy_log_probability")
 # Ours and the official verification count answers that differ from the accuracy run.
 MISMATCHES = re.compile(r"(?:data_mismatch = |differ from the accuracy run: )([1-9]\d*)")
+# The official verification counts the answers that were logged under load.
+NOTHING = re.compile(r"num_perf_log_entries = 0\b")
 # Percent by which a metric may differ, where it is not that of the benchmark.
 WIDER = {"FID score": 2.0}
 # The lines of which a verification must have one each.
@@ -124,6 +129,11 @@ def _verdict(
     if counted and verify.PASS in text(path):
         beside = f"it says {verify.PASS!r} beside {counted.group(1)} answers that differ"
         yield VERDICT.at(WARNING).broken(site.where(path), beside, RERUN)
+    since = rounds.since(site.layout.round, FIRST_FILLED)
+    if since and NOTHING.search(text(path)) and verify.PASS in text(path):
+        beside = f"it says {verify.PASS!r}, and compared no answers"
+        yield VERDICT.broken(site.where(path), beside, RERUN)
+        return
     lines = [line.strip() for line in text(path).splitlines()]
     told = path.parent / "accuracy"
     whole = all((told / name).is_file() for name in TEST_ACCURACY[2:])
@@ -207,6 +217,9 @@ def _logged(
     yield from _beside(site, test, place)
     where = site.where(accuracy / truncate.LOG)
     hint = "truncate it: cm run script --tags=run,mlperf,inference,truncate,accuracy-log"
+    told = "no answers were logged under load, so that nothing was compared"
+    empty = rounds.since(site.layout.round, FIRST_FILLED) and _is_empty(accuracy / truncate.LOG)
+    yield from ANSWERS.unless(not empty, where, told, RERUN)
     if test != "TEST01":
         return
     yield from LENGTH.unless(not site.uncut(accuracy), where, "it is longer than 10 KiB", hint)
@@ -215,6 +228,12 @@ def _logged(
         rule = ANSWERS.at(WARNING, known.answers is not Answers.FIXED)
         logs = (cell.accuracy / truncate.LOG, accuracy / truncate.LOG)
         yield from _same_answers(rule, where, *logs)
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether a log of answers is a list without any; one of no bytes is told as such."""
+    size = path.stat().st_size if path.is_file() else 0
+    return 0 < size < LONGEST_EMPTY and not text(path).strip(" \t\r\n[],")
 
 
 def _beside(site: Site, test: str, place: Path) -> Iterator[Finding]:

@@ -96,7 +96,8 @@ def judged(run: Run) -> Iterator[Finding]:
     if not found.validity:
         yield UNFINISHED.broken(where, "the log has no verdict: the run was cut off", RERUN)
     elif found.validity != "VALID":
-        yield INVALID.broken(where, f"LoadGen calls it {found.validity}", RERUN)
+        why = f": {found.invalid_reason}" if found.invalid_reason else ""
+        yield INVALID.broken(where, f"LoadGen calls it {found.validity}{why}", RERUN)
     if found.errors:
         yield ERRORS.broken(where, f"LoadGen logged: {found.errors[0]}", RERUN)
     mode = found.values.get("effective_test_mode")
@@ -187,7 +188,7 @@ def _limits(run: Run) -> Iterator[Finding]:
     # Offline has none; a run that was cut off is told as such.
     expected = run.measured is not None and not run.measured.batched and bool(run.log.validity)
     if met is False or (met is not True and expected):
-        reason = run.log.values.get("early_stopping_result") or "no reason given"
+        reason = run.log.early_stopping or "no reason given"
         yield STOPPING.broken(run.where, f"early stopping is not satisfied: {reason}", RERUN)
     rule = run.limit
     if rule is None or rule.latency_ms is None:

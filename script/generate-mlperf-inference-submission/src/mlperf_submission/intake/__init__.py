@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .collect import Handed, collect
+from .collect import Handed, MissingInputError, collect
 
-__all__ = ["Handed", "collect"]
+__all__ = ["Handed", "MissingInputError", "collect"]

@@ -12,11 +12,11 @@ from mlperf_catalog import Scenario
 from mlperf_harness.settings import ACCURACY, PERFORMANCE
 
 from .. import names, truncate
-from ..errors import SubmissionError
+from ..errors import HELP, SubmissionError
 from ..sources import MEASUREMENTS, README, USER_CONF, BenchmarkRun, Document, Found, Sources
 from . import clues, upstream
 from .confs import user_conf
-from .places import Place, mapping, places
+from .places import Place, mapping, others, places
 
 Parts = Mapping[str, Place]
 
@@ -34,13 +34,24 @@ class Handed:
     code: Path | None = None
 
 
+class MissingInputError(SubmissionError):
+    """What logs do not tell; ``runs`` are the benchmarks as far as they do."""
+
+    runs: tuple[BenchmarkRun, ...] = ()
+
+
 def collect(folder: Path, handed: Handed, skipped: Sequence[Path] = ()) -> Found:
     """The runs below ``folder``, those of our own harness (``skipped``) left out.
 
     Raises SubmissionError naming every option that is needed, or two runs for one place.
     """
     found = list(places(folder, skipped))
-    return Collector(folder, handed).found(found) if found else Found()
+    notes = tuple(
+        f"{path.relative_to(folder)} is left out: it is {of}"
+        for path, of in others(folder, skipped)
+    )
+    made = Collector(folder, handed).found(found) if found else Found()
+    return made.joined(Found((), notes))
 
 
 @dataclass(slots=True)
@@ -67,7 +78,9 @@ class Collector:
             parts[place.part] = place
         made = [self._benchmark(*key, scenarios) for key, scenarios in groups.items()]
         if self.options:
-            raise self._questions()
+            problem = self._questions()
+            problem.runs = tuple(made)
+            raise problem
         return Found(tuple(made), tuple(self.notes))
 
     def _need(self, option: str, what: str) -> str:
@@ -75,14 +88,10 @@ class Collector:
         self.options.setdefault(option, what)
         return ""
 
-    def _questions(self) -> SubmissionError:
+    def _questions(self) -> MissingInputError:
         told = "; ".join(f"{what}: {option}" for option, what in self.options.items())
-        return SubmissionError(
-            f"the logs in {self.root} do not tell everything; needed is {told}",
-            "give these options; what each means is told by: "
-            "cm run script --tags=generate,inference,submission --help",
-            "needs-input",
-        )
+        text = f"the logs in {self.root} do not tell everything; needed is {told}"
+        return MissingInputError(text, HELP, "needs-input", self.options)
 
     def _twice(self, first: Place, second: Place) -> SubmissionError:
         one, other = (self._shown(each) for each in (first, second))

@@ -56,6 +56,22 @@ class Place:
 
 def places(root: Path, skipped: Sequence[Path] = ()) -> Iterator[Place]:
     """Every run below ``root``, but those below the ``skipped`` folders; in a fixed order."""
+    for here in _folders(root, skipped):
+        log = detail_log.read(here / DETAIL)
+        is_peak = log.values.get("effective_test_mode") == FIND_PEAK
+        if not is_peak and not detail_log.other_log(here / DETAIL):
+            yield _place(root, here, log)
+
+
+def others(root: Path, skipped: Sequence[Path] = ()) -> Iterator[tuple[Path, str]]:
+    """Yield the logs below ``root`` that another program has written, and what they are."""
+    for here in _folders(root, skipped):
+        if what := detail_log.other_log(here / DETAIL):
+            yield here / DETAIL, what
+
+
+def _folders(root: Path, skipped: Sequence[Path]) -> Iterator[Path]:
+    """Yield the folders with a detailed log, but those below the ``skipped`` ones."""
     for parent, folders, files in os.walk(root):
         here = Path(parent)
         folders[:] = sorted(
@@ -63,11 +79,8 @@ def places(root: Path, skipped: Sequence[Path] = ()) -> Iterator[Place]:
             for name in folders
             if not name.startswith(".") and name not in PASSED_OVER and here / name not in skipped
         )
-        if DETAIL not in files:
-            continue
-        log = detail_log.read(here / DETAIL)
-        if log.values.get("effective_test_mode") != FIND_PEAK:
-            yield _place(root, here, log)
+        if DETAIL in files:
+            yield here
 
 
 def _place(root: Path, folder: Path, log: DetailLog) -> Place:
