@@ -125,15 +125,7 @@ def _verdict(
     if not readable(path):
         yield VERDICT.broken(site.where(path), "it is not UTF-8", RERUN)
         return
-    counted = MISMATCHES.search(text(path))
-    if counted and verify.PASS in text(path):
-        beside = f"it says {verify.PASS!r} beside {counted.group(1)} answers that differ"
-        yield VERDICT.at(WARNING).broken(site.where(path), beside, RERUN)
-    since = rounds.since(site.layout.round, FIRST_FILLED)
-    if since and NOTHING.search(text(path)) and verify.PASS in text(path):
-        beside = f"it says {verify.PASS!r}, and compared no answers"
-        yield VERDICT.broken(site.where(path), beside, RERUN)
-        return
+    yield from _beside_pass(site, path)
     lines = [line.strip() for line in text(path).splitlines()]
     told = path.parent / "accuracy"
     whole = all((told / name).is_file() for name in TEST_ACCURACY[2:])
@@ -146,6 +138,19 @@ def _verdict(
     if lost:
         short = path.name == SPEEDS and _is_short(cell, test, known)
         yield _not_passed(site.where(path), test, lost[0], short)
+
+
+def _beside_pass(site: Site, path: Path) -> Iterator[Finding]:
+    """What does not go with a pass: answers that differ, or that there were none to compare."""
+    told, where = text(path), site.where(path)
+    if verify.PASS not in told:
+        return
+    if counted := MISMATCHES.search(told):
+        beside = f"it says {verify.PASS!r} beside {counted.group(1)} answers that differ"
+        yield VERDICT.at(WARNING).broken(where, beside, RERUN)
+    if NOTHING.search(told):
+        rule = VERDICT.at(WARNING, not rounds.since(site.layout.round, FIRST_FILLED))
+        yield rule.broken(where, f"it says {verify.PASS!r}, and compared no answers", RERUN)
 
 
 def _not_passed(where: str, test: str, lost: str, short: bool) -> Finding:
