@@ -170,7 +170,6 @@ def detail(scenario: str, mode: str, example: Example, total: int, **more: Any) 
     if any(key.startswith("result_first_token") for key in more):
         # With token latencies LoadGen says it of two of them, under keys of their own.
         values.pop("early_stopping_result", None)
-        values |= {"early_stopping_ttft_result": "", "early_stopping_tpot_result": ""}
     values |= more
     return "\n".join(line(key, value) for key, value in values.items()) + "\n"
 
