@@ -6,13 +6,15 @@ PYTHON holds the other engine (``pip install cmind``, ``pip install mlcflow``). 
 an overlay of its own (see ``sandbox.py``): root and ``unshare`` are needed. Compared of each
 command: whether it succeeds, ``new_env``, ``new_state``, ``deps``, what was found, the files left
 in the user's directory and the tags of the entries. What differs between two runs of their own
-engine does not count. A session that fails under theirs is counted apart.
+engine does not count. A session that fails under theirs is counted apart; where both fail, it is
+compared at the step of which script they do.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -55,7 +57,10 @@ class Compared:
         if TIMED_OUT in (self.theirs.status, self.ours.status):
             return "not done in time"
         if failed(self.theirs):
-            return "theirs fails, ours too" if failed(self.ours) else "theirs fails, ours does not"
+            if not failed(self.ours):
+                return "theirs fails, ours does not"
+            steps = {failed_step(self.theirs), failed_step(self.ours)} - {""}
+            return "both fail, elsewhere" if len(steps) > 1 else "theirs fails, ours too"
         return "different" if self.different else "equal"
 
 
@@ -63,6 +68,22 @@ def failed(ran: Ran) -> bool:
     """Whether no command of a session succeeds: such a session says little."""
     done = [not record["status"] for record in ran.records]
     return not any(done) if done else bool(ran.status)
+
+
+_FAILED_STEPS = (
+    r"\(name = ([\w.-]+), return code",
+    r"customize\.py of ([\w.-]+) failed",
+    r"\.sh of ([\w.-]+) (?:exited|was ended)",
+)
+"""How the engines name the script whose step has failed, in the order in which they are sought."""
+
+
+def failed_step(ran: Ran) -> str:
+    """The script at whose step a session has failed, as far as the engine names it."""
+    errors = [str(record.get("error") or "") for record in ran.records if record["status"]]
+    text = errors[-1] if errors else ""
+    found = (re.search(pattern, text) for pattern in _FAILED_STEPS)
+    return next((match[1] for match in found if match), "")
 
 
 def differences(theirs: Ran, ours: Ran) -> Iterator[str]:
@@ -161,9 +182,18 @@ def _place(text: str) -> str:
 
 def table(results: dict[str, list[Compared]]) -> str:
     """Counts by place, and the share of what succeeds under theirs that is equal under ours."""
-    words = ("collection", "from", "N", "equal", "different", "both fail", "only theirs fails")
+    words = (
+        "collection",
+        "from",
+        "N",
+        "equal",
+        "different",
+        "both fail",
+        "fail elsewhere",
+        "only theirs fails",
+    )
     lines = [f"| {' | '.join((*words, 'not done in time', 'share'))} |"]
-    lines.append("|---|---|---:|---:|---:|---:|---:|---:|---:|")
+    lines.append("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|")
     for collection, found in results.items():
         for kind in (*KINDS, "all"):
             listed = [c for c in found if kind in ("all", c.session.source)]
@@ -177,6 +207,7 @@ def _row(collection: str, kind: str, counts: Counter[str]) -> str:
     share = f"{equal / (equal + different):.1%}" if equal + different else ""
     figures = (
         *(counts.total(), equal, different, counts["theirs fails, ours too"]),
+        counts["both fail, elsewhere"],
         *(counts["theirs fails, ours does not"], counts["not done in time"], share),
     )
     return f"| {collection.upper()} | {kind} | {' | '.join(map(str, figures))} |"

@@ -9,7 +9,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parent))
 import as_typed
-from documented import from_file, sample, sessions
+from documented import Session, from_file, sample, sessions
 from sandbox import Ran
 
 META = """
@@ -129,3 +129,24 @@ def ran(*records: dict[str, object], **more: object) -> Ran:
 def test_when_two_runs_are_the_same(theirs: Ran, ours: Ran, said: str) -> None:
     found = list(as_typed.differences(theirs, ours))
     assert (said in found[0]) if said else not found, found
+
+
+THEIRS = "Portable CM script failed (name = download-file, return code = 1024)"
+CRASH = "customize.py of run-app failed: TypeError: 'NoneType' object is not iterable"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "verdict"),
+    [
+        (THEIRS, "run.sh of download-file exited with status 4", "theirs fails, ours too"),
+        (THEIRS, CRASH, "both fail, elsewhere"),
+        (THEIRS, "there is no way to the network", "theirs fails, ours too"),
+        ("no scripts were found", CRASH, "theirs fails, ours too"),
+        (THEIRS, "", "theirs fails, ours does not"),
+    ],
+)
+def test_where_both_fail_the_step_is_compared(theirs: str, ours: str, verdict: str) -> None:
+    one = ran({"status": 1, "error": theirs})
+    other = ran({"status": int(bool(ours)), "error": ours})
+    session = Session("pages", "README.md", ("cm run script --tags=x",))
+    assert as_typed.Compared(session, one, other, ()).verdict == verdict

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cmbench.api.events import OnEvent, Teller
 from cmbench.api.resolving import make_plan, make_resolver, open_lock, renewal_of
 from cmbench.errors import Error, internal
-from cmbench.format.model import Outcome, Request
+from cmbench.format.model import Outcome
 from cmbench.lib.secrecy import Secrets
 from cmbench.plan.resolve import Resolver
 from cmbench.plan.resolved_step import sure
@@ -198,7 +198,7 @@ class _Run:
         )
         frame, outcome = scheduler.run(self._request.request, plan)
         self._asked = _told_dependencies(frame, resolver)
-        for text in (*_unused_names(self._request.request, resolver), *self._not_met()):
+        for text in (*_unused_names(frame, resolver), *self._not_met()):
             self._teller.tell("warning", text)
         if self._lock is not None:
             from cmbench.repeat.lockfile import check_result
@@ -302,12 +302,18 @@ def _told_dependencies(frame: Frame, resolver: Resolver) -> tuple[str, ...]:
     return told_entries(frame, resolver.dependencies(frame, "deps"))
 
 
-def _unused_names(request: Request, resolver: Resolver) -> list[str]:
+def _unused_names(frame: Frame, resolver: Resolver) -> list[str]:
     """Warnings about the updates of dependencies by name, where the user asks for any."""
+    request = frame.request
     if not request.ad and not request.adr:
         return []
+    from cmbench.plan.hook_call import HANDED_ON
     from cmbench.plan.names import unused
 
+    if frame.adr.whole:
+        resolver.names.add(HANDED_ON["adr"])
+    if not {"ad", "add_deps"}.isdisjoint(frame.call.reads):
+        resolver.names.add(HANDED_ON["ad"])
     return unused(request, resolver.names)
 
 

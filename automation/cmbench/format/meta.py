@@ -157,7 +157,7 @@ INPUT_KEYS = frozenset(
     ]
 )
 INPUT_TYPES = ("str", "int", "float", "bool", "path")
-_CONDITIONS = {
+CONDITIONS = {
     "enable_if_env": (False, False),
     "skip_if_env": (True, False),
     "enable_if_any_env": (False, True),
@@ -510,7 +510,7 @@ _ANY = VersionRange()
 def conditions(entry: Mapping[str, Any]) -> tuple[Condition, ...]:
     """All condition groups of an entry; scalars count as lists of one."""
     found = []
-    for key, (skip, any_of) in _CONDITIONS.items():
+    for key, (skip, any_of) in CONDITIONS.items():
         rules = entry.get(key)
         if rules:
             found.append(

@@ -228,7 +228,8 @@ class Request:
     """One call of one script, from a user or from a dependency entry.
 
     ``modes`` are the flags of the first engines that make it another kind of run (``fake_run``),
-    ``arguments`` words without a flag, which its hooks find as ``artifacts``.
+    ``arguments`` words without a flag, which its hooks find as ``artifacts``; ``call`` is the
+    dictionary of the caller, or of the dependency entry, as far as hooks see it in ``input``.
     """
 
     tags: Tags
@@ -251,6 +252,7 @@ class Request:
     renew: bool = False
     modes: frozenset[str] = frozenset()
     arguments: tuple[str, ...] = ()
+    call: Mapping[str, Any] = field(default_factory=dict)
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)

@@ -44,7 +44,14 @@ def request_of(frame: Frame, entry: Dependency, known_only: bool = False) -> Req
         ad=entry.ad,
         adr=_passed_down(frame, entry),
         force_cache=bool(entry.force_cache),
+        call=_call(entry),
     )
+
+
+def _call(entry: Dependency) -> dict[str, Any]:
+    """What of the entry its hooks see beside the request."""
+    names = {"names": list(entry.names)} if entry.names else {}
+    return {**names, "adr": {}} if entry.adr else names
 
 
 def told_entries(frame: Frame, entries: Iterable[Dependency]) -> tuple[str, ...]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from cmbench.cache.cache_entry import Entry
 from cmbench.format.env import MISSING, Pending, fingerprint
+from cmbench.plan.hook_call import call_value
 from cmbench.plan.resolved_step import (
     Frame,
-    call_value,
     changes_of,
     process_value,
     request_value,
@@ -28,25 +28,26 @@ def value_now(key: str, frame: Frame) -> Any:
     """The fingerprint of a recorded read as it would be made today; ``Pending`` if open."""
     space, colon, name = key.partition(":")
     if not colon:
-        return _print(key, frame.env.peek(key, MISSING))
-    if space == "state":
-        return fingerprint(name, frame.state.peek(name, MISSING))
-    if space == "adr":
-        return fingerprint(name, frame.adr.peek(name, MISSING))
-    if space == "const":
-        return fingerprint(name, frame.const.get(name, MISSING))
-    if space == "call":
-        return call_value(name, frame.request)
-    if space == "request":
-        return request_value(name, frame.request)
-    if space == "laid":
-        return frame.laid(name)
-    if space == "os":
-        return process_value(name)
-    if space == "all":
-        return frame.names()
-    return MISSING
+        value = frame.env.peek(key, MISSING)
+        return value if isinstance(value, Pending) else fingerprint(key, value)
+    find = _VALUES.get(space)
+    return find(name, frame) if find else MISSING
 
 
-def _print(key: str, value: Any) -> Any:
-    return value if isinstance(value, Pending) else fingerprint(key, value)
+def _update(name: str, frame: Frame) -> str:
+    if not name:
+        return frame.names_of_updates()
+    return fingerprint(name, frame.adr.peek(name, MISSING))
+
+
+_VALUES: Mapping[str, Callable[[str, Frame], str]] = {
+    "adr": _update,
+    "all": lambda _, frame: frame.names(),
+    "call": lambda name, frame: call_value(name, frame.request),
+    "const": lambda name, frame: fingerprint(name, frame.const.get(name, MISSING)),
+    "laid": lambda name, frame: frame.laid(name),
+    "os": lambda name, _: process_value(name),
+    "request": lambda name, frame: request_value(name, frame.request),
+    "state": lambda name, frame: fingerprint(name, frame.state.peek(name, MISSING)),
+}
+"""By the part of a recorded read before its colon."""

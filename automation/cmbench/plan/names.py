@@ -18,6 +18,7 @@ from cmbench.format.meta import read_meta
 from cmbench.format.model import Dependency, Request, VersionRange
 from cmbench.index.scripts import Index
 from cmbench.lib.text_files import read_or_empty
+from cmbench.plan.hook_call import HANDED_ON
 from cmbench.plan.resolved_step import Frame
 
 _VERSIONS = {"CM_VERSION", "CM_VERSION_MIN", "CM_VERSION_MAX", "CM_VERSION_MAX_USABLE"}
@@ -187,16 +188,20 @@ def refuse_unknown(request: Request, index: Index) -> None:
 
 
 def unused(request: Request, reached: set[str]) -> list[str]:
-    """Warnings about updates by name that reached none of the dependencies of a run."""
+    """Warnings about updates by name that reached none of the dependencies of a run.
+
+    Of those that a hook has looked at nobody knows what they reach: it may hand them on.
+    """
     return [
         f"warning: --{flag}.{name} reached no dependency; "
         + (did_you_mean(name, reached) or _there_are(reached))
         for flag, name in _asked(request)
-        if name not in reached
+        if name not in reached and HANDED_ON[flag] not in reached
     ]
 
 
-def _there_are(names: set[str]) -> str:
+def _there_are(reached: set[str]) -> str:
+    names = reached.difference(HANDED_ON.values())
     shown = ", ".join(sorted(names)[:_LISTED]) + (" ..." if len(names) > _LISTED else "")
     return f"there are: {shown}" if names else "no dependency has a name"
 

@@ -48,6 +48,7 @@ from cmbench.index.select import (
     version_variations,
 )
 from cmbench.plan.entry_reads import recorded, value_now
+from cmbench.plan.hook_call import HANDED_ON
 from cmbench.plan.resolved_step import REQUEST, Frame, visible_const, visible_env
 from cmbench.values import immutable, replace
 
@@ -286,6 +287,8 @@ class Resolver:
     def _answered(self, entry: Entry, frame: Frame) -> Entry:
         """``entry`` with its secrets; its dependencies had names that are not seen again."""
         self.see_names(entry)
+        if frame.parent is None and not {"call:ad", "call:add_deps"}.isdisjoint(entry.reads):
+            self.names.add(HANDED_ON["ad"])
         if not entry.secrets:
             return entry
         secrets = {key: frame.env.peek(key) for key in entry.secrets}
@@ -293,8 +296,8 @@ class Resolver:
 
     def see_names(self, entry: Entry) -> None:
         """Keep the names of the dependencies of ``entry`` that somebody may ask for."""
-        keys = [key for key in entry.reads if key.startswith("adr:")]
-        self.names.update(key.removeprefix("adr:").removeprefix(USER) for key in keys)
+        keys = [key.removeprefix("adr:") for key in entry.reads if key.startswith("adr:")]
+        self.names.update(key.removeprefix(USER) or HANDED_ON["adr"] for key in keys)
 
     def _mismatch(self, entry: Entry, frame: Frame, keys: Collection[str] | None = None) -> str:
         """Why ``entry`` does not answer ``frame``; an empty string when it does.

@@ -24,6 +24,7 @@ from cmbench.format.env import (
 )
 from cmbench.format.model import Dependency, Request, Script, Settings, VersionRange
 from cmbench.index.select import Choice
+from cmbench.plan.hook_call import call_value
 from cmbench.values import field, immutable, mutable
 
 ALL = "*"
@@ -160,7 +161,8 @@ class Frame:
     def note(self, keys: Iterable[str]) -> None:
         """Record reads by their recorded names: ``KEY``, ``state:KEY``, ``adr:NAME``, ``os:NAME``.
 
-        ``all:`` is the whole env, ``os:*`` the whole environment of the process.
+        ``all:`` is the whole env, ``adr:`` all updates of dependencies,
+        ``os:*`` the whole environment of the process.
         """
         keys = [*keys]
         self.env.note_each([key for key in keys if ":" not in key])
@@ -169,7 +171,7 @@ class Frame:
             if space == "state":
                 self.state.note(name)
             elif space == "adr":
-                self.adr.note(name)
+                self.adr.note(name) if name else self.adr.note_all()
             elif space == "os":
                 self.os_reads.add(name)
             elif space == "all":
@@ -183,6 +185,8 @@ class Frame:
         found.update({f"call:{key}": value for key, value in self.call.reads.items()})
         if self.call.whole:
             found["call:"] = call_value("", self.request)
+        if self.adr.whole:
+            found["adr:"] = self.names_of_updates()
         for name in self.os_reads:
             found[f"os:{name}"] = process_value(name)
         if self.env.whole:
@@ -213,6 +217,10 @@ class Frame:
         seen = [key for key in self.env.names if "_TMP_" not in key and not key.startswith(own)]
         return fingerprint("", " ".join(sorted(seen)))
 
+    def names_of_updates(self) -> str:
+        """Which updates of dependencies reach the step, for one that looks at all of them."""
+        return fingerprint("", " ".join(sorted(dict.keys(self.adr))))
+
     def _of_the_engine(self) -> tuple[str, ...]:
         prefix = self.script.dialect.prefix
         return tuple([prefix + name for name in OF_THE_ENGINE])
@@ -226,14 +234,6 @@ class Frame:
         """Which keys that match ``pattern`` the settings and the call have set."""
         return " ".join(sorted(select_keys(self.env.laid, (pattern,))))
 
-    def call_as_read(self) -> TracedEnv:
-        """The call as hooks see it: what they look at of it counts."""
-        if not self.call.running:
-            for key, value in call_of(self.request).items():
-                self.call.overlay(key, value)
-            self.call.begin()
-        return self.call
-
     def outer_reads(self) -> list[str]:
         """Names of what was read from the caller, for the caller to record in turn."""
         return [
@@ -241,6 +241,7 @@ class Frame:
             *(f"state:{key}" for key in self.state.outer),
             *(f"adr:{key}" for key in self.adr.outer),
             *(f"os:{name}" for name in self.os_reads),
+            *(["adr:"] if self.adr.whole else []),
             *(["all:"] if self.env.whole else []),
         ]
 
@@ -280,16 +281,6 @@ class Frame:
         return tuple(dict.fromkeys([*self.script.tags, *variations, *extra]))
 
 
-def call_of(request: Request) -> dict[str, Any]:
-    """A call as hooks see it."""
-    words: dict[str, Any] = {"artifacts": list(request.arguments)} if request.arguments else {}
-    if request.force_cache:
-        words["force_cache"] = True
-    if request.extra_cache_tags:
-        words["extra_cache_tags"] = ",".join(request.extra_cache_tags)
-    return {**request.inputs, "tags": str(request.tags), **words}
-
-
 def changes_of(request: Request) -> dict[str, str]:
     """Fingerprints of what a request changes besides env, state and what its identity holds.
 
@@ -313,12 +304,6 @@ def request_value(name: str, request: Request) -> str:
 
 def _modes_value(modes: Iterable[str]) -> str:
     return ",".join(sorted(modes)) or MISSING
-
-
-def call_value(name: str, request: Request) -> str:
-    """The fingerprint of what a call says of ``name``; of an empty name, of which there are."""
-    call = call_of(request)
-    return fingerprint(name, call.get(name, MISSING) if name else sorted(call))
 
 
 def process_value(name: str) -> str:

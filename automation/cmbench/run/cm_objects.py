@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-import struct
-import sys
-from collections.abc import Iterable, Mapping
-from types import SimpleNamespace
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cmbench.errors import Error
@@ -21,7 +18,6 @@ from cmbench.plan.resolved_step import Frame
 from cmbench.values import immutable, replace
 
 if TYPE_CHECKING:
-    from cmbench.format.model import Request
     from cmbench.run.mlc_modules import Actions, Logger
 
 VERSION_FILE = "tmp-ver.out"
@@ -62,54 +58,6 @@ class Runner(Protocol):
 
     def hook_input(self, frame: Frame, place: Place) -> dict[str, Any]:
         """The dictionary that a hook of ``customize.py`` takes."""
-
-
-def os_info() -> dict[str, Any]:
-    """The ``os_info`` dictionary: platform, word size, and how this platform spells things."""
-    bits = str(struct.calcsize("P") * 8)
-    return {
-        "platform": "windows" if sys.platform.startswith("win") else sys.platform,
-        "bits": bits,
-        "python_bits": bits,
-        "bat_ext": ".sh",
-        "set_env": 'export ${key}="${value}"',
-        "env_separator": ":",
-        "env_var": "${env_var}",
-        "start_script": ["#!/bin/bash", ""],
-        "run_bat": ". ${bat_file}",
-        "run_local_bat": "bash -c '. ${bat_file}'",
-        "env": {},
-    }
-
-
-def artifact(path: str, meta: Mapping[str, Any]) -> SimpleNamespace:
-    """``i['artifact']``: where a script is and what its meta says."""
-    return SimpleNamespace(path=path, full_path=path, meta=meta, uid=meta.get("uid", ""))
-
-
-def run_state(frame: Frame, command: str) -> dict[str, Any]:
-    """``run_script_input['run_state']``: how this step was chosen, and what it has taken so far.
-
-    Besides the format's own keys: ``command`` is the command line of the whole run as the record
-    has it, and ``commands`` has one for each dependency, by which it is had alone.
-    """
-    script = frame.script
-    return {
-        "script_id": f"{script.alias},{script.uid}",
-        "script_tags": list(script.tags),
-        "script_variation_tags": list(frame.choice.variations),
-        "script_repo_alias": script.repo,
-        "version_info": [],
-        "deps": [str(request.tags) for request in frame.asked],
-        "command": command,
-        "commands": _commands(frame.asked) if frame.asked else [],
-    }
-
-
-def _commands(asked: Iterable[Request]) -> list[str]:
-    from cmbench.plan.dependency_request import command_of
-
-    return list(dict.fromkeys(command_of(request) for request in asked))
 
 
 class Failed(dict[str, Any]):
@@ -184,8 +132,7 @@ class Automation:
         return self._detect_version(i)
 
     def _detect_version(self, i: dict[str, Any]) -> dict[str, Any]:
-        customize = i["run_script_input"].get("customize") or i.get("customize")
-        detect = getattr(customize, "detect_version", None)
+        detect = getattr(i["run_script_input"].get("customize_code"), "detect_version", None)
         if detect is None:
             return {"return": 0}
         answer: dict[str, Any] = detect(self._runner.hook_input(self._frame, self._place))

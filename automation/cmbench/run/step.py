@@ -6,7 +6,6 @@ and read back.
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import signal
@@ -26,7 +25,7 @@ from cmbench.format.env import expanded_env, process_env
 from cmbench.format.model import Outcome
 from cmbench.lib.secrecy import Secrets
 from cmbench.plan.resolved_step import Frame
-from cmbench.run.cm_objects import Automation, Failed, Place, artifact, os_info, run_state
+from cmbench.run.cm_objects import Automation, Failed, Place
 from cmbench.run.customize import crash, load, programs, unanswered
 from cmbench.run.log import RunLog
 from cmbench.values import immutable
@@ -235,30 +234,10 @@ class StepRunner:
 
     def hook_input(self, frame: Frame, place: Place) -> dict[str, Any]:
         """The dictionary ``i`` of the CM format."""
-        script = frame.script
-        module = self._module(frame)
-        meta = copy.deepcopy(dict(script.meta))
-        common = {
-            "env": frame.env,
-            "state": frame.state,
-            "const": frame.const,
-            "const_state": {},
-            "meta": meta,
-            "os_info": os_info(),
-            "recursion_spaces": "  " * len(frame.chain()),
-            "script_tags": list(script.tags),
-            "variation_tags": list(frame.choice.variations),
-            "customize": module,
-        }
-        # One object for all hooks of a step: what one writes, such as another script_name, counts.
-        frame.shared.update(common, path=script.path, run_state=run_state(frame, self.command))
-        return {
-            **common,
-            "input": frame.call_as_read(),
-            "artifact": artifact(script.path, meta),
-            "automation": Automation(self, frame, place.scratch),
-            "run_script_input": frame.shared,
-        }
+        from cmbench.run.hook_input import hook_input
+
+        automation = Automation(self, frame, place.scratch)
+        return hook_input(frame, self._module(frame), automation, self.command, self._verbose)
 
     def _module(self, frame: Frame) -> ModuleType | None:
         path = os.path.join(frame.script.path, "customize.py")

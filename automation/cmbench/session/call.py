@@ -12,7 +12,7 @@ from cmbench.index.scripts import Row
 from cmbench.index.select import candidates, parse_tags, refuse_ambiguity
 from cmbench.session import request as requests_in
 from cmbench.session.workspace import Workspace
-from cmbench.values import immutable
+from cmbench.values import immutable, replace
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
@@ -72,7 +72,7 @@ class Call:
 
     def take_extra_flags(self) -> None:
         """Lay the flags that the user wants for every run over those of this call, which is one."""
-        self.flags = _laid_over(self.flags, requests_in.extra_flags(os.environ))
+        self.flags = requests_in.laid_over(self.flags, requests_in.extra_flags(os.environ))
 
     def request(self) -> RunRequest:
         """The requested script and the checked request; raises ``Error`` where there is none."""
@@ -128,6 +128,8 @@ class Call:
         tags, uid = self._meant()
         flags, twice = requests_in.with_repeated(flags, self._given.get("cmd"), script)
         request = requests_in.request_of(flags, tags, uid or self._picked, script)
+        call = requests_in.call_of(self._given, requests_in.extra_flags(os.environ))
+        request = replace(request, call=call)
         words = requests_in.arguments_of(self._given)
         if words:
             request = requests_in.with_arguments(request, words, script)
@@ -220,15 +222,3 @@ def _refuse_misspelt_tags(flags: Iterable[str]) -> None:
         hint = did_you_mean(name, ["tags"]) if name != "tags" else ""
         if hint:
             raise Error("unknown-flag", f"there is no flag --{name}", hint=hint)
-
-
-def _laid_over(flags: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Both, groups such as ``adr`` one within the other; ``more`` wins."""
-    found = dict(flags)
-    for name, value in more.items():
-        below = found.get(name)
-        if isinstance(below, Mapping) and isinstance(value, Mapping):
-            found[name] = _laid_over(below, value)
-        else:
-            found[name] = value
-    return found

@@ -93,9 +93,32 @@ def flags_of(i: Mapping[str, Any]) -> dict[str, Any]:
             if name.startswith("j") and name[1:].isdigit() and value is True:
                 # -j4, as other tools write it; -j alone asks for JSON.
                 found["jobs"] = name[1:]
-            else:
-                found[_ALIASES.get(name, name)] = value
+                continue
+            name = _ALIASES.get(name, name)
+            # A hook may hand on both `adr` and `add_deps_recursive`.
+            found[name] = laid_over(found.get(name), value)
     return found
+
+
+def laid_over(value: Any, more: Any) -> Any:
+    """``more``; of two groups such as ``adr`` both, one within the other: ``more`` wins."""
+    if not isinstance(value, Mapping) or not isinstance(more, Mapping):
+        return more
+    return {**value, **{key: laid_over(value.get(key), item) for key, item in more.items()}}
+
+
+def call_of(i: Mapping[str, Any], everywhere: Mapping[str, Any]) -> dict[str, Any]:
+    """The call as hooks are shown it: the words of the caller, and flags of every run.
+
+    Where a hook hands on its own call as ``input``, the words that were typed are handed on too.
+    """
+    above = i.get("input")
+    typed = {"cmd": above["cmd"]} if isinstance(above, Mapping) and above.get("cmd") else {}
+    return {
+        **typed,
+        **i,
+        **{key: laid_over(i.get(key), value) for key, value in everywhere.items()},
+    }
 
 
 def extra_flags(environ: Mapping[str, str]) -> dict[str, Any]:
