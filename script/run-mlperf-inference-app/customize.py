@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from cmbench.errors import Error
 from cmbench.lib import capacity, nvidia, siblings
 from cmbench.lib.wrapping import wrapped
+from cmbench.lib.yes_no import is_yes
 
 SHARED = ("generate-mlperf-inference-submission", "app-mlperf-inference", "run-harness")
 siblings.importable(__file__, *SHARED)
@@ -29,6 +30,8 @@ from nvidia_flow import inputs  # noqa: E402
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Refuse what cannot be before anything is installed."""
     env = i["env"]
+    if is_yes(env.get("CM_MLPERF_FIND_PERFORMANCE_MODE")):
+        env["CM_MLPERF_LOADGEN_MODE"] = "find-performance"
     if env.get("CM_MLPERF_LOADGEN_ALL_SCENARIOS") and env.get("CM_MLPERF_LOADGEN_SCENARIO"):
         raise Error(
             "bad-value",
@@ -114,19 +117,18 @@ def take_engine(env: dict[str, Any]) -> None:
 
 
 NO_ERROR = "a test run does not end with an error for that (with --strict it does)."
-# What each variation says of the length of a run, in words that --execution_mode has too.
-LENGTHS = {"_short": ("test",), "_full": ("valid",)}
+# What each variation says of the length of a run, in a word that --execution_mode has too.
+LENGTHS = {"_short": "test", "_full": "valid"}
 
 
 def check_length(env: dict[str, Any], tags: Sequence[str]) -> None:
-    """Raise Error when a length is asked for in two ways; say what ``_full`` does not mean."""
+    """Say what decides how long the runs are, and what ``_full`` does not mean."""
     style = str(env.get("CM_MLPERF_RUN_STYLE") or "test")
-    for tag, styles in LENGTHS.items():
-        if tag in tags and style not in styles:
-            raise Error(
-                "bad-value",
-                f"--execution_mode={style} and the variation {tag} contradict each other",
-                hint=f"leave out one of the two: {tag} means --execution_mode={styles[0]}",
+    for tag, usual in LENGTHS.items():
+        if tag in tags and style != usual:
+            print(
+                f"note: --execution_mode={style} decides how long the runs are; without it {tag}\n"
+                f"  means {usual}"
             )
     if "_full" in tags and env.get("CM_MLPERF_FORM") == "tiny":
         print(

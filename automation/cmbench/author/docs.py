@@ -82,6 +82,7 @@ def reference(script: Script, index: Index) -> str:
     parts = ["## Reference", f"    cm run script --tags={tags}"]
     parts.append(f"Tags: {_codes(script.tags)}. Result kept in the cache: {kept}.")
     parts += _inputs(script.inputs.values())
+    parts += _foreign_flags(script)
     parts += _variations(script)
     parts += _dependencies(script, index)
     if script.settings.new_env_keys or script.settings.new_state_keys:
@@ -107,6 +108,18 @@ def _inputs(specs: Iterable[InputSpec]) -> list[str]:
     ]
     head = ("input", "env key", "type", "default", "meaning")
     return ["### Inputs", _table(head, rows)] if rows else []
+
+
+def _foreign_flags(script: Script) -> list[str]:
+    """Flags that only the scripts of the same tags in CM and MLC have, by what becomes of them."""
+    told: Mapping[str, Mapping[str, str]] = script.meta.get("foreign_flags") or {}
+    lines = []
+    for kind in ("ignored", "refused"):
+        names = [f"--{name}" for name, what in told.items() if kind in what]
+        lines += (
+            [f"Of CM and MLC, and {kind} here, with a reason: {_codes(names)}."] if names else []
+        )
+    return lines
 
 
 def _meaning(spec: InputSpec) -> str:

@@ -77,6 +77,9 @@ def _do(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
     assert verb is not None
     write = verb.writes and not (verb.only_looks and i.get(verb.only_looks))
     command = Command(thing, Workspace.of_cmind(cmind, write), i)
+    if (thing, verb.word) == ("script", "run") and command.asks_for_container():
+        verb = verb_of("script", "docker")
+        assert verb is not None
     if command.console:
         _tell_engines(command.workspace)
     if verb.accepted is not None:

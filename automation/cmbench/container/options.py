@@ -58,11 +58,10 @@ _SAME = {
 _ALWAYS = ("use_host_user_id", "use_host_group_id", "pass_user_id", "pass_user_group", "real_run")
 """Flags of CM that ask for what is done anyway."""
 
+_REGISTERED = "the repositories that are registered here are mounted"
+_REPOSITORIES = ("repo", "repos", "repo_branch", "repo_flags")
 _REFUSED = {
-    "cm_repo": "the repositories that are registered here are mounted",
-    "cm_repos": "the repositories that are registered here are mounted",
-    "cm_repo_branch": "the repositories that are registered here are mounted",
-    "cm_repo_flags": "the repositories that are registered here are mounted",
+    **{f"{tool}_{name}": _REGISTERED for tool in ("cm", "mlc") for name in _REPOSITORIES},
     "pre_run_cmds": "put it into the base image, or into a script",
     "run_final_cmds": "put it into the base image, or into a script",
     "run_cmd_prefix": "put it into the base image, or into a script",
@@ -70,7 +69,7 @@ _REFUSED = {
     "image_repo": "name the image with --docker_image_name",
     "skip_build": "an existing image is not built again anyway",
 }
-"""Flags of CM that would change what is run, with what to do in their place."""
+"""Flags of CM and MLC that would change what is run, with what to do in their place."""
 
 
 @dataclass(frozen=True, slots=True)

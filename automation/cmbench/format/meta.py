@@ -110,6 +110,7 @@ SCRIPT_KEYS = SETTINGS_KEYS | frozenset(
         "repo_to_report_errors",
         "clean_env_keys_post_deps",
         "predeps",
+        "foreign_flags",
     ]
 )
 VARIATION_KEYS = SETTINGS_KEYS | frozenset(
@@ -553,10 +554,6 @@ def _inputs(meta: Mapping[str, Any]) -> dict[str, InputSpec]:
     return result
 
 
-def _or_empty(value: Any) -> str:
-    return str(value or "")
-
-
 # Key of the format to the field of the typed form and what reads a value that is there: blocks have
 # few of many keys, and every script of a plan has several blocks.
 _MAPPINGS = frozenset(["env", "default_env", "const", "state"])
@@ -566,8 +563,8 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "new_state_keys": ("new_state_keys", _texts),
     "local_env_keys": ("local_env_keys", _texts),
     "default_variations": ("default_variations", _pairs),
-    "default_version": ("default_version", _or_empty),
-    "script_name": ("script_name", _or_empty),
+    "default_version": ("default_version", _text),
+    "script_name": ("script_name", _text),
     "cache_expiration": ("expires", _text),
     "fetches": ("fetches", _items),
     "exclusive": ("exclusive", _items),

@@ -28,6 +28,7 @@ KEY_ORDER = (
     *("cache", "can_force_cache", "host_facts", "exclusive", "fetches"),
     *("required_disk_space", "privileges", "licence"),
     *("default_env", "env", "input_mapping", "foreign_inputs", "input_description"),
+    *("foreign_flags",),
     *("new_env_keys", "new_state_keys", "local_env_keys", "registered_by"),
     *("deps", "prehook_deps", "posthook_deps", "post_deps"),
     *("default_version", "versions", "variations", "variation_groups_order"),
@@ -50,6 +51,15 @@ _BLOCKS = {"type": ["object", "null"], "additionalProperties": {"$ref": "#/$defs
 _RULES = {
     "type": ["object", "null"],
     "additionalProperties": {"anyOf": [_SCALAR, {"type": "array", "items": _SCALAR}]},
+}
+_FOREIGN_FLAG = {
+    "type": "object",
+    "properties": {
+        "ignored": {"type": "string", "description": "Why it has no effect"},
+        "refused": {"type": "string", "description": "Why it is an error"},
+        "instead": {"type": "string", "description": "What to do in its place"},
+    },
+    "additionalProperties": False,
 }
 
 _ABOUT: Mapping[str, tuple[Mapping[str, Any], str]] = {
@@ -76,6 +86,10 @@ _ABOUT: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "input_description": (
         {"type": ["object", "null"], "additionalProperties": {"$ref": "#/$defs/input"}},
         "What each input is: desc, type, choices, default, unit",
+    ),
+    "foreign_flags": (
+        {"type": "object", "additionalProperties": _FOREIGN_FLAG},
+        "Flags that scripts of the same tags have in CM and MLC, and what becomes of each here",
     ),
     "new_env_keys": (_TEXTS, "Env keys it gives back: names or patterns such as CM_X_*"),
     "new_state_keys": (_TEXTS, "State keys it gives back"),

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cmbench.errors import Error, did_you_mean
+from cmbench.format.meta import is_true
 from cmbench.format.model import Request, RunOptions, Script, Tags
 from cmbench.index.scripts import Row
 from cmbench.index.select import candidates, parse_tags, refuse_ambiguity
 from cmbench.session import request as requests_in
+from cmbench.session.foreign_flags import fits_better, without_foreign_flags
 from cmbench.session.workspace import Workspace
 from cmbench.values import immutable, replace
 
@@ -97,6 +99,20 @@ class Call:
             refuse_unknown(request, index)
         return found
 
+    def asks_for_container(self) -> bool:
+        """Whether a run is to be in a container, as ``--docker`` says in CM and MLC.
+
+        Those engines leave the flag to their scripts, and so does this one to theirs; of all others
+        it is taken off, so that they get the rest.
+        """
+        if "docker" not in self.flags:
+            return False
+        rows = candidates(self.workspace.index, *self._meant())
+        script = self.workspace.index.script(rows[0].path)
+        if not script.dialect.inputs_bind or "docker" in script.inputs:
+            return False
+        return is_true(self.flags.pop("docker"))
+
     @property
     def can_ask(self) -> bool:
         """Whether somebody is there to choose among several scripts."""
@@ -109,16 +125,21 @@ class Call:
     def _request_or_elsewhere(
         self, rows: Sequence[Row], script: Script, warnings: tuple[str, ...]
     ) -> RunRequest:
-        """The request of ``script``; a refused value says which other repository takes it."""
+        """The request of ``script``; what it refuses goes to a script of others that takes it."""
         try:
             return self.request_of(script, self.flags, warnings)
         except Error as error:
-            if error.code == "bad-value":
-                others = (
-                    self.workspace.index.script(r.path) for r in rows if r.repo != script.repo
-                )
-                takes = "\n".join(_taken_by(others, script, self.flags))
-                error.hint = f"{error.hint}\n{takes}" if takes else error.hint
+            if error.code not in ("bad-value", "unknown-flag"):
+                raise
+            others = [self.workspace.index.script(r.path) for r in rows if r.repo != script.repo]
+            known = {*requests_in.FLAGS, *requests_in.MODES}
+            for other in others:
+                if fits_better(other, script, self.flags, known):
+                    note = f"note: {error.message}: the script of {other.repo} runs in its place"
+                    self._picked = f"{other.repo}:{other.alias}"
+                    return self.request_of(other, self.flags, (note,))
+            takes = "\n".join(_taken_by(others, script, self.flags))
+            error.hint = f"{error.hint}\n{takes}" if takes else error.hint
             raise
 
     def request_of(
@@ -127,6 +148,7 @@ class Call:
         """The request that ``flags`` make of ``script``, whatever it was named by."""
         tags, uid = self._meant()
         flags, twice = requests_in.with_repeated(flags, self._given.get("cmd"), script)
+        flags, notes = without_foreign_flags(flags, script)
         request = requests_in.request_of(flags, tags, uid or self._picked, script)
         call = requests_in.call_of(self._given, requests_in.extra_flags(os.environ))
         request = replace(request, call=call)
@@ -142,7 +164,7 @@ class Call:
             flags=flags,
             options=self.options,
             command=_command(self._given.get("cmd"), flags),
-            warnings=(*warnings, *twice, *texts),
+            warnings=(*warnings, *twice, *notes, *texts),
         )
 
 
