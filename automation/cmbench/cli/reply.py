@@ -21,6 +21,8 @@ def _is_terminal(stream: TextIO) -> bool:
     return stream.isatty()
 
 
+_FINDING = ("find", "search", "list", "ls")
+"""The words of cmind for one command."""
 _ASKED = 20
 """Of so many scripts at most one is chosen by a number."""
 
@@ -44,6 +46,18 @@ class Command(Call):
     def only_shown(self) -> bool:
         """Whether only the text of the answer is seen: a person typed the command."""
         return "cmd" in self._given and self.console and not (self.as_json or self.printed)
+
+    @property
+    def lists_paths(self) -> bool:
+        """Whether what is found is printed as paths, one a line.
+
+        That is so with ``-p``, and where ``cm find``, or another word for it, writes to a file or
+        to a program: command lines of CM put what it prints into ``cd`` or ``xargs``.
+        """
+        if self.flags.get("p") or self.flags.get("path_only"):
+            return True
+        finds = str(self._given.get("action") or "") in _FINDING
+        return finds and self.only_shown and not _is_terminal(sys.stdout)
 
     @property
     def rest(self) -> tuple[str, ...]:

@@ -20,7 +20,6 @@ _OF_ENGINES = {
     "dump_version_info": "the record of the run has the versions",
     "print_versions": "the record of the run has the versions",
     "print_env": "the record of the run has the env",
-    "print_deps": "cm plan script ... shows what a script depends on",
     "print_readme": "cm plan script ... shows what a script depends on",
 }
 

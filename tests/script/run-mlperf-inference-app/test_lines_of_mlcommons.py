@@ -56,7 +56,7 @@ def lines() -> Iterator[tuple[str, str]]:
 
 BASE = f"run --tags={TAGS},_short,_r4.1-dev --model=resnet50 --quiet"
 TAKEN = """
-pip_loadgen=yes power=no time repro debug dump_version_info=yes print_env print_deps v j
+pip_loadgen=yes power=no time repro debug dump_version_info=yes print_env v j
 lang=reference implementation=mlcommons-python find_performance=yes skip_truncation=yes
 clean clean=yes gpu_name=rtx_4090 custom_system_nvidia=yes readme=yes regenerate_files=yes
 regenerate_accuracy_file=yes save_console_log=yes pull_changes=yes push_to_github=no
@@ -70,7 +70,7 @@ mode=performance precision=int8 env.CM_A=b adr.python.version_min=3.8 adr.python
 pull_inference_changes=yes podman_storage_root=/x sw_notes_extra=a hw_notes_extra=a status=available
 """
 REFUSED = """
-power=yes all_models=yes sut=x tp_size=2 api_server=http://localhost:8000 vllm_model_name=x
+print_deps power=yes all_models=yes sut=x tp_size=2 api_server=http://localhost:8000 vllm_model_name=x
 nm_model_zoo_stub=zoo:x waymo_path=/x beam_size=1 vllm_tp_size=2 criteo_day23_raw_data_path=/x
 dlrm_data_path=/x results_git_url=x push_to_github=yes rgat_checkpoint_path=/x
 imagenet_preprocessed_path=/x pointpainting_checkpoint_path=/x deeplab_resnet50_path=/x backend=tf

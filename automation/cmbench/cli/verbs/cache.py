@@ -27,7 +27,7 @@ def show_cache(command: Command) -> Reply:
     entries = cache.entries(workspace, *query)
     found = [Item(cache.summary(workspace, entry)) for entry in entries]
 
-    def text() -> str:
+    def text() -> str | None:
         if command.flags.get("env"):
             return "\n".join(map(_env_text, entries))
         return _listed_text(command, entries, [data["last_used"] for data in found])
@@ -35,9 +35,12 @@ def show_cache(command: Command) -> Reply:
     return Reply({"list": found}, text, found)
 
 
-def _listed_text(command: Command, entries: Sequence[cache.AnyEntry], used: Sequence[float]) -> str:
-    if command.flags.get("p") or command.flags.get("path_only"):
-        return "\n".join(entry.path for entry in entries)
+def _listed_text(
+    command: Command, entries: Sequence[cache.AnyEntry], used: Sequence[float]
+) -> str | None:
+    if command.lists_paths:
+        # With nothing found there is nothing to print, not even an empty line.
+        return "\n".join(entry.path for entry in entries) or None
     return entries_text(entries, used, cache.marks(command.workspace, entries))
 
 

@@ -28,7 +28,7 @@ def find_script(command: Command) -> Reply:
     ]
 
     def text() -> str:
-        if command.flags.get("p") or command.flags.get("path_only"):
+        if command.lists_paths:
             return "\n".join(row.path for row in rows)
         from cmbench.render.listing import scripts_text
 
