@@ -39,8 +39,14 @@ def read_at_once(path: str, folder: int | None = None) -> bytes:
         return stream.read()
 
 
-def disk_error(problem: OSError, path: str) -> Error:
-    """An ``OSError`` of the store in words a user can act on."""
+def disk_error(problem: OSError, path: str, home: str = "") -> Error:
+    """An ``OSError`` of the store in words a user can act on.
+
+    Where it may be one of anything else, ``home`` is the folder to which advice about the cache is
+    limited.
+    """
+    import errno
+
     # Of two files the second one is that which is written.
     named = [name for name in (problem.filename2, problem.filename, path) if isinstance(name, str)]
     path = named[0]
@@ -69,7 +75,7 @@ def disk_error(problem: OSError, path: str) -> Error:
         f"{path}: {problem.strerror or problem}",
         hint="a folder of the cache was replaced: check it, move away what does not "
         "belong there, and repeat the command"
-        if problem.errno in odd and path
+        if problem.errno in odd and path.startswith(os.path.join(home or os.sep, ""))
         else "",
     )
 

@@ -43,7 +43,8 @@ def handle(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
             return _failure(_cannot_print(problem), console, caller)
         from cmbench.cache.store import disk_error
 
-        return _failure(disk_error(problem, str(problem.filename or "")), console, caller)
+        failed = disk_error(problem, str(problem.filename or ""), cmind.repos_path)
+        return _failure(failed, console, caller)
     except Exception as problem:
         if i.get("debug"):
             _print_traceback(problem, i)

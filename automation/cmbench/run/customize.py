@@ -233,6 +233,25 @@ def _system(command: str) -> int:
     return status << 8 if status >= 0 else -status
 
 
+def file_failure(problem: OSError, frame: Frame, doing: str, folders: Sequence[str]) -> Error:
+    """An ``OSError`` of a script's own code.
+
+    That the disk is full, or that nothing may be written into the ``folders`` of the step, is the
+    matter of the home. All else is the script's: a file or a program that it needs is not there.
+    """
+    import errno
+
+    named = [n for n in (problem.filename2, problem.filename) if isinstance(n, str)]
+    path = os.path.abspath(named[0]) if named else ""
+    own = any(path.startswith(os.path.join(folder, "")) for folder in folders)
+    full = problem.errno in (errno.ENOSPC, errno.EDQUOT)
+    if full or (own and problem.errno in (errno.EROFS, errno.EACCES, errno.EPERM)):
+        from cmbench.cache.disk import disk_error
+
+        return disk_error(problem, path or folders[0])
+    return crash(problem, frame, doing)
+
+
 def crash(problem: BaseException, frame: Frame, doing: str) -> Error:
     """A Python failure of a script's own code, told by its own lines only."""
     import traceback
@@ -283,7 +302,19 @@ def _advice(problem: BaseException) -> str:
             f"let the script depend on what it imports, or install {package} for the Python of"
             f" cm ({sys.executable})"
         )
-    return "correct the script, or see the whole traceback with --debug"
+    correct = "correct the script, or see the whole traceback with --debug"
+    program = _missing_program(problem)
+    return f"install {program}, which the script starts, or {correct}" if program else correct
+
+
+def _missing_program(problem: BaseException) -> str:
+    """The program that could not be started because there is none of that name."""
+    import traceback
+
+    name = problem.filename if isinstance(problem, FileNotFoundError) else None
+    last = traceback.extract_tb(problem.__traceback__)[-1:]
+    started = last and last[0].name in ("_execute_child", "_posix_spawn")
+    return name if started and isinstance(name, str) and os.sep not in name else ""
 
 
 def unanswered(prompt: str, frame: Frame, doing: str, context: Iterable[str] = ()) -> Error:

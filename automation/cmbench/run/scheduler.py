@@ -152,7 +152,9 @@ class Scheduler:
             self._tell_failure(frame, depth, started, error)
             raise error.within(frame.label) from None
         except OSError as problem:
-            error = disk_error(problem, str(problem.filename or self._directory))
+            error = disk_error(
+                problem, str(problem.filename or self._directory), self._resolver.store.root
+            )
             self._tell_failure(frame, depth, started, error)
             raise error.within(frame.label) from problem
         except Error as error:

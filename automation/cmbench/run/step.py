@@ -26,7 +26,7 @@ from cmbench.format.model import Outcome
 from cmbench.lib.secrecy import Secrets
 from cmbench.plan.resolved_step import Frame
 from cmbench.run.cm_objects import Automation, Failed, Place
-from cmbench.run.customize import crash, load, programs, unanswered
+from cmbench.run.customize import crash, file_failure, load, programs, unanswered
 from cmbench.run.log import RunLog
 from cmbench.values import immutable
 
@@ -168,19 +168,15 @@ class StepRunner:
                 stack.enter_context(self._captured_prints(frame))
                 key = frame.script.dialect.prefix + "TMP_RUN_DIR"
                 stack.enter_context(programs(key, place.scratch))
-                answer = function(self.hook_input(frame, place))
+                answer = _answer(function, self.hook_input(frame, place), frame, place, doing)
                 # Where a hook goes, the rest of its step follows.
                 frame.cwd = os.getcwd()
                 return answer
         except Error as error:
             error.doing = error.doing or doing
             raise
-        except KeyboardInterrupt:
-            raise
         except OSError as problem:
             raise disk_error(problem, str(problem.filename or place.cwd)) from problem
-        except (Exception, SystemExit) as problem:
-            raise crash(problem, frame, doing) from problem
         finally:
             self._learn(frame)
             self._asking.pop()
@@ -414,6 +410,24 @@ class StepRunner:
         self._write_log(lines)
         for line in lines if self._verbose else ():
             self._reporter.output(self._lane() + line)
+
+
+def _answer(
+    function: Callable[[dict[str, Any]], Any],
+    i: dict[str, Any],
+    frame: Frame,
+    place: Place,
+    doing: str,
+) -> Any:
+    """What a hook returns; what it raises is told as a failure of its script."""
+    try:
+        return function(i)
+    except (Error, KeyboardInterrupt):
+        raise
+    except OSError as problem:
+        raise file_failure(problem, frame, doing, (place.cwd, place.scratch)) from problem
+    except (Exception, SystemExit) as problem:
+        raise crash(problem, frame, doing) from problem
 
 
 class Progress:

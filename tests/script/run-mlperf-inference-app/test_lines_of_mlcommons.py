@@ -70,7 +70,8 @@ mode=performance precision=int8 env.CM_A=b adr.python.version_min=3.8 adr.python
 pull_inference_changes=yes podman_storage_root=/x sw_notes_extra=a hw_notes_extra=a status=available
 """
 REFUSED = """
-print_deps power=yes all_models=yes sut=x tp_size=2 api_server=http://localhost:8000 vllm_model_name=x
+print_deps
+power=yes all_models=yes sut=x tp_size=2 api_server=http://localhost:8000 vllm_model_name=x
 nm_model_zoo_stub=zoo:x waymo_path=/x beam_size=1 vllm_tp_size=2 criteo_day23_raw_data_path=/x
 dlrm_data_path=/x results_git_url=x push_to_github=yes rgat_checkpoint_path=/x
 imagenet_preprocessed_path=/x pointpainting_checkpoint_path=/x deeplab_resnet50_path=/x backend=tf
