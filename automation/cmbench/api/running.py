@@ -307,8 +307,8 @@ def _unused_names(frame: Frame, resolver: Resolver) -> list[str]:
     request = frame.request
     if not request.ad and not request.adr:
         return []
-    from cmbench.plan.hook_call import HANDED_ON
     from cmbench.plan.names import unused
+    from cmbench.plan.resolved_step import HANDED_ON
 
     if frame.adr.whole:
         resolver.names.add(HANDED_ON["adr"])

@@ -45,8 +45,6 @@ def disk_error(problem: OSError, path: str, home: str = "") -> Error:
     Where it may be one of anything else, ``home`` is the folder to which advice about the cache is
     limited.
     """
-    import errno
-
     # Of two files the second one is that which is written.
     named = [name for name in (problem.filename2, problem.filename, path) if isinstance(name, str)]
     path = named[0]

@@ -7,7 +7,6 @@ from typing import Any
 
 from cmbench.cache.cache_entry import Entry
 from cmbench.format.env import MISSING, Pending, fingerprint
-from cmbench.plan.hook_call import call_value
 from cmbench.plan.resolved_step import (
     Frame,
     changes_of,
@@ -40,10 +39,16 @@ def _update(name: str, frame: Frame) -> str:
     return fingerprint(name, frame.adr.peek(name, MISSING))
 
 
+def _call(name: str, frame: Frame) -> str:
+    from cmbench.plan.hook_call import call_value
+
+    return call_value(name, frame.request)
+
+
 _VALUES: Mapping[str, Callable[[str, Frame], str]] = {
     "adr": _update,
     "all": lambda _, frame: frame.names(),
-    "call": lambda name, frame: call_value(name, frame.request),
+    "call": _call,
     "const": lambda name, frame: fingerprint(name, frame.const.get(name, MISSING)),
     "laid": lambda name, frame: frame.laid(name),
     "os": lambda name, _: process_value(name),

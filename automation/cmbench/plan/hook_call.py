@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cmbench.format.env import MISSING, TracedEnv, fingerprint
-from cmbench.format.model import Request
-from cmbench.format.plain_updates import plain_updates, plain_version
+from cmbench.format.model import Dependency, Request
 
 _RECURSIVE = ("adr", "add_deps_recursive")
 OF_CMIND = ("action", "automation", "parsed_automation", "cmd", "out")
@@ -33,9 +32,6 @@ _LIVE = frozenset(
 )
 """What hooks find as the step has it now; the step itself records what is read there."""
 
-HANDED_ON = {"adr": "--adr", "ad": "--ad"}
-"""Among the names of dependencies: a hook has looked at the updates, which may reach others."""
-
 
 class TracedUpdates(TracedEnv):
     """``adr`` of a step as plain dictionaries; a look at any counts as a look at all of them."""
@@ -43,7 +39,7 @@ class TracedUpdates(TracedEnv):
     __slots__ = ("_adr",)
 
     def __init__(self, adr: TracedEnv) -> None:
-        super().__init__(plain_updates(adr.plain()))
+        super().__init__(_plain(adr.plain()))
         self._adr = adr
 
     def note(self, key: str) -> None:
@@ -117,8 +113,20 @@ def call_of(request: Request) -> dict[str, Any]:
         words["force_cache"] = True
     if request.extra_cache_tags:
         words["extra_cache_tags"] = ",".join(request.extra_cache_tags)
-    words.update({key: plain_updates(request.ad) for key in ("ad", "add_deps") if key in words})
-    return {**words, **plain_version(request.version), **request.inputs, "tags": str(request.tags)}
+    words.update({key: _plain(request.ad) for key in ("ad", "add_deps") if key in words})
+    if request.version:
+        from cmbench.format.plain_updates import plain_version
+
+        words.update(plain_version(request.version))
+    return {**words, **request.inputs, "tags": str(request.tags)}
+
+
+def _plain(updates: Mapping[str, Dependency]) -> dict[str, Any]:
+    if not updates:
+        return {}
+    from cmbench.format.plain_updates import plain_updates  # Most calls have none.
+
+    return plain_updates(updates)
 
 
 def call_value(name: str, request: Request) -> str:

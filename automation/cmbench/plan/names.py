@@ -18,8 +18,7 @@ from cmbench.format.meta import read_meta
 from cmbench.format.model import Dependency, Request, VersionRange
 from cmbench.index.scripts import Index
 from cmbench.lib.text_files import read_or_empty
-from cmbench.plan.hook_call import HANDED_ON
-from cmbench.plan.resolved_step import Frame
+from cmbench.plan.resolved_step import HANDED_ON, Frame
 
 _VERSIONS = {"CM_VERSION", "CM_VERSION_MIN", "CM_VERSION_MAX", "CM_VERSION_MAX_USABLE"}
 _LISTED = 20

@@ -48,8 +48,7 @@ from cmbench.index.select import (
     version_variations,
 )
 from cmbench.plan.entry_reads import recorded, value_now
-from cmbench.plan.hook_call import HANDED_ON
-from cmbench.plan.resolved_step import REQUEST, Frame, visible_const, visible_env
+from cmbench.plan.resolved_step import HANDED_ON, REQUEST, Frame, visible_const, visible_env
 from cmbench.values import immutable, replace
 
 if TYPE_CHECKING:

@@ -24,9 +24,10 @@ from cmbench.format.env import (
 )
 from cmbench.format.model import Dependency, Request, Script, Settings, VersionRange
 from cmbench.index.select import Choice
-from cmbench.plan.hook_call import call_value
 from cmbench.values import field, immutable, mutable
 
+HANDED_ON = {"adr": "--adr", "ad": "--ad"}
+"""Among the names of dependencies: a hook has looked at the updates, which may reach others."""
 ALL = "*"
 """The name that stands for all variables of the process."""
 if TYPE_CHECKING:
@@ -184,6 +185,8 @@ class Frame:
         found.update({f"adr:{key}": value for key, value in self.adr.reads.items()})
         found.update({f"call:{key}": value for key, value in self.call.reads.items()})
         if self.call.whole:
+            from cmbench.plan.hook_call import call_value
+
             found["call:"] = call_value("", self.request)
         if self.adr.whole:
             found["adr:"] = self.names_of_updates()

@@ -12,7 +12,6 @@ from cmbench.format.model import Request, RunOptions, Script, Tags
 from cmbench.index.scripts import Row
 from cmbench.index.select import candidates, parse_tags, refuse_ambiguity
 from cmbench.session import request as requests_in
-from cmbench.session.foreign_flags import fits_better, without_foreign_flags
 from cmbench.session.workspace import Workspace
 from cmbench.values import immutable, replace
 
@@ -131,6 +130,8 @@ class Call:
         except Error as error:
             if error.code not in ("bad-value", "unknown-flag"):
                 raise
+            from cmbench.session.foreign_flags import fits_better
+
             others = [self.workspace.index.script(r.path) for r in rows if r.repo != script.repo]
             known = {*requests_in.FLAGS, *requests_in.MODES}
             for other in others:
@@ -148,7 +149,11 @@ class Call:
         """The request that ``flags`` make of ``script``, whatever it was named by."""
         tags, uid = self._meant()
         flags, twice = requests_in.with_repeated(flags, self._given.get("cmd"), script)
-        flags, notes = without_foreign_flags(flags, script)
+        notes: tuple[str, ...] = ()
+        if not flags.keys() <= {*requests_in.FLAGS, *script.inputs}:
+            from cmbench.session.foreign_flags import without_foreign_flags
+
+            flags, notes = without_foreign_flags(flags, script)
         request = requests_in.request_of(flags, tags, uid or self._picked, script)
         call = requests_in.call_of(self._given, requests_in.extra_flags(os.environ))
         request = replace(request, call=call)
