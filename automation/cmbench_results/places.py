@@ -22,6 +22,8 @@ from cmbench_results.readers import Unread
 from cmbench_results.values import MalformedError, Result, digest, from_json, to_json
 
 FORMAT = 1
+COPIED = ("run", "tree")
+"""Kinds of places that people lay out, where a folder may be a copy of another one."""
 MOST_TOLD = 200
 """So many of the things that could not be read are kept; all are counted."""
 
@@ -116,7 +118,8 @@ class Places:
         """
         path = Path(os.path.abspath(path))
         kind = readers.kind_of(path)
-        found = list(readers.read(kind, path, benchmark_round))
+        read = readers.read(kind, path, benchmark_round)
+        found = list(_distinct(read) if kind in COPIED else read)
         known = [each for each in found if isinstance(each, Result)]
         faults = [each for each in found if isinstance(each, Unread)]
         place = Place(
@@ -211,6 +214,22 @@ class Places:
             for name in os.listdir(self._folder):
                 if ".new." in name:
                     (self._folder / name).unlink()
+
+
+def _distinct(found: readers.Found) -> readers.Found:
+    """The same without results whose key an earlier one has; another figure is a fault."""
+    seen: dict[str, Result] = {}
+    for each in found:
+        if isinstance(each, Unread):
+            yield each
+            continue
+        first = seen.setdefault(each.key, each)
+        if first is each:
+            yield each
+        elif (each.value, each.accuracy) != (first.value, first.accuracy):
+            told = f"{first.value} {first.unit}, here {each.value}"
+            why = f"it claims to be the result in {first.folder}, which is taken: there {told}"
+            yield Unread(each.folder, why)
 
 
 def _nothing(place: Place) -> Error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import sqlite3
@@ -13,7 +14,7 @@ import samples
 import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import NEWER_ROW, ROW, add, experiments, own_run, tree
+from samples import NEWER_ROW, ROW, add, experiments, log, own_run, tree
 
 from cmbench.errors import Error
 from cmbench_results import compare, cost, query, read_only, schema
@@ -46,6 +47,30 @@ def test_a_tree_confirms_what_was_published_and_goes_again(store: Store, tmp_pat
     store.remove(place, uids)
     (row,) = rows(store)
     assert (row["value"], row["tier"]) == (1000.0, OFFICIAL)
+
+
+@pytest.mark.parametrize("value", [50.0, 25.0])
+def test_a_copy_of_a_run_never_takes_its_place(store: Store, tmp_path: Path, value: float) -> None:
+    own_run(tmp_path / "valid_results/box/resnet50")
+    copy = own_run(tmp_path / "valid_results/box.bak/resnet50")
+    told = json.loads((copy / "results.json").read_text())
+    told["results"][0]["value"] = value
+    (copy / "results.json").write_text(json.dumps(told))
+    place = add(store, tmp_path)
+    (found,) = store.places.results(place)
+    assert (found.value, place.unread) == (50.0, int(value != 50.0))
+    for each in place.examples:
+        assert each.place.endswith("box.bak/resnet50")
+        assert "valid_results/box/resnet50" in each.why
+
+
+def test_a_scenario_spelt_twice_in_a_tree_is_told(store: Store, tmp_path: Path) -> None:
+    place = tree(tmp_path / "t") / "closed/Maker/results/box_1/bert-99"
+    log(place / "offline/performance/run_1", "Offline", result_samples_per_second=1.0)
+    added = add(store, tmp_path / "t")
+    (found,) = store.places.results(added)
+    assert (found.value, added.unread) == (1000.0, 1)
+    assert "bert-99/Offline" in added.examples[0].why
 
 
 def test_a_tree_alone_is_local(store: Store, tmp_path: Path) -> None:

@@ -14,24 +14,26 @@ from mlperf_harness.errors import HarnessError
 from mlperf_harness.reporting.results import Results, Tree
 from mlperf_harness.settings import ACCURACY, FIND, PERFORMANCE
 
-from . import intake, system, texts
+from . import claims, intake, system, texts
 from .errors import SubmissionError
 from .layouts import folders
 from .sources import BenchmarkRun, Found, Sources
 
 SUFFIX = "_results"
 VALID = "valid"
+# Our harness writes it where a call has come to its end.
+WHOLE = "results.json"
 
 
 def collect(folder: Path, handed: intake.Handed | None = None) -> Found:
     """The finished benchmarks below ``folder``: a results_dir or its ``valid_results``.
 
     Runs of other programs count too; ``handed`` is what a person says of them.
-    Raises SubmissionError when there are none.
+    Raises SubmissionError when there are none, or two for the same place of a tree.
     """
     begun = [(tree, sorted(tree.root.glob("*/*/result.json"))) for tree in _trees(folder)]
     own = [(tree, made) for tree, made in begun if made]
-    whole = [tree for tree, _ in own if (tree.root / "results.json").is_file()]
+    whole = [tree for tree, _ in own if (tree.root / WHOLE).is_file()]
     interrupted = [_interrupted(tree.root, made) for tree, made in own if tree not in whole]
     skipped = [tree.root for tree, _ in own]
     told = handed or intake.Handed()
@@ -42,7 +44,9 @@ def collect(folder: Path, handed: intake.Handed | None = None) -> Found:
         found = found.joined(intake.collect(styled, told, skipped))
     if not found.runs:
         raise _nothing(folder, found, interrupted)
-    return found.joined(Found((), tuple(each.note for each in interrupted)))
+    claims.check(found.runs, folder)
+    notes = (*_left_out(folder), *claims.renamed(found.runs), *(each.note for each in interrupted))
+    return found.joined(Found((), notes))
 
 
 def _nothing(folder: Path, found: Found, interrupted: Sequence[Interrupted]) -> SubmissionError:
@@ -66,17 +70,22 @@ def facts(run: BenchmarkRun, gpus: system.Gpus = tuple) -> Mapping[str, system.V
 
 
 def _trees(folder: Path) -> Iterator[Tree]:
+    """The folders of benchmarks of our own harness: begun ones, and whole ones at any depth."""
     for styled in _styled(folder):
         style = styled.name.removesuffix(SUFFIX)
-        for machine in folders(styled):
-            for benchmark in folders(machine):
-                yield Tree(styled.parent, style, machine.name, benchmark.name)
+        whole = (path.parent for path in styled.glob(f"*/*/**/{WHOLE}"))
+        begun = (each for machine in folders(styled) for each in folders(machine))
+        for benchmark in sorted({*whole, *begun}):
+            system = benchmark.parent.relative_to(styled)
+            # Hidden folders are what killed calls have left.
+            if not any(part.startswith(".") for part in (*system.parts, benchmark.name)):
+                yield Tree(styled.parent, style, str(system), benchmark.name)
 
 
 def _finished(tree: Tree) -> Found:
     """The runs of a benchmark, and why some of them are left out."""
     try:
-        results = records.read(Results, tree.root / "results.json")
+        results = records.read(Results, tree.root / WHOLE)
     except HarnessError as error:
         name = f"{tree.root.parent.name}/{tree.root.name}"
         return Found((), (f"{name} is left out: {error}",))
@@ -132,13 +141,26 @@ def _interrupted(root: Path, made: Sequence[Path]) -> Interrupted:
 
 
 def _styled(folder: Path) -> list[Path]:
+    """The folders of results to read: valid_results alone, where it is there."""
     if not folder.is_dir():
         raise SubmissionError(f"there is no folder {folder}", "check --results_dir", "no-results")
     if folder.name.endswith(SUFFIX):
         return [folder]
-    below = [path for path in folders(folder) if path.name.endswith(SUFFIX)]
-    valid = [path for path in below if path.name == VALID + SUFFIX]
-    return valid or below
+    below = _below(folder)
+    return [path for path in below if path.name == VALID + SUFFIX] or below
+
+
+def _below(folder: Path) -> list[Path]:
+    return [path for path in folders(folder) if path.name.endswith(SUFFIX)]
+
+
+def _left_out(folder: Path) -> Iterator[str]:
+    """A note on the folders beside valid_results, which is read alone."""
+    others = [] if folder.name.endswith(SUFFIX) else _below(folder)
+    left = [path.name for path in others if path not in _styled(folder)]
+    if left:
+        told = f"only {VALID + SUFFIX} is read, not {' and '.join(left)}"
+        yield f"{told}; --results_dir with the folder itself reads another one"
 
 
 def _foreign(results: Results) -> dict[str, str]:

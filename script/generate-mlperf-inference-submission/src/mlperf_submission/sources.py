@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from mlperf_harness.reporting.results import Results
 
 from .system import Value
 
+TEST = re.compile(r"TEST\d\d(?:-[AB])?")
 USER_CONF, README, MEASUREMENTS = "user.conf", "README.md", "measurements.json"
 # A file, or the text that stands in the place of one that nobody has.
 Document = Path | str
@@ -32,7 +34,9 @@ class Sources:
     @classmethod
     def of_harness(cls, folder: Path) -> Sources:
         """What our own harness writes for a scenario."""
-        tests = sorted(path for path in folder.glob("TEST*") if path.is_dir())
+        # A copy of a test's folder, such as TEST01.bak, is no test.
+        found = (path for path in folder.glob("TEST*") if TEST.fullmatch(path.name))
+        tests = sorted(path for path in found if path.is_dir())
         return cls(
             folder,
             folder / "performance" / "run_1",

@@ -111,7 +111,7 @@ class Collector:
         benchmark = self.handed.benchmark or place.benchmark
         if not benchmark and scenario and self.round:
             benchmark = self._guessed(place, scenario, reasons)
-        what = "the name of the system, which becomes that of its folder"
+        what = f"the name of the system of {self._shown(place)}, which becomes that of its folder"
         system = self.handed.system or place.system or self._need("--system=NAME", what)
         if reasons:
             told = " and ".join(reasons)
