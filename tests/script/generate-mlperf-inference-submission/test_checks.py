@@ -714,6 +714,22 @@ def test_what_is_other_in_one_scenario_is_so_from_its_round_on(tmp_path: Path) -
     assert "accuracy.samples" in broken(checks.check(tree))
 
 
+def test_interactive_and_server_need_logs_of_their_own(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree", measured("deepseek-r1", "datacenter"))
+    source, target = (
+        next(tree.root.rglob(f"{name}/performance/run_1/mlperf_log_detail.txt"))
+        for name in ("Interactive", "Server")
+    )
+    target.write_bytes(source.read_bytes())
+    assert "accuracy.copied" in broken(checks.check(tree))
+
+
+def test_an_interactive_accuracy_run_alone_is_of_its_scenario(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree", measured("deepseek-r1", "datacenter"))
+    next(tree.root.rglob("Interactive/performance/run_1/mlperf_log_detail.txt")).unlink()
+    assert "accuracy.scenario" not in broken(checks.check(tree))
+
+
 def test_outputs_that_people_look_at(tmp_path: Path) -> None:
     tree = lab.make(tmp_path / "tree", measured("wan-2.2-t2v-a14b", "datacenter"))
     next(tree.root.rglob("Offline/accuracy/videos/238.txt")).unlink()

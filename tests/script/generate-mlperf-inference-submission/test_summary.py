@@ -41,6 +41,34 @@ def test_an_inferred_result_is_the_one_that_is_published(tmp_path: Path) -> None
     assert summary.cells_of(row)[2].startswith("inferred from SingleStream: 950 samples/s")
 
 
+LANGUAGE = lab.Example(
+    "6.0", "closed", ("llama2-70b-99",), ("Server", "Interactive", "Offline"), "datacenter"
+)
+
+
+def test_an_interactive_result_is_measured(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree", LANGUAGE)
+    assert {row.scenario: row.inferred_from for row in summary.rows(tree)} == dict.fromkeys(
+        LANGUAGE.scenarios, ""
+    )
+    assert "inferred" not in summary.as_csv(summary.rows(tree)).partition("\n")[2]
+    for path, text in summary.readmes(tree):
+        assert "inferred" not in text, path
+
+
+def test_a_log_of_another_scenario_is_not_taken_for_measured(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree", LANGUAGE)
+    place = next(cell for cell in cells(tree) if cell.scenario == "Offline").run
+    path = place / "mlperf_log_detail.txt"
+    path.write_text(
+        path.read_text().replace(
+            lab.line("effective_scenario", "Offline"), lab.line("effective_scenario", "Server")
+        )
+    )
+    (row,) = rows(tree)
+    assert row.inferred_from == "Server"
+
+
 def test_power_is_told_beside_the_result(tmp_path: Path) -> None:
     tree = lab.make(tmp_path / "tree", lab.Example(scenarios=("Offline",)))
     (row,) = rows(tree)

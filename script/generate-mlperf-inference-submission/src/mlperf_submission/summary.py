@@ -101,7 +101,8 @@ def _system(told: Mapping[str, Any]) -> dict[str, Any]:
 
 def _source(cell: Cell, measured: str) -> str:
     """The scenario that the result was really measured in, where that is another one."""
-    return "" if measured.lower() == cell.scenario.lower() else measured
+    wanted = Scenario.of_folder(cell.scenario)
+    return "" if wanted is not None and wanted.loadgen == measured else measured
 
 
 def _result(site: Site, cell: Cell, run: DetailLog) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from mlperf_catalog import Answers, BenchmarkSpec, Target, rounds
+from mlperf_catalog import Answers, BenchmarkSpec, Scenario, Target, rounds
+from mlperf_catalog.scenario import of_log
 from mlperf_harness.digests import sha256
 from mlperf_harness.measuring.detail_log import DetailLog
 
@@ -238,8 +239,9 @@ def _log(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Iterator[
     if found.errors:
         yield ERRORS.broken(where, f"LoadGen logged: {found.errors[0]}", RERUN)
     measured = str(found.values.get("effective_scenario", ""))
+    wanted = Scenario.of_folder(cell.scenario)
     if measured.lower() not in (
-        cell.scenario.lower(),
+        (wanted.loadgen if wanted else cell.scenario).lower(),
         str(log(cell.run).values.get("effective_scenario", "")).lower(),
     ):
         rule = SCENARIO.at(WARNING, mode != ACCURACY_MODE)
@@ -320,5 +322,7 @@ def _shared(first: Cell, cell: Cell, place: Path) -> bool:
     if first.benchmark != cell.benchmark:
         twins = {name.removesuffix(".9") for name in (first.benchmark, cell.benchmark)}
         return len(twins) == 1 and first.scenario.lower() == cell.scenario.lower()
-    measured = str(log(place).values.get("effective_scenario", "")).lower()
-    return {first.scenario.lower(), cell.scenario.lower()} != {measured}
+    measured = of_log(log(place).values.get("effective_scenario"))
+    named = [Scenario.of_folder(each.scenario) for each in (first, cell)]
+    others = [each for each in named if each is None or each.loadgen != measured]
+    return bool(others) and measured is not None and set(others) <= set(measured.stands_for)
