@@ -177,6 +177,22 @@ def test_two_runs_for_one_place(bare: Path, tmp_path: Path) -> None:
         runs.collect(bare, handed(tmp_path))
 
 
+@pytest.mark.parametrize("inside", ["sub", "trees/v6.1", f"valid_results/{SYSTEM}/tree"])
+def test_a_tree_among_the_results_is_no_result(upstream: Path, inside: str) -> None:
+    request = steps.Request(upstream, upstream / inside, "Tester")
+    first = steps.generate(request)
+    again = steps.generate(request)
+    assert again.data["results"] == first.data["results"]
+    other = steps.generate(replace(request, submission_dir=upstream.parent / "out"))
+    assert other.data["results"] == first.data["results"]
+
+
+def test_trees_alone_are_no_results(tmp_path: Path) -> None:
+    lab.make(tmp_path / "all" / "tree")
+    with pytest.raises(SubmissionError, match="tree is left out: it is a submission tree"):
+        runs.collect(tmp_path / "all")
+
+
 def test_the_benchmark_by_the_size_of_its_data_set(tmp_path: Path) -> None:
     described = handed(tmp_path)
     example = lab.Example(round="5.1")

@@ -16,7 +16,7 @@ from ..errors import HELP, SubmissionError
 from ..sources import MEASUREMENTS, README, USER_CONF, BenchmarkRun, Document, Found, Sources
 from . import clues, upstream
 from .confs import user_conf
-from .places import Place, mapping, others, places
+from .places import Place, mapping, others, places, trees
 
 Parts = Mapping[str, Place]
 
@@ -47,8 +47,11 @@ def collect(folder: Path, handed: Handed, skipped: Sequence[Path] = ()) -> Found
     """
     found = list(places(folder, skipped))
     notes = tuple(
-        f"{path.relative_to(folder)} is left out: it is {of}"
-        for path, of in others(folder, skipped)
+        f"{path.relative_to(folder).as_posix()} is left out: it is {what}"
+        for path, what in (
+            *((tree, "a submission tree") for tree in trees(folder)),
+            *others(folder, skipped),
+        )
     )
     made = Collector(folder, handed).found(found) if found else Found()
     return made.joined(Found((), notes))

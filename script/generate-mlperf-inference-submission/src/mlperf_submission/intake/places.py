@@ -19,6 +19,7 @@ from mlperf_harness.measuring import detail_log
 from mlperf_harness.measuring.detail_log import DetailLog
 from mlperf_harness.settings import ACCURACY, PERFORMANCE
 
+from .. import layouts
 from ..layouts import MAPPING
 from ..sources import as_object
 
@@ -77,10 +78,31 @@ def _folders(root: Path, skipped: Sequence[Path]) -> Iterator[Path]:
         folders[:] = sorted(
             name
             for name in folders
-            if not name.startswith(".") and name not in PASSED_OVER and here / name not in skipped
+            if not (name.startswith(".") or name in PASSED_OVER or here / name in skipped)
+            and not is_tree(here / name)
         )
         if DETAIL in files:
             yield here
+
+
+def trees(root: Path) -> Iterator[Path]:
+    """The submission trees below ``root``, whose logs are copies of results; in a fixed order."""
+    for parent, folders, _ in os.walk(root):
+        inside = [name for name in sorted(folders) if is_tree(Path(parent) / name)]
+        yield from (Path(parent) / name for name in inside)
+        folders[:] = sorted(
+            name for name in folders if not (name.startswith(".") or name in inside)
+        )
+
+
+def is_tree(folder: Path) -> bool:
+    """Whether a folder is a submission tree: DIVISION/SUBMITTER with ``results`` or ``systems``."""
+    return any(
+        (submitter / top).is_dir()
+        for division in layouts.DIVISIONS
+        for submitter in layouts.folders(folder / division)
+        for top in (layouts.RESULTS, layouts.SYSTEMS)
+    )
 
 
 def _place(root: Path, folder: Path, log: DetailLog) -> Place:
