@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import mlperf_catalog as catalog
@@ -12,9 +13,10 @@ import pytest
 from mlperf_catalog import stand_in
 from mlperf_harness.measuring.detail_log import DetailLog
 from mlperf_harness.measuring.verdict import more_queries
-from mlperf_submission import checks, truncate, verdict
+from mlperf_submission import checks, steps, truncate, verdict
 from mlperf_submission.checks import accuracy, benchmarks, performance
 from mlperf_submission.checks.base import Finding, log
+from mlperf_submission.errors import SubmissionError
 
 import power_lab as power
 import submission_lab as lab
@@ -414,6 +416,23 @@ def leftover(p: mutations.Place) -> None:
     shutil.copytree(p.root / "measurements" / lab.SYSTEM, p.root / "measurements" / "other")
 
 
+def undescribed(p: mutations.Place) -> None:
+    lab.put(p.root / "systems" / "other.json", p.system.read_text())
+
+
+more_logs = mutations.write(lambda p: p.offline.run / "metadata.json", "{}")
+more_answers = mutations.write(lambda p: p.offline.accuracy / "metadata.json", "{}")
+more_in_a_test = mutations.write(
+    lambda p: p.offline.compliance("TEST01") / "performance/run_1/metadata.json", "{}"
+)
+no_code = mutations.drop(lambda p: p.root / p.tree.layout.code)
+
+
+def other_code(p: mutations.Place) -> None:
+    folder = p.root / p.tree.layout.code / p.offline.benchmark
+    folder.rename(folder.with_name("something-else"))
+
+
 NOT_KNOWN = ("system.unanswered", "note")
 no_count = mutations.system("accelerators_per_node", "N/A")
 no_network = mutations.system("is_network", "no")
@@ -447,6 +466,18 @@ few_loaded = mutations.test("TEST01", "qsl_reported_total_count", 500)
         ("3.1", other_seeds, {("accuracy.seeds", "error")}),
         ("2.1", pairs, {("system.field-number", "warning")}),
         ("5.1", leftover, {("tree.system-without-results", "error")}),
+        ("6.0", undescribed, {("tree.system-without-results", "warning")}),
+        ("5.0", leftover, {("tree.system-without-results", "warning")}),
+        ("6.0", hidden, {("tree.names", "warning")}),
+        ("5.1", more_logs, {("performance.extra-files", "error")}),
+        ("6.0", more_logs, {("performance.extra-files", "warning")}),
+        ("6.0", more_in_a_test, {("performance.extra-files", "error")}),
+        ("5.1", more_answers, {("accuracy.extra-files", "error")}),
+        ("6.0", more_answers, {("accuracy.extra-files", "warning")}),
+        ("5.1", no_code, {("tree.code", "error")}),
+        ("6.0", no_code, {("tree.code", "error")}),
+        ("5.1", other_code, {("tree.code", "error")}),
+        ("6.0", other_code, {("tree.code", "warning")}),
         ("4.1", leftover, {("tree.system-without-results", "warning")}),
     ],
 )
@@ -456,6 +487,26 @@ def test_what_only_some_rounds_refuse(
     tree = lab.make(tmp_path / "tree", lab.Example(name))
     apply(mutations.place(tree))
     assert {(each.rule, each.severity) for each in checks.check(tree)} == found
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"), [("llama3.1-8b", "llama3_1-8b"), ("llama2-70b-99.9", "llama2-70b-99")]
+)
+def test_code_under_another_spelling_from_6_0_on(tmp_path: Path, name: str, folder: str) -> None:
+    tree = lab.make(tmp_path / "tree", replace(measured(name, "datacenter"), round="6.0"))
+    (code,) = tree.root.glob("closed/*/src/*")
+    code.rename(code.with_name(folder))
+    assert "tree.code" not in broken(checks.check(tree))
+
+
+def test_rounds_whose_rules_are_not_known(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree", lab.Example("2.0"))
+    for name in ("0.7", "1.1"):
+        with pytest.raises(SubmissionError, match=f"the rules of v{name} are not known"):
+            steps.check(tree.root, name, "")
+        summarized = steps.summarize(tree.root, name)
+        assert not summarized.verdict.submittable
+        assert f"not judged: the rules of v{name}" in "\n".join(summarized.lines)
 
 
 def test_an_own_name_in_the_open_division(tmp_path: Path) -> None:

@@ -97,6 +97,19 @@ def test_a_crash_of_the_older_file_counts_where_it_is_alone(source: Path, tmp_pa
     )
 
 
+REFUSAL = "print('ERROR] closed/Tester has no calibration file')\nraise SystemExit(1)\n"
+
+
+def test_the_modular_checker_decides_where_it_is(source: Path, tmp_path: Path) -> None:
+    tree, folder = lab.make(tmp_path / "tree"), source / "tools/submission"
+    lab.put(folder / "submission_checker_old.py", REFUSAL)
+    newer, older = official.run(sys.executable, source, tree.root, "6.1", tmp_path)
+    assert not newer.refuses
+    assert not older.accepted
+    assert not older.refuses
+    assert older.line.endswith("which does not count: submission_checker decides from v6.0 on")
+
+
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     folder = tmp_path / "inference/tools/submission"

@@ -99,6 +99,7 @@ def _generate(request: Request, ask: Asker | None) -> Answer:
     found = _collected(request)
     chosen: Sequence[BenchmarkRun] = _chosen(found, request)
     layout = layouts.of_round(request.round or _one_round(chosen))
+    checks.refuse_unknown(layout.round)
     division = _one_division(chosen, request)
     settled = category.settle(chosen, layout.round, division, partial(_category, request))
     chosen = settled.runs
@@ -336,7 +337,8 @@ def summarize(
     tree = _tree(submission_dir, benchmark_round)
     if compare is not None:
         _tree(compare, option="--compare")
-    verdict = judge(checks.check(tree))
+    name = tree.layout.round
+    verdict = judge(checks.check(tree)) if checks.known(name) else Verdict((), unjudged=name)
     folder = folder or report_folder(submission_dir)
     rows = report(tree, verdict, {}, compare=compare, folder=folder)
     if not rows:

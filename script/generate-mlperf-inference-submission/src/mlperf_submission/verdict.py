@@ -17,11 +17,13 @@ class Verdict:
     nature: tuple[Finding, ...] = ()
     warnings: tuple[Finding, ...] = ()
     notices: tuple[Finding, ...] = ()
+    unjudged: str = ""
+    """The round of a tree whose rules are not known, in which nothing was checked."""
 
     @property
     def submittable(self) -> bool:
         """Whether nothing stands against handing it in."""
-        return not self.faults and not self.nature
+        return not (self.faults or self.nature or self.unjudged)
 
     @property
     def too_short(self) -> bool:
@@ -31,6 +33,8 @@ class Verdict:
     @property
     def line(self) -> str:
         """The verdict in one sentence."""
+        if self.unjudged:
+            return f"not judged: the rules of v{self.unjudged} are not known"
         if self.faults:
             return f"not submittable: {counted(self.faults)}"
         if self.nature:
@@ -53,4 +57,7 @@ def counted(findings: Sequence[Finding]) -> str:
 def judge(findings: Sequence[Finding]) -> Verdict:
     """Sort findings; what follows from a short or tiny run is no fault of the tree."""
     levels = (ERROR, NATURE, WARNING, NOTE)
-    return Verdict(*(tuple(f for f in findings if f.severity == level) for level in levels))
+    faults, nature, warnings, notices = (
+        tuple(each for each in findings if each.severity == level) for level in levels
+    )
+    return Verdict(faults, nature, warnings, notices)

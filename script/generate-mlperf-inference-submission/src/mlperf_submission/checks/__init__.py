@@ -7,6 +7,7 @@ from types import ModuleType
 
 from mlperf_catalog import rounds
 
+from ..errors import SubmissionError
 from ..layouts import Tree
 from . import (
     accuracy,
@@ -22,6 +23,9 @@ from . import (
 )
 from .base import ERROR, WARNING, Check, Finding, Rule, Site
 
+# The first round whose trees the checks were tried on: 1.1 had no early stopping, other keys in its
+# logs and other places for the code.
+FIRST_CHECKED = "2.0"
 CHECKS: tuple[Check, ...] = (
     structure.files,
     structure.parts,
@@ -58,8 +62,27 @@ def rules() -> list[Rule]:
     return [found[name] for name in sorted(found)]
 
 
+def known(benchmark_round: str) -> bool:
+    """Whether the rules of a round are known."""
+    return rounds.since(benchmark_round, FIRST_CHECKED)
+
+
+def refuse_unknown(benchmark_round: str) -> None:
+    """Raise SubmissionError for a round whose rules are not known."""
+    if not known(benchmark_round):
+        raise SubmissionError(
+            f"the rules of v{benchmark_round} are not known: checks begin with v{FIRST_CHECKED}",
+            "give --round=ROUND if the results are of another round; those of a tree are shown by: "
+            "cm run script --tags=summarize,mlperf,inference,submission --submission_dir=TREE",
+        )
+
+
 def check(tree: Tree, submitter: str = "") -> list[Finding]:
-    """Everything that is wrong with a tree, or with what one submitter submits."""
+    """Everything that is wrong with a tree, or with what one submitter submits.
+
+    Raises SubmissionError for a round whose rules are not known.
+    """
+    refuse_unknown(tree.layout.round)
     found = list(structure.top(tree))
     everybody = [Site(tree, division, name, root) for division, name, root in tree.submitters()]
     sites = [site for site in everybody if submitter in ("", site.submitter)]
@@ -67,11 +90,11 @@ def check(tree: Tree, submitter: str = "") -> list[Finding]:
         for each in CHECKS:
             found += each(site)
     found += accuracy.across(sites)
-    first = {rule.id: rule.first for rule in rules()}
-    return [_in_round(each, first.get(each.rule, ""), tree.layout.round) for each in found]
+    by_id = {rule.id: rule for rule in rules()}
+    return [_in_round(each, by_id.get(each.rule), tree.layout.round) for each in found]
 
 
-def _in_round(found: Finding, first: str, benchmark_round: str) -> Finding:
-    """A finding as it counts in a round, where ``first`` is the first that refuses for it."""
-    counts = not first or rounds.since(benchmark_round, first)
+def _in_round(found: Finding, rule: Rule | None, benchmark_round: str) -> Finding:
+    """A finding as it counts in a round."""
+    counts = rule is None or rule.counts_in(benchmark_round)
     return found if counts or found.severity != ERROR else replace(found, severity=WARNING)

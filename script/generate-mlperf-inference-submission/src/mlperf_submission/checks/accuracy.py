@@ -19,8 +19,10 @@ from ..build import ACCURACY, DETAIL, SUMMARY
 from ..files import text
 from ..layouts import FIRST_JOINED, Cell
 from .base import (
+    ACCURACY_SUFFIX,
     CHECKER,
     FIRST_FILLED,
+    LAST_SINGLE_FILE,
     LOADGEN,
     NATURE,
     RULES,
@@ -35,7 +37,7 @@ from .benchmarks import form
 from .performance import seeds
 
 FILES = Rule("accuracy.files", "the logs of the run and accuracy.txt", CHECKER)
-EXTRA = Rule("accuracy.extra-files", "nothing but these files", CHECKER)
+EXTRA = Rule("accuracy.extra-files", "nothing but these files", CHECKER, last=LAST_SINGLE_FILE)
 FIGURE = Rule("accuracy.figure", "accuracy.txt holds the metric of the benchmark", CHECKER)
 TARGET = Rule("accuracy.target", "closed division: the accuracy reaches its target", RULES)
 HASH = Rule("accuracy.hash", "the SHA-256 of the whole log", CHECKER)
@@ -222,7 +224,9 @@ def _answers(site: Site, place: Path, known: BenchmarkSpec) -> Iterator[Finding]
     where, answers, told = site.where(path), entries(path), shown(path).strip()
     # An answer may be longer than what a cut log keeps of its beginning.
     if not BEGINNING.match(told) or not told.endswith("]"):
-        yield ANSWERS.broken(where, "it is not a list of answers", RERUN)
+        # No checker reads it, and the open division has accepted one.
+        rule = ANSWERS.at(WARNING, site.layout.joined and not site.strict)
+        yield rule.broken(where, "it is not a list of answers", RERUN)
     elif truncate.cut(path) and not truncate.genuine(path.read_bytes()):
         yield ANSWERS.broken(where, "it was changed after it was cut", "generate the tree again")
     sizes = {len(data) for _, data in answers} if known.answers is Answers.FIXED else set()
@@ -316,11 +320,11 @@ def _copies(site: Site) -> Iterator[Finding]:
 
 
 def _shared(first: Cell, cell: Cell, place: Path) -> bool:
-    """Whether two scenarios may have one log: inferred results, and -99 with its stricter twin."""
+    """Whether two scenarios may have one log: inferred results, and -99 with a stricter twin."""
     if first.system != cell.system:
         return False
     if first.benchmark != cell.benchmark:
-        twins = {name.removesuffix(".9") for name in (first.benchmark, cell.benchmark)}
+        twins = {ACCURACY_SUFFIX.sub("", name) for name in (first.benchmark, cell.benchmark)}
         return len(twins) == 1 and first.scenario.lower() == cell.scenario.lower()
     measured = of_log(log(place).values.get("effective_scenario"))
     named = [Scenario.of_folder(each.scenario) for each in (first, cell)]

@@ -49,7 +49,7 @@ class Finding:
 class Rule:
     """A rule with its id, what it asks for in a few words, and where it is written.
 
-    Rounds before ``first`` accepted what breaks it: there it is a warning.
+    Rounds before ``first`` and after ``last`` accepted what breaks it: there it is a warning.
     """
 
     id: str
@@ -57,6 +57,7 @@ class Rule:
     source: str
     severity: str = ERROR
     first: str = rounds.ROUNDS[0]
+    last: str = rounds.LATEST
 
     def broken(self, where: str, found: str, mend: str) -> Finding:
         """The finding that this rule is broken."""
@@ -67,6 +68,12 @@ class Rule:
         if not kept:
             yield self.broken(where, found, mend)
 
+    def counts_in(self, benchmark_round: str) -> bool:
+        """Whether a round refuses what breaks it."""
+        return rounds.since(benchmark_round, self.first) and rounds.since(
+            self.last, benchmark_round
+        )
+
     def at(self, severity: str, when: bool = True) -> Rule:
         """The same rule, of another severity ``when`` that is so."""
         return replace(self, severity=severity) if when else self
@@ -76,6 +83,11 @@ class Rule:
 FIRST_FILLED = "3.1"
 # From here on it looks at names, sizes, links and empty folders.
 FIRST_TIDY = "3.0"
+# The last round that the single-file checker decided, which has rules that the modular one, whose
+# word counts from FIRST_JOINED on, does not have.
+LAST_SINGLE_FILE = "5.1"
+# Names of benchmarks end with the share of the reference's accuracy that is asked for.
+ACCURACY_SUFFIX = re.compile(r"-(?:95|99|99\.9)$")
 LINES = Rule("log.lines", "every line of a detailed log can be read", CHECKER)
 LINE = detail_log.PREFIX.strip()
 # Of some 6,500 published logs none has one of these twice with other values.

@@ -19,6 +19,7 @@ from .accuracy import entries
 from .base import (
     CHECKER,
     FIRST_FILLED,
+    LAST_SINGLE_FILE,
     NATURE,
     RULES,
     WARNING,
@@ -40,7 +41,13 @@ SPEED = Rule(
     "compliance.speed", "the test is about as fast as the result", RULES, first=FIRST_FILLED
 )
 ANSWERS = Rule("compliance.answers", "the same answers under load as in the accuracy run", RULES)
-LENGTH = Rule("compliance.truncated", "a log of at most 10 KiB", CHECKER, first=FIRST_FILLED)
+LENGTH = Rule(
+    "compliance.truncated",
+    "a log of at most 10 KiB",
+    CHECKER,
+    first=FIRST_FILLED,
+    last=LAST_SINGLE_FILE,
+)
 
 # Bytes: a list without answers is no longer.
 LONGEST_EMPTY = 256
@@ -193,7 +200,8 @@ def _compared(
     same = tested.values.get("effective_performance_issue_same") is True
     told = "performance_issue_same is not set"
     # Its verifier compares speeds only, and runs without it were accepted once.
-    yield from AUDIT.unless(same or test != "TEST04", where, told, RERUN)
+    rule = AUDIT.at(WARNING, site.layout.joined)
+    yield from rule.unless(same or test != "TEST04", where, told, RERUN)
     sampled = any(tested.number(key) for key in SAMPLED)
     told = "no answers were asked for under load"
     yield from AUDIT.at(WARNING).unless(sampled or test != "TEST01", where, told, RERUN)

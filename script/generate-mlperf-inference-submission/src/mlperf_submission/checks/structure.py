@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,9 +13,11 @@ from mlperf_catalog import Division
 from ..files import text
 from ..layouts import CALIBRATION, DIVISIONS, MAPPING, RESULTS, SYSTEMS, Tree, folders
 from .base import (
+    ACCURACY_SUFFIX,
     CHECKER,
     FIRST_FILLED,
     FIRST_TIDY,
+    LAST_SINGLE_FILE,
     NOTE,
     RULES,
     TREE,
@@ -27,18 +30,22 @@ from .base import (
 
 LARGEST = 50 * 1024 * 1024
 
-ROOT = Rule("tree.root", "only divisions and documents at the top", CHECKER, first=FIRST_FILLED)
+
+def _single_file(rule_id: str, title: str, first: str, source: str = CHECKER) -> Rule:
+    """A rule that the single-file checkers have from a round on, and the modular one not."""
+    return Rule(rule_id, title, source, first=first, last=LAST_SINGLE_FILE)
+
+
+ROOT = _single_file("tree.root", "only divisions and documents at the top", FIRST_FILLED)
 EMPTY = Rule("tree.nothing", "a tree holds at least one result", TREE)
-OUTSIDE = Rule(
-    "tree.division", "only folders of submitters in a division", CHECKER, first=FIRST_FILLED
-)
-NAMES = Rule("tree.names", "no hidden names, spaces or compiled files", CHECKER, first=FIRST_TIDY)
-LINKS = Rule("tree.links", "links only to what the tree holds", CHECKER, first=FIRST_TIDY)
-SIZE = Rule("tree.size", "no file above 50 MB", CHECKER, first=FIRST_TIDY)
-EMPTY_FOLDER = Rule("tree.empty-folder", "no empty folders", CHECKER, first=FIRST_TIDY)
+OUTSIDE = _single_file("tree.division", "only folders of submitters in a division", FIRST_FILLED)
+NAMES = _single_file("tree.names", "no hidden names, spaces or compiled files", FIRST_TIDY)
+LINKS = _single_file("tree.links", "links only to what the tree holds", FIRST_TIDY)
+SIZE = _single_file("tree.size", "no file above 50 MB", FIRST_TIDY)
+EMPTY_FOLDER = _single_file("tree.empty-folder", "no empty folders", FIRST_TIDY)
 CODE = Rule("tree.code", "the code, or where it is, for every benchmark", TREE)
-CALIBRATED = Rule("tree.calibration", "how calibration was done", RULES, first="5.1")
-UNUSED = Rule("tree.system-without-results", "no description without results", CHECKER, first="5.0")
+CALIBRATED = _single_file("tree.calibration", "how calibration was done", "5.1", RULES)
+UNUSED = _single_file("tree.system-without-results", "no description without results", "5.1")
 MAPPED = Rule("tree.model-mapping", "open: which benchmark each own name stands for", CHECKER)
 UNKNOWN = Rule("tree.unknown-folder", "only folders that the layout knows", TREE, NOTE)
 
@@ -88,11 +95,10 @@ def _link(site: Site, path: Path, where: str) -> Iterator[Finding]:
     told = "a link that leads nowhere, or out of the tree"
     mend = "put the file itself in its place"
     yield from LINKS.unless(inside, where, told, mend)
-    # The single-file checkers look for what it says from the top of the tree; the modular one,
-    # which counts from 6.0 on, looks at no link.
+    # The single-file checkers look for what it says from the top of the tree.
     seen = (site.tree.root / os.readlink(path)).exists() or path.is_dir() or not inside
     told = "a link that the single-file checker takes for broken"
-    yield from LINKS.at(WARNING, site.layout.joined).unless(seen, where, told, mend)
+    yield from LINKS.unless(seen, where, told, mend)
 
 
 def parts(site: Site) -> Iterator[Finding]:
@@ -118,13 +124,29 @@ def parts(site: Site) -> Iterator[Finding]:
 
 
 def _code(site: Site) -> Iterator[Finding]:
+    """From 6.0 on the checkers ask for the folder ``src`` alone."""
     code = site.root / site.layout.code
+    rule = CODE.at(WARNING, site.layout.joined and code.is_dir() and any(code.iterdir()))
     for benchmark in sorted({cell.benchmark for cell in site.cells}):
-        rules = site.rules(benchmark)
-        accepted = {benchmark, *((rules.name,) if rules else ())}
+        accepted = list(_code_names(site, code, benchmark))
         there = any(_has_code(code, name) for name in accepted)
         where = site.where(code / benchmark)
-        yield from CODE.unless(there, where, "there is nothing", "generate the tree again")
+        mend = "put the code, or a README.md that says where it is, there"
+        yield from rule.unless(there, where, "there is nothing", mend)
+
+
+def _code_names(site: Site, code: Path, benchmark: str) -> Iterator[str]:
+    """The folders of code that stand for a benchmark."""
+    rules = site.rules(benchmark)
+    yield from (benchmark, *((rules.name,) if rules else ()))
+    if site.layout.joined and code.is_dir():
+        plain = _plain(benchmark)
+        yield from (path.name for path in sorted(code.iterdir()) if _plain(path.name) == plain)
+
+
+def _plain(name: str) -> str:
+    """A benchmark's name without its accuracy and its marks: llama3_1-8b is llama3.1-8b."""
+    return re.sub(r"[^a-z0-9]", "", ACCURACY_SUFFIX.sub("", name.lower()))
 
 
 def _has_code(code: Path, name: str) -> bool:
@@ -137,8 +159,8 @@ def _calibration(site: Site) -> Iterator[Finding]:
     places = (CALIBRATION, f"documentation/{CALIBRATION}")
     there = any((site.root / name).is_file() for name in places)
     where = site.where(site.root / CALIBRATION)
-    again = "generate the tree again"
-    yield from CALIBRATED.unless(there or not site.strict, where, "there is no such file", again)
+    mend = "write there how the models were quantized, or that they were not"
+    yield from CALIBRATED.unless(there or not site.strict, where, "there is no such file", mend)
 
 
 def _mapping(site: Site) -> Iterator[Finding]:
