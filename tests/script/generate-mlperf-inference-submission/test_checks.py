@@ -420,6 +420,25 @@ def undescribed(p: mutations.Place) -> None:
     lab.put(p.root / "systems" / "other.json", p.system.read_text())
 
 
+def alias(p: mutations.Place) -> None:
+    for top in ("results", "measurements", "compliance"):
+        for folder in sorted(p.root.glob(f"{top}/*/resnet")):
+            folder.rename(folder.with_name("resnet50"))
+
+
+def empty_benchmark(p: mutations.Place) -> None:
+    lab.put(p.root / "results" / lab.SYSTEM / "bert-99" / "README.md", "x")
+
+
+def second_description(p: mutations.Place) -> None:
+    lab.put(p.offline.measurements / f"{lab.SYSTEM}_a.json", "{}")
+
+
+def no_notes(p: mutations.Place) -> None:
+    told = json.loads(p.system.read_text())
+    p.system.write_text(json.dumps({**told, "hw_notes": None, "sw_notes": ""}))
+
+
 more_logs = mutations.write(lambda p: p.offline.run / "metadata.json", "{}")
 more_answers = mutations.write(lambda p: p.offline.accuracy / "metadata.json", "{}")
 more_in_a_test = mutations.write(
@@ -478,6 +497,14 @@ few_loaded = mutations.test("TEST01", "qsl_reported_total_count", 500)
         ("6.0", no_code, {("tree.code", "error")}),
         ("5.1", other_code, {("tree.code", "error")}),
         ("6.0", other_code, {("tree.code", "warning")}),
+        ("5.1", alias, {("tree.code", "error")}),
+        ("6.0", alias, set()),
+        ("5.1", empty_benchmark, {("benchmark.scenario-missing", "error")}),
+        ("6.0", empty_benchmark, {("benchmark.scenario-missing", "warning")}),
+        ("5.1", second_description, {("measurements.keys", "error")}),
+        ("6.0", second_description, set()),
+        ("5.1", no_notes, {("system.field-type", "error"), ("system.field-type", "warning")}),
+        ("6.0", no_notes, {("system.field-type", "warning")}),
         ("4.1", leftover, {("tree.system-without-results", "warning")}),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +13,7 @@ from mlperf_catalog import BenchmarkSpec, Scenario, stand_in
 from .. import truncate
 from ..build import MEASUREMENT_KEYS
 from ..files import text
-from ..layouts import SYSTEMS, Cell
+from ..layouts import RESULTS, SYSTEMS, Cell, folders
 from .base import (
     CHECKER,
     FIRST_FILLED,
@@ -100,14 +101,19 @@ def _of_cell(site: Site, cell: Cell) -> dict[str, str]:
 def scenarios(site: Site) -> Iterator[Finding]:
     """Benchmarks by system: known, in this category, and whole."""
     have: dict[tuple[str, str], list[str]] = {}
+    for system_folder in folders(site.root / RESULTS):
+        for benchmark_folder in folders(system_folder):
+            have[system_folder.name, benchmark_folder.name] = []
     for cell in site.cells:
-        have.setdefault((cell.system, cell.benchmark), []).append(cell.scenario)
+        have[cell.system, cell.benchmark].append(cell.scenario)
     for system, benchmark in sorted(have):
         where = site.where(site.root / "results" / system / benchmark)
         known = site.rules(benchmark)
         if known is None:
             found = f"no benchmark is named {benchmark}"
-            yield UNKNOWN.broken(where, found, "open division: name it in model_mapping.json")
+            # The modular checker looks at folders of scenarios alone.
+            rule = UNKNOWN.at(WARNING, site.layout.joined and not have[system, benchmark])
+            yield rule.broken(where, found, "open division: name it in model_mapping.json")
             continue
         category = site.category(system)
         if not known.allowed(site.layout.round, category):
@@ -121,15 +127,17 @@ def scenarios(site: Site) -> Iterator[Finding]:
 
 
 def _scenarios(
-    site: Site, known: BenchmarkSpec, category: str, where: str, folders: list[str]
+    site: Site, known: BenchmarkSpec, category: str, where: str, named: list[str]
 ) -> Iterator[Finding]:
-    found = {Scenario.of_folder(name) for name in folders}
+    found = {Scenario.of_folder(name) for name in named}
     required = known.required(site.layout.round, category)
     lacking = [scenario for scenario in required if scenario not in found]
     if site.strict and lacking:
-        yield LACKING.broken(where, f"without {', '.join(lacking)}", RUN_ALL)
+        # The modular checker looks at folders of scenarios alone.
+        rule = LACKING.at(WARNING, site.layout.joined and not named)
+        yield rule.broken(where, f"without {', '.join(lacking)}", RUN_ALL)
     allowed = known.allowed(site.layout.round, category) if site.strict else tuple(Scenario)
-    for name in sorted(set(folders)):
+    for name in sorted(set(named)):
         told = f"{Path(where).name} has no scenario {name} in {category}"
         # In capitals or in lower case as a whole; the checkers map no other name.
         fits = Scenario.of_folder(name) in allowed and name in (*Scenario, name.lower())
@@ -159,15 +167,25 @@ def descriptions(site: Site) -> Iterator[Finding]:
 
 
 def _described(site: Site, cell: Cell) -> Iterator[Finding]:
-    folder, name = cell.measurements, _description(cell)
-    wanted = (name, "user.conf", "README.md", *(["mlperf.conf"] if cell.layout.mlperf_conf else []))
+    folder, names = cell.measurements, _descriptions(cell)
+    wanted = (
+        *names,
+        "user.conf",
+        "README.md",
+        *(["mlperf.conf"] if cell.layout.mlperf_conf else []),
+    )
     again = "run _populate-readme, then generate again"
     for lost in missing(folder, wanted):
         rule = FILES.at(WARNING, site.early and (folder / lost).is_file())
         yield rule.broken(site.where(folder / lost), "missing or empty", again)
-    if missing(folder, (name,)):
-        return
-    where, document = site.where(folder / name), read_object(folder / name)
+    for name in names:
+        if not missing(folder, (name,)):
+            yield from _description(site, cell, folder / name)
+
+
+def _description(site: Site, cell: Cell, path: Path) -> Iterator[Finding]:
+    """One description of an implementation."""
+    where, document = site.where(path), read_object(path)
     if document is None:
         yield KEYS.broken(where, "it is not a JSON object", "generate the tree again")
         return
@@ -187,10 +205,13 @@ def _kinds(cell: Cell, where: str, kinds: object) -> Iterator[Finding]:
     yield from VALUES.unless(free, where, told, "write one text")
 
 
-def _description(cell: Cell) -> str:
-    """The name of the file that describes the implementation; rounds before 6.0 leave it free."""
+def _descriptions(cell: Cell) -> list[str]:
+    """The files that describe the implementation; rounds before 6.0 leave the name free.
+
+    Of several the checkers of those rounds read the one that the file system lists first.
+    """
     name = cell.layout.measurement_file(cell.system, cell.scenario)
     if cell.layout.joined:
-        return name
-    others = sorted(cell.measurements.glob(f"{cell.system}*.json"))
-    return others[0].name if others else name
+        return [name]
+    others = sorted(cell.measurements.glob(f"{glob.escape(cell.system)}*.json"))
+    return [path.name for path in others] or [name]

@@ -136,9 +136,11 @@ def _code(site: Site) -> Iterator[Finding]:
 
 
 def _code_names(site: Site, code: Path, benchmark: str) -> Iterator[str]:
-    """The folders of code that stand for a benchmark."""
+    """The folders of code that stand for a benchmark; before 6.0 the checkers compare letters."""
+    yield benchmark
     rules = site.rules(benchmark)
-    yield from (benchmark, *((rules.name,) if rules else ()))
+    if site.layout.joined and rules is not None:
+        yield from (rules.name, rules.checker_name)
     if site.layout.joined and code.is_dir():
         plain = _plain(benchmark)
         yield from (path.name for path in sorted(code.iterdir()) if _plain(path.name) == plain)
