@@ -13,9 +13,9 @@ from typing import Any
 
 from submission_lab import Cell, Tree, line, put
 
-START = datetime(2026, 11, 21, 6, 0, 0, tzinfo=timezone.utc)
+START = datetime(2024, 11, 21, 6, 0, 0, tzinfo=timezone.utc)
 LENGTH_S = 600
-SESSION = "2026-11-21_06-00-00_box"
+SESSION = "2024-11-21_06-00-00_box"
 WATTS = 45.5
 METER = "YokogawaWT310"
 METER_NUMBER = 49

@@ -187,6 +187,25 @@ def exchanged(p: Place) -> None:
         swap(p.offline.run / name, p.stream.run / name)
 
 
+def sped_up(p: Place) -> None:
+    """An Offline run ten times as fast in both logs, which took a tenth of the time then."""
+    folder = p.offline.run
+    value(folder / DETAIL, "result_samples_per_second", 10_000.0)
+    from mlperf_submission.checks.base import log
+
+    most = log(folder).number("result_max_latency_ns") or 0.0
+    value(folder / DETAIL, "result_max_latency_ns", most / 10)
+    text(folder / SUMMARY, r"^Samples per second: .*$", "Samples per second: 10000")
+
+
+def dated(p: Place, day: str) -> None:
+    """A run with the time at which its test began, beside that of its power measurement."""
+    path = p.offline.run / DETAIL
+    more = {"test_datetime": day, "power_begin": "11-21-2024 06:00:00.000"}
+    told = "".join(line(key, told) + "\n" for key, told in more.items())
+    path.write_text(path.read_text(encoding="utf-8") + told, encoding="utf-8")
+
+
 def faster(p: Place) -> None:
     """A TEST04 that is half as fast again as the result, without a contradiction in its log."""
     from mlperf_submission.checks.base import log
@@ -194,7 +213,9 @@ def faster(p: Place) -> None:
     found = log(p.offline.run).values
     path = tested(p, "TEST04") / "performance/run_1" / DETAIL
     value(path, "result_samples_per_second", float(found["result_samples_per_second"]) * 1.5)
-    value(path, "result_max_latency_ns", float(found["result_max_latency_ns"]) / 1.5)
+    for key in ("effective_samples_per_query", "generated_samples_per_query"):
+        if key in found:
+            value(path, key, int(float(found[key]) * 1.5))
     summary = path.with_name(SUMMARY)
     told = re.sub(r"(?m)^Samples per second: .*$", "", summary.read_text(encoding="utf-8"))
     summary.write_text(told, encoding="utf-8")
@@ -573,6 +594,21 @@ MUTATIONS = (
         "accuracy below its target",
         lambda p: text(p.offline.accuracy / "accuracy.txt", r"accuracy=[\d.]+", "accuracy=60.000"),
         "accuracy.target",
+    ),
+    Mutation(
+        "accuracy beside the numbers of another one",
+        lambda p: text(p.offline.accuracy / "accuracy.txt", r"good=\d+", "good=30000"),
+        "accuracy.consistent",
+    ),
+    Mutation(
+        "a run of 67 s by its figures",
+        sped_up,
+        "performance.consistent",
+    ),
+    Mutation(
+        "a run of the year 2019 by one of its times",
+        lambda p: dated(p, "2019-11-21T06:00:00Z"),
+        "performance.consistent",
     ),
     Mutation(
         "accuracy.txt without a figure",

@@ -216,7 +216,7 @@ def no_readings(cell: lab.Cell) -> None:
 
 def later(cell: lab.Cell) -> None:
     text = (cell.run / "spl.txt").read_text("utf-8")
-    lab.put(cell.run / "spl.txt", text.replace("11-21-2026", "11-22-2026"))
+    lab.put(cell.run / "spl.txt", text.replace("11-21-2024", "11-22-2024"))
 
 
 def no_plate(cell: lab.Cell) -> None:

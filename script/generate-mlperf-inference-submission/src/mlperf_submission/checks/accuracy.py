@@ -12,6 +12,7 @@ from pathlib import Path
 from mlperf_catalog import Answers, BenchmarkSpec, Scenario, Target, rounds
 from mlperf_catalog.scenario import of_log
 from mlperf_harness.digests import sha256
+from mlperf_harness.measuring import agreement
 from mlperf_harness.measuring.detail_log import DetailLog
 
 from .. import truncate
@@ -39,6 +40,7 @@ from .performance import seeds
 FILES = Rule("accuracy.files", "the logs of the run and accuracy.txt", CHECKER)
 EXTRA = Rule("accuracy.extra-files", "nothing but these files", CHECKER, last=LAST_SINGLE_FILE)
 FIGURE = Rule("accuracy.figure", "accuracy.txt holds the metric of the benchmark", CHECKER)
+SHARE = Rule("accuracy.consistent", "figures that fit each other", LOADGEN)
 TARGET = Rule("accuracy.target", "closed division: the accuracy reaches its target", RULES)
 HASH = Rule("accuracy.hash", "the SHA-256 of the whole log", CHECKER)
 LENGTH = Rule("accuracy.truncated", "a log of at most 10 KiB", CHECKER)
@@ -157,6 +159,8 @@ def _counted(site: Site, place: Path, known: BenchmarkSpec) -> Iterator[Finding]
     except UnicodeDecodeError:
         yield FIGURE.broken(site.where(path), "it is not UTF-8", RERUN)
         return
+    for each in agreement.share(told):
+        yield SHARE.broken(site.where(path), each.text, RERUN)
     total, wanted = TOTAL.search(told), known.accuracy_samples or known.dataset_size
     if total and int(total.group(1)) < wanted:
         text_ = f"its figure is one of {total.group(1)} samples, the data set has {wanted}"
@@ -326,7 +330,11 @@ def _shared(first: Cell, cell: Cell, place: Path) -> bool:
     if first.benchmark != cell.benchmark:
         twins = {ACCURACY_SUFFIX.sub("", name) for name in (first.benchmark, cell.benchmark)}
         return len(twins) == 1 and first.scenario.lower() == cell.scenario.lower()
-    measured = of_log(log(place).values.get("effective_scenario"))
+    return _inferred(first, cell, of_log(log(place).values.get("effective_scenario")))
+
+
+def _inferred(first: Cell, cell: Cell, measured: Scenario | None) -> bool:
+    """Whether a run of ``measured`` stands for one of two scenarios, or for both."""
     named = [Scenario.of_folder(each.scenario) for each in (first, cell)]
     others = [each for each in named if each is None or each.loadgen != measured]
     return bool(others) and measured is not None and set(others) <= set(measured.stands_for)

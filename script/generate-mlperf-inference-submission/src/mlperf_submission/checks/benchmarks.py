@@ -100,12 +100,7 @@ def _of_cell(site: Site, cell: Cell) -> dict[str, str]:
 
 def scenarios(site: Site) -> Iterator[Finding]:
     """Benchmarks by system: known, in this category, and whole."""
-    have: dict[tuple[str, str], list[str]] = {}
-    for system_folder in folders(site.root / RESULTS):
-        for benchmark_folder in folders(system_folder):
-            have[system_folder.name, benchmark_folder.name] = []
-    for cell in site.cells:
-        have[cell.system, cell.benchmark].append(cell.scenario)
+    have = _scenarios_of(site)
     for system, benchmark in sorted(have):
         where = site.where(site.root / "results" / system / benchmark)
         known = site.rules(benchmark)
@@ -124,6 +119,18 @@ def scenarios(site: Site) -> Iterator[Finding]:
         excused = stands_in(site, system)
         for each in _scenarios(site, known, category, where, have[system, benchmark]):
             yield replace(each, severity=NATURE) if excused else each
+
+
+def _scenarios_of(site: Site) -> dict[tuple[str, str], list[str]]:
+    """The folders of scenarios, by system and benchmark; a benchmark may have none."""
+    have: dict[tuple[str, str], list[str]] = {
+        (system.name, benchmark.name): []
+        for system in folders(site.root / RESULTS)
+        for benchmark in folders(system)
+    }
+    for cell in site.cells:
+        have[cell.system, cell.benchmark].append(cell.scenario)
+    return have
 
 
 def _scenarios(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mlperf_catalog import Answers, BenchmarkSpec, rounds
 from mlperf_catalog.scenario import of_log
-from mlperf_harness.measuring import verify
+from mlperf_harness.measuring import agreement, verify
 from mlperf_harness.measuring.detail_log import DetailLog
 
 from .. import truncate
@@ -132,6 +132,8 @@ def _verdict(
     if not readable(path):
         yield VERDICT.broken(site.where(path), "it is not UTF-8", RERUN)
         return
+    for each in agreement.opposites(text(path)):
+        yield VERDICT.broken(site.where(path), each.text, RERUN)
     yield from _beside_pass(site, path)
     lines = [line.strip() for line in text(path).splitlines()]
     told = path.parent / "accuracy"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mlperf_catalog import OFFLINE, BenchmarkSpec, Category, Division, Scenario, rounds
 from mlperf_catalog.scenario import SUMMARY_SCENARIO, SUMMARY_VERDICT
+from mlperf_harness.measuring import agreement
 from mlperf_harness.measuring.detail_log import DetailLog
 from mlperf_harness.measuring.verify import is_short
 
@@ -87,8 +88,19 @@ def folder(
         yield from lines(site, place / LOGS[0], RERUN)
         yield from judged(run)
         yield from seeds(site, run.where, run.log, SEEDS, RERUN, test)
+    rule = CONSISTENT.at(WARNING, bool(test))
     if not lost:
-        yield from _summary(run, place, CONSISTENT.at(WARNING, bool(test)))
+        yield from _summary(run, place, rule)
+    if LOGS[0] not in lost and run.log.validity == "VALID":
+        yield from _agreement(run, place, rule)
+
+
+def _agreement(run: Run, place: Path, rule: Rule) -> Iterator[Finding]:
+    """Figures of a valid run that do not fit each other."""
+    told = text(run.cell.accuracy / truncate.TEXT)
+    more = agreement.derived(place / LOGS[0], run.log, told)
+    for each in agreement.contradictions(run.log, text(place / LOGS[1]), more):
+        yield rule.at(WARNING, each.doubtful).broken(run.where, each.text, RERUN)
 
 
 def judged(run: Run) -> Iterator[Finding]:
@@ -299,7 +311,8 @@ def _summary(run: Run, place: Path, rule: Rule) -> Iterator[Finding]:
     if stated and stated.group(1) != run.named:
         text_ = f"it is of {stated.group(1)}, the detailed log of {run.named}"
         yield rule.broken(where, text_, RERUN)
-    if run.measured is not None:
+    # The figures of other scenarios have the same name in both, as the relations tell.
+    if run.measured is not None and run.measured.stream:
         yield from _same_figure(run, rule, where, told)
 
 

@@ -118,11 +118,7 @@ def over_network(document: Mapping[str, Any]) -> bool:
 
 def _taken(site: Site, where: str, document: Mapping[str, Any]) -> Iterator[Finding]:
     """Values that a checker ends at with a traceback, or compares to the letter."""
-    # Notes of nothing are added to the table where there are no others to be added to.
-    notes = document.get("hw_notes", "")
-    if not (isinstance(notes, str) or notes or document.get("sw_notes")):
-        told = f"the field hw_notes is {notes!r}, which is not text, and sw_notes is empty"
-        yield TEXT.at(WARNING, site.layout.joined).broken(where, told, 'write "" for no notes')
+    yield from _notes(site, where, document)
     for name in (*JOINED, *ADDED, "is_network"):
         value = document.get(name, "")
         # Other fields may not be empty, which is told of them; is_network may be null.
@@ -134,6 +130,14 @@ def _taken(site: Site, where: str, document: Mapping[str, Any]) -> Iterator[Find
     if site.layout.modular:
         rule = COUNT.at(WARNING, not site.layout.joined)
         yield from _counted(rule, where, document)
+
+
+def _notes(site: Site, where: str, document: Mapping[str, Any]) -> Iterator[Finding]:
+    """Notes of nothing, which are added to the table where there are no others to be added to."""
+    notes = document.get("hw_notes", "")
+    if not (isinstance(notes, str) or notes or document.get("sw_notes")):
+        told = f"the field hw_notes is {notes!r}, which is not text, and sw_notes is empty"
+        yield TEXT.at(WARNING, site.layout.joined).broken(where, told, 'write "" for no notes')
 
 
 def _counted(rule: Rule, where: str, document: Mapping[str, Any]) -> Iterator[Finding]:
