@@ -2,7 +2,8 @@
 
 The one thing that needs code: an installed cmbench is also a CM repository. cmind registers every
 installed package whose name starts with ``cm`` and that holds ``repo/cmr.yaml``, so the repository
-(its description, the thin automations and the scripts) is copied to ``cmbench/repo/``.
+(its description, the thin automations, the libraries and the scripts) is copied to
+``cmbench/repo/``.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class BuildWithRepository(build_py):
 def copy_repository(target: Path) -> None:
     """Write the CM repository of this checkout to the directory ``target``."""
     automations = [path.parent.name for path in ROOT.glob("automation/*/_cm.json")]
-    for folder in (*(f"automation/{name}" for name in automations), "script"):
+    for folder in (*(f"automation/{name}" for name in automations), "lib", "script"):
         shutil.copytree(ROOT / folder, target / folder, ignore=CHECKOUT_ONLY)
     shutil.copy(ROOT / "automation/entry.py", target / "automation")
     # `cm pull repo` without a name updates each repository marked `git` by running git in it; in

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from mlperf_harness.backends.base import Feeds
+
+from mlperf.harness.backends.base import Feeds
 
 WAYS = (("-hint", "throughput"), ("-hint", "none", "-nstreams", "1"))
 # Its names of what ours computes in; an int8 model says so itself.

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-HARNESS = ROOT / "script/app-mlperf-inference/src"
+LIBRARIES = ROOT / "lib"
 TURNS, SECONDS, LANES, LENGTH = 5, 2.0, 2, 384
 BATCHES = {"resnet50": 64, "bert": 16}
 MODELS = {
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     began = time.monotonic()
     found = options.facts or [made(name, tags) for name, tags in MODELS.items()]
     words = [options.python, __file__, "--here", "--facts", *map(str, found)]
-    env = {**os.environ, "PYTHONPATH": str(HARNESS)}
+    env = {**os.environ, "PYTHONPATH": str(LIBRARIES)}
     left = LIMIT_S - (time.monotonic() - began)
     try:
         return subprocess.run(words, env=env, timeout=left, check=False).returncode
@@ -88,7 +88,8 @@ def measure(found: Sequence[Path]) -> int:
     """Each model in its turn, on the GPU."""
     try:
         import torch
-        from mlperf_harness.backends import torch_device
+
+        from mlperf.harness.backends import torch_device
     except ImportError as missing:
         print(f"not run: {missing}; name a Python that has it with --python=PATH")
         return 0
@@ -107,7 +108,8 @@ def measure(found: Sequence[Path]) -> int:
 def on_gpu(facts: Path) -> bool:
     """Compare both ways of one model on the GPU, and print what came of it."""
     import torch
-    from mlperf_harness.backends.torch_device import TorchDevice
+
+    from mlperf.harness.backends.torch_device import TorchDevice
 
     name = str(json.loads(facts.read_text(encoding="utf-8"))["name"])
     size = next((size for word, size in BATCHES.items() if word in name.lower()), 8)
@@ -120,9 +122,10 @@ def on_gpu(facts: Path) -> bool:
 def ways_of(facts: Path, device: Callable[[], Any], where: str, current: Any) -> Ways:
     """A model opened once, for both ways; ``where`` is PyTorch's word for the device."""
     import torch
-    from mlperf_harness.backends import py_torch, torch_lanes
-    from mlperf_harness.backends.lanes import Lane
-    from mlperf_harness.settings import GraphSpec
+
+    from mlperf.harness.backends import py_torch, torch_lanes
+    from mlperf.harness.backends.lanes import Lane
+    from mlperf.harness.settings import GraphSpec
 
     told = json.loads(facts.read_text(encoding="utf-8"))
     path = str(facts.parent / told["file"])
@@ -152,7 +155,7 @@ def ways_of(facts: Path, device: Callable[[], Any], where: str, current: Any) ->
 
 def tensors(told: Sequence[Mapping[str, Any]]) -> Any:
     """The inputs or outputs of a model's facts, as the harness has them."""
-    from mlperf_harness.settings import TensorSpec
+    from mlperf.harness.settings import TensorSpec
 
     return tuple(TensorSpec(t["name"], t["dtype"], tuple(t["shape"])) for t in told)
 

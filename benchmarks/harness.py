@@ -37,25 +37,27 @@ from pathlib import Path
 from typing import Any
 
 # It makes the package of the harness importable, so it comes first.
-from plain_loop import HARNESS, Case, batches_of, measure_bare, roofline_shape  # isort: skip
+from plain_loop import ROOT, LIBRARIES, Case, batches_of, measure_bare, roofline_shape  # isort: skip
 
 import benchmark_app
-import mlperf_catalog as catalog
 import numpy as np
 import queue_limit
-import rate_search as search
 import reference_harness
 import yaml
-from mlperf_catalog import OFFLINE, SERVER, SINGLE_STREAM, Scenario
-from mlperf_harness import benchmarks, host, records
-from mlperf_harness.jobs import Request
-from mlperf_harness.measuring import detail_log, memory
-from mlperf_harness.session import find
-from mlperf_harness.settings import PERFORMANCE, ModelSpec, Overrides, RunSettings, Shape, Targets
-from mlperf_harness.tuning import targets
-from mlperf_harness.tuning.layout_probe import batch_sizes
-from mlperf_harness.tuning.profile import SpeedProfile
 from table_row import Row
+
+from mlperf import catalog
+from mlperf import rate_search as search
+from mlperf.catalog import OFFLINE, SERVER, SINGLE_STREAM, Scenario
+from mlperf.harness import host, records
+from mlperf.harness.benchmarks import registry as benchmarks
+from mlperf.harness.jobs import Request
+from mlperf.harness.measuring import detail_log, memory
+from mlperf.harness.session import find
+from mlperf.harness.settings import PERFORMANCE, ModelSpec, Overrides, RunSettings, Shape, Targets
+from mlperf.harness.tuning import targets
+from mlperf.harness.tuning.layout_probe import batch_sizes
+from mlperf.harness.tuning.profile import SpeedProfile
 
 # The figures to reach; see --check.
 OFFLINE_SHARE = 0.97
@@ -68,7 +70,7 @@ MEMORY_MB = 300
 
 # Models of one graph that int8 makes fastest; this machine can hold their synthetic form.
 BENCHMARKS = tuple(name for name, spec in catalog.benchmarks().items() if spec.fastest == "int8")
-META = HARNESS.parent / "meta.yaml"
+META = ROOT / "script/app-mlperf-inference/meta.yaml"
 # Where a call of the whole model leaves no room in the limit, Server is measured with one as deep
 # and an eighth as wide.
 LIGHT = "get,ml-model,resnet50,raw,_width.8"
@@ -166,20 +168,20 @@ def program(name: str, folder: Path, request: object) -> int:
     """Run a program of the harness; returns the most memory that it had, in bytes."""
     config, peak = folder / "run.json", folder / "peak"
     records.write(config, request)
-    words = [sys.executable, "-m", "mlperf_harness", name, str(config)]
+    words = [sys.executable, "-m", "mlperf.harness", name, str(config)]
     with (folder / "console.txt").open("wb") as console:
         done = subprocess.run(
             [sys.executable, str(PEAK_MEMORY), str(peak), *words],
             stdin=subprocess.DEVNULL,
             stdout=console,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONPATH": str(HARNESS)},
+            env={**os.environ, "PYTHONPATH": str(LIBRARIES)},
             cwd=folder,
             check=False,
         )
     if done.returncode:
         text = (folder / "console.txt").read_text(encoding="utf-8", errors="replace")
-        sys.exit(f"mlperf_harness {name} failed:\n{text}")
+        sys.exit(f"mlperf.harness {name} failed:\n{text}")
     return int(peak.read_text(encoding="ascii"))
 
 
@@ -513,7 +515,7 @@ def measure_both(case: Case, tuned: SpeedProfile, seconds: float) -> tuple[float
 
 def quantized(case: Case) -> ModelSpec:
     """The model in int8, calibrated on the first samples; made once for a model file."""
-    modules = sorted((HARNESS / "mlperf_harness").rglob("*.py"))
+    modules = sorted((LIBRARIES / "mlperf/harness").rglob("*.py"))
     programs = b"".join(path.read_bytes() for path in modules)
     key = hashlib.sha256(programs + case.model.sha256.encode()).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"cmbench-int8-{key}"
@@ -532,8 +534,8 @@ def quantized(case: Case) -> ModelSpec:
             "folder": str(folder),
         }
         (folder / "run.json").write_text(json.dumps(asked), encoding="utf-8")
-        words = [sys.executable, "-m", "mlperf_harness", "quantize", str(folder / "run.json")]
-        subprocess.run(words, env={**os.environ, "PYTHONPATH": str(HARNESS)}, check=True)
+        words = [sys.executable, "-m", "mlperf.harness.quantization", str(folder / "run.json")]
+        subprocess.run(words, env={**os.environ, "PYTHONPATH": str(LIBRARIES)}, check=True)
     written = json.loads(facts.read_text(encoding="utf-8"))
     return replace(
         case.model,

@@ -28,9 +28,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     argparse.ArgumentParser(description=__doc__).parse_args(arguments)
     # The tests' own way to the tiny model, which finds the harness too, and to a node.
     lab, network_lab = import_module("benchmark_lab"), import_module("network_lab")
-    from mlperf_harness import backends, benchmarks, records
-    from mlperf_harness.pipeline.inference import solvers
-    from mlperf_harness.settings import ModelSpec, Shape
+    from mlperf.harness import records
+    from mlperf.harness.backends import registry as backends
+    from mlperf.harness.benchmarks import registry as benchmarks
+    from mlperf.harness.pipeline.inference import solvers
+    from mlperf.harness.settings import ModelSpec, Shape
 
     model = records.decode(ModelSpec, lab.model())
     benchmark = benchmarks.create("resnet50", lab.arrays(), model)

@@ -25,11 +25,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCES = [
-    str(ROOT / "script" / owner / "src")
-    for owner in ("run-harness", "compile-neuron-model", "app-mlperf-inference")
-]
-HARNESS = ROOT / "script/app-mlperf-inference/src"
+LIBRARIES = ROOT / "lib"
 BATCH, LEAST_RATE, LANE_LIMIT_S = 128, 1_000_000, 100e-6
 """A batch of a lane, the samples/s that it hands over at least, its CPU seconds at most."""
 QUEUE_LEAST, WINDOW_US = 100_000, 500
@@ -65,9 +61,9 @@ open(target, "wb").write(builder.build_serialized_network(network, config))
 """
 """The builder alone, as its own samples call it; models whose batch alone is open."""
 IN_PROCESS = {
-    "registry": "from nvidia_flow import registry; registry.load()",
+    "registry": "from nvidia_mlperf.flow import registry; registry.load()",
     "plan": (
-        "from nvidia_make import flow, work;"
+        "from nvidia_mlperf.make import flow, work;"
         "from pathlib import Path;"
         "work.plan(flow.Flow(Path('.'), flow.Settings('Me', form='tiny'), {}, 'nvidia', No()))"
     ),
@@ -86,7 +82,7 @@ _HEAD = (
 
 def seconds(code: str) -> float:
     """CPU seconds of the code in a fresh process, its imports counted."""
-    text = _HEAD.format(paths=SOURCES) + code + "\nprint(time.process_time() - begun)"
+    text = _HEAD.format(paths=[str(LIBRARIES)]) + code + "\nprint(time.process_time() - begun)"
     done = subprocess.run(
         [sys.executable, "-c", text], check=True, stdout=subprocess.PIPE, text=True
     )
@@ -134,7 +130,7 @@ class IdleWork:
 
 def lane_seconds() -> float:
     """CPU seconds of a lane for a batch that was gathered in its own buffer."""
-    from mlperf_harness.backends.lanes import Lane
+    from mlperf.harness.backends.lanes import Lane
 
     lane = Lane(Idle(), IdleWork(), ["y"])
     held = lane.buffer((BATCH, 3, 224, 224), "float32")
@@ -147,8 +143,8 @@ def lane_seconds() -> float:
 
 def queue_rate() -> float:
     """Queries a second of CPU that come in and go out in batches which may wait."""
-    from mlperf_harness.pipeline.batcher import DeadlinePolicy
-    from mlperf_harness.pipeline.queue import DynamicBatcher
+    from mlperf.harness.pipeline.batcher import DeadlinePolicy
+    from mlperf.harness.pipeline.queue import DynamicBatcher
 
     policy = DeadlinePolicy(0.015, BATCH, dict.fromkeys(range(1, BATCH + 1), 0.001))
     queue, count = DynamicBatcher(policy, WINDOW_US / 1e6), 200_000
@@ -166,7 +162,7 @@ def queue_rate() -> float:
 
 def in_a_run() -> list[tuple[str, str, bool]]:
     """Name, figure and whether it is reached, of what a run does for each batch and query."""
-    sys.path.insert(0, str(HARNESS))
+    sys.path.insert(0, str(LIBRARIES))
     lane, rate = min(lane_seconds() for _ in range(3)), max(queue_rate() for _ in range(3))
     samples = BATCH / lane
     return [
@@ -220,8 +216,8 @@ def build_seconds(python: str, facts: Path, folder: Path, times: int) -> tuple[f
     config.write_text(json.dumps(told), encoding="utf-8")
     model = facts.parent / json.loads(facts.read_text(encoding="utf-8"))["file"]
     bare = _BARE.format(capability=CAPABILITY.replace(".", ""), batches=BATCHES)
-    ours = [python, "-m", "mlperf_harness", "engine", str(config)]
-    env = {**os.environ, "PYTHONPATH": str(HARNESS)}
+    ours = [python, "-m", "mlperf.harness.engines", str(config)]
+    env = {**os.environ, "PYTHONPATH": str(LIBRARIES)}
     rows = [
         (cpu_of(ours, env), cpu_of([python, "-c", bare, str(model), str(folder / "bare")]))
         for _ in range(times)

@@ -20,19 +20,21 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-HARNESS = ROOT / "script" / "app-mlperf-inference" / "src"
-sys.path.insert(0, str(HARNESS))
+LIBRARIES = ROOT / "lib"
+sys.path.insert(0, str(LIBRARIES))
 
 try:
     import numpy as np
 except ImportError:
     sys.exit("numpy is missing here: run `make bench`, or pip install -e '.[test]' before")
-from mlperf_harness import backends, benchmarks, host, records
-from mlperf_harness.backends.base import Array, Feeds, Predictor, empty_batch
-from mlperf_harness.benchmarks.base import Benchmark
-from mlperf_harness.pipeline.batcher import cut
-from mlperf_harness.settings import MAIN, GraphSpec, ModelSpec, Overrides, Shape
-from mlperf_harness.tuning.layout_probe import batch_sizes
+from mlperf.harness import host, records
+from mlperf.harness.backends import registry as backends
+from mlperf.harness.backends.base import Array, Feeds, Predictor, empty_batch
+from mlperf.harness.benchmarks import registry as benchmarks
+from mlperf.harness.benchmarks.base import Benchmark
+from mlperf.harness.pipeline.batcher import cut
+from mlperf.harness.settings import MAIN, GraphSpec, ModelSpec, Overrides, Shape
+from mlperf.harness.tuning.layout_probe import batch_sizes
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ import heapq
 from collections.abc import Mapping
 
 import numpy as np
-from mlperf_harness.pipeline.batcher import DeadlinePolicy
+
+from mlperf.harness.pipeline.batcher import DeadlinePolicy
 
 QUERIES = 20_000
 ALLOWED_LATE = 0.01

@@ -31,14 +31,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-SCRIPTS = ROOT / "script"
-OWNERS = ("get-triton-client", "bench-triton-client", "app-mlperf-inference", "run-triton-server")
-SOURCES = [SCRIPTS / name / "src" for name in OWNERS]
-sys.path[:0] = [str(folder) for folder in SOURCES]
+LIBRARIES = ROOT / "lib"
+sys.path.insert(0, str(LIBRARIES))
 
-from triton_bench import machine  # noqa: E402
-from triton_server import server as triton  # noqa: E402
-from triton_server.wanted import Wanted  # noqa: E402
+from serving.bench import machine  # noqa: E402
+from serving.server import server as triton  # noqa: E402
+from serving.server.wanted import Wanted  # noqa: E402
 
 PACKAGES = ("nvidia-pytriton==0.7.0", "tritonclient[http,grpc]==2.51.0",
             "nvidia-cuda-runtime-cu12", "numpy<2")  # fmt: skip
@@ -194,8 +192,8 @@ class Bench:
 def our_point(python: Path, words: Sequence[Any], folder: Path) -> dict[str, Any]:
     """One measurement of our program."""
     out = folder / "ours.json"
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, SOURCES))}
-    _output([python, "-m", "triton_bench", *words, "--json", out], env)
+    env = os.environ | {"PYTHONPATH": str(LIBRARIES)}
+    _output([python, "-m", "serving.bench", *words, "--json", out], env)
     point: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))["points"][0]
     return point
 

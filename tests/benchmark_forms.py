@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import benchmark_lab as lab
-from support import run
+from support import LIB, run
 
 SCRIPT = lab.SCRIPT
 
@@ -30,7 +30,7 @@ def _folder(name: str) -> Path:
 
 
 def _program(path: str, *words: object) -> None:
-    run([sys.executable, str(SCRIPT / path), *map(str, words)]).ok()
+    run([sys.executable, str(LIB / path), *map(str, words)]).ok()
 
 
 def clicks_day(part: str = "validation") -> Path:
@@ -41,7 +41,7 @@ def clicks_day(part: str = "validation") -> Path:
 @cache
 def _clicks_day(part: str) -> Path:
     out = _folder(f"clicks-{part}")
-    _program("get-dataset-criteo/src/make_dataset.py", "--part", part, "--out", out)
+    _program("modelzoo/datasets/criteo/make_dataset.py", "--part", part, "--out", out)
     return out
 
 
@@ -57,7 +57,7 @@ def clicks(version: str, part: str = "validation") -> Path:
     if part == "calibration":
         words += ["--group-size", customize.TINY_GROUP]
     _program(
-        "get-preprocessed-dataset-criteo/src/preprocess.py",
+        "modelzoo/preprocessing/criteo/preprocess.py",
         *words,
         "--name",
         "criteo-tiny",
@@ -74,7 +74,7 @@ VOCABULARY = SCRIPT / "get-dataset-squad-vocab" / "tiny" / "vocab.txt"
 def questions() -> Path:
     """The tiny SQuAD as its script writes it."""
     out = _folder("questions")
-    _program("get-dataset-squad/src/make_facts.py", "--out", out)
+    _program("modelzoo/datasets/squad/make_facts.py", "--out", out)
     return out
 
 
@@ -84,7 +84,7 @@ def features(part: str = "dev") -> Path:
     out = _folder(f"features-{part}")
     words = ["--questions", questions() / f"{part}-v1.1.json", "--vocab", VOCABULARY]
     words += ["--name", "squad-tiny", "--out", out]
-    _program("get-preprocessed-dataset-squad/src/preprocess.py", *words)
+    _program("modelzoo/preprocessing/squad/preprocess.py", *words)
     return out
 
 
@@ -139,7 +139,7 @@ def answers(benchmark: Any, solver: Any, batch: int) -> list[bytes]:
 def speech() -> Path:
     """The utterances spelled in tones, as their script lays them out."""
     out = _folder("speech")
-    _program("get-dataset-librispeech/src/make_dataset.py", "--out", out)
+    _program("modelzoo/datasets/librispeech/make_dataset.py", "--out", out)
     return out
 
 
@@ -148,7 +148,7 @@ def speech_arrays() -> Path:
     """The preprocessed utterances, not repeated."""
     out = _folder("speech-arrays")
     part = speech() / "LibriSpeech" / "dev-clean"
-    program = "get-preprocessed-dataset-librispeech/src/preprocess.py"
+    program = "modelzoo/preprocessing/librispeech/preprocess.py"
     _program(program, "--part", part, "--name", "tones-tiny", "--out", out)
     return out
 
@@ -162,7 +162,7 @@ def articles(count: int = 400) -> Path:
 def _articles(count: int) -> Path:
     out = _folder(f"articles-{count}")
     words = ("--tiny", "--count", count, "--out", out)
-    _program("get-dataset-cnndm/src/make_dataset.py", *words)
+    _program("modelzoo/datasets/cnndm/make_dataset.py", *words)
     return out
 
 
@@ -170,7 +170,7 @@ def _articles(count: int) -> Path:
 def calibration_articles() -> Path:
     """The made-up news for calibration as prompts."""
     out = _folder("calibration-articles")
-    _program("get-dataset-cnndm/src/make_dataset.py", "--tiny", "--calibration", "--out", out)
+    _program("modelzoo/datasets/cnndm/make_dataset.py", "--tiny", "--calibration", "--out", out)
     return out
 
 
@@ -178,7 +178,7 @@ def calibration_articles() -> Path:
 def shapes(part: str = "val") -> Path:
     """The pictures of coloured shapes as their script draws them."""
     out = _folder(f"shapes-{part}")
-    _program("get-dataset-shapes/src/make_dataset.py", "--part", part, "--out", out)
+    _program("modelzoo/datasets/shapes/make_dataset.py", "--part", part, "--out", out)
     return out
 
 
@@ -196,7 +196,7 @@ def _pictures(kind: str, words: tuple[object, ...]) -> Path:
     root = shapes()
     given: list[object] = ["--annotations", root / "annotations" / "instances_val2017.json"]
     given += ["--images", root / "val2017", "--input", kind, "--side", 96]
-    program = "get-preprocessed-dataset-openimages/src/preprocess.py"
+    program = "modelzoo/preprocessing/openimages/preprocess.py"
     _program(program, *given, "--name", "shapes-tiny", *words, "--out", out)
     return out
 
@@ -209,7 +209,7 @@ def kidneys(part: str = "validation") -> Path:
 @cache
 def _kidneys(part: str) -> Path:
     out = _folder(f"kidneys-{part}")
-    _program("get-dataset-kits19/src/make_dataset.py", "--part", part, "--out", out)
+    _program("modelzoo/datasets/kits19/make_dataset.py", "--part", part, "--out", out)
     return out
 
 
@@ -221,7 +221,7 @@ SMALL_KIDNEYS = ("case_00000", "case_00002", "case_00010", "case_00029", "case_0
 def kidney_volumes(*cases: str, part: str = "validation") -> Path:
     """The preprocessed cases: these, or all."""
     out = _folder(f"kidney-volumes-{part}-{len(cases)}")
-    program = "get-preprocessed-dataset-kits19/src/preprocess.py"
+    program = "modelzoo/preprocessing/kits19/preprocess.py"
     words: list[object] = ["--cases", kidneys(part) / "data", "--window", 32]
     words += ["--name", "kits19-tiny"]
     if cases:
@@ -239,7 +239,7 @@ def brains(part: str = "validation") -> Path:
 @cache
 def _brains(part: str) -> Path:
     out = _folder(f"brains-{part}")
-    _program("get-dataset-brats/src/make_dataset.py", "--part", part, "--out", out)
+    _program("modelzoo/datasets/brats/make_dataset.py", "--part", part, "--out", out)
     return out
 
 
@@ -247,7 +247,7 @@ def _brains(part: str) -> Path:
 def brain_volumes(count: int = 67, part: str = "validation") -> Path:
     """The preprocessed heads: the first ``count`` of them."""
     out = _folder(f"brain-volumes-{part}-{count}")
-    program = "get-preprocessed-dataset-brats19/src/preprocess.py"
+    program = "modelzoo/preprocessing/brats/preprocess.py"
     listed = (brains(part) / "cases.txt").read_text(encoding="utf-8").split()[:count]
     (out / "cases.txt").write_text("\n".join(listed), encoding="utf-8")
     words = ["--cases", brains(part) / "data", "--list", out / "cases.txt", "--window", "40,40,28"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import os
@@ -14,24 +15,22 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from support import ROOT, run
+from steps import as_engine_calls
+from support import LIB, ROOT, run
 
 SCRIPT = ROOT / "script"
-HARNESS = SCRIPT / "app-mlperf-inference" / "src"
-WORKSHOP = SCRIPT / "workshop" / "src"
 MODEL = SCRIPT / "get-ml-model-resnet50" / "tiny"
-DIGITS = SCRIPT / "get-dataset-digits" / "src" / "make_dataset.py"
-PREPROCESS = SCRIPT / "get-preprocessed-dataset-imagenet" / "src" / "preprocess.py"
+DIGITS = LIB / "modelzoo/datasets/digits" / "make_dataset.py"
+PREPROCESS = LIB / "modelzoo/preprocessing/imagenet" / "preprocess.py"
 
-for folder in (WORKSHOP, HARNESS, ROOT / "automation"):
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
 # Programs that a test starts by itself; those of `cm`, which starts without it, find it themselves.
-os.environ["PYTHONPATH"] = str(WORKSHOP)
+os.environ["PYTHONPATH"] = str(LIB)
 
 
 def module_of(path: Path) -> ModuleType:
-    """A Python file that is no module of a package, such as a customize.py."""
+    """A Python file: a module of lib, or one of no package, such as a customize.py."""
+    if path.is_relative_to(LIB):
+        return importlib.import_module(".".join(path.relative_to(LIB).with_suffix("").parts))
     name = "_".join(path.with_suffix("").parts[-3:]).replace("-", "_")
     if name in sys.modules:
         return sys.modules[name]
@@ -41,14 +40,12 @@ def module_of(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
-    return module
+    return as_engine_calls(module) if path.name == "customize.py" else module
 
 
 def hooks(name: str) -> Any:
     """A module of what the hooks of several scripts share."""
-    from cmbench.lib import siblings
-
-    return siblings.hooks(str(SCRIPT / "any" / "customize.py"), name)
+    return as_engine_calls(importlib.import_module(f"modelzoo.hooks.{name}"))
 
 
 @cache
@@ -107,12 +104,12 @@ def settings(results: Path, **changes: Any) -> dict[str, Any]:
 
 def harness_command(program: str, config: Path) -> list[str]:
     """The command line of one of the harness's programs."""
-    return [sys.executable, "-m", "mlperf_harness", program, str(config)]
+    return [sys.executable, "-m", "mlperf.harness", program, str(config)]
 
 
 def harness_environment() -> dict[str, str]:
     """The environment that finds the harness."""
-    return {**os.environ, "PYTHONPATH": str(HARNESS), "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**os.environ, "PYTHONPATH": str(LIB), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def relaxed(initial: Callable[..., Any]) -> Callable[..., Any]:
@@ -136,7 +133,7 @@ def relaxed_session(config: Path) -> list[str]:
     code = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
         "from pathlib import Path\nimport benchmark_lab\n"
-        "from mlperf_harness.session import session\nfrom mlperf_harness.tuning import targets\n"
+        "from mlperf.harness.session import session\nfrom mlperf.harness.tuning import targets\n"
         "targets.initial = benchmark_lab.relaxed(targets.initial)\n"
         "sys.exit(session.main(Path(sys.argv[1])))\n"
     )

@@ -13,9 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from mlperf_harness import records
-
 import benchmark_lab as lab
+from mlperf.harness import records
 from support import run, wait_for
 
 SERVES = re.compile(r"^node (\S+) serves \S+ \(\S+\) at (\S+)$", re.MULTILINE)

@@ -9,17 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mlperf_harness import records
-from mlperf_harness.backends import beside
-from mlperf_harness.settings import ModelSpec
 
+import aws_neuron.artifact as neuron
 import benchmark_forms as forms
 import benchmark_lab as lab
-
-beside.importable("compile-neuron-model")
-
-import neuron_artefact as neuron  # noqa: E402
-from neuron_artefact.files import sha256 as digest  # noqa: E402
+from aws_neuron.artifact.files import sha256 as digest
+from mlperf.harness import records
+from mlperf.harness.settings import ModelSpec
 
 FOLDERS = {"resnet50": "get-ml-model-resnet50", "bert": "get-ml-model-bert-large-squad"}
 BATCH = {"resnet50": 5, "bert": 1}
@@ -44,7 +40,7 @@ def artefact(benchmark: str, batch: int) -> Path:
     """The file of a tiny model, as the guide names it."""
     torch = pytest.importorskip("torch")
     pytest.importorskip("onnx2torch")
-    from workshop import torchscript
+    from modelzoo import torchscript
 
     spec = records.decode(ModelSpec, forms.model(lab.SCRIPT / FOLDERS[benchmark] / "tiny"))
     inner = torchscript.traced(spec.graphs()[0])

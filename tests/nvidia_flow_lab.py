@@ -10,16 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.lib.named_paths import is_cached
+from nvidia_mlperf.flow import registry
+from nvidia_mlperf.flow.errors import FlowError
+from nvidia_mlperf.flow.systems import Machine, NeuronDevices
+from nvidia_mlperf.make import asked, flow, targets
 from support import ROOT
-
-sys.path.append(str(ROOT / "script/app-mlperf-inference/src"))
-sys.path.append(str(ROOT / "script/run-harness/src"))
-sys.path.append(str(ROOT / "script/compile-neuron-model/src"))
-
-from nvidia_flow import registry
-from nvidia_flow.errors import FlowError
-from nvidia_flow.systems import Machine, NeuronDevices
-from nvidia_make import asked, flow, targets
 
 KNOWN = registry.load()
 

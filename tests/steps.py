@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
-from support import ROOT
+from support import LIB, ROOT
 
 sys.path.insert(0, str(ROOT / "automation"))
 
 from cmbench.errors import Error
+from cmbench.run.customize import is_reported, reported
 
 SCRIPTS = ROOT / "script"
 
@@ -30,7 +32,28 @@ def load(alias: str) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return as_engine_calls(module)
+
+
+def as_engine_calls(module: ModuleType) -> ModuleType:
+    """Let the functions of a ``customize.py`` fail as they do in a run: by an ``Error``."""
+    for name, function in list(vars(module).items()):
+        if isinstance(function, FunctionType):
+            setattr(module, name, _reporting(function))
     return module
+
+
+def _reporting(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*words: Any, **named: Any) -> Any:
+        try:
+            return function(*words, **named)
+        except Error:
+            raise
+        except Exception as problem:
+            raise (reported(problem) if is_reported(problem) else problem) from None
+
+    return call
 
 
 @dataclass
@@ -56,6 +79,7 @@ class Automation:
     def run_native_script(self, i: Mapping[str, Any]) -> dict[str, Any]:
         path = self.script / f"{i['script_name']}.sh"
         env = {**os.environ, **{key: str(value) for key, value in i["env"].items()}}
+        env["PYTHONPATH"] = os.pathsep.join([str(LIB), env.get("PYTHONPATH", "")])
         done = subprocess.run(
             ["bash", str(path)], cwd=self.cwd, env=env, capture_output=True, text=True
         )

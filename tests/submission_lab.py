@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import mlperf.catalog as catalog
+from mlperf.submission import build, layouts, summary, texts, truncate
+from mlperf.submission.fields import of_division
+from mlperf.submission.layouts import Cell, Tree
 from support import ROOT
 
 SCRIPTS = ROOT / "script"
-for alias in ("generate-mlperf-inference-submission", "app-mlperf-inference"):
-    sys.path.append(str(SCRIPTS / alias / "src"))
-
-import mlperf_catalog as catalog  # noqa: E402
-from mlperf_submission import build, layouts, summary, texts, truncate  # noqa: E402
-from mlperf_submission.fields import of_division  # noqa: E402
-from mlperf_submission.layouts import Cell, Tree  # noqa: E402
 
 SYSTEM = "box-cpu"
 SUBMITTER = "Tester"

@@ -13,8 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlperf_catalog import Scenario
-
+from mlperf.catalog import Scenario
 from submission_lab import Cell, Tree, line, put
 
 DETAIL, SUMMARY = "mlperf_log_detail.txt", "mlperf_log_summary.txt"
@@ -52,8 +51,8 @@ class Mutation:
 
 def place(tree: Tree) -> Place:
     """The first submitter's resnet result."""
-    from mlperf_submission.layouts import cells
-    from mlperf_submission.names import official
+    from mlperf.submission.layouts import cells
+    from mlperf.submission.names import official
 
     _, _, root = tree.submitters()[0]
     found = [cell for cell in cells(root, tree.layout) if official(cell.benchmark) == "resnet"]
@@ -191,7 +190,7 @@ def sped_up(p: Place) -> None:
     """An Offline run ten times as fast in both logs, which took a tenth of the time then."""
     folder = p.offline.run
     value(folder / DETAIL, "result_samples_per_second", 10_000.0)
-    from mlperf_submission.checks.base import log
+    from mlperf.submission.checks.base import log
 
     most = log(folder).number("result_max_latency_ns") or 0.0
     value(folder / DETAIL, "result_max_latency_ns", most / 10)
@@ -208,7 +207,7 @@ def dated(p: Place, day: str) -> None:
 
 def faster(p: Place) -> None:
     """A TEST04 that is half as fast again as the result, without a contradiction in its log."""
-    from mlperf_submission.checks.base import log
+    from mlperf.submission.checks.base import log
 
     found = log(p.offline.run).values
     path = tested(p, "TEST04") / "performance/run_1" / DETAIL
@@ -259,7 +258,7 @@ def other_answers(p: Place) -> None:
 
 def slightly(p: Place) -> None:
     """A throughput 0.9 % too high, in both logs."""
-    from mlperf_submission.checks.base import log
+    from mlperf.submission.checks.base import log
 
     rate = 1.009 * float(log(p.offline.run).values["result_samples_per_second"])
     value(p.offline.run / DETAIL, "result_samples_per_second", rate)
@@ -269,7 +268,7 @@ def slightly(p: Place) -> None:
 
 def other_hash(p: Place) -> None:
     """The hash of the log of another scenario."""
-    from mlperf_submission.truncate import stated_hash
+    from mlperf.submission.truncate import stated_hash
 
     log = p.stream.accuracy / ACCURACY
     if stated_hash(p.stream.accuracy) == stated_hash(p.offline.accuracy):

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+LIB = ROOT / "lib"
 
 HANG_S = 300
 """When a test gives up on what does not come, in seconds: no measure of anything, long for any

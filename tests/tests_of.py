@@ -24,6 +24,8 @@ _IMPORT = re.compile(
     r"|import (?P<modules>[\w., ]+))",
     re.MULTILINE,
 )
+# A program of lib that a test starts by its path.
+_STARTED = re.compile(r'"((?:\w+/)*\w+)(?:\.py)?"(?: / "(\w+)\.py")?')
 # Folders that are on the path of some Python; the longest match is the one that counts.
 _IMPORT_ROOT = re.compile(r"^(automation|lib|script/[^/]+/src|script/[^/]+|tests(/\w+)*)/")
 
@@ -49,6 +51,12 @@ def imports(name: str, text: str) -> Iterator[str]:
         yield from (f"{base}.{alias}" for alias in re.findall(r"\w+", match["names"]))
 
 
+def started(text: str) -> Iterator[str]:
+    """Return the dotted names of the programs of lib that a test may start by their path."""
+    for path, name in _STARTED.findall(text):
+        yield "/".join(filter(None, (path, name))).replace("/", ".")
+
+
 def importers(sources: dict[str, str]) -> dict[str, set[str]]:
     """Return the files that import each file of ``sources``, which has the text of each name."""
     files = defaultdict(list)
@@ -56,7 +64,8 @@ def importers(sources: dict[str, str]) -> dict[str, set[str]]:
         files[dotted(name)].append(name)
     graph: dict[str, set[str]] = defaultdict(set)
     for name, text in sources.items():
-        for module in imports(name, text):
+        more = started(text) if name.startswith("tests/") else ()
+        for module in (*imports(name, text), *more):
             same_folder = [f for f in files[module] if Path(f).parent == Path(name).parent]
             for imported in same_folder or files[module][:1]:
                 graph[imported].add(name)

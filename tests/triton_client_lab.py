@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import socket
 import struct
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-from support import ROOT
-
-SOURCES = [ROOT / "script" / name / "src" for name in ("get-triton-client", "bench-triton-client")]
-for folder in SOURCES:
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
 
 Answer = Callable[[socket.socket, bytes], None]
 

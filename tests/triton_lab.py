@@ -10,19 +10,6 @@ from pathlib import Path
 
 from support import ROOT, Home, run
 
-SOURCES = [
-    ROOT / "script" / alias / "src"
-    for alias in (
-        "run-triton-server",
-        "gen-triton-model-repository",
-        "get-triton-client",
-        "compile-neuron-model",
-    )
-]
-for folder in SOURCES:
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
-
 TAGS = "get,triton-server,_wheel,_onnxruntime,_openvino"
 
 

@@ -7,10 +7,15 @@ __version__ = "0.1.0"
 
 
 def _libraries() -> str:
-    """Return the folder of what programs of steps import: of a checkout, or of an installation."""
+    """Return the folder of what programs of steps import.
+
+    It is in an installed package, beside ``automation`` in a checkout, and beside the package where
+    both were brought to a container or another machine.
+    """
     package = os.path.dirname(os.path.abspath(__file__))
-    checkout = os.path.join(os.path.dirname(os.path.dirname(package)), "lib")
-    return checkout if os.path.isdir(checkout) else os.path.join(package, "repo", "lib")
+    above = os.path.dirname(package)
+    folders = [os.path.join(f, "lib") for f in (f"{package}/repo", os.path.dirname(above), above)]
+    return next((folder for folder in folders if os.path.isdir(folder)), folders[0])
 
 
 LIBRARIES = _libraries()

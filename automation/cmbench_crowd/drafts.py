@@ -16,7 +16,6 @@ from cmbench.errors import Error, did_you_mean
 from cmbench.lib.secrecy import HIDDEN
 from cmbench_crowd import manifest as m
 from cmbench_crowd.redaction import Redaction
-from cmbench_results import shared
 from cmbench_results.readers import Unread, run
 from cmbench_results.values import LOCAL, Result
 
@@ -117,8 +116,7 @@ def draft(
 
 
 def _own(result: Result) -> None:
-    shared.importable()
-    import mlperf_catalog as catalog
+    from mlperf import catalog
 
     name = result.workload.benchmark
     why = ""

@@ -18,7 +18,6 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from cmbench.errors import Error
 from cmbench.lib.text_files import size_text
 from cmbench_gui.site import site_of
-from cmbench_results.shared import importable
 
 HERE = Path(__file__).parent
 TEMPLATES = HERE / "templates"
@@ -84,8 +83,7 @@ def told(error: Error) -> Mapping[str, Any]:
 @cache
 def environment() -> jinja2.Environment:
     """The templates of this package and the components of reports; texts are escaped."""
-    importable()
-    from mlperf_pages.render import COMPONENTS
+    from mlperf.pages.render import COMPONENTS
 
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader([TEMPLATES, COMPONENTS]),

@@ -41,10 +41,7 @@ async def report_style(request: Request) -> Response:
     """The style sheet of reports: a result looks the same on a page and in a file."""
     from starlette.responses import FileResponse
 
-    from cmbench_results.shared import importable
-
-    importable()
-    from mlperf_pages.render import COMPONENTS
+    from mlperf.pages.render import COMPONENTS
 
     return FileResponse(COMPONENTS / "style.css", media_type="text/css")
 

@@ -142,8 +142,8 @@ def folder(path: str) -> Parcel:
 def engine() -> Parcel:
     """The packages of cmbench, where they are installed outside of any repository."""
     files: dict[str, Path] = {}
-    for package in engine_code.packages():
-        files |= _below(package.parent, sorted(package.rglob("*")))
+    for folder in engine_code.travelling():
+        files |= _below(folder.parent, sorted(folder.rglob("*")))
     return Parcel(files)
 
 

@@ -7,16 +7,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-from cmbench.lib import siblings
-
-siblings.importable(__file__, "run-harness", "app-mlperf-inference")
-nvidia_machine = siblings.hooks(__file__, "nvidia_machine")
+from cmbench.lib import nvidia_machine
 
 
-@siblings.told
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """The files go into the entry; raises Error without a GPU, or where a known system fits."""
-    from nvidia_flow import custom, registry, words
+    from nvidia_mlperf.flow import custom, registry, words
 
     env = i["env"]
     vendor_round = str(env["CM_NVIDIA_VENDOR_ROUND"])
@@ -39,8 +35,8 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 def scaled_from(known: Any, machine: Any, vendor_round: str, allowed: str) -> Any:
     """The system to scale from: the one that is named, else the nearest; raises FlowError."""
-    from nvidia_flow import systems
-    from nvidia_flow.errors import FlowError
+    from nvidia_mlperf.flow import systems
+    from nvidia_mlperf.flow.errors import FlowError
 
     of_round = [s for s in known.systems.values() if vendor_round in s.rounds]
     if allowed:

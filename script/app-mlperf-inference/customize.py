@@ -11,14 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import checkouts, siblings
-
-siblings.importable(__file__, "app-mlperf-inference")
-
-from mlperf_catalog import asked  # noqa: E402
-from mlperf_harness.engines import handed, sidecar  # noqa: E402
-
-ml_models = siblings.hooks(__file__, "ml_models")
+from cmbench.lib import checkouts
+from mlperf.catalog import asked
+from mlperf.harness.engines import handed, sidecar
+from modelzoo.hooks import ml_models
 
 # Each override of the harness: where its value comes from, most special key first, and its type.
 OVERRIDES: Mapping[str, tuple[tuple[str, ...], Callable[[str], float]]] = {
@@ -54,7 +50,6 @@ STRICT = "-99.9"
 STRICT_SHARE = 0.999
 
 
-@siblings.told
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Write the settings of the session that run.sh starts."""
     env = i["env"]

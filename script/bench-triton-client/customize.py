@@ -9,26 +9,17 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
+import cmbench
 from cmbench.errors import Error
-from cmbench.lib import siblings
+from cmbench.lib.import_closure import import_closure
 from cmbench.lib.programs import run_program
 from cmbench.lib.yes_no import is_yes
-
-siblings.importable(__file__, "bench-triton-client", "get-triton-client", "app-mlperf-inference")
-
-from triton_bench.errors import BenchError  # noqa: E402
-from triton_bench.options import OPTIONS, Option, read  # noqa: E402
+from serving.bench.errors import BenchError
+from serving.bench.options import OPTIONS, Option, read
 
 PREFIX = "CM_TRITON_BENCH_"
 NAME = "triton-http-client.py"
 LIBRARY = "triton-http-client-lib"
-# What the program is made of; each lies in src of a script beside this one.
-PACKAGES = {
-    "triton_bench": "bench-triton-client",
-    "kserve": "get-triton-client",
-    "mlperf_pages": "app-mlperf-inference",
-    "rate_search": "app-mlperf-inference",
-}
 LAUNCHER = f'''#!/usr/bin/env python3
 """Ask a model of Triton: is it there and right, and how fast is it? Needs Python 3.10 or newer."""
 import os
@@ -39,7 +30,7 @@ if sys.version_info < (3, 10):
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(here, "{LIBRARY}"))
 try:
-    from triton_bench.session import main
+    from serving.bench.session import main
 except ImportError as error:
     sys.exit("{NAME} needs the folder {LIBRARY} beside it: %s" % error)
 sys.exit(main(sys.argv[1:]))
@@ -57,7 +48,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     if own and not env.get("CM_TRITON_MODEL_REPOSITORY"):
         hint = "add --model_repository=/folder, or _resnet50,_tiny to the tags"
         raise Error("needs-input", "no folder of models is named", hint=hint)
-    env[f"{PREFIX}MODULE"] = "triton_bench.served" if own else "triton_bench"
+    env[f"{PREFIX}MODULE"] = "serving.bench.served" if own else "serving.bench"
     words = list(arguments(env, own))
     check(words)
     path = os.path.join(env["CM_TMP_RUN_DIR"], "arguments")
@@ -119,12 +110,11 @@ def install(folder: Path) -> Path:
     library = folder / LIBRARY
     part = folder / f"{LIBRARY}.{os.getpid()}.part"
     old = folder / f"{LIBRARY}.{os.getpid()}.old"
-    scripts = Path(__file__).resolve().parents[1]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for package, script in PACKAGES.items():
-            ignore = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(scripts / script / "src" / package, part / package, ignore=ignore)
+        for name in import_closure(cmbench.LIBRARIES, "serving.bench"):
+            (part / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(os.path.join(cmbench.LIBRARIES, name), part / name)
         if library.exists():
             library.rename(old)
         part.rename(library)

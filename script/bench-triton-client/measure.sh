@@ -1,12 +1,6 @@
 #!/bin/bash
 set -euo pipefail
 
-scripts="$(dirname "${CM_TMP_CURRENT_SCRIPT_PATH}")"
-for name in bench-triton-client get-triton-client app-mlperf-inference run-triton-server; do
-  PYTHONPATH="${scripts}/${name}/src${PYTHONPATH:+:${PYTHONPATH}}"
-done
-export PYTHONPATH
-
 # Words may hold anything but the byte that ends each.
 mapfile -d '' -t words <"${CM_TRITON_BENCH_ARGUMENTS}"
 rm -f -- "${CM_TRITON_BENCH_ARGUMENTS}"

@@ -9,13 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import siblings
 from cmbench.lib.yes_no import is_yes
 
-siblings.importable(__file__, "run-harness", "app-mlperf-inference")
 
-
-@siblings.told
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Show what it is about; remove it where ``--apply`` is given. Raises Error."""
     env = i["env"]
@@ -36,7 +32,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 def chosen(env: Mapping[str, Any]) -> Path:
     """The scratch space; raises Error where there is none, or it does not look like one."""
-    from nvidia_flow import space
+    from nvidia_mlperf.flow import space
 
     told = space.named(env.get("CM_NVIDIA_SCRATCH_PATH"), os.environ)
     root = Path(os.path.abspath(os.path.expanduser(told)))
@@ -56,8 +52,8 @@ def found(root: Path, env: Mapping[str, Any]) -> list[Path]:
 
     Raises Error for a benchmark that is not known.
     """
-    from nvidia_flow import space
-    from nvidia_flow.errors import nearest
+    from nvidia_mlperf.flow import space
+    from nvidia_mlperf.flow.errors import nearest
 
     part = str(env.get("CM_NVIDIA_SCRATCH_PART") or "")
     benchmark = str(env.get("CM_NVIDIA_BENCHMARK") or "")

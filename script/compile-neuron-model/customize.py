@@ -8,13 +8,10 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from aws_neuron import artifact
 from cmbench.errors import Error
-from cmbench.lib import siblings
-
-ml_models = siblings.hooks(__file__, "ml_models")
-triton = siblings.hooks(__file__, "triton")
-siblings.importable(__file__, "compile-neuron-model")
-import neuron_artefact  # noqa: E402
+from modelzoo.hooks import ml_models
+from serving import hooks as triton
 
 CPU = "cpu"
 NOT_NEURON = "this artefact is for the processor: TorchScript, which no Neuron device runs"
@@ -24,7 +21,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Write the request."""
     env = i["env"]
     target = str(env["CM_NEURON_MODEL_TARGET"])
-    folder = env.get("CM_NEURON_MODELS_PATH") or str(neuron_artefact.usual_folder())
+    folder = env.get("CM_NEURON_MODELS_PATH") or str(artifact.usual_folder())
     env["CM_NEURON_MODELS_PATH"] = os.path.abspath(os.path.expanduser(folder))
     request = os.path.join(env["CM_TMP_RUN_DIR"], "request.json")
     asked = {
@@ -61,8 +58,8 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Hand the artefact out; raises Error where none was made."""
     env = i["env"]
     path = Path(triton.answered(env)["path"])
-    artefact = neuron_artefact.read(path)
-    sidecar = neuron_artefact.sidecar_of(path)
+    artefact = artifact.read(path)
+    sidecar = artifact.sidecar_of(path)
     ml_models.offer(env, str(path.parent), sidecar.name)
     env["CM_NEURON_MODEL_FILE_WITH_PATH"] = str(path)
     env["CM_NEURON_MODEL_SIDECAR_WITH_PATH"] = str(sidecar)

@@ -1,5 +1,4 @@
 #!/bin/bash
 set -euo pipefail
 
-export PYTHONPATH="${CM_TMP_CURRENT_SCRIPT_PATH}/src${PYTHONPATH:+:${PYTHONPATH}}"
-exec "${CM_PYTHON_BIN_WITH_PATH}" -m neuron_compile "${CM_NEURON_COMPILE_REQUEST}"
+exec "${CM_PYTHON_BIN_WITH_PATH}" -m aws_neuron.compiling "${CM_NEURON_COMPILE_REQUEST}"

@@ -9,16 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import siblings
-
-siblings.importable(__file__, "run-harness", "app-mlperf-inference")
-nvidia_machine = siblings.hooks(__file__, "nvidia_machine")
+from cmbench.lib import nvidia_machine
 
 
-@siblings.told
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Print what was asked for; the values go back in the state."""
-    from nvidia_flow import registry
+    from nvidia_mlperf.flow import registry
 
     env = i["env"]
     own = env.get("CM_NVIDIA_SYSTEMS_DIR")
@@ -57,7 +53,7 @@ def fields(known: Any, asked: str) -> list[str]:
 
     Raises FlowError for one that is not known.
     """
-    from nvidia_flow.errors import FlowError, nearest
+    from nvidia_mlperf.flow.errors import FlowError, nearest
 
     names = known.fields if asked == "all" else [word.strip() for word in asked.split(",")]
     wrong = [f"there is no {n}: {nearest(n, known.fields)}" for n in names if n not in known.fields]
@@ -68,7 +64,7 @@ def fields(known: Any, asked: str) -> list[str]:
 
 def explain(i: dict[str, Any], known: Any) -> None:
     """One configuration, value by value."""
-    from nvidia_flow import words
+    from nvidia_mlperf.flow import words
 
     env = i["env"]
     vendor_round = str(env["CM_NVIDIA_VENDOR_ROUND"])
@@ -100,7 +96,7 @@ def described(field: Any, value: Any) -> str:
 
 def chosen(env: dict[str, Any], known: Any, vendor_round: str) -> tuple[Any, str]:
     """The machine, where its number of GPUs counts, and the system whose values are taken."""
-    from nvidia_flow import systems
+    from nvidia_mlperf.flow import systems
 
     every = list(known.systems.values())
     if env.get("CM_NVIDIA_SYSTEM"):

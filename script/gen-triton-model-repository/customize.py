@@ -6,10 +6,8 @@ import os
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import siblings
 from cmbench.lib.yes_no import is_yes
-
-triton = siblings.hooks(__file__, "triton")
+from serving import hooks as triton
 
 KEYS = {
     "compiled_model": "CM_TRITON_COMPILED_MODEL",
@@ -31,7 +29,6 @@ SWITCHES = {
     "disable_batch_requests_to_neuron": "CM_TRITON_KEEP_REQUESTS_APART",
     "enable_dynamic_batching": "CM_TRITON_DYNAMIC_BATCHING",
 }
-BACKENDS = "app-mlperf-inference/src/mlperf_harness/backends"
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -46,8 +43,6 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         asked["facts"] = ""
     precision = str(env.get("CM_ML_MODEL_PRECISION") or "")
     int8 = asked["runtime"] == "openvino" and precision == "int8"
-    scripts = os.path.dirname(env["CM_TMP_CURRENT_SCRIPT_PATH"])
-    asked["helpers_folder"] = os.path.join(scripts, BACKENDS)
     asked["parameters"] = {
         "PRECISION": "int8" if int8 else "",
         "SIGNATURE_DEF_KEY": env.get("CM_TRITON_SIGNATURE_DEF_KEY"),

@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error
-from cmbench.lib import nvidia, siblings
-
-siblings.importable(__file__, "generate-mlperf-inference-submission", "app-mlperf-inference")
+from cmbench.lib import nvidia
 
 if TYPE_CHECKING:
-    from mlperf_submission.fields import Field
+    from mlperf.submission.fields import Field
 
 RESULTS = "~/mlperf-inference-results"
 # Fields of the description that have an option of their own.
@@ -40,10 +38,9 @@ HANDED = {
 }
 
 
-@siblings.told
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Write the tree, show the verdict; raises Error when rules are broken."""
-    from mlperf_submission import inputs, pack, steps
+    from mlperf.submission import inputs, pack, steps
 
     env = i["env"]
     tree = inputs.tree(env)
@@ -83,7 +80,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 def request(env: Mapping[str, Any]) -> Any:
     """The request that the env keys make."""
-    from mlperf_submission import inputs, intake, steps
+    from mlperf.submission import inputs, intake, steps
 
     inferred = ("CM_RUN_MLPERF_SUBMISSION_PREPROCESSOR", "CM_MLPERF_DUPLICATE_SCENARIO_RESULTS")
     return steps.Request(

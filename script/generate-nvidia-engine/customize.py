@@ -9,11 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import nvidia, siblings
-
-ml_models = siblings.hooks(__file__, "ml_models")
-siblings.importable(__file__, "app-mlperf-inference")
-from mlperf_catalog import asked, files_of  # noqa: E402
+from cmbench.lib import nvidia
+from mlperf.catalog import asked, files_of
+from modelzoo.hooks import ml_models
 
 STAND_IN = "stand-in"
 # What a benchmark's models leave open beside the batch, in tokens, frames or looked-up rows.
@@ -21,7 +19,6 @@ LENGTHS = {"bert": "1:384:384", "rnnt": "1:128:512", "dlrm": "1:8:64"}
 CAPABILITY = re.compile(r"\d+\.\d")
 
 
-@siblings.told
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Ask for the model, and write down what is to be built."""
     env = i["env"]

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import siblings
 from cmbench.lib.programs import run_program
-
-shared = siblings.hooks(__file__, "cases")
+from modelzoo.hooks import cases as shared
 
 MODALITIES = ("t1", "t1ce", "t2", "flair")
 PARTS = (*MODALITIES, "seg")

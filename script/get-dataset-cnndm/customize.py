@@ -8,10 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import siblings
-
-calibration_lists = siblings.hooks(__file__, "calibration_lists")
-datasets = siblings.hooks(__file__, "datasets")
+from modelzoo.hooks import calibration_lists, datasets
 
 ARTICLES = 13368
 # Where articles are given, and how the user comes by them.

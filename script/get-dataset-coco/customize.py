@@ -6,9 +6,7 @@ import os
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import siblings
-
-pictures = siblings.hooks(__file__, "pictures")
+from modelzoo.hooks import pictures
 
 COUNT = 5000
 PICTURES = "val2017"

@@ -6,10 +6,8 @@ import os
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import siblings
 from cmbench.lib.programs import run_program
-
-datasets = siblings.hooks(__file__, "datasets")
+from modelzoo.hooks import datasets
 
 DAYS = tuple(f"day_{number}" for number in range(24))
 # Label, 13 counts and 26 categories.
@@ -68,5 +66,4 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     env["CM_DATASET_PATH"] = folder
     env["CM_DATASET_SIZE"] = str(facts["pairs"])
     env["CM_DATASET_ROWS"] = ",".join(str(rows) for rows in facts["rows"])
-    env["CM_DATASET_SOURCE_PATH"] = os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], "src")
     return {"return": 0, "version": facts["version"]}

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from cmbench.lib import siblings
-
-datasets = siblings.hooks(__file__, "datasets")
+from modelzoo.hooks import datasets
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:

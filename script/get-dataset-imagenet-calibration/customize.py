@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from cmbench.lib import siblings
-
-calibration_lists = siblings.hooks(__file__, "calibration_lists")
+from modelzoo.hooks import calibration_lists
 
 COUNT = 500
 NAME = re.compile(r"ILSVRC2012_val_\d{8}\.JPEG")

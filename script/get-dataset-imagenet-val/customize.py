@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import siblings
-
-pictures = siblings.hooks(__file__, "pictures")
+from modelzoo.hooks import pictures
 
 COUNT = 50000
 NAME = "ILSVRC2012_val_{:08d}.JPEG"

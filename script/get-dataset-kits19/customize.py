@@ -8,10 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import siblings
 from cmbench.lib.programs import run_program
-
-shared = siblings.hooks(__file__, "cases")
+from modelzoo.hooks import cases as shared
 
 NAMES = ("imaging.nii.gz", "segmentation.nii.gz")
 # The benchmark has one case twice, under a number that KiTS19 does not have.

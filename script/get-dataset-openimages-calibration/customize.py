@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from cmbench.lib import siblings
+from modelzoo.hooks import calibration_pictures
 
-postprocess = siblings.hooks(__file__, "calibration_pictures").provide
+postprocess = calibration_pictures.provide

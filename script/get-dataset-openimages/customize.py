@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import siblings
-
-pictures = siblings.hooks(__file__, "pictures")
+from modelzoo.hooks import pictures
 
 COUNT = 24781
 HOMEPAGE = "https://storage.googleapis.com/openimages/web/index.html"

@@ -1,5 +1,4 @@
 #!/bin/bash
 set -euo pipefail
-source "${CM_TMP_CURRENT_SCRIPT_PATH}/../workshop/env.sh"
-"${CM_PYTHON_BIN_WITH_PATH}" "${CM_TMP_CURRENT_SCRIPT_PATH}/src/make_dataset.py" \
+"${CM_PYTHON_BIN_WITH_PATH}" -m modelzoo.datasets.shapes.make_dataset \
   --part "${CM_SHAPES_PART}" --out "${PWD}"

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from cmbench.lib import siblings
-
-calibration_lists = siblings.hooks(__file__, "calibration_lists")
+from modelzoo.hooks import calibration_lists
 
 COUNT = 100
 FEATURE = re.compile(r"0|[1-9]\d{0,4}")

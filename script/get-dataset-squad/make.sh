@@ -1,4 +1,3 @@
 #!/bin/bash
 set -euo pipefail
-source "${CM_TMP_CURRENT_SCRIPT_PATH}/../workshop/env.sh"
-"${CM_PYTHON_BIN_WITH_PATH}" "${CM_TMP_CURRENT_SCRIPT_PATH}/src/make_facts.py" --out "${PWD}"
+"${CM_PYTHON_BIN_WITH_PATH}" -m modelzoo.datasets.squad.make_facts --out "${PWD}"

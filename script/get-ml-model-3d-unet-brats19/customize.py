@@ -6,9 +6,7 @@ import os
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import siblings
-
-ml_models = siblings.hooks(__file__, "ml_models")
+from modelzoo.hooks import ml_models
 
 FULL: dict[str, Any] = ml_models.published(__file__)
 # The network's 31.2 million weights; the rest of the file is its graph.

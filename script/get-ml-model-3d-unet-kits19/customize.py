@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from cmbench.lib import siblings
-
-ml_models = siblings.hooks(__file__, "ml_models")
+from modelzoo.hooks import ml_models
 
 FULL: dict[str, Any] = ml_models.published(__file__)
 

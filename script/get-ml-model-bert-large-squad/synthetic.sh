@@ -1,5 +1,4 @@
 #!/bin/bash
 set -euo pipefail
-source "${CM_TMP_CURRENT_SCRIPT_PATH}/../workshop/env.sh"
-exec "${CM_PYTHON_BIN_WITH_PATH}" "${CM_TMP_CURRENT_SCRIPT_PATH}/src/synthetic.py" \
+exec "${CM_PYTHON_BIN_WITH_PATH}" -m modelzoo.bert.synthetic \
   --layers "${CM_BERT_LAYERS}" --width "${CM_BERT_WIDTH}" --out "${PWD}"

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import capacity, siblings
+from cmbench.lib import capacity
 from cmbench.lib.programs import run_program
 from cmbench.lib.yes_no import is_yes
-
-ml_models = siblings.hooks(__file__, "ml_models")
+from modelzoo.dlrm import table_sizes
+from modelzoo.hooks import ml_models
 
 FULL_ACCURACY = {"v1": "80.25", "v2": "80.31"}
 # Caps that are proposed when the real tables do not fit.
@@ -81,9 +80,7 @@ def _synthetic(i: dict[str, Any]) -> dict[str, Any]:
 
 def table_bytes(env: dict[str, Any], cap: int) -> int:
     """Bytes of all tables when each has at most ``cap`` rows; 0 means no cap."""
-    script = env["CM_TMP_CURRENT_SCRIPT_PATH"]
-    with open(os.path.join(script, "src", "sizes.json"), encoding="utf-8") as file:
-        known = json.load(file)
+    known = table_sizes.read_sizes()
     rows: list[int] = known[env["CM_DLRM_VERSION"]]["rows"]
     return 4 * int(known["width"]) * sum(min(each, cap or each) for each in rows)
 

@@ -1,5 +1,4 @@
 #!/bin/bash
 set -euo pipefail
-source "${CM_TMP_CURRENT_SCRIPT_PATH}/../workshop/env.sh"
-exec "${CM_PYTHON_BIN_WITH_PATH}" "${CM_TMP_CURRENT_SCRIPT_PATH}/src/synthetic.py" \
+exec "${CM_PYTHON_BIN_WITH_PATH}" -m modelzoo.dlrm.synthetic \
   --version "${CM_DLRM_VERSION}" --most-rows "${CM_DLRM_MOST_ROWS}" --out "${PWD}"

@@ -6,11 +6,10 @@ import os
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import capacity, siblings
+from cmbench.lib import capacity
 from cmbench.lib.programs import run_program
 from cmbench.lib.yes_no import is_yes
-
-ml_models = siblings.hooks(__file__, "ml_models")
+from modelzoo.hooks import ml_models
 
 # ROUGE-1 of the reference.
 FULL_ACCURACY = "42.9865"

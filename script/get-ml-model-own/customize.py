@@ -6,10 +6,7 @@ import os
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import siblings
-
-datasets = siblings.hooks(__file__, "datasets")
-ml_models = siblings.hooks(__file__, "ml_models")
+from modelzoo.hooks import datasets, ml_models
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 #!/bin/bash
 set -euo pipefail
-source "${CM_TMP_CURRENT_SCRIPT_PATH}/../workshop/env.sh"
-exec "${CM_PYTHON_BIN_WITH_PATH}" "${CM_TMP_CURRENT_SCRIPT_PATH}/src/train.py" \
+exec "${CM_PYTHON_BIN_WITH_PATH}" -m modelzoo.resnet50.train \
   --training "${CM_DATASET_PREPROCESSED_TRAINING_PATH}" \
   --held-out "${CM_DATASET_PREPROCESSED_PATH}" --out "${PWD}"

@@ -6,11 +6,9 @@ import os
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import siblings
 from cmbench.lib.programs import run_program
 from cmbench.lib.yes_no import is_yes
-
-ml_models = siblings.hooks(__file__, "ml_models")
+from modelzoo.hooks import ml_models
 
 # 100 % less the word error rate of 7.452 %.
 FULL_ACCURACY = "92.548"

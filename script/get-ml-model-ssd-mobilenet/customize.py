@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cmbench.lib import siblings
-
-detectors = siblings.hooks(__file__, "detectors")
+from modelzoo.hooks import detectors
 
 FULL: dict[str, Any] = detectors.published(__file__)
 preprocess = detectors.prepare

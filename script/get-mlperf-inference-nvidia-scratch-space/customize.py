@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import named_paths, siblings
+from cmbench.lib import named_paths
 from cmbench.lib.yes_no import is_yes
 
-siblings.importable(__file__, "run-harness", "app-mlperf-inference")
 
-
-@siblings.told
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Give the space back in the env; raises Error where it cannot be used."""
     env = i["env"]
@@ -36,7 +33,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 def chosen(env: Mapping[str, Any]) -> Path:
     """The folder that is meant."""
-    from nvidia_flow import space
+    from nvidia_mlperf.flow import space
 
     told = env.get("CM_NVIDIA_SCRATCH_PATH") or env.get("MLPERF_SCRATCH_PATH")
     return Path(os.path.abspath(os.path.expanduser(space.named(told, os.environ))))
@@ -47,7 +44,7 @@ def make(folder: Path) -> None:
 
     Raises Error too for one that is a link into a cache.
     """
-    from nvidia_flow import space
+    from nvidia_mlperf.flow import space
 
     for name in space.FOLDERS:
         named_paths.require_own(str(folder / name))
@@ -72,7 +69,7 @@ def withdraw(folder: Path) -> list[str]:
 
     The user's own data belong at these places, and would be written into the cache.
     """
-    from nvidia_flow import space
+    from nvidia_mlperf.flow import space
 
     removed = []
     for name in space.FOLDERS:
@@ -91,7 +88,7 @@ def cache_of(i: Mapping[str, Any]) -> Path:
 
 def lines(folder: Path, cache: Path) -> list[str]:
     """What there is room for, in words; what the scratch space shows lies in the cache."""
-    from nvidia_flow import space
+    from nvidia_mlperf.flow import space
 
     free = shutil.disk_usage(cache).free
     told = [f"{folder}: models and data lie in {cache}, with {free / 10**9:.0f} GB free"]

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from cmbench.lib import nvidia, siblings
-
-siblings.importable(__file__, "generate-mlperf-inference-submission", "app-mlperf-inference")
+from cmbench.lib import nvidia
 
 
-@siblings.told
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Print the table; the fields go back in the state under CM_SUT_META."""
-    from mlperf_submission import inputs, machine, runs, steps, system
-    from mlperf_submission.fields import FIELDS
+    from mlperf.submission import inputs, machine, runs, steps, system
+    from mlperf.submission.fields import FIELDS
 
     env = i["env"]
     told_by = env.get("CM_MLPERF_SUT_DESCRIPTION_FILE") or ""

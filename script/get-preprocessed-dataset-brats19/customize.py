@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from cmbench.lib import siblings
-
-datasets = siblings.hooks(__file__, "datasets")
+from modelzoo.hooks import datasets
 
 preprocess, postprocess = datasets.made_of_cases, datasets.arrays

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import siblings
-
-datasets = siblings.hooks(__file__, "datasets")
+from modelzoo.dlrm import table_sizes
+from modelzoo.hooks import datasets
 
 # How many values each category of the tiny multi-hot form has; the full form has up to 100.
 TINY_HOT = "3,2,1,2,6,1,1,1,1,3,3,4,1,4,4,3,1,1,1,5,8,6,4,3,1,1"
@@ -27,7 +25,7 @@ SYNTHETIC_SEED = 8
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Put the program's arguments together."""
     env = i["env"]
-    env["CM_CRITEO_PROGRAM"] = "preprocess.py"
+    env["CM_CRITEO_PROGRAM"] = "preprocess"
     if env.get("CM_DATASET_FORM") == "synthetic":
         words, relied = synthetic(env), []
     elif env.get("CM_DATASET_FORM") == "tiny":
@@ -91,8 +89,8 @@ def real(env: dict[str, Any]) -> tuple[list[str], list[str]]:
 
 def synthetic(env: dict[str, Any]) -> list[str]:
     """Arguments for noise in the shape of the real pairs."""
-    env["CM_CRITEO_PROGRAM"] = "synthetic.py"
-    words = ["--sizes", sizes_file(env), "--version", version(env)]
+    env["CM_CRITEO_PROGRAM"] = "synthetic"
+    words = ["--sizes", str(table_sizes.FILE), "--version", version(env)]
     words += ["--most-rows", str(env["CM_DLRM_MOST_ROWS"])]
     if calibrates(env):
         return [*words, "--seed", str(SYNTHETIC_SEED), "--groups", str(GROUPS), "--qsl-count", "0"]
@@ -104,16 +102,9 @@ def version(env: dict[str, Any]) -> str:
     return "v2" if env["CM_DATASET_CRITEO_MULTIHOT"] == "yes" else "v1"
 
 
-def sizes_file(env: dict[str, Any]) -> str:
-    """Where the script of the model keeps the numbers of rows."""
-    scripts = os.path.dirname(env["CM_TMP_CURRENT_SCRIPT_PATH"])
-    return os.path.join(scripts, "get-ml-model-dlrm-terabyte", "src", "sizes.json")
-
-
 def real_rows(env: dict[str, Any]) -> str:
     """Rows of the tables of the first DLRM."""
-    with open(sizes_file(env), encoding="utf-8") as file:
-        rows = json.load(file)[version(env)]["rows"]
+    rows = table_sizes.read_sizes()[version(env)]["rows"]
     return ",".join(str(each) for each in rows)
 
 

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import named_paths, siblings
-
-datasets = siblings.hooks(__file__, "datasets")
+from cmbench.lib import named_paths
+from modelzoo.hooks import datasets
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,7 @@
 #!/bin/bash
 set -euo pipefail
-source "${CM_TMP_CURRENT_SCRIPT_PATH}/../workshop/env.sh"
-src="${CM_TMP_CURRENT_SCRIPT_PATH}/src"
 if [[ "${CM_DATASET_FORM:-}" == synthetic ]]; then
-  exec "${CM_PYTHON_BIN_WITH_PATH}" "${src}/synthetic.py" --out "${PWD}"
+  exec "${CM_PYTHON_BIN_WITH_PATH}" -m modelzoo.preprocessing.imagenet.synthetic --out "${PWD}"
 fi
 # There is a process for each processor already.
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
@@ -31,4 +29,4 @@ if [[ "${CM_IMAGENET_STEPS:-}" == torchvision && -z "${CM_DATASET_FORM:-}" ]]; t
     words+=(--scratch "${CM_IMAGENET_SCRATCH_PATH}")
   fi
 fi
-exec "${CM_PYTHON_BIN_WITH_PATH}" "${src}/preprocess.py" "${words[@]}"
+exec "${CM_PYTHON_BIN_WITH_PATH}" -m modelzoo.preprocessing.imagenet.preprocess "${words[@]}"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import siblings
+from modelzoo.hooks import datasets
 
-datasets = siblings.hooks(__file__, "datasets")
 postprocess = datasets.arrays
 
 

@@ -1,12 +1,10 @@
 #!/bin/bash
 set -euo pipefail
-source "${CM_TMP_CURRENT_SCRIPT_PATH}/../workshop/env.sh"
-src="${CM_TMP_CURRENT_SCRIPT_PATH}/src"
 if [[ "${CM_DATASET_FORM:-}" == synthetic ]]; then
-  exec "${CM_PYTHON_BIN_WITH_PATH}" "${src}/synthetic.py" --name "${CM_DATASET}" --out "${PWD}" \
+  exec "${CM_PYTHON_BIN_WITH_PATH}" -m modelzoo.preprocessing.kits19.synthetic --name "${CM_DATASET}" --out "${PWD}" \
     --part "${CM_DATASET_TYPE}" ${CM_KITS19_SYNTHETIC_COUNT:+--count "${CM_KITS19_SYNTHETIC_COUNT}"}
 fi
-"${CM_PYTHON_BIN_WITH_PATH}" "${src}/preprocess.py" \
+"${CM_PYTHON_BIN_WITH_PATH}" -m modelzoo.preprocessing.kits19.preprocess \
   --cases "${CM_DATASET_PATH}" \
   --list "${CM_DATASET_CASES_FILE_PATH}" \
   --window "${CM_DATASET_KITS19_WINDOW}" \

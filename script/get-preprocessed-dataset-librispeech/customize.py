@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cmbench.lib import siblings
-
-datasets = siblings.hooks(__file__, "datasets")
+from modelzoo.hooks import datasets
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:

@@ -6,9 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from cmbench.lib import named_paths, siblings
-
-datasets = siblings.hooks(__file__, "datasets")
+from cmbench.lib import named_paths
+from modelzoo.hooks import datasets
 
 # Features of the whole dev set, which is what runs of the rules have.
 QSL_COUNT = "10833"

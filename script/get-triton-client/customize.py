@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
+import cmbench
 from cmbench.errors import Error
 from cmbench.lib import pythons
 
@@ -16,7 +16,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     version = grpc_version(
         env["CM_PYTHON_BIN_WITH_PATH"], env.get("CM_TRITON_CLIENT_GRPC") == "yes"
     )
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "src")
+    folder = cmbench.LIBRARIES
     env["+PYTHONPATH"] = [folder]
     env["CM_TRITON_CLIENT_PATH"] = folder
     env["CM_TRITON_CLIENT_PROTOCOLS"] = "http,grpc" if version else "http"

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from cmbench.lib import siblings
 
-siblings.importable(__file__, "generate-mlperf-inference-submission", "app-mlperf-inference")
-
-
-@siblings.told
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Say which scenarios were added."""
-    from mlperf_submission import build, infer, inputs, layouts, steps
+    from mlperf.submission import build, infer, inputs, layouts, steps
 
     env = i["env"]
     tree = inputs.tree(env)

@@ -6,15 +6,11 @@ from dataclasses import asdict
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import siblings
-
-siblings.importable(__file__, "generate-mlperf-inference-submission", "app-mlperf-inference")
 
 
-@siblings.told
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Say what was pushed."""
-    from mlperf_submission import checks, inputs, layouts, push, steps, verdict
+    from mlperf.submission import checks, inputs, layouts, push, steps, verdict
 
     env = i["env"]
     tree = inputs.tree(env)

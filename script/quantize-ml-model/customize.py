@@ -8,12 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import siblings
 from cmbench.lib.yes_no import is_yes
-
-ml_models = siblings.hooks(__file__, "ml_models")
-siblings.importable(__file__, "app-mlperf-inference")
-from mlperf_catalog import files_of  # noqa: E402
+from mlperf.catalog import files_of
+from modelzoo.hooks import ml_models
 
 NEEDED = {
     "CM_ML_MODEL_FACTS_FILE_WITH_PATH": "a model with its facts (get,ml-model,...)",
@@ -22,7 +19,6 @@ NEEDED = {
 }
 
 
-@siblings.told
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Name the model, the samples and the place of the result."""
     env = i["env"]
@@ -47,9 +43,6 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     with open(config, "w", encoding="utf-8") as file:
         json.dump(request, file, indent=2)
     env["CM_QUANTIZE_CONFIG"] = config
-    # The samples go into the model the way that the benchmark feeds them: by the harness's code.
-    scripts = os.path.dirname(env["CM_TMP_CURRENT_SCRIPT_PATH"])
-    env["CM_QUANTIZE_HARNESS"] = os.path.join(scripts, "app-mlperf-inference", "src")
     facts = os.path.join(env["CM_CALIBRATION_DATASET_PATH"], "dataset.json")
     # Ranges come from what the benchmark makes of its samples.
     said = files_of(env["CM_MLPERF_MODEL"], env.get("CM_MLPERF_PLUGINS", ""))

@@ -16,16 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error
-from cmbench.lib import caller, named_paths, neuron, nvidia, siblings
+from cmbench.lib import caller, named_paths, neuron, nvidia
 from cmbench.lib.probe import probe
 from cmbench.lib.yes_no import is_yes
 
 if TYPE_CHECKING:
-    from nvidia_flow.errors import FlowError
+    from nvidia_mlperf.flow.errors import FlowError
 
-siblings.importable(__file__, "run-harness", "compile-neuron-model", "app-mlperf-inference")
-
-nvidia_machine = siblings.hooks(__file__, "nvidia_machine")
+from cmbench.lib import nvidia_machine
 
 # What make tells its own children only.
 _OF_MAKE = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES", "MAKE_TERMOUT", "MAKE_TERMERR")
@@ -89,7 +87,7 @@ class Engine:
         except ValueError:
             answer = {}
         if status or not answer:
-            from nvidia_make.flow import ended
+            from nvidia_mlperf.make.flow import ended
 
             how, hint = ended(status)
             told = {"error": f"cm {' '.join(line[:3])} {how}", "hint": hint}
@@ -102,7 +100,7 @@ class Engine:
 
     def neuron(self) -> Any:
         """The Neuron devices of this machine."""
-        from nvidia_flow.systems import NeuronDevices
+        from nvidia_mlperf.flow.systems import NeuronDevices
 
         found = neuron.read()
         # Without a device, and without a sign of one, nothing is wrong.
@@ -146,7 +144,8 @@ class Engine:
         """The container engine that is used; empty where none answers."""
         import flow_containers
 
-        return flow_containers.engine_name(asked)
+        name: str = flow_containers.engine_name(asked)
+        return name
 
     def container(
         self, what: str, told: Mapping[str, Any], command: Sequence[str], only_print: bool
@@ -154,7 +153,8 @@ class Engine:
         """Make an image, start a container, or run a command in one; its exit status."""
         import flow_containers
 
-        return flow_containers.do(self._home, what, told, command, only_print)
+        status: int = flow_containers.do(self._home, what, told, command, only_print)
+        return status
 
     def python(self) -> list[str]:
         """Return the words that hand a script the Python of runs; raises FlowError.
@@ -191,7 +191,7 @@ def _number(text: str) -> int:
 
 def _error_of(answer: Mapping[str, Any]) -> FlowError:
     """The error of a line's answer; where its own log is, is a line of its detail."""
-    from nvidia_flow.errors import FlowError
+    from nvidia_mlperf.flow.errors import FlowError
 
     log = [f"its log: {answer['log']}"] if answer.get("log") else []
     return FlowError(
@@ -248,10 +248,9 @@ def _command(line: Sequence[str]) -> list[str]:
     return [sys.executable, "-m", "cmind", *line]
 
 
-@siblings.told
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Make the folder, or do the word in it."""
-    from nvidia_make import flow
+    from nvidia_mlperf.make import flow
 
     env = i["env"]
     folder = Path(os.path.abspath(os.path.expanduser(env.get("CM_NVIDIA_FLOW_PATH") or ".")))
@@ -268,8 +267,8 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 def do(env: Mapping[str, Any], folder: Path, home: str) -> None:
     """Run the target in its folder; raises Error when none is given."""
-    from nvidia_flow.errors import FlowError
-    from nvidia_make import flow, targets
+    from nvidia_mlperf.flow.errors import FlowError
+    from nvidia_mlperf.make import flow, targets
 
     if not env.get("CM_NVIDIA_FLOW_TARGET"):
         raise Error("needs-input", "no word is given", hint="--target=info shows all")

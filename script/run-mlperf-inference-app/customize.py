@@ -11,22 +11,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import cmbench
 from cmbench.errors import Error
-from cmbench.lib import capacity, nvidia, siblings
+from cmbench.lib import capacity, nvidia
 from cmbench.lib.wrapping import wrapped
 from cmbench.lib.yes_no import is_yes
-
-SHARED = ("generate-mlperf-inference-submission", "app-mlperf-inference", "run-harness")
-siblings.importable(__file__, *SHARED)
-
-from mlperf_catalog import Category, Division, asked  # noqa: E402
-from mlperf_harness import entrance  # noqa: E402
-from mlperf_harness.engines import handed  # noqa: E402
-from mlperf_harness.errors import HarnessError  # noqa: E402
-from nvidia_flow import inputs  # noqa: E402
+from mlperf.catalog import Category, Division, asked
+from mlperf.harness import entrance
+from mlperf.harness.engines import handed
+from mlperf.harness.errors import HarnessError
+from nvidia_mlperf.flow import inputs
 
 
-@siblings.told
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Refuse what cannot be before anything is installed."""
     env = i["env"]
@@ -61,7 +57,6 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     return {"return": 0}
 
 
-@siblings.told
 def refuse(i: dict[str, Any]) -> dict[str, Any]:
     """Refuse what a run of these inputs would refuse; ``cm plan`` asks."""
     env = i["env"]
@@ -217,8 +212,7 @@ def ask_for_datacenter(env: dict[str, Any]) -> None:
 
 
 # The benchmark of any ONNX file: its specification and its part of the harness.
-SCRIPTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-OWN = os.path.join(SCRIPTS, "app-mlperf-inference", "src", "mlperf_own")
+OWN = os.path.join(cmbench.LIBRARIES, "mlperf", "own_models")
 
 
 def take_own(env: dict[str, Any]) -> None:
@@ -289,7 +283,7 @@ def ask_for_all(env: dict[str, Any]) -> None:
 
 def check_tree(env: dict[str, Any]) -> None:
     """Raise what the tree would be refused for, before hours of runs and not after them."""
-    from mlperf_submission import build, inputs
+    from mlperf.submission import build, inputs
 
     if inputs.is_set(env, "CM_MLPERF_SKIP_SUBMISSION_GENERATION"):
         return
@@ -384,9 +378,9 @@ def _runs(problems: list[dict[str, Any]]) -> str:
 
 def checked(results: dict[str, Any]) -> Sequence[Any]:
     """Look at the finished runs as a submission's checks will; show and return what is wrong."""
-    from mlperf_harness import records
-    from mlperf_harness.reporting.results import Results
-    from mlperf_submission import after_run
+    from mlperf.harness import records
+    from mlperf.harness.reporting.results import Results
+    from mlperf.submission import after_run
 
     told = records.decode(Results, results)
     verdict = after_run.check(told)

@@ -8,15 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import siblings
-
-siblings.importable(__file__, "generate-mlperf-inference-submission", "app-mlperf-inference")
 
 
-@siblings.told
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Judge the tree; raises Error when rules are broken or an official checker refuses it."""
-    from mlperf_submission import inputs, pack, steps
+    from mlperf.submission import inputs, pack, steps
 
     env = i["env"]
     tree = inputs.tree(env)
@@ -41,8 +37,8 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 def official(env: Mapping[str, Any], tree: Path, benchmark_round: str) -> list[Any]:
     """What the official checkers say; nothing when they are turned off."""
-    from mlperf_submission import inputs, steps
-    from mlperf_submission import official as checkers
+    from mlperf.submission import inputs, steps
+    from mlperf.submission import official as checkers
 
     if not inputs.is_set(env, "CM_MLPERF_OFFICIAL_CHECKER") or not tree.is_dir():
         return []
@@ -66,7 +62,7 @@ def official(env: Mapping[str, Any], tree: Path, benchmark_round: str) -> list[A
 
 def _judge(env: Mapping[str, Any], answer: Any) -> None:
     """Raise what the verdicts mean for whoever called."""
-    from mlperf_submission import inputs
+    from mlperf.submission import inputs
 
     if inputs.is_set(env, "CM_MLPERF_SUBMISSION_EXPECT_REFUSAL"):
         return

@@ -8,11 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import siblings
 from cmbench.lib.probe import which
 from cmbench.lib.yes_no import is_yes
-
-triton = siblings.hooks(__file__, "triton")
+from serving import hooks as triton
 
 ENGINES = ("docker", "podman")
 

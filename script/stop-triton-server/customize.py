@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cmbench.lib import siblings
-
-triton = siblings.hooks(__file__, "triton")
+from serving import hooks as triton
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:

@@ -1,3 +1,4 @@
 #!/bin/bash
 set -euo pipefail
-exec "${BASH}" "${CM_TMP_CURRENT_SCRIPT_PATH}/../run-triton-server/run.sh"
+exec "${CM_PYTHON_BIN_WITH_PATH}" -m serving.server "${CM_TRITON_SERVER_PROGRAM}" \
+  "${CM_TRITON_SERVER_REQUEST}"

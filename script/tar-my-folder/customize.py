@@ -6,15 +6,11 @@ import os
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import siblings
-
-siblings.importable(__file__, "generate-mlperf-inference-submission", "app-mlperf-inference")
 
 
-@siblings.told
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Say what was packed."""
-    from mlperf_submission import inputs, pack
+    from mlperf.submission import inputs, pack
 
     env = i["env"]
     folder = inputs.optional(env, "CM_TAR_INPUT_DIR")

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from cmbench.lib import siblings
 
-siblings.importable(__file__, "generate-mlperf-inference-submission", "app-mlperf-inference")
-
-
-@siblings.told
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Say which logs were cut."""
-    from mlperf_submission import build, inputs, truncate
+    from mlperf.submission import build, inputs, truncate
 
     tree = inputs.tree(i["env"])
     build.refuse_foreign(tree)

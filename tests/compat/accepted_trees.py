@@ -16,11 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent.parent
-SCRIPTS = ("generate-mlperf-inference-submission", "app-mlperf-inference")
-SOURCES = [str(TESTS.parent / "script" / name / "src") for name in SCRIPTS]
-sys.path[:0] = [str(TESTS.parent / "automation"), *SOURCES]
+sys.path[:0] = [str(TESTS.parent / "automation"), str(TESTS.parent / "lib")]
 
-from mlperf_submission import checks, layouts  # noqa: E402
+from mlperf.submission import checks, layouts  # noqa: E402
 
 # Images and videos are submitted, and not published with the results.
 UNPUBLISHED = ("accuracy.outputs",)

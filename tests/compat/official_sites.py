@@ -24,8 +24,9 @@ from pathlib import Path, PurePosixPath
 sys.path.insert(0, str(Path(__file__).parent))
 
 import accepted_trees
-from mlperf_submission import checks, layouts, official
-from mlperf_submission.checks.base import Site
+
+from mlperf.submission import checks, layouts, official
+from mlperf.submission.checks.base import Site
 
 NEEDED = ("mlperf_log_", "ptd_logs.txt", "spl.txt", "accuracy.txt")
 NOT_NEEDED = ("mlperf_log_trace.json",)

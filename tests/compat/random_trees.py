@@ -24,15 +24,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent.parent
-SCRIPTS = ("generate-mlperf-inference-submission", "app-mlperf-inference")
-SOURCES = [str(TESTS.parent / "script" / name / "src") for name in SCRIPTS]
-sys.path[:0] = [str(TESTS), str(TESTS.parent / "automation"), *SOURCES]
+sys.path[:0] = [str(TESTS), str(TESTS.parent / "automation"), str(TESTS.parent / "lib")]
 
-import mlperf_catalog as catalog  # noqa: E402
-from mlperf_submission import checks, official  # noqa: E402
-
+import mlperf.catalog as catalog  # noqa: E402
 import submission_lab as lab  # noqa: E402
 import submission_mutations as mutations  # noqa: E402
+from mlperf.submission import checks, official  # noqa: E402
 
 CATEGORIES = ("edge", "datacenter", "datacenter,edge")
 DIVISIONS = ("closed", "closed", "closed", "open", "network")

@@ -22,14 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent.parent
-SCRIPTS = ("generate-mlperf-inference-submission", "app-mlperf-inference")
-SOURCES = [str(TESTS.parent / "script" / name / "src") for name in SCRIPTS]
-sys.path[:0] = [str(TESTS), str(TESTS.parent / "automation"), *SOURCES]
-
-from mlperf_submission import checks, layouts, names, official, verdict  # noqa: E402
+sys.path[:0] = [str(TESTS), str(TESTS.parent / "automation"), str(TESTS.parent / "lib")]
 
 import submission_lab as lab  # noqa: E402
 import submission_mutations as mutations  # noqa: E402
+from mlperf.submission import checks, layouts, names, official, verdict  # noqa: E402
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import pytest
 sys.path.append(str(Path(__file__).parent))
 import accepted_trees  # noqa: F401  (puts the packages on the path)
 
-from mlperf_submission import checks  # isort: skip
+from mlperf.submission import checks  # isort: skip
 
 # A clone of mlcommons/inference with its tags.
 VARIABLE = "MLPERF_INFERENCE_HISTORY"

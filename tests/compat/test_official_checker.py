@@ -11,7 +11,7 @@ import pytest
 import power_lab
 import submission_lab as lab
 
-from mlperf_submission import official  # isort: skip
+from mlperf.submission import official  # isort: skip
 
 sys.path.append(str(Path(__file__).parent))
 import submission_table

@@ -42,8 +42,8 @@ def main(folder: Path, seconds: float, seeds: dict[str, int]) -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[2] / "script" / "app-mlperf-inference" / "src"))
-    from mlperf_catalog import rounds
+    sys.path.insert(0, str(Path(__file__).parents[2] / "lib"))
+    from mlperf.catalog import rounds
 
     word = sys.argv[3]
     seeds = rounds.own_seeds(int(word)) if word.isdigit() else rounds.seeds(word)

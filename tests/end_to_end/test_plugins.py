@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs_index]
 SPECIFICATION = """
 from dataclasses import replace
 
-from mlperf_catalog import Target, benchmark, metrics
+from mlperf.catalog import Target, benchmark, metrics
 
 SPECS = (
     replace(
@@ -31,7 +31,7 @@ SPECS = (
 BENCHMARK = '''
 from dataclasses import replace
 
-from mlperf_harness.benchmarks.image_classification import ImageClassification
+from mlperf.harness.benchmarks.image_classification import ImageClassification
 
 
 class Errors(ImageClassification):
@@ -44,7 +44,7 @@ class Errors(ImageClassification):
 '''
 # The backend: one module, which holds its specification too.
 BACKEND = """
-from mlperf_catalog import BackendSpec, Package
+from mlperf.catalog import BackendSpec, Package
 
 SPECS = (
     BackendSpec(
@@ -57,7 +57,7 @@ SPECS = (
 
 
 def create(setup):
-    from mlperf_harness.backends.onnx_runtime import OnnxRuntime
+    from mlperf.harness.backends.onnx_runtime import OnnxRuntime
 
     class Mirror(OnnxRuntime):
         def versions(self):

@@ -17,7 +17,7 @@ import pytest
 from cmbench.lib import engine_code
 from cmbench_sweep import deployment
 from lab import Lab
-from support import ROOT, Finished, Home, run
+from support import LIB, ROOT, Finished, Home, run
 
 CM = "import sys; sys.path[1:1] = {paths!r}; from cmind.cli import run; run(sys.argv[1:])"
 ENGINE = """#!{python} -IS
@@ -46,15 +46,16 @@ os.execve({python!r}, [{python!r}, "-ISc", program, *words[image + 2:]], env)
 
 
 def imported_modules() -> list[str]:
-    """The modules of cmbench that scripts import, wherever in their text."""
+    """The modules of cmbench and of lib that hooks import, wherever in their text."""
     found: set[str] = set()
-    for path in sorted((ROOT / "script").glob("**/*.py")):
+    for path in sorted((ROOT / "script").glob("*/*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 found.add(node.module)
             elif isinstance(node, ast.Import):
                 found.update(name.name for name in node.names)
-    return sorted(name for name in found if name.split(".")[0].startswith("cmbench"))
+    ours = ("cmbench", *(path.name for path in LIB.iterdir()))
+    return sorted(name for name in found if name.startswith(ours))
 
 
 def copy_installed(site: Path) -> Path:
@@ -65,6 +66,7 @@ def copy_installed(site: Path) -> Path:
     for path in ROOT.glob("automation/*/_cm.json"):
         shutil.copytree(path.parent, repository / "automation" / path.parent.name)
     shutil.copy(ROOT / "automation/entry.py", repository / "automation")
+    shutil.copytree(LIB, repository / "lib", ignore=shutil.ignore_patterns("__pycache__"))
     lines = (ROOT / "cmr.yaml").read_text(encoding="utf-8").splitlines(keepends=True)
     text = "".join(line for line in lines if not line.startswith("git:"))
     (repository / "cmr.yaml").write_text(text, encoding="utf-8")
@@ -109,14 +111,13 @@ def test_what_scripts_import_is_in_the_container(cm: list[str], tmp_path: Path) 
     words = [*cm, "docker", "script", "--tags=import,all", "--engine=podman"]
     done: Finished = run(words, cwd=tmp_path / "work", env=home.environment())
     assert "all is there" in done.ok().stdout
-    assert sorted(path.name for path in (tmp_path / "inside/cm/engine").iterdir()) == [
-        path.name for path in engine_code.packages()
-    ]
+    inside = {path.name for path in (tmp_path / "inside/cm/engine").iterdir()}
+    assert inside - {"lib"} == {path.name for path in engine_code.packages()}
 
 
 def test_other_machines_are_given_the_same() -> None:
     brought = {name.partition("/")[0] for name in deployment.engine().files}
-    assert brought == {path.name for path in engine_code.packages()}
+    assert brought == {path.name for path in engine_code.travelling()}
     assert {"cmbench", "cmbench_results", "cmbench_sweep"} <= brought
 
 
@@ -130,4 +131,9 @@ def test_a_repository_without_git_goes_along_with_all_of_its_code(tmp_path: Path
         str(path.parent.relative_to(ROOT)) for path in ROOT.glob("automation/*/_cm.json")
     }
     assert {"automation/cache", "automation/experiment"} <= automations
-    assert names == {*automations, "automation", "."}
+    assert {name for name in names if not name.startswith("lib")} == {
+        *automations,
+        "automation",
+        ".",
+    }
+    assert "lib/mlperf/harness" in names

@@ -9,8 +9,8 @@ import pytest
 
 from cmbench.cache import cache_entry
 from cmbench.cache.cache_entry import Entry
-from cmbench.format.libraries import sources
-from cmbench.format.module_imports import read_imports
+from cmbench.lib.import_closure import import_closure
+from cmbench.lib.module_imports import read_imports
 from lab import Lab
 
 PROGRAM = "from zoo.grow import size\nprint(size())\n"
@@ -258,7 +258,7 @@ def test_a_dotted_name_in_a_string_is_an_import(tmp_path: Path, source: str) -> 
     write(tmp_path, {"zoo/start.py": source, "zoo/late/__init__.py": "", "zoo/late/b.py": ""})
     write(tmp_path, {"zoo/unused.py": ""})
 
-    found = sources(str(tmp_path), "zoo.start", {})
+    found = import_closure(str(tmp_path), "zoo.start")
 
     assert found[-1] == "zoo/start.py"
     assert "zoo/late/__init__.py" in found
@@ -279,14 +279,14 @@ def test_data_files_count_with_the_module_that_opens_them(tmp_path: Path) -> Non
     }
     write(tmp_path, files)
 
-    assert sources(str(tmp_path), "zoo.plain", {}) == ["zoo/__init__.py", "zoo/plain.py"]
-    assert set(sources(str(tmp_path), "zoo.page", {})) == {
+    assert import_closure(str(tmp_path), "zoo.plain") == ["zoo/__init__.py", "zoo/plain.py"]
+    assert set(import_closure(str(tmp_path), "zoo.page")) == {
         "zoo/__init__.py",
         "zoo/page.py",
         "zoo/page.html",
         "zoo/data/x.yaml",
         "zoo/data/program.py",
     }
-    assert set(sources(str(tmp_path), "zoo", {})) == files.keys() - {
+    assert set(import_closure(str(tmp_path), "zoo")) == files.keys() - {
         "zoo/__pycache__/page.cpython-311.pyc"
     }

@@ -52,6 +52,7 @@ REQUEST_UNCOUNTED = {
     "renew": "uses no entry",
     "modes": "of the first engines only: see the test of a call without dependencies",
     "arguments": "comes with skip_cache",
+    "call": "what a hook reads of it counts: test_hook_input.py",
 }
 """Fields that need no call of their own here, and why."""
 

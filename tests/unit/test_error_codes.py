@@ -20,6 +20,7 @@ PLACES = {
     "AttemptError": (0, "code"),
     "SubmissionError": (2, "kind"),
     "CatalogError": (2, "kind"),
+    "Problem": (0, "kind"),
     "RepositoryError": (0, "kind"),
     "ServerError": (0, "kind"),
     "FlowError": (0, "kind"),
@@ -27,7 +28,7 @@ PLACES = {
 SOURCES = [
     path
     for path in project_files()
-    if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in ("automation", "script")
+    if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in ("automation", "lib", "script")
 ]
 
 

@@ -354,11 +354,12 @@ def test_what_has_no_safe_correction_is_left(tmp_path: Path) -> None:
 
 
 def test_a_key_that_a_shared_hook_sets_is_written(tmp_path: Path) -> None:
-    code = 'hooks = siblings.hooks(__file__, "datasets")\n\ndef postprocess(i):\n    hooks.run(i)\n'
-    files = {"customize.py": code}
-    path = Example({"new_env_keys": ["CM_SHARED_KEY"]}, files).write(tmp_path)
+    files = {"customize.py": "from zoo import datasets\npostprocess = datasets.run\n"}
+    meta = {"new_env_keys": ["CM_SHARED_KEY"], "uses": ["zoo.datasets"]}
+    path = Example(meta, files).write(tmp_path)
+    (tmp_path / "lib/zoo").mkdir(parents=True)
+    (tmp_path / "lib/zoo/datasets.py").write_text("")
     checks = [check for check in choose_checks(REGISTRY) if check.number == "CMB203"]
     assert [f.number for f in lint(str(path), index_of(tmp_path), checks)] == ["CMB203"]
-    (path.parent / "hooks").mkdir()
-    (path.parent / "hooks" / "datasets.py").write_text('env["CM_SHARED_KEY"] = "1"\n')
+    (tmp_path / "lib/zoo/datasets.py").write_text('env["CM_SHARED_KEY"] = "1"\n')
     assert lint(str(path), index_of(tmp_path), checks) == []

@@ -11,7 +11,8 @@ import yaml
 from cmbench.errors import Error
 from cmbench.format.meta import parse_script
 from cmbench.format.model import Request, Script, Tags
-from cmbench.session.request import check_places, request_of, unknown_inputs, with_repeated
+from cmbench.session.repeated_inputs import with_repeated
+from cmbench.session.request import check_places, request_of, unknown_inputs
 
 SCRIPTS = Path(__file__).parents[2] / "script"
 

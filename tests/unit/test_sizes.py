@@ -22,7 +22,7 @@ AIM = (23, 9, 15)
 LIMITS = {
     "engine": (23, 9, 15),
     "customize.py": (23, 9, 13),
-    "script programs": (23, 9, 15),
+    "libraries": (23, 9, 15),
     "harness": (23, 9, 15),
     "submission": (22, 9, 15),
 }
@@ -41,12 +41,12 @@ def part_of(name: str) -> str:
     """The part of the house that a file belongs to; empty for what is not shipped."""
     if name.startswith("automation/"):
         return "engine"
-    if not name.startswith("script/"):
-        return ""
     if name.endswith("/customize.py"):
         return "customize.py"
-    parts = {"/mlperf_harness/": "harness", "/mlperf_submission/": "submission"}
-    return next((part for mark, part in parts.items() if mark in name), "script programs")
+    if not name.startswith(("lib/", "script/")):
+        return ""
+    parts = {"lib/mlperf/harness/": "harness", "lib/mlperf/submission/": "submission"}
+    return next((part for mark, part in parts.items() if name.startswith(mark)), "libraries")
 
 
 def functions(source: str, name: str) -> list[Measured]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from cmbench.errors import Error
 from cmbench.format.dialect import dialect_of
+from cmbench.format.libraries import locate
 from cmbench.format.meta import META_FILES, meta_file, read_meta
 from cmbench.format.model import PHASES
 from cmbench.index.scripts import Index
@@ -121,7 +123,7 @@ class Subject:
 
     @cached_property
     def code(self) -> str:
-        """All of its own programs as one text, for scans, with the shared hooks that they name."""
+        """All of its own programs as one text, for scans, with the modules that it uses."""
         texts = []
         for folder, folders, names in os.walk(self.path):
             folders[:] = [f for f in folders if f not in ("tests", "__pycache__")]
@@ -130,10 +132,17 @@ class Subject:
                 for name in names
                 if name.endswith((".py", ".sh", ".c", ".cpp"))
             ]
-        hooks = os.path.join(os.path.dirname(self.path), "hooks")
-        shared = re.findall(r'siblings\.hooks\(__file__, "(\w+)"\)', "\n".join(texts))
-        texts += [read_or_empty(os.path.join(hooks, f"{name}.py")) for name in shared]
+        texts += [read_or_empty(f"{path}.py") for path in self._modules_used()]
         return "\n".join(texts)
+
+    def _modules_used(self) -> Iterator[str]:
+        """The paths of what stands under ``uses``, without ``.py``."""
+        for _, block in self.blocks():
+            names = block.get("uses")
+            for name in names if isinstance(names, list) else ():
+                with suppress(Error):
+                    root, dotted = locate(self.path, str(name))
+                    yield os.path.join(root, *dotted.split("."))
 
     def text(self, name: str) -> str:
         """A file of the directory; empty when there is none."""

@@ -11,8 +11,9 @@ import cmbench
 from cmbench.author.lint import Found, Subject, check
 from cmbench.author.lint_meta import texts
 from cmbench.errors import Error
-from cmbench.format.libraries import FOLDER, locate, source_of
-from cmbench.format.module_imports import read_imports
+from cmbench.format.libraries import FOLDER, locate
+from cmbench.lib.import_closure import source_of
+from cmbench.lib.module_imports import read_imports
 from cmbench.lib.text_files import read_or_empty
 
 _RUNS_MODULE = re.compile(r"(?:^|\s)-m\s+\"?([A-Za-z_][\w.]*)", re.MULTILINE)

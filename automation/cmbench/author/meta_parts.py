@@ -7,7 +7,7 @@ Such a part lies between two marks, at the indentation of its lines::
     # end: NAME
 
 PROGRAM is a Python file, relative to the script's folder, that needs nothing but Python's own
-library and prints a JSON object: NAME to lines of YAML.
+library and ``lib`` of its repository, and prints a JSON object: NAME to lines of YAML.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 
 from cmbench.errors import Error
+from cmbench.format.libraries import FOLDER
 
 _PART = re.compile(
     r"^( *)# begin: (\S+), written by `cm doc script` from (\S+)\n.*?^ *# end: \2\n",
@@ -52,7 +53,8 @@ def filled(text: str, folder: str) -> str:
 
     def part(match: re.Match[str]) -> str:
         indentation, name, program = match.groups()
-        lines = _parts(os.path.normpath(os.path.join(folder, program)))
+        libraries = os.path.join(os.path.dirname(os.path.dirname(folder)), FOLDER)
+        lines = _parts(os.path.normpath(os.path.join(folder, program)), libraries)
         if name not in lines:
             raise Error(
                 "bad-meta", f"{program} writes no part named {name}; parts: {', '.join(lines)}"
@@ -65,9 +67,10 @@ def filled(text: str, folder: str) -> str:
 
 
 @cache
-def _parts(program: str) -> Mapping[str, str]:
+def _parts(program: str, libraries: str) -> Mapping[str, str]:
     words = [sys.executable, "-B", program]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    env = os.environ | {"PYTHONPATH": libraries}
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=env)
     if done.returncode != 0:
         last = done.stderr.strip().rpartition("\n")[2]
         raise Error("bad-meta", f"{program} failed: {last}")

@@ -29,7 +29,7 @@ from cmbench.container.systems import base_image, tools_of
 from cmbench.errors import Error
 from cmbench.format.model import Request
 from cmbench.index.scripts import Repository
-from cmbench.lib.engine_code import packages
+from cmbench.lib.engine_code import travelling
 from cmbench.lib.secrecy import mask_word
 from cmbench.plan.resolved_step import Frame, Plan, walk
 
@@ -168,7 +168,7 @@ def fixed_mounts(
     mounts += [Mount(r.path, r.path, False, f"scripts: {r.alias}") for r in repositories]
     mounts += [
         Mount(str(path), f"{ENGINE_ROOT}/{path.name}", False, "cmbench itself")
-        for path in packages()
+        for path in travelling()
     ]
     if cached == "mount" and os.path.isdir(world.store.root):
         mounts.append(Mount(world.store.root, world.store.root, False, "cache of this machine"))

@@ -168,7 +168,7 @@ def _joined(step: _Step) -> list[str]:
 def _steps(recipe: Recipe) -> Sequence[_Step]:
     pip = "/opt/cmbench/bin/python -m pip install --no-cache-dir --disable-pip-version-check"
     wanted = " ".join(shlex.quote(name) for name in PYTHON_PACKAGES)
-    mounted = " ".join(f"{ENGINE_ROOT}/{path.name}" for path in engine_code.packages())
+    mounted = " ".join(f"{ENGINE_ROOT}/{path.name}" for path in engine_code.travelling())
     return (
         _Step(
             "Python, and the programs that the steps of the plan need",

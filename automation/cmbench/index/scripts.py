@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error, did_you_mean
@@ -23,8 +22,8 @@ from cmbench.lib.text_files import counted, read_or_empty
 from cmbench.values import immutable
 
 if TYPE_CHECKING:
-    from cmbench.format.libraries import Imports, Library
     from cmbench.format.sources import Content, Programs
+    from cmbench.index.libraries import LibraryIndex
 
 _FORMAT = 8
 _SCHEMA = (
@@ -114,10 +113,8 @@ class Index:
         self._contents: dict[str, Content] = {}
         self._seen: dict[str, str] = {}
         self._programs: dict[str, Programs] = {}
-        self._libraries: dict[str, tuple[str, Library]] = {}
-        self._imports: Imports = {}
+        self._libraries: LibraryIndex | None = None
         self._unsaved: list[tuple[str, ...]] = []
-        self._unsaved_libraries: list[tuple[str, ...]] = []
         self._order = {repository.alias: n for n, repository in enumerate(repositories)}
 
     def rows(self) -> dict[str, Row]:
@@ -260,35 +257,21 @@ class Index:
         shared = self.content(path).shared
         return self._seen[path] != _files_stamp(own_files(path) + shared_files(path, shared))
 
-    def library(self, path: str, name: str) -> Library:
-        """Return what ``name`` under ``uses`` of the script at ``path`` stands for.
+    def edited(self, script: Script, uses: Sequence[str]) -> Iterator[str]:
+        """Yield the script, and those of ``uses``, that are not as a plan has seen them."""
+        if self.has_changed(script.path):
+            yield f"the script {script.alias}"
+        if uses:
+            yield from (f"the library {n}" for n in self.libraries.edited(script.path, uses))
 
-        Raises ``Error`` (``bad-meta``) where there is no such module or package.
-        """
-        from cmbench.format.libraries import locate
+    @property
+    def libraries(self) -> LibraryIndex:
+        """The shared code that scripts use."""
+        if self._libraries is None:
+            from cmbench.index.libraries import LibraryIndex
 
-        root, dotted = locate(path, name)
-        key = f"{root}/{dotted}"
-        if key not in self._libraries:
-            self._libraries[key] = self._stored_library(key) or self._read_library(root, dotted)
-        return self._libraries[key][1]
-
-    def library_digest(self, path: str, name: str) -> str:
-        """Return the digest of ``library``, or an empty string where that is gone."""
-        with suppress(Error):
-            return self.library(path, name).digest
-        return ""
-
-    def has_changed_library(self, path: str, name: str) -> bool:
-        """Whether sources of ``name`` are not as when ``library`` saw them."""
-        from cmbench.format.libraries import locate, stamp_again
-
-        root, dotted = locate(path, name)
-        seen, library = self._libraries[f"{root}/{dotted}"]
-        if stamp_again(root, seen) == seen:
-            return False
-        # A folder has another time when a module in it is compiled.
-        return self._read_library(root, dotted)[1].digest != library.digest
+            self._libraries = LibraryIndex(self._database)
+        return self._libraries
 
     def programs(self, path: str) -> Programs:
         """What the programs of a script tell, as far as their source shows it."""
@@ -301,11 +284,11 @@ class Index:
     def save(self) -> None:
         """Store the contents that were read from the files themselves."""
         rows, self._unsaved = self._unsaved, []
-        libraries, self._unsaved_libraries = self._unsaved_libraries, []
-        if rows or libraries:
+        if rows:
             sql = "update details set stamp = ?, digest = ?, words = ? where path = ?"
-            other = "insert or replace into libraries values (?,?,?,?)"
-            self._database.store((sql, rows), (other, libraries))
+            self._database.store((sql, rows))
+        if self._libraries is not None:
+            self._libraries.save()
 
     def close(self) -> None:
         """Save what was learned and release the database."""
@@ -371,24 +354,6 @@ class Index:
         if len(self._unsaved) >= _CONTENTS:
             self.save()
         return content
-
-    def _stored_library(self, key: str) -> tuple[str, Library] | None:
-        from cmbench.format.libraries import Library, stamp_again
-
-        root = os.path.dirname(key)
-        query = "select stamp, digest, words from libraries where path = ?"
-        for seen, digest, words in self._database.query(query, (key,)):
-            if stamp_again(root, seen) == seen:
-                return seen, Library(root, digest, tuple(json.loads(words)))
-        return None
-
-    def _read_library(self, root: str, dotted: str) -> tuple[str, Library]:
-        from cmbench.format.libraries import read_sources, stamp
-
-        paths, library = read_sources(root, dotted, self._imports)
-        seen, words = stamp(root, paths), json.dumps(library.words)
-        self._unsaved_libraries.append((f"{root}/{dotted}", seen, library.digest, words))
-        return seen, library
 
     def _stored_content(self, path: str) -> tuple[str, str, str]:
         query = "select stamp, digest, words from details where path = ? and stamp is not null"

@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+import cmbench
+
 _PACKAGES = "cmbench*/__init__.py"
 
 
@@ -17,6 +19,13 @@ def packages() -> tuple[Path, ...]:
     """Return the folder of each package of cmbench, as it is installed here, sorted by name."""
     found = Path(__file__).resolve().parents[2].glob(_PACKAGES)
     return tuple(sorted(path.parent for path in found))
+
+
+def travelling() -> tuple[Path, ...]:
+    """Return the folders to bring, side by side: ``packages``, and libraries outside of them."""
+    libraries = Path(cmbench.LIBRARIES)
+    inside = any(libraries.is_relative_to(package) for package in packages())
+    return packages() if inside else (*packages(), libraries)
 
 
 def import_paths() -> tuple[Path, ...]:

@@ -120,7 +120,7 @@ class Resolver:
             parent=parent,
         )
         frame.scripts[script.path] = self.index.content(script.path).digest
-        used = {name: self.index.library(script.path, name).digest for name in frame.uses()}
+        used = {name: self.index.libraries.find(script.path, name).digest for name in frame.uses()}
         if used:
             frame.libraries[script.path] = used
         _refuse_cycle(frame)
@@ -366,7 +366,7 @@ class Resolver:
         for made_by, used in entry.libraries.items():
             path = self._script_here(entry, made_by)
             for name, digest in used.items():
-                if self.index.library_digest(path, name) != digest:
+                if self.index.libraries.digest(path, name) != digest:
                     return f"the library {name} was edited"
         for made_by, reads in entry.facts.items():
             path = self._script_here(entry, made_by)

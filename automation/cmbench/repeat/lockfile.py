@@ -105,9 +105,8 @@ class LockedResolver(Resolver):
     def _refuse_edited(self, frame: Frame) -> None:
         """Raise ``lock-broken`` when a script was edited after the run had begun."""
         script = frame.script
-        for name in frame.uses():
-            if self.index.has_changed_library(script.path, name):
-                raise _broken(self._lock, [f"the library {name} was edited"])
+        for name in self.index.libraries.edited(script.path, frame.uses()):
+            raise _broken(self._lock, [f"the library {name} was edited"])
         files = own_files(script.path)
         if self._unedited.get(script.path) == files:
             return
@@ -357,7 +356,7 @@ def mismatches(lock: Lock, index: Index, repositories: Sequence[Repository]) -> 
     edited_libraries = {
         name
         for (alias, name), then in used.items()
-        if alias in paths and index.library_digest(paths[alias], name) != then
+        if alias in paths and index.libraries.digest(paths[alias], name) != then
     }
     return found + [f"the library {name} was edited" for name in sorted(edited_libraries)]
 

@@ -237,7 +237,7 @@ def _edited_libraries(
         name
         for step in record["steps"]
         for name, then in step.get("libraries", {}).items()
-        if step["script"] in paths and index.library_digest(paths[step["script"]], name) != then
+        if step["script"] in paths and index.libraries.digest(paths[step["script"]], name) != then
     }
 
 

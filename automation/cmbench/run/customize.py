@@ -256,8 +256,8 @@ def crash(problem: BaseException, frame: Frame, doing: str) -> Error:
     """A Python failure of a script's own code, told by its own lines only."""
     import traceback
 
-    if hasattr(problem, "kind") and hasattr(problem, "hint"):
-        return _reported(problem)
+    if is_reported(problem):
+        return reported(problem)
     own = [
         f"customize.py:{item.lineno} in {item.name}: {item.line}"
         for item in traceback.extract_tb(problem.__traceback__)
@@ -278,11 +278,16 @@ def crash(problem: BaseException, frame: Frame, doing: str) -> Error:
     )
 
 
-def _reported(problem: Any) -> Error:
-    """An exception of shared code that says what to do, as the engine's own.
+def is_reported(problem: BaseException) -> bool:
+    """Whether an exception of shared code says what to do, by a ``kind`` and a ``hint``."""
+    return hasattr(problem, "kind") and hasattr(problem, "hint")
 
-    Such code knows nothing of the engine. Its exceptions have a ``kind`` (an error code) and a
-    ``hint``; they may have a ``context``, a ``chain`` and a ``doing``.
+
+def reported(problem: Any) -> Error:
+    """Return such an exception as one of the engine's own.
+
+    Shared code knows nothing of the engine. ``kind`` is an error code; there may be a ``context``,
+    a ``chain`` and a ``doing`` as well.
     """
     error = Error(
         str(problem.kind),

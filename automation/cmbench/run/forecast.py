@@ -133,7 +133,7 @@ class Forecaster:
 
     def _words(self, frame: Frame) -> Iterable[str]:
         index, path = self._resolver.index, frame.script.path
-        used = [word for name in frame.uses() for word in index.library(path, name).words]
+        used = [word for name in frame.uses() for word in index.libraries.find(path, name).words]
         return {*index.content(path).words, *index.programs(path).keys, *used}
 
 

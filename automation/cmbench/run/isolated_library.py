@@ -16,7 +16,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-from cmbench.format.libraries import source_of
+from cmbench.lib.import_closure import source_of
 
 
 class IsolatedLibrary(MetaPathFinder):

@@ -393,12 +393,8 @@ class Scheduler:
 
     def _look_again(self, frame: Frame) -> None:
         """Doubt a result of files that are not those that the run has looked at."""
-        index, path = self._resolver.index, frame.script.path
-        if index.has_changed(path):
-            frame.doubts[f"the script {frame.script.alias} was edited during that run"] = None
-        for name in frame.uses():
-            if index.has_changed_library(path, name):
-                frame.doubts[f"the library {name} was edited during that run"] = None
+        for what in self._resolver.index.edited(frame.script, frame.uses()):
+            frame.doubts[f"{what} was edited during that run"] = None
 
     def _prepared(self, frame: Frame, place: Place) -> Place:
         """Where the step works, ``outdirname`` counted in; says and removes what comes first."""

@@ -148,7 +148,11 @@ class Call:
     ) -> RunRequest:
         """The request that ``flags`` make of ``script``, whatever it was named by."""
         tags, uid = self._meant()
-        flags, twice = requests_in.with_repeated(flags, self._given.get("cmd"), script)
+        words, twice = self._given.get("cmd"), list[str]()
+        if isinstance(words, list) and len({str(w).partition("=")[0] for w in words}) < len(words):
+            from cmbench.session.repeated_inputs import with_repeated
+
+            flags, twice = with_repeated(flags, words, script)
         notes: tuple[str, ...] = ()
         if not flags.keys() <= {*requests_in.FLAGS, *script.inputs}:
             from cmbench.session.foreign_flags import without_foreign_flags

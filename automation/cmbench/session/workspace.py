@@ -78,7 +78,7 @@ class Workspace:
         ``uses`` names the shared code that they import.
         """
         content = self.index.content(path)
-        shared = [word for name in uses for word in self.index.library(path, name).words]
+        shared = [word for name in uses for word in self.index.libraries.find(path, name).words]
         if not kept:
             return (*content.words, *shared)
         from cmbench.format.environment_reads import programs_named

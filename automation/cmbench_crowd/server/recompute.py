@@ -28,7 +28,7 @@ from cmbench_results import shared
 from cmbench_results.values import Result, to_json
 
 if TYPE_CHECKING:
-    from mlperf_submission.checks.base import Site
+    from mlperf.submission.checks.base import Site
 
 Finding = tuple[str, str, str]
 """A rule, how severe it is that it is broken, and how it is."""
@@ -95,9 +95,8 @@ def _failed(why: str) -> Error:
 
 def main(folder: Path) -> dict[str, Any]:
     """What is printed; ``folder`` holds ``manifest.json`` and files by role."""
-    shared.importable()
-    from mlperf_submission import layouts
-    from mlperf_submission.checks.base import Site
+    from mlperf.submission import layouts
+    from mlperf.submission.checks.base import Site
 
     told = m.parse((folder / "manifest.json").read_bytes())
     division = told.workload.division or "open"
@@ -120,8 +119,8 @@ def main(folder: Path) -> dict[str, Any]:
 
 def _judged(site: Site, folder: Path) -> tuple[list[Finding], dict[str, str]]:
     """What is wrong with the run, and the titles of all rules that were looked at."""
-    from mlperf_submission.checks import figures, performance, settings, tokens
-    from mlperf_submission.checks.base import Rule
+    from mlperf.submission.checks import figures, performance, settings, tokens
+    from mlperf.submission.checks.base import Rule
 
     findings = [(f.rule, f.severity, f.found) for f in performance.runs(site)]
     modules = (performance, figures, settings, tokens)
@@ -166,7 +165,7 @@ def _result(root: Path, benchmark_round: str) -> Result | None:
 @cache
 def _values(log: Path) -> Mapping[str, object]:
     """What a detailed log tells, by key."""
-    from mlperf_harness.measuring import detail_log
+    from mlperf.harness.measuring import detail_log
 
     values: Mapping[str, object] = detail_log.read(log).values
     return values
@@ -184,7 +183,7 @@ def _measured(log: Path) -> str:
 
 def _seeds(folder: Path, seed: int) -> Iterator[str]:
     """Seeds of the logs that do not follow from that of the work unit."""
-    from mlperf_catalog import rounds
+    from mlperf.catalog import rounds
 
     values = _values(folder / "performance-detail")
     for name, wanted in rounds.own_seeds(seed).items():

@@ -6,7 +6,7 @@ All bounds are generous: what is beyond them is impossible, what is below them m
 from __future__ import annotations
 
 from cmbench_crowd import manifest as m
-from cmbench_results.shared import importable, scenario_of
+from cmbench_results.shared import scenario_of
 
 HERTZ = 7e9
 PER_CYCLE = {"float32": 128.0, "float16": 2048.0, "bfloat16": 2048.0}
@@ -42,8 +42,7 @@ def plausible(told: m.Manifest, value: float, unit: str) -> tuple[bool | None, s
 
 def _operations(benchmark: str, unit: str) -> float:
     """The least that a sample or a token takes; 0 where no bound is known."""
-    importable()
-    import mlperf_catalog as catalog
+    from mlperf import catalog
 
     spec = catalog.benchmarks("").get(benchmark)
     if spec is None:

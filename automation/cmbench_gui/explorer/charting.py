@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from cmbench_results.shared import importable
-
-importable()
-
-from mlperf_pages import charts, scatter  # noqa: E402
+from mlperf.pages import charts, scatter
 
 __all__ = ["charts", "scatter"]

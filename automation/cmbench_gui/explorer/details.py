@@ -16,7 +16,6 @@ from cmbench_gui.explorer.view import View
 from cmbench_results import compare, cost, query
 from cmbench_results.query import Filter
 from cmbench_results.render import figure
-from cmbench_results.shared import importable
 from cmbench_results.store import Store
 from cmbench_results.values import LOWER, Result
 
@@ -181,9 +180,8 @@ def _plots(result: Result) -> list[tuple[str, str, charts.Chart]]:
 
     A file that somebody else has written may hold anything: what cannot be drawn is left out.
     """
-    importable()
-    from mlperf_harness.errors import HarnessError
-    from mlperf_harness.reporting import course
+    from mlperf.harness.errors import HarnessError
+    from mlperf.harness.reporting import course
 
     scenario = result.workload.scenario.lower()
     folder = Path(result.folder, scenario) / "performance" if result.folder else None

@@ -147,9 +147,8 @@ def _settings(told: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, str]
 
 def _logged(place: Path, scenario: str, told: Mapping[str, Any]) -> dict[str, Any]:
     """What LoadGen's log says, where it still lies there; it goes before what we wrote of it."""
-    shared.importable()
-    import mlperf_catalog as catalog
-    from mlperf_harness.measuring import detail_log
+    from mlperf import catalog
+    from mlperf.harness.measuring import detail_log
 
     if not (place / _DETAIL).is_file():
         return {}

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench_results import shared
 from cmbench_results.readers import Found, Unread
 from cmbench_results.readers.published import natural_key
 from cmbench_results.values import (
@@ -43,9 +42,8 @@ def read(place: Path, benchmark_round: str = "") -> Found:
 
     Raises ``needs-input`` where neither does.
     """
-    shared.importable()
-    from mlperf_submission import layouts
-    from mlperf_submission.checks.base import Site
+    from mlperf.submission import layouts
+    from mlperf.submission.checks.base import Site
 
     found = benchmark_round or _round(place)
     if not found:
@@ -64,7 +62,7 @@ def read(place: Path, benchmark_round: str = "") -> Found:
 
 def _round(place: Path) -> str:
     """The round whose seeds most of the first logs have, else one in the name of the folder."""
-    import mlperf_catalog as catalog
+    from mlperf import catalog
 
     by_seed = {catalog.rounds.seeds(each).get("qsl"): each for each in catalog.rounds.ROUNDS}
     seen = Counter(by_seed[seed] for seed in _seeds(place) if seed in by_seed)
@@ -75,7 +73,7 @@ def _round(place: Path) -> str:
 
 
 def _seeds(place: Path) -> Iterator[object]:
-    from mlperf_harness.measuring import detail_log
+    from mlperf.harness.measuring import detail_log
 
     for path in _logs(place, 9):
         told = detail_log.read(path).values
@@ -102,8 +100,8 @@ def _origin(place: Path) -> str:
 
 
 def _cell(site: Any, cell: Any, origin: str) -> Result | Unread:
-    from mlperf_submission.checks.base import log
-    from mlperf_submission.counted import counted, key_of
+    from mlperf.submission.checks.base import log
+    from mlperf.submission.counted import counted, key_of
 
     run = log(cell.run)
     spec, scenario = site.rules(cell.benchmark), _scenario(cell)
@@ -162,8 +160,8 @@ def _cell(site: Any, cell: Any, origin: str) -> Result | Unread:
 
 def _summarized(cell: Any, key: Any) -> tuple[float | None, str]:
     """Figure and validity out of mlperf_log_summary.txt, for a run whose long log is not there."""
-    from mlperf_catalog.scenario import SUMMARY_VERDICT
-    from mlperf_submission.files import text as text_of
+    from mlperf.catalog.scenario import SUMMARY_VERDICT
+    from mlperf.submission.files import text as text_of
 
     told = text_of(cell.run / "mlperf_log_summary.txt")
     figure = re.search(key.summary, told, re.MULTILINE) if key.summary else None
@@ -173,13 +171,13 @@ def _summarized(cell: Any, key: Any) -> tuple[float | None, str]:
 
 
 def _scenario(cell: Any) -> Any:
-    import mlperf_catalog as catalog
+    from mlperf import catalog
 
     return catalog.Scenario.of_folder(cell.scenario)
 
 
 def _form(cell: Any) -> str:
-    from mlperf_submission.checks.benchmarks import form
+    from mlperf.submission.checks.benchmarks import form
 
     return text(form(cell))
 
@@ -202,7 +200,7 @@ def _system(told: Mapping[str, Any], folder: str) -> System:
 
 
 def _software(told: Mapping[str, Any], site: Any, cell: Any) -> Software:
-    from mlperf_submission.checks.base import read_object
+    from mlperf.submission.checks.base import read_object
 
     described = next(
         (
@@ -219,7 +217,7 @@ def _software(told: Mapping[str, Any], site: Any, cell: Any) -> Software:
 
 
 def _accuracy(cell: Any, spec: Any) -> dict[str, Any]:
-    from mlperf_submission.checks.accuracy import figure
+    from mlperf.submission.checks.accuracy import figure
 
     if spec is None or not spec.accuracy:
         return {}
@@ -241,7 +239,7 @@ def _metrics(run: Any, value: float | None, unit: str) -> Iterator[Metric]:
 
 
 def _energy(cell: Any, run: Any, scenario: Any, result: Any) -> Iterator[Metric]:
-    from mlperf_submission.counted import power
+    from mlperf.submission.counted import power
 
     used = power(cell.run, run)
     if used is not None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-import mlperf_catalog as catalog
-from mlperf_catalog import Assets, BackendSpec, BenchmarkSpec, Case, Step
-from mlperf_catalog.asked import OWN_BACKEND, OWN_MODEL
+from mlperf import catalog
+from mlperf.catalog import Assets, BackendSpec, BenchmarkSpec, Case, Step
+from mlperf.catalog.asked import OWN_BACKEND, OWN_MODEL
 
 # Number formats that make a run faster, where the processor has instructions for them.
 FASTEST = ("int8", "bfloat16")

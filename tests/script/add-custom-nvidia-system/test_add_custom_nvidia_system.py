@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from nvidia_flow import registry
-from nvidia_flow.systems import chosen, machine_of
 
 from cmbench.errors import Error
 from cmbench.lib import nvidia
 from nvidia_flow_lab import recording_smi
+from nvidia_mlperf.flow import registry
+from nvidia_mlperf.flow.systems import chosen, machine_of
 from steps import Step
 from support import Finished
 

@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mlperf_harness import benchmarks, records
-from mlperf_harness.benchmarks.repeated import Repeated
-from mlperf_harness.errors import HarnessError
-from mlperf_harness.measuring.accuracy_log import read_answers
-from mlperf_harness.measuring.loadgen_run import figure_of
-from mlperf_harness.settings import ModelSpec
 
 import benchmark_lab as lab
+from mlperf.harness import records
+from mlperf.harness.benchmarks import registry as benchmarks
+from mlperf.harness.benchmarks.repeated import Repeated
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.measuring.accuracy_log import read_answers
+from mlperf.harness.measuring.loadgen_run import figure_of
+from mlperf.harness.settings import ModelSpec
 
 
 def entry(index: int, label: float) -> dict[str, Any]:

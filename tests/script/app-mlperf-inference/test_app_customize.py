@@ -6,15 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-import mlperf_catalog as catalog
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from mlperf_harness import records
-from mlperf_harness.settings import Overrides, SessionSettings
 
 import benchmark_lab as lab
+from mlperf import catalog
+from mlperf.harness import records
+from mlperf.harness.settings import Overrides, SessionSettings
 
 FOLDER = "/runs/20261121-1/012-app"
 customize = lab.module_of(lab.SCRIPT / "app-mlperf-inference" / "customize.py")

@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlperf_catalog import SINGLE_STREAM
-from mlperf_harness import backends, records
-from mlperf_harness.errors import HarnessError
-from mlperf_harness.session import session as sessions
-from mlperf_harness.settings import SessionSettings
 
 import benchmark_lab as lab
+from mlperf.catalog import SINGLE_STREAM
+from mlperf.harness import records
+from mlperf.harness.backends import registry as backends
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.session import session as sessions
+from mlperf.harness.settings import SessionSettings
 
 SPEC = """
-from mlperf_catalog import BackendSpec, Option
+from mlperf.catalog import BackendSpec, Option
 
 SPECS = [
     BackendSpec(
@@ -47,8 +48,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from mlperf_harness import backends
-from mlperf_harness.backends.base import Backend, Predictor
+from mlperf.harness.backends import registry as backends
+from mlperf.harness.backends.base import Backend, Predictor
 
 NOTES = Path(__file__).with_name("notes.txt")
 

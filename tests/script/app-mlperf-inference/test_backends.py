@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mlperf_harness import backends, records
-from mlperf_harness.errors import HarnessError
-from mlperf_harness.settings import ModelSpec
 
 import benchmark_lab as lab
+from mlperf.harness import records
+from mlperf.harness.backends import registry as backends
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.settings import ModelSpec
 
 OUTPUTS = ("ArgMax:0", "softmax_tensor:0")
 NEEDS = {"onnxruntime": "onnxruntime", "openvino": "openvino", "pytorch": "onnx2torch"}
@@ -171,7 +172,7 @@ def test_a_device_that_is_not_there_is_never_replaced_by_the_processor(name: str
 SIGNAL_AFTER_TWO = """
 import gc, signal, sys
 sys.path.insert(0, sys.argv[1])
-from mlperf_harness import backends
+from mlperf.harness.backends import registry as backends
 first, second = (backends.create("openvino", "cpu", "float32") for _ in range(2))
 del first
 gc.collect()

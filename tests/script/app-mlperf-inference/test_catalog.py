@@ -7,15 +7,15 @@ import json
 import sys
 from pathlib import Path
 
-import mlperf_catalog as catalog
 import pytest
-from mlperf_catalog import MODE_WORDS, SCENARIOS, Category, Division, Mode, Scenario, rounds
-from mlperf_catalog import asked as asked_of
-from mlperf_catalog.scenario import of_log
 
 import benchmark_lab as lab
+from mlperf import catalog
+from mlperf.catalog import MODE_WORDS, SCENARIOS, Category, Division, Mode, Scenario, rounds
+from mlperf.catalog import asked as asked_of
+from mlperf.catalog.scenario import of_log
 
-PACKAGE = lab.HARNESS / "mlperf_catalog"
+PACKAGE = lab.LIB / "mlperf/catalog"
 NAMES = catalog.names()
 
 
@@ -54,7 +54,7 @@ def test_the_first_scenario_is_run_where_there_is_no_offline(
 ) -> None:
     (tmp_path / "own_spec.py").write_text(
         """
-from mlperf_catalog import SERVER, SINGLE_STREAM, BenchmarkSpec, Period, Target, metrics
+from mlperf.catalog import SERVER, SINGLE_STREAM, BenchmarkSpec, Period, Target, metrics
 
 CLOUD = (Period("5.0", "6.1", (SERVER,)),)
 SPECS = (
@@ -247,7 +247,7 @@ def test_rounds_are_in_the_order_of_time_and_read_in_any_spelling() -> None:
 
 
 SPECIFICATION = """
-from mlperf_catalog import BackendSpec, benchmark
+from mlperf.catalog import BackendSpec, benchmark
 from dataclasses import replace
 
 SPECS = (
@@ -302,6 +302,6 @@ def test_what_judges_a_benchmark_is_installed_with_it(name: str) -> None:
     spec = catalog.find(name)
     if spec.assets is None or not spec.module:
         return
-    path = lab.HARNESS / "mlperf_harness/benchmarks" / f"{spec.module.partition(':')[0]}.py"
+    path = lab.LIB / "mlperf/harness/benchmarks" / f"{spec.module.partition(':')[0]}.py"
     needed = {SCORERS[each] for each in imported(path) if each in SCORERS}
     assert needed <= set(spec.assets.packages)

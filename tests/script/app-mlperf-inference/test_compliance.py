@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlperf_catalog import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
-from mlperf_harness import records
-from mlperf_harness.errors import HarnessError
-from mlperf_harness.measuring import verify
-from mlperf_harness.measuring.detail_log import DetailLog
-from mlperf_harness.reporting.results import Results, Tree
-from mlperf_harness.session import session
-from mlperf_harness.settings import SCENARIOS, SessionSettings
 
 import benchmark_lab as lab
+from mlperf.catalog import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
+from mlperf.harness import records
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.measuring import verify
+from mlperf.harness.measuring.detail_log import DetailLog
+from mlperf.harness.reporting.results import Results, Tree
+from mlperf.harness.session import session
+from mlperf.harness.settings import SCENARIOS, SessionSettings
 
 
 def keys(test: str) -> dict[str, str]:

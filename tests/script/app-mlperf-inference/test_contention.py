@@ -10,21 +10,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mlperf_harness.jobs import Late
-from mlperf_harness.measuring import contention, telemetry
-from mlperf_harness.measuring.contention import Reading, Taken, Watch, compared
-from mlperf_harness.measuring.detail_log import DetailLog
-from mlperf_harness.measuring.telemetry import Telemetry
-from mlperf_harness.measuring.verdict import Fault, bursts, laid_to
-from mlperf_harness.pipeline import recorder
-from mlperf_harness.pipeline.recorder import Latencies
-from mlperf_harness.reporting import summary
-from mlperf_harness.reporting.results import Problem
-from mlperf_harness.session import quiet
-from mlperf_harness.session.quiet import Patience
-from mlperf_harness.settings import Shape, Targets
-from mlperf_harness.tuning import targets
-from mlperf_harness.tuning.profile import Point, SpeedProfile
+
+from mlperf.harness.jobs import Late
+from mlperf.harness.measuring import contention, telemetry
+from mlperf.harness.measuring.contention import Reading, Taken, Watch, compared
+from mlperf.harness.measuring.detail_log import DetailLog
+from mlperf.harness.measuring.telemetry import Telemetry
+from mlperf.harness.measuring.verdict import Fault, bursts, laid_to
+from mlperf.harness.pipeline import recorder
+from mlperf.harness.pipeline.recorder import Latencies
+from mlperf.harness.reporting import summary
+from mlperf.harness.reporting.results import Problem
+from mlperf.harness.session import quiet
+from mlperf.harness.session.quiet import Patience
+from mlperf.harness.settings import Shape, Targets
+from mlperf.harness.tuning import targets
+from mlperf.harness.tuning.profile import Point, SpeedProfile
 
 # Two CPUs of a virtual machine, half a second between the readings: quiet, then in a burst.
 FIRST = """cpu  0 0 0 0 0 0 0 0 0 0

@@ -10,16 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mlperf_harness import backends, benchmarks, records
-from mlperf_harness.backends.base import Predictor, check_signature, empty_batch
-from mlperf_harness.benchmarks import average_precision, detection
-from mlperf_harness.benchmarks.average_precision import Detections
-from mlperf_harness.errors import HarnessError
-from mlperf_harness.pipeline.inference import solvers
-from mlperf_harness.session import session as sessions
-from mlperf_harness.settings import ModelSpec, SessionSettings, Shape, TensorSpec
 
 import benchmark_forms as forms
+from mlperf.harness import records
+from mlperf.harness.backends import registry as backends
+from mlperf.harness.backends.base import Predictor, check_signature, empty_batch
+from mlperf.harness.benchmarks import average_precision, detection
+from mlperf.harness.benchmarks import registry as benchmarks
+from mlperf.harness.benchmarks.average_precision import Detections
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.pipeline.inference import solvers
+from mlperf.harness.session import session as sessions
+from mlperf.harness.settings import ModelSpec, SessionSettings, Shape, TensorSpec
 
 NAMES = ("retinanet", "ssd-mobilenet", "ssd-resnet34")
 each_detector = pytest.mark.parametrize("name", NAMES)

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlperf_catalog import OFFLINE, SINGLE_STREAM
-from mlperf_harness import records
-from mlperf_harness.reporting import history
-from mlperf_harness.reporting.results import PerformanceResult, Results
-from mlperf_harness.session import session as sessions
-from mlperf_harness.settings import SessionSettings
 
 import benchmark_lab as lab
+from mlperf.catalog import OFFLINE, SINGLE_STREAM
+from mlperf.harness import records
+from mlperf.harness.reporting import history
+from mlperf.harness.reporting.results import PerformanceResult, Results
+from mlperf.harness.session import session as sessions
+from mlperf.harness.settings import SessionSettings
 
 SUMMARY_WIDTH = 80
 TOO_LOW = {"offline_target_qps": 500.0}

@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlperf_catalog import OFFLINE, SINGLE_STREAM
-from mlperf_harness import records
-from mlperf_harness.errors import HarnessError
-from mlperf_harness.jobs import STALLED
-from mlperf_harness.session import launch, preparation
-from mlperf_harness.session import session as sessions
-from mlperf_harness.settings import ModelSpec, RunSettings, SessionSettings, Shape, Targets
-from mlperf_harness.tuning import tune
 
 import benchmark_lab as lab
+from mlperf.catalog import OFFLINE, SINGLE_STREAM
+from mlperf.harness import records
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.jobs import STALLED
+from mlperf.harness.session import launch, preparation
+from mlperf.harness.session import session as sessions
+from mlperf.harness.settings import ModelSpec, RunSettings, SessionSettings, Shape, Targets
+from mlperf.harness.tuning import tune
 from support import HANG_S, run, wait_for
 
 # A run that is to be ended before: longer than a test waits for anything.
@@ -82,8 +82,8 @@ def test_an_exception_in_the_model_fails_the_run_after_it_has_ended(tmp_path: Pa
 FAILING = """
 import sys
 from pathlib import Path
-from mlperf_harness.benchmarks import image_classification
-from mlperf_harness.session import subprocess_main
+from mlperf.harness.benchmarks import image_classification
+from mlperf.harness.session import subprocess_main
 class Failing(image_classification.ImageClassification):
     def {method}(self, *arguments):
         raise RuntimeError("the disk is gone")
@@ -118,7 +118,7 @@ def test_a_failed_run_that_would_last_long_is_cut_off(tmp_path: Path) -> None:
     records.write(config, run_settings(tmp_path, targets=aim))
     code = FAILING.format(method="postprocess").replace(
         "import sys\n",
-        "import sys\nfrom mlperf_harness.measuring import loadgen_run\n"
+        "import sys\nfrom mlperf.harness.measuring import loadgen_run\n"
         "loadgen_run.PATIENCE_S = 0.3\n",
         1,
     )
@@ -131,8 +131,8 @@ def test_a_failed_run_that_would_last_long_is_cut_off(tmp_path: Path) -> None:
 
 STALLING = """import sys, threading
 from pathlib import Path
-from mlperf_harness.measuring import loadgen_run
-from mlperf_harness.session import subprocess_main
+from mlperf.harness.measuring import loadgen_run
+from mlperf.harness.session import subprocess_main
 
 loadgen_run.LOOK_S = 0.1
 start = loadgen_run.mlperf_loadgen.StartTestWithLogSettings
@@ -234,7 +234,7 @@ def test_a_failing_process_hands_its_advice_to_the_user(tmp_path: Path) -> None:
     records.write(config, lab.settings(tmp_path / "results", dataset=str(data)))
     failed = run(lab.harness_command("session", config), env=lab.harness_environment())
     told, advice = failed.stderr.splitlines()
-    assert told.startswith("mlperf_harness: the data cannot be read: ")
+    assert told.startswith("mlperf.harness: the data cannot be read: ")
     assert "samples.npy" in told
     assert advice.startswith("next: ")
     assert advice.endswith("cm verify cache")
@@ -357,7 +357,7 @@ def test_progress_is_reported(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [[], ["fly", "x.json"], ["session"]])
 def test_wrong_words_get_the_usage(words: list[str]) -> None:
-    command = [sys.executable, "-m", "mlperf_harness", *words]
+    command = [sys.executable, "-m", "mlperf.harness", *words]
     done = run(command, env=lab.harness_environment())
     assert done.status == 2
     assert "usage:" in done.stderr
@@ -368,7 +368,7 @@ def test_a_wrong_configuration_is_one_line(tmp_path: Path) -> None:
     config.write_text("{}", encoding="utf-8")
     done = run(lab.harness_command("session", config), env=lab.harness_environment())
     assert done.status == 1
-    assert done.stderr.startswith("mlperf_harness: SessionSettings: ")
+    assert done.stderr.startswith("mlperf.harness: SessionSettings: ")
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -384,7 +384,7 @@ def test_a_process_that_ends_by_a_signal_is_explained(
     limit: str, number: signal.Signals, told: str, tmp_path: Path
 ) -> None:
     program = (
-        "from pathlib import Path; from mlperf_harness.session import launch; "
+        "from pathlib import Path; from mlperf.harness.session import launch; "
         f"print(launch.reason(-{int(number)}, Path('.'), Path('console')))"
     )
     words = ["bash", "-c", f'ulimit -v {limit}; exec "$0" -c "$1"', sys.executable, program]

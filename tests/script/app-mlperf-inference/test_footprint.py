@@ -17,14 +17,18 @@ import onnxruntime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mlperf_catalog import OFFLINE
-from mlperf_harness import backends, records
-from mlperf_harness.backends import footprint
-from mlperf_harness.backends.onnx_file import LEAST_BYTES, NotOnnxError, graph_alone, weight_beside
-from mlperf_harness.backends.onnx_file import ROOT as ROOT_FOLDER
-from mlperf_harness.errors import HarnessError
-from mlperf_harness.session import session
-from mlperf_harness.settings import (
+from onnx import TensorProto, helper, numpy_helper
+
+import benchmark_lab as lab
+from mlperf.catalog import OFFLINE
+from mlperf.harness import records
+from mlperf.harness.backends import footprint
+from mlperf.harness.backends import registry as backends
+from mlperf.harness.backends.onnx_file import LEAST_BYTES, NotOnnxError, graph_alone, weight_beside
+from mlperf.harness.backends.onnx_file import ROOT as ROOT_FOLDER
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.session import session
+from mlperf.harness.settings import (
     PERFORMANCE,
     GraphSpec,
     ModelSpec,
@@ -34,9 +38,6 @@ from mlperf_harness.settings import (
     Shape,
     Targets,
 )
-from onnx import TensorProto, helper, numpy_helper
-
-import benchmark_lab as lab
 from support import ROOT, run, wait_for
 
 OUTPUTS = ("ArgMax:0", "softmax_tensor:0")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from mlperf_harness import records
-from mlperf_harness.measuring import gpu
-from mlperf_harness.measuring.gpu import Gpu, Reading
-from mlperf_harness.measuring.telemetry import Monitor, Telemetry
 
 import cuda_lab
+from mlperf.harness import records
+from mlperf.harness.measuring import gpu
+from mlperf.harness.measuring.gpu import Gpu, Reading
+from mlperf.harness.measuring.telemetry import Monitor, Telemetry
 
 NUMBER = "(void *device, unsigned *value)"
 WORD = "(void *device, unsigned word, unsigned *value)"

@@ -12,9 +12,8 @@ import pytest
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("openvino")
-from mlperf_harness.backends import int8_signed, open_vino  # noqa: E402
-
 import benchmark_lab as lab  # noqa: E402
+from mlperf.harness.backends import int8_signed, open_vino  # noqa: E402
 from support import run  # noqa: E402
 
 node = onnx.helper.make_node
@@ -120,8 +119,9 @@ GROWTH = """
 import json, mmap, sys
 from pathlib import Path
 import numpy as np
-from mlperf_harness import backends, records
-from mlperf_harness.settings import GraphSpec
+from mlperf.harness import records
+from mlperf.harness.backends import registry as backends
+from mlperf.harness.settings import GraphSpec
 
 graph = records.decode(GraphSpec, json.loads(sys.argv[1]))
 (predictor,) = backends.create("openvino", "cpu", "int8").open(graph, ["y"], 1, 1)

@@ -10,16 +10,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mlperf_catalog import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
-from mlperf_harness import backends, host
-from mlperf_harness.measuring import detail_log
-from mlperf_harness.measuring.detail_log import DetailLog
-from mlperf_harness.measuring.verdict import QSL_SEEDS, judge, more_queries
-from mlperf_harness.reporting import results
-from mlperf_harness.settings import SCENARIOS, Overrides, Shape, Targets
-from mlperf_harness.tuning import layout_probe, targets, tune
-from mlperf_harness.tuning.profile import Latency, Point, SpeedProfile
-from mlperf_harness.wording import figures
+
+from mlperf.catalog import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
+from mlperf.harness import host
+from mlperf.harness.backends import registry as backends
+from mlperf.harness.measuring import detail_log
+from mlperf.harness.measuring.detail_log import DetailLog
+from mlperf.harness.measuring.verdict import QSL_SEEDS, judge, more_queries
+from mlperf.harness.reporting import results
+from mlperf.harness.settings import SCENARIOS, Overrides, Shape, Targets
+from mlperf.harness.tuning import layout_probe, targets, tune
+from mlperf.harness.tuning.profile import Latency, Point, SpeedProfile
+from mlperf.harness.wording import figures
 
 SEED = QSL_SEEDS["6.1"]
 

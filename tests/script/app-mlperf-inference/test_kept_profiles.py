@@ -8,16 +8,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from mlperf_catalog import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM, Scenario
-from mlperf_harness import host, records
-from mlperf_harness.jobs import Probe
-from mlperf_harness.session import estimate, preparation, quiet
-from mlperf_harness.session import session as sessions
-from mlperf_harness.settings import Overrides, SessionSettings, Shape, Targets
-from mlperf_harness.tuning import kept, layout_probe, one_round
-from mlperf_harness.tuning.profile import Latency, Point, SpeedProfile
 
 import benchmark_lab as lab
+from mlperf.catalog import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM, Scenario
+from mlperf.harness import host, records
+from mlperf.harness.jobs import Probe
+from mlperf.harness.session import estimate, preparation, quiet
+from mlperf.harness.session import session as sessions
+from mlperf.harness.settings import Overrides, SessionSettings, Shape, Targets
+from mlperf.harness.tuning import kept, layout_probe, one_round
+from mlperf.harness.tuning.profile import Latency, Point, SpeedProfile
 
 PROBE = Probe({"onnxruntime": "1.0", "numpy": "2.0"}, 1, 540, 300_000_000)
 

@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mlperf_harness.backends import lanes
-from mlperf_harness.backends.lanes import Lane, Shapes, Tensor
 
 from lanes_lab import Recorder
+from mlperf.harness.backends import lanes
+from mlperf.harness.backends.lanes import Lane, Shapes, Tensor
 
 Array = npt.NDArray[Any]
 

@@ -6,17 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import mlperf_catalog as catalog
 import pytest
-from mlperf_harness import backends, host, records
-from mlperf_harness.errors import HarnessError
-from mlperf_harness.jobs import Probe, Request
-from mlperf_harness.measuring import memory
-from mlperf_harness.session import session as sessions
-from mlperf_harness.settings import Overrides, SessionSettings
-from mlperf_harness.tuning.layout_probe import LayoutProbe, batch_sizes
 
 import benchmark_lab as lab
+from mlperf import catalog
+from mlperf.harness import host, records
+from mlperf.harness.backends import registry as backends
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.jobs import Probe, Request
+from mlperf.harness.measuring import memory
+from mlperf.harness.session import session as sessions
+from mlperf.harness.settings import Overrides, SessionSettings
+from mlperf.harness.tuning.layout_probe import LayoutProbe, batch_sizes
 
 PROBE = Probe({}, 1, 50_000, 300_000_000)
 

@@ -18,24 +18,26 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mlperf_harness import backends, benchmarks, entrance, records
-from mlperf_harness.backends import network, wire
-from mlperf_harness.backends.wire import Frame, Group, WireError
-from mlperf_harness.errors import HarnessError
-from mlperf_harness.measuring import detail_log
-from mlperf_harness.pipeline.inference import solvers
-from mlperf_harness.reporting.results import Results
-from mlperf_harness.session import node as nodes
-from mlperf_harness.session import session as sessions
-from mlperf_harness.settings import ModelSpec, SessionSettings, Shape, TensorSpec
 
 import benchmark_forms as forms
 import benchmark_lab as lab
 import network_lab
 import submission_lab
+from mlperf.harness import entrance, records
+from mlperf.harness.backends import network, wire
+from mlperf.harness.backends import registry as backends
+from mlperf.harness.backends.wire import Frame, Group, WireError
+from mlperf.harness.benchmarks import registry as benchmarks
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.measuring import detail_log
+from mlperf.harness.pipeline.inference import solvers
+from mlperf.harness.reporting.results import Results
+from mlperf.harness.session import node as nodes
+from mlperf.harness.session import session as sessions
+from mlperf.harness.settings import ModelSpec, SessionSettings, Shape, TensorSpec
 from support import Home
 
-from mlperf_submission import checks, commands, official, system  # isort: skip
+from mlperf.submission import checks, commands, official, system  # isort: skip
 
 INPUTS = (TensorSpec("ids", "int64", (-1,)), TensorSpec("image", "float32", (3, 2)))
 ONE = Shape(1, 1, 1)

@@ -10,21 +10,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import mlperf_catalog
 import numpy as np
 import pytest
-from mlperf_catalog.asked import CatalogError
-from mlperf_catalog.asked import backend as asked_backend
-from mlperf_harness import backends, benchmarks, records
-from mlperf_harness.backends import neuron_cores
-from mlperf_harness.errors import HarnessError
-from mlperf_harness.pipeline.inference import solvers
-from mlperf_harness.session import session as sessions
-from mlperf_harness.settings import GraphSpec, ModelSpec, SessionSettings, Shape
 
 import benchmark_forms as forms
 import benchmark_lab as lab
 import neuron_lab
+from mlperf import catalog
+from mlperf.catalog.asked import CatalogError
+from mlperf.catalog.asked import backend as asked_backend
+from mlperf.harness import records
+from mlperf.harness.backends import neuron_cores
+from mlperf.harness.backends import registry as backends
+from mlperf.harness.benchmarks import registry as benchmarks
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.pipeline.inference import solvers
+from mlperf.harness.session import session as sessions
+from mlperf.harness.settings import GraphSpec, ModelSpec, SessionSettings, Shape
 
 ONE = Shape(1, 1, 8)
 
@@ -94,7 +96,7 @@ def test_the_placeholder_of_the_public_index_is_told(
 
 
 def test_it_runs_two_models_and_others_are_refused_early() -> None:
-    assert mlperf_catalog.backend("neuron").devices == ("cpu", "inf1", "inf2", "trn1")
+    assert catalog.backend("neuron").devices == ("cpu", "inf1", "inf2", "trn1")
     env = {"CM_MLPERF_BACKEND": "neuron", "CM_MLPERF_MODEL": "retinanet"}
     with pytest.raises(CatalogError, match=r"neuron does not run retinanet: it runs resnet50, b"):
         asked_backend(env)

@@ -8,15 +8,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from mlperf_harness import benchmarks, records
-from mlperf_harness.backends.network import SAMPLE
-from mlperf_harness.backends.wire import Group
-from mlperf_harness.benchmarks.base import Array
-from mlperf_harness.session.node import Engine, Request, Worker
-from mlperf_harness.settings import ModelSpec, Shape
-from mlperf_harness.tuning.profile import Point, SpeedProfile
 
 import benchmark_lab as lab
+from mlperf.harness import records
+from mlperf.harness.backends.network import SAMPLE
+from mlperf.harness.backends.wire import Group
+from mlperf.harness.benchmarks import registry as benchmarks
+from mlperf.harness.benchmarks.base import Array
+from mlperf.harness.session.node import Engine, Request, Worker
+from mlperf.harness.settings import ModelSpec, Shape
+from mlperf.harness.tuning.profile import Point, SpeedProfile
 from support import wait_for
 
 SHAPE = Shape(1, 1, 4)

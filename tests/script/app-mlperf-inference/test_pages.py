@@ -13,11 +13,11 @@ from types import SimpleNamespace
 
 import jinja2
 import pytest
-from mlperf_harness.reporting import history
-from mlperf_harness.reporting import page as report_page
-from mlperf_pages import charts, render, scatter
 
 import benchmark_lab  # noqa: F401  # finds the packages
+from mlperf.harness.reporting import history
+from mlperf.harness.reporting import page as report_page
+from mlperf.pages import charts, render, scatter
 
 HOSTILE = "<b>&\"'{{ 7 * 7 }}"
 

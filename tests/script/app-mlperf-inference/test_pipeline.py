@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mlperf_harness.benchmarks.samples import SampleReader, SampleStore, cut_out
-from mlperf_harness.pipeline.batcher import DeadlinePolicy, cut
-from mlperf_harness.pipeline.failures import Failures
-from mlperf_harness.pipeline.queue import CutQueue, DynamicBatcher
+
+from mlperf.harness.benchmarks.samples import SampleReader, SampleStore, cut_out
+from mlperf.harness.pipeline.batcher import DeadlinePolicy, cut
+from mlperf.harness.pipeline.failures import Failures
+from mlperf.harness.pipeline.queue import CutQueue, DynamicBatcher
 
 sizes = st.integers(min_value=1, max_value=70)
 ages = st.floats(min_value=0, max_value=0.1)

@@ -11,14 +11,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mlperf_harness import backends, benchmarks, records
-from mlperf_harness.benchmarks import squad
-from mlperf_harness.errors import HarnessError
-from mlperf_harness.pipeline.queue import CutQueue
-from mlperf_harness.session import session as sessions
-from mlperf_harness.settings import MAIN, ModelSpec, SessionSettings
 
 import benchmark_forms as forms
+from mlperf.harness import records
+from mlperf.harness.backends import registry as backends
+from mlperf.harness.benchmarks import registry as benchmarks
+from mlperf.harness.benchmarks import squad
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.pipeline.queue import CutQueue
+from mlperf.harness.session import session as sessions
+from mlperf.harness.settings import MAIN, ModelSpec, SessionSettings
 
 MODEL = forms.SCRIPT / "get-ml-model-bert-large-squad" / "tiny"
 FACTS = json.loads((MODEL / "model.json").read_text(encoding="utf-8"))

@@ -10,17 +10,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
-from mlperf_harness import backends, benchmarks, records
-from mlperf_harness.benchmarks import recommendation
-from mlperf_harness.errors import HarnessError
-from mlperf_harness.pipeline.inference import solvers
-from mlperf_harness.session import session as sessions
-from mlperf_harness.settings import ModelSpec, SessionSettings, Shape
-from mlperf_harness.tuning import targets
 from sklearn.metrics import roc_auc_score
 
 import benchmark_forms as forms
 import benchmark_lab as lab
+from mlperf.harness import records
+from mlperf.harness.backends import registry as backends
+from mlperf.harness.benchmarks import recommendation
+from mlperf.harness.benchmarks import registry as benchmarks
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.pipeline.inference import solvers
+from mlperf.harness.session import session as sessions
+from mlperf.harness.settings import ModelSpec, SessionSettings, Shape
+from mlperf.harness.tuning import targets
 
 MODELS = forms.SCRIPT / "get-ml-model-dlrm-terabyte" / "tiny"
 NAMES = {"v1": "dlrm-99", "v2": "dlrm-v2-99"}

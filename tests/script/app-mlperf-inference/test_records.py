@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mlperf_catalog import OFFLINE, SERVER, SINGLE_STREAM
-from mlperf_harness import records
-from mlperf_harness.errors import HarnessError
-from mlperf_harness.settings import (
+
+import benchmark_lab as lab
+from mlperf.catalog import OFFLINE, SERVER, SINGLE_STREAM
+from mlperf.harness import records
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.settings import (
     ModelSpec,
     Overrides,
     RunSettings,
@@ -22,9 +24,7 @@ from mlperf_harness.settings import (
     Targets,
     user_conf,
 )
-from mlperf_harness.tuning.profile import Point
-
-import benchmark_lab as lab
+from mlperf.harness.tuning.profile import Point
 from support import run
 
 positive = st.floats(min_value=1e-5, max_value=1e8)
@@ -143,9 +143,10 @@ RULES = """
 import sys
 import sys
 from pathlib import Path
-from mlperf_harness import benchmarks, records
-from mlperf_harness.measuring import loadgen_run
-from mlperf_harness.settings import RunSettings
+from mlperf.harness import records
+from mlperf.harness.benchmarks import registry as benchmarks
+from mlperf.harness.measuring import loadgen_run
+from mlperf.harness.settings import RunSettings
 run = records.read(RunSettings, Path(sys.argv[1]))
 benchmark = benchmarks.create(run.benchmark, Path(run.dataset), run.model)
 found = loadgen_run._test_settings(run, benchmark)

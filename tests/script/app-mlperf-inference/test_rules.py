@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import mlperf_catalog as catalog
 import pytest
 import yaml
-from mlperf_catalog import benchmark as rules_of
-from mlperf_catalog import plugins
-from mlperf_harness.settings import SCENARIOS
 
 import benchmark_lab as lab
+from mlperf import catalog
+from mlperf.catalog import benchmark as rules_of
+from mlperf.catalog import plugins
+from mlperf.harness.settings import SCENARIOS
 
 NAMES = catalog.runnable()
 
@@ -55,7 +55,7 @@ def test_every_entry_makes_sense(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_harness_has_the_class_that_a_specification_names(name: str) -> None:
-    package = "mlperf_harness.benchmarks"
+    package = "mlperf.harness.benchmarks"
     made = plugins.named_class(catalog.benchmark(name).module, package)
     assert made.__module__.startswith(package)
 

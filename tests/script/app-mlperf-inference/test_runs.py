@@ -8,17 +8,17 @@ import re
 from pathlib import Path
 from typing import Any
 
-import mlperf_catalog as catalog
 import pytest
-from mlperf_harness import records
-from mlperf_harness.measuring import detail_log
-from mlperf_harness.reporting import report
-from mlperf_harness.reporting.results import Results, ScenarioResult
-from mlperf_harness.session import session as sessions
-from mlperf_harness.settings import SCENARIOS, SessionSettings, Targets
-from mlperf_harness.tuning import targets
 
 import benchmark_lab as lab
+from mlperf import catalog
+from mlperf.harness import records
+from mlperf.harness.measuring import detail_log
+from mlperf.harness.reporting import report
+from mlperf.harness.reporting.results import Results, ScenarioResult
+from mlperf.harness.session import session as sessions
+from mlperf.harness.settings import SCENARIOS, SessionSettings, Targets
+from mlperf.harness.tuning import targets
 from support import run
 
 SUMMARY_WIDTH = 80

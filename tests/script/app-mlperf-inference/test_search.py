@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import rate_search as search
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mlperf_harness.session import find
-from rate_search import Found, Try
+
+from mlperf import rate_search as search
+from mlperf.harness.session import find
+from mlperf.rate_search import Found, Try
 
 FULL_S = 600.0
 

@@ -10,17 +10,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mlperf_harness import backends, benchmarks, records
-from mlperf_harness.backends.base import Predictor
-from mlperf_harness.benchmarks import segmentation
-from mlperf_harness.errors import HarnessError
-from mlperf_harness.pipeline.inference import solvers
-from mlperf_harness.session import session as sessions
-from mlperf_harness.settings import ModelSpec, SessionSettings, Shape
 from scipy.signal import windows
 from sklearn.metrics import f1_score
 
 import benchmark_forms as forms
+from mlperf.harness import records
+from mlperf.harness.backends import registry as backends
+from mlperf.harness.backends.base import Predictor
+from mlperf.harness.benchmarks import registry as benchmarks
+from mlperf.harness.benchmarks import segmentation
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.pipeline.inference import solvers
+from mlperf.harness.session import session as sessions
+from mlperf.harness.settings import ModelSpec, SessionSettings, Shape
 
 MODEL = forms.SCRIPT / "get-ml-model-3d-unet-kits19" / "tiny"
 KITS = {"kidney": [1], "tumor": [2]}

@@ -6,19 +6,21 @@ import json
 from pathlib import Path
 from typing import Any
 
-import mlperf_catalog as catalog
 import numpy as np
 import pytest
 import yaml
-from mlperf_harness import backends, benchmarks, records
-from mlperf_harness.benchmarks import segmentation
-from mlperf_harness.errors import HarnessError
-from mlperf_harness.pipeline.inference import solvers
-from mlperf_harness.session import session as sessions
-from mlperf_harness.settings import ModelSpec, SessionSettings, Shape
 from sklearn.metrics import f1_score
 
 import benchmark_forms as forms
+from mlperf import catalog
+from mlperf.harness import records
+from mlperf.harness.backends import registry as backends
+from mlperf.harness.benchmarks import registry as benchmarks
+from mlperf.harness.benchmarks import segmentation
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.pipeline.inference import solvers
+from mlperf.harness.session import session as sessions
+from mlperf.harness.settings import ModelSpec, SessionSettings, Shape
 
 SCRIPT = forms.SCRIPT / "get-ml-model-3d-unet-brats19"
 MODEL = SCRIPT / "tiny"

@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import mlperf_catalog as catalog
 import pytest
 import yaml
-from mlperf_harness import records
-from mlperf_harness.errors import HarnessError
-from mlperf_harness.jobs import Probe
-from mlperf_harness.reporting.course import rates
-from mlperf_harness.reporting.results import Results
-from mlperf_harness.session import precheck, session
-from mlperf_harness.settings import SCENARIOS, SessionSettings
 
 import benchmark_lab as lab
+from mlperf import catalog
+from mlperf.harness import records
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.jobs import Probe
+from mlperf.harness.reporting.course import rates
+from mlperf.harness.reporting.results import Results
+from mlperf.harness.session import precheck, session
+from mlperf.harness.settings import SCENARIOS, SessionSettings
 from support import wait_for
 
 SEED = catalog.rounds.qsl_seeds()["6.1"]

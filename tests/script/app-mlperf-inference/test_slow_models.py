@@ -8,24 +8,25 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import mlperf_catalog as catalog
 import numpy as np
 import pytest
-from mlperf_catalog import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
-from mlperf_harness import backends, host, records
-from mlperf_harness.benchmarks.base import Result
-from mlperf_harness.benchmarks.repeated import Repeated
-from mlperf_harness.errors import HarnessError
-from mlperf_harness.jobs import Probe, Request
-from mlperf_harness.measuring import loadgen_run
-from mlperf_harness.measuring.detail_log import DetailLog
-from mlperf_harness.measuring.verdict import judge
-from mlperf_harness.session import estimate, find, launch, precheck
-from mlperf_harness.settings import Overrides, SessionSettings, Shape, Targets
-from mlperf_harness.tuning import layout_probe, slow_models, targets, tune
-from mlperf_harness.tuning.profile import Latency, Point, SpeedProfile
 
 import benchmark_lab as lab
+from mlperf import catalog
+from mlperf.catalog import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
+from mlperf.harness import host, records
+from mlperf.harness.backends import registry as backends
+from mlperf.harness.benchmarks.base import Result
+from mlperf.harness.benchmarks.repeated import Repeated
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.jobs import Probe, Request
+from mlperf.harness.measuring import loadgen_run
+from mlperf.harness.measuring.detail_log import DetailLog
+from mlperf.harness.measuring.verdict import judge
+from mlperf.harness.session import estimate, find, launch, precheck
+from mlperf.harness.settings import Overrides, SessionSettings, Shape, Targets
+from mlperf.harness.tuning import layout_probe, slow_models, targets, tune
+from mlperf.harness.tuning.profile import Latency, Point, SpeedProfile
 
 
 class Clock:

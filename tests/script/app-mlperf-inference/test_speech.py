@@ -10,15 +10,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
-from mlperf_harness import backends, benchmarks, records
-from mlperf_harness.benchmarks import speech, wer
-from mlperf_harness.benchmarks.features import Extractor, FeatureSpec, mel_bank
-from mlperf_harness.errors import HarnessError
-from mlperf_harness.pipeline.inference import solvers
-from mlperf_harness.session import session as sessions
-from mlperf_harness.settings import GraphSpec, ModelSpec, SessionSettings, Shape, TensorSpec
 
 import benchmark_forms as forms
+from mlperf.harness import records
+from mlperf.harness.backends import registry as backends
+from mlperf.harness.benchmarks import registry as benchmarks
+from mlperf.harness.benchmarks import speech, wer
+from mlperf.harness.benchmarks.features import Extractor, FeatureSpec, mel_bank
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.pipeline.inference import solvers
+from mlperf.harness.session import session as sessions
+from mlperf.harness.settings import GraphSpec, ModelSpec, SessionSettings, Shape, TensorSpec
 
 MODEL = forms.SCRIPT / "get-ml-model-rnnt" / "tiny"
 WORDS = some.lists(some.sampled_from(["a", "b", "c", "d"]), min_size=1, max_size=9).map(" ".join)

@@ -6,14 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
-from mlperf_catalog import stand_in
-from mlperf_harness import backends, records
-from mlperf_harness.backends.stand_in import link_beside
-from mlperf_harness.errors import HarnessError
-from mlperf_harness.session import session as sessions
-from mlperf_harness.settings import GraphSpec, ModelSpec
 
 import benchmark_lab as lab
+from mlperf.catalog import stand_in
+from mlperf.harness import records
+from mlperf.harness.backends import registry as backends
+from mlperf.harness.backends.stand_in import link_beside
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.session import session as sessions
+from mlperf.harness.settings import GraphSpec, ModelSpec
 
 WORD = "stand-in"
 SIGNED = (

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import mlperf_catalog
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from mlperf_catalog import OFFLINE, SERVER, SINGLE_STREAM
-from mlperf_harness import records
-from mlperf_harness.errors import HarnessError
-from mlperf_harness.settings import SCENARIOS, Overrides, SessionSettings, Shape
-from mlperf_harness.tuning import store, targets
-from mlperf_harness.tuning.profile import Point, SpeedProfile
 
 import benchmark_lab as lab
+from mlperf import catalog
+from mlperf.catalog import OFFLINE, SERVER, SINGLE_STREAM
+from mlperf.harness import records
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.settings import SCENARIOS, Overrides, SessionSettings, Shape
+from mlperf.harness.tuning import store, targets
+from mlperf.harness.tuning.profile import Point, SpeedProfile
 
 name = st.text("abcdefghijklmnopqrstuvwxyz0123456789.-_", min_size=1, max_size=12).filter(
     lambda text: not text.startswith(("-", ".")) and text not in ("n", "y", "e")
@@ -116,7 +116,7 @@ def triton(folder: Path, **options: str) -> store.Store:
 
 
 def test_what_a_server_computes_with_has_targets_of_its_own(tmp_path: Path) -> None:
-    runtimes = mlperf_catalog.backend("triton").options["backend"].choices
+    runtimes = catalog.backend("triton").options["backend"].choices
     files = {triton(tmp_path, backend=str(each)).path for each in runtimes}
     assert len(files) == len(runtimes)
     default = triton(tmp_path)

@@ -11,16 +11,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
-from mlperf_harness import backends, benchmarks, records
-from mlperf_harness.benchmarks import beams, rouge
-from mlperf_harness.errors import HarnessError
-from mlperf_harness.pipeline.inference import solvers
-from mlperf_harness.reporting import report
-from mlperf_harness.session import session as sessions
-from mlperf_harness.settings import Bound, ModelSpec, SessionSettings, Shape
 from rouge_score import rouge_scorer
 
 import benchmark_forms as forms
+from mlperf.harness import records
+from mlperf.harness.backends import registry as backends
+from mlperf.harness.benchmarks import beams, rouge
+from mlperf.harness.benchmarks import registry as benchmarks
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.pipeline.inference import solvers
+from mlperf.harness.reporting import report
+from mlperf.harness.session import session as sessions
+from mlperf.harness.settings import Bound, ModelSpec, SessionSettings, Shape
 
 MODEL = forms.SCRIPT / "get-ml-model-gptj" / "tiny"
 ROOTS = [

@@ -7,11 +7,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from mlperf_harness import host
-from mlperf_harness.measuring import contention, energy, telemetry
-from mlperf_harness.measuring.telemetry import Monitor, Range, Telemetry
-from mlperf_harness.pipeline import recorder
-from mlperf_harness.pipeline.recorder import Latencies, Recorder
+
+from mlperf.harness import host
+from mlperf.harness.measuring import contention, energy, telemetry
+from mlperf.harness.measuring.telemetry import Monitor, Range, Telemetry
+from mlperf.harness.pipeline import recorder
+from mlperf.harness.pipeline.recorder import Latencies, Recorder
 
 
 def put(path: Path, text: str) -> None:

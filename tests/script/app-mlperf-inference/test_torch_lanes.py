@@ -17,13 +17,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("onnx2torch")
 
-from mlperf_harness.backends import lanes, py_torch, torch_device, torch_lanes  # noqa: E402
-from mlperf_harness.backends.lanes import Lane, Tensor  # noqa: E402
-from mlperf_harness.settings import GraphSpec, Setup, TensorSpec  # noqa: E402
-
 import benchmark_forms as forms  # noqa: E402
 import benchmark_lab as lab  # noqa: E402
 from lanes_lab import Recorder  # noqa: E402
+from mlperf.harness.backends import lanes, py_torch, torch_device, torch_lanes  # noqa: E402
+from mlperf.harness.backends.lanes import Lane, Tensor  # noqa: E402
+from mlperf.harness.settings import GraphSpec, Setup, TensorSpec  # noqa: E402
 
 
 class Deferred:
@@ -49,8 +48,8 @@ def a_lane(device: Recorder, opened: py_torch.Opened, graph: GraphSpec) -> Lane:
 
 
 def tiny(folder: str) -> GraphSpec:
-    from mlperf_harness import records
-    from mlperf_harness.settings import ModelSpec
+    from mlperf.harness import records
+    from mlperf.harness.settings import ModelSpec
 
     spec = records.decode(ModelSpec, forms.model(lab.SCRIPT / folder / "tiny"))
     return spec.graphs()[0]

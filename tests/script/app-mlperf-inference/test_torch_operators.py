@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mlperf_harness.backends.base import Array
-from mlperf_harness.settings import GraphSpec, TensorSpec
+
+from mlperf.harness.backends.base import Array
+from mlperf.harness.settings import GraphSpec, TensorSpec
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx2torch")
 
-from mlperf_harness import backends  # noqa: E402
-from mlperf_harness.errors import HarnessError  # noqa: E402
+from mlperf.harness.backends import registry as backends  # noqa: E402
+from mlperf.harness.errors import HarnessError  # noqa: E402
 
 TYPES = {"float32": onnx.TensorProto.FLOAT, "int64": onnx.TensorProto.INT64}
 quick = settings(max_examples=25, deadline=None)
@@ -363,8 +364,9 @@ def test_an_output_that_is_one_of_several_of_a_node(tmp_path: Path) -> None:
 
 
 def test_the_converters_stay_out_of_the_way_of_those_of_onnx2torch() -> None:
-    from mlperf_harness.backends import torch_operators
     from onnx2torch.node_converters.registry import _CONVERTER_REGISTRY
+
+    from mlperf.harness.backends import torch_operators
 
     for name in torch_operators.CONVERTERS:
         domains = {each.domain for each in _CONVERTER_REGISTRY if each.operation_type == name}

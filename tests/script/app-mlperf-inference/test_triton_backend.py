@@ -15,26 +15,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import mlperf_catalog
-import neuron_artefact
 import numpy as np
 import pytest
-from mlperf_catalog import asked
-from mlperf_catalog.asked import CatalogError
-from mlperf_harness import backends, benchmarks, records
-from mlperf_harness.backends import triton_service
-from mlperf_harness.errors import HarnessError
-from mlperf_harness.pipeline.inference import solvers
-from mlperf_harness.session import session as sessions
-from mlperf_harness.settings import GraphSpec, ModelSpec, SessionSettings, Setup, Shape, TensorSpec
-from triton_repository import refusals, writing
-from triton_server import remains
 
 import benchmark_forms as forms
 import benchmark_lab as lab
 import network_lab
 import tls_lab
 import triton_lab
+from aws_neuron import artifact
+from mlperf import catalog
+from mlperf.catalog import asked
+from mlperf.catalog.asked import CatalogError
+from mlperf.harness import records
+from mlperf.harness.backends import registry as backends
+from mlperf.harness.backends import triton_service
+from mlperf.harness.benchmarks import registry as benchmarks
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.pipeline.inference import solvers
+from mlperf.harness.session import session as sessions
+from mlperf.harness.settings import GraphSpec, ModelSpec, SessionSettings, Setup, Shape, TensorSpec
+from serving.repository import refusals, writing
+from serving.server import remains
 from support import HANG_S, wait_for
 
 MODELS = lab.SCRIPT
@@ -42,9 +44,7 @@ ONE = Shape(1, 1, 1)
 
 
 def setup(**given: Any) -> Setup:
-    options = {
-        name: each.default for name, each in mlperf_catalog.backend("triton").options.items()
-    }
+    options = {name: each.default for name, each in catalog.backend("triton").options.items()}
     return Setup("cpu", "float32", {**options, "threads": 1, **given})
 
 
@@ -60,7 +60,7 @@ def spec(folder: str) -> ModelSpec:
 
 
 def test_the_specification_is_one_of_the_catalogue() -> None:
-    found = mlperf_catalog.backend("triton")
+    found = catalog.backend("triton")
     assert found.chosen({"instances": "2"}) == {"instances": 2}
     with pytest.raises(CatalogError, match="did you mean protocol"):
         found.chosen({"protocoll": "http"})
@@ -122,13 +122,13 @@ def test_what_the_server_computes_with_decides_which_files_it_is_given() -> None
 
 
 def test_a_compiled_model_is_served_on_a_core_for_each_instance(tmp_path: Path) -> None:
-    tensors = (neuron_artefact.Tensor("INPUT__0", "int32", (4,)),)
+    tensors = (artifact.Tensor("INPUT__0", "int32", (4,)),)
     path = tmp_path / "m.pt"
     path.write_bytes(b"x")
-    digest = neuron_artefact.sha256(path)
-    neuron_artefact.write(path, neuron_artefact.Artefact(
+    digest = artifact.sha256(path)
+    artifact.write(path, artifact.Artefact(
         "m", path.name, digest, 1, "fp32", tensors, tensors, "bert", "cpu", 3, False, "torch", {},
-        neuron_artefact.Source("m", "m.pt", digest),
+        artifact.Source("m", "m.pt", digest),
     ))  # fmt: skip
     inputs = (TensorSpec("INPUT__0", "int32", (4,)),)
     graph = GraphSpec("main", str(path), digest, inputs, inputs)
@@ -139,7 +139,7 @@ def test_a_compiled_model_is_served_on_a_core_for_each_instance(tmp_path: Path) 
     assert refusals.check(found) == []
     with pytest.raises(HarnessError, match=r"no Neuron device|compiled for cpu"):
         triton_service.plan(replace(setup(backend="neuron"), device="inf2"), graph)
-    one = mlperf_catalog.backend("triton").where({"backend": "neuron"})
+    one = catalog.backend("triton").where({"backend": "neuron"})
     assert one.named == "neuron-triton", "so checks know the processor in a device's place"
 
 
@@ -188,7 +188,7 @@ def launcher() -> Iterator[Path]:
 
 
 def sites() -> str:
-    return os.pathsep.join(map(str, (*triton_lab.SOURCES, triton_lab.site())))
+    return os.pathsep.join(map(str, (lab.LIB, triton_lab.site())))
 
 
 @contextlib.contextmanager
@@ -201,8 +201,8 @@ def served(*models: ModelSpec, **given: Any) -> Iterator[dict[str, Any]]:
 
 def test_every_benchmark_is_compared_or_refused() -> None:
     """Those with a "-99.9" are the same models."""
-    backend = mlperf_catalog.backend("triton")
-    known = {name.removesuffix(".9") for name in mlperf_catalog.runnable()}
+    backend = catalog.backend("triton")
+    known = {name.removesuffix(".9") for name in catalog.runnable()}
     assert known == forms.TINY.keys()
     assert backend.refuses.keys() < known
 
@@ -215,7 +215,7 @@ def test_every_benchmark_is_compared_or_refused() -> None:
 def test_the_first_answers_are_those_in_process_bit_by_bit(
     launcher: Path, given: dict[str, Any]
 ) -> None:
-    refused = mlperf_catalog.backend("triton").refuses
+    refused = catalog.backend("triton").refuses
     asked = {name: form for name, form in forms.TINY.items() if name not in refused}
     models = [tiny(folder) for folder, _, _ in asked.values()]
     alone = backends.create("onnxruntime", "cpu", "float32")
@@ -343,7 +343,7 @@ def test_a_server_that_does_not_start_is_told_without_files_that_are_gone(
     program.write_text("#!/bin/sh\necho no stub for this Python\nexit 3\n")
     program.chmod(0o755)
     monkeypatch.setenv(triton_service.LAUNCHER, str(program))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, triton_lab.SOURCES)))
+    monkeypatch.setenv("PYTHONPATH", str(lab.LIB))
     with (
         pytest.raises(HarnessError, match="ended no stub for this Python") as caught,
         served(spec("get-ml-model-resnet50")),

@@ -10,9 +10,9 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from mlperf_catalog.values import dataclass
 
 import benchmark_lab as lab
+from common.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +95,12 @@ def test_the_import_of_the_catalogue_compiles_no_methods() -> None:
     program = (
         "import dataclasses; made = []; write = dataclasses._process_class\n"
         "dataclasses._process_class = lambda cls, *a: made.append(cls) or write(cls, *a)\n"
-        "import mlperf_catalog; known = [each.__name__ for each in made]\n"
+        "import mlperf.catalog; known = [each.__name__ for each in made]\n"
         "assert set(known) <= {'ResultKey', 'Metric'}, known\n"
-        "mlperf_catalog.benchmark('resnet50')\n"
-        "specs = 'mlperf_catalog.benchmark_specs.'\n"
+        "mlperf.catalog.benchmark('resnet50')\n"
+        "specs = 'mlperf.catalog.benchmark_specs.'\n"
         "import sys; found = [name for name in sys.modules if name.startswith(specs)]\n"
         "assert found == [specs + 'resnet50'], found\n"
     )
     words = [sys.executable, "-c", program]
-    subprocess.run(words, check=True, env={"PYTHONPATH": str(lab.HARNESS)})
+    subprocess.run(words, check=True, env={"PYTHONPATH": str(lab.LIB)})

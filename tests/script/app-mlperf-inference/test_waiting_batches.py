@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mlperf_harness.pipeline.batcher import DeadlinePolicy
-from mlperf_harness.pipeline.queue import DynamicBatcher
+
+from mlperf.harness.pipeline.batcher import DeadlinePolicy
+from mlperf.harness.pipeline.queue import DynamicBatcher
 
 Cost = Callable[[int], float]
 

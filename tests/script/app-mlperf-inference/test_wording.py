@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from mlperf_harness.wording import wrapped
+
+from mlperf.harness.wording import wrapped
 
 
 @pytest.mark.parametrize(

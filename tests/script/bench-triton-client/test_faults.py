@@ -14,13 +14,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from kserve import KserveError, Region
-from kserve.regions import SHM, abandoned
-from triton_bench import load, served, session
-from triton_bench.errors import BenchError
 
 import triton_lab  # noqa: F401 - makes the package of servers importable
-from triton_client_lab import SOURCES, Answer, says, serving
+from serving.bench import load, served, session
+from serving.bench.errors import BenchError
+from serving.kserve import KserveError, Region
+from serving.kserve.regions import SHM, abandoned
+from support import LIB
+from triton_client_lab import Answer, says, serving
 from triton_client_lab import http as response
 
 MODEL = {
@@ -89,7 +90,7 @@ def test_a_failure_under_load_is_counted_by_its_kind(
     infer: Answer, kind: str, load: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Values are looked at now and then; here, always.
-    monkeypatch.setattr("triton_bench.load.LOOK_NS", -1)
+    monkeypatch.setattr("serving.bench.load.LOOK_NS", -1)
     words = ["--connections", "1"] if load == "--rate" else []
     with serving(triton(infer)) as port:
         status, point = measured(
@@ -168,8 +169,8 @@ def test_a_server_that_stalls_is_not_spared_what_would_have_come(tmp_path: Path)
 
 def interrupted(port: int, *words: str) -> tuple[int, str, float]:
     """Status, output and seconds to the end of a client that gets Ctrl-C while it sends."""
-    code = "import sys; from triton_bench.session import main; sys.exit(main(sys.argv[1:]))"
-    path = os.pathsep.join(map(str, [*SOURCES, *sys.path]))
+    code = "import sys; from serving.bench.session import main; sys.exit(main(sys.argv[1:]))"
+    path = os.pathsep.join(map(str, [LIB, *sys.path]))
     process = subprocess.Popen(
         [sys.executable, "-c", code, "-m", "m", "--url", f"127.0.0.1:{port}", "-k", *words],
         env=os.environ | {"PYTHONPATH": path},
@@ -300,8 +301,8 @@ def test_a_server_that_does_not_start_is_told_without_a_log_that_is_gone(
 
 
 def test_a_reader_that_leaves_is_no_traceback() -> None:
-    path = os.pathsep.join(map(str, [*SOURCES, *sys.path]))
-    words = [sys.executable, "-m", "triton_bench", "-m", "m", "--url", "127.0.0.1:1"]
+    path = os.pathsep.join(map(str, [LIB, *sys.path]))
+    words = [sys.executable, "-m", "serving.bench", "-m", "m", "--url", "127.0.0.1:1"]
     reader, writer = os.pipe()
     os.close(reader)
     process = subprocess.Popen(

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from triton_bench import figures, report, results
-from triton_bench.load import Closed, Record, Scheduled
-from triton_bench.schedule import arrivals
-from triton_bench.stability import Stability
+
+from serving.bench import figures, report, results
+from serving.bench.load import Closed, Record, Scheduled
+from serving.bench.schedule import arrivals
+from serving.bench.stability import Stability
 
 TIMES = st.lists(st.integers(1, 10**10), min_size=1, max_size=200)
 
@@ -142,11 +143,11 @@ def test_three_windows_alike_are_stable(
 ) -> None:
     rule = Stability(0, 0.001, 10.0, 99.0)
     now = len(windows) * 1_000_000 + 1
-    monkeypatch.setattr("triton_bench.stability.time.perf_counter_ns", lambda: now)
+    monkeypatch.setattr("serving.bench.stability.time.perf_counter_ns", lambda: now)
     assert rule.watch([record_of(*windows)]) == why
 
 
 def test_what_never_settles_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     windows = [[10] * (50 + 40 * (number % 2)) for number in range(20)]
-    monkeypatch.setattr("triton_bench.stability.time.perf_counter_ns", lambda: 20_000_001)
+    monkeypatch.setattr("serving.bench.stability.time.perf_counter_ns", lambda: 20_000_001)
     assert "not stable" in Stability(0, 0.001, 10.0, 99.0).watch([record_of(*windows)])

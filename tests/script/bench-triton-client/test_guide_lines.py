@@ -12,7 +12,7 @@ import triton_client_lab  # noqa: F401 - makes the client importable
 
 @pytest.mark.parametrize("stand_in", ["", "neuron on cpu"])
 def test_a_stand_in_is_said_beside_the_verdict(stand_in: str) -> None:
-    from triton_bench import guide
+    from serving.bench import guide
 
     found: Any = SimpleNamespace(
         problems=(), settings=SimpleNamespace(model="r50"), first_ms=1.0, stand_in=stand_in

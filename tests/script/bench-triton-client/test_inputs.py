@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from kserve import SIZES, Model, Tensor, TensorInfo, tensor_of
-from triton_bench import checks, files, inputs
-from triton_bench.errors import BenchError
+
+from serving.bench import checks, files, inputs
+from serving.bench.errors import BenchError
+from serving.kserve import SIZES, Model, Tensor, TensorInfo, tensor_of
 
 IMAGE = TensorInfo("input", "FP32", (-1, 4, 3))
 MODEL = Model("m", ("1",), "python", (IMAGE,), (TensorInfo("output", "FP32", (-1, 5)),))

@@ -8,10 +8,10 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from triton_bench import perf_analyzer
-from triton_bench.errors import UsageError
-from triton_bench.options import DASHES, ENDLESS, OPTIONS, Settings, load_points, read
 
+from serving.bench import perf_analyzer
+from serving.bench.errors import UsageError
+from serving.bench.options import DASHES, ENDLESS, OPTIONS, Settings, load_points, read
 from support import ROOT
 
 META = yaml.safe_load((ROOT / "script/bench-triton-client/meta.yaml").read_text(encoding="utf-8"))

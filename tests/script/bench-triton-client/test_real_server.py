@@ -15,13 +15,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kserve import KserveError, Region, connect
-from triton_server import server
-from triton_server.server import Server
-from triton_server.wanted import Wanted
 
 import tls_lab
 import triton_lab
+from serving.kserve import KserveError, Region, connect
+from serving.server import server
+from serving.server.server import Server
+from serving.server.wanted import Wanted
 from support import Finished, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_index, pytest.mark.quiet]

@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 
-from cmbench.lib import siblings
+import aws_neuron.artifact as artefacts
+from aws_neuron.artifact import Artefact, ArtefactError, Source, Tensor
 from support import ROOT
 
 SCRIPT = ROOT / "script" / "compile-neuron-model"
-siblings.importable(str(SCRIPT / "customize.py"), SCRIPT.name)
-import neuron_artefact as artefacts  # noqa: E402
-from neuron_artefact import Artefact, ArtefactError, Source, Tensor  # noqa: E402
 
 CONTENT = b"compiled"
 DIGEST = hashlib.sha256(CONTENT).hexdigest()

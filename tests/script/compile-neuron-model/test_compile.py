@@ -18,14 +18,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from aws_neuron import artifact
 from cmbench.errors import Error
-from cmbench.lib import siblings
 from steps import Step
-from support import ROOT, run, wait_for
+from support import LIB, ROOT, run, wait_for
 
 SCRIPT = ROOT / "script" / "compile-neuron-model"
-siblings.importable(str(SCRIPT / "customize.py"), SCRIPT.name)
-import neuron_artefact  # noqa: E402
 
 MODELS = {"resnet50": "get-ml-model-resnet50", "bert": "get-ml-model-bert-large-squad"}
 # What torch-neuron and neuron-cc print in a compilation that works; names and sizes differ.
@@ -126,7 +124,7 @@ def test_an_artefact_lies_where_the_guide_has_it_and_says_what_it_is(
     )
     path = tmp_path / "compiled" / name
     assert left(tmp_path / "compiled") == [name, f"{name}.json"]
-    told = neuron_artefact.read(path)
+    told = artifact.read(path)
     assert (told.target, told.batch_size, told.dynamic_batch) == ("inf1", 5, dynamic)
     assert [(t.name, t.dtype, t.shape) for t in told.inputs] == inputs
     assert [(t.name, t.dtype, t.shape) for t in told.outputs] == [output]
@@ -222,14 +220,14 @@ def test_a_failure_leaves_the_artefact_of_before(tmp_path: Path) -> None:
         compiled(step(tmp_path, TORN + "sys.exit(3)\n", CM_NEURON_COMPILER_FLAGS="-O2"))
     assert left(tmp_path / "compiled") == before
     (artefact,) = (tmp_path / "compiled").rglob("*.pt")
-    assert neuron_artefact.read(artefact).compiler_flags == ()
+    assert artifact.read(artefact).compiler_flags == ()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_one_that_is_ended_takes_the_compiler_along(number: int, tmp_path: Path) -> None:
     """The real program of ours in the SDK's place, so that its own end is tried too."""
     waits = (
-        f"sys.path.insert(0, {str(SCRIPT / 'sdk')!r})\n"
+        f"sys.path.insert(0, {str(LIB / 'aws_neuron/compiling/sdk')!r})\n"
         "import compile as ours\n"
         "ours.end_with_owner()\n"
         "open(os.environ['PID'], 'w').write(str(os.getpid()))\n" + TORN + "time.sleep(600)\n"
@@ -300,15 +298,15 @@ def test_the_artefact_for_the_processor_answers_as_the_model(
     shutil.copytree(ROOT / "script" / MODELS[benchmark] / "tiny", folder)
     (onnx,) = folder.glob("*.onnx")
     session = onnxruntime.InferenceSession(str(onnx))
-    paths = [str(ROOT / "script" / a / "src") for a in ("workshop", "app-mlperf-inference")]
+    paths = [str(ROOT / "lib")]
     env = {**os.environ, "PYTHONPATH": ":".join((*paths, *sys.path))}
-    run([sys.executable, "-m", "workshop.torchscript", "--out", str(folder)], env=env).ok()
+    run([sys.executable, "-m", "modelzoo.torchscript", "--out", str(folder)], env=env).ok()
     given = {"CM_NEURON_MODEL_TARGET": "cpu", "PYTHONPATH": env["PYTHONPATH"]}
     made = step(tmp_path / "run", benchmark=benchmark, **given)
     made.env["CM_ML_MODEL_FACTS_FILE_WITH_PATH"] = str(folder / "model.json")
     made.call("preprocess")
     compiled(made)
-    artefact = neuron_artefact.read(Path(made.env["CM_NEURON_MODEL_FILE_WITH_PATH"]))
+    artefact = artifact.read(Path(made.env["CM_NEURON_MODEL_FILE_WITH_PATH"]))
     assert (artefact.target, artefact.sdk) == ("cpu", "torch")
     module = torch.jit.load(made.env["CM_NEURON_MODEL_FILE_WITH_PATH"])
     noise = np.random.default_rng(1)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nvidia_flow import registry, words
-from nvidia_flow.errors import FlowError
-from nvidia_flow.systems import Machine, chosen, machine_of, match, nearest_to
 
 from cmbench.errors import Error
 from cmbench.lib import nvidia
+from nvidia_mlperf.flow import registry, words
+from nvidia_mlperf.flow.errors import FlowError
+from nvidia_mlperf.flow.systems import Machine, chosen, machine_of, match, nearest_to
 from steps import Step
 
 KNOWN = registry.load()

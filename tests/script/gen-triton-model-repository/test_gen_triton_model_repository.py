@@ -10,19 +10,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import neuron_artefact
 import numpy as np
 import pytest
-from kserve import KserveError, connect
-from kserve.stand_ins import stand_in
-from triton_repository import asked, config_text, onnx_signature, refusals, writing
-from triton_repository.errors import RepositoryError
-from triton_repository.plan import Artefact, Batching, Cores, Plan, Tensor, helpers_of
-from triton_server import server
-from triton_server.wanted import Wanted
 
 import triton_lab
+from aws_neuron import artifact
 from cmbench.errors import Error
+from serving.kserve import KserveError, connect
+from serving.kserve.stand_ins import stand_in
+from serving.repository import asked, config_text, onnx_signature, refusals, writing
+from serving.repository.errors import RepositoryError
+from serving.repository.plan import Artefact, Batching, Cores, Plan, Tensor, helpers_of
+from serving.server import server
+from serving.server.wanted import Wanted
 from steps import Step
 from support import ROOT, run
 
@@ -31,7 +31,6 @@ INPUTS = (Tensor("input_tensor:0", "float32", (3, 28, 28)),)
 OUTPUTS = (Tensor("ArgMax:0", "int64", ()), Tensor("softmax_tensor:0", "float32", (11,)))
 PLAN = Plan("r50", "onnxruntime", INPUTS, OUTPUTS, Artefact(str(MODEL)), max_batch=16)
 ECHO = Plan("e", "echo", INPUTS, INPUTS, max_batch=8)
-BACKENDS = str(ROOT / "script/app-mlperf-inference/src/mlperf_harness/backends")
 FLAGS: dict[str, Any] = {
     "compiled_model": str(MODEL),
     "device": "cpu",
@@ -128,7 +127,7 @@ def test_the_script_hands_its_inputs_on(tmp_path: Path) -> None:
     step.call("preprocess")
     request = json.loads(Path(step.env["CM_TRITON_SERVER_REQUEST"]).read_text())
     assert (request["triton_model_dir"], request["target"]) == ("/m/r50", "inf2")
-    helpers = helpers_of("openvino", request["helpers_folder"])
+    helpers = helpers_of("openvino")
     assert helpers
     assert all(Path(each).is_file() for each in helpers)
     del env["CM_TRITON_MODEL_REPOSITORY"]
@@ -210,14 +209,14 @@ def compiled(
     """A compiled model with the file beside it; its tensor is that of ``ECHO``."""
     path = folder / "resnet50_neuron_bs4_dynamic.pt"
     path.write_bytes(content)
-    tensors = tuple(neuron_artefact.Tensor(t.name, t.dtype, t.shape) for t in INPUTS)
-    digest = neuron_artefact.sha256(path)
-    source = neuron_artefact.Source("resnet50_tiny", "m.pt", digest)
-    about = neuron_artefact.Artefact(
+    tensors = tuple(artifact.Tensor(t.name, t.dtype, t.shape) for t in INPUTS)
+    digest = artifact.sha256(path)
+    source = artifact.Source("resnet50_tiny", "m.pt", digest)
+    about = artifact.Artefact(
         "m", path.name, digest, len(content), "fp32", tensors, tensors, "resnet50", target, 4,
         dynamic, "torch", {}, source,
     )  # fmt: skip
-    neuron_artefact.write(path, about)
+    artifact.write(path, about)
     return path
 
 
@@ -229,7 +228,7 @@ def test_the_json_beside_a_compiled_model_is_its_signature(tmp_path: Path) -> No
     assert "not verified on hardware" in refusals.check(plan)[0]
     with pytest.raises(RepositoryError, match="the model has no input other"):
         refusals.check(changed(plan, inputs=(Tensor("other", "float32", (3,)),)))
-    neuron_artefact.sidecar_of(artefact).unlink()
+    artifact.sidecar_of(artefact).unlink()
     assert "not verified on hardware" in refusals.check(plan)[0]
 
 
@@ -239,13 +238,13 @@ def test_a_compiled_model_tells_its_tensors_and_its_device(runtime: str, tmp_pat
     artefact = compiled(tmp_path, "trn1")
     asks = {**FLAGS, "runtime": runtime, "target": "", "triton_input": "", "triton_output": ""}
     asks |= {"neuron_core_range": "0:3"}
-    sidecar = str(neuron_artefact.sidecar_of(artefact))
+    sidecar = str(artifact.sidecar_of(artefact))
     for more in ({"compiled_model": str(artefact)}, {"compiled_model": "", "facts": sidecar}):
         plan, _ = asked.plan({**asks, **more})
         assert (plan.runtime, plan.device) == ("neuron", "trn1")
         assert plan.inputs == plan.outputs == INPUTS
         assert (plan.fixed_batch, "FIXED_BATCH" in plan.all_parameters()) == (0, False)
-        assert plan.artefact == Artefact(str(artefact), neuron_artefact.sha256(artefact))
+        assert plan.artefact == Artefact(str(artefact), artifact.sha256(artefact))
 
 
 @pytest.mark.parametrize(
@@ -345,7 +344,7 @@ def test_the_real_server_answers_as_the_runtimes_do_alone(
     for plan in (
         changed(PLAN, name="one", batching=Batching((8,), 2000), parameters={"THREADS": "1"}),
         changed(PLAN, name="two", runtime="openvino", instances=2, parameters={"THREADS": "1"},
-                helpers=helpers_of("openvino", BACKENDS)),
+                helpers=helpers_of("openvino")),
         changed(ECHO, outputs=(Tensor("y", "float32", (5, 4)), Tensor("z", "int32", ()))),
     ):  # fmt: skip
         writing.write(plan, tmp_path / "models")
@@ -465,15 +464,15 @@ def for_the_processor(launcher: Path, folder: Path) -> Path:
     run([str(python), "-c", NET, str(path)]).ok()
     tensors = {"inputs": [{"name": "x", "dtype": "float32", "shape": [3, 28, 28]}]}
     tensors["outputs"] = [{"name": "y", "dtype": "float32", "shape": [1]}]
-    facts = {"name": "net", "file": path.name, "sha256": neuron_artefact.sha256(path)}
+    facts = {"name": "net", "file": path.name, "sha256": artifact.sha256(path)}
     facts |= {"precision": "fp32", "accuracy": {}}
     (folder / "model.json").write_text(json.dumps({**facts, **tensors}))
     request = {"answer": str(answer), "batch_size": 4, "benchmark": "resnet50"}
     request |= {"compiler_flags": [], "facts": str(folder / "model.json"), "target": "cpu"}
     request |= {"models": str(folder / "compiled"), "python": str(python)}
     (folder / "request.json").write_text(json.dumps(request))
-    sources = str(ROOT / "script" / "compile-neuron-model" / "src")
-    words = [sys.executable, "-m", "neuron_compile", str(folder / "request.json")]
+    sources = str(ROOT / "lib")
+    words = [sys.executable, "-m", "aws_neuron.compiling", str(folder / "request.json")]
     run(words, env={**os.environ, "PYTHONPATH": sources}).ok()
     return Path(json.loads(answer.read_text())["path"])
 

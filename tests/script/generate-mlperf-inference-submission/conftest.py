@@ -15,9 +15,9 @@ SCENARIOS = ["SingleStream", "Offline"]
 @pytest.fixture(scope="session")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results of real LoadGen runs of a third of a second."""
-    from mlperf_harness import records
-    from mlperf_harness.session import session
-    from mlperf_harness.settings import SessionSettings
+    from mlperf.harness import records
+    from mlperf.harness.session import session
+    from mlperf.harness.settings import SessionSettings
 
     folder = tmp_path_factory.mktemp("results")
     changes = {

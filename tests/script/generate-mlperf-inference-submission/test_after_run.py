@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 import yaml
-from mlperf_harness import records
-from mlperf_harness.measuring.verdict import Fault
-from mlperf_harness.reporting.results import Problem, Results
-from mlperf_submission import after_run, commands
-from mlperf_submission.checks import accuracy
 
 import benchmark_lab
 import submission_mutations as mutations
+from mlperf.harness import records
+from mlperf.harness.measuring.verdict import Fault
+from mlperf.harness.reporting.results import Problem, Results
+from mlperf.submission import after_run, commands
+from mlperf.submission.checks import accuracy
 from support import ROOT
 
 RUN = ROOT / "script/run-mlperf-inference-app"

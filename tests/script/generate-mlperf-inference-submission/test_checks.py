@@ -8,19 +8,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import mlperf_catalog as catalog
 import pytest
-from mlperf_catalog import stand_in
-from mlperf_harness.measuring.detail_log import DetailLog
-from mlperf_harness.measuring.verdict import more_queries
-from mlperf_submission import checks, steps, truncate, verdict
-from mlperf_submission.checks import accuracy, benchmarks, performance
-from mlperf_submission.checks.base import Finding, log
-from mlperf_submission.errors import SubmissionError
 
 import power_lab as power
 import submission_lab as lab
 import submission_mutations as mutations
+from mlperf import catalog
+from mlperf.catalog import stand_in
+from mlperf.harness.measuring.detail_log import DetailLog
+from mlperf.harness.measuring.verdict import more_queries
+from mlperf.submission import checks, steps, truncate, verdict
+from mlperf.submission.checks import accuracy, benchmarks, performance
+from mlperf.submission.checks.base import Finding, log
+from mlperf.submission.errors import SubmissionError
 from support import ROOT
 
 NETWORK = lab.Example(

@@ -7,10 +7,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from mlperf_submission import build, claims, intake, runs
-from mlperf_submission.errors import SubmissionError
 
 import submission_lab as lab
+from mlperf.submission import build, claims, intake, runs
+from mlperf.submission.errors import SubmissionError
 
 
 @pytest.fixture

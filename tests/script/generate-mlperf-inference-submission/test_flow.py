@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlperf_submission import build, infer, machine, pack, runs, steps, truncate
-from mlperf_submission.errors import SubmissionError
-from mlperf_submission.fields import Field
 
 import submission_lab as lab
 from cmbench.lib import nvidia
 from cmbench.lib.probe import ProbeResult
+from mlperf.submission import build, infer, machine, pack, runs, steps, truncate
+from mlperf.submission.errors import SubmissionError
+from mlperf.submission.fields import Field
 from support import ROOT
 
 
@@ -227,7 +227,7 @@ def test_killed_while_writing_leaves_the_old_tree(request_: steps.Request) -> No
         "import sys, time\n"
         f"sys.path[:0] = {SOURCES!r}\n"
         "from pathlib import Path\n"
-        "from mlperf_submission import build, steps, truncate\n"
+        "from mlperf.submission import build, steps, truncate\n"
         "def stop(root):\n"
         "    print('in the middle', flush=True)\n"
         "    time.sleep(60)\n"
@@ -247,13 +247,7 @@ def test_killed_while_writing_leaves_the_old_tree(request_: steps.Request) -> No
     assert not list(request_.submission_dir.parent.glob(".out.*"))
 
 
-SOURCES = [
-    *(
-        str(lab.SCRIPTS / alias / "src")
-        for alias in ("generate-mlperf-inference-submission", "app-mlperf-inference")
-    ),
-    str(ROOT / "automation"),
-]
+SOURCES = [str(ROOT / "lib"), str(ROOT / "automation")]
 
 
 def test_unfinished_results_are_left_out(measured: Path, tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import re
 
 import pytest
 import yaml
-from mlperf_submission.build import MEASUREMENT_KEYS
 
+from mlperf.submission.build import MEASUREMENT_KEYS
 from support import ROOT
 
 PAGE = (ROOT / "docs/how-to/submit.md").read_text("utf-8")

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from mlperf_submission import build, category, intake, runs, steps, texts
-from mlperf_submission.errors import SubmissionError
-from mlperf_submission.sources import BenchmarkRun, Sources
 
 import submission_lab as lab
+from mlperf.submission import build, category, intake, runs, steps, texts
+from mlperf.submission.errors import SubmissionError
+from mlperf.submission.sources import BenchmarkRun, Sources
 
 SYSTEM = "box-reference-cpu-onnxruntime-v1.20-default_config"
 LOGS = ("mlperf_log_detail.txt", "mlperf_log_summary.txt")

@@ -6,12 +6,12 @@ import shlex
 from pathlib import Path
 
 import pytest
-from mlperf_submission import make_lines
-from mlperf_submission.checks import accuracy, benchmarks, compliance, performance, power, systems
-from mlperf_submission.checks.base import Finding
-from mlperf_submission.errors import SubmissionError
 
 import submission_lab as lab
+from mlperf.submission import make_lines
+from mlperf.submission.checks import accuracy, benchmarks, compliance, performance, power, systems
+from mlperf.submission.checks.base import Finding
+from mlperf.submission.errors import SubmissionError
 from nvidia_flow_lab import a_flow
 from support import Home
 
@@ -57,7 +57,7 @@ def test_advice_names_what_can_be_typed_in_the_folder(mend: str, typed: str) -> 
 @pytest.mark.parametrize("benchmark", ["resnet", "bert-99", "bert-99.9", "3d-unet-99.9"])
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
 def test_run_args_are_those_of_the_flow(tmp_path: Path, benchmark: str, scenario: str) -> None:
-    from nvidia_make import work
+    from nvidia_mlperf.make import work
 
     where = f"closed/Me/results/A100-PCIe-80GBx1_TRT/{benchmark}/{scenario}"
     found = Finding("performance.valid", "error", where, "INVALID", "rules", performance.RERUN)

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from mlperf_submission import checks, official, steps
-from mlperf_submission.errors import SubmissionError
 
 import submission_lab as lab
+from mlperf.submission import checks, official, steps
+from mlperf.submission.errors import SubmissionError
 
 WORDS = "[2026-01-01 10:00:00,000 performance_check.py:1 ERROR]"
 OUTPUT = f"""

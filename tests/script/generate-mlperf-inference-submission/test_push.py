@@ -8,10 +8,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from mlperf_submission import push
-from mlperf_submission.errors import SubmissionError
 
 import submission_lab as lab
+from mlperf.submission import push
+from mlperf.submission.errors import SubmissionError
 
 
 def git(folder: Path, *words: str) -> str:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlperf_harness.measuring import agreement, relations
-from mlperf_harness.measuring.detail_log import DetailLog
-from mlperf_submission import checks
 
 import submission_lab as lab
+from mlperf.harness.measuring import agreement, relations
+from mlperf.harness.measuring.detail_log import DetailLog
+from mlperf.submission import checks
 
 COMMON = {
     "result_validity": "VALID",

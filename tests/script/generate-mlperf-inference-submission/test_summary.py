@@ -11,7 +11,7 @@ import power_lab as power
 import submission_lab as lab
 import submission_mutations as mutations
 
-from mlperf_submission import page, summary  # isort: skip
+from mlperf.submission import page, summary  # isort: skip
 
 
 def cells(tree: lab.Tree) -> tuple[lab.Cell, ...]:

@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlperf_harness import records
-from mlperf_harness.engines import builder, generate, names, profiles, sidecar
-from mlperf_harness.engines.names import Named
-from mlperf_harness.engines.profiles import OpenInput, Span
-from mlperf_harness.errors import HarnessError
 
 import benchmark_lab as bench
 from cmbench.errors import Error
 from lab import Lab
+from mlperf.harness import records
+from mlperf.harness.engines import builder, generate, names, profiles, sidecar
+from mlperf.harness.engines.names import Named
+from mlperf.harness.engines.profiles import OpenInput, Span
+from mlperf.harness.errors import HarnessError
 from support import ROOT
 
-HARNESS = ROOT / "script/app-mlperf-inference/src"
+HARNESS = ROOT / "lib"
 TINY = ROOT / "script/get-ml-model-resnet50/tiny"
 customize = bench.module_of(ROOT / "script/generate-nvidia-engine/customize.py")
 
@@ -322,7 +322,7 @@ def killed_while_building(python: Path, tmp_path: Path) -> None:
     facts = str(ROOT / "script/get-ml-model-3d-unet-brats19/tiny/model.json")
     words = {"product": "tensorrt-rtx", "facts": facts, "benchmark": "3d-unet"}
     config = asked(folder, **words, compute_capabilities=["8.6"])
-    command = [str(python), "-m", "mlperf_harness", "engine", str(config)]
+    command = [str(python), "-m", "mlperf.harness.engines", str(config)]
     program = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(HARNESS)})
     time.sleep(2.5)
     program.send_signal(signal.SIGKILL)
@@ -334,7 +334,7 @@ def killed_while_building(python: Path, tmp_path: Path) -> None:
 
 def test_the_program_tells_one_error(tmp_path: Path) -> None:
     config = asked(tmp_path, product="tensorrt-rtx", facts=str(tmp_path / "none.json"))
-    words = [sys.executable, "-m", "mlperf_harness", "engine", str(config)]
+    words = [sys.executable, "-m", "mlperf.harness.engines", str(config)]
     ended = subprocess.run(
         words, env={**os.environ, "PYTHONPATH": str(HARNESS)}, capture_output=True, text=True
     )

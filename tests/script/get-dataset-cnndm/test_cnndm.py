@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +13,9 @@ import pytest
 import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
+from modelzoo.datasets.cnndm import make_dataset, news
 
 SCRIPT = forms.SCRIPT / "get-dataset-cnndm"
-if str(SCRIPT / "src") not in sys.path:
-    sys.path.insert(0, str(SCRIPT / "src"))
-import make_dataset  # noqa: E402
-import news  # noqa: E402
 
 customize = lab.module_of(SCRIPT / "customize.py")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +12,10 @@ import pytest
 import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
+from modelzoo.datasets.criteo import clicks
 
 SCRIPT = forms.SCRIPT / "get-dataset-criteo"
 customize = lab.module_of(SCRIPT / "customize.py")
-if str(SCRIPT / "src") not in sys.path:
-    sys.path.insert(0, str(SCRIPT / "src"))
-import clicks  # noqa: E402
 
 
 def test_the_day_is_what_its_facts_say_and_looks_like_criteos() -> None:

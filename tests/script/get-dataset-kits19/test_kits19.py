@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,11 @@ import pytest
 import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
+from modelzoo.datasets.kits19 import kidneys
+from support import LIB
 
 SCRIPT = forms.SCRIPT / "get-dataset-kits19"
 customize = lab.module_of(SCRIPT / "customize.py")
-if str(SCRIPT / "src") not in sys.path:
-    sys.path.insert(0, str(SCRIPT / "src"))
-import kidneys  # noqa: E402
 
 
 def test_the_layout_is_that_of_kits19() -> None:
@@ -123,10 +121,10 @@ def test_the_list_is_downloaded_and_checked(home: Any, tmp_path: Path) -> None:
 
 
 def test_made_up_cases_for_calibration_are_others(tmp_path: Path) -> None:
-    program = lab.module_of(SCRIPT / "src" / "make_dataset.py")
+    program = lab.module_of(LIB / "modelzoo/datasets/kits19" / "make_dataset.py")
     assert program.main(["--out", str(tmp_path), "--part", "calibration", "--count", "1"]) == 0
     own = json.loads((tmp_path / "dataset.json").read_text())
-    train = forms.SCRIPT / "get-ml-model-3d-unet-kits19" / "src" / "train.py"
+    train = LIB / "modelzoo/unet_kits" / "train.py"
     trained = re.search(r"_SEED = (\d+), (\d+)$", train.read_text(encoding="utf-8"), re.MULTILINE)
     assert trained is not None
     judged, _ = program.PARTS["validation"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import wave
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,10 @@ import pytest
 import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
+from modelzoo.datasets.librispeech import tones
 
 SCRIPT = forms.SCRIPT / "get-dataset-librispeech"
 customize = lab.module_of(SCRIPT / "customize.py")
-if str(SCRIPT / "src") not in sys.path:
-    sys.path.insert(0, str(SCRIPT / "src"))
-import tones  # noqa: E402
 
 
 def test_the_layout_is_librispeechs() -> None:

@@ -14,13 +14,13 @@ import pytest
 import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
-from support import served
+from support import LIB, served
 
 pictures = lab.hooks("pictures")
 
 SCRIPT = forms.SCRIPT / "get-dataset-openimages"
 customize = lab.module_of(SCRIPT / "customize.py")
-fetching = lab.module_of(SCRIPT / "src" / "fetch.py")
+fetching = lab.module_of(LIB / "modelzoo/datasets/openimages" / "fetch.py")
 NAMES = [f"{number:016x}.jpg" for number in range(5)]
 
 

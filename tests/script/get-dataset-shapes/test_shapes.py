@@ -11,9 +11,10 @@ from PIL import Image
 
 import benchmark_forms as forms
 import benchmark_lab as lab
+from support import LIB
 
 SCRIPT = forms.SCRIPT / "get-dataset-shapes"
-makes = lab.module_of(SCRIPT / "src" / "make_dataset.py")
+makes = lab.module_of(LIB / "modelzoo/datasets/shapes" / "make_dataset.py")
 
 
 def told() -> dict[str, Any]:

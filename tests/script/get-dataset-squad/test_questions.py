@@ -11,9 +11,10 @@ import pytest
 import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
+from support import LIB
 
 SCRIPT = forms.SCRIPT / "get-dataset-squad"
-makes = lab.module_of(SCRIPT / "src" / "make_facts.py")
+makes = lab.module_of(LIB / "modelzoo/datasets/squad" / "make_facts.py")
 customize = lab.module_of(SCRIPT / "customize.py")
 
 

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import mlperf_catalog as catalog
 import numpy as np
 import pytest
 import yaml
@@ -17,7 +16,8 @@ import yaml
 import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
-from support import run
+from mlperf import catalog
+from support import LIB, run
 
 SCRIPT = forms.SCRIPT / "get-ml-model-3d-unet-brats19"
 FACTS: dict[str, Any] = json.loads((SCRIPT / "tiny" / "model.json").read_text())
@@ -119,7 +119,12 @@ def test_the_synthetic_one_is_built_as_the_full_one_is(tmp_path: Path) -> None:
     import onnxruntime
 
     widths, window = (2, 3, 4, 5, 5, 5), (64, 32, 32)
-    command = [sys.executable, str(SCRIPT / "src" / "synthetic.py"), "--out", str(tmp_path)]
+    command = [
+        sys.executable,
+        str(LIB / "modelzoo/unet_brats" / "synthetic.py"),
+        "--out",
+        str(tmp_path),
+    ]
     run([*command, "--widths", "2,3,4,5,5,5", "--window", "64,32,32"]).ok()
     facts = json.loads((tmp_path / "model.json").read_text())
     assert facts["options"] == customize.FULL["options"]

@@ -11,21 +11,21 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from mlperf_catalog import benchmark as rules_of
-from mlperf_harness import records
-from mlperf_harness.benchmarks.segmentation import Segmentation
-from mlperf_harness.settings import ModelSpec
 
 import benchmark_forms as forms
 import benchmark_lab as lab
-from support import run
+from mlperf.catalog import benchmark as rules_of
+from mlperf.harness import records
+from mlperf.harness.benchmarks.segmentation import Segmentation
+from mlperf.harness.settings import ModelSpec
+from support import LIB, run
 
 ml_models = lab.hooks("ml_models")
 
 SCRIPT = forms.SCRIPT / "get-ml-model-3d-unet-kits19"
-VOLUMES = forms.SCRIPT / "get-preprocessed-dataset-kits19" / "src" / "synthetic.py"
+VOLUMES = LIB / "modelzoo/preprocessing/kits19" / "synthetic.py"
 customize = lab.module_of(SCRIPT / "customize.py")
-program = lab.module_of(SCRIPT / "src" / "synthetic.py")
+program = lab.module_of(LIB / "modelzoo/unet_kits" / "synthetic.py")
 
 
 def test_it_has_the_signature_and_the_size_of_the_real_one() -> None:

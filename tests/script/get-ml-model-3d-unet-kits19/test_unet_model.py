@@ -7,12 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import mlperf_catalog as catalog
 import pytest
 
 import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
+from mlperf import catalog
 
 SCRIPT = forms.SCRIPT / "get-ml-model-3d-unet-kits19"
 FACTS: dict[str, Any] = json.loads((SCRIPT / "tiny" / "model.json").read_text())

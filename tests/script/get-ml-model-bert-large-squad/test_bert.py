@@ -13,6 +13,7 @@ import pytest
 
 import benchmark_forms as forms
 import benchmark_lab as lab
+from support import LIB
 
 SCRIPT = forms.SCRIPT / "get-ml-model-bert-large-squad"
 TINY = SCRIPT / "tiny"
@@ -45,7 +46,7 @@ def test_its_signature_is_that_of_mlperfs_bert() -> None:
 
 def test_a_model_of_real_shape_is_built_from_a_seed(tmp_path: Path) -> None:
     pytest.importorskip("onnx")
-    synthetic = lab.module_of(SCRIPT / "src" / "synthetic.py")
+    synthetic = lab.module_of(LIB / "modelzoo/bert" / "synthetic.py")
     words = ["--layers", "1", "--width", "128", "--out", str(tmp_path)]
     assert synthetic.main(words) == 0
     first = (tmp_path / synthetic.MODEL_FILE).read_bytes()

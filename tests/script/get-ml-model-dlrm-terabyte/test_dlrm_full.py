@@ -23,18 +23,17 @@ import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
 from cmbench.lib.host import machine
+from modelzoo.dlrm import recommender
+from support import LIB
 
 SCRIPT = forms.SCRIPT / "get-ml-model-dlrm-terabyte"
 customize = lab.module_of(SCRIPT / "customize.py")
-if str(SCRIPT / "src") not in sys.path:
-    sys.path.insert(0, str(SCRIPT / "src"))
-import recommender  # noqa: E402
 
 ml_models = lab.hooks("ml_models")
 
 # What the programs import by its plain name must be this script's.
-weights = sys.modules["weights"] = lab.module_of(SCRIPT / "src" / "weights.py")
-convert = lab.module_of(SCRIPT / "src" / "convert.py")
+weights = sys.modules["weights"] = lab.module_of(LIB / "modelzoo/dlrm" / "weights.py")
+convert = lab.module_of(LIB / "modelzoo/dlrm" / "convert.py")
 
 TORCH = importlib.util.find_spec("torch") is not None
 ROWS = tuple(range(3, 29))
@@ -213,18 +212,25 @@ def test_what_is_missing_or_foreign_is_named(
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
 def test_a_synthetic_model_runs_on_its_synthetic_pairs(tmp_path: Path, version: str) -> None:
-    from mlperf_harness import records
-    from mlperf_harness.benchmarks import create
-    from mlperf_harness.settings import ModelSpec
+    from mlperf.harness import records
+    from mlperf.harness.benchmarks.registry import create
+    from mlperf.harness.settings import ModelSpec
 
     model, data = tmp_path / "model", tmp_path / "data"
     model.mkdir()
     data.mkdir()
     cap = ["--version", version, "--most-rows", "20"]
-    forms._program("get-ml-model-dlrm-terabyte/src/synthetic.py", *cap, "--out", model)
-    sizes = ["--sizes", SCRIPT / "src" / "sizes.json", "--qsl-count", 330067, "--name", "noise"]
+    forms._program("modelzoo/dlrm/synthetic.py", *cap, "--out", model)
+    sizes = [
+        "--sizes",
+        LIB / "modelzoo/dlrm" / "sizes.json",
+        "--qsl-count",
+        330067,
+        "--name",
+        "noise",
+    ]
     sizes += ["--groups", 20]
-    program = "get-preprocessed-dataset-criteo/src/synthetic.py"
+    program = "modelzoo/preprocessing/criteo/synthetic.py"
     forms._program(program, *cap, *sizes, "--out", data)
     facts = json.loads((model / "model.json").read_text())
     assert facts["name"] == f"dlrm_{version}_synthetic_20_rows"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +20,16 @@ import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
 from cmbench.lib.host import machine
+from modelzoo.gptj import checkpoint, decoder
+from support import LIB
 
 SCRIPT = forms.SCRIPT / "get-ml-model-gptj"
 customize = lab.module_of(SCRIPT / "customize.py")
-if str(SCRIPT / "src") not in sys.path:
-    sys.path.insert(0, str(SCRIPT / "src"))
-import checkpoint  # noqa: E402
-import decoder  # noqa: E402
 
 ml_models = lab.hooks("ml_models")
 
-convert = lab.module_of(SCRIPT / "src" / "convert.py")
-synthetic = lab.module_of(SCRIPT / "src" / "synthetic.py")
+convert = lab.module_of(LIB / "modelzoo/gptj" / "convert.py")
+synthetic = lab.module_of(LIB / "modelzoo/gptj" / "synthetic.py")
 
 NARROW = decoder.Size(
     vocabulary=30, width=24, heads=3, layers=2, inner=96, rotary=4, places=64, epsilon=1e-5

@@ -13,9 +13,10 @@ import pytest
 from onnx import TensorProto, helper
 
 import benchmark_lab as lab
+from support import LIB
 
 FOLDER = lab.SCRIPT / "get-ml-model-own"
-describe = lab.module_of(FOLDER / "src" / "describe.py")
+describe = lab.module_of(LIB / "modelzoo/own_model" / "describe.py")
 
 
 def model(folder: Path, *dims: Any, kind: int = TensorProto.FLOAT) -> Path:
@@ -170,7 +171,7 @@ def test_the_strongest_class_is_held_against_the_labels(tmp_path: Path) -> None:
         inputs=[SimpleNamespace(**each) for each in facts(tmp_path)["inputs"]],
         outputs=[SimpleNamespace(name="same")],
     )
-    own = lab.module_of(lab.SCRIPT / "app-mlperf-inference/src/mlperf_own/own_model.py")
+    own = lab.module_of(LIB / "mlperf/own_models/own_model.py")
     benchmark = own.OwnModel(tmp_path / "out", described, None)
     benchmark.load([2, 0, 1])
     results = benchmark.result.rows(3)

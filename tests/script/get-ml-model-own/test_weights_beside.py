@@ -11,16 +11,16 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from mlperf_harness import backends
-from mlperf_harness.settings import GraphSpec, TensorSpec
 from onnx import TensorProto, helper, numpy_helper
 from onnx.external_data_helper import set_external_data
-from triton_repository import writing
-from triton_repository.plan import Artefact, Plan, Tensor
 
 import benchmark_lab as lab
+from mlperf.harness import backends
+from mlperf.harness.settings import GraphSpec, TensorSpec
+from serving.repository import writing
+from serving.repository.plan import Artefact, Plan, Tensor
 
-describe = lab.module_of(lab.SCRIPT / "get-ml-model-own" / "src" / "describe.py")
+describe = lab.module_of(lab.LIB / "modelzoo/own_model/describe.py")
 
 ROWS = np.arange(64 * 10, dtype=np.float32).reshape(64, 10) / 640
 BIAS = np.arange(10, dtype=np.float32)

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import mlperf_catalog as catalog
 import numpy as np
 import pytest
-from mlperf_catalog import benchmark as rules_of
-from mlperf_harness import records
-from mlperf_harness.benchmarks.image_classification import ImageClassification
-from mlperf_harness.settings import ModelSpec
 
 import benchmark_lab as lab
+from mlperf import catalog
+from mlperf.catalog import benchmark as rules_of
+from mlperf.harness import records
+from mlperf.harness.benchmarks.image_classification import ImageClassification
+from mlperf.harness.settings import ModelSpec
 from support import served
 
 customize = lab.module_of(lab.SCRIPT / "get-ml-model-resnet50" / "customize.py")

@@ -10,13 +10,12 @@ import numpy as np
 import onnxruntime
 import pytest
 
-import benchmark_lab as lab
-from support import run
+from support import LIB, run
 
 onnx = pytest.importorskip("onnx")
 
-MODEL = lab.SCRIPT / "get-ml-model-resnet50" / "src" / "synthetic.py"
-IMAGES = lab.SCRIPT / "get-preprocessed-dataset-imagenet" / "src" / "synthetic.py"
+MODEL = LIB / "modelzoo/resnet50" / "synthetic.py"
+IMAGES = LIB / "modelzoo/preprocessing/imagenet" / "synthetic.py"
 
 
 def test_a_model_of_real_shape_takes_images_of_noise(tmp_path: Path) -> None:

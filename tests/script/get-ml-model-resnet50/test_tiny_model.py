@@ -15,9 +15,9 @@ import pytest
 
 import benchmark_lab as lab
 from cmbench.errors import Error
-from support import run
+from support import LIB, run
 
-TRAIN = lab.SCRIPT / "get-ml-model-resnet50" / "src" / "train.py"
+TRAIN = LIB / "modelzoo/resnet50" / "train.py"
 FACTS: dict[str, Any] = json.loads((lab.MODEL / "model.json").read_text(encoding="utf-8"))
 customize = lab.module_of(lab.SCRIPT / "get-ml-model-resnet50" / "customize.py")
 

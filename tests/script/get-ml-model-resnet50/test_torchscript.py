@@ -22,7 +22,7 @@ from steps import Step
 from support import run, served
 
 RESNET50, BERT = (lab.SCRIPT / f"get-ml-model-{name}" for name in ("resnet50", "bert-large-squad"))
-PATHS = ":".join(str(lab.SCRIPT / alias / "src") for alias in ("workshop", "app-mlperf-inference"))
+PATHS = str(lab.LIB)
 FORMS: dict[str, tuple[Path, tuple[str, ...]]] = {
     "resnet50 tiny": (RESNET50, ()),
     "resnet50 synthetic": (RESNET50, ("--width", "8")),
@@ -66,7 +66,7 @@ def test_torchscript_answers_as_its_onnx_file(form: str, tmp_path: Path) -> None
     pytest.importorskip("onnx2torch")
     made(tmp_path / "onnx", *FORMS[form])
     shutil.copytree(tmp_path / "onnx", tmp_path / "torch")
-    words = [sys.executable, "-m", "workshop.torchscript", "--out", str(tmp_path / "torch")]
+    words = [sys.executable, "-m", "modelzoo.torchscript", "--out", str(tmp_path / "torch")]
     run(words, env=path()).ok()
     before, after = (
         json.loads((tmp_path / kind / "model.json").read_text()) for kind in ("onnx", "torch")

@@ -9,19 +9,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import mlperf_catalog as catalog
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from mlperf_harness import records
-from mlperf_harness.benchmarks.detection import BoxFormat
-from mlperf_harness.settings import ModelSpec
 from onnx import TensorProto, helper
 
 import benchmark_forms as forms
 import benchmark_lab as lab
-from support import served
+from mlperf import catalog
+from mlperf.harness import records
+from mlperf.harness.benchmarks.detection import BoxFormat
+from mlperf.harness.settings import ModelSpec
+from support import LIB, served
 
 NAMES = ("retinanet", "ssd-mobilenet", "ssd-resnet34")
 each_detector = pytest.mark.parametrize("name", NAMES)
@@ -167,7 +167,7 @@ def test_another_file_than_the_pinned_one_is_refused(home: Any, site: tuple[Path
 def test_the_exported_graph_decodes_what_the_network_predicts() -> None:
     import torch
 
-    network = lab.module_of(script("retinanet") / "src" / "network.py")
+    network = lab.module_of(LIB / "modelzoo/detectors" / "network.py")
     torch.manual_seed(0)
     detector = network.Detector().eval()
     torch.nn.init.normal_(detector.head.weight, std=0.5)

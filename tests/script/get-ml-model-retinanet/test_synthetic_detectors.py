@@ -14,21 +14,20 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 import pytest
-from mlperf_catalog import benchmark as rules_of
-from mlperf_harness import records
-from mlperf_harness.backends.base import Predictor
-from mlperf_harness.benchmarks.detection import ObjectDetection
-from mlperf_harness.settings import MAIN, ModelSpec
 
 import benchmark_forms as forms
 import benchmark_lab as lab
-from support import run
+from mlperf.catalog import benchmark as rules_of
+from mlperf.harness import records
+from mlperf.harness.backends.base import Predictor
+from mlperf.harness.benchmarks.detection import ObjectDetection
+from mlperf.harness.settings import MAIN, ModelSpec
+from support import LIB, run
 
 ml_models = lab.hooks("ml_models")
 
-SRC = forms.SCRIPT / "get-ml-model-retinanet" / "src"
-sys.path.insert(0, str(SRC))
-PICTURES = forms.SCRIPT / "get-preprocessed-dataset-openimages" / "src" / "synthetic.py"
+SRC = LIB / "modelzoo/detectors"
+PICTURES = LIB / "modelzoo/preprocessing/openimages" / "synthetic.py"
 SIDES = {"retinanet": 800, "ssd-mobilenet": 300, "ssd-resnet34": 1200}
 # Weights in millions, as the published files have them.
 WEIGHTS = {"retinanet": 37.6, "ssd-mobilenet": 6.8, "ssd-resnet34": 20.0}

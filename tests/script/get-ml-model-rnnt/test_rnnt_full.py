@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,14 @@ import pytest
 import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
+from modelzoo.rnnt import graphs
+from support import LIB
 
 SCRIPT = forms.SCRIPT / "get-ml-model-rnnt"
 customize = lab.module_of(SCRIPT / "customize.py")
-if str(SCRIPT / "src") not in sys.path:
-    sys.path.insert(0, str(SCRIPT / "src"))
-import graphs  # noqa: E402
 
-convert = lab.module_of(SCRIPT / "src" / "convert.py")
-synthetic = lab.module_of(SCRIPT / "src" / "synthetic.py")
+convert = lab.module_of(LIB / "modelzoo/rnnt" / "convert.py")
+synthetic = lab.module_of(LIB / "modelzoo/rnnt" / "synthetic.py")
 
 NARROW = graphs.Size(encoder=12, prediction=7, joint=9)
 TORCH = importlib.util.find_spec("torch") is not None
@@ -157,7 +155,7 @@ def test_a_weight_too_few_too_many_or_of_another_shape_is_named(
 
 
 def test_features_of_another_training_are_refused() -> None:
-    from mlperf_harness.benchmarks.features import Extractor, FeatureSpec
+    from mlperf.harness.benchmarks.features import Extractor, FeatureSpec
 
     ours = Extractor(FeatureSpec(style="mlperf"))
     convert.check_features({convert.FILTERS: ours.bank.T[None], convert.WINDOW: ours.window})
@@ -171,7 +169,8 @@ def test_features_of_another_training_are_refused() -> None:
 def checkpoint(path: Path, size: Any = NARROW, zipped: bool = False) -> Path:
     """A file as the reference's training writes it, with the tables of its features."""
     import torch
-    from mlperf_harness.benchmarks.features import Extractor, FeatureSpec
+
+    from mlperf.harness.benchmarks.features import Extractor, FeatureSpec
 
     ours = Extractor(FeatureSpec(style="mlperf"))
     state = {
@@ -190,12 +189,12 @@ def checkpoint(path: Path, size: Any = NARROW, zipped: bool = False) -> Path:
 def test_a_checkpoint_becomes_a_model_that_the_benchmark_takes(
     tmp_path: Path, zipped: bool
 ) -> None:
-    from mlperf_catalog import benchmark as rules_of
-    from mlperf_harness import records
-    from mlperf_harness.backends import create
-    from mlperf_harness.benchmarks import speech
-    from mlperf_harness.pipeline.inference import solvers
-    from mlperf_harness.settings import ModelSpec, Shape
+    from mlperf.catalog import benchmark as rules_of
+    from mlperf.harness import records
+    from mlperf.harness.backends.registry import create
+    from mlperf.harness.benchmarks import speech
+    from mlperf.harness.pipeline.inference import solvers
+    from mlperf.harness.settings import ModelSpec, Shape
 
     path = checkpoint(tmp_path / "rnnt.pt", zipped=zipped)
     words = ["--checkpoint", str(path), "--out", str(tmp_path)]

@@ -13,6 +13,7 @@ import pytest
 
 import benchmark_forms as forms
 import benchmark_lab as lab
+from support import LIB
 
 SCRIPT = forms.SCRIPT / "get-ml-model-rnnt"
 FACTS: dict[str, Any] = json.loads((SCRIPT / "tiny" / "model.json").read_text())
@@ -50,7 +51,7 @@ def test_padding_on_the_right_changes_nothing_before_it(count: int) -> None:
 def test_the_loss_sums_over_all_alignments() -> None:
     import torch
 
-    network = lab.module_of(SCRIPT / "src" / "network.py")
+    network = lab.module_of(LIB / "modelzoo/rnnt" / "network.py")
     torch.manual_seed(0)
     scores = torch.randn(2, 3, 3, network.BLANK + 1)
     labels, frames, letters = torch.tensor([[4, 7], [2, 0]]), [3, 2], [2, 1]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from nvidia_flow import space
 
 from cmbench.errors import Error
+from nvidia_mlperf.flow import space
 from steps import Step
 
 ALIAS = "get-mlperf-inference-nvidia-scratch-space"

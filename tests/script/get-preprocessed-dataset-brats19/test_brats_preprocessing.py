@@ -12,16 +12,13 @@ import nibabel
 import numpy as np
 import pytest
 
-import benchmark_forms as forms
 import benchmark_lab as lab
-from support import Finished, run
+from modelzoo.preprocessing.brats import volumes
+from support import LIB, Finished, run
 
-SOURCE = forms.SCRIPT / "get-preprocessed-dataset-brats19" / "src"
-if str(SOURCE) not in sys.path:
-    sys.path.insert(0, str(SOURCE))
+SOURCE = LIB / "modelzoo/preprocessing/brats"
 # Not by its name: other scripts have a preprocess.py too.
 program = lab.module_of(SOURCE / "preprocess.py")
-import volumes  # noqa: E402
 
 CASE = "HGG/BraTS19_A_1"
 WINDOW = (12, 14, 10)
@@ -194,7 +191,7 @@ def test_synthetic_volumes_for_calibration_are_others_and_not_repeated(tmp_path:
 def test_the_path_for_calibration_leaves_that_of_the_test_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    customize = lab.module_of(SOURCE.parent / "customize.py")
+    customize = lab.module_of(lab.SCRIPT / "get-preprocessed-dataset-brats19" / "customize.py")
     (tmp_path / "dataset.json").write_text('{"count": 40}')
     monkeypatch.chdir(tmp_path)
     env = {"CM_DATASET_TYPE": "training", "CM_DATASET_PREPROCESSED_PATH": "judged"}

@@ -12,9 +12,10 @@ import pytest
 import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
+from support import LIB
 
 SCRIPT = forms.SCRIPT / "get-preprocessed-dataset-criteo"
-preprocess = lab.module_of(SCRIPT / "src" / "preprocess.py")
+preprocess = lab.module_of(LIB / "modelzoo/preprocessing/criteo" / "preprocess.py")
 customize = lab.module_of(SCRIPT / "customize.py")
 
 

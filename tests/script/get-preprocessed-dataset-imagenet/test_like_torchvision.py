@@ -14,7 +14,6 @@ import benchmark_lab as lab
 from support import run
 
 SRC = lab.PREPROCESS.parent
-sys.path.append(str(SRC))
 like = lab.module_of(SRC / "like_torchvision.py")
 single = lab.module_of(SRC / "single_files.py")
 MEANS, DEVIATIONS = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])

@@ -10,11 +10,10 @@ import nibabel
 import numpy as np
 import pytest
 
-import benchmark_forms as forms
 import benchmark_lab as lab
-from support import Finished, run
+from support import LIB, Finished, run
 
-PROGRAM = forms.SCRIPT / "get-preprocessed-dataset-kits19" / "src" / "preprocess.py"
+PROGRAM = LIB / "modelzoo/preprocessing/kits19" / "preprocess.py"
 program = lab.module_of(PROGRAM)
 
 

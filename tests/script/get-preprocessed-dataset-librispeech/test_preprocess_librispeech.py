@@ -12,10 +12,9 @@ import pytest
 
 import benchmark_forms as forms
 import benchmark_lab as lab
+from support import LIB
 
-preprocess = lab.module_of(
-    forms.SCRIPT / "get-preprocessed-dataset-librispeech" / "src" / "preprocess.py"
-)
+preprocess = lab.module_of(LIB / "modelzoo/preprocessing/librispeech" / "preprocess.py")
 
 
 def write_wave(path: Path, samples: np.ndarray, rate: int = 16_000) -> None:
@@ -73,7 +72,7 @@ def test_the_tiny_set_keeps_its_texts() -> None:
 
 
 def test_synthetic_sounds_are_as_long_as_utterances(tmp_path: Path) -> None:
-    program = "get-preprocessed-dataset-librispeech/src/synthetic.py"
+    program = "modelzoo/preprocessing/librispeech/synthetic.py"
     forms._program(program, "--qsl-count", 2513, "--out", tmp_path)
     facts = json.loads((tmp_path / "dataset.json").read_text())
     lengths = np.diff(np.load(tmp_path / "offsets.npy")) / facts["rate"]

@@ -13,10 +13,10 @@ import pytest
 
 import benchmark_forms as forms
 import benchmark_lab as lab
-from support import run
+from support import LIB, run
 
-SRC = forms.SCRIPT / "get-preprocessed-dataset-openimages" / "src"
-customize = lab.module_of(SRC.parent / "customize.py")
+SRC = LIB / "modelzoo/preprocessing/openimages"
+customize = lab.module_of(forms.SCRIPT / "get-preprocessed-dataset-openimages" / "customize.py")
 
 
 @pytest.mark.parametrize(
@@ -50,9 +50,11 @@ def test_clouds_are_fed_as_photographs_are(
 
 
 @pytest.mark.parametrize("data", ["openimages", "coco"])
-def test_they_rely_on_no_file(data: str) -> None:
+def test_they_rely_on_no_file(data: str, tmp_path: Path) -> None:
     script = lab.module_of(forms.SCRIPT / f"get-preprocessed-dataset-{data}" / "customize.py")
     env = {"CM_DATASET_FORM": "synthetic", "CM_DATASET_TYPE": "validation"}
+    env |= {"CM_DETECTION_INPUT": "bytes", "CM_DATASET_INPUT_SQUARE_SIDE": "300"}
+    env |= {"CM_DATASET": data, "CM_TMP_RUN_DIR": str(tmp_path)}
     assert script.preprocess({"env": env}) == {"return": 0}
     assert (env["CM_DETECTION_COUNT"], env["CM_DETECTION_QSL_COUNT"]) == ("0", "0")
 

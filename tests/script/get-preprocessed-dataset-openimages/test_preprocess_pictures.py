@@ -12,9 +12,10 @@ from PIL import Image
 
 import benchmark_forms as forms
 import benchmark_lab as lab
+from support import LIB
 
 SCRIPT = forms.SCRIPT / "get-preprocessed-dataset-openimages"
-makes = lab.module_of(SCRIPT / "src" / "preprocess.py")
+makes = lab.module_of(LIB / "modelzoo/preprocessing/openimages" / "preprocess.py")
 customize = lab.module_of(SCRIPT / "customize.py")
 
 
@@ -97,16 +98,24 @@ def test_what_cannot_be_used_is_named(
 
 
 @pytest.mark.parametrize("name", ["openimages", "coco"])
-def test_calibration_takes_images_of_the_rules_list_and_repeats_none(name: str) -> None:
+def test_calibration_takes_images_of_the_rules_list_and_repeats_none(
+    name: str, tmp_path: Path
+) -> None:
     module = lab.module_of(forms.SCRIPT / f"get-preprocessed-dataset-{name}" / "customize.py")
     given = {
         "CM_DATASET_TYPE": "calibration",
         "CM_CALIBRATION_LIST_FILE_WITH_PATH": "/list",
         "CM_CALIBRATION_IMAGES_PATH": "/pictures",
+        "CM_DETECTION_INPUT": "bytes",
+        "CM_DATASET_INPUT_SQUARE_SIDE": "300",
+        "CM_DATASET": name,
+        "CM_TMP_RUN_DIR": str(tmp_path),
     }
     env = dict(given)
     assert module.preprocess({"env": env})["relies_on"] == ["/list", "/pictures"]
     assert (env["CM_DETECTION_LIST"], env["CM_DETECTION_COUNT"]) == ("/list", "128")
+    words = (tmp_path / "arguments").read_text().split("\0")
+    assert words[-5:] == ["--list", "/list", "--images", "/pictures", ""]
     env = {**given, "CM_DATASET_FORM": "synthetic", "CM_DETECTION_QSL_COUNT": "5000"}
     module.preprocess({"env": env})
     assert (env["CM_DETECTION_QSL_COUNT"], env["CM_DETECTION_LIST"]) == ("0", "")
@@ -129,8 +138,9 @@ def test_images_of_a_list_have_sizes_and_no_boxes(tmp_path: Path) -> None:
 
 
 def test_the_tiny_set_is_repeated_to_the_size_of_the_rules() -> None:
-    import mlperf_catalog as catalog
     import yaml
+
+    from mlperf import catalog
 
     meta = yaml.safe_load((SCRIPT / "meta.yaml").read_text())
     count = meta["variations"]["tiny"]["env"]["CM_DETECTION_QSL_COUNT"]

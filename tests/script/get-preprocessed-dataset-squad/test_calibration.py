@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from mlperf_harness import benchmarks, records
-from mlperf_harness.backends.null import NullPredictor
-from mlperf_harness.benchmarks import question_answering
-from mlperf_harness.settings import ModelSpec
 
 import benchmark_forms as forms
 import benchmark_lab as lab
+from mlperf.harness import records
+from mlperf.harness.backends.null import NullPredictor
+from mlperf.harness.benchmarks import question_answering
+from mlperf.harness.benchmarks import registry as benchmarks
+from mlperf.harness.settings import ModelSpec
+from support import LIB
 
 SCRIPT = forms.SCRIPT / "get-preprocessed-dataset-squad"
-sys.path.insert(0, str(SCRIPT / "src"))
-preprocess = lab.module_of(SCRIPT / "src" / "preprocess.py")
+preprocess = lab.module_of(LIB / "modelzoo/preprocessing/squad" / "preprocess.py")
 customize = lab.module_of(SCRIPT / "customize.py")
 MODEL = forms.SCRIPT / "get-ml-model-bert-large-squad" / "tiny"
 

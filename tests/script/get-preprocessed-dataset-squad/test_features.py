@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 import unicodedata
 from itertools import pairwise
 from pathlib import Path
@@ -16,9 +15,9 @@ from hypothesis import strategies as st
 
 import benchmark_forms as forms
 import benchmark_lab as lab
+from support import LIB
 
-SRC = forms.SCRIPT / "get-preprocessed-dataset-squad" / "src"
-sys.path.insert(0, str(SRC))
+SRC = LIB / "modelzoo/preprocessing/squad"
 preprocess = lab.module_of(SRC / "preprocess.py")
 wordpiece = preprocess.wordpiece
 VOCABULARY = wordpiece.read_vocabulary(forms.VOCABULARY)

@@ -11,8 +11,8 @@ import zlib
 
 import numpy as np
 import pytest
-from kserve import KserveError, Options, connect
 
+from serving.kserve import KserveError, Options, connect
 from triton_client_lab import Answer, drips, http, says, serving
 
 VALUES = np.arange(6, dtype="f4").reshape(2, 3)

@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kserve import CODES, KserveError, Options, Tensor, TensorInfo, tensor_of
-from kserve.address import read_address
-from kserve.exchange import read_head
-from kserve.rest import HttpConnection
-from kserve.tensors import check_size, packed_strings, strings, tensor_in
-from kserve.values import read_model, read_statistics
-from kserve.wire import decode_outputs, encode_request, read_layout
+
+from serving.kserve import CODES, KserveError, Options, Tensor, TensorInfo, tensor_of
+from serving.kserve.address import read_address
+from serving.kserve.exchange import read_head
+from serving.kserve.rest import HttpConnection
+from serving.kserve.tensors import check_size, packed_strings, strings, tensor_in
+from serving.kserve.values import read_model, read_statistics
+from serving.kserve.wire import decode_outputs, encode_request, read_layout
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1, max_size=12)
 SHAPES = st.lists(st.integers(0, 4), max_size=4).map(tuple)

@@ -10,15 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mlperf_harness import backends, benchmarks, records
-from mlperf_harness.errors import HarnessError
-from mlperf_harness.measuring import memory
-from mlperf_harness.quantization import calibration, embedding_split, float_nodes, quantize
-from mlperf_harness.settings import MAIN
 
 import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
+from mlperf.harness import records
+from mlperf.harness.backends import registry as backends
+from mlperf.harness.benchmarks import registry as benchmarks
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.measuring import memory
+from mlperf.harness.quantization import calibration, embedding_split, float_nodes, quantize
+from mlperf.harness.settings import MAIN
 
 onnx = pytest.importorskip("onnx")
 customize = lab.module_of(lab.SCRIPT / "quantize-ml-model" / "customize.py")
@@ -383,11 +385,11 @@ def test_an_edit_of_what_a_benchmark_is_makes_its_quantized_model_stale(tmp_path
         assert isinstance(answer["relies_on"], list)
         return answer["relies_on"]
 
-    said = lab.SCRIPT / "app-mlperf-inference/src/mlperf_catalog/benchmark_specs/bert.py"
+    said = lab.LIB / "mlperf/catalog/benchmark_specs/bert.py"
     assert relied_on("bert-99") == [str(tmp_path / "dataset.json"), str(said)]
     (tmp_path / "mine_spec.py").write_text(
-        "from dataclasses import replace\nimport mlperf_catalog\n"
-        "SPECS = [replace(mlperf_catalog.benchmark('resnet50', ''), name='mine')]\n"
+        "from dataclasses import replace\nfrom mlperf import catalog\n"
+        "SPECS = [replace(catalog.benchmark('resnet50', ''), name='mine')]\n"
     )
     (tmp_path / "metric.py").write_text("")
     own = [str(tmp_path / name) for name in ("metric.py", "mine_spec.py")]

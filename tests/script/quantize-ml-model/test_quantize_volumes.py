@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mlperf_harness import backends, benchmarks, records
-from mlperf_harness.errors import HarnessError
-from mlperf_harness.quantization import calibration, quantize, ranges
-from mlperf_harness.settings import MAIN
 
 import benchmark_forms as forms
 import benchmark_lab as lab
+from mlperf.harness import records
+from mlperf.harness.backends import registry as backends
+from mlperf.harness.benchmarks import registry as benchmarks
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.quantization import calibration, quantize, ranges
+from mlperf.harness.settings import MAIN
 
 onnx = pytest.importorskip("onnx")
 KITS = forms.SCRIPT / "get-ml-model-3d-unet-kits19" / "tiny"
@@ -78,7 +80,7 @@ import resource, sys
 from pathlib import Path
 import numpy as np
 import onnxruntime.quantization
-from mlperf_harness.quantization import calibration, quantize
+from mlperf.harness.quantization import calibration, quantize
 folder, side = Path(sys.argv[1]), int(sys.argv[2])
 calls = [[{"x0": np.ones((1, 8, side, side), np.float32)}] for _ in range(3)]
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

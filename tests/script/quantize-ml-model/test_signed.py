@@ -7,12 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mlperf_harness import backends, benchmarks, records
-from mlperf_harness.errors import HarnessError
-from mlperf_harness.quantization import calibration, calibration_cache, quantize, ranges
 
 import benchmark_forms as forms
 import benchmark_lab as lab
+from mlperf.harness import records
+from mlperf.harness.backends import registry as backends
+from mlperf.harness.benchmarks import registry as benchmarks
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.quantization import calibration, calibration_cache, quantize, ranges
 
 SAMPLES = 8
 onnx = pytest.importorskip("onnx")

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mlperf_harness.quantization import calibration, int8_symmetric, quantize
+
+from mlperf.harness.quantization import calibration, int8_symmetric, quantize
 
 onnx = pytest.importorskip("onnx")
 node = onnx.helper.make_node

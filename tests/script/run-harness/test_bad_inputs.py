@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nvidia_flow.errors import FlowError
-from nvidia_make import flow
 
 from nvidia_flow_lab import recording_smi, script_of_the_words
+from nvidia_mlperf.flow.errors import FlowError
+from nvidia_mlperf.make import flow
 
 T4 = {"name": "Tesla T4", "driver_version": "515.65.01", "memory.total": "15360"}
 WORDS = script_of_the_words()

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nvidia_flow.errors import FlowError
-from nvidia_make import calibrate, targets
 
 from nvidia_flow_lab import Hands, a_flow
+from nvidia_mlperf.flow.errors import FlowError
+from nvidia_mlperf.make import calibrate, targets
 
 TEXT = "TRT-8501-EntropyCalibration2\nimage: 3c010a14\nlogits: 3d000000\n"
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nvidia_flow.errors import FlowError
-from nvidia_make import clocks, flow, gpus, mig, targets
 
 from nvidia_flow_lab import recording_smi, script_of_the_words
+from nvidia_mlperf.flow.errors import FlowError
+from nvidia_mlperf.make import clocks, flow, gpus, mig, targets
 
 A100 = {
     "name": "NVIDIA A100-SXM4-40GB",

@@ -16,14 +16,14 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from nvidia_flow.errors import FlowError
-from nvidia_flow.systems import Machine
-from nvidia_make import docker, flow, neuron, targets
 
 from cmbench.container import engines, launch
 from cmbench.container.workplace import user_text
 from cmbench.errors import Error
 from nvidia_flow_lab import Hands
+from nvidia_mlperf.flow.errors import FlowError
+from nvidia_mlperf.flow.systems import Machine
+from nvidia_mlperf.make import docker, flow, neuron, targets
 from support import ROOT
 
 GUIDE = """docker run -dt -e NVIDIA_VISIBLE_DEVICES=ALL -w /work

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import neuron_artefact
 import pytest
-from nvidia_flow.errors import FlowError
-from nvidia_flow.systems import NeuronDevices
-from nvidia_make import (
+
+import nvidia_flow_lab as nv
+from aws_neuron import artifact
+from nvidia_mlperf.flow.errors import FlowError
+from nvidia_mlperf.flow.systems import NeuronDevices
+from nvidia_mlperf.make import (
     compiled_models,
     data,
     docker,
@@ -25,8 +27,6 @@ from nvidia_make import (
     targets,
     work,
 )
-
-import nvidia_flow_lab as nv
 from support import Finished, Home, run
 
 INF1 = NeuronDevices("inf1", "inf1.6xlarge", 16)
@@ -47,16 +47,16 @@ def lines(flow_: flow.Flow) -> list[list[str]]:
 
 def compiled(flow_: flow.Flow, item: work.Item, target: str) -> Path:
     """A file in the place of the item's compiled model, with what lies beside one."""
-    path = neuron_artefact.file_of(
+    path = artifact.file_of(
         item.config.benchmark, compiled_models.batch_of(item), compiled_models.models(flow_)
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"compiled")
-    tensor = (neuron_artefact.Tensor("INPUT__0", "float32", (3, 28, 28)),)
-    artefact = neuron_artefact.Artefact(
+    tensor = (artifact.Tensor("INPUT__0", "float32", (3, 28, 28)),)
+    artefact = artifact.Artefact(
         name="m",
         file=path.name,
-        sha256=neuron_artefact.sha256(path),
+        sha256=artifact.sha256(path),
         bytes=8,
         precision="float32",
         inputs=tensor,
@@ -67,9 +67,9 @@ def compiled(flow_: flow.Flow, item: work.Item, target: str) -> Path:
         dynamic_batch=True,
         sdk="torch",
         versions={},
-        source=neuron_artefact.Source("m", "m.pt", "0" * 64),
+        source=artifact.Source("m", "m.pt", "0" * 64),
     )
-    neuron_artefact.write(path, artefact)
+    artifact.write(path, artefact)
     return path
 
 
@@ -192,7 +192,7 @@ def test_what_no_device_runs_lies_apart_from_the_guides_models(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual = tmp_path / "home/inferentia-compiled-models"
-    monkeypatch.setattr(neuron_artefact, "usual_folder", lambda: usual)
+    monkeypatch.setattr(artifact, "usual_folder", lambda: usual)
     (tmp_path / "home").mkdir()
     assert compiled_models.models(a_flow(tmp_path, there=INF1, form="full")) == usual
     # A tiny model has the name of the real one.

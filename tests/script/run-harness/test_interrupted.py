@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nvidia_flow.errors import FlowError
-from nvidia_make import engines, files, flow, harness, work
 
 from cmbench.cache.store import disk_error
 from nvidia_flow_lab import Hands, a_flow
+from nvidia_mlperf.flow.errors import FlowError
+from nvidia_mlperf.make import engines, files, flow, harness, work
 from support import ROOT
 
 # A word that runs a line, which needs half a second to end what it has started.
@@ -131,7 +131,7 @@ raise SystemExit(_failure(error.within("inner"), True, Caller.taken(os.environ))
     program = f"""
 {WORD.format(customize=str(ROOT / "script/run-harness/customize.py"), call="cm", line=line)}
 hands = word.Engine(os.environ)
-from nvidia_make.flow import Flow
+from nvidia_mlperf.make.flow import Flow
 flow = Flow(None, None, dict(), "", hands)
 status = hands.cm([{line!r}])
 told = flow.failed(status)

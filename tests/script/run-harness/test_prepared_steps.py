@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import neuron_artefact
 import pytest
-from nvidia_make import build, calibrate, data, flow, generate, inferentia, targets
 
+from aws_neuron import artifact
 from nvidia_flow_lab import Hands, a_flow
+from nvidia_mlperf.make import build, calibrate, data, flow, generate, inferentia, targets
 
 LINE = "--benchmarks=resnet50 --scenarios=offline"
 
@@ -76,7 +76,7 @@ def test_every_step_that_is_prepared_has_the_python_of_runs(
 
 
 def test_so_have_those_for_inferentia(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(neuron_artefact, "usual_scratch", lambda: tmp_path / "none")
+    monkeypatch.setattr(artifact, "usual_scratch", lambda: tmp_path / "none")
     work = at_work(tmp_path, targets.INFERENTIA)
     hands = work.doer
     assert isinstance(hands, Recorder)
@@ -90,7 +90,7 @@ def test_so_have_those_for_inferentia(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_run_reads_the_files_that_the_guide_for_inferentia_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(neuron_artefact, "usual_scratch", lambda: tmp_path / "scratch")
+    monkeypatch.setattr(artifact, "usual_scratch", lambda: tmp_path / "scratch")
     work = at_work(tmp_path / "flow", targets.INFERENTIA, form="full")
     (tmp_path / "scratch").mkdir()
     assert data.of_run(work, "resnet50", "resnet50") == []

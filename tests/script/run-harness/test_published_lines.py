@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nvidia_flow.errors import FlowError, nearest
-from nvidia_flow.fields import USED
-from nvidia_flow.systems import Machine
-from nvidia_make import asked, checks, flow, generate, harness, info, targets, work
 
 from nvidia_flow_lab import KNOWN, Hands, a_flow, read
+from nvidia_mlperf.flow.errors import FlowError, nearest
+from nvidia_mlperf.flow.fields import USED
+from nvidia_mlperf.flow.systems import Machine
+from nvidia_mlperf.make import asked, checks, flow, generate, harness, info, targets, work
 
 T4 = Machine("Tesla T4", 1, 15, 70, "7.5")
 

@@ -11,14 +11,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import mlperf_catalog
 import pytest
 import yaml
-from nvidia_flow import registry, space
-from nvidia_flow.errors import FlowError
-from nvidia_flow.fields import USED
-from nvidia_flow.systems import Machine
-from nvidia_make import (
+
+from cmbench.doctor.vendors import subject_of
+from mlperf import catalog
+from nvidia_flow_lab import Hands, a_flow, read
+from nvidia_mlperf.flow import registry, space
+from nvidia_mlperf.flow.errors import FlowError
+from nvidia_mlperf.flow.fields import USED
+from nvidia_mlperf.flow.systems import Machine
+from nvidia_mlperf.make import (
     advice,
     calibrate,
     checks,
@@ -35,9 +38,6 @@ from nvidia_make import (
     targets,
     work,
 )
-
-from cmbench.doctor.vendors import subject_of
-from nvidia_flow_lab import Hands, a_flow, read
 from support import ROOT, Finished, Home, run
 
 # ---- RUN_ARGS
@@ -302,9 +302,9 @@ def test_what_used_fields_become_is_there() -> None:
         for name in ("run-mlperf-inference-app", "generate-nvidia-engine")
     }
     kinds = {
-        "option": mlperf_catalog.backend("tensorrt").options,
-        "triton": mlperf_catalog.backend("triton").options,
-        "backend": mlperf_catalog.lookup.backends(),
+        "option": catalog.backend("tensorrt").options,
+        "triton": catalog.backend("triton").options,
+        "backend": catalog.lookup.backends(),
         "engine": scripts["generate-nvidia-engine"],
     }
     read_by_calibrate = inspect.getsource(calibrate)

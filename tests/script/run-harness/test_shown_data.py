@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nvidia_flow import space
-from nvidia_flow.errors import FlowError
-from nvidia_make import data, flow, shown
 
 from nvidia_flow_lab import Hands, a_flow
+from nvidia_mlperf.flow import space
+from nvidia_mlperf.flow.errors import FlowError
+from nvidia_mlperf.make import data, flow, shown
 
 
 @dataclass

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nvidia_flow.errors import FlowError
-from nvidia_flow.systems import Machine
-from nvidia_make import checks, engines, generate, harness, work
-from nvidia_make.flow import Flow, checked
 
 from cmbench.doctor.vendors import subject_of
 from nvidia_flow_lab import Hands, a_flow
+from nvidia_mlperf.flow.errors import FlowError
+from nvidia_mlperf.flow.systems import Machine
+from nvidia_mlperf.make import checks, engines, generate, harness, work
+from nvidia_mlperf.make.flow import Flow, checked
 
 T4 = Machine("Tesla T4", 1, 15, 70, "7.5")
 LINE = "--benchmarks=resnet50 --scenarios=offline"

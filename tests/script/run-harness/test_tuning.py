@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlperf_catalog import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM, Scenario
-from nvidia_make import advice, options, tune, work
-from nvidia_make.advice import Length
 
+from mlperf.catalog import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM, Scenario
 from nvidia_flow_lab import Hands, a_flow, read
+from nvidia_mlperf.make import advice, options, tune, work
+from nvidia_mlperf.make.advice import Length
 
 
 def the_item(tmp_path: Path, line: str, **given: Any) -> work.Item:

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlperf_harness import backends, records
-from mlperf_harness.engines import generate, handed, sidecar
-from mlperf_harness.errors import HarnessError
-from mlperf_harness.settings import ModelSpec
 
 import benchmark_lab as lab
 from cmbench.errors import Error
+from mlperf.harness import records
+from mlperf.harness.backends import registry as backends
+from mlperf.harness.engines import generate, handed, sidecar
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.settings import ModelSpec
 
 RUN = lab.module_of(lab.SCRIPT / "run-mlperf-inference-app/customize.py")
 APP = lab.module_of(lab.SCRIPT / "app-mlperf-inference/customize.py")

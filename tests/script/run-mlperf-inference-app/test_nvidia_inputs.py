@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import mlperf_catalog as catalog
 import pytest
 import yaml
-from nvidia_flow import inputs
-from nvidia_flow.errors import FlowError
 
 import benchmark_lab as lab
 from cmbench.lib import nvidia
+from mlperf import catalog
+from nvidia_mlperf.flow import inputs
+from nvidia_mlperf.flow.errors import FlowError
 
 FOLDER = lab.SCRIPT / "run-mlperf-inference-app"
 META: dict[str, Any] = yaml.safe_load((FOLDER / "meta.yaml").read_text(encoding="utf-8"))

@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import mlperf_catalog as catalog
 import pytest
-from mlperf_catalog import BackendSpec, asked
 
 from lab import Lab
+from mlperf import catalog
+from mlperf.catalog import BackendSpec, asked
 from support import ROOT
 
 MODELS = [name for name in catalog.runnable() if not name.endswith("99.9")]

@@ -8,16 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import mlperf_catalog as catalog
 import pytest
 import yaml
-from nvidia_flow import inputs
 
 import benchmark_lab as lab
 from cmbench import api
 from cmbench.index.scripts import Repository
 from cmbench.lib.host import machine
 from cmbench.session.workspace import Workspace
+from mlperf import catalog
+from nvidia_mlperf.flow import inputs
 from support import ROOT
 
 FOLDER = lab.SCRIPT / "run-mlperf-inference-app"
@@ -72,7 +72,7 @@ def test_an_option_that_another_one_makes_useful_is_refused_alone() -> None:
 
 
 def test_what_is_said_of_the_backends_is_what_the_harness_has_names_for() -> None:
-    folder = lab.SCRIPT / "app-mlperf-inference/src/mlperf_harness/backends"
+    folder = lab.LIB / "mlperf/harness/backends"
     found = {}
     for file in ("onnx_runtime", "open_vino", "py_torch"):
         tree = ast.parse((folder / f"{file}.py").read_text(encoding="utf-8"))
@@ -366,7 +366,7 @@ def test_every_input_reaches_code_or_a_dependency() -> None:
     readers = [
         (FOLDER / "customize.py").read_text(encoding="utf-8"),
         (lab.SCRIPT / "app-mlperf-inference" / "customize.py").read_text(encoding="utf-8"),
-        (lab.HARNESS / "mlperf_catalog" / "asked.py").read_text(encoding="utf-8"),
+        (lab.LIB / "mlperf/catalog/asked.py").read_text(encoding="utf-8"),
         str([catalog.backend(name).options for name in ("tensorrt", "triton")]),
         (lab.SCRIPT / "get-dataset-imagenet-val" / "customize.py").read_text(encoding="utf-8"),
         (lab.SCRIPT / "get-ml-model-own" / "run.sh").read_text(encoding="utf-8"),
@@ -387,7 +387,7 @@ def test_every_input_reaches_code_or_a_dependency() -> None:
 
 def test_choices_are_those_that_exist() -> None:
     """The lists for the user must not promise more, or less, than the harness has."""
-    from mlperf_harness.settings import SCENARIOS, STYLES
+    from mlperf.harness.settings import SCENARIOS, STYLES
 
     choices = {name: about.get("choices") for name, about in META["input_description"].items()}
     assert choices["model"] == [*catalog.runnable(), "benchmark.#"]

@@ -18,7 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from triton_server import (
+
+import triton_lab
+from cmbench.errors import Error
+from cmbench.lib.text_files import read_or_empty
+from serving.server import (
     background,
     container,
     foreground,
@@ -28,13 +32,9 @@ from triton_server import (
     server,
     server_log,
 )
-from triton_server.errors import LateError, ServerError
-from triton_server.settings import Kept, Ports, new_mark, read
-from triton_server.wanted import Wanted
-
-import triton_lab
-from cmbench.errors import Error
-from cmbench.lib.text_files import read_or_empty
+from serving.server.errors import LateError, ServerError
+from serving.server.settings import Kept, Ports, new_mark, read
+from serving.server.wanted import Wanted
 from steps import Step
 from support import ROOT, wait_for
 
@@ -451,13 +451,13 @@ def mark_of(folder: Path) -> str:
 def owned_server(asked: Wanted, folder: Path) -> subprocess.Popen[bytes]:
     """A process that owns a server until it is killed."""
     program = (
-        "import sys, time\nfrom pathlib import Path\nfrom triton_server import server\n"
-        "from triton_server.wanted import Wanted\n"
+        "import sys, time\nfrom pathlib import Path\nfrom serving.server import server\n"
+        "from serving.server.wanted import Wanted\n"
         "with server.running(Wanted(sys.argv[1], sys.argv[2]), Path(sys.argv[3])):\n"
         "    time.sleep(600)\n"
     )
     words = [sys.executable, "-c", program, asked.launcher, asked.repository, str(folder)]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, triton_lab.SOURCES))}
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "lib")}
     return subprocess.Popen(words, env=env, cwd=ROOT, stderr=subprocess.DEVNULL)
 
 

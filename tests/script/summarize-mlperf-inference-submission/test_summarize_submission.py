@@ -33,7 +33,7 @@ def test_the_command(home: Home, tmp_path: Path) -> None:
 
 
 def test_what_the_official_checker_said_stays_with_the_same_tree(tmp_path: Path) -> None:
-    from mlperf_submission import official, steps
+    from mlperf.submission import official, steps
 
     tree = lab.make(tmp_path / "tree")
     said = official.read("submission_checker", ("python",), 1, "x ERROR] a seed is wrong\n")

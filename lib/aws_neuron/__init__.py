@@ -1,0 +1,1 @@
+"""Models compiled for AWS Inferentia and Trainium."""

@@ -1,0 +1,39 @@
+"""``python -m aws_neuron.compiling REQUEST``: compile, and answer where the request says."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from aws_neuron.artifact import ArtefactError
+
+from . import wanted, work
+
+
+def ended(number: int, _: FrameType | None) -> None:
+    """Leave by the way that cleans up."""
+    raise SystemExit(128 + number)
+
+
+def main(request: str) -> int:
+    """The exit status: 0 also where the answer is a failure, which the hook tells."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, ended)
+    asked = json.loads(Path(request).read_text(encoding="utf-8"))
+    answer: dict[str, Any]
+    try:
+        answer = {"path": str(work.make(wanted.read(asked)))}
+    except (wanted.CompileError, ArtefactError) as error:
+        kind = error.kind if isinstance(error, wanted.CompileError) else "bad-value"
+        text = "\n".join((str(error), *getattr(error, "lines", ())))
+        answer = {"failure": {"kind": kind, "text": text, "hint": error.hint}}
+    Path(asked["answer"]).write_text(json.dumps(answer, indent=2), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

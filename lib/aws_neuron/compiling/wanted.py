@@ -1,0 +1,109 @@
+"""What is to be compiled: out of the facts of a model, and of what somebody asks for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aws_neuron.artifact import TARGETS, Source, Tensor, file_of
+
+LENGTH = 384
+"""The tokens of a sample, where the model leaves that open."""
+
+
+class CompileError(Exception):
+    """Why nothing was compiled. ``kind`` is an error code, ``lines`` are what the compiler said."""
+
+    def __init__(
+        self, kind: str, message: str, hint: str = "", lines: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.hint = hint
+        self.lines = lines
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One artefact: ``facts`` are those of the model, ``python`` is the SDK's."""
+
+    facts: Mapping[str, Any]
+    folder: Path
+    benchmark: str
+    target: str
+    batch_size: int
+    python: str
+    compiler_flags: tuple[str, ...]
+    models: Path
+
+    @property
+    def path(self) -> Path:
+        """Where it belongs."""
+        return file_of(self.benchmark, self.batch_size, self.models)
+
+    @property
+    def dynamic_batch(self) -> bool:
+        """Whether other batches are to work: images do not depend on each other's length."""
+        return self.benchmark == "resnet50"
+
+    @property
+    def source(self) -> Source:
+        """The model that it is made of."""
+        return Source(self.facts["name"], self.facts["file"], self.facts["sha256"])
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """Its arguments: images as they are, tokens as int32 of one length."""
+        dtype = "int32" if self.benchmark == "bert" else "float32"
+        return tuple(
+            Tensor(f"INPUT__{number}", dtype, _sized(tensor["shape"]))
+            for number, tensor in enumerate(self.facts["inputs"])
+        )
+
+    @property
+    def output(self) -> Tensor:
+        """Its only result: scores of classes, or both logits side by side."""
+        shape = _sized(self.facts["outputs"][self.scores]["shape"])
+        return Tensor("OUTPUT__0", "float32", (*shape, 2) if self.benchmark == "bert" else shape)
+
+    @property
+    def scores(self) -> int:
+        """Which of the model's results has them. Raises CompileError when none is float32."""
+        dtypes = [tensor["dtype"] for tensor in self.facts["outputs"]]
+        if "float32" not in dtypes:
+            raise CompileError("model-facts", f"{self.facts['name']} gives no float32")
+        return dtypes.index("float32")
+
+
+def _sized(shape: list[int]) -> tuple[int, ...]:
+    return tuple(LENGTH if size == -1 else size for size in shape)
+
+
+def read(asked: Mapping[str, Any]) -> Wanted:
+    """What a request asks for; raises CompileError for what does not fit."""
+    facts_file = Path(asked["facts"])
+    try:
+        facts = json.loads(facts_file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        text = f"{facts_file}: {error}"
+        raise CompileError("model-facts", text, "get the model again") from error
+    if asked["target"] not in TARGETS:
+        text = f"--target={asked['target']}: no such target, only {', '.join(TARGETS)}"
+        raise CompileError("bad-value", text)
+    if not str(facts["file"]).endswith((".pt", ".pth", ".pytorch")):
+        text = f"{facts['file']} is not a model of PyTorch"
+        hint = "leave _pytorch in the tags of the model (--adr.ml-model.tags)"
+        raise CompileError("bad-value", text, hint)
+    return Wanted(
+        facts,
+        facts_file.parent,
+        asked["benchmark"],
+        asked["target"],
+        int(asked["batch_size"]),
+        asked["python"],
+        tuple(asked["compiler_flags"]),
+        Path(asked["models"]),
+    )

@@ -1,0 +1,1 @@
+"""What MLPerf inference is made of: catalogue, harness, submission, and pages."""

@@ -1,0 +1,221 @@
+"""What the env keys of a run ask for, checked against the catalogue before anything is installed.
+
+An error says what to ask for instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from common.values import dataclass
+
+from . import lookup, plugins
+from .backend import BackendSpec
+from .benchmark import BenchmarkSpec, Need
+from .scenario import Scenario
+from .words import MODE_WORDS, CatalogError, Category, Mode
+
+YES = ("yes", "true", "on", "1")
+INSTEAD = "use the variation _all-scenarios for all that there are"
+
+Env = Mapping[str, Any]
+
+
+def is_set(env: Env, key: str) -> bool:
+    """Whether a yes-or-no input is on."""
+    return str(env.get(key) or "no").lower() in YES
+
+
+def own_folder(env: Env) -> str:
+    """The user's folder of specifications, empty where there is none."""
+    return str(env.get(plugins.KEY) or "")
+
+
+# How a benchmark or a backend of the user's own is asked for: --model=benchmark.NAME.
+OWN_MODEL, OWN_BACKEND = "benchmark.", "backend."
+# So many packages of a backend of the user's own can be installed.
+PACKAGES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What the user's own benchmark and backend need: tags of model and data, and packages."""
+
+    folder: str
+    model: str = ""
+    data: str = ""
+    packages: tuple[str, ...] = ()
+
+    def package(self, number: int) -> str:
+        """The package with a number from 1 on; empty where there are fewer."""
+        return self.packages[number - 1] if number <= len(self.packages) else ""
+
+
+def of_plugins(env: Env) -> Own:
+    """What the user's own parts need.
+
+    Raises CatalogError where the folder has not what is asked for, or needs too many packages.
+    """
+    found = Own(str(plugins.folder(own_folder(env))))
+    assets = benchmark(env).assets
+    if str(env["CM_MLPERF_MODEL"]).startswith(OWN_MODEL) and assets is not None:
+        found = replace(found, model=assets.model, data=assets.data)
+    if str(env.get("CM_MLPERF_BACKEND") or "").startswith(OWN_BACKEND):
+        device = env.get("CM_MLPERF_DEVICE") or "cpu"
+        needed = [each for each in backend(env).packages if each.device in ("", device)]
+        found = replace(found, packages=tuple(each.package for each in needed))
+    if len(found.packages) > PACKAGES:
+        raise CatalogError(f"a backend of your own can have {PACKAGES} packages at most")
+    return found
+
+
+def benchmark(env: Env) -> BenchmarkSpec:
+    """The benchmark that is to be run; raises CatalogError for one that cannot be run here."""
+    name = str(env["CM_MLPERF_MODEL"]).removeprefix(OWN_MODEL)
+    known = lookup.benchmarks(own_folder(env))
+    able = [each for each, spec in known.items() if spec.runnable]
+    _known(list(known), name, "model", able)
+    if not known[name].runnable:
+        raise CatalogError(
+            f"--model={name} cannot be run here: {known[name].unavailable}",
+            f"use one of: {', '.join(able)}",
+            "not-available",
+        )
+    return known[name]
+
+
+def scenarios(env: Env) -> tuple[Scenario, ...]:
+    """The one scenario that is asked for, or all that the benchmark has in the category.
+
+    Without a word it is Offline, or the first of a benchmark that has no Offline.
+
+    Raises CatalogError for a scenario or a category that it does not have.
+    """
+    category = env.get("CM_MLPERF_SUBMISSION_SYSTEM_TYPE") or ""
+    if category:
+        _known(tuple(Category), category, "category")
+    spec = benchmark(env)
+    try:
+        if is_set(env, "CM_MLPERF_LOADGEN_ALL_SCENARIOS"):
+            return spec.all_scenarios(category)
+        named = env.get("CM_MLPERF_LOADGEN_SCENARIO")
+        return (spec.checked(named, category) if named else spec.usual_scenario(category),)
+    except CatalogError as error:
+        hint = f"{INSTEAD}, or leave out --category" if category else INSTEAD
+        raise CatalogError(str(error), hint) from error
+
+
+def modes(env: Env) -> tuple[Mode, ...]:
+    """What to measure in each scenario; tests of compliance come on top where they are asked."""
+    word = env["CM_MLPERF_LOADGEN_MODE"]
+    _known(MODE_WORDS, word, "mode")
+    found = Mode.asked(word)
+    tested = is_set(env, "CM_MLPERF_LOADGEN_COMPLIANCE")
+    alone = Mode.README in found or Mode.COMPLIANCE in found
+    return (*found, Mode.COMPLIANCE) if tested and not alone else found
+
+
+def precision(env: Env) -> str:
+    """The number format; raises CatalogError for one that the model cannot be had in."""
+    found = str(env.get("CM_MLPERF_MODEL_PRECISION") or "float32")
+    spec = benchmark(env)
+    why = spec.refuses.get(found)
+    if why is not None:
+        raise CatalogError(
+            f"--precision={found}: {spec.name} cannot be quantized here: {why}",
+            "use --precision=float32, or bfloat16 with --backend=openvino",
+            "not-available",
+        )
+    return found
+
+
+def backend(env: Env) -> BackendSpec:
+    """The backend, as it is with its options; raises CatalogError for what it cannot do."""
+    form = str(env.get("CM_MLPERF_MODEL_PRECISION") or "float32")
+    device = str(env.get("CM_MLPERF_DEVICE") or "cpu")
+    name = _backend_name(env, form)
+    public = {key: spec for key, spec in lookup.backends(own_folder(env)).items() if spec.public}
+    _known(tuple(public), name, "backend")
+    given = options(env, public[name])
+    public[name] = found = public[name].where(public[name].chosen(given))
+    called = _called(found, given)
+    _able(found, str(env.get("CM_MLPERF_MODEL") or ""), called)
+    able = [key for key, spec in public.items() if spec.computes(device, form)]
+    if able and name not in able:
+        raise _cannot(found, called, device, form, able)
+    return found
+
+
+def _backend_name(env: Env, form: str) -> str:
+    # As meta.yaml chooses where none is named.
+    default = "openvino" if form == "bfloat16" else "onnxruntime"
+    return str(env.get("CM_MLPERF_BACKEND") or default).removeprefix(OWN_BACKEND)
+
+
+def _cannot(
+    spec: BackendSpec, called: str, device: str, form: str, able: Sequence[str]
+) -> CatalogError:
+    option, value = ("precision", form) if device in spec.devices else ("device", device)
+    text = f"--{option}={value}: {called} does not compute so here"
+    hint = f"use --backend={' or --backend='.join(able)}, or another --{option}"
+    return CatalogError(text, hint, "not-available")
+
+
+def options(env: Env, spec: BackendSpec) -> dict[str, str]:
+    """What the user set of the backend's options, by ``--backend_options`` or by their own flags.
+
+    Raises CatalogError for words that set nothing, and where a flag of its own is to be used.
+    """
+    words = str(env.get("CM_MLPERF_BACKEND_OPTIONS") or "").split(",")
+    found = dict(_setting(spec, word) for word in words if word)
+    keys = {name: option.key for name, option in spec.options.items() if option.key}
+    found |= {name: str(env[key]) for name, key in keys.items() if env.get(key)}
+    for name in found:
+        needed = spec.options[name].needs if name in spec.options else ""
+        if needed and needed not in found:
+            text = f"--backend_options: {name} has no effect without {needed}"
+            raise CatalogError(text, f"leave out {name}, or add {needed}=VALUE")
+    return found
+
+
+def _setting(spec: BackendSpec, word: str) -> tuple[str, str]:
+    name, value = (part.strip() for part in (word.partition("=")[0], word.partition("=")[2]))
+    if not (name and value):
+        text = f"--backend_options: {name} has no value"
+        raise CatalogError(text, "give name=value, several with commas between them")
+    key = spec.options[name].key if name in spec.options else ""
+    if key:
+        text = f"--backend_options: {name} of {spec.name} has a flag of its own"
+        raise CatalogError(text, f"give --{key.removeprefix('CM_MLPERF_').lower()}={value}")
+    return name, value
+
+
+def _called(spec: BackendSpec, given: Mapping[str, str]) -> str:
+    """A backend with the options that decide what it opens, as the user writes both."""
+    deciding = {case.option for case in spec.cases} & given.keys()
+    return " ".join([spec.name, *(f"--{spec.name}_{name}={given[name]}" for name in deciding)])
+
+
+def _able(spec: BackendSpec, benchmark: str, called: str) -> None:
+    """Raise CatalogError where a backend cannot run a benchmark."""
+    why = spec.refuses.get(benchmark)
+    if spec.only and benchmark and benchmark not in spec.only:
+        why = f"it runs {', '.join(spec.only)} only"
+    if why:
+        text = f"--backend={called} does not run {benchmark}: {why}"
+        raise CatalogError(text, "use another --backend, or another --model", "not-available")
+
+
+def need(env: Env) -> Need | None:
+    """The memory that the form of the benchmark takes, where that is more than is usual."""
+    return benchmark(env).memory.get(env.get("CM_MLPERF_FORM") or "full")
+
+
+def _known(
+    choices: Sequence[str], value: str, name: str, shown: Sequence[str] | None = None
+) -> None:
+    if value not in choices:
+        known = ", ".join(choices if shown is None else shown)
+        raise CatalogError(f"--{name}={value} is not known", f"use one of: {known}")

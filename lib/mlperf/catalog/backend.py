@@ -1,0 +1,195 @@
+"""What is known of a runtime before it is installed: the specification of a backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field, replace
+
+from common.values import dataclass
+
+from .words import CatalogError
+
+Plain = str | int | float | bool
+# The step whose model a backend opens in the place of the benchmark's own.
+COMPILE = "compile,neuron-model"
+YES_NO = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A Python package that a backend needs, on one ``device`` or on all.
+
+    ``names`` are the words by which ``--adr`` changes it, such as its version.
+    """
+
+    package: str
+    names: tuple[str, ...] = ()
+    device: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Another script that has to run first, by its ``tags``; ``names`` are its words for ``--adr``.
+
+    The values of the env keys in ``variations`` become variations of it; there they have defaults.
+    It is left out where the env key ``unless`` is set, and told what ``env`` says; ``defaults`` are
+    env keys that the user may set.
+    """
+
+    tags: str
+    names: tuple[str, ...] = ()
+    variations: Mapping[str, str] = field(default_factory=dict)
+    unless: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A setting of one backend; values have the type of ``default``, and are of ``choices``.
+
+    ``key`` is the env key of a flag of its own, beside ``--backend_options``. Without the option
+    that it ``needs`` it has no effect.
+    """
+
+    default: Plain
+    help: str
+    choices: tuple[Plain, ...] = ()
+    key: str = ""
+    needs: str = ""
+
+    def value(self, given: Plain) -> Plain:
+        """The value that ``given`` means, which may be its text; raises ValueError for another."""
+        kind = type(self.default)
+        if isinstance(given, str) and kind is bool:
+            found: Plain = YES_NO.get(given.lower(), given)
+        else:
+            found = kind(given)
+        if type(found) is not kind or (self.choices and found not in self.choices):
+            raise ValueError(given)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a backend opens and computes where its ``option`` has one ``value``.
+
+    The fields are those of ``BackendSpec``; ``packages`` and ``steps`` are further ones. Systems
+    are called after the value too, so that no result or target of one is taken for another's.
+    """
+
+    option: str
+    value: str
+    devices: tuple[str, ...] = ("cpu",)
+    precisions: tuple[str, ...] = ("float32",)
+    packages: tuple[Package, ...] = ()
+    model_tag: str = "_onnx"
+    data_tag: str = ""
+    only: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BackendSpec:
+    """One backend of the harness.
+
+    Attributes:
+        name: As ``--backend`` takes it.
+        title: What people call it.
+        module: ``module:class`` of its part of the harness.
+        devices, precisions: What it computes on and in.
+        packages: What has to be installed.
+        model_tag: The variation of a model script whose files it opens.
+        data_tag: The variation of the data that these files want, where it is another one.
+        quantized: The variation of the quantizer whose models it takes in int8.
+        refuses: Benchmarks (or ``benchmark:precision``) that it cannot run, and why.
+        only: The benchmarks that it can run, where it cannot run all.
+        options: Its own settings, by name (``--backend_options=name=value``).
+        builds: Whether it turns the model into a file of its own before it can open it.
+        service: ``module:function`` of what must run beside it for a whole session, such as a
+            server: a context manager that takes a ``Setup`` and the models, and gives further
+            options.
+        steps: Other scripts that have to run first.
+        stands_in: What it takes the place of, by the device that computes: ``stand_in.py``.
+        public: Whether users may choose it; tests have one that computes nothing.
+        named: What systems and their targets are called after; empty for ``name``.
+        cases: What is otherwise with a value of an option; ``model_tag`` and the like count where
+            there are none.
+    """
+
+    name: str
+    title: str
+    module: str
+    devices: tuple[str, ...] = ("cpu",)
+    precisions: tuple[str, ...] = ("float32",)
+    packages: tuple[Package, ...] = ()
+    model_tag: str = "_onnx"
+    data_tag: str = ""
+    quantized: str = ""
+    refuses: Mapping[str, str] = field(default_factory=dict)
+    only: tuple[str, ...] = ()
+    options: Mapping[str, Option] = field(default_factory=dict)
+    builds: bool = False
+    service: str = ""
+    steps: tuple[Step, ...] = ()
+    stands_in: Mapping[str, str] = field(default_factory=dict)
+    public: bool = True
+    named: str = ""
+    cases: tuple[Case, ...] = ()
+
+    @property
+    def compiles(self) -> bool:
+        """Whether it opens what a step has compiled for AWS Neuron."""
+        return any(step.tags == COMPILE for step in self.steps)
+
+    def where(self, options: Mapping[str, Plain]) -> BackendSpec:
+        """The specification with these options, which are values of their types."""
+        found = self
+        for case in self.cases:
+            if options.get(case.option, self.options[case.option].default) == case.value:
+                found = replace(
+                    found,
+                    named=f"{case.value}-{self.name}",
+                    devices=case.devices,
+                    precisions=case.precisions,
+                    packages=(*found.packages, *case.packages),
+                    model_tag=case.model_tag,
+                    data_tag=case.data_tag,
+                    only=case.only,
+                    steps=(*found.steps, *case.steps),
+                )
+        return found
+
+    def computes(self, device: str, precision: str) -> bool:
+        """Whether it can compute on a device in a number format."""
+        return device in self.devices and precision in self.precisions
+
+    def check(self, device: str, precision: str) -> None:
+        """Raise CatalogError where it does not know the device or the precision."""
+        for kind, value, known in (
+            ("device", device, self.devices),
+            ("precision", precision, self.precisions),
+        ):
+            if value not in known:
+                raise CatalogError(
+                    f"{self.name} has no {kind} {value}; there are: {', '.join(known)}"
+                )
+
+    def chosen(self, given: Mapping[str, Plain]) -> dict[str, Plain]:
+        """``given`` options as values of their types; raises CatalogError for what it has not."""
+        return {name: self._value(name, value) for name, value in given.items()}
+
+    def _value(self, name: str, given: Plain) -> Plain:
+        option = self.options.get(name)
+        if option is None:
+            import difflib
+
+            near = difflib.get_close_matches(name, self.options, 1)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            known = ", ".join(self.options) or "none"
+            raise CatalogError(f"{self.name} has no option {name}, only: {known}{meant}")
+        try:
+            return option.value(given)
+        except ValueError as error:
+            wanted = ", ".join(map(str, option.choices)) or type(option.default).__name__
+            raise CatalogError(f"{self.name}: {name}={given} is none of: {wanted}") from error

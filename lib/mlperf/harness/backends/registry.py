@@ -1,0 +1,89 @@
+"""The backends: what the catalogue says of each, and the class behind it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from mlperf import catalog
+from mlperf.catalog import BackendSpec, CatalogError, plugins
+
+from ..errors import HarnessError
+from ..settings import ModelSpec, Options, Setup
+
+if TYPE_CHECKING:
+    from .base import Backend
+
+# In full: imports of what is in it are looked for by name.
+PACKAGE = "mlperf.harness.backends"
+
+
+def create(name: str, device: str, precision: str, options: Options | None = None) -> Backend:
+    """The backend ``name`` on ``device``, computing in ``precision``, with its own ``options``.
+
+    Raises HarnessError when there is no such backend, or when it does not have or cannot use
+    the device, the precision or an option here. Its libraries are imported only now.
+    """
+    # Threads of OpenMP (PyTorch's) that wait for each other keep their cores busy; LoadGen and
+    # whoever else is there want these too. Its library reads this once, when it is loaded.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    spec, setup = _setup(name, device, precision, options or {})
+    backend: Backend = _found(spec.module, name)(setup)
+    return backend
+
+
+def service(
+    name: str, device: str, precision: str, options: Options, models: Sequence[ModelSpec] = ()
+) -> AbstractContextManager[Mapping[str, Any]]:
+    """What must run beside the backend for a whole session; it gives the options of its runs.
+
+    ``models`` are all that the session measures, each once.
+
+    For most backends that is nothing, and nothing of theirs is imported.
+    """
+    spec, setup = _setup(name, device, precision, options)
+    if not spec.service:
+        return nullcontext({})
+    started: AbstractContextManager[Mapping[str, Any]] = _found(spec.service, name)(setup, models)
+    return started
+
+
+def builds(name: str) -> bool:
+    """Whether the backend opens a file that ``Backend.build`` has to make first."""
+    return _spec(name).builds
+
+
+def _spec(name: str) -> BackendSpec:
+    try:
+        return catalog.backend(name)
+    except CatalogError as error:
+        raise HarnessError(str(error)) from error
+
+
+def chosen(name: str, options: Options) -> Options:
+    """``options`` as values of their types; raises HarnessError for one that there is not."""
+    spec = _spec(name)
+    try:
+        return spec.chosen(options)
+    except CatalogError as error:
+        raise HarnessError(str(error)) from error
+
+
+def _setup(name: str, device: str, precision: str, options: Options) -> tuple[BackendSpec, Setup]:
+    spec, given = _spec(name), chosen(name, options)
+    try:
+        spec.where(given).check(device, precision)
+    except CatalogError as error:
+        raise HarnessError(str(error)) from error
+    defaults = {key: option.default for key, option in spec.options.items()}
+    return spec, Setup(device, precision, {**defaults, **given})
+
+
+def _found(place: str, name: str) -> Any:
+    """``module:attribute`` of the user's own folder, or of this package."""
+    try:
+        return plugins.named_class(place, PACKAGE)
+    except ImportError as error:
+        raise HarnessError(f"backend {name} cannot be used: {error}") from error

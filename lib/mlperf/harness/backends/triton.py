@@ -1,0 +1,353 @@
+"""Triton Inference Server: every predictor is a connection with one request in flight."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from common.values import dataclass
+from mlperf import catalog
+from serving import kserve
+from serving.kserve import KserveError, Region, Slice
+from serving.repository.plan import NAMES, TYPES
+
+from ..errors import HarnessError
+from ..settings import GraphSpec, Setup, TensorSpec
+from .base import Array, Backend, Feeds, Layout, Predictor, check_signature, describe, empty_batch
+
+# Requests in flight to try: the server computes with as many threads as it was given.
+IN_FLIGHT = (1, 2, 4, 8)
+TIMEOUT_S = 600.0
+CONTENT = "CONTENT_SHA256"
+LOOK = "look at the model's program in the repository, and at the server's log"
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A model in the server: the most rows of a request.
+
+    0 where its configuration knows no batch: inputs and outputs may have different numbers of rows.
+    """
+
+    name: str
+    most: int
+
+
+class TritonPredictor(Predictor):
+    """One connection. With ``shared`` its tensors lie in memory that the server has mapped too."""
+
+    def __init__(
+        self,
+        connection: Any,
+        served: Served,
+        graph: GraphSpec,
+        outputs: Sequence[str],
+        shared: bool,
+    ) -> None:
+        self._connection = connection
+        self._served = served
+        self._model = served.name
+        self._inputs = {tensor.name: tensor for tensor in graph.inputs}
+        known = {tensor.name: tensor for tensor in graph.outputs}
+        self._outputs = [known[name] for name in outputs]
+        self._shared = shared
+        self._regions: list[tuple[int, Region]] = []
+        self._places: dict[str, Region] = {}
+        # Requests that were made before, by where their tensors lie: (request, what it reads).
+        self._made: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+
+    def buffer(self, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
+        """See ``base.Predictor``."""
+        if not self._shared:
+            return super().buffer(shape, dtype)
+        size = max(1, int(np.prod(shape)) * np.dtype(dtype).itemsize)
+        region = Region(self._connection, size)
+        array = np.frombuffer(region.memory, dtype).reshape(tuple(shape))
+        self._regions.append((array.ctypes.data, region))
+        return array
+
+    def predict(self, feeds: Feeds) -> Sequence[Array]:
+        """See ``base.Predictor``; what is more than the server takes goes in several requests."""
+        count = len(next(iter(feeds.values())))
+        if not 0 < self._served.most < count:
+            return self._ask(feeds, count)
+        cuts = range(0, count, self._served.most)
+        parts = [{name: a[at : at + self._served.most] for name, a in feeds.items()} for at in cuts]
+        # What lies in shared memory is another's after the next request.
+        answers = [
+            [array.copy() for array in self._ask(part, len(next(iter(part.values()))))]
+            for part in parts
+        ]
+        return [np.concatenate(outputs) for outputs in zip(*answers, strict=True)]
+
+    def _ask(self, feeds: Feeds, count: int) -> Sequence[Array]:
+        try:
+            found = self._connection.run(self._request(feeds))
+            return [self._array(tensor, found[tensor.name], count) for tensor in self._outputs]
+        except KserveError as error:
+            raise told(error, f"the server did not answer for {self._model}") from error
+
+    def _request(self, feeds: Feeds) -> Any:
+        """A request with these inputs; those that lie where earlier ones did are not made again."""
+        # Triton takes no memory of no size: a cache that is still empty lies in the request.
+        if self._shared and all(array.nbytes for array in feeds.values()):
+            feeds = self._kept(feeds)
+            places = {name: self._placed(name, array) for name, array in feeds.items()}
+            key = tuple((p.region, p.offset, p.shape) for p in places.values())
+            if key not in self._made:
+                count = len(next(iter(feeds.values())))
+                request = self._connection.prepare(self._model, places, self._answers(count))
+                self._made[key] = (request, places)
+            return self._made[key][0]
+        arrays = {name: self._shaped(name, array) for name, array in feeds.items()}
+        names = [tensor.name for tensor in self._outputs]
+        return self._connection.prepare(self._model, arrays, names)
+
+    def _shaped(self, name: str, array: Array) -> Array:
+        """An input as the server has it: in a batch, one number a sample is a tensor of one."""
+        single = self._served.most and not self._inputs[name].shape
+        return array.reshape(-1, 1) if single else array
+
+    def _placed(self, name: str, array: Array) -> Slice:
+        """Where an input lies in shared memory; copied there where it lies elsewhere."""
+        array = self._shaped(name, array)
+        kind = NAMES[self._inputs[name].dtype]
+        if found := self._own(array):
+            region, offset = found
+            return region.slice(offset, kind, array.shape, array.nbytes)
+        region = self._room(name, array.nbytes)
+        np.copyto(np.frombuffer(region.memory, array.dtype, array.size).reshape(array.shape), array)
+        return region.slice(0, kind, array.shape, array.nbytes)
+
+    def _own(self, array: Array) -> tuple[Region, int] | None:
+        """The region that an array of ``buffer`` lies in, and where; None for another one."""
+        start = array.ctypes.data
+        for first, region in self._regions:
+            if first <= start and start + array.nbytes <= first + region.size:
+                return region, start - first
+        return None
+
+    def _kept(self, feeds: Feeds) -> Feeds:
+        """The inputs, where they outlive that the server is told of a new region.
+
+        An answer that is an input again lies where the connection receives the next one.
+        """
+        rooms = {name: self._places.get(name) for name in feeds}
+        new = any(room is None or room.size < feeds[name].nbytes for name, room in rooms.items())
+        return {n: a if self._own(a) else a.copy() for n, a in feeds.items()} if new else feeds
+
+    def _room(self, name: str, size: int) -> Region:
+        """The region of a tensor, of this size at least."""
+        region = self._places.get(name)
+        if region is None or region.size < size:
+            self._made.clear()
+            region = self._places[name] = Region(self._connection, size)
+        return region
+
+    def _answers(self, count: int) -> Mapping[str, Slice | None]:
+        """Where the outputs go; one whose size the model decides comes with the answer."""
+        found: dict[str, Slice | None] = {}
+        for tensor in self._outputs:
+            if not self._served.most or min(tensor.shape, default=0) < 0:
+                found[tensor.name] = None
+                continue
+            shape = (count, *(tensor.shape or (1,)))
+            size = int(np.prod(shape)) * np.dtype(tensor.dtype).itemsize
+            region = self._room(f"output {tensor.name}", size)
+            found[tensor.name] = region.slice(0, NAMES[tensor.dtype], shape, size)
+        return found
+
+    def _array(self, wanted: TensorSpec, found: Any, count: int) -> Array:
+        batched = (count, *(wanted.shape or (1,)))
+        shape = batched if self._served.most else (-1, *wanted.shape)
+        fits = len(shape) == len(found.shape) and all(
+            size in (-1, real) for size, real in zip(shape, found.shape, strict=True)
+        )
+        if TYPES.get(found.datatype) != wanted.dtype or not fits:
+            came = f"{found.datatype} {list(found.shape)}"
+            text = f"{self._model} answers {wanted.name} as {came}; {describe(wanted)} is needed"
+            raise HarnessError(text, LOOK)
+        array = np.frombuffer(found.data, wanted.dtype).reshape(found.shape)
+        return array if wanted.shape else array.reshape(-1)
+
+
+class Triton(Backend):
+    """The ``triton`` backend: what is fast or slow is in the server, this process only asks it."""
+
+    library_bytes = 200_000_000
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self._shared = setup.options["shared_memory"] == "system"
+        self._first = self._connect()
+        try:
+            self._server = self._first.server()
+            index = self._first.index()
+        except KserveError as error:
+            raise told(error, "there is no server to ask") from error
+        self._names: list[str] = [each.name for each in index if each.state == "READY"]
+        configs = [self._config(name) for name in self._names]
+        self._configs = dict(zip(self._names, configs, strict=True))
+        most = [int(each.get("max_batch_size", 0)) for each in configs]
+        self.largest_batch = min([*filter(None, most), self.largest_batch])
+
+    def _connect(self) -> Any:
+        options = kserve.Options(timeout=TIMEOUT_S)
+        try:
+            url, protocol = str(self.setup.options["url"]), str(self.setup.options["protocol"])
+            connection = kserve.connect(url, protocol, options)
+        except KserveError as error:
+            raise told(error, "the server cannot be asked") from error
+        if self._shared and not connection.address.local:
+            raise HarnessError(
+                f"{connection.address} is another machine, which shares no memory with this one",
+                "use --triton_shared_memory=none",
+            )
+        return connection
+
+    def _config(self, name: str) -> Mapping[str, Any]:
+        try:
+            found: Mapping[str, Any] = self._first.config(name)
+        except KserveError as error:
+            raise told(error, f"nothing is known of the model {name}") from error
+        # Over gRPC the configuration stands in a field of its own.
+        inner: Mapping[str, Any] = found.get("config", found)
+        return inner
+
+    def open(
+        self, graph: GraphSpec, outputs: Sequence[str], workers: int, threads: int
+    ) -> Sequence[Predictor]:
+        """See ``base.Backend``; the server's description is compared with the specification."""
+        model = self._model(graph)
+        try:
+            told_of = self._first.model(model)
+        except KserveError as error:
+            raise told(error, f"nothing is known of the model {model}") from error
+        wanted = [tensor for tensor in graph.outputs if tensor.name in outputs]
+        check_signature("input", graph.inputs, _tensors(told_of.inputs, graph.inputs))
+        check_signature("output", wanted, _tensors(told_of.outputs, wanted))
+        most = int(self._configs[model].get("max_batch_size", 0))
+        team = [
+            TritonPredictor(self._connect(), Served(model, most), graph, outputs, self._shared)
+            for _ in range(workers)
+        ]
+        _prove(team[0], graph, model)
+        return team
+
+    def _model(self, graph: GraphSpec) -> str:
+        """The model's name in the server: the one asked for, ours, or the only one."""
+        asked, ours = str(self.setup.options["model"]), f"m-{graph.sha256[:16]}"
+        for name in (asked, ours) if not asked else (asked,):
+            if name in self._names:
+                return self._as_asked(name)
+        if not asked and len(self._names) == 1:
+            return self._as_asked(next(iter(self._names)))
+        there = ", ".join(self._names) or "none"
+        text = f"the server has no model {asked or ours}; those that are ready: {there}"
+        raise HarnessError(text, "name one of them: --backend_options=model=NAME")
+
+    def _as_asked(self, name: str) -> str:
+        """The name, if the model computes with and on what results will say.
+
+        Raises HarnessError where a server of somebody else does otherwise.
+        """
+        config, asked = self._configs[name], str(self.setup.options["backend"])
+        parameters = _parameters(config)
+        runtime = parameters.get("RUNTIME", str(config.get("backend", ""))).partition(" ")[0]
+        known = catalog.backend("triton").options["backend"].choices
+        if runtime in known and runtime != asked:
+            text = f"the server computes {name} with {runtime}, and {asked} was asked for"
+            raise HarnessError(text, f"use --triton_backend={runtime}")
+        device = parameters.get("DEVICE", self.setup.device)
+        if runtime == "neuron" and device != self.setup.device:
+            text = f"the server computes {name} on {device}, and {self.setup.device} was asked for"
+            raise HarnessError(text, f"use --device={device}")
+        return name
+
+    def versions(self) -> dict[str, str]:
+        """See ``base.Backend``; what the models compute with is among the facts of the device."""
+        client = "kserve over http"
+        if self.setup.options["protocol"] == "grpc":
+            client = f"tritonclient {metadata.version('tritonclient')}"
+        return {"triton": self._server.version, "triton client": client}
+
+    def device_facts(self) -> dict[str, str]:
+        """What the server serves, and how: it decides about figures as a device does."""
+        found = {name: _facts(config) for name, config in self._configs.items()}
+        if asked := str(self.setup.options["model"]):
+            found = {name: facts for name, facts in found.items() if name == asked}
+        keys = dict.fromkeys(key for facts in found.values() for key in facts)
+        return {
+            key: ", ".join(dict.fromkeys(facts[key] for facts in found.values() if key in facts))
+            for key in keys
+        }
+
+    def layouts(
+        self, cores: int, workers: int | None = None, threads: int | None = None
+    ) -> list[Layout]:
+        """Requests in flight, whatever the cores of this machine."""
+        return [(count, 1) for count in ((workers,) if workers else IN_FLIGHT)]
+
+    def stream_threads(self, cores: int) -> tuple[int, ...]:
+        """One: the threads are the server's."""
+        return (1,)
+
+    def copies(self, workers: int, threads: int) -> int:
+        """None: the weights are in the server."""
+        return 0
+
+
+def _prove(predictor: TritonPredictor, graph: GraphSpec, model: str) -> None:
+    """Ask once, where zeros are a sample: raises HarnessError for answers that are no numbers."""
+    if any(-1 in tensor.shape for tensor in graph.inputs):
+        return
+    for answer in predictor.predict(empty_batch(graph.inputs, 1)):
+        if answer.dtype.kind == "f" and not np.isfinite(answer).all():
+            raise HarnessError(f"{model} answers values that are no numbers (NaN, inf)", LOOK)
+
+
+def _tensors(infos: Sequence[Any], wanted: Sequence[TensorSpec]) -> list[TensorSpec]:
+    """As the specification would have them: without the batch, one number a sample without size."""
+    plain = {tensor.name for tensor in wanted if not tensor.shape}
+    return [
+        TensorSpec(
+            info.name,
+            TYPES.get(info.datatype, info.datatype),
+            () if info.name in plain and tuple(info.shape[1:]) == (1,) else tuple(info.shape[1:]),
+        )
+        for info in infos
+    ]
+
+
+def _parameters(config: Mapping[str, Any]) -> dict[str, str]:
+    """What the generator has written beside a model."""
+    return {k: v.get("string_value", "") for k, v in config.get("parameters", {}).items()}
+
+
+def _facts(config: Mapping[str, Any]) -> dict[str, str]:
+    """Of a model's configuration, what tells it from others."""
+    told_of = _parameters(config)
+    groups = config.get("instance_group") or [{}]
+    batching = config.get("dynamic_batching") or {}
+    text = json.dumps(config, sort_keys=True)
+    version = told_of.get("RUNTIME_VERSION", "")
+    found = {
+        "served by": f"{told_of.get('RUNTIME', config.get('backend', ''))} {version}".strip(),
+        "instances": str(sum(int(group.get("count", 1)) for group in groups)),
+        "threads of an instance": told_of.get("THREADS", ""),
+        "preferred batch": ", ".join(map(str, batching.get("preferred_batch_size", ()))) or "none",
+        # Of a repository that we have not written, the configuration is all that can be seen.
+        "repository": told_of.get(CONTENT) or hashlib.sha256(text.encode()).hexdigest(),
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def told(error: KserveError, what: str) -> HarnessError:
+    """An error of the transport as one of a measurement."""
+    return HarnessError(f"{what}: {error} ({error.kind})", error.hint)

@@ -1,0 +1,1 @@
+"""The benchmarks: what a model is measured with."""

@@ -1,0 +1,253 @@
+"""The program ``engine``: from a model with its facts to engines with theirs, or to nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import field, replace
+from pathlib import Path
+from typing import Any
+
+from common.values import dataclass
+
+from .. import digests, records
+from ..errors import HarnessError
+from ..settings import MAIN
+from . import builder, half, profiles, sidecar
+from .names import Named, stem
+from .sidecar import ONNX, PLAN, STAND_IN, TITLES, Sidecar
+
+# A float32 graph is written in another type here; other types come with the graph.
+MADE_HERE = {"fp32": ("float32", "float16", "fp8"), "int8": ("int8",), "fp16": ("float16",)}
+MADE_HERE |= {"fp8": ("fp8",)}
+FACTS = "CM_ML_MODEL_FACTS_FILE_WITH_PATH"
+# Options of models that take one sample, or one window of it, at a time.
+ALONE = ("fixed_batch", "images_per_call", "windows_per_call")
+MIB = 1 << 20
+LOWEST = 1 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What to build: ``product`` builds the model that ``facts`` describes into ``folder``.
+
+    ``facts`` is that of the environment, where model scripts put it, unless it is given.
+    ``lengths`` are ranges as ``profiles.lengths`` reads them; ``workspace`` is in MiB, 0 for all
+    that there is.
+    """
+
+    product: str
+    folder: str
+    benchmark: str
+    precision: str
+    facts: str = ""
+    scenario: str = "Offline"
+    batch: str = "1:8:16"
+    lengths: str = ""
+    compute_capabilities: tuple[str, ...] = ()
+    config_ver: str = "default"
+    streams: int = 1
+    workspace: int = 0
+    timing_cache: str = ""
+    further: dict[str, Any] = field(default_factory=dict)
+
+
+def main(config: Path) -> int:
+    """Build as ``config`` says and write ``model.json`` last; raises HarnessError."""
+    asked = records.read(Asked, config)
+    asked = replace(asked, facts=asked.facts or os.environ[FACTS])
+    facts = records.read_json(Path(asked.facts))
+    if any(facts.get("options", {}).get(key) for key in ALONE):
+        asked = replace(asked, batch="1")
+    builder.check_capabilities(asked.precision, asked.compute_capabilities)
+    able = MADE_HERE.get(facts["precision"], ())
+    if asked.precision not in able:
+        advice = "quantize it first: quantize,ml-model,_signed" if asked.precision == "int8" else ""
+        text = f"the model is in {facts['precision']}, and {asked.precision} is asked for"
+        raise HarnessError(text, advice)
+    folder = Path(asked.folder)
+    if asked.product == STAND_IN:
+        link_weights(facts, Path(asked.facts).parent, folder)
+    made = {graph: engine_of(asked, described, graph, folder) for graph, described in graphs(facts)}
+    write_facts(folder, facts, asked, made)
+    for graph, (path, found) in made.items():
+        print(told(graph, path, found), flush=True)
+    return 0
+
+
+def link_weights(facts: Mapping[str, Any], source: Path, folder: Path) -> None:
+    """Let the weights that lie beside a graph lie beside what stands in for its engine too."""
+    for name in weights_beside(facts):
+        link = folder / name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        if not link.exists():
+            # A link whose model was removed from the cache leads nowhere.
+            link.unlink(missing_ok=True)
+            link.symlink_to((source / name).resolve())
+
+
+def weights_beside(facts: Mapping[str, Any]) -> list[str]:
+    """The files with weights that do not fit into a model's graphs."""
+    data = facts.get("data", [])
+    return [str(each["file"]) for each in ([data] if isinstance(data, Mapping) else data)]
+
+
+def graphs(facts: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The graphs of a model by name."""
+    yield MAIN, facts
+    for part in facts.get("parts", ()):
+        yield str(part["name"]), part
+
+
+def engine_of(
+    asked: Asked, described: Mapping[str, Any], graph: str, folder: Path
+) -> tuple[Path, Sidecar]:
+    """Build the engine of one graph into ``folder``; raises HarnessError."""
+    source = Path(asked.facts).parent / str(described["file"])
+    named = Named(
+        benchmark=asked.benchmark,
+        scenario=asked.scenario,
+        precision=asked.precision,
+        batch=profiles.span(asked.batch).greatest,
+        config_ver=asked.config_ver,
+        streams=asked.streams,
+    )
+    suffix = ONNX if asked.product == STAND_IN else PLAN
+    return write_engine(asked, source, described, folder / f"{stem(named, graph)}{suffix}")
+
+
+def write_engine(
+    asked: Asked, source: Path, described: Mapping[str, Any], target: Path
+) -> tuple[Path, Sidecar]:
+    """Write ``target`` and the facts beside it: both whole, or neither."""
+    began = time.monotonic()
+    if asked.precision == "fp8":
+        half.check_fp8(source)
+    with in_precision(source, str(described.get("precision", "")), asked, target) as graph:
+        version, shapes = _made(asked, graph, source.name, target)
+    fields = deciding(asked)
+    found = Sidecar(
+        builder=asked.product,
+        version=version,
+        compute_capabilities=asked.compute_capabilities,
+        precision=asked.precision,
+        fields=fields,
+        fields_sha256=sidecar.digest(fields),
+        model=source.name,
+        model_sha256=str(described["sha256"]),
+        sha256=digests.sha256(target),
+        bytes=target.stat().st_size,
+        profiles=dict(shapes),
+        seconds=round(time.monotonic() - began, 3),
+        peak_bytes=LOWEST * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+    )
+    records.write(sidecar.place(target), found)
+    return target, found
+
+
+def _made(
+    asked: Asked, graph: Path, name: str, target: Path
+) -> tuple[str, Mapping[str, profiles.Shapes]]:
+    """Write the engine, or what stands in; the builder's version, and the shapes it is for."""
+    if asked.product == STAND_IN:
+        _place(target, graph.read_bytes())
+        return _runtime_version(), {}
+    built = builder.build(graph, wanted(asked), name)
+    _place(target, memoryview(built.data))
+    return built.version, built.shapes
+
+
+@contextmanager
+def in_precision(source: Path, has: str, asked: Asked, target: Path) -> Iterator[Path]:
+    """The graph to build, in the asked number format; a file for the while where it is written."""
+    if asked.precision != "float16" or has == "fp16":
+        yield source
+        return
+    made = target.with_name(f".{target.name}.float16.onnx")
+    try:
+        half.write(source, made)
+        yield made
+    finally:
+        made.unlink(missing_ok=True)
+
+
+def wanted(asked: Asked) -> builder.Wanted:
+    """The same for the builder; raises HarnessError for ranges that are none."""
+    return builder.Wanted(
+        product=asked.product,
+        precision=asked.precision,
+        batch=profiles.span(asked.batch),
+        lengths=profiles.lengths(asked.lengths),
+        capabilities=asked.compute_capabilities,
+        workspace=asked.workspace * MIB,
+        timing_cache=Path(asked.timing_cache) if asked.timing_cache else None,
+    )
+
+
+def deciding(asked: Asked) -> dict[str, Any]:
+    """The settings that decide what is built: all but where it goes."""
+    left_out = ("facts", "folder", "timing_cache", "further", "compute_capabilities")
+    plain = {k: v for k, v in records.encode(asked).items() if k not in left_out}
+    return {**plain, **asked.further}
+
+
+def _place(target: Path, data: Any) -> None:
+    """Write a file in one step: under its name it is whole. Raises HarnessError when it cannot."""
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        with unfinished.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, target)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        free = shutil.disk_usage(target.parent).free
+        text = f"{target} cannot be written: {error.strerror}"
+        raise HarnessError(text, f"{free // MIB} MiB are free there") from error
+
+
+def _runtime_version() -> str:
+    import onnxruntime
+
+    return str(onnxruntime.__version__)
+
+
+def write_facts(
+    folder: Path, facts: Mapping[str, Any], asked: Asked, made: Mapping[str, tuple[Path, Sidecar]]
+) -> None:
+    """The description of the model, whose files are now the engines."""
+    whole = {**facts, **_file(*made[MAIN])}
+    parts = [{**part, **_file(*made[str(part["name"])])} for part in facts.get("parts", ())]
+    whole |= {"parts": parts} if parts else {}
+    if asked.product != STAND_IN:
+        whole.pop("data", None)
+    found = made[MAIN][1]
+    whole["precision"] = {"float32": "fp32", "float16": "fp16"}.get(
+        asked.precision, asked.precision
+    )
+    how = f"{asked.precision}, {TITLES[found.builder]} {found.version}"
+    earlier = facts.get("weight_transformations", "")
+    whole["weight_transformations"] = "; ".join(filter(None, [earlier, how]))
+    whole["engine"] = {"builder": found.builder, "fields_sha256": found.fields_sha256}
+    records.write_text(folder / "model.json", json.dumps(whole, indent=2) + "\n")
+
+
+def _file(path: Path, found: Sidecar) -> dict[str, Any]:
+    return {"file": path.name, "sha256": found.sha256, "bytes": found.bytes}
+
+
+def told(graph: str, path: Path, found: Sidecar) -> str:
+    """One line about an engine for people."""
+    size = f"{found.bytes / 1e6:.2f} MB"
+    if found.stands_in:
+        return f"{graph}: {path.name}, {size}: stand-in, an ONNX graph; no engine was built"
+    took = f"{found.seconds:.1f} s, at most {found.peak_bytes / MIB:.0f} MiB"
+    where = ", ".join(found.compute_capabilities) or "the GPU of this machine"
+    by = f"{TITLES[found.builder]} {found.version} for compute capability {where}"
+    return f"{graph}: {path.name}, {size}, {took}; by {by}; not verified on hardware"

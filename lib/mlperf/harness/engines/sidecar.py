@@ -1,0 +1,109 @@
+"""What lies beside an engine: who built it, of what, for which GPU; and whether it still fits."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+
+from common.values import dataclass
+
+from .. import digests, records
+from ..errors import HarnessError
+
+# Who builds. The last one builds nothing: its file is an ONNX graph that a CPU runs.
+TENSORRT, RTX, STAND_IN = "tensorrt", "tensorrt-rtx", "stand-in"
+TITLES = {TENSORRT: "TensorRT", RTX: "TensorRT-RTX", STAND_IN: "a stand-in (ONNX Runtime)"}
+PLAN, ONNX = ".plan", ".onnx"
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecar:
+    """The facts of an engine file, in ``FILE.json`` beside it.
+
+    ``version`` is that of the builder, ``compute_capabilities`` what it was built for, as 8.6.
+    ``fields`` are the settings that decide what is built and ``fields_sha256`` stands for them;
+    ``model_sha256`` is that of the graph. ``profiles`` has for each input its least, usual and
+    greatest shape. ``seconds`` and ``peak_bytes`` are what building took.
+    """
+
+    builder: str
+    version: str
+    compute_capabilities: tuple[str, ...]
+    precision: str
+    fields: dict[str, Any]
+    fields_sha256: str
+    model: str
+    model_sha256: str
+    sha256: str
+    bytes: int
+    profiles: dict[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+    seconds: float = 0.0
+    peak_bytes: int = 0
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether no engine was built."""
+        return self.builder == STAND_IN
+
+
+def place(engine: Path) -> Path:
+    """The file beside an engine."""
+    return engine.with_name(f"{engine.name}.json")
+
+
+def digest(fields: Mapping[str, Any]) -> str:
+    """What stands for settings: the SHA-256 of their sorted JSON."""
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
+
+def read(engine: Path) -> Sidecar:
+    """The facts of an engine; raises HarnessError where they, or the file, are not as written.
+
+    A ``.plan`` without them, or of a stand-in, is nobody's engine.
+    """
+    made = f"make it anew: {COMMAND}"
+    if not engine.is_file():
+        raise HarnessError(f"there is no engine {engine}", f"make it: {COMMAND}")
+    if not place(engine).is_file():
+        raise HarnessError(f"{engine} has no {place(engine).name}: its builder is unknown", made)
+    found = records.read(Sidecar, place(engine))
+    if found.stands_in == (engine.suffix == PLAN):
+        raise HarnessError(f"{engine} is of {found.builder}, which writes no such file", made)
+    if engine.stat().st_size != found.bytes or digests.sha256(engine) != found.sha256:
+        raise HarnessError(f"{engine} is not the file that {place(engine).name} describes", made)
+    return found
+
+
+COMMAND = "cm run script --tags=generate,nvidia,engine ..."
+
+
+def check(engine: Path, wanted: Mapping[str, str]) -> Sidecar:
+    """The facts of an engine that has to fit this machine.
+
+    ``wanted`` has what is known of ``builder``, ``version``, ``compute_capability`` and
+    ``precision``. Raises HarnessError with all that differs at once.
+    """
+    found = read(engine)
+    has = {
+        "builder": found.builder,
+        "version": found.version,
+        "precision": found.precision,
+        "model_sha256": found.model_sha256,
+    }
+    wrong = [
+        f"{name.replace('_', ' ')} {has[name]}, not {value}"
+        for name, value in wanted.items()
+        if name in has and value and has[name] != value
+    ]
+    capability = wanted.get("compute_capability", "")
+    if capability and found.compute_capabilities and capability not in found.compute_capabilities:
+        built_for = ", ".join(found.compute_capabilities)
+        wrong.append(f"compute capability {built_for}, and this GPU has {capability}")
+    if wrong:
+        text = f"{engine.name} does not fit: {'; '.join(wrong)}"
+        raise HarnessError(text, f"make one that fits: {COMMAND}")
+    return found

@@ -1,0 +1,188 @@
+"""What of a run's figures does not fit each other, by the table of relations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+
+from mlperf.catalog.scenario import MULTI_STREAM, OFFLINE, of_log
+
+from . import relations
+from .detail_log import DetailLog, record
+from .relations import Contradiction, Ratio
+
+TIME = "%m-%d-%Y %H:%M:%S.%f"
+# LoadGen's other times: that of the run, and that at which LoadGen was built.
+FORMS = (TIME, "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S")
+DAY_S = 86_400
+LINE = re.compile(r"^ *([^:\n]*?) *: *(-?[\d.]+(?:e[+-]?\d+)?) *$", re.MULTILINE)
+TOKENS_PER_SAMPLE = re.compile(r"'?tokens_per_sample'?: *(?:np\.float64\()?([\d.]+)")
+
+
+def contradictions(
+    found: DetailLog, summary: str = "", more: Mapping[str, float] | None = None
+) -> Iterator[Contradiction]:
+    """Everything that does not fit in a log, its summary and ``more`` derived figures."""
+    figures = {**numbers(found), **(more or {})}
+    scenario = of_log(found.values.get("effective_scenario"))
+    yield from _summary(figures, summary, scenario is MULTI_STREAM)
+    yield from _distributions(figures, whole=scenario is OFFLINE)
+    yield from _requested(found.values)
+    yield from _flags(found.values)
+    yield from _times(found.values)
+    for each in relations.RATIOS:
+        if scenario in each.scenarios:
+            yield from _ratio(each, figures)
+
+
+def numbers(found: DetailLog) -> dict[str, float]:
+    """The numeric figures of a log by their keys."""
+    pairs = ((key, found.number(key)) for key in found.values)
+    return {key: value for key, value in pairs if value is not None}
+
+
+def derived(path: Path, found: DetailLog, accuracy: str = "") -> dict[str, float]:
+    """The figures of ``relations.DERIVED``, as far as the files tell them."""
+    known = {relations.LOG_S: _log_seconds(path), relations.POWER_S: _power_seconds(found)}
+    tokens = TOKENS_PER_SAMPLE.search(accuracy)
+    known[relations.ACCURACY_TOKENS] = float(tokens[1]) if tokens else None
+    return {key: value for key, value in known.items() if value}
+
+
+def _log_seconds(path: Path) -> float | None:
+    """The time between the first and the last record of a log, in s."""
+    times: list[float] = []
+    for line in path.read_text("utf-8", "replace").splitlines():
+        time_ms = relations.TIME_MS.search(line)
+        if time_ms and record(line) is not None:
+            times.append(float(time_ms[1]))
+    return (max(times) - min(times)) / 1000 if times else None
+
+
+def _power_seconds(found: DetailLog) -> float | None:
+    """The time between power_begin and power_end, in s."""
+    begin, end = (moment(found.values.get(f"power_{word}")) for word in ("begin", "end"))
+    return (end - begin).total_seconds() if begin and end else None
+
+
+def _summary(figures: Mapping[str, float], summary: str, queries: bool) -> Iterator[Contradiction]:
+    """Lines of the summary that are not what the detailed log has."""
+    keys = relations.summary_keys(queries)
+    for label, text in LINE.findall(summary):
+        logged = figures.get(keys.get(label, ""))
+        if logged is not None and not _same(float(text), logged):
+            told = f"the summary says {label} {text}, the detailed log {logged:g}"
+            setting = label in relations.SETTINGS
+            yield Contradiction("summary and detailed log", told, doubtful=setting)
+
+
+def _same(one: float, other: float) -> bool:
+    allowed = max(relations.LOGGED * abs(other), relations.DECIMALS)
+    return abs(one - other) <= allowed
+
+
+def _distributions(figures: Mapping[str, float], whole: bool) -> Iterator[Contradiction]:
+    """Latencies out of order; in a ``whole`` query of long ones LoadGen's sum of them overflows."""
+    for name, (least, mean, most, percentile) in relations.DISTRIBUTIONS.items():
+        rising = [least, *(percentile.format(each) for each in relations.PERCENTILES), most]
+        for keys in (rising, [] if whole else [least, mean, most]):
+            yield from _rising(name, keys, figures)
+    for lower, upper in relations.AT_MOST:
+        yield from _rising(f"{lower} and {upper}", [lower, upper], figures)
+
+
+def _rising(
+    name: str, keys: Iterable[str], figures: Mapping[str, float]
+) -> Iterator[Contradiction]:
+    """The first pair of figures that does not rise."""
+    there = [(key, figures[key]) for key in keys if key in figures]
+    for (lower, one), (upper, other) in pairwise(there):
+        if one > other * (1 + relations.LOGGED):
+            yield Contradiction(name, f"{lower} is {one:g}, above {upper}, {other:g}")
+            return
+
+
+def _requested(values: Mapping[str, object]) -> Iterator[Contradiction]:
+    for asked, used in relations.REQUESTED.items():
+        if asked in values and used in values and values[asked] != values[used]:
+            told = f"{asked} is {values[asked]}, {used} {values[used]}"
+            yield Contradiction("what was asked for and what was used", told)
+
+
+def _flags(values: Mapping[str, object]) -> Iterator[Contradiction]:
+    for key, value in relations.NEVER:
+        if values.get(key) is value:
+            yield Contradiction("verdict and its reasons", f"VALID, although {key} is {value}")
+    for flag, text, never in relations.EXPLAINED:
+        if values.get(flag) is True and never in str(values.get(text, "")):
+            yield Contradiction("verdict and its reasons", f"{flag}, although {text} is {never}")
+
+
+def _times(values: Mapping[str, object]) -> Iterator[Contradiction]:
+    """Times in the wrong order, far from each other, in the future, or of no calendar."""
+    told = [key for key in ("test_datetime", "power_begin", "power_end") if values.get(key)]
+    for key in told:
+        at = moment(values[key])
+        if at is None or (at - datetime.now()).total_seconds() > relations.SLACK_DAYS * DAY_S:
+            yield Contradiction("times of the run", f"{key} is {values[key]}")
+            return
+    for first, second, most, doubtful in relations.TIMES:
+        one, other = moment(values.get(first)), moment(values.get(second))
+        days = (other - one).total_seconds() / DAY_S if one and other else 0.0
+        if not -relations.SLACK_DAYS <= days <= most:
+            text = f"{first} is {values[first]}, {second} {values[second]}"
+            yield Contradiction("times of the run", text, doubtful)
+
+
+def moment(told: object) -> datetime | None:
+    """A time as LoadGen writes it, without its zone; None for none."""
+    found = (_parsed(str(told), form) for form in FORMS)
+    return next((each for each in found if each is not None), None)
+
+
+def _parsed(told: str, form: str) -> datetime | None:
+    try:
+        return datetime.strptime(told, form)
+    except ValueError:
+        return None
+
+
+def share(accuracy: str) -> Iterator[Contradiction]:
+    """A percentage in accuracy.txt that is not that of the numbers beside it."""
+    for text, good, total in relations.SHARE.findall(accuracy):
+        percent = 100 * int(good) / int(total) if int(total) else -1.0
+        if abs(float(text) - percent) > relations.SHARE_DECIMALS or int(good) > int(total):
+            told = f"accuracy={text}% beside good={good}, total={total}"
+            yield Contradiction("accuracy and the answers that were right", told)
+
+
+def opposites(verification: str) -> Iterator[Contradiction]:
+    """Two lines of a verification that contradict each other."""
+    lines = [line.strip() for line in verification.splitlines()]
+    for right, wrong in relations.OPPOSITES:
+        # A reason may follow the verdict.
+        if right in lines and any(line.startswith(wrong) for line in lines):
+            yield Contradiction("lines of a verification", f"it says {right!r} and {wrong!r}")
+
+
+def _ratio(each: Ratio, figures: Mapping[str, float]) -> Iterator[Contradiction]:
+    value = ratio(each, figures)
+    if value is not None and not each.low <= value <= each.high:
+        keys = (*each.over, *each.under)
+        told = ", ".join(f"{key} {figures[key]:g}" for key in keys)
+        yield Contradiction(each.name, f"{each.name} do not fit: {told}")
+
+
+def ratio(each: Ratio, figures: Mapping[str, float]) -> float | None:
+    """The share that the bounds are for; None where a figure is not there or not above 0."""
+    value = 1 / each.unit
+    for keys, sign in ((each.over, 1), (each.under, -1)):
+        for key in keys:
+            figure = figures.get(key, 0.0)
+            if figure <= 0:
+                return None
+            value *= figure**sign
+    return value

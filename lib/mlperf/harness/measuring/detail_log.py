@@ -1,0 +1,141 @@
+"""Reading mlperf_log_detail.txt: LoadGen's own account of a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+
+from common.values import dataclass
+from mlperf.catalog import ResultKey, Scenario
+from mlperf.catalog.scenario import NS_PER_MS
+
+PREFIX = ":::MLLOG "
+GREATEST = 1e300
+STOPPING_KEYS = (
+    "early_stopping_result",
+    "early_stopping_ttft_result",
+    "early_stopping_tpot_result",
+)
+# How logs of other programs begin, and what they are.
+OTHER_LOGS = (
+    ('"pid":', "a log of LoadGen 0.5, of before MLPerf's round 0.7, whose lines are no records"),
+    (":::ENDPTS", "a log of MLCommons' endpoints harness, and not of LoadGen"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DetailLog:
+    """Key to its last value, and the text of every error and warning line."""
+
+    values: Mapping[str, Any]
+    errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = field(default=())
+
+    def number(self, key: str) -> float | None:
+        """A numeric value in the unit that its key names, or None when the log does not hold it."""
+        value = self.values.get(key)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        # An integer of hundreds of digits is no figure of LoadGen's.
+        return float(value) if abs(value) < GREATEST or isinstance(value, float) else None
+
+    def milliseconds(self, key: str) -> float | None:
+        """A value that LoadGen logs in nanoseconds, in milliseconds."""
+        value = self.number(key)
+        return None if value is None else value / NS_PER_MS
+
+    @property
+    def validity(self) -> str:
+        """``VALID``, ``INVALID``, or empty when the run did not come to an end."""
+        return str(self.values.get("result_validity", ""))
+
+    @property
+    def early_stopping(self) -> str:
+        """What LoadGen says of early stopping; empty where it says nothing.
+
+        With token latencies it says it of the first token and of each further one, each under a key
+        of its own: results.cc of LoadGen.
+        """
+        told = [str(self.values.get(key) or "") for key in STOPPING_KEYS]
+        failed = [text for text in told if "unsuccessful" in text or "Would need" in text]
+        plain = (" ".join(text.replace("*", " ").split()) for text in failed or told)
+        return "; ".join(filter(None, plain))
+
+    @property
+    def invalid_reason(self) -> str:
+        """Why LoadGen calls the run INVALID, in its own words; empty where it does not say."""
+        return " ".join(str(self.values.get("result_invalid_reason") or "").split())
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether the user's greatest number of queries ended the run before its time."""
+        return any("Max query count reached" in error for error in self.errors)
+
+    def result(self, scenario: str) -> float | None:
+        """The figure that counts in this scenario, in its unit."""
+        return self.figure(Scenario(scenario).result)
+
+    def figure(self, result: ResultKey) -> float | None:
+        """A result in its unit, or None when the log does not hold it."""
+        value = self.number(result.key) or self.number(result.otherwise)
+        return None if value is None else value / result.divisor
+
+    def latencies(self) -> dict[str, float]:
+        """The distribution of latencies in ms: min, mean, max and every logged percentile."""
+        found = {}
+        for key in self.values:
+            name = key.removeprefix("result_").removesuffix("_latency_ns")
+            if key.startswith("result_") and key.endswith("_latency_ns"):
+                value = self.milliseconds(key)
+                if value is not None:
+                    found[name.replace("_percentile", "")] = value
+        return found
+
+
+def parse(text: str) -> DetailLog:
+    """Parse the log; lines that are no complete record (a cut log) are left out."""
+    values: dict[str, Any] = {}
+    errors, warnings = [], []
+    for line in text.splitlines():
+        found = record(line)
+        if found is None:
+            continue
+        key, value, metadata = found
+        values[key] = value
+        if metadata.get("is_error"):
+            errors.append(f"{key}: {value}")
+        elif metadata.get("is_warning"):
+            warnings.append(f"{key}: {value}")
+    return DetailLog(values, tuple(errors), tuple(warnings))
+
+
+def record(line: str) -> tuple[str, Any, Mapping[str, Any]] | None:
+    """Key, value and metadata of a line of the log, or None for one that is no whole record."""
+    if not line.startswith(PREFIX):
+        return None
+    try:
+        told = json.loads(line[len(PREFIX) :])
+        return str(told["key"]), told["value"], told.get("metadata") or {}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def other_log(path: Path) -> str:
+    """Return what a log is that another program has written, by its first line; empty otherwise."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(256).decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+    except OSError:
+        return ""
+    return next((what for start, what in OTHER_LOGS if head.startswith(start)), "")
+
+
+def read(path: Path) -> DetailLog:
+    """Parse a log file; a missing one is an empty log, which is never VALID."""
+    try:
+        return parse(path.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return DetailLog({})

@@ -1,0 +1,408 @@
+"""One LoadGen run: one scenario in one mode, in this process and no other.
+
+LoadGen reads its built-in rules only for the first configuration of a process, so a second run in
+the same process would silently measure under other rules.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mlperf_loadgen
+import numpy
+
+from mlperf import catalog
+
+from .. import records
+from ..backends import footprint
+from ..backends import registry as backends
+from ..backends.network import Network
+from ..benchmarks import registry as benchmarks
+from ..benchmarks.base import Benchmark
+from ..errors import HarnessError
+from ..jobs import STALLED, AccuracyFigure, Outcome
+from ..pipeline.batcher import DeadlinePolicy
+from ..pipeline.completion import Completer
+from ..pipeline.failures import Failures
+from ..pipeline.inference import solvers
+from ..pipeline.queue import CutQueue, DynamicBatcher, WorkQueue
+from ..pipeline.recorder import Recorder, late
+from ..pipeline.workers import DirectPipeline, Pipeline, PooledPipeline, Tally, Worker
+from ..settings import ACCURACY, PERFORMANCE, RunSettings, Shape, user_conf
+from .accuracy_log import read_answers
+
+LOG_FOLDER = {PERFORMANCE: "run_1", ACCURACY: "."}
+ACCURACY_LOG = "mlperf_log_accuracy.json"
+SERIES = "series.json"
+LIVE = "live.json"
+
+# How long a failed run may go on, being answered without data, before it is cut off.
+PATIENCE_S = 5.0
+# LoadGen's logger can lose a wake-up at the end of a run, and waits for ever. A run that has
+# answered all its samples and computes nothing at so many looks in a row has met that.
+LOOK_S, IDLE_LOOKS, IDLE_CPU_S = 10.0, 6, 0.5
+# No further size of batch is tried before a run when this has gone by.
+SIZES_S = 5.0
+
+
+def loaded_samples(run: RunSettings, benchmark: Benchmark) -> int:
+    """How many samples a performance run keeps loaded: the rule's number, capped by what exists."""
+    wanted = run.overrides.performance_sample_count or benchmark.rules.loaded_samples
+    return min(wanted, benchmark.sample_count)
+
+
+def execute(run: RunSettings) -> Outcome:
+    """Make the run, write its logs into its folder and return how it went.
+
+    Raises HarnessError when it cannot start: unknown names, model and samples that do not fit,
+    settings that LoadGen refuses.
+    """
+    benchmark = benchmarks.create(run.benchmark, Path(run.dataset), run.model)
+    backend = backends.create(run.backend, run.device, run.precision, run.backend_options)
+    workers = 1 if run.scenario.stream else run.shape.workers
+    shape = Shape(workers, run.shape.threads, run.shape.batch)
+    failures = Failures()
+    team = [
+        Worker(solver, Completer(mlperf_loadgen, shape.batch, benchmark.result), failures)
+        for solver in solvers(backend, run.model, benchmark, shape, not run.scenario.online)
+    ]
+    settings = _test_settings(run, benchmark)
+    pipeline = _pipeline(run, benchmark, team)
+    started = time.perf_counter()
+    recorder = Recorder(lambda: _answered(team), Path(run.folder) / LIVE)
+    cut_off = _CutOff(
+        failures,
+        lambda: _report_failure(run, failures, started),
+        lambda: _answered(team) == _generated(log_folder(run)),
+    )
+    with cut_off, recorder:
+        name = backend.sut_name if isinstance(backend, Network) else None
+        warmed = _Warmed(benchmark, run, team)
+        _start_test(run, warmed, pipeline, settings, failures, name)
+    seconds = time.perf_counter() - started
+    tally = pipeline.close()
+    recorded = [worker.latencies for worker in team]
+    if run.mode == PERFORMANCE:
+        records.write(Path(run.folder) / SERIES, recorder.series(recorded))
+    versions = {**backend.versions(), **library_versions()}
+    outcome = _outcome(run, benchmark, failures, seconds, tally, versions)
+    is_timed = run.mode == PERFORMANCE and run.scenario.online
+    return (
+        replace(outcome, late=late(recorded, benchmark.rules.server_limit_s))
+        if is_timed
+        else outcome
+    )
+
+
+def _answered(team: Sequence[Worker]) -> int:
+    return sum(worker.tally.samples for worker in team)
+
+
+class _Warmed:
+    """A benchmark whose first samples go through every worker before the clock runs.
+
+    Loading samples is not timed. Without this the first queries would pay for what a runtime
+    allocates and compiles only when it is first called.
+    """
+
+    def __init__(self, benchmark: Benchmark, run: RunSettings, team: Sequence[Worker]) -> None:
+        self.benchmark = benchmark
+        self._team = tuple(team) if run.mode == PERFORMANCE else ()
+        self._sizes = range(1, run.shape.batch) if run.scenario.online else range(0)
+        self._graphs = run.model.graphs()
+
+    def load(self, indices: Sequence[int]) -> None:
+        """Load, and the first time warm up."""
+        self.benchmark.load(indices)
+        team, self._team = self._team, ()
+        if team:
+            for order in self._orders(indices):
+                for worker in team:
+                    worker.warm_up(order)
+            self._warm_sizes(indices, team)
+            footprint.settle(self._graphs)
+
+    def _warm_sizes(self, indices: Sequence[int], team: Sequence[Worker]) -> None:
+        """Server has batches of all sizes, for each of which a runtime may prepare its layers.
+
+        Who waits for that is late.
+        """
+        began = time.perf_counter()
+        for size in self._sizes:
+            for worker in team:
+                worker.warm_up(indices[:size])
+            if time.perf_counter() - began > SIZES_S:
+                return
+
+    def _orders(self, indices: Sequence[int]) -> Iterator[Sequence[int]]:
+        """The samples as they come; where they differ in length, the shortest first too.
+
+        For those a runtime may lay out its weights once more.
+        """
+        yield indices
+        costs = self.benchmark.costs
+        # A heavy model pays minutes for a second time.
+        if costs is not None and len({costs[index] for index in indices}) > 1:
+            yield sorted(indices, key=costs.__getitem__)
+
+
+def _outcome(
+    run: RunSettings,
+    benchmark: Benchmark,
+    failures: Failures,
+    seconds: float,
+    tally: Tally,
+    versions: dict[str, str],
+) -> Outcome:
+    accuracy = None
+    if run.mode == ACCURACY and not failures:
+        accuracy = figure_of(benchmark, log_folder(run) / ACCURACY_LOG)
+    return Outcome(
+        failure=failures.first,
+        failure_count=failures.count,
+        seconds=seconds,
+        batches=tally.batches,
+        samples=tally.samples,
+        versions=versions,
+        accuracy=accuracy,
+    )
+
+
+def figure_of(benchmark: Benchmark, log: Path) -> AccuracyFigure:
+    """The accuracy of a complete mlperf_log_accuracy.json; raises HarnessError otherwise."""
+    answers, duplicates = read_answers(log, benchmark.sample_count)
+    figure = benchmark.accuracy(answers, numpy.arange(benchmark.sample_count))
+    return replace(figure, duplicates=duplicates)
+
+
+def library_versions() -> dict[str, str]:
+    """Versions of LoadGen and NumPy."""
+    return {
+        "loadgen": importlib.metadata.version("mlcommons-loadgen"),
+        "numpy": str(numpy.__version__),
+    }
+
+
+def log_folder(run: RunSettings) -> Path:
+    """Where LoadGen's four files of this run lie."""
+    return Path(run.folder) / LOG_FOLDER[run.mode]
+
+
+def _test_settings(run: RunSettings, benchmark: Benchmark) -> Any:
+    """LoadGen's settings: the round's built-in rules, changed by the user.conf written here."""
+    rules = benchmark.rules
+    conf = Path(run.folder) / "user.conf"
+    loaded = loaded_samples(run, benchmark)
+    text = user_conf(run, rules.loadgen_key, loaded, _unknown_rules(run))
+    # What cannot be set from Python can be set here; the seeds only there.
+    asked = "" if not run.audit or _reads_audit() else run.audit
+    conf.write_text(text + asked, encoding="utf-8")
+    settings = mlperf_loadgen.TestSettings()
+    # What a user.conf is called in the fourth place has changed; all versions mean it by default.
+    status = settings.FromConfig(str(conf), rules.loadgen_key, run.scenario)
+    if status not in (0, None):
+        raise HarnessError(f"LoadGen refuses {conf} (status {status})")
+    settings.scenario = getattr(mlperf_loadgen.TestScenario, run.scenario.loadgen)
+    settings.mode = getattr(mlperf_loadgen.TestMode, run.mode.loadgen)
+    apply_audit(settings, asked, run)
+    if run.overrides.seed is not None:
+        for name, seed in catalog.rounds.own_seeds(run.overrides.seed).items():
+            setattr(settings, f"{name}_rng_seed", seed)
+    return settings
+
+
+def _reads_audit() -> bool:
+    """LoadGen before version 5 takes an audit.config for its own rules: what it asks is lost."""
+    return int(library_versions()["loadgen"].partition(".")[0]) >= 5
+
+
+def apply_audit(settings: Any, audit: str, run: RunSettings) -> None:
+    """Set what the text of an audit.config asks of this scenario, as far as Python can."""
+    for line in audit.splitlines():
+        name, _, value = line.partition(" = ")
+        _, wanted, key = name.split(".")
+        if wanted in ("*", run.scenario) and key != "mode" and hasattr(settings, key):
+            setattr(settings, key, type(getattr(settings, key))(int(value)))
+        elif key == "accuracy_log_sampling_target":
+            settings.accuracy_log_probability = min(1.0, int(value) / _expected_samples(run))
+
+
+def _expected_samples(run: RunSettings) -> float:
+    """How many samples LoadGen will ask for, by the targets that it is given."""
+    seconds = (run.targets.min_duration_ms or catalog.MINIMUM_DURATION_MS) / 1000
+    if run.targets.qps is not None:
+        return seconds * run.targets.qps
+    each = run.scenario.samples_per_query
+    return each * seconds * 1000 / (run.targets.latency_ms or 1000)
+
+
+def _unknown_rules(run: RunSettings) -> dict[str, float]:
+    """The rules that LoadGen must be told because its own do not know this benchmark."""
+    if run.benchmark not in catalog.names():
+        return {}
+    found = catalog.benchmark(run.benchmark)
+    if found.known_to_loadgen:
+        return {}
+    if run.scenario.batched and run.style == "valid":
+        return {"min_query_count": found.offline_minimum}
+    if run.scenario.online and found.server_limit_ms is not None:
+        return {"target_latency": found.server_limit_ms}
+    return {}
+
+
+def _audit(run: RunSettings) -> Path:
+    """The audit.config of a compliance test; for other runs a path at which none can be.
+
+    A relative name would be looked up where the user stands, and would change the rules.
+    """
+    if not run.audit:
+        return log_folder(run) / "no-audit" / "audit.config"
+    path = Path(run.folder) / "audit.config"
+    path.write_text(run.audit, encoding="utf-8")
+    return path if _reads_audit() else log_folder(run) / "no-audit" / "audit.config"
+
+
+def _log_settings(folder: Path) -> Any:
+    folder.mkdir(parents=True, exist_ok=True)
+    output = mlperf_loadgen.LogOutputSettings()
+    output.outdir = str(folder)
+    output.copy_summary_to_stdout = False
+    settings = mlperf_loadgen.LogSettings()
+    settings.log_output = output
+    # On by default, and worth 270 bytes and a microsecond for every sample.
+    settings.enable_trace = False
+    return settings
+
+
+def _pipeline(run: RunSettings, benchmark: Benchmark, team: Sequence[Worker]) -> Pipeline:
+    if run.scenario.stream:
+        return DirectPipeline(team[0])
+    queue: WorkQueue
+    if run.scenario.batched:
+        queue = CutQueue(run.shape.batch, benchmark.costs)
+    else:
+        times = {int(size): seconds for size, seconds in run.service_times.items()}
+        limit = benchmark.rules.server_limit_s
+        window_s = (run.overrides.deque_timeout_us or 0) / 1e6
+        queue = DynamicBatcher(DeadlinePolicy(limit, run.shape.batch, times), window_s)
+    return PooledPipeline(queue, team)
+
+
+def _start_test(
+    run: RunSettings,
+    warmed: _Warmed,
+    pipeline: Pipeline,
+    settings: Any,
+    failures: Failures,
+    network_name: Callable[[], str] | None = None,
+) -> None:
+    """Run LoadGen until it is done. No callback lets an exception out.
+
+    ``network_name`` asks a system under test on other machines for its name.
+    """
+    benchmark = warmed.benchmark
+
+    def guarded(doing: str, action: Callable[..., None]) -> Callable[..., None]:
+        def callback(*arguments: Any) -> None:
+            try:
+                action(*arguments)
+            except Exception as error:  # LoadGen does not survive an exception
+                failures.record(doing, error)
+
+        return callback
+
+    issue = guarded("taking a query", pipeline.issue)
+    sut, destroy = _sut(issue, network_name, failures)
+    samples = mlperf_loadgen.ConstructQSL(
+        benchmark.sample_count,
+        loaded_samples(run, benchmark),
+        guarded("loading samples", warmed.load),
+        guarded("unloading samples", lambda _: benchmark.unload()),
+    )
+    log_settings = _log_settings(log_folder(run))
+    mlperf_loadgen.StartTestWithLogSettings(sut, samples, settings, log_settings, str(_audit(run)))
+    mlperf_loadgen.DestroyQSL(samples)
+    destroy(sut)
+
+
+def _sut(
+    issue: Callable[..., None], network_name: Callable[[], str] | None, failures: Failures
+) -> tuple[Any, Callable[[Any], None]]:
+    """LoadGen's system under test, or what stands for one on other machines; and how it ends."""
+    if network_name is None:
+        return mlperf_loadgen.ConstructFastSUT(issue, lambda: None), mlperf_loadgen.DestroyFastSUT
+    ask = network_name
+
+    def name() -> str:
+        try:
+            return ask()
+        except Exception as error:  # LoadGen does not survive an exception
+            failures.record("asking the nodes for their names", error)
+            return ""
+
+    def issue_samples(samples: Sequence[Any]) -> None:
+        issue([sample.id for sample in samples], [sample.index for sample in samples])
+
+    library = mlperf_loadgen.ConstructQDL(issue_samples, lambda: None, name)
+    return library, mlperf_loadgen.DestroyQDL
+
+
+def _report_failure(run: RunSettings, failures: Failures, started: float) -> None:
+    seconds = time.perf_counter() - started
+    outcome = Outcome(failures.first, failures.count, seconds, 0, 0, library_versions())
+    records.write(Path(run.folder) / "outcome.json", outcome)
+
+
+def _generated(folder: Path) -> int | None:
+    """How many samples LoadGen asks for in a performance run; None as long as it has not said."""
+    try:
+        text = (folder / "mlperf_log_detail.txt").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    found = dict(re.findall(r'"key": "(generated_[a-z_]+)", "value": (\d+)', text))
+    try:
+        return int(found["generated_query_count"]) * int(found["generated_samples_per_query"])
+    except KeyError:
+        return None
+
+
+class _CutOff:
+    """Ends the process where LoadGen, which cannot be told to stop, goes on without reason.
+
+    That is after a failure, or when it waits for nothing after ``finished``, its last answer.
+    """
+
+    def __init__(
+        self, failures: Failures, report: Callable[[], None], finished: Callable[[], bool]
+    ) -> None:
+        self._failures = failures
+        self._report = report
+        self._finished = finished
+        self._over = threading.Event()
+
+    def __enter__(self) -> None:
+        threading.Thread(target=self._watch, name="cut-off", daemon=True).start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+
+    def _watch(self) -> None:
+        idle, used = 0, time.process_time()
+        while not self._failures.happened.wait(LOOK_S):
+            before, used = used, time.process_time()
+            idle = idle + 1 if used - before < IDLE_CPU_S and self._finished() else 0
+            if self._over.is_set():
+                return
+            if idle >= IDLE_LOOKS:
+                os._exit(STALLED)
+        if not self._over.wait(PATIENCE_S):
+            self._report()
+            os._exit(1)

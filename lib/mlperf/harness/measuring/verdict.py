@@ -1,0 +1,232 @@
+"""Why LoadGen calls a run INVALID: the rule, the numbers, and what to set instead."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import field, replace
+
+from common.values import dataclass
+from mlperf.catalog import SERVER, Scenario, rounds
+
+from ..jobs import MOMENT_S, Late
+from ..records import WHEN_GIVEN
+from ..wording import figures
+from .contention import Taken
+from .detail_log import DetailLog
+
+# The seeds that each round fixes are compiled into its LoadGen; one of the three tells which.
+QSL_SEEDS = rounds.qsl_seeds()
+# The rules that a run breaks when something else takes the machine's time.
+OF_TIME = re.compile(
+    r"p[\d.]+ latency:|early stopping:|minimum duration:|server search:|TEST\d+ performance:"
+    r"|no errors:.*[Rr]an out"
+)
+QUIETER = "run it again when nothing else runs"
+MORE_QUERIES = re.compile(r"at least (\d+) more queries")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A broken rule: its name, what was measured against what, and the advice.
+
+    ``host`` are the figures of what else the machine did, where those explain it. ``short`` says
+    that the run is shorter than the rules want, and too short for this rule to be kept for sure.
+    """
+
+    rule: str
+    text: str
+    advice: str
+    host: str = field(default="", metadata=WHEN_GIVEN)
+    short: bool = field(default=False, metadata=WHEN_GIVEN)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """LoadGen's verdict, ``valid`` only without error lines, and the faults that explain it."""
+
+    valid: bool
+    faults: tuple[Fault, ...]
+
+
+def judge(log: DetailLog, scenario: Scenario, benchmark_round: str) -> Verdict:
+    """Judge a performance run of a round from its log alone."""
+    if not log.validity:
+        fault = Fault("unfinished", "LoadGen's log ends before its verdict", "run it again")
+        return Verdict(False, (fault,))
+    faults = list(_other_round(log, benchmark_round))
+    if log.validity != "VALID" or log.errors:
+        faults += _faults(log, scenario)
+    return Verdict(log.validity == "VALID" and not faults, tuple(faults))
+
+
+# What comes late in bursts does so in few moments, and in fewer than each alone would.
+BURSTS_SHARE, CLUSTERED = 0.25, 0.5
+LEAST_LATE = 20
+EASY_SHARE = 1 / 3
+
+
+def bursts(late: Late, limit_s: float) -> str:
+    """That answers were late in a few moments of a run alone, in words; empty where they were not.
+
+    Samples that take long are late all the time, and a rate that is too high lets most queries
+    wait. What stops the whole run now and then does neither, and no other rate helps against it.
+    """
+    alone = late.of * (1 - math.exp(-late.queries / late.of)) if late.of else 0.0
+    few = late.moments <= min(BURSTS_SHARE * late.of, CLUSTERED * alone)
+    if late.queries < LEAST_LATE or not few or late.p90_s > EASY_SHARE * limit_s:
+        return ""
+    return (
+        f"the run stood still now and then: queries were late in {late.moments} of {late.of} "
+        f"moments of {1000 * MOMENT_S:.0f} ms, and 90 % of all took at most "
+        f"{figures(1000 * late.p90_s)} ms"
+    )
+
+
+def laid_to(taken: Taken | None, faults: Iterable[Fault], stopped: str = "") -> tuple[Fault, ...]:
+    """The faults, those of time laid to the host where its figures say that it disturbed.
+
+    ``stopped`` is what ``bursts`` says of the run.
+    """
+    words = taken.in_words() if taken is not None and taken.disturbs else stopped
+    if not words:
+        return tuple(faults)
+    return tuple(
+        replace(each, host=words, advice=f"{QUIETER}; if it stays so: {each.advice}")
+        if OF_TIME.match(f"{each.rule}: {each.text}")
+        else each
+        for each in faults
+    )
+
+
+def _other_round(log: DetailLog, benchmark_round: str) -> Iterator[Fault]:
+    """A LoadGen of another round draws other samples; no setting can make up for that."""
+    found, wanted = log.values.get("effective_qsl_rng_seed"), QSL_SEEDS.get(benchmark_round)
+    if wanted is not None and found != wanted:
+        yield Fault(
+            "seeds of the round",
+            f"LoadGen used the seed {found}, round {benchmark_round} fixes {wanted}",
+            f"install the LoadGen of round {benchmark_round}",
+        )
+
+
+def _faults(log: DetailLog, scenario: Scenario) -> Iterator[Fault]:
+    if log.values.get("result_min_duration_met") is False:
+        yield _too_short(log, scenario)
+    if log.values.get("result_min_queries_met") is False:
+        yield Fault(
+            "minimum query count",
+            f"{_count(log, 'result_query_count')} queries were made, "
+            f"at least {_count(log, 'effective_min_query_count')} are needed",
+            "remove or raise --max_query_count, or lower --min_query_count",
+        )
+    if log.values.get("result_perf_constraints_met") is False:
+        yield _too_slow(log, scenario)
+    if log.values.get("early_stopping_met") is False:
+        yield _too_little_evidence(log, scenario)
+    for error in log.errors:
+        yield Fault("no errors", f"LoadGen reports: {error}", _target_advice(log, scenario))
+
+
+def _too_short(log: DetailLog, scenario: Scenario) -> Fault:
+    asked = (log.number("effective_min_duration_ms") or 0) / 1000
+    lasted = duration_s(log, scenario)
+    took = "an unknown time" if lasted is None else f"{figures(lasted)} s"
+    return Fault(
+        "minimum duration",
+        f"the run lasted {took}, at least {asked:g} s are needed",
+        _target_advice(log, scenario),
+    )
+
+
+def _target_advice(log: DetailLog, scenario: Scenario) -> str:
+    """How to make LoadGen prepare enough queries: expect a faster system."""
+    if log.cut_short:
+        return "remove or raise --max_query_count; --min_query_count allows fewer than usual"
+    option = scenario.target_option
+    if not scenario.stream:
+        rate = log.result(scenario) or 0.0
+        return f"set {option} to {figures(rate * 1.1)} (samples/s)"
+    mean = log.milliseconds("result_mean_latency_ns") or 0.0
+    return f"set {option} to {figures(mean * 0.5)} (ms) or less"
+
+
+def _too_slow(log: DetailLog, scenario: Scenario) -> Fault:
+    limit = log.milliseconds("effective_target_latency_ns") or 0.0
+    share = 100 * (log.number("effective_target_latency_percentile") or 0.0)
+    reached = log.milliseconds(f"result_{share:.2f}_percentile_latency_ns")
+    latency = "" if reached is None else f" {reached:.1f} ms,"
+    return Fault(
+        f"p{share:g} latency",
+        f"the {share:g}th percentile of latency was{latency} over the limit of {limit:g} ms "
+        f"({_count(log, 'result_overlatency_query_count')} of "
+        f"{_count(log, 'result_query_count')} queries were late)",
+        _lower_rate(log, scenario),
+    )
+
+
+def _too_little_evidence(log: DetailLog, scenario: Scenario) -> Fault:
+    more = more_queries(log)
+    needs = "more queries" if more is None else f"at least {more} more queries"
+    advice = ["run longer (--min_duration in ms)"] if _late_share(log) <= _allowed(log) else []
+    if scenario.online:
+        advice.append(_lower_rate(log, scenario))
+    return Fault(
+        "early stopping",
+        f"{_count(log, 'result_query_count')} queries with "
+        f"{_count(log, 'result_overlatency_query_count')} late ones do not prove the latency "
+        f"with 99 % confidence; {needs} would be needed",
+        ", or ".join(advice) or "use a faster machine, device or model",
+    )
+
+
+def _late_share(log: DetailLog) -> float:
+    queries = log.number("result_query_count") or 0.0
+    return (log.number("result_overlatency_query_count") or 0.0) / max(queries, 1.0)
+
+
+def _allowed(log: DetailLog) -> float:
+    return 1 - (log.number("effective_target_latency_percentile") or 0.0)
+
+
+def _lower_rate(log: DetailLog, scenario: Scenario) -> str:
+    rate = easier_rate(log, log.number("effective_target_qps") or 0.0)
+    option = (SERVER if scenario.stream else scenario).target_option
+    return f"set {option} to {figures(rate)} (samples/s) or less"
+
+
+def easier_rate(log: DetailLog, asked: float) -> float:
+    """A Server rate in samples/s to try after one that was too high.
+
+    Far more may be asked than is answered.
+    """
+    return 0.8 * min(asked, log.result(SERVER) or asked)
+
+
+def more_queries(log: DetailLog) -> int | None:
+    """How many queries early stopping asks for on top, as far as it says."""
+    counts = [int(match.group(1)) for match in MORE_QUERIES.finditer(log.early_stopping)]
+    return max(counts, default=None)
+
+
+def duration_s(log: DetailLog, scenario: Scenario) -> float | None:
+    """How long the measured part lasted, from the figures that each scenario logs."""
+    if scenario.batched:
+        last = log.milliseconds("result_max_latency_ns")
+        return None if last is None else last / 1000
+    queries = log.number("result_query_count")
+    if scenario.online:
+        rate = log.result(SERVER)
+        return queries / rate if queries and rate else None
+    # The time between the queries counts too; only SingleStream logs a rate with it.
+    rate = log.number("result_qps_with_loadgen_overhead")
+    if rate and queries:
+        return queries / rate
+    mean = log.milliseconds("result_mean_latency_ns")
+    return queries * mean / 1000 if queries and mean else None
+
+
+def _count(log: DetailLog, key: str) -> str:
+    value = log.number(key)
+    return "an unknown number of" if value is None else f"{value:.0f}"

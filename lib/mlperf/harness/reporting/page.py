@@ -1,0 +1,249 @@
+"""report.html: what ``page.html`` says of the results, with charts for every scenario."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from common.values import dataclass
+from mlperf.catalog import SERVER
+from mlperf.pages import charts
+from mlperf.pages.render import render as render_page
+
+from .. import records
+from ..errors import HarnessError
+from ..wording import cores_in_words, duration, figures
+from . import course, readme, summary
+from .history import Entry, configuration
+from .results import (
+    MACHINE,
+    OtherRun,
+    PerformanceResult,
+    Problem,
+    Results,
+    ScenarioResult,
+    accuracy_in_words,
+    minute,
+    span,
+)
+
+TEMPLATE = Path(__file__).with_name("page.html")
+EARLIER = 30
+# A line over time needs so many points.
+LEAST_ROWS = 3
+# So many earlier runs are set beside this one in figures.
+COMPARED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A scenario as the page shows it; each chart comes with its title and a note."""
+
+    result: ScenarioResult
+    measured: str
+    by: str
+    account: str
+    problems: Sequence[tuple[str, Problem]]
+    machine: Sequence[tuple[str, str, charts.Chart]]
+    charts: Sequence[tuple[str, str, charts.Chart]]
+    logs: Sequence[tuple[str, str]]
+    search: Sequence[tuple[str, ...]]
+    earlier: Sequence[tuple[str, ...]]
+
+
+def render(results: Results, entries: Sequence[Entry], precision: str) -> str:
+    """The whole page; ``entries`` are the earlier results of this system."""
+    tests = dict.fromkeys(test.test for each in results.results for test in each.compliance)
+    form = f" ({results.form} form)" if results.form else ""
+    return render_page(
+        TEMPLATE,
+        title=f"{results.benchmark}{form}: MLPerf inference",
+        results=results,
+        parts=[_part(results, each, entries, precision) for each in results.results],
+        tests=list(tests),
+        cores=cores_in_words(results.host.cores_usable),
+        others=_others(results),
+        commands=_commands(results),
+        duration=duration,
+        figures=figures,
+        accuracy_in_words=accuracy_in_words,
+    )
+
+
+def _part(
+    results: Results, result: ScenarioResult, entries: Sequence[Entry], precision: str
+) -> Part:
+    run = result.performance_run
+    return Part(
+        result=result,
+        measured=_times(results, result),
+        by=_when(results, result),
+        account=_account(run) if run else "",
+        problems=[(_rule(p), p) for p in results.problems if p.scenario == result.scenario],
+        charts=list(_charts(results, run, entries, precision)) if run else [],
+        machine=list(_machine(run)) if run else [],
+        logs=list(_logs(results, result)),
+        search=list(summary.tries(result.find)) if result.find else [],
+        earlier=list(_compared(results, run, entries, precision)) if run else [],
+    )
+
+
+def _when(results: Results, result: ScenarioResult) -> str:
+    """By what call the parts of a row were measured."""
+    new = {results.is_new(result.scenario, mode) for mode, _ in result.runs()}
+    words = {(): "-", (True,): "this call", (False,): "earlier call"}
+    return words.get(tuple(new), "this and earlier calls")
+
+
+def _times(results: Results, result: ScenarioResult) -> str:
+    """When the parts of a scenario were measured, and by which call."""
+    groups: dict[tuple[str, bool], list[str]] = {}
+    for mode, around in result.runs():
+        new = results.is_new(result.scenario, mode)
+        groups.setdefault((minute(around.measured_at), new), []).append(mode)
+    return "; ".join(
+        f"{time} UTC by {'this call' if new else 'an earlier call'}: {', '.join(modes)}"
+        for (time, new), modes in groups.items()
+    )
+
+
+def _rule(problem: Problem) -> str:
+    rule = problem.fault.rule
+    return rule if rule.startswith(problem.mode) else f"{problem.mode}, {rule}"
+
+
+def _account(run: PerformanceResult) -> str:
+    queries = "" if run.queries is None else f"{run.queries} queries"
+    if run.scenario.batched:
+        queries = "one query"
+    seconds = "" if run.duration_s is None else f" in {run.duration_s:.1f} s"
+    shape = run.shape
+    attempts = len(run.attempts)
+    again = f"; attempt {attempts} counts" if attempts > 1 else ""
+    expected = run.targets.qps or run.targets.latency_ms
+    unit = "samples/s" if run.targets.qps else "ms"
+    aim = f", target {figures(expected)} {unit} ({run.targets.origin})" if expected else ""
+    return (
+        f"{queries}{seconds}, {shape.workers} x {shape.threads} threads, batch {shape.batch}"
+        f"{aim}{again}"
+    )
+
+
+def _charts(
+    results: Results, run: PerformanceResult, entries: Sequence[Entry], precision: str
+) -> Iterator[tuple[str, str, charts.Chart]]:
+    yield from _course(results, run)
+    name = configuration(results, run.scenario, precision)
+    mine = [entry for entry in entries if entry.configuration == name][-EARLIER:]
+    now = run.circumstances.measured_at
+    if any(entry.measured_at != now for entry in mine):
+        dots = [_dot(entry, now) for entry in mine]
+        yield "This and earlier runs", run.unit, charts.history(dots, run.unit)
+
+
+def _compared(
+    results: Results, run: PerformanceResult, entries: Sequence[Entry], precision: str
+) -> Iterator[tuple[str, ...]]:
+    """Earlier runs of the same configuration: when, figure, this one beside it, what differs."""
+    name, now = configuration(results, run.scenario, precision), run.circumstances.measured_at
+    mine = [e for e in entries if e.configuration == name and e.measured_at < now]
+    for entry in reversed(mine[-COMPARED:]):
+        change = "-"
+        if run.value and entry.value:
+            change = f"{100 * (run.value / entry.value - 1):+.1f} %"
+        versions = run.circumstances.versions
+        other = [
+            f"{key} {value}" for key, value in entry.versions.items() if versions.get(key) != value
+        ]
+        value = f"{figures(entry.value)} {entry.unit}"
+        yield minute(entry.measured_at), value, entry.validity, change, ", ".join(other) or "none"
+
+
+def _dot(entry: Entry, now: str) -> charts.Dot:
+    versions = ", ".join(f"{key} {value}" for key, value in entry.versions.items())
+    return charts.Dot(
+        entry.value,
+        f"{entry.measured_at}: {figures(entry.value)} {entry.unit}, {entry.validity}, {versions}",
+        hollow=entry.validity != "VALID",
+        present=entry.measured_at == now,
+    )
+
+
+def _course(results: Results, run: PerformanceResult) -> Iterator[tuple[str, str, charts.Chart]]:
+    """What was recorded while the run lasted."""
+    folder, limit = Path(run.log_dir).parent, _limit(results, run.scenario)
+    with contextlib.suppress(HarnessError):
+        yield from course.of_folder(folder, run.latencies_ms, limit)
+
+
+def _limit(results: Results, scenario: str) -> charts.Marker | None:
+    """The latency limit that 99 % of the queries must keep, where the scenario has one."""
+    limit_s = results.calibration.get("server_limit_s")
+    return charts.Marker("limit", 1000 * limit_s) if scenario == SERVER and limit_s else None
+
+
+def _machine(run: PerformanceResult) -> Iterator[tuple[str, str, charts.Chart]]:
+    """What the machine did while the run lasted."""
+    try:
+        rows = records.read_json(Path(run.log_dir).parent / MACHINE)["rows"]
+    except (HarnessError, KeyError):
+        return
+    if len(rows) < LEAST_ROWS:
+        return
+    busy = [
+        (name, [(row[0], 100 * row[k]) for row in rows]) for k, name in ((1, "all"), (2, "others"))
+    ]
+    yield "CPU over time", "% of all cores", charts.lines(busy, "%")
+    for title, unit, column, size in (
+        ("Clock", "MHz", 3, 1.0),
+        ("Memory in use", "GiB", 4, 2.0**30),
+    ):
+        points = [(row[0], row[column] / size) for row in rows if row[column]]
+        if len(points) >= LEAST_ROWS:
+            yield f"{title} over time", unit, charts.lines([("", points)], unit)
+
+
+def _logs(results: Results, result: ScenarioResult) -> Iterator[tuple[str, str]]:
+    """Names and places, beside the page, of what else there is to read of a scenario."""
+    folder = Path(results.folder)
+    for run in (result.performance_run, result.accuracy_run, *result.compliance):
+        logs = Path(run.log_dir) if run and run.log_dir else None
+        if logs and logs.is_dir() and logs.is_relative_to(folder):
+            relative = logs.relative_to(folder)
+            yield f"{relative.parts[1]} logs", quote(relative.as_posix()) + "/"
+    readme = folder / result.scenario.lower() / "README.md"
+    if readme.is_file():
+        yield "README", quote(os.path.relpath(readme, folder))
+
+
+def _others(results: Results) -> list[tuple[str, str, str]]:
+    """Runs that lie in the same folder and belong to something else, by the call that made them."""
+    groups: dict[tuple[str, str], list[OtherRun]] = {}
+    for each in results.others:
+        groups.setdefault(("; ".join(each.differs), each.command), []).append(each)
+    found = []
+    for (differs, command), runs in groups.items():
+        times = span([run.measured_at for run in runs])
+        names = _names((run.scenario, run.mode) for run in runs)
+        found.append((differs, f"{names}; measured {times} UTC", command))
+    return found
+
+
+def _names(runs: Iterable[tuple[str, str]]) -> str:
+    """Scenarios with their modes."""
+    modes: dict[str, list[str]] = {}
+    for scenario, mode in runs:
+        modes.setdefault(scenario, []).append(mode)
+    return "; ".join(f"{scenario}: {', '.join(found)}" for scenario, found in modes.items())
+
+
+def _commands(results: Results) -> dict[str, str]:
+    """The command of every run, each once, and what it measured."""
+    made: dict[str, list[tuple[str, str]]] = {}
+    for result in results.results:
+        for mode, around in result.runs():
+            made.setdefault(around.command or readme.NO_COMMAND, []).append((result.scenario, mode))
+    return {command: _names(runs) for command, runs in made.items()}

@@ -1,0 +1,197 @@
+"""From logs and outcomes to the records of results.json; nothing here runs anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from mlperf.catalog import Division, Scenario, stand_in
+
+from ..jobs import AccuracyFigure
+from ..measuring.detail_log import DetailLog
+from ..measuring.verdict import Fault, Verdict, duration_s, judge
+from ..settings import (
+    ACCURACY,
+    FIND,
+    PERFORMANCE,
+    AccuracySpec,
+    Bound,
+    RunSettings,
+    SessionSettings,
+)
+from ..tuning.profile import SpeedProfile
+from ..tuning.targets import hopeless
+from .results import (
+    AccuracyResult,
+    Attempt,
+    Circumstances,
+    FurtherFigure,
+    PerformanceResult,
+    Problem,
+    ScenarioResult,
+)
+
+
+def verdict_of(
+    log: DetailLog, profile: SpeedProfile, scenario: Scenario, benchmark_round: str
+) -> Verdict:
+    """LoadGen's verdict under the rules of the round, with what its log cannot know put first."""
+    verdict = judge(log, scenario, benchmark_round)
+    if verdict.valid or not hopeless(profile, scenario):
+        return verdict
+    fault = Fault(
+        "latency limit",
+        f"one batch alone takes {1000 * profile.server.batch_s:.1f} ms on this machine, "
+        f"the limit for a query is {1000 * profile.server_limit_s:g} ms",
+        "use a faster machine, device or model; no target can help here",
+    )
+    return Verdict(False, (fault, *verdict.faults))
+
+
+def validity(log: DetailLog, verdict: Verdict) -> str:
+    """``VALID`` or ``INVALID``, and ``UNFINISHED`` when LoadGen gave no verdict."""
+    if verdict.valid:
+        return "VALID"
+    return "INVALID" if log.validity else "UNFINISHED"
+
+
+def performance_result(
+    run: RunSettings,
+    log: DetailLog,
+    attempts: tuple[Attempt, ...],
+    around: Circumstances,
+    fingerprint: str,
+) -> PerformanceResult:
+    """The record of a scenario after its last attempt."""
+    metric, last = Scenario(run.scenario).result, attempts[-1]
+    queries = log.number("result_query_count")
+    return PerformanceResult(
+        fingerprint=fingerprint,
+        scenario=run.scenario,
+        style=run.style,
+        validity=last.validity,
+        metric=metric.key,
+        meaning=metric.meaning,
+        unit=metric.unit,
+        value=last.value,
+        faults=last.faults,
+        targets=run.targets,
+        shape=run.shape,
+        queries=None if queries is None else int(queries),
+        duration_s=duration_s(log, run.scenario),
+        latencies_ms=log.latencies(),
+        attempts=attempts,
+        circumstances=around,
+    )
+
+
+def accuracy_result(
+    run: RunSettings,
+    log: DetailLog,
+    figure: AccuracyFigure,
+    seconds: float,
+    around: Circumstances,
+    fingerprint: str,
+) -> AccuracyResult:
+    """The record of an accuracy run."""
+    spec: AccuracySpec = run.model.accuracy
+    further = tuple(further_figure(bound, figure.further) for bound in spec.further)
+    return AccuracyResult(
+        fingerprint=fingerprint,
+        scenario=run.scenario,
+        metric=spec.metric,
+        unit=spec.unit,
+        value=figure.value,
+        reference=spec.reference,
+        target=spec.target,
+        reached=figure.value >= spec.target and all(each.reached for each in further),
+        faults=tuple(
+            Fault("no errors", f"LoadGen reports: {error}", "look into mlperf_log_detail.txt")
+            for error in log.errors
+        ),
+        samples=figure.samples,
+        duplicates=figure.duplicates,
+        seconds=seconds,
+        circumstances=around,
+        further=further,
+    )
+
+
+def further_figure(bound: Bound, found: Mapping[str, float]) -> FurtherFigure:
+    """One of several figures against its bound; a figure that is not there counts as zero."""
+    value = found.get(bound.metric, 0.0)
+    most = float("inf") if bound.most is None else bound.most
+    return FurtherFigure(
+        metric=bound.metric,
+        unit=bound.unit,
+        value=value,
+        reference=bound.reference,
+        target=bound.target,
+        reached=bound.target <= value <= most,
+        most=bound.most,
+    )
+
+
+# Float weights are turned into these when the model is opened.
+WEIGHTS = {"bfloat16": "bf16"}
+
+
+def measurements(settings: SessionSettings) -> Mapping[str, str]:
+    """What a submission must say about the weights and the data types."""
+    model = settings.model
+    sign = stand_in.line(settings.backend, settings.device, settings.backend_options)
+    return {
+        "input_data_types": model.precision,
+        "retraining": model.retraining,
+        "starting_weights_filename": model.starting_weights or Path(model.path).name,
+        "weight_data_types": WEIGHTS.get(settings.precision, model.precision),
+        "weight_transformations": "; ".join(filter(None, (model.weight_transformations, sign))),
+    }
+
+
+def problems(
+    results: Iterable[ScenarioResult], division: Division, precision: str
+) -> Iterator[Problem]:
+    """Why what was measured in a precision is not accepted; nothing when it is."""
+    for result in results:
+        name, run, figure = result.scenario, result.performance_run, result.accuracy_run
+        if result.find is not None:
+            yield from (Problem(name, FIND, fault) for fault in result.find.faults)
+        if run is not None:
+            yield from (Problem(name, PERFORMANCE, fault) for fault in run.faults)
+        if figure is not None:
+            yield from (Problem(name, ACCURACY, fault) for fault in figure.faults)
+            if division.strict and not figure.reached:
+                yield Problem(name, ACCURACY, _below_target(figure, precision))
+        for test in result.compliance:
+            yield from (Problem(name, test.test, fault) for fault in test.faults)
+
+
+def _missed(figure: AccuracyResult) -> Iterator[str]:
+    if figure.value < figure.target:
+        yield (
+            f"{figure.value:.3f} {figure.unit} is below the target of {figure.target:.3f} "
+            f"{figure.unit}"
+        )
+    for each in figure.further:
+        if each.value < each.target:
+            yield f"{each.metric} {each.value:.3f} is below its target of {each.target:.3f}"
+        elif not each.reached:
+            yield f"{each.metric} {each.value:.3f} is above the most allowed, {each.most:.3f}"
+
+
+_UNCHANGED = "use the unchanged model and data"
+_MORE_EXACT = "compute more exactly: --precision=float32"
+_MORE_EXACT_THAN = {
+    "float32": _UNCHANGED,
+    "int8": f"{_MORE_EXACT}, or bfloat16 with --backend=openvino",
+}
+
+
+def _below_target(figure: AccuracyResult, precision: str) -> Fault:
+    return Fault(
+        "accuracy target",
+        "; ".join(_missed(figure)),
+        f"{_MORE_EXACT_THAN.get(precision, _MORE_EXACT)}; or measure for --division=open, which "
+        "sets no target",
+    )

@@ -1,0 +1,228 @@
+"""find-performance: what each scenario reaches on this system, measured and stored."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from mlperf import rate_search as search
+from mlperf.catalog import MINIMUM_DURATION_MS, OFFLINE, SERVER, Scenario
+from mlperf.rate_search import Effort, Found, Try
+
+from .. import records
+from ..measuring import detail_log
+from ..measuring.detail_log import DetailLog
+from ..measuring.telemetry import Monitor
+from ..measuring.verdict import Fault, laid_to
+from ..reporting.results import RESULT_FILE, FindResult, private_folder
+from ..settings import FIND, PERFORMANCE, SessionSettings, Targets
+from ..tuning import one_round, targets
+from ..tuning.profile import SpeedProfile
+from ..tuning.store import quantity
+from ..wording import figures
+from .context import Context
+from .launch import say
+from .performance import DETAIL
+
+FIND_MS = 5_000
+# The first tries of the Server search last this long at least, the later ones so much longer.
+SERVER_TRY_MS = 2_000
+TRY_QUERIES = 700
+# A backlog must have the time to grow past the latency limit when the rate is a little too high.
+LIMITS_IN_A_TRY = 50
+# A run that answers less than this share of its rate falls behind: the rest is luck of arrivals.
+KEPT_UP = 0.8
+# Offline: so many batches for each worker.
+BATCHES = 8
+STREAM_QUERIES = 20
+# Where a query takes long, so many seconds of them are enough, and at least so many queries.
+LONG_S = 60.0
+LEAST_QUERIES = 2
+# How far LoadGen's early stopping stays below the plain share of late queries: the 99 % quantile.
+CONFIDENCE = 2.33
+
+
+def measure(context: Context, scenario: Scenario) -> None:
+    """Find the target of a scenario, show how, and put it into the store."""
+    context.patience.wait()
+    began, monitor = time.monotonic(), Monitor()
+    found = _server(context) if scenario.online else _plain(context, scenario)
+    unit, seen = scenario.target_unit, monitor.finish()
+    stored = ""
+    if found.qps is not None and context.store is not None:
+        context.store.put(scenario, found.qps, _note(context, found))
+        stored = str(context.store.path)
+    result = FindResult(
+        fingerprint=context.fingerprint(scenario, FIND),
+        scenario=scenario,
+        quantity=quantity(scenario),
+        value=found.qps,
+        unit=unit,
+        confirmed=found.confirmed,
+        tries=found.tries,
+        faults=laid_to(seen.taken, _faults(found)),
+        stored=stored,
+        seconds=time.monotonic() - began,
+        circumstances=context.circumstances(scenario, context.probe.versions, seen),
+    )
+    with private_folder(context.tree.scenario(scenario), FIND) as folder:
+        records.write(folder / RESULT_FILE, result)
+        context.tree.publish(folder, scenario, FIND)
+    value = "nothing found" if found.qps is None else f"{figures(found.qps)} {unit}"
+    place = f", stored in {stored}" if stored else ""
+    say(f"{scenario} find-performance: {quantity(scenario)} = {value}{place}")
+
+
+def _note(context: Context, found: Found) -> str:
+    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    backend = context.settings.backend
+    version = context.probe.versions.get(backend, "")
+    how = f"a search of {len(found.tries)} runs" if found.tries else "one run"
+    return f"{today}, {how}, {backend} {version}".strip()
+
+
+def _faults(found: Found) -> list[Fault]:
+    if found.qps is not None and found.confirmed:
+        return []
+    if found.qps is None:
+        text = "no rate was answered in time, not even the least that was tried"
+        advice = "use a faster machine, device or model"
+    else:
+        text = f"{figures(found.qps)} samples/s was not confirmed by a longer run"
+        advice = "run it again on a quiet machine, or set --server_target_qps by hand"
+    return [Fault("server search", text, advice)]
+
+
+def _plain(context: Context, scenario: Scenario) -> Found:
+    """Offline and streams: one run that is long enough, again when it ended too early."""
+    short = _short(context, FIND_MS)
+    given = context.settings.overrides
+    aim: Targets | None = targets.initial(
+        context.profile(scenario), replace(given, min_duration=short), scenario, PERFORMANCE, "test"
+    )
+    log = DetailLog({})
+    for _ in range(context.settings.attempts):
+        if aim is None:
+            break
+        log = _try(context, scenario, aim, least_queries(context.profile(scenario), scenario))
+        aim = targets.adjusted(aim, log, scenario)
+    if scenario.stream:
+        median = log.latencies().get("50.00") or log.milliseconds("result_mean_latency_ns")
+        return Found(median, (), True)
+    return Found(log.result(OFFLINE), (), True)
+
+
+def least_queries(profile: SpeedProfile, scenario: Scenario) -> int:
+    """Enough to tell the speed, or what is done in ``LONG_S``; early stopping is not asked."""
+    if scenario.batched:
+        shape, rate = profile.offline.shape, profile.offline.samples_per_s
+        once = shape.batch * shape.workers
+        return max(once, min(BATCHES * once, int(LONG_S * rate)))
+    usual = STREAM_QUERIES // max(1, scenario.samples_per_query // 2)
+    return max(LEAST_QUERIES, min(usual, int(LONG_S / profile.streams[scenario].about_s)))
+
+
+def _server(context: Context) -> Found:
+    """The highest rate in time, from the tuned one."""
+    profile = context.profile(SERVER)
+    if targets.hopeless(profile, SERVER):
+        say(
+            f"Server: one batch alone takes {1000 * profile.server.batch_s:.1f} ms, the limit "
+            f"is {1000 * profile.server_limit_s:g} ms: nothing to search"
+        )
+        return Found(None, (), False)
+    start = targets.initial(profile, context.settings.overrides, SERVER, PERFORMANCE, "test")
+    effort = effort_of(context.settings)
+    bound = "" if math.isinf(effort.whole_s) else ", about two minutes"
+    say(
+        f"Server search from {figures(start.qps or 1)} samples/s, "
+        f"at most {effort.most_tries} runs{bound}:"
+    )
+    capacity = profile.server.samples_per_s
+    return search.search(start.qps or 1.0, _attempts(context, effort), capacity / 1000, effort)
+
+
+def effort_of(settings: SessionSettings) -> Effort:
+    """A tiny form's rate is worth two minutes and no more."""
+    return search.QUICK if settings.form == "tiny" else search.THOROUGH
+
+
+def _attempts(context: Context, effort: Effort) -> Callable[[float, str], Try]:
+    limit_ms = 1000 * context.profile(SERVER).server_limit_s
+    number = 0
+
+    def attempt(qps: float, purpose: str) -> Try:
+        nonlocal number
+        number += 1
+        # Whoever asks for short runs gets them, and a rougher figure.
+        first = context.settings.overrides.min_duration or first_try_ms(qps, limit_ms, effort)
+        duration = min(first * effort.longer[purpose], MINIMUM_DURATION_MS)
+        began = time.monotonic()
+        doing = f"{number}/{effort.most_tries}: {figures(qps)} asked"
+        log = _try(context, SERVER, Targets(qps=qps, min_duration_ms=duration), 1, doing)
+        tried = judge(log, qps, purpose, time.monotonic() - began)
+        if duration < LIMITS_IN_A_TRY * limit_ms:
+            tried = replace(tried, fell_behind=(log.result(SERVER) or 0.0) < KEPT_UP * qps)
+        say(_in_words(tried, limit_ms))
+        return tried
+
+    return attempt
+
+
+def first_try_ms(qps: float, limit_ms: float, effort: Effort) -> int:
+    """How long a first try of a rate (samples/s) lasts, in ms, under a latency limit in ms."""
+    enough = max(SERVER_TRY_MS, 1000 * TRY_QUERIES / qps, LIMITS_IN_A_TRY * limit_ms)
+    return math.ceil(min(enough, 1000 * effort.first_s))
+
+
+def judge(log: DetailLog, qps: float, purpose: str, seconds: float) -> Try:
+    """What LoadGen's log of a Server run at ``qps`` samples/s that took ``seconds`` says."""
+    queries = log.number("result_query_count") or 0.0
+    late = log.number("result_overlatency_query_count")
+    share = late / queries if late is not None and queries else 1.0
+    percentile = log.number("effective_target_latency_percentile") or 0.99
+    return Try(
+        qps=qps,
+        late_share=share,
+        allowed_share=allowed_share(qps * MINIMUM_DURATION_MS / 1000, percentile),
+        queries=int(queries),
+        tail_ms=log.milliseconds(f"result_{100 * percentile:.2f}_percentile_latency_ns"),
+        seconds=seconds,
+        purpose=purpose,
+    )
+
+
+def allowed_share(queries: float, percentile: float = 0.99) -> float:
+    """The share of late queries that early stopping accepts in a run of so many."""
+    late = 1 - percentile
+    margin = CONFIDENCE * math.sqrt(late * (1 - late) / max(queries, 1.0))
+    return max(0.0, late - margin)
+
+
+def _in_words(tried: Try, limit_ms: float) -> str:
+    tail = "" if tried.tail_ms is None else f", p99 {figures(tried.tail_ms)} ms of {limit_ms:g}"
+    return (
+        f"  {figures(tried.qps)} samples/s: {100 * tried.late_share:.2f} % late{tail}: "
+        f"{tried.in_words()} ({tried.purpose}, {tried.seconds:.0f} s)"
+    )
+
+
+def _short(context: Context, duration_ms: int) -> int:
+    """``duration_ms``, or less where the user wants all runs short."""
+    return min(duration_ms, context.settings.overrides.min_duration or duration_ms)
+
+
+def _try(
+    context: Context, scenario: Scenario, aim: Targets, least: int, doing: str = ""
+) -> DetailLog:
+    with private_folder(context.tree.scenario(scenario), FIND) as folder:
+        run = context.run_settings(scenario, PERFORMANCE, aim, folder)
+        shorter = one_round.shortened(context.settings, context.profile(scenario), scenario, aim)
+        given = replace(shorter, min_query_count=least)
+        told = replace(run, style="test", overrides=given)
+        context.launch(told, folder, FIND, doing=doing)
+        return detail_log.read(Path(folder) / DETAIL)

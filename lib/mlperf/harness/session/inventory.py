@@ -1,0 +1,154 @@
+"""What the tree holds: the runs of the asked configuration, and those that others have left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TypeVar
+
+from mlperf.catalog import Scenario
+
+from ..reporting.results import (
+    AccuracyResult,
+    Call,
+    ComplianceResult,
+    FindResult,
+    OtherRun,
+    PerformanceResult,
+    ScenarioResult,
+    scenario_result,
+)
+from ..settings import (
+    ACCURACY,
+    COMPLIANCE,
+    FIND,
+    MODES,
+    PERFORMANCE,
+    README,
+    SCENARIOS,
+    SessionSettings,
+)
+from .context import Context
+
+Run = PerformanceResult | AccuracyResult | FindResult | ComplianceResult
+R = TypeVar("R", PerformanceResult, AccuracyResult, FindResult, ComplianceResult)
+
+SHORT_HASH = 12
+
+
+def asked(context: Context) -> tuple[ScenarioResult, ...]:
+    """The scenarios and modes of this call, as far as the tree holds them."""
+    told, tests = context.settings.modes, _tests(context)
+    everything = README in told
+    wanted: tuple[str, ...] = (FIND, PERFORMANCE, ACCURACY) if everything else told
+    wanted += tests if everything or COMPLIANCE in told else ()
+    return tuple(_scenario(context, name, wanted) for name in context.settings.scenarios)
+
+
+def whole(context: Context) -> tuple[ScenarioResult, ...]:
+    """The asked scenarios and all others of the configuration, each with all of its modes."""
+    wanted = (FIND, PERFORMANCE, ACCURACY, *_tests(context))
+    found = [_scenario(context, name, wanted) for name in SCENARIOS]
+    return tuple(
+        each for each in found if each.scenario in context.settings.scenarios or each.runs()
+    )
+
+
+def others(context: Context) -> tuple[OtherRun, ...]:
+    """Runs in the same folders that this configuration has not made."""
+    return tuple(
+        OtherRun(
+            scenario=scenario,
+            mode=mode,
+            measured_at=run.circumstances.measured_at,
+            differs=_differences(run.circumstances.configuration, context.configuration(scenario)),
+            command=run.circumstances.command,
+        )
+        for scenario in SCENARIOS
+        for mode, run in _runs(context, scenario)
+        if not _mine(context, run, scenario, mode)
+    )
+
+
+def call(
+    settings: SessionSettings,
+    results: Sequence[ScenarioResult],
+    pending: Collection[tuple[Scenario, str]],
+    began: str,
+) -> Call:
+    """The call that ``began`` at a time and found the ``pending`` runs not there or not good."""
+    made = tuple(
+        (each.scenario, mode)
+        for each in results
+        for mode, around in each.runs()
+        if (each.scenario, mode) in pending and around.measured_at >= began
+    )
+    return Call(settings.scenarios, settings.modes, made)
+
+
+def modes(results: Sequence[ScenarioResult], asked_for: Sequence[str]) -> tuple[str, ...]:
+    """In the usual order the modes of ``results`` and those that were asked for."""
+    tested = any(each.compliance for each in results)
+    made = {mode for each in results for mode, _ in each.runs()}
+    made |= {*asked_for, *((COMPLIANCE,) if tested else ())}
+    return tuple(mode for mode in MODES if mode in made)
+
+
+def held(context: Context, scenario: Scenario, mode: str) -> Run | None:
+    """The run of a mode, or of a compliance test by its name, that the tree holds."""
+    tree = context.tree
+    usual: dict[str, Callable[[str], Run | None]] = {
+        FIND: tree.found,
+        PERFORMANCE: tree.performance,
+        ACCURACY: tree.accuracy,
+    }
+    return usual[mode](scenario) if mode in usual else tree.compliance(scenario, mode)
+
+
+def _scenario(context: Context, name: Scenario, wanted: Collection[str]) -> ScenarioResult:
+    tree = context.tree
+
+    def kept(mode: str, run: R | None) -> R | None:
+        return run if run and mode in wanted and _mine(context, run, name, mode) else None
+
+    tests = [kept(test, tree.compliance(name, test)) for test in _tests(context)]
+    return scenario_result(
+        name,
+        kept(PERFORMANCE, tree.performance(name)),
+        kept(ACCURACY, tree.accuracy(name)),
+        kept(FIND, tree.found(name)),
+        tuple(test for test in tests if test is not None),
+    )
+
+
+def _runs(context: Context, scenario: Scenario) -> Iterator[tuple[str, Run]]:
+    known = [each.test for each in context.rules.compliance] if context.rules else []
+    for mode in (FIND, PERFORMANCE, ACCURACY, *dict.fromkeys(known)):
+        run = held(context, scenario, mode)
+        if run is not None:
+            yield mode, run
+
+
+def _mine(context: Context, run: Run, scenario: Scenario, mode: str) -> bool:
+    """Whether a run is of the asked configuration, whatever targets and durations it was given."""
+    told = run.circumstances.configuration
+    return told == context.configuration(scenario) if told else _same(context, run, scenario, mode)
+
+
+def _same(context: Context, run: Run, scenario: Scenario, mode: str) -> bool:
+    return run.fingerprint == context.fingerprint(scenario, mode)
+
+
+def _tests(context: Context) -> tuple[str, ...]:
+    return context.rules.tests(context.settings.round) if context.rules else ()
+
+
+def _differences(theirs: dict[str, str], mine: dict[str, str]) -> tuple[str, ...]:
+    if not theirs:
+        return ("it does not say which",)
+    keys = [key for key in {**mine, **theirs} if theirs.get(key) != mine.get(key)]
+    return tuple(f"{key} {_brief(theirs, key)}, now {_brief(mine, key)}" for key in keys)
+
+
+def _brief(configuration: dict[str, str], key: str) -> str:
+    value = configuration.get(key, "none")
+    return value[:SHORT_HASH] if len(value) == 64 else value

@@ -1,0 +1,130 @@
+"""What would make a run invalid whatever came out of it: found before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from common.values import dataclass
+from mlperf.catalog import MINIMUM_DURATION_MS, OFFLINE, BenchmarkSpec, rounds
+
+from ..errors import HarnessError
+from ..jobs import Probe
+from ..settings import PERFORMANCE, SessionSettings
+
+AUDIT = "audit.config"
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """What is wrong, and what to do about it."""
+
+    text: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.advice})"
+
+
+def check(
+    settings: SessionSettings, found: BenchmarkSpec | None, probe: Probe, root: Path
+) -> tuple[str, ...]:
+    """Raise HarnessError for what cannot become valid; return what only keeps it from counting.
+
+    ``root`` is the folder of the results that would be written.
+    """
+    problems = [*_round(settings, probe), *_audit(root, settings), *_duration(settings)]
+    problems += _scenarios(settings, found) if found else []
+    counts = list(_counts(settings, found, probe)) if found else []
+    if settings.style == "valid" and not settings.form:
+        problems += counts
+    if problems:
+        raise HarnessError(
+            "this could not become a valid result: " + "; ".join(each.text for each in problems),
+            "; ".join(each.advice for each in problems),
+        )
+    missing = list(_retired(settings, found)) if found else []
+    told = [str(each) for each in counts] if settings.style == "valid" else []
+    if settings.overrides.seed is not None:
+        told.append(f"the seeds are those of a work unit, not of round {settings.round}")
+    return (*told, *missing)
+
+
+def _round(settings: SessionSettings, probe: Probe) -> Iterator[Obstacle]:
+    seeds = rounds.qsl_seeds()
+    wanted = seeds.get(settings.round)
+    if wanted is None:
+        known = ", ".join(seeds)
+        raise HarnessError(
+            f"there is no LoadGen for round {settings.round}, only for: {known}",
+            "choose one of these rounds by its variation, such as _r6.1",
+        )
+    if probe.qsl_seed != wanted:
+        is_of = next((name for name, seed in seeds.items() if seed == probe.qsl_seed), "no round")
+        yield Obstacle(
+            f"LoadGen {probe.versions.get('loadgen', '')} carries the seeds of {is_of}, round "
+            f"{settings.round} fixes others",
+            "get the right one: cm run script "
+            f"--tags=get,mlperf,inference,loadgen,_r{settings.round}",
+        )
+
+
+def _audit(root: Path, settings: SessionSettings) -> Iterator[Obstacle]:
+    places = [
+        Path(settings.results_dir),
+        root,
+        *(root / name.lower() for name in settings.scenarios),
+    ]
+    for place in dict.fromkeys(places):
+        if (place / AUDIT).exists():
+            path = place / AUDIT
+            yield Obstacle(f"{path} is left over from a compliance test", f"delete {path}")
+
+
+def _duration(settings: SessionSettings) -> Iterator[Obstacle]:
+    least, asked = MINIMUM_DURATION_MS, settings.overrides.min_duration
+    if settings.style == "valid" and asked is not None and asked < least and not settings.form:
+        text = f"--min_duration={asked} is below the {least} ms of the rules"
+        yield Obstacle(text, "leave out --min_duration")
+
+
+def _scenarios(settings: SessionSettings, found: BenchmarkSpec) -> Iterator[Obstacle]:
+    """Scenarios that no round has ever had."""
+    known = found.all_scenarios()
+    for scenario in settings.scenarios:
+        if scenario not in known:
+            yield Obstacle(f"{found.name} has no {scenario}", f"choose of {', '.join(known)}")
+
+
+def _counts(settings: SessionSettings, found: BenchmarkSpec, probe: Probe) -> Iterator[Obstacle]:
+    """Numbers of samples below those of the rules, where performance is measured."""
+    if PERFORMANCE not in settings.modes:
+        return
+    given = settings.overrides
+    wanted = found.loaded_samples
+    loaded = min(given.performance_sample_count or wanted, probe.sample_count)
+    if loaded < wanted:
+        yield Obstacle(
+            f"{loaded} samples would be loaded, round {settings.round} asks for {wanted}",
+            f"use the whole data set, and no --performance_sample_count below {wanted}",
+        )
+    if OFFLINE in settings.scenarios:
+        for name, count in (
+            ("--min_query_count", given.min_query_count),
+            ("--max_query_count", given.max_query_count),
+        ):
+            if count is not None and count < found.offline_minimum:
+                yield Obstacle(
+                    f"{name}={count} leaves Offline below the {found.offline_minimum} samples "
+                    "of the rules",
+                    f"leave out {name}",
+                )
+
+
+def _retired(settings: SessionSettings, found: BenchmarkSpec) -> Iterator[str]:
+    for scenario in settings.scenarios:
+        if scenario in found.all_scenarios() and not found.in_round(scenario, settings.round):
+            yield (
+                f"{found.name} {scenario} is no part of round {settings.round}; "
+                f"its last round was {found.last_round(scenario)}"
+            )

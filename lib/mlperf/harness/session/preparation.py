@@ -1,0 +1,116 @@
+"""What comes before the first run: a look at what is there, the build of a model, and tuning."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from mlperf.catalog import SINGLE_STREAM
+
+from .. import records
+from ..jobs import Probe, Request
+from ..reporting.results import private_folder, sweep
+from ..settings import ModelSpec, Options, SessionSettings
+from ..tuning import kept
+from ..tuning.profile import SpeedProfile
+from ..tuning.store import open_store
+from ..wording import cores_in_words, figures
+from .context import Context
+from .launch import Launcher, say
+
+PROBE_S = 1.0
+TUNING_S = 4.0
+BUILD_S = 60.0
+BUILT = "model.json"
+
+
+def request(settings: SessionSettings, model: ModelSpec, options: Options) -> Request:
+    """What the subprocesses are asked about a model."""
+    return Request(
+        benchmark=settings.benchmark,
+        backend=settings.backend,
+        device=settings.device,
+        model=model,
+        dataset=settings.dataset,
+        overrides=settings.overrides,
+        precision=settings.precision,
+        backend_options=options,
+    )
+
+
+def probe(launcher: Launcher, settings: SessionSettings, options: Options) -> Probe:
+    """Look at libraries, device and data; raises HarnessError when they cannot be used."""
+    results_dir = Path(settings.results_dir)
+    sweep(results_dir.glob(".probe.*"))
+    with private_folder(results_dir, "probe") as folder:
+        asked = request(settings, settings.model, options)
+        launcher.execute("probe", folder, asked, "looking", PROBE_S)
+        return records.read(Probe, folder / "outcome.json")
+
+
+def built(context: Context, model: ModelSpec) -> ModelSpec:
+    """The model in the form that the backend opens: built now, or kept from an earlier call.
+
+    Raises HarnessError when it cannot be built.
+    """
+    settings, store = context.settings, open_store(context.settings)
+    home = store.path.with_suffix("").with_name(f"{store.path.stem}-built") if store else None
+    facts = {**kept.fingerprint(settings, "", context.probe, model), "backend": settings.backend}
+    key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+    folder = (home or Path(settings.results_dir) / ".built") / key
+    if not (settings.reuse and (folder / BUILT).exists()):
+        folder.mkdir(parents=True, exist_ok=True)
+        asked = request(settings, model, context.run_options)
+        context.launcher.execute("build", folder, asked, "building the model", BUILD_S)
+        # Written last: a folder without it was never finished.
+        records.write(folder / BUILT, records.read(ModelSpec, folder / "outcome.json"))
+    return records.read(ModelSpec, folder / BUILT)
+
+
+def profile(context: Context, model: ModelSpec) -> SpeedProfile:
+    """The speed profile kept from an earlier call on the same machine, or a new one."""
+    settings = context.settings
+    path = kept.place(settings, model)
+    wanted = kept.fingerprint(settings, context.dataset["sha256"], context.probe, model)
+    earlier = kept.find(path, wanted) if settings.reuse else None
+    if earlier is not None:
+        day = earlier.measured_at[:16].replace("T", " ")
+        say(f"{_in_words(earlier.calibration)}; kept from {day} UTC (new: --rerun)")
+        return earlier.calibration
+    idle = context.patience.wait()
+    found = tune(context, model)
+    if idle:
+        kept.keep(path, wanted, found)
+    say(_in_words(found) + ("" if idle else "; not kept, the machine was busy"))
+    return found
+
+
+def tune(context: Context, model: ModelSpec) -> SpeedProfile:
+    """Measure how fast the backend is with the model of a session."""
+    opened = context.opened(model)
+    return tuned(context.launcher, context.settings, opened, context.run_options)
+
+
+def tuned(
+    launcher: Launcher, settings: SessionSettings, model: ModelSpec, options: Options
+) -> SpeedProfile:
+    """Measure how fast a backend is with the files that it opens, in a process of its own."""
+    results_dir = Path(settings.results_dir)
+    for name in ("tune", "calibrate"):  # the second is what earlier versions called it
+        sweep(results_dir.glob(f".{name}.*"))
+    with private_folder(results_dir, "tune") as folder:
+        asked = request(settings, model, options)
+        launcher.execute("tune", folder, asked, "tuning", TUNING_S)
+        return records.read(SpeedProfile, folder / "outcome.json")
+
+
+def _in_words(found: SpeedProfile) -> str:
+    best, each = found.offline, found.streams[SINGLE_STREAM].median_s
+    latency = f"{each:.3g} s" if each >= 1 else f"{1000 * each:.3g} ms"
+    return (
+        f"tuned on {cores_in_words(found.cores)}: "
+        f"{figures(best.samples_per_s)} samples/s "
+        f"({best.shape.workers} x {best.shape.threads} threads, batch {best.shape.batch}), "
+        f"{latency} a sample"
+    )

@@ -1,0 +1,216 @@
+"""A second or two of measuring the bare backend, from which shapes and targets are derived.
+
+LoadGen needs to know beforehand about how fast the system is: a guess that is too low ends an
+Offline run before its minimum duration, one that is too high makes it last for ever. A model that
+takes seconds for a sample is measured with few calls, as ``heavy`` says.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from common.values import dataclass
+from mlperf import catalog
+from mlperf.catalog import MULTI_STREAM, SINGLE_STREAM, Scenario
+
+from .. import host
+from ..backends import registry as backends
+from ..benchmarks import registry as benchmarks
+from ..jobs import Request
+from ..measuring.loadgen_run import library_versions
+from ..settings import Shape
+from . import slow_models
+from .layout_probe import LONG_S, LayoutProbe, Worker, measure_together
+from .profile import Latency, Point, SpeedProfile
+from .slow_models import BATCH_GAIN, Costs, Foretell, Look
+
+POINT_S = 0.1
+CONFIRM_S = 0.3
+# The latency of a stream, at first, and where the middle and the tail tell different things.
+LATENCY_S, DOUBT_S = 0.3, 1.0
+
+# More threads must make a query this much faster, in the middle and in the tail, to be used:
+# they wait for each other, and on a busy machine one of them always comes late.
+THREAD_GAIN = 0.9
+# A Server batch may take this share of the latency limit, so that one may wait for another.
+SERVER_SHARE = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """All points, the best of them, and the latencies of the streams."""
+
+    points: list[Point]
+    offline: Point
+    streams: dict[str, Latency]
+
+
+def tune(request: Request, foretell: Foretell = lambda seconds: None) -> SpeedProfile:
+    """Measure this machine with this model; raises HarnessError as ``loadgen_run.execute`` does.
+
+    ``foretell`` is told how many seconds it will take in all, when that turns out to be long.
+    """
+    started = time.perf_counter()
+    benchmark = benchmarks.create(request.benchmark, Path(request.dataset), request.model)
+    backend = backends.create(
+        request.backend, request.device, request.precision, request.backend_options
+    )
+    bench = LayoutProbe(request, benchmark, backend)
+    cores = host.usable_cores()
+    measured = _measure(bench, cores, streams_of(request.benchmark), foretell)
+    limit = benchmark.rules.server_limit_s
+    alone = measured.points if backend.joins_queries else _single(measured.points)
+    server = server_point(alone, limit)
+    return SpeedProfile(
+        cores=cores,
+        sample_count=benchmark.sample_count,
+        offline=measured.offline,
+        server=server,
+        streams=measured.streams,
+        server_limit_s=limit,
+        service_times=service_times(measured.points, server.shape),
+        points=tuple(measured.points),
+        versions={**backend.versions(), **library_versions()},
+        seconds=time.perf_counter() - started,
+    )
+
+
+def streams_of(benchmark: str) -> tuple[Scenario, ...]:
+    """The streams to measure: MultiStream only where the rules do not rule it out.
+
+    The latency of a single sample is told of every model.
+    """
+    if benchmark not in catalog.names():
+        return SINGLE_STREAM, MULTI_STREAM
+    known = catalog.benchmark(benchmark).all_scenarios()
+    return (SINGLE_STREAM, MULTI_STREAM) if MULTI_STREAM in known else (SINGLE_STREAM,)
+
+
+def server_point(points: Sequence[Point], limit_s: float) -> Point:
+    """The fastest point whose batches leave time to wait; the quickest batch if there is none."""
+    quick = [point for point in points if point.batch_s <= SERVER_SHARE * limit_s]
+    if quick:
+        return max(quick, key=lambda point: point.samples_per_s)
+    return min(points, key=lambda point: point.batch_s)
+
+
+def _single(points: Sequence[Point]) -> list[Point]:
+    """Those of one sample at a time, where queries may not be joined on this side."""
+    return [point for point in points if point.shape.batch == 1]
+
+
+def service_times(points: Sequence[Point], shape: Shape) -> dict[str, float]:
+    """Seconds of a batch by its size, for the batches up to ``shape`` in the same layout."""
+    return {
+        str(point.shape.batch): point.batch_s
+        for point in points
+        if (point.shape.workers, point.shape.threads) == (shape.workers, shape.threads)
+        and point.shape.batch <= shape.batch
+    }
+
+
+def _measure(
+    bench: LayoutProbe, cores: int, streams: tuple[Scenario, ...], foretell: Foretell
+) -> Measured:
+    costs = Costs(bench)
+    seen, alone = _first(bench, costs, bench.stream_threads(cores)[0])
+    if alone is None:
+        few = slow_models.SlowModel(bench, costs, seen, foretell)
+        points = few.points(cores)
+        return Measured(points, slow_models.best(points), few.streams(points, streams))
+    points = [
+        point
+        for workers, threads in bench.layouts(cores)
+        for point in _throughputs(bench, workers, threads)
+    ]
+    offline = _confirmed(bench, max(points, key=lambda point: point.samples_per_s))
+    latencies: dict[str, Latency] = {
+        SINGLE_STREAM: _stream_latency(bench, SINGLE_STREAM, cores, alone)
+    }
+    if MULTI_STREAM in streams:
+        latencies[MULTI_STREAM] = _stream_latency(bench, MULTI_STREAM, cores)
+    return Measured(points, offline, latencies)
+
+
+def _first(bench: LayoutProbe, costs: Costs, threads: int) -> tuple[Look, Latency | None]:
+    """How heavy the model is and, when it is not, the latency of a sample on all threads."""
+    (worker,) = bench.open(1, threads, 1)
+    seen = slow_models.look(worker, costs, threads)
+    if seen.mean_s > slow_models.HEAVY_S:
+        return seen, None
+    return seen, _latency(worker, SINGLE_STREAM, Shape(1, threads, 1), LATENCY_S)
+
+
+def _throughputs(bench: LayoutProbe, workers: int, threads: int) -> Iterator[Point]:
+    """Points of one layout for growing batches, until those gain nothing more.
+
+    When batches take long, doubling them twice for less than ``BATCH_GAIN`` ends the search. Quick
+    ones are all measured: a disturbance in one of them must not end it.
+    """
+    sizes = bench.batch_sizes(workers, threads)
+    team = bench.open(workers, threads, sizes[-1])
+    best, idle = 0.0, 0
+    for size in sizes:
+        rate, batch_s = measure_together(team, size, POINT_S)
+        yield Point(Shape(workers, threads, size), rate, batch_s)
+        idle = 0 if rate > BATCH_GAIN * best else idle + 1
+        best = max(best, rate)
+        if idle >= 2 and batch_s > POINT_S:
+            return
+
+
+def _stream_latency(
+    bench: LayoutProbe, scenario: Scenario, cores: int, known: Latency | None = None
+) -> Latency:
+    """The latency of one query with the number of threads that answers it best.
+
+    ``known`` is that with the most threads, where it was measured before. A query that takes long
+    is computed by them without asking: beside such work they wait little for each other.
+    """
+    most, *fewer = bench.stream_threads(cores)
+    found = known or _opened_latency(bench, scenario, most, LATENCY_S)
+    if found.median_s > LONG_S:
+        return found
+    for threads in fewer:
+        few = _opened_latency(bench, scenario, threads, LATENCY_S)
+        if _better(found.median_s, few.median_s) != _better(found.tail_s, few.tail_s):
+            # One late query of a few may be bad luck.
+            found = _opened_latency(bench, scenario, found.shape.threads, DOUBT_S)
+            few = _opened_latency(bench, scenario, threads, DOUBT_S)
+        if not (_better(found.median_s, few.median_s) and _better(found.tail_s, few.tail_s)):
+            found = few
+    return found
+
+
+def _better(seconds: float, of_fewer_threads: float) -> bool:
+    return seconds < THREAD_GAIN * of_fewer_threads
+
+
+def _opened_latency(
+    bench: LayoutProbe, scenario: Scenario, threads: int, seconds: float
+) -> Latency:
+    most = bench.given.batch_size or bench.most(1, threads)
+    batch = min(scenario.samples_per_query, most)
+    (worker,) = bench.open(1, threads, batch)
+    return _latency(worker, scenario, Shape(1, threads, batch), seconds)
+
+
+def _latency(worker: Worker, scenario: Scenario, shape: Shape, seconds: float) -> Latency:
+    times = worker.query_times(scenario.samples_per_query, shape.batch, seconds)
+    tail = float(np.quantile(times, scenario.percentile or 0.5))
+    return Latency(shape, statistics.median(times), tail, statistics.fmean(times))
+
+
+def _confirmed(bench: LayoutProbe, point: Point) -> Point:
+    """The best point measured again for longer, as short measurements miss the full speed."""
+    shape = point.shape
+    if point.batch_s > LONG_S:
+        return point
+    team = bench.open(shape.workers, shape.threads, shape.batch)
+    rate, batch_s = measure_together(team, shape.batch, CONFIRM_S)
+    return Point(shape, max(rate, point.samples_per_s), min(batch_s, point.batch_s))

@@ -1,0 +1,154 @@
+"""The checks of a submission on finished runs, before any tree is made of them.
+
+A folder of runs holds more than a submission, its logs are whole, and there is no description
+of the system: only the rules about single runs apply. They are those of the tree, looked at where
+the runs lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from mlperf.harness.reporting.results import Results, ScenarioResult
+
+from . import commands, layouts, steps
+from .checks import accuracy, benchmarks, compliance, performance
+from .checks.base import ERROR, NATURE, Finding, Site
+from .layouts import RESULTS, Cell, Layout, Tree
+from .verdict import Verdict, judge
+
+# The harness tells these by itself, with the numbers and the setting that would help.
+TOLD_BY_HARNESS = {
+    performance.UNFINISHED.id,
+    performance.INVALID.id,
+    performance.ERRORS.id,
+    performance.STOPPING.id,
+    performance.SEEDS.id,
+    accuracy.ERRORS.id,
+    accuracy.TARGET.id,
+    compliance.VERDICT.id,
+    compliance.SPEED.id,
+}
+# In trees of others that were accepted, only warnings; a run just made is made again.
+OF_OWN_RUNS = {
+    accuracy.MODE.id,
+    accuracy.SCENARIO.id,
+    accuracy.SEEDS.id,
+    accuracy.VERSION.id,
+    accuracy.COPIED.id,
+}
+SEEDS = (performance.SEEDS.id, accuracy.SEEDS.id)
+REASONS = {
+    **dict.fromkeys(SEEDS, "the seeds of a work unit"),
+    performance.DURATION.id: "too short",
+    performance.SAMPLES.id: "too few samples",
+    accuracy.SAMPLES.id: "too few samples",
+    benchmarks.STAND_IN.id: "a stand-in",
+}
+
+
+class RunCell(Cell):
+    """A scenario in a folder of results, where everything of it lies in one place."""
+
+    __slots__ = ()
+
+    def _below(self, top: str) -> Path:
+        return self.root / self.scenario.lower()
+
+
+class RunSite(Site):
+    """The folder of a benchmark's results as checks look at a submitter's; nothing is cut yet."""
+
+    def __init__(self, results: Results, scenarios: tuple[str, ...]) -> None:
+        folder = Path(results.folder)
+        super().__init__(Tree(folder, _layout(results.round)), results.division, "", folder)
+        self._results = results
+        self._scenarios = scenarios
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """The scenarios that are looked at."""
+        found = self._results
+        return tuple(
+            RunCell(self.layout, self.root, found.sut, found.benchmark, name)
+            for name in self._scenarios
+        )
+
+    def extra(self, folder: Path, known: tuple[str, ...]) -> list[str]:
+        """Nothing: more files may lie beside those of the submission."""
+        return []
+
+    def uncut(self, folder: Path) -> bool:
+        """Never: logs are cut when a tree is made."""
+        return False
+
+
+def check(results: Results) -> Verdict:
+    """What the rules say of the runs that ``results`` tells of; mends can be typed as they are."""
+    names = {result.scenario.lower(): result.scenario for result in results.results}
+    judged = {problem.scenario for problem in results.problems}
+    kept = []
+    for finding in _findings(results):
+        scenario = names[finding.where.split("/")[0]]
+        if finding.rule in TOLD_BY_HARNESS and scenario in judged:
+            continue
+        # A tiny or synthetic form has a target of its own, by which the harness has judged it.
+        if finding.rule == accuracy.TARGET.id and results.form:
+            continue
+        level = ERROR if finding.rule in OF_OWN_RUNS else finding.severity
+        if finding.rule in SEEDS and results.seed:
+            level = NATURE
+        mend = commands.complete(finding.mend, results, scenario)
+        kept.append(replace(finding, severity=level, mend=mend))
+    return judge(kept)
+
+
+def _findings(results: Results) -> Iterator[Finding]:
+    """Of each kind of run only those that were made."""
+    fast = tuple(each.scenario for each in results.results if each.performance_run is not None)
+    right = tuple(each.scenario for each in results.results if each.accuracy_run is not None)
+    yield from performance.runs(RunSite(results, fast))
+    yield from accuracy.runs(RunSite(results, right))
+    tested = tuple(each.scenario for each in results.results if each.compliance)
+    yield from compliance.tests(RunSite(results, tested))
+    # The files that describe a scenario come with its performance run.
+    yield from benchmarks.descriptions(RunSite(results, fast))
+
+
+def _runs(result: ScenarioResult) -> tuple[object, ...]:
+    return (result.performance_run, result.accuracy_run, *result.compliance)
+
+
+def _layout(benchmark_round: str) -> Layout:
+    """That of the round, with everything in one folder as in the newest ones."""
+    found = layouts.of_round(benchmark_round)
+    return replace(found, measurements=RESULTS, compliance=RESULTS, mlperf_conf=False)
+
+
+def lines(verdict: Verdict, results: Results) -> list[str]:
+    """One line where no rule is broken, else every broken rule.
+
+    None where nothing was run, or where the harness has said already what is wrong.
+    """
+    if verdict.faults:
+        where = steps.wrapped(f"checks of {results.folder}:", "", "  ")
+        return ["", *where, *steps.verdict_lines(Verdict(verdict.faults))]
+    made = any(run for each in results.results for run in _runs(each))
+    if results.problems or not made:
+        return []
+    reasons = _reasons(verdict, results)
+    if not verdict.nature and not reasons:
+        return ["checks passed: no rule of a submission is broken"]
+    return [f"checks passed; not submittable: {', '.join(reasons)}"]
+
+
+def _reasons(verdict: Verdict, results: Results) -> list[str]:
+    """What the runs are by nature, each word once."""
+    broken = {each.rule for each in verdict.nature}
+    found = [reason for rule, reason in REASONS.items() if rule in broken]
+    # Accuracy runs alone have none of the files that say so.
+    found += [REASONS[benchmarks.STAND_IN.id]] if results.stand_in else []
+    return list(dict.fromkeys([*found, *([f"{results.form} form"] if results.form else [])]))

@@ -1,0 +1,100 @@
+"""All checks of a submission tree, as one list."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import ModuleType
+
+from mlperf.catalog import rounds
+
+from ..errors import SubmissionError
+from ..layouts import Tree
+from . import (
+    accuracy,
+    benchmarks,
+    compliance,
+    figures,
+    performance,
+    power,
+    settings,
+    structure,
+    systems,
+    tokens,
+)
+from .base import ERROR, WARNING, Check, Finding, Rule, Site
+
+# The first round whose trees the checks were tried on: 1.1 had no early stopping, other keys in its
+# logs and other places for the code.
+FIRST_CHECKED = "2.0"
+CHECKS: tuple[Check, ...] = (
+    structure.files,
+    structure.parts,
+    systems.descriptions,
+    benchmarks.scenarios,
+    benchmarks.descriptions,
+    performance.runs,
+    accuracy.runs,
+    compliance.tests,
+    power.measurements,
+)
+MODULES: tuple[ModuleType, ...] = (
+    structure,
+    systems,
+    benchmarks,
+    performance,
+    figures,
+    settings,
+    tokens,
+    accuracy,
+    compliance,
+    power,
+)
+
+
+def rules() -> list[Rule]:
+    """Every rule that is checked, by id."""
+    found = {
+        value.id: value
+        for module in MODULES
+        for value in vars(module).values()
+        if isinstance(value, Rule)
+    }
+    return [found[name] for name in sorted(found)]
+
+
+def known(benchmark_round: str) -> bool:
+    """Whether the rules of a round are known."""
+    return rounds.since(benchmark_round, FIRST_CHECKED)
+
+
+def refuse_unknown(benchmark_round: str) -> None:
+    """Raise SubmissionError for a round whose rules are not known."""
+    if not known(benchmark_round):
+        raise SubmissionError(
+            f"the rules of v{benchmark_round} are not known: checks begin with v{FIRST_CHECKED}",
+            "give --round=ROUND if the results are of another round; those of a tree are shown by: "
+            "cm run script --tags=summarize,mlperf,inference,submission --submission_dir=TREE",
+        )
+
+
+def check(tree: Tree, submitter: str = "") -> list[Finding]:
+    """Everything that is wrong with a tree, or with what one submitter submits.
+
+    Raises SubmissionError for a round whose rules are not known.
+    """
+    refuse_unknown(tree.layout.round)
+    found = list(structure.top(tree))
+    everybody = [Site(tree, division, name, root) for division, name, root in tree.submitters()]
+    sites = [site for site in everybody if submitter in ("", site.submitter)]
+    for site in sites:
+        for each in CHECKS:
+            found += each(site)
+    found += accuracy.across(sites)
+    by_id = {rule.id: rule for rule in rules()}
+    return [_in_round(each, by_id.get(each.rule), tree.layout.round) for each in found]
+
+
+def _in_round(found: Finding, rule: Rule | None, benchmark_round: str) -> Finding:
+    """A finding as it counts in a round."""
+    counts = rule is None or rule.counts_in(benchmark_round)
+    return found if counts or found.severity != ERROR else replace(found, severity=WARNING)

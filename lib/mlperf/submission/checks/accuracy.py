@@ -1,0 +1,340 @@
+"""Accuracy runs: their logs, their figures, and whether they belong to what was measured."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from mlperf.catalog import Answers, BenchmarkSpec, Scenario, Target, rounds
+from mlperf.catalog.scenario import of_log
+from mlperf.harness.digests import sha256
+from mlperf.harness.measuring import agreement
+from mlperf.harness.measuring.detail_log import DetailLog
+
+from .. import truncate
+from ..build import ACCURACY, DETAIL, SUMMARY
+from ..files import text
+from ..layouts import FIRST_JOINED, Cell
+from .base import (
+    ACCURACY_SUFFIX,
+    CHECKER,
+    FIRST_FILLED,
+    LAST_SINGLE_FILE,
+    LOADGEN,
+    NATURE,
+    RULES,
+    WARNING,
+    Finding,
+    Rule,
+    Site,
+    lines,
+    log,
+)
+from .benchmarks import form
+from .performance import seeds
+
+FILES = Rule("accuracy.files", "the logs of the run and accuracy.txt", CHECKER)
+EXTRA = Rule("accuracy.extra-files", "nothing but these files", CHECKER, last=LAST_SINGLE_FILE)
+FIGURE = Rule("accuracy.figure", "accuracy.txt holds the metric of the benchmark", CHECKER)
+SHARE = Rule("accuracy.consistent", "figures that fit each other", LOADGEN)
+TARGET = Rule("accuracy.target", "closed division: the accuracy reaches its target", RULES)
+HASH = Rule("accuracy.hash", "the SHA-256 of the whole log", CHECKER)
+LENGTH = Rule("accuracy.truncated", "a log of at most 10 KiB", CHECKER)
+ERRORS = Rule("accuracy.errors", "LoadGen logged no error", RULES)
+MODE = Rule("accuracy.mode", "a run in accuracy mode", RULES, WARNING)
+UNFINISHED = Rule("accuracy.unfinished", "a run that came to its end", LOADGEN)
+SCENARIO = Rule("accuracy.scenario", "a run of this scenario", RULES, first=FIRST_FILLED)
+SEEDS = Rule("accuracy.seeds", "the seeds of the round", RULES, first=FIRST_FILLED)
+SAMPLES = Rule("accuracy.samples", "the whole data set", RULES, NATURE)
+ANSWERS = Rule("accuracy.answers", "a log of LoadGen's answers", LOADGEN)
+COPIED = Rule("accuracy.copied", "every run has logs of its own", LOADGEN, WARNING)
+VERSION = Rule("accuracy.loadgen", "the LoadGen of the performance run", RULES, WARNING)
+OUTPUTS = Rule("accuracy.outputs", "the outputs that the round wants to see", CHECKER)
+FOREIGN = Rule(
+    "accuracy.other-run",
+    "the log of the run that accuracy.txt was made from",
+    LOADGEN,
+    first=FIRST_FILLED,
+)
+
+# The checkers take no space behind the hash.
+EXACT_HASH = re.compile(r"^hash=\w+$", re.MULTILINE)
+# Of a log that is longer than twice this, only so many bytes of each end are looked at.
+SHOWN = 1 << 20
+ACCURACY_MODE = "AccuracyOnly"
+_INDEX, _DATA = r'"qsl_idx"\s*:\s*(\d+)', r'"data"\s*:\s*"([0-9A-Fa-f]*)"'
+# LoadGen writes the index first; logs that went through a program have keys by the alphabet.
+ENTRY = re.compile(rf"{_INDEX},\s*{_DATA}|{_DATA},\s*{_INDEX}")
+TOTAL = re.compile(r"\btotal=(\d+)")
+# A number as the representation of an object has it, such as np.float64(42.9), or as a text.
+_NUMBER = r"(?P<number>-?\d+(?:\.\d+)?)"
+NOTATIONS = re.compile(
+    rf"(?:\b[A-Za-z_][\w.]*\(\[?|'(?=[-\d.]+'))\s*{_NUMBER}\s*(?:(?:,\s*dtype=[\w.]+)?\]?\)|')"
+)
+# NumPy prints its numbers so since version 2.
+PLAIN = (
+    "write the numbers alone, also into the file that it comes from: "
+    r"sed -i -E 's/\bnp\.[a-z0-9_]+\(([^()]*)\)/\1/g' accuracy.txt"
+)
+# A hash of SHA-256 has nearly all 16 digits.
+LEAST_DIGITS = 6
+BEGINNING = re.compile(r'\[\s*\{\s*"(?:seq_id|qsl_idx|data|token_count)"')
+RERUN = "run it again: cm run script --tags=run-mlperf,inference,_accuracy-only,_full --rerun"
+
+KEEP_OUTPUTS = "let the accuracy run keep the outputs of these samples, and put them there"
+
+
+def runs(site: Site) -> Iterator[Finding]:
+    """The accuracy run of every scenario."""
+    for cell, known in site.known:
+        place = cell.accuracy
+        yield from site.lost(FILES, place, ACCURACY, RERUN)
+        yield from site.foreign(EXTRA, place, ACCURACY)
+        yield from _text(site, cell, place, known)
+        yield from _outputs(site, place, known)
+        # A run in another mode has no answers, which _log tells.
+        if log(place).values.get("effective_test_mode", ACCURACY_MODE) == ACCURACY_MODE:
+            yield from _answers(site, place, known)
+        if (place / DETAIL).is_file():
+            yield from lines(site, place / DETAIL, RERUN)
+            yield from _log(site, cell, place, known)
+    yield from _copies(site)
+    yield from _hashes(site)
+
+
+def figure(place: Path, target: Target) -> float | None:
+    """What accuracy.txt says of a metric, in its unit, or None."""
+    return target.metric.find(text(place / truncate.TEXT))
+
+
+def _text(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:
+    path = place / truncate.TEXT
+    if not path.is_file():
+        return
+    where = site.where(path)
+    yield from _figures(site, cell, place, known)
+    yield from _counted(site, place, known)
+    stated = truncate.stated_hash(place)
+    if stated and len(set(stated)) < LEAST_DIGITS:
+        yield HASH.broken(
+            where, f"{stated[:8]}... is not a hash of a log", "generate the tree again"
+        )
+    elif not EXACT_HASH.search(text(path)):
+        yield HASH.broken(where, "no line hash=SHA-256", "generate the tree again")
+    log_file = place / truncate.LOG
+    if site.uncut(place):
+        size = f"{log_file.stat().st_size / 1024:.0f} KiB"
+        hint = "truncate it: cm run script --tags=run,mlperf,inference,truncate,accuracy-log"
+        yield LENGTH.broken(site.where(log_file), f"it has {size}", hint)
+    whole = log_file.is_file() and not truncate.cut(log_file)
+    if stated and whole and sha256(log_file) != stated:
+        found = "the log is not the one whose hash accuracy.txt holds"
+        yield FOREIGN.broken(where, found, RERUN)
+
+
+def _outputs(site: Site, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:
+    """Images or videos of a few samples; a text beside them tells what was asked for."""
+    wanted = known.outputs.samples.get(site.layout.round, ()) if known.outputs else ()
+    if known.outputs is None or not wanted:
+        return
+    folder = place / known.outputs.folder
+    there = {path.name.partition(".")[0] for path in folder.rglob("*")}
+    lacking = [str(sample) for sample in wanted if str(sample) not in there]
+    # The checkers of rounds before 6.0 take what is not complete for the open division.
+    lenient = not site.strict and not rounds.since(site.layout.round, FIRST_JOINED)
+    told = f"without the outputs of {', '.join(lacking)}"
+    rule = OUTPUTS.at(WARNING, lenient)
+    yield from rule.unless(not lacking, site.where(folder), told, KEEP_OUTPUTS)
+
+
+def _counted(site: Site, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:
+    """What accuracy.txt says beside its figure."""
+    path = place / truncate.TEXT
+    try:
+        told = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        yield FIGURE.broken(site.where(path), "it is not UTF-8", RERUN)
+        return
+    for each in agreement.share(told):
+        yield SHARE.broken(site.where(path), each.text, RERUN)
+    total, wanted = TOTAL.search(told), known.accuracy_samples or known.dataset_size
+    if total and int(total.group(1)) < wanted:
+        text_ = f"its figure is one of {total.group(1)} samples, the data set has {wanted}"
+        rule = SAMPLES.at(WARNING, not site.strict)
+        yield rule.broken(site.where(path), text_, "run on the whole data set")
+
+
+def _figures(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:
+    where = site.where(place / truncate.TEXT)
+    for bound in known.accuracy:
+        value, name = figure(place, bound), bound.metric.name
+        if value is None:
+            yield FIGURE.broken(where, *_not_found(place, bound))
+        elif bound.unit == "%" and value > 100:
+            yield FIGURE.broken(where, f"{name} is {value:g} %", RERUN)
+        elif site.strict and (missed := _missed(place, bound)):
+            told = f"{name} is {missed[0]:g}, the target is {bound.text}"
+            found = TARGET.broken(where, told, "submit it to the open division")
+            # A tiny or synthetic form has targets of its own, which its runs were judged by.
+            yield replace(found, severity=NATURE) if form(cell) else found
+
+
+def _not_found(place: Path, bound: Target) -> tuple[str, str]:
+    """Why accuracy.txt does not tell a figure, and what to do: it may be in another notation."""
+    whole, name = text(place / truncate.TEXT), bound.metric.name
+    value = bound.metric.find(NOTATIONS.sub(r"\g<number>", whole))
+    if value is None:
+        return f"it does not hold {name}", RERUN
+    written = next(match[0] for match in NOTATIONS.finditer(whole))
+    told = f"{name} is {value:g} there, in a notation that the checkers do not read: {written}"
+    return told, PLAIN
+
+
+def _missed(place: Path, bound: Target) -> list[float]:
+    """Figures that miss a target: all are looked at, until there is one of each kind and a hash."""
+    before, _, after = text(place / truncate.TEXT).partition("\nhash=")
+    looked_at = before if bound.metric.find(before) is not None else before + "\n" + after
+    found = (bound.metric.find(line) for line in looked_at.splitlines())
+    return [value for value in found if value is not None and not bound.holds(value)]
+
+
+def shown(path: Path) -> str:
+    """A log of answers, or the first and the last part of one that would fill the memory."""
+    size = path.stat().st_size
+    if size <= 2 * SHOWN:
+        return text(path)
+    with path.open("rb") as file:
+        head = file.read(SHOWN)
+        file.seek(-SHOWN, os.SEEK_END)
+        return (head + truncate.GAP + file.read()).decode("utf-8", "replace")
+
+
+def entries(path: Path) -> list[tuple[int, str]]:
+    """The samples and answers that a log, cut or not, still shows."""
+    if not path.is_file():
+        return []
+    found = ENTRY.findall(shown(path))
+    return [(int(first or last), data or other) for first, data, other, last in found]
+
+
+def _answers(site: Site, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:
+    path = place / truncate.LOG
+    if not path.is_file() or not path.stat().st_size:
+        return
+    where, answers, told = site.where(path), entries(path), shown(path).strip()
+    # An answer may be longer than what a cut log keeps of its beginning.
+    if not BEGINNING.match(told) or not told.endswith("]"):
+        # No checker reads it, and the open division has accepted one.
+        rule = ANSWERS.at(WARNING, site.layout.joined and not site.strict)
+        yield rule.broken(where, "it is not a list of answers", RERUN)
+    elif truncate.cut(path) and not truncate.genuine(path.read_bytes()):
+        yield ANSWERS.broken(where, "it was changed after it was cut", "generate the tree again")
+    sizes = {len(data) for _, data in answers} if known.answers is Answers.FIXED else set()
+    yield from ANSWERS.unless(len(sizes) < 2, where, "its answers differ in size", RERUN)
+
+
+def _log(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:
+    found, where = log(place), site.where(place / DETAIL)
+    mode = found.values.get("effective_test_mode")
+    if mode != ACCURACY_MODE:
+        yield MODE.broken(where, f"the run was made in the mode {mode}", RERUN)
+    elif not re.search(r"errors? encountered", text(place / SUMMARY), re.IGNORECASE):
+        yield UNFINISHED.broken(site.where(place / SUMMARY), "the run was cut off", RERUN)
+    if found.errors:
+        yield ERRORS.broken(where, f"LoadGen logged: {found.errors[0]}", RERUN)
+    measured = str(found.values.get("effective_scenario", ""))
+    wanted = Scenario.of_folder(cell.scenario)
+    if measured.lower() not in (
+        (wanted.loadgen if wanted else cell.scenario).lower(),
+        str(log(cell.run).values.get("effective_scenario", "")).lower(),
+    ):
+        rule = SCENARIO.at(WARNING, mode != ACCURACY_MODE)
+        yield rule.broken(where, f"this is a log of {measured}", RERUN)
+    # Accuracy runs without any seeds have been accepted.
+    rule = SEEDS.at(WARNING, found.values.get("effective_qsl_rng_seed") == 0)
+    yield from seeds(site, where, found, rule, RERUN)
+    used, before = (each.values.get("loadgen_version") for each in (found, log(cell.run)))
+    told = f"LoadGen is {used}, in the performance run {before}"
+    yield from VERSION.unless(not before or used == before, where, told, RERUN)
+    yield from _covered(site, where, found, known)
+
+
+def _covered(site: Site, where: str, found: DetailLog, known: BenchmarkSpec) -> Iterator[Finding]:
+    """Whether an accuracy run is one over the data set, no less and no more."""
+    wanted = known.accuracy_samples or known.dataset_size
+    total = found.number("qsl_reported_total_count") or 0.0
+    # Most logs do not tell how many were answered; the modular checker reads what stands there.
+    key = "effective_accuracy_sample_count"
+    read = site.layout.modular and key in found.values
+    answered = found.number(key) or (0.0 if read else total)
+    total = answered if answered > wanted else min(total, answered)
+    text_ = f"accuracy over {total:.0f} samples, the data set has {wanted}"
+    # The modular checker looks at it in the open division too, and at more than there are.
+    newer = site.layout.joined
+    kept = total >= wanted and (answered <= wanted or not site.layout.modular)
+    rule = SAMPLES.at(WARNING, not newer and (total > wanted or not site.strict))
+    yield from rule.unless(kept, where, text_, "run on the whole data set")
+
+
+def _hashes(site: Site) -> Iterator[Finding]:
+    """The same hash of two logs that differ."""
+    seen: dict[str, tuple[Cell, bytes]] = {}
+    for cell in site.cells:
+        stated, path = truncate.stated_hash(cell.accuracy), cell.accuracy / truncate.LOG
+        if stated and path.is_file():
+            first, content = seen.setdefault(stated, (cell, path.read_bytes()))
+            if path.read_bytes() != content:
+                found = f"the hash of the log of {first.system}/{first.benchmark}/{first.scenario}"
+                yield FOREIGN.broken(site.where(cell.accuracy / truncate.TEXT), found, RERUN)
+
+
+def across(sites: Iterable[Site]) -> Iterator[Finding]:
+    """The same detailed log of two submitters, or in two divisions."""
+    seen: dict[bytes, Site] = {}
+    for site in sites:
+        for path in (path for cell in site.cells for path in _logs(cell)):
+            first = seen.setdefault(_digest(path), site)
+            if first is not site:
+                found = f"the same log as one of {first.division}/{first.submitter}"
+                yield COPIED.broken(site.where(path), found, RERUN)
+
+
+def _logs(cell: Cell) -> list[Path]:
+    found = (place / DETAIL for place in (cell.accuracy, cell.run))
+    return [path for path in found if path.is_file() and path.stat().st_size]
+
+
+def _digest(path: Path) -> bytes:
+    return hashlib.sha256(path.read_bytes()).digest()
+
+
+def _copies(site: Site) -> Iterator[Finding]:
+    """The same detailed log in two places, where neither stands for the other."""
+    seen: dict[bytes, Cell] = {}
+    for cell in site.cells:
+        for path in _logs(cell):
+            first = seen.setdefault(_digest(path), cell)
+            if first is not cell and not _shared(first, cell, path.parent):
+                found = f"the same log as in {first.system}/{first.benchmark}/{first.scenario}"
+                yield COPIED.broken(site.where(path), found, RERUN)
+
+
+def _shared(first: Cell, cell: Cell, place: Path) -> bool:
+    """Whether two scenarios may have one log: inferred results, and -99 with a stricter twin."""
+    if first.system != cell.system:
+        return False
+    if first.benchmark != cell.benchmark:
+        twins = {ACCURACY_SUFFIX.sub("", name) for name in (first.benchmark, cell.benchmark)}
+        return len(twins) == 1 and first.scenario.lower() == cell.scenario.lower()
+    return _inferred(first, cell, of_log(log(place).values.get("effective_scenario")))
+
+
+def _inferred(first: Cell, cell: Cell, measured: Scenario | None) -> bool:
+    """Whether a run of ``measured`` stands for one of two scenarios, or for both."""
+    named = [Scenario.of_folder(each.scenario) for each in (first, cell)]
+    others = [each for each in named if each is None or each.loadgen != measured]
+    return bool(others) and measured is not None and set(others) <= set(measured.stands_for)

@@ -1,0 +1,273 @@
+"""What every check is made of: rules with ids, findings, and the place that is looked at."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from mlperf import catalog
+from mlperf.catalog import BenchmarkSpec, Division, Scenario, rounds
+from mlperf.harness.measuring import detail_log
+from mlperf.harness.measuring.detail_log import DetailLog
+
+from .. import names, truncate
+from ..layouts import Cell, Layout, Tree, cells
+
+# An error must be mended: the round's checker or a rule refuses the tree. What lies in the nature
+# of a short or tiny run is none. A warning is against the rules or suspicious, though the like has
+# been accepted; a note is for the person who looks before handing in.
+ERROR, NATURE, WARNING, NOTE = "error", "nature", "warning", "note"
+# In every list of files that the official checkers compare.
+TOLERATED = ("mlperf_log_trace.json", "results.json", ".gitkeep")
+
+TREE = "submission_structure.md of mlcommons/inference"
+RULES = "MLPerf inference rules"
+CHECKER = "official submission checker"
+LOADGEN = "LoadGen"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One broken rule: what was found, where, who asks for it, and how to mend it."""
+
+    rule: str
+    severity: str
+    where: str
+    found: str
+    source: str
+    mend: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule with its id, what it asks for in a few words, and where it is written.
+
+    Rounds before ``first`` and after ``last`` accepted what breaks it: there it is a warning.
+    """
+
+    id: str
+    title: str
+    source: str
+    severity: str = ERROR
+    first: str = rounds.ROUNDS[0]
+    last: str = rounds.LATEST
+
+    def broken(self, where: str, found: str, mend: str) -> Finding:
+        """The finding that this rule is broken."""
+        return Finding(self.id, self.severity, where, found, self.source, mend)
+
+    def unless(self, kept: bool, where: str, found: str, mend: str) -> Iterator[Finding]:
+        """The finding that this rule is broken, unless it is ``kept``."""
+        if not kept:
+            yield self.broken(where, found, mend)
+
+    def counts_in(self, benchmark_round: str) -> bool:
+        """Whether a round refuses what breaks it."""
+        return rounds.since(benchmark_round, self.first) and rounds.since(
+            self.last, benchmark_round
+        )
+
+    def at(self, severity: str, when: bool = True) -> Rule:
+        """The same rule, of another severity ``when`` that is so."""
+        return replace(self, severity=severity) if when else self
+
+
+# From here on the checker asks for two more fields and the meter's settings, and for no empty ones.
+FIRST_FILLED = "3.1"
+# From here on it looks at names, sizes, links and empty folders.
+FIRST_TIDY = "3.0"
+# The last round that the single-file checker decided, which has rules that the modular one, whose
+# word counts from FIRST_JOINED on, does not have.
+LAST_SINGLE_FILE = "5.1"
+# Names of benchmarks end with the share of the reference's accuracy that is asked for.
+ACCURACY_SUFFIX = re.compile(r"-(?:95|99|99\.9)$")
+LINES = Rule("log.lines", "every line of a detailed log can be read", CHECKER)
+LINE = detail_log.PREFIX.strip()
+# Of some 6,500 published logs none has one of these twice with other values.
+SAID_ONCE = ("effective_", "result_", "early_stopping_", "qsl_reported_")
+
+
+class Site:
+    """What one submitter submits to one division."""
+
+    def __init__(self, tree: Tree, division: str, submitter: str, root: Path) -> None:
+        self.tree = tree
+        self.division = division
+        self.submitter = submitter
+        self.root = root
+        self.layout: Layout = tree.layout
+
+    @property
+    def strict(self) -> bool:
+        """Whether the closed division's rules hold."""
+        return Division(self.division).strict
+
+    @cached_property
+    def mapping(self) -> Mapping[str, str]:
+        """The submitter's own names of benchmarks."""
+        return names.mapping(self.root) if self.division == Division.OPEN else {}
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """All scenarios."""
+        return tuple(cells(self.root, self.layout))
+
+    @cached_property
+    def systems(self) -> Mapping[str, Mapping[str, Any]]:
+        """The system descriptions that can be read, by the name of the system."""
+        found = {}
+        for path in sorted((self.root / "systems").glob("*.json")):
+            document = read_object(path)
+            if document is not None:
+                found[path.stem] = document
+        return found
+
+    def category(self, system: str) -> str:
+        """What the system's description calls its type."""
+        return str(self.systems.get(system, {}).get("system_type", "")).replace(" ", "")
+
+    @cached_property
+    def early(self) -> bool:
+        """Whether the round is one whose checker let empty fields and files pass."""
+        return not rounds.since(self.layout.round, FIRST_FILLED)
+
+    def rules(self, benchmark: str) -> BenchmarkSpec | None:
+        """The rules of the benchmark that a folder stands for, in the round of the tree."""
+        name = self.mapping.get(benchmark, benchmark)
+        return catalog.find(name, self.layout.round, open_division=not self.strict)
+
+    @cached_property
+    def known(self) -> tuple[tuple[Cell, BenchmarkSpec], ...]:
+        """The scenarios of benchmarks that have rules, each with these rules."""
+        found = ((cell, self.rules(cell.benchmark)) for cell in self.cells)
+        return tuple(
+            (cell, spec.of(Scenario.of_folder(cell.scenario)))
+            for cell, spec in found
+            if spec is not None
+        )
+
+    def where(self, path: Path) -> str:
+        """A path as findings name it."""
+        return self.tree.relative(path)
+
+    def foreign(self, rule: Rule, folder: Path, known: tuple[str, ...]) -> Iterator[Finding]:
+        """Findings for what ``folder`` holds beside the ``known`` files."""
+        for name in self.extra(folder, known):
+            where = self.where(folder / name)
+            yield rule.broken(where, "a file that does not belong here", f"rm {where}")
+
+    def lost(
+        self, rule: Rule, folder: Path, wanted: tuple[str, ...], mend: str
+    ) -> Iterator[Finding]:
+        """Findings for ``wanted`` files that are not there or empty."""
+        for name in missing(folder, wanted):
+            yield rule.broken(self.where(folder / name), "missing or empty", mend)
+
+    def extra(self, folder: Path, known: tuple[str, ...]) -> list[str]:
+        """The files in a folder beside the ``known`` ones and those that the checkers let pass."""
+        if not folder.is_dir():
+            return []
+        known = (*known, *TOLERATED)
+        return sorted(
+            path.name for path in folder.iterdir() if path.is_file() and path.name not in known
+        )
+
+    def uncut(self, folder: Path) -> bool:
+        """Whether the accuracy log in a folder is longer than it may be."""
+        return truncate.needed(folder)
+
+
+Check = Callable[[Site], Iterator[Finding]]
+
+
+def read_object(path: Path) -> dict[str, Any] | None:
+    """A JSON object from a file, or None when there is none."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def readable(path: Path) -> bool:
+    """Whether a file is text in UTF-8; the checkers end with a traceback where it is not."""
+    try:
+        path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def log(folder: Path) -> DetailLog:
+    """LoadGen's detailed log in a folder."""
+    return detail_log.read(folder / "mlperf_log_detail.txt")
+
+
+def lines(site: Site, path: Path, again: str) -> Iterator[Finding]:
+    """Findings for lines of a detailed log that nobody can read."""
+    try:
+        told = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        yield LINES.broken(site.where(path), "it is not UTF-8", again)
+        return
+    if what := detail_log.other_log(path):
+        yield LINES.broken(site.where(path), f"it is {what}", again)
+        return
+    # Only the checkers of rounds from 6.0 on end with a traceback at what is strange.
+    strange = LINES.at(WARNING, not site.tree.layout.joined)
+    for rule, faults in ((strange, _strange(told)), (LINES, _faults(told))):
+        for fault in islice(faults, 1):
+            yield rule.broken(site.where(path), fault, again)
+
+
+def _strange(whole: str) -> Iterator[str]:
+    """What LoadGen writes in no log."""
+    if whole and not whole.startswith(LINE):
+        yield "line 1 is not a record of LoadGen"
+    for at, line in _logged(whole):
+        if '"is_error"' not in line:
+            yield f"line {at} does not tell whether it is an error"
+
+
+def _faults(whole: str) -> Iterator[str]:
+    """Lines that are no records, and settings and results that are told twice, differently.
+
+    The checkers take the first of two, what shows a log the last.
+    """
+    said: dict[str, object] = {}
+    for at, line in _logged(whole):
+        record = detail_log.record(line)
+        if record is None:
+            yield f"line {at} is not a record of LoadGen"
+        elif record[0].startswith(SAID_ONCE) and said.setdefault(record[0], record[1]) != record[1]:
+            yield f"line {at} says {record[0]} again, and not the same"
+
+
+def _logged(whole: str) -> Iterator[tuple[int, str]]:
+    """The lines that the parsers look at, with their numbers."""
+    return ((at, line) for at, line in enumerate(whole.splitlines(), 1) if line.startswith(LINE))
+
+
+def missing(folder: Path, wanted: tuple[str, ...]) -> list[str]:
+    """The names of ``wanted`` files that are not there or empty."""
+    return [
+        name
+        for name in wanted
+        if not (folder / name).is_file() or not (folder / name).stat().st_size
+    ]
+
+
+def number(value: object) -> float | None:
+    """A number out of a log or a JSON file, in the unit that it has there, or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    match = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*", str(value))
+    found = float(match.group(1)) if match else math.inf
+    return found if math.isfinite(found) else None

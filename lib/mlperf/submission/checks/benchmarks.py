@@ -1,0 +1,224 @@
+"""Which benchmarks and scenarios a tree holds, and how each implementation is described."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from mlperf.catalog import BenchmarkSpec, Scenario, stand_in
+
+from .. import truncate
+from ..build import MEASUREMENT_KEYS
+from ..files import text
+from ..layouts import RESULTS, SYSTEMS, Cell, folders
+from .base import (
+    CHECKER,
+    FIRST_FILLED,
+    NATURE,
+    RULES,
+    TREE,
+    WARNING,
+    Finding,
+    Rule,
+    Site,
+    missing,
+    read_object,
+)
+
+UNKNOWN = Rule("benchmark.unknown", "the round has this benchmark", RULES)
+CATEGORY = Rule("benchmark.category", "the benchmark exists in the system's category", RULES)
+LACKING = Rule("benchmark.scenario-missing", "all scenarios of the category", RULES)
+FOREIGN = Rule("benchmark.scenario-unknown", "no other scenarios", CHECKER)
+FILES = Rule("measurements.files", "description, user.conf and README.md, none empty", TREE)
+KEYS = Rule("measurements.keys", "all keys of the description", CHECKER)
+VALUES = Rule(
+    "measurements.values", "no key of the description is empty", CHECKER, first=FIRST_FILLED
+)
+FORM = Rule("result.form", "the real model and data", RULES, NATURE)
+STAND_IN = Rule("result.stand-in", "what the system is said to compute with", RULES, NATURE)
+
+STAND_IN_BACKEND = re.compile(r'"framework": *"stand-in\b')
+NEURON = "a Neuron device"
+STAND_IN_NOTE = "stand-in for NVIDIA's TensorRT engines"
+# The command that a README tells, in whatever order its flags stand.
+CPU_COMMAND = re.compile(
+    r"--backend=neuron\b[^\n]*--device=cpu\b|--device=cpu\b[^\n]*--backend=neuron\b"
+)
+# How the harness names a system whose processor computes what was compiled for Neuron.
+CPU_FOR_NEURON = re.compile(r"-cpu-neuron(?:-|$)")
+FORM_LINE = re.compile(r"^# .*\((tiny|synthetic) form\)", re.MULTILINE)
+RUN_ALL = (
+    "make them, finished runs are kept: "
+    "cm run script --tags=run-mlperf,inference,_all-modes,_all-scenarios,_compliance,_full"
+)
+
+
+def form(cell: Cell) -> str:
+    """The form of the model and data that a scenario was run with; empty for the real ones."""
+    found = FORM_LINE.search(text(cell.measurements / "README.md"))
+    return found.group(1) if found else ""
+
+
+def stands_in(site: Site, system: str) -> str:
+    """In whose place a system computes, by its own description or its name; empty for none."""
+    return next(iter(_of_system(site, system).values()), "")
+
+
+def _of_system(site: Site, system: str) -> dict[str, str]:
+    """In whose place a system computes, by what says so."""
+    described = text(site.root / SYSTEMS / f"{system}.json")
+    tensorrt = STAND_IN_NOTE in described or STAND_IN_BACKEND.search(described)
+    document = site.systems.get(system, {})
+    without = str(document.get("accelerators_per_node", "")) == "0"
+    bare = without and str(document.get("framework", "")).startswith("neuron")
+    found = {
+        "the system's name": NEURON if CPU_FOR_NEURON.search(system) else "",
+        f"{SYSTEMS}/{system}.json": stand_in.told(described) or ("TensorRT" if tensorrt else ""),
+        "a framework of Neuron without an accelerator": NEURON if bare else "",
+    }
+    return {said_by: place for said_by, place in found.items() if place}
+
+
+def _of_cell(site: Site, cell: Cell) -> dict[str, str]:
+    """The same, by the files of a scenario too: whoever renames a system has these left."""
+    found = _of_system(site, cell.system)
+    paths = (
+        *sorted(cell.measurements.glob("*.json")),
+        cell.measurements / "user.conf",
+        cell.measurements / "README.md",
+        cell.accuracy / truncate.TEXT,
+    )
+    for path in paths:
+        content = text(path)
+        place = stand_in.told(content) or (NEURON if CPU_COMMAND.search(content) else "")
+        found |= {site.where(path): place} if place else {}
+    return found
+
+
+def scenarios(site: Site) -> Iterator[Finding]:
+    """Benchmarks by system: known, in this category, and whole."""
+    have = _scenarios_of(site)
+    for system, benchmark in sorted(have):
+        where = site.where(site.root / "results" / system / benchmark)
+        known = site.rules(benchmark)
+        if known is None:
+            found = f"no benchmark is named {benchmark}"
+            # The modular checker looks at folders of scenarios alone.
+            rule = UNKNOWN.at(WARNING, site.layout.joined and not have[system, benchmark])
+            yield rule.broken(where, found, "open division: name it in model_mapping.json")
+            continue
+        category = site.category(system)
+        if not known.allowed(site.layout.round, category):
+            absent = _absent(site, known, where, category)
+            # The words of an older round with a stand-in: nobody means to hand that in.
+            yield replace(absent, severity=NATURE) if stands_in(site, system) else absent
+            continue
+        excused = stands_in(site, system)
+        for each in _scenarios(site, known, category, where, have[system, benchmark]):
+            yield replace(each, severity=NATURE) if excused else each
+
+
+def _scenarios_of(site: Site) -> dict[tuple[str, str], list[str]]:
+    """The folders of scenarios, by system and benchmark; a benchmark may have none."""
+    have: dict[tuple[str, str], list[str]] = {
+        (system.name, benchmark.name): []
+        for system in folders(site.root / RESULTS)
+        for benchmark in folders(system)
+    }
+    for cell in site.cells:
+        have[cell.system, cell.benchmark].append(cell.scenario)
+    return have
+
+
+def _scenarios(
+    site: Site, known: BenchmarkSpec, category: str, where: str, named: list[str]
+) -> Iterator[Finding]:
+    found = {Scenario.of_folder(name) for name in named}
+    required = known.required(site.layout.round, category)
+    lacking = [scenario for scenario in required if scenario not in found]
+    if site.strict and lacking:
+        # The modular checker looks at folders of scenarios alone.
+        rule = LACKING.at(WARNING, site.layout.joined and not named)
+        yield rule.broken(where, f"without {', '.join(lacking)}", RUN_ALL)
+    allowed = known.allowed(site.layout.round, category) if site.strict else tuple(Scenario)
+    for name in sorted(set(named)):
+        told = f"{Path(where).name} has no scenario {name} in {category}"
+        # In capitals or in lower case as a whole; the checkers map no other name.
+        fits = Scenario.of_folder(name) in allowed and name in (*Scenario, name.lower())
+        yield from FOREIGN.unless(fits, f"{where}/{name}", told, f"rm -r {where}/{name}")
+
+
+def _absent(site: Site, known: BenchmarkSpec, where: str, category: str) -> Finding:
+    if known.allowed(site.layout.round, ",".join(known.scenarios)):
+        found = f"{known.checker_name} is not measured in the category {category or '(none)'}"
+        return CATEGORY.broken(where, found, "generate again with the right --category")
+    found = f"round {site.layout.round} has no benchmark {known.checker_name}"
+    return UNKNOWN.broken(where, found, "generate the tree for a round that has it")
+
+
+def descriptions(site: Site) -> Iterator[Finding]:
+    """measurements.json, user.conf and README.md of each scenario."""
+    for cell in site.cells:
+        yield from _described(site, cell)
+        if form(cell):
+            found = f"these are runs of a {form(cell)} form, not of the real model and data"
+            yield FORM.broken(site.where(cell.results), found, "run the benchmark without the form")
+        if said := _of_cell(site, cell):
+            place = next(iter(said.values()))
+            found = f"a stand-in took the place of {place}"
+            mend = f"submit what computed itself, or run with {place}; said by: {', '.join(said)}"
+            yield STAND_IN.broken(site.where(cell.results), found, mend)
+
+
+def _described(site: Site, cell: Cell) -> Iterator[Finding]:
+    folder, names = cell.measurements, _descriptions(cell)
+    wanted = (
+        *names,
+        "user.conf",
+        "README.md",
+        *(["mlperf.conf"] if cell.layout.mlperf_conf else []),
+    )
+    again = "run _populate-readme, then generate again"
+    for lost in missing(folder, wanted):
+        rule = FILES.at(WARNING, site.early and (folder / lost).is_file())
+        yield rule.broken(site.where(folder / lost), "missing or empty", again)
+    for name in names:
+        if not missing(folder, (name,)):
+            yield from _description(site, cell, folder / name)
+
+
+def _description(site: Site, cell: Cell, path: Path) -> Iterator[Finding]:
+    """One description of an implementation."""
+    where, document = site.where(path), read_object(path)
+    if document is None:
+        yield KEYS.broken(where, "it is not a JSON object", "generate the tree again")
+        return
+    for key in MEASUREMENT_KEYS:
+        if key not in document:
+            yield KEYS.broken(where, f"{key} is missing", "generate the tree again")
+        elif not document[key]:
+            yield VALUES.broken(where, f"{key} is empty", 'say what applies, for example "no"')
+    yield from _kinds(cell, where, document.get("weight_data_types", ""))
+
+
+def _kinds(cell: Cell, where: str, kinds: object) -> Iterator[Finding]:
+    """Types of weights that can be written beside a power."""
+    # The checkers of before 6.0 add it to a text, and end with a traceback.
+    free = isinstance(kinds, str) or cell.layout.joined or not cell.powered
+    told = f"weight_data_types is {kinds!r}, which is not text"
+    yield from VALUES.unless(free, where, told, "write one text")
+
+
+def _descriptions(cell: Cell) -> list[str]:
+    """The files that describe the implementation; rounds before 6.0 leave the name free.
+
+    Of several the checkers of those rounds read the one that the file system lists first.
+    """
+    name = cell.layout.measurement_file(cell.system, cell.scenario)
+    if cell.layout.joined:
+        return [name]
+    others = sorted(cell.measurements.glob(f"{glob.escape(cell.system)}*.json"))
+    return [path.name for path in others] or [name]

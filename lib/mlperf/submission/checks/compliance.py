@@ -1,0 +1,275 @@
+"""Compliance tests of the closed division."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from mlperf.catalog import Answers, BenchmarkSpec, rounds
+from mlperf.catalog.scenario import of_log
+from mlperf.harness.measuring import agreement, verify
+from mlperf.harness.measuring.detail_log import DetailLog
+
+from .. import truncate
+from ..build import DETAIL, TEST_ACCURACY
+from ..files import text
+from ..layouts import FIRST_SINGLE, Cell
+from .accuracy import entries
+from .base import (
+    CHECKER,
+    FIRST_FILLED,
+    LAST_SINGLE_FILE,
+    NATURE,
+    RULES,
+    WARNING,
+    Finding,
+    Rule,
+    Site,
+    log,
+    readable,
+)
+from .performance import FULL, folder
+
+MISSING = Rule("compliance.missing", "every test that the round asks for", RULES)
+VERDICT = Rule("compliance.verdict", "its verification says TEST PASS", CHECKER, first=FIRST_SINGLE)
+FILES = Rule("compliance.files", "the files of the test and no others", CHECKER, first=FIRST_SINGLE)
+AUDIT = Rule(
+    "compliance.audit", "the run was made with the test's audit.config", RULES, first=FIRST_FILLED
+)
+SPEED = Rule(
+    "compliance.speed", "the test is about as fast as the result", RULES, first=FIRST_FILLED
+)
+ANSWERS = Rule("compliance.answers", "the same answers under load as in the accuracy run", RULES)
+LENGTH = Rule(
+    "compliance.truncated",
+    "a log of at most 10 KiB",
+    CHECKER,
+    first=FIRST_FILLED,
+    last=LAST_SINGLE_FILE,
+)
+
+# Bytes: a list without answers is no longer.
+LONGEST_EMPTY = 256
+
+COMMAND = "cm run script --tags=run-mlperf,inference,_compliance,_full --mode=compliance"
+MAKE = f"make the tests: {COMMAND}"
+ALL = (
+    "make the accuracy run, which the test is compared with, and the test: "
+    "cm run script --tags=run-mlperf,inference,_all-modes,_compliance,_full"
+)
+RERUN = f"make the tests again: {COMMAND} --rerun"
+SPEEDS = "verify_performance.txt"
+TEXTS = {
+    "TEST01": ("verify_accuracy.txt", SPEEDS),
+    "TEST04": (SPEEDS,),
+    "TEST04-A": (SPEEDS,),
+    "TEST04-B": (),
+    "TEST05": (SPEEDS,),
+    "TEST06": ("verify_accuracy.txt",),
+    "TEST07": ("verify_accuracy.txt",),
+    "TEST08": ("verify_accuracy.txt",),
+    "TEST09": ("verify_output_len.txt",),
+}
+TOO_SHORT = "{} and the result are runs too short for a comparison of their speed"
+# Tests whose speed counts, and tests that log answers.
+TIMED, LOGGED = ("TEST01", "TEST04", "TEST05"), ("TEST01", "TEST06")
+# LoadGen turns the number that it was asked for into a share in some rounds.
+SAMPLED = ("effective_accuracy_log_sampling_target", "effective_accuracy_log_probability")
+# Ours and the official verification count answers that differ from the accuracy run.
+MISMATCHES = re.compile(r"(?:data_mismatch = |differ from the accuracy run: )([1-9]\d*)")
+# The official verification counts the answers that were logged under load.
+NOTHING = re.compile(r"num_perf_log_entries = 0\b")
+# Percent by which a metric may differ, where it is not that of the benchmark.
+WIDER = {"FID score": 2.0}
+# The lines of which a verification must have one each.
+PASSED = {
+    "TEST06": (
+        ("First token check pass: True", "First token check pass: Skipped"),
+        ("EOS check pass: True",),
+        ("Sample length check pass: True",),
+    ),
+}
+
+
+def tests(site: Site) -> Iterator[Finding]:
+    """Every test of every scenario."""
+    for cell, known in site.known if site.strict else ():
+        for test in site.layout.tests(known.tests(site.layout.round)):
+            place = cell.compliance(test)
+            if place.is_dir():
+                yield from _test(site, cell, test, place, known)
+                continue
+            alone = test != "TEST01" or cell.accuracy.is_dir()
+            yield MISSING.broken(site.where(place), f"{test} is missing", MAKE if alone else ALL)
+
+
+def _test(
+    site: Site, cell: Cell, test: str, place: Path, known: BenchmarkSpec
+) -> Iterator[Finding]:
+    yield from site.lost(FILES, place, TEXTS[test], RERUN)
+    yield from verdicts(site, cell, test, known)
+    # Before, the checker looked at verdicts alone.
+    if test in TIMED and rounds.since(site.layout.round, FIRST_SINGLE):
+        yield from folder(site, cell, place / "performance" / "run_1", known, test)
+        yield from _compared(site, cell, test, place, known)
+    if test in LOGGED:
+        yield from _logged(site, cell, test, place, known)
+    yield from site.foreign(FILES.at(WARNING), place, TEXTS[test])
+
+
+def verdicts(site: Site, cell: Cell, test: str, known: BenchmarkSpec) -> Iterator[Finding]:
+    """What the verifications of a test say, as far as they are there."""
+    place = cell.compliance(test)
+    for name in TEXTS[test]:
+        if (place / name).is_file():
+            yield from _verdict(site, cell, test, place / name, known)
+
+
+def _verdict(
+    site: Site, cell: Cell, test: str, path: Path, known: BenchmarkSpec
+) -> Iterator[Finding]:
+    if not readable(path):
+        yield VERDICT.broken(site.where(path), "it is not UTF-8", RERUN)
+        return
+    for each in agreement.opposites(text(path)):
+        yield VERDICT.broken(site.where(path), each.text, RERUN)
+    yield from _beside_pass(site, path)
+    lines = [line.strip() for line in text(path).splitlines()]
+    told = path.parent / "accuracy"
+    whole = all((told / name).is_file() for name in TEST_ACCURACY[2:])
+    unequal = path.name == "verify_accuracy.txt" and test == "TEST01" and verify.PASS not in lines
+    if unequal and whole:
+        yield from _nearly(site, known, told)
+        return
+    wanted = PASSED.get(test, ((verify.PASS,),))
+    lost = [any_of[0] for any_of in wanted if not set(any_of) & set(lines)]
+    if lost:
+        short = path.name == SPEEDS and _is_short(cell, test, known)
+        yield _not_passed(site.where(path), test, lost[0], short)
+
+
+def _beside_pass(site: Site, path: Path) -> Iterator[Finding]:
+    """What does not go with a pass: answers that differ, or that there were none to compare."""
+    told, where = text(path), site.where(path)
+    if verify.PASS not in told:
+        return
+    if counted := MISMATCHES.search(told):
+        beside = f"it says {verify.PASS!r} beside {counted.group(1)} answers that differ"
+        yield VERDICT.at(WARNING).broken(where, beside, RERUN)
+    if NOTHING.search(told):
+        rule = VERDICT.at(WARNING, not rounds.since(site.layout.round, FIRST_FILLED))
+        yield rule.broken(where, f"it says {verify.PASS!r}, and compared no answers", RERUN)
+
+
+def _not_passed(where: str, test: str, lost: str, short: bool) -> Finding:
+    """The finding for a verification without the line ``lost``."""
+    if short:
+        return VERDICT.at(NATURE).broken(where, TOO_SHORT.format(test), FULL)
+    return VERDICT.broken(where, f"it does not say {lost!r}", RERUN)
+
+
+def _is_short(cell: Cell, test: str, known: BenchmarkSpec) -> bool:
+    """Whether the test or the result is shorter than the rules want runs to be."""
+    runs = cell.run, cell.compliance(test) / "performance" / "run_1"
+    return any(verify.is_short(found, known) for found in map(log, runs) if found.values)
+
+
+def _nearly(site: Site, known: BenchmarkSpec, place: Path) -> Iterator[Finding]:
+    """Whether the accuracy under load is about that of the result: answers need not be the same."""
+    for bound in known.accuracy:
+        at = {name: bound.metric.find(text(place / name)) for name in TEST_ACCURACY[2:]}
+        where = site.where(place / TEST_ACCURACY[3])
+        baseline, tested = at.values()
+        if not baseline or not tested:
+            lost = next(name for name, value in at.items() if not value)
+            yield VERDICT.broken(where, f"{lost} does not tell {bound.metric.name}", RERUN)
+            continue
+        allowed = WIDER.get(bound.metric.name, known.accuracy_delta_percent)
+        found = verify.nearly_equal(baseline, tested, allowed)
+        yield from VERDICT.unless(found.passed, where, "; ".join(found.lines), RERUN)
+
+
+def _compared(
+    site: Site, cell: Cell, test: str, place: Path, known: BenchmarkSpec
+) -> Iterator[Finding]:
+    """The test's own log against that of the result, and against its audit.config."""
+    run = place / "performance" / "run_1"
+    tested, submitted = log(run), log(cell.run)
+    where = site.where(run / DETAIL)
+    if not tested.values:
+        return
+    same = tested.values.get("effective_performance_issue_same") is True
+    told = "performance_issue_same is not set"
+    # Its verifier compares speeds only, and runs without it were accepted once.
+    rule = AUDIT.at(WARNING, site.layout.joined)
+    yield from rule.unless(same or test != "TEST04", where, told, RERUN)
+    sampled = any(tested.number(key) for key in SAMPLED)
+    told = "no answers were asked for under load"
+    yield from AUDIT.at(WARNING).unless(sampled or test != "TEST01", where, told, RERUN)
+    if not (verify.is_short(submitted, known) or verify.is_short(tested, known)):
+        yield from _speed(test, where, submitted, tested)
+
+
+def _speed(test: str, where: str, submitted: DetailLog, tested: DetailLog) -> Iterator[Finding]:
+    named = submitted.values.get("effective_scenario")
+    scenario = of_log(named)
+    comparable = submitted.values and tested.values.get("effective_scenario") == named
+    if not scenario or not comparable or {submitted.validity, tested.validity} != {"VALID"}:
+        return
+    compared = verify.performance(test, scenario, submitted, tested)
+    # Slow TEST01 runs, whose logging takes time, have been accepted.
+    rule = SPEED.at(WARNING, test == "TEST01")
+    yield from rule.unless(compared.passed, where, "; ".join(compared.lines[-2:]), RERUN)
+
+
+def _logged(
+    site: Site, cell: Cell, test: str, place: Path, known: BenchmarkSpec
+) -> Iterator[Finding]:
+    accuracy = place / "accuracy"
+    wanted = (truncate.LOG, truncate.TEXT) if test == "TEST01" else (truncate.LOG,)
+    yield from site.lost(FILES, accuracy, wanted, RERUN)
+    yield from _beside(site, test, place)
+    where = site.where(accuracy / truncate.LOG)
+    hint = "truncate it: cm run script --tags=run,mlperf,inference,truncate,accuracy-log"
+    told = "no answers were logged under load, so that nothing was compared"
+    empty = rounds.since(site.layout.round, FIRST_FILLED) and _is_empty(accuracy / truncate.LOG)
+    yield from ANSWERS.unless(not empty, where, told, RERUN)
+    if test != "TEST01":
+        return
+    yield from LENGTH.unless(not site.uncut(accuracy), where, "it is longer than 10 KiB", hint)
+    if verify.PASS in text(place / TEXTS[test][0]):
+        # Detections of one image may come in another order.
+        rule = ANSWERS.at(WARNING, known.answers is not Answers.FIXED)
+        logs = (cell.accuracy / truncate.LOG, accuracy / truncate.LOG)
+        yield from _same_answers(rule, where, *logs)
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether a log of answers is a list without any; one of no bytes is told as such."""
+    size = path.stat().st_size if path.is_file() else 0
+    return 0 < size < LONGEST_EMPTY and not text(path).strip(" \t\r\n[],")
+
+
+def _beside(site: Site, test: str, place: Path) -> Iterator[Finding]:
+    """Files beside the answers of a test."""
+    accuracy = place / "accuracy"
+    passed = verify.PASS in text(place / TEXTS[test][0])
+    # The checkers of before 6.0 want no accuracies beside answers that are the same.
+    beside = TEST_ACCURACY[: 2 if passed and test == "TEST01" else None]
+    rule = FILES.at(WARNING, site.layout.joined)
+    for name in site.extra(accuracy, beside):
+        told = "accuracies count only where the answers are not the same"
+        kept = name in TEST_ACCURACY
+        where = site.where(accuracy / name)
+        yield (rule if kept else FILES).broken(
+            where, told if kept else "a file that does not belong here", f"rm {where}"
+        )
+
+
+def _same_answers(rule: Rule, where: str, submitted: Path, tested: Path) -> Iterator[Finding]:
+    baseline = dict(entries(submitted))
+    different = [index for index, data in entries(tested) if baseline.get(index, data) != data]
+    if different:
+        found = f"sample {different[0]} was answered differently in the accuracy run"
+        yield rule.broken(where, found, RERUN)

@@ -1,0 +1,90 @@
+"""Power measurements: their files, and a figure in each.
+
+Whether meter and sessions were what the rules ask for is judged by the Power working group's own
+program, which is a part of the official checker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from mlperf.catalog import rounds
+
+from .. import truncate
+from ..build import LOGS, METER_FILES, SAMPLES
+from ..counted import during, lasted
+from ..files import text
+from ..layouts import POWER, RANGING, SYSTEMS, Cell
+from .base import CHECKER, FIRST_FILLED, RULES, Finding, Rule, Site, log, missing
+
+FILES = Rule("power.files", "the files of a power measurement and no others", CHECKER)
+METER = Rule(
+    "power.meter", "the analyzer's table and the power settings", CHECKER, first=FIRST_FILLED
+)
+FIGURE = Rule("power.samples", "readings of the power while the run lasted", RULES)
+NAMEPLATE = Rule("power.nameplate", "what the power supplies are made for", CHECKER)
+
+FOLDERS = {
+    POWER: ("client.json", "client.log", "ptd_logs.txt", "server.json", "server.log"),
+    RANGING: (*LOGS, SAMPLES),
+}
+AGAIN = "measure again with the power meter"
+# From here on the checker asks for the capacity of the power supplies.
+FIRST_WITH_NAMEPLATE = "6.1"
+CAPACITY = "system_power_capacity"
+MEND = f"write {CAPACITY}: WATTS into a file, and generate again with --system_file=FILE"
+
+
+def measurements(site: Site) -> Iterator[Finding]:
+    """Scenarios with a folder of power logs; an empty folder counts as a measurement too."""
+    measured = [cell for cell in site.cells if cell.powered]
+    for cell in measured:
+        yield from _files(site, cell)
+        for folder in (cell.run, cell.results / RANGING):
+            yield from _readings(site, folder)
+        yield from _meter(site, cell)
+    if rounds.since(site.layout.round, FIRST_WITH_NAMEPLATE):
+        for system in sorted({cell.system for cell in measured}):
+            plate = site.root / SYSTEMS / f"{system}_power.yaml"
+            if not plate.is_file() and not site.systems.get(system, {}).get(CAPACITY):
+                found = f"neither this file nor {CAPACITY} in the description of the system"
+                yield NAMEPLATE.broken(site.where(plate), found, MEND)
+
+
+def _files(site: Site, cell: Cell) -> Iterator[Finding]:
+    for name in missing(cell.run, (SAMPLES,)):
+        yield FILES.broken(site.where(cell.run / name), "missing or empty", AGAIN)
+    for name, wanted in FOLDERS.items():
+        folder = cell.results / name
+        for lost in missing(folder, wanted):
+            yield FILES.broken(site.where(folder / lost), "missing or empty", AGAIN)
+        for more in site.extra(folder, (*wanted, truncate.LOG)):
+            where = site.where(folder / more)
+            yield FILES.broken(where, "a file that does not belong here", f"rm {where}")
+
+
+def _readings(site: Site, folder: Path) -> Iterator[Finding]:
+    """Whether the meter has seen the run whose times the log tells."""
+    readings = text(folder / SAMPLES)
+    if not readings:
+        return
+    span = lasted(log(folder))
+    if span is None:
+        where = site.where(folder / LOGS[0])
+        yield FIGURE.broken(where, "it does not hold power_begin and power_end", AGAIN)
+        return
+    if not any(watts > 0 for watts in during(readings, span)):
+        found = f"no reading above 0 W between {span[0]:%H:%M:%S} and {span[1]:%H:%M:%S}"
+        yield FIGURE.broken(site.where(folder / SAMPLES), found, AGAIN)
+
+
+def _meter(site: Site, cell: Cell) -> Iterator[Finding]:
+    """Files that may also lie above the scenario, where several have them in common."""
+    place = cell.measurements
+    folders = (place, *place.parents[:3])
+    for pattern in METER_FILES:
+        found = [path for folder in folders for path in sorted(folder.glob(pattern))]
+        if not any(path.stat().st_size for path in found):
+            where = site.where(place / pattern)
+            yield METER.broken(where, "missing or empty", "put it beside user.conf of the runs")

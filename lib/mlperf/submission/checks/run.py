@@ -1,0 +1,51 @@
+"""The log of a run that is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlperf.catalog import BenchmarkSpec, Limit, Scenario
+from mlperf.catalog.scenario import of_log
+from mlperf.harness.measuring.detail_log import DetailLog
+
+from ..layouts import Cell
+from .base import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A log that is looked at: of which scenario in the tree, by which rules, and where it is."""
+
+    site: Site
+    cell: Cell
+    known: BenchmarkSpec
+    where: str
+    log: DetailLog
+    test: str = ""
+
+    @property
+    def named(self) -> str:
+        """The scenario that the log says it is of."""
+        return str(self.log.values.get("effective_scenario", ""))
+
+    @property
+    def measured(self) -> Scenario | None:
+        """The same, where it is one of LoadGen's."""
+        return of_log(self.named)
+
+    @property
+    def limit(self) -> Limit | None:
+        """The latency limits of the scenario; LoadGen calls Interactive a Server run too."""
+        wanted = Scenario.of_folder(self.cell.scenario)
+        if wanted is not None and wanted.loadgen == self.measured:
+            return self.known.limits.get(wanted)
+        return self.known.limits.get(self.measured) if self.measured else None
+
+    @property
+    def lenient(self) -> bool:
+        """Whether this is a test of a round that accepted tests made in another one's way."""
+        return bool(self.test) and self.site.early
+
+    def number(self, key: str) -> float:
+        """A number in the log, in the unit that its key names; zero where there is none."""
+        return self.log.number(key) or 0.0

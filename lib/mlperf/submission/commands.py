@@ -1,0 +1,72 @@
+"""The commands that make runs, as a person types them for results that are there already."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shlex
+from pathlib import Path
+
+from mlperf.catalog import rounds
+from mlperf.harness.reporting.results import NETWORK, Results
+from mlperf.harness.settings import IMPLEMENTATION
+
+GENERAL = re.compile(r"cm run script --tags=run-mlperf,inference(\S*)(.*)$")
+STYLES = {"valid": "_full", "test": "_short"}
+# What the benchmark's script takes when nothing is said; it chooses a backend by the processor.
+DEFAULTS = {"backend": "", "device": "cpu", "precision": "float32", "division": "closed"}
+
+
+def complete(advice: str, results: Results, scenario: str = "") -> str:
+    """An advice whose general command becomes the one for these ``results`` and this scenario."""
+    return GENERAL.sub(
+        lambda found: _command(found.group(1), found.group(2), results, scenario), advice
+    )
+
+
+def elsewhere(advice: str) -> str:
+    """An advice about runs that another program has made, which also makes them again."""
+    return GENERAL.sub("with the program that made it, and generate the tree again", advice)
+
+
+def _command(general: str, options: str, results: Results, scenario: str) -> str:
+    """``general`` are variations with commas before them, ``options`` those that it has already."""
+    tags = [tag for tag in general.split(",") if tag and tag not in STYLES.values()]
+    style = STYLES.get(results.style)
+    one = "" if "_all-scenarios" in tags else scenario
+    asked = {
+        "--model": results.benchmark,
+        "--scenario": one,
+        "--execution_mode": "" if style else results.style,
+        "--category": results.category,
+    }
+    more = {
+        f"_{results.form}": results.form,
+        style: style,
+        f"_r{results.round}": results.round != rounds.LATEST,
+    }
+    tags += [str(tag) for tag, wanted in more.items() if wanted]
+    words = [f"{option}={value}" for option, value in asked.items() if value]
+    words += _others(results)
+    words.append(f"--results_dir={shlex.quote(str(folder_of(results)))}")
+    tags_word = "--tags=" + ",".join(["run-mlperf,inference", *tags])
+    return " ".join(["cm run script", tags_word, *words, *options.split()])
+
+
+def _others(results: Results) -> list[str]:
+    usual_of, told = DEFAULTS, {name: str(getattr(results, name)) for name in DEFAULTS}
+    if results.backend == NETWORK:
+        given = results.backend_options
+        told |= {"backend": str(given["backend"]), "network": "lon"}
+        told |= {"sut_servers": str(given["servers"])}
+        told |= {"sut_token_file": str(given.get("token_file", ""))}
+        usual_of = {**DEFAULTS, "division": NETWORK, "sut_token_file": ""}
+    words = [f"--{name}={value}" for name, value in told.items() if value != usual_of.get(name)]
+    machine = results.sut.partition(f"-{IMPLEMENTATION}-")[0]
+    usual = re.sub(r"[^A-Za-z0-9._]+", "_", platform.node())
+    return words + ([f"--hw_name={machine}"] if machine != usual else [])
+
+
+def folder_of(results: Results) -> Path:
+    """The ``--results_dir`` that a benchmark's folder lies in."""
+    return Path(results.folder).parents[2]

@@ -1,0 +1,60 @@
+"""Filling in scenarios whose results may be inferred from those of another one.
+
+In the category edge a SingleStream run may stand for MultiStream and Offline, and a MultiStream
+run for Offline (MLPerf inference rules, "inferred results"). The logs are copied as they are: the
+checkers compute the inferred figures.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from mlperf.catalog import SCENARIOS, Category, Scenario
+
+from .checks.base import Site
+from .layouts import Cell, Tree
+
+
+def fill(tree: Tree) -> list[str]:
+    """Add missing edge scenarios to ``tree`` in place; returns what was added, for people."""
+    added = []
+    for division, submitter, root in tree.submitters():
+        site = Site(tree, division, submitter, root)
+        have = {(cell.system, cell.benchmark, cell.scenario.lower()): cell for cell in site.cells}
+        for system, benchmark in sorted({key[:2] for key in have}):
+            known = site.rules(benchmark)
+            if known is None or Category.EDGE not in Category.each(site.category(system)):
+                continue
+            for scenario in known.required(tree.layout.round, Category.EDGE):
+                source = _source(have, system, benchmark, scenario)
+                if source is not None:
+                    _copy(source, scenario)
+                    told = f"{scenario} inferred from {source.scenario}"
+                    added.append(f"{system} {benchmark}: {told}")
+    return added
+
+
+def _source(
+    have: Mapping[tuple[str, str, str], Cell], system: str, benchmark: str, wanted: Scenario
+) -> Cell | None:
+    """The scenario whose runs may stand for one that is not there."""
+    if (system, benchmark, wanted.folder) in have:
+        return None
+    places = (each.folder for each in SCENARIOS if wanted in each.stands_for)
+    found = (have.get((system, benchmark, place)) for place in places)
+    return next((cell for cell in found if cell is not None), None)
+
+
+def _copy(source: Cell, scenario: str) -> None:
+    # Both checkers look for inferred results in folders with lower-case names only.
+    target = Cell(source.layout, source.root, source.system, source.benchmark, scenario.lower())
+    places: dict[Path, Path] = {
+        source.results: target.results,
+        source.measurements: target.measurements,
+        source.compliance(""): target.compliance(""),
+    }
+    for old, new in places.items():
+        if old.is_dir():
+            shutil.copytree(old, new)

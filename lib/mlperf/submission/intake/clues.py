@@ -1,0 +1,31 @@
+"""What logs tell where nobody says it: benchmark, scenario and round, each with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mlperf import catalog
+from mlperf.catalog import BenchmarkSpec, rounds
+from mlperf.harness.measuring.detail_log import DetailLog
+
+SEED = "effective_qsl_rng_seed"
+SAMPLES = "qsl_reported_total_count"
+
+
+def round_of(logs: Iterable[DetailLog]) -> str:
+    """The round whose seed a log carries; empty where none does."""
+    known = {rounds.seeds(name).get("qsl"): name for name in rounds.ROUNDS}
+    found = (known.get(log.values.get(SEED)) for log in logs)
+    return next((name for name in found if name), "")
+
+
+def benchmarks(log: DetailLog, scenario: str, benchmark_round: str) -> list[BenchmarkSpec]:
+    """Those that a round has in a scenario with a data set of the size that the log tells."""
+    size = log.number(SAMPLES)
+    found = (spec.at(benchmark_round) for spec in catalog.benchmarks().values())
+    return [
+        spec
+        for spec in found
+        if size in (spec.dataset_size, spec.accuracy_samples)
+        and spec.in_round(scenario, benchmark_round)
+    ]

@@ -1,0 +1,252 @@
+"""Runs of other programs as benchmarks of a tree; what nobody tells is one error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mlperf import catalog
+from mlperf.catalog import Scenario
+from mlperf.harness.settings import ACCURACY, PERFORMANCE
+
+from .. import names, truncate
+from ..errors import HELP, SubmissionError
+from ..sources import MEASUREMENTS, README, USER_CONF, BenchmarkRun, Document, Found, Sources
+from . import clues, upstream
+from .confs import user_conf
+from .places import Place, mapping, others, places, trees
+
+Parts = Mapping[str, Place]
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """What a person says of logs that do not tell it; empty texts mean nothing was said."""
+
+    system: str = ""
+    benchmark: str = ""
+    scenario: str = ""
+    division: str = ""
+    round: str = ""
+    measurements: Path | None = None
+    code: Path | None = None
+
+
+class MissingInputError(SubmissionError):
+    """What logs do not tell; ``runs`` are the benchmarks as far as they do."""
+
+    runs: tuple[BenchmarkRun, ...] = ()
+
+
+def collect(folder: Path, handed: Handed, skipped: Sequence[Path] = ()) -> Found:
+    """The runs below ``folder``, those of our own harness (``skipped``) left out.
+
+    Raises SubmissionError naming every option that is needed, or two runs for one place.
+    """
+    found = list(places(folder, skipped))
+    notes = tuple(
+        f"{path.relative_to(folder).as_posix()} is left out: it is {what}"
+        for path, what in (
+            *((tree, "a submission tree") for tree in trees(folder)),
+            *others(folder, skipped),
+        )
+    )
+    made = Collector(folder, handed).found(found) if found else Found()
+    return made.joined(Found((), notes))
+
+
+@dataclass(slots=True)
+class Collector:
+    """Sorts runs; remembers what has to be asked for, by the option that tells it, and notes."""
+
+    root: Path
+    handed: Handed
+    round: str = ""
+    options: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def found(self, runs: Sequence[Place]) -> Found:
+        """Every benchmark on every system; raises SubmissionError where something is not told."""
+        self.round = self.handed.round or clues.round_of(place.log for place in runs)
+        if not self.round:
+            self._need("--round=ROUND", "the round, as no log carries the seeds of one")
+        groups: dict[tuple[str, str], dict[str, dict[str, Place]]] = {}
+        for place in runs:
+            system, benchmark, scenario = self._belongs(place)
+            parts = groups.setdefault((system, benchmark), {}).setdefault(scenario, {})
+            if place.part in parts:
+                raise self._twice(parts[place.part], place)
+            parts[place.part] = place
+        made = [self._benchmark(*key, scenarios) for key, scenarios in groups.items()]
+        if self.options:
+            problem = self._questions()
+            problem.runs = tuple(made)
+            raise problem
+        return Found(tuple(made), tuple(self.notes))
+
+    def _need(self, option: str, what: str) -> str:
+        """Remember a question; its answer is empty until somebody gives it."""
+        self.options.setdefault(option, what)
+        return ""
+
+    def _questions(self) -> MissingInputError:
+        told = "; ".join(f"{what}: {option}" for option, what in self.options.items())
+        text = f"the logs in {self.root} do not tell everything; needed is {told}"
+        return MissingInputError(text, HELP, "needs-input", self.options)
+
+    def _twice(self, first: Place, second: Place) -> SubmissionError:
+        one, other = (self._shown(each) for each in (first, second))
+        return SubmissionError(
+            f"{one} and {other} are both a {first.part} run of the same scenario",
+            "give a --results_dir that holds one of them",
+            "needs-input",
+        )
+
+    def _shown(self, place: Place) -> str:
+        return place.folder.relative_to(self.root).as_posix()
+
+    def _belongs(self, place: Place) -> tuple[str, str, str]:
+        """System, benchmark and scenario; what only the log tells is noted with its reason."""
+        reasons: list[str] = []
+        scenario = self._scenario(place, reasons)
+        benchmark = self.handed.benchmark or place.benchmark
+        if not benchmark and scenario and self.round:
+            benchmark = self._guessed(place, scenario, reasons)
+        what = f"the name of the system of {self._shown(place)}, which becomes that of its folder"
+        system = self.handed.system or place.system or self._need("--system=NAME", what)
+        if reasons:
+            told = " and ".join(reasons)
+            self.notes.append(f"{self._shown(place)}: the {place.part} run of {told}")
+        return system, benchmark, spelt(scenario)
+
+    def _scenario(self, place: Place, reasons: list[str]) -> str:
+        """As a person or the path says; else as the log does, which is a reason."""
+        told = self.handed.scenario or place.scenario
+        if told:
+            return told
+        if place.logged is None:
+            return self._need("--scenario=SCENARIO", "the scenario")
+        reasons.append(f"{place.logged}, as LoadGen logs it")
+        return str(place.logged)
+
+    def _guessed(self, place: Place, scenario: str, reasons: list[str]) -> str:
+        """The benchmark by the size of its data set, with the reason; or a question."""
+        size = place.log.number(clues.SAMPLES) or 0
+        found = clues.benchmarks(place.log, scenario, self.round)
+        if len(found) == 1:
+            name = found[0].name
+            told = f"{name}, as only its data set has {size:.0f} samples in v{self.round}"
+            reasons.append(told)
+            return name
+        which = " or ".join(spec.name for spec in found) or "none that v" + self.round + " has"
+        told = f"the benchmark (with {size:.0f} samples it is {which})"
+        return self._need("--model=NAME", told)
+
+    def _benchmark(
+        self, system: str, benchmark: str, scenarios: Mapping[str, Parts]
+    ) -> BenchmarkRun:
+        """One benchmark on one system."""
+        beside = tuple(dict.fromkeys(self._beside(scenarios.values())))
+        device = upstream.device(beside, system)
+        division = self.handed.division or upstream.owned(beside, "division")
+        own = mapped(beside, benchmark)
+        return BenchmarkRun(
+            sut=system,
+            benchmark=benchmark,
+            round=self.round,
+            division=division or self._need("--division=closed or open", "the division"),
+            category=upstream.owned(beside, "system_type"),
+            device=device,
+            scenarios={name: self._sources(parts) for name, parts in scenarios.items()},
+            code=self._code(beside, benchmark, system),
+            calibration=f"- {benchmark} on {system}: see its code and README.md.",
+            facts={**upstream.of_device(device), **upstream.facts(beside)},
+            mapping={benchmark: own} if own else {},
+        )
+
+    def _beside(self, scenarios: Iterable[Parts]) -> Iterator[Path]:
+        """Folders that may hold what is known of runs: those of the logs and those above them."""
+        for place in (place for parts in scenarios for place in parts.values()):
+            above = (place.home, place.home.parent, place.home.parent.parent)
+            for folder in (place.folder, *place.folder.parents):
+                if folder.is_relative_to(self.root) or (place.system and folder in above):
+                    yield folder
+
+    def _code(self, beside: Sequence[Path], benchmark: str, system: str) -> Document:
+        given, name = self.handed.code, names.official(benchmark)
+        if given is None:
+            told = f"the code of {name} is only named in the tree: --code=FOLDER puts it there"
+            self.notes.append(told)
+            return upstream.code(beside, benchmark, system)
+        if not given.is_dir():
+            raise SubmissionError(f"there is no folder {given}", "check --code")
+        return given
+
+    def _sources(self, parts: Parts) -> Sources:
+        known = {name: parts[name] for name in (PERFORMANCE, ACCURACY) if name in parts}
+        first = next(iter((known or parts).values()))
+        logs = {name: each.folder for name, each in known.items()}
+        self._look_at_accuracy(parts)
+        tests = (name for name in parts if name.startswith("TEST"))
+        return Sources(
+            home=first.home,
+            performance=logs.get(PERFORMANCE, first.home / PERFORMANCE / "run_1"),
+            accuracy=logs.get(ACCURACY, first.home / ACCURACY),
+            tests={name: parts[name].home / name for name in tests},
+            documents=self._documents((*logs.values(), first.home), first, parts),
+        )
+
+    def _look_at_accuracy(self, parts: Parts) -> None:
+        right = parts.get(ACCURACY)
+        if right is not None and not (right.folder / truncate.TEXT).is_file():
+            self.notes.append(
+                f"{self._shown(right)} has no {truncate.TEXT}: put what the accuracy script of "
+                f"the benchmark prints of {truncate.LOG} into it"
+            )
+
+    def _documents(
+        self, folders: Sequence[Path], first: Place, parts: Parts
+    ) -> Mapping[str, Document]:
+        """What lies beside the logs, or is written from what they tell."""
+        described = self.handed.measurements or upstream.measurements(folders)
+        if described is None:
+            what = f"the description of the model ({MEASUREMENTS}: precision, weights and so on)"
+            self._need("--measurements=FILE", what)
+        return {
+            MEASUREMENTS: described or "",
+            USER_CONF: beside_logs(folders, USER_CONF) or user_conf(first.log),
+            README: beside_logs(folders, README) or readme(parts),
+        }
+
+
+def spelt(scenario: str) -> str:
+    """A scenario as LoadGen writes its name."""
+    found = Scenario.of_folder(scenario)
+    return str(found) if found else scenario
+
+
+def mapped(beside: Iterable[Path], benchmark: str) -> str:
+    """The benchmark that a model of one's own is compared with; empty where it is none."""
+    if catalog.find(benchmark) is not None:
+        return ""
+    told = (mapping(folder).get(benchmark, "") for folder in beside)
+    return next((to for to in told if to), "")
+
+
+def beside_logs(folders: Iterable[Path], name: str) -> Path | None:
+    """A document that lies with the logs and is not empty."""
+    paths = (folder / name for folder in folders)
+    return next((path for path in paths if path.is_file() and path.stat().st_size), None)
+
+
+def readme(parts: Parts) -> str:
+    """What is known of runs that came without a README."""
+    lines = ["# Logs of LoadGen, as they were written", ""]
+    for name, place in parts.items():
+        values = place.log.values
+        version, at = values.get("loadgen_version", "?"), values.get("test_datetime", "?")
+        sut = json.dumps(values.get("sut_name", ""))
+        lines.append(f"- {name}: LoadGen {version}, {at}, system under test {sut}")
+    return "\n".join([*lines, ""])

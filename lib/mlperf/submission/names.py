@@ -1,0 +1,28 @@
+"""Names of benchmarks in trees, and those that a submitter's own mapping file adds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from mlperf import catalog
+
+from .layouts import MAPPING
+
+
+def official(name: str) -> str:
+    """The name that submission trees use for a benchmark, given ours or theirs."""
+    found = catalog.benchmarks().get(name)
+    return found.checker_name if found else name
+
+
+def mapping(folder: Path) -> Mapping[str, str]:
+    """What the submitter's model_mapping.json says; empty where there is none that can be read."""
+    try:
+        found = json.loads((folder / MAPPING).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {str(key): str(value) for key, value in found.items()}

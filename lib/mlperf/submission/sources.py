@@ -1,0 +1,96 @@
+"""Where the parts of a tree come from: the folders and documents of one scenario's runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mlperf.harness.reporting.results import Results
+
+from .system import Value
+
+TEST = re.compile(r"TEST\d\d(?:-[AB])?")
+USER_CONF, README, MEASUREMENTS = "user.conf", "README.md", "measurements.json"
+# A file, or the text that stands in the place of one that nobody has.
+Document = Path | str
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """One scenario: folders of logs, which need not exist, and the documents beside them.
+
+    ``home`` holds what a power measurement has left.
+    """
+
+    home: Path
+    performance: Path
+    accuracy: Path
+    tests: Mapping[str, Path]
+    documents: Mapping[str, Document]
+
+    @classmethod
+    def of_harness(cls, folder: Path) -> Sources:
+        """What our own harness writes for a scenario."""
+        # A copy of a test's folder, such as TEST01.bak, is no test.
+        found = (path for path in folder.glob("TEST*") if TEST.fullmatch(path.name))
+        tests = sorted(path for path in found if path.is_dir())
+        return cls(
+            folder,
+            folder / "performance" / "run_1",
+            folder / "accuracy",
+            {path.name: path for path in tests},
+            {name: folder / name for name in (USER_CONF, README, MEASUREMENTS)},
+        )
+
+    def text(self, name: str) -> str | None:
+        """A document, or None where there is none."""
+        found = self.documents.get(name)
+        if isinstance(found, Path):
+            return found.read_text("utf-8", "replace") if found.is_file() else None
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkRun:
+    """One benchmark on one system: what is known of it, and the sources of each scenario.
+
+    ``facts`` are fields of the system's description; ``results`` are there for runs of our own
+    harness, which knows more, and ``code`` is what the tree holds beside them: a folder or a text.
+    """
+
+    sut: str
+    benchmark: str
+    round: str
+    division: str
+    category: str
+    device: str
+    scenarios: Mapping[str, Sources]
+    code: Document
+    calibration: str
+    facts: Mapping[str, Value] = field(default_factory=dict)
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    results: Results | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Everything in a folder of results, and what was left out and why."""
+
+    runs: tuple[BenchmarkRun, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def joined(self, other: Found) -> Found:
+        """Both together."""
+        return Found(self.runs + other.runs, self.notes + other.notes)
+
+
+def as_object(text: str | None) -> dict[str, object] | None:
+    """A JSON object, or None where the text is none."""
+    try:
+        found = json.loads(text or "")
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None

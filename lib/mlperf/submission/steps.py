@@ -1,0 +1,558 @@
+"""What the scripts do with a tree: each step takes plain values and returns what to print."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mlperf.catalog import Division, rounds
+from mlperf.harness import wording
+
+from . import (
+    build,
+    category,
+    checks,
+    commands,
+    infer,
+    intake,
+    layouts,
+    make_lines,
+    names,
+    official,
+    pack,
+    page,
+    runs,
+    summary,
+    system,
+)
+from .checks.base import ERROR, Finding, log, read_object
+from .errors import SubmissionError, together
+from .layouts import Tree
+from .sources import BenchmarkRun, Found
+from .system import Asker, Description
+from .verdict import Verdict, judge
+
+ANSWERS = "system.yaml"
+WIDTH = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What ``generate`` is asked for; empty texts mean that the user said nothing.
+
+    ``make_target`` makes runs where the user types make: then advice has make commands.
+    """
+
+    results_dir: Path
+    submission_dir: Path
+    submitter: str
+    division: str = ""
+    category: str = ""
+    round: str = ""
+    device: str = ""
+    clean: bool = False
+    truncated: bool = True
+    inferred: bool = False
+    system_file: Path | None = None
+    compare: Path | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    hw_notes_extra: str = ""
+    sw_notes_extra: str = ""
+    gpus: system.Gpus = tuple
+    make_target: str = ""
+    handed: intake.Handed = field(default_factory=intake.Handed)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Lines for people, and the same for programs."""
+
+    lines: tuple[str, ...]
+    data: Mapping[str, Any]
+    verdict: Verdict
+
+
+def report_folder(submission_dir: Path) -> Path:
+    """Where the summary of a tree is written: beside it, as it is no part of the submission."""
+    return submission_dir.with_name(submission_dir.name + "-report")
+
+
+def generate(request: Request, ask: Asker | None = None) -> Answer:
+    """Write the tree, its README tables and the report; judge it by our own checks.
+
+    Raises SubmissionError without results.
+    """
+    try:
+        return _generate(request, ask)
+    except SubmissionError as problem:
+        if not request.make_target:
+            raise
+        raise make_lines.Folder(request.make_target).error(problem) from None
+
+
+def _generate(request: Request, ask: Asker | None) -> Answer:
+    found = _collected(request)
+    chosen: Sequence[BenchmarkRun] = _chosen(found, request)
+    layout = layouts.of_round(request.round or _one_round(chosen))
+    checks.refuse_unknown(layout.round)
+    division = _one_division(chosen, request)
+    settled = category.settle(chosen, layout.round, division, partial(_category, request))
+    chosen = settled.runs
+    described = _describe(request, chosen, division, ask)
+    added: list[str] = []
+
+    def finish(folder: Path) -> None:
+        tree = Tree(folder, layout)
+        if request.inferred:
+            added.extend(infer.fill(tree))
+        for path, text in summary.readmes(tree):
+            path.write_text(text, encoding="utf-8")
+
+    notes = (*found.notes, *settled.notes)
+    parts = [build.Part(run, described[run.sut].document()) for run in chosen]
+    order = build.Order(request.submitter, division, layout, request.clean, request.truncated)
+    built = build.build(request.submission_dir, parts, order, finish)
+    tree = Tree(request.submission_dir, layout)
+    verdict = judge([_typed(each, chosen, request.make_target) for each in checks.check(tree)])
+    rows = report(tree, verdict, described, compare=request.compare)
+    line = f"tree:    {tree.root} (round v{layout.round}, {division}, {request.submitter})"
+    lines = (
+        *_description_lines(described, request.make_target),
+        *("", line, f"report:  {report_folder(tree.root) / 'report.html'}"),
+        *(line for note in (*notes, *added) for line in wrapped(note, "note:    ", " " * 9)),
+        *("", *result_lines(rows)),
+        *("", *verdict_lines(verdict)),
+    )
+    everything = [*notes, *built.notes, *added]
+    return Answer(lines, {**_data(tree, verdict, rows, described), "notes": everything}, verdict)
+
+
+def _collected(request: Request) -> Found:
+    """The runs; raises SubmissionError that names all options which are missing."""
+    problems: list[SubmissionError] = []
+    handed = replace(request.handed, division=request.division, round=request.round)
+    found = Found()
+    try:
+        found = runs.collect(request.results_dir, handed)
+    except intake.MissingInputError as questions:
+        problems.append(questions)
+        found = Found(questions.runs)
+    if not request.submitter:
+        what = {"--submitter=NAME": "the submitter"}
+        hint = "give --submitter=NAME"
+        problems.append(SubmissionError("no submitter is named", hint, "needs-input", what))
+    # A category that alone is missing is asked for where it is settled.
+    if problems and all(run.round and "" not in run.scenarios for run in found.runs):
+        try:
+            division = request.division or Division.OPEN
+            told = partial(_category, request)
+            category.settle(found.runs, found.runs[0].round, division, told)
+        except SubmissionError as unsettled:
+            problems += [unsettled] if unsettled.options else []
+    if problems:
+        raise together(problems)
+    return found
+
+
+def _chosen(found: Found, request: Request) -> list[BenchmarkRun]:
+    """The runs on the device that is asked for; raises SubmissionError when there are none."""
+    chosen = [run for run in found.runs if request.device in ("", run.device)]
+    if not chosen:
+        raise SubmissionError(
+            f"no results for the device {request.device} in {request.results_dir}",
+            "leave out --device, or run the benchmark on it first",
+            "no-results",
+        )
+    return chosen
+
+
+def _one_division(chosen: Sequence[BenchmarkRun], request: Request) -> str:
+    divisions = {request.division or run.division for run in chosen}
+    if len(divisions) > 1:
+        raise SubmissionError(
+            "the results are of several divisions: " + ", ".join(sorted(divisions)),
+            "say which one to submit: --division=closed or open",
+        )
+    return divisions.pop()
+
+
+def _typed(finding: Finding, chosen: Sequence[BenchmarkRun], make_target: str) -> Finding:
+    """The finding with the very command that makes its runs, where it is about runs."""
+    if make_target:
+        return make_lines.Folder(make_target).finding(finding)
+    parts = finding.where.split("/")
+    for run in chosen:
+        if parts[3:5] == [run.sut, names.official(run.benchmark)]:
+            scenario = parts[5] if len(parts) > 5 else ""
+            mend = commands.elsewhere(finding.mend)
+            if run.results:
+                mend = commands.complete(finding.mend, run.results, scenario)
+            return replace(finding, mend=mend)
+    return finding
+
+
+def _one_round(chosen: Sequence[BenchmarkRun]) -> str:
+    asked = sorted({run.round for run in chosen})
+    if len(asked) > 1:
+        raise SubmissionError(
+            f"the results are of several rounds: {', '.join(asked)}",
+            f"say which one to submit: --round={asked[-1]}",
+        )
+    return asked[0]
+
+
+def _describe(
+    request: Request, chosen: Sequence[BenchmarkRun], division: str, ask: Asker | None
+) -> dict[str, Description]:
+    """One description for each system; its framework and notes may come from several runs."""
+    found: dict[str, Description] = {}
+    for run in chosen:
+        if run.sut in found:
+            continue
+        given = {**request.fields, "submitter": request.submitter}
+        given |= {"division": request.division, "system_type": request.category}
+        told, told_by = _told(request, run)
+        decided = {"division": division, "system_type": run.category}
+        known = {**runs.facts(run, request.gpus), **_values(decided)}
+        described = system.describe(known, given, told, told_by, ask)
+        found[run.sut] = _with_notes(described, request)
+        _remember(described, run)
+    return found
+
+
+def _values(texts: Mapping[str, str]) -> dict[str, system.Value]:
+    """What the runs tell, or were measured for."""
+    return {name: system.Value(text, system.RESULTS) for name, text in texts.items() if text}
+
+
+def _category(request: Request, run: BenchmarkRun) -> str:
+    """The category that a person tells; empty where nobody does."""
+    return request.category or _told(request, run)[0].get("system_type", "")
+
+
+def _told(request: Request, run: BenchmarkRun) -> tuple[dict[str, str], str]:
+    if request.system_file is not None:
+        return system.read_file(request.system_file), request.system_file.name
+    kept = _kept(run)
+    return (system.read_file(kept), kept.name) if kept and kept.is_file() else ({}, "")
+
+
+def _kept(run: BenchmarkRun) -> Path | None:
+    """Where answers about a machine are kept: beside its targets."""
+    kept = run.results.sut_file if run.results else ""
+    return Path(kept).with_name(ANSWERS) if kept else None
+
+
+def _remember(described: Description, run: BenchmarkRun) -> None:
+    """Keep what a person has answered, so that it is asked once."""
+    answers = {name: v.text for name, v in described.values.items() if v.origin == "answer"}
+    kept = _kept(run)
+    if not answers or kept is None:
+        return
+    known = system.read_file(kept) if kept.is_file() else {}
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    lines = [f"{name}: {json.dumps(text)}" for name, text in sorted({**known, **answers}.items())]
+    kept.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _with_notes(described: Description, request: Request) -> Description:
+    values = dict(described.values)
+    for name, extra in (("hw_notes", request.hw_notes_extra), ("sw_notes", request.sw_notes_extra)):
+        if extra:
+            old = values[name].text
+            values[name] = system.Value(f"{old}; {extra}" if old else extra, "option")
+    return replace(described, values=values)
+
+
+def round_of(tree_root: Path) -> str:
+    """The round of a tree, by the seed in its performance logs; the newest where none tells."""
+    by_seed = {seed: name for name, seed in rounds.qsl_seeds().items()}
+    for path in sorted(tree_root.glob("*/*/results/*/*/*/performance/run_1")):
+        found = by_seed.get(log(path).values.get("effective_qsl_rng_seed", -1))
+        if found:
+            return found
+    return rounds.LATEST
+
+
+def check(
+    submission_dir: Path,
+    benchmark_round: str,
+    submitter: str,
+    outcomes: Sequence[official.Outcome] = (),
+    compare: Path | None = None,
+    explain: bool = False,
+    make_target: str = "",
+) -> Answer:
+    """Judge a tree by our own checks, beside what the official checkers said.
+
+    ``make_target`` makes runs where the user types make: then advice has make commands.
+
+    Raises SubmissionError where there is no tree.
+    """
+    tree = _tree(submission_dir, benchmark_round)
+    findings = checks.check(tree, submitter)
+    if make_target:
+        findings = [make_lines.Folder(make_target).finding(each) for each in findings]
+    verdict = judge(findings)
+    rows = report(tree, verdict, {}, outcomes, compare)
+    said = [
+        line
+        for outcome in outcomes
+        for line in ("", outcome.line, *_complaint_lines(outcome, verdict))
+    ]
+    lines = [
+        f"tree:    {tree.root} (round v{tree.layout.round})",
+        f"report:  {report_folder(tree.root) / 'report.html'}",
+        "",
+        *([*result_lines(rows), ""] if explain else []),
+        *verdict_lines(verdict, everything=explain),
+        *said,
+    ]
+    more = {"official": [asdict(each) for each in outcomes], "official_lines": said}
+    return Answer(tuple(lines), {**_data(tree, verdict, rows, {}), **more}, verdict)
+
+
+def _tree(folder: Path, benchmark_round: str = "", option: str = "--submission_dir") -> Tree:
+    """The tree in a folder, whose own logs tell its round where nobody does."""
+    if not folder.is_dir():
+        raise SubmissionError(f"there is no tree {folder}", f"check {option}")
+    return Tree(folder, layouts.of_round(benchmark_round or round_of(folder)))
+
+
+def summarize(
+    submission_dir: Path,
+    benchmark_round: str = "",
+    compare: Path | None = None,
+    folder: Path | None = None,
+) -> Answer:
+    """Write the report of a tree again, to ``folder`` or beside the tree; nothing is refused.
+
+    Raises SubmissionError where there is no tree.
+    """
+    tree = _tree(submission_dir, benchmark_round)
+    if compare is not None:
+        _tree(compare, option="--compare")
+    name = tree.layout.round
+    verdict = judge(checks.check(tree)) if checks.known(name) else Verdict((), unjudged=name)
+    folder = folder or report_folder(submission_dir)
+    rows = report(tree, verdict, {}, compare=compare, folder=folder)
+    if not rows:
+        raise SubmissionError(f"{submission_dir} holds no results", "generate it first")
+    files = "report.html, summary.csv, summary.json, checks.json"
+    lines = [
+        f"tree:    {tree.root} (round v{tree.layout.round})",
+        *wrapped(f"{folder}: {files}", "written: ", " " * 9),
+        "",
+        *result_lines(rows),
+        "",
+        *wrapped(f"verdict: {verdict.line}", "", "  "),
+    ]
+    return Answer(tuple(lines), {**_data(tree, verdict, rows, {}), "report": str(folder)}, verdict)
+
+
+def _complaint_lines(outcome: official.Outcome, verdict: Verdict) -> list[str]:
+    known = {each.rule for each in (*verdict.faults, *verdict.nature)}
+    # Many lines follow from one cause: the first one stands for all that break the same rule.
+    causes: dict[str, list[str]] = {}
+    for complaint in outcome.complaints:
+        causes.setdefault(complaint.rule or complaint.text, []).append(complaint.text)
+    lines = []
+    for rule, texts in list(causes.items())[:20]:
+        about = "no rule of ours" if rule in texts else rule
+        also = "found by our checks too" if rule in known else "not found by our checks"
+        more = f", {len(texts)} lines" if len(texts) > 1 else ""
+        lines += wrapped(texts[0], "  ", "  ")
+        lines += wrapped(f"({about}: {also}{more})", "    ", "    ")
+    return lines
+
+
+def report(
+    tree: Tree,
+    verdict: Verdict,
+    described: Mapping[str, Description],
+    outcomes: Sequence[official.Outcome] = (),
+    compare: Path | None = None,
+    folder: Path | None = None,
+) -> list[summary.Row]:
+    """Write summary.csv, summary.json, checks.json and report.html to ``folder``.
+
+    What is known of the systems and what the official checkers said last of the same tree is kept
+    beside the tree.
+    """
+    beside = report_folder(tree.root)
+    folder = folder or beside
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = summary.rows(tree)
+    contents = page.Contents(
+        tree.layout.round,
+        str(tree.root),
+        rows,
+        verdict,
+        _systems(beside / "system.json", described),
+        _remembered(beside / "official.json", tree.root, outcomes),
+        summary.rows(_tree(compare, option="--compare")) if compare else [],
+        str(compare or ""),
+    )
+    _write(folder / "summary.csv", summary.as_csv(rows))
+    _write(folder / "summary.json", summary.as_json(rows))
+    _write(folder / "checks.json", json.dumps(_verdict_data(verdict), indent=2) + "\n")
+    _write(folder / "report.html", page.render(contents))
+    return rows
+
+
+def _systems(path: Path, described: Mapping[str, Description]) -> Mapping[str, Description]:
+    """These descriptions, kept in ``path``; or where there are none those kept before."""
+    if not described:
+        return _read_described(path)
+    _write(path, json.dumps({name: _plain(each) for name, each in described.items()}, indent=2))
+    return described
+
+
+def _remembered(
+    path: Path, tree_root: Path, outcomes: Sequence[official.Outcome]
+) -> Sequence[official.Outcome]:
+    """These outcomes, kept in ``path``; or where there are none those kept of this very tree."""
+    if outcomes:
+        told = {"tree": pack.fingerprint(tree_root), "outcomes": [asdict(e) for e in outcomes]}
+        _write(path, json.dumps(told, indent=2) + "\n")
+        return outcomes
+    found = read_object(path)
+    if found is None or found.get("tree") != pack.fingerprint(tree_root):
+        return ()
+    return [official.remembered(each) for each in found["outcomes"]]
+
+
+def _plain(described: Description) -> dict[str, list[str]]:
+    return {name: [value.text, value.origin] for name, value in described.values.items()}
+
+
+def _read_described(path: Path) -> dict[str, Description]:
+    try:
+        return {
+            name: Description({key: system.Value(*pair) for key, pair in fields.items()}, ())
+            for name, fields in (read_object(path) or {}).items()
+        }
+    except (TypeError, AttributeError):
+        return {}
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def _verdict_data(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "submittable": verdict.submittable,
+        "verdict": verdict.line,
+        "faults": [asdict(each) for each in verdict.faults],
+        "nature": [asdict(each) for each in verdict.nature],
+        "warnings": [asdict(each) for each in verdict.warnings],
+        "notices": [asdict(each) for each in verdict.notices],
+    }
+
+
+def _data(
+    tree: Tree,
+    verdict: Verdict,
+    rows: Sequence[summary.Row],
+    described: Mapping[str, Description],
+) -> dict[str, Any]:
+    return {
+        "tree": str(tree.root),
+        "round": tree.layout.round,
+        "report": str(report_folder(tree.root)),
+        **_verdict_data(verdict),
+        "results": [asdict(row) for row in rows],
+        "systems": {name: _plain(each) for name, each in described.items()},
+        "questions": {
+            name: [question.name for question in each.questions] for name, each in described.items()
+        },
+    }
+
+
+def _description_lines(described: Mapping[str, Description], make_target: str) -> list[str]:
+    lines = []
+    again = "generate again with --system_file=FILE"
+    again = make_lines.Folder(make_target).advice(again) if make_target else again
+    for name, each in described.items():
+        lines += [f"system {name}:"]
+        rows = [
+            (key, value.text or "-", value.origin)
+            for key, value in each.values.items()
+            if value.text
+        ]
+        lines += table(("field", "value", "from"), rows)
+        if each.questions:
+            lines += ["", *wrapped(f"not known; write them into a file, and {again}:", "", "  ")]
+            for question in each.questions:
+                lines += wrapped(f"{question.name}: {question.hint}", "  ", "    ")
+    return lines
+
+
+def result_lines(rows: Sequence[summary.Row]) -> list[str]:
+    """Every result in a line or two."""
+    lines = []
+    for row in rows:
+        benchmark, scenario, *cells = summary.cells_of(row)
+        value, validity, accuracy, target, tests = cells
+        parts = [value, validity]
+        parts += [f"accuracy {accuracy} (target {target})"] if row.accuracy is not None else []
+        parts += [tests] if tests != "-" else []
+        lines += wrapped(f"{benchmark} {scenario}: {', '.join(parts)}", "", "  ")
+    return lines
+
+
+def verdict_lines(verdict: Verdict, everything: bool = False) -> list[str]:
+    """The verdict and its reasons, each rule once with its first places."""
+    lines = wrapped(f"verdict: {verdict.line}", "", "  ")
+    shown: dict[str, list[Finding]] = {}
+    shown_also = verdict.notices if everything else ()
+    for each in (*verdict.faults, *verdict.nature, *verdict.warnings, *shown_also):
+        shown.setdefault(each.rule, []).append(each)
+    for found in shown.values():
+        lines += _finding_lines(found, len(found) if everything else 2)
+    for each in () if everything else verdict.notices[:4]:
+        lines += wrapped(f"to look at: {each.found} ({each.rule})", "", "  ")
+    return lines
+
+
+def _finding_lines(found: Sequence[Finding], shown: int) -> list[str]:
+    first = found[0]
+    level = "" if first.severity == ERROR else f"{first.severity}: "
+    lines = wrapped(f"- {level}{first.rule}: {first.found}", "", "  ")
+    lines += [f"    {each.where}" for each in found[:shown]]
+    if len(found) > shown:
+        lines.append(f"    and in {len(found) - shown} more places")
+    lines += wrapped(f"to mend: {first.mend}", "    ", "      ")
+    lines += wrapped(f"source: {first.source}", "    ", "      ")
+    return lines
+
+
+def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table of three columns for a terminal; the middle one gives way where it is too narrow."""
+    widths = [max(len(row[k]) for row in (heading, *rows)) for k in range(len(heading))]
+    widths[1] = max(20, min(widths[1], columns() - widths[0] - widths[2] - 4))
+    lines = []
+    for row in (heading, tuple("-" * width for width in widths), *rows):
+        cells = [_cut(cell, width).ljust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def columns() -> int:
+    """How wide lines may be."""
+    return shutil.get_terminal_size((WIDTH, 24)).columns
+
+
+def wrapped(text: str, first: str = "", later: str = "") -> list[str]:
+    """A paragraph in the width of the terminal; words, such as paths, and commands stay whole."""
+    return wording.wrapped(text, columns(), first, later)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

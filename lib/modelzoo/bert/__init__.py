@@ -1,0 +1,1 @@
+"""Model: BERT-large."""

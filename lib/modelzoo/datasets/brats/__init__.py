@@ -1,0 +1,1 @@
+"""Data set: brain tumours in three dimensions (BraTS)."""

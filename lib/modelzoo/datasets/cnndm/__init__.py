@@ -1,0 +1,1 @@
+"""Data set: news articles and their summaries (CNN/DailyMail)."""

@@ -1,0 +1,1 @@
+"""Data set: clicks on advertisements (Criteo)."""

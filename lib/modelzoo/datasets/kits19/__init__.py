@@ -1,0 +1,1 @@
+"""Data set: kidney tumours in three dimensions (KiTS19)."""

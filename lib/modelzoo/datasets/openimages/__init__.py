@@ -1,0 +1,1 @@
+"""Data set: photographs with boxes (OpenImages)."""

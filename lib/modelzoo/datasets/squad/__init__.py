@@ -1,0 +1,1 @@
+"""Data set: questions and answers (SQuAD)."""

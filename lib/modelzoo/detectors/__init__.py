@@ -1,0 +1,1 @@
+"""Model: RetinaNet and the SSD detectors."""

@@ -1,0 +1,92 @@
+"""Files that a program writes, and the facts about them in dataset.json."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from modelzoo.program import ProgramError
+
+FACTS = "dataset.json"
+BLOCK = 1 << 24
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def file_facts(path: Path) -> dict[str, Any]:
+    """Size in bytes and SHA-256 of a file."""
+    return {"bytes": path.stat().st_size, "sha256": sha256(path)}
+
+
+def facts_of_files(folder: Path, names: Iterable[str]) -> dict[str, Any]:
+    """Size and SHA-256 of each of these files in ``folder``."""
+    return {name: file_facts(folder / name) for name in names}
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file that nobody ever sees half written."""
+    unfinished = path.with_name(path.name + ".part")
+    unfinished.write_text(text, encoding="utf-8")
+    os.replace(unfinished, path)
+
+
+def write_facts(folder: Path, facts: Mapping[str, Any], indent: int = 1) -> None:
+    """Write dataset.json, which a program does last of all."""
+    replace_text(folder / FACTS, json.dumps(facts, indent=indent) + "\n")
+
+
+def read_facts(folder: Path) -> dict[str, Any]:
+    """What dataset.json of ``folder`` says."""
+    found: dict[str, Any] = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+    return found
+
+
+def intact_facts(folder: Path) -> dict[str, Any]:
+    """What dataset.json says; ValueError when one of the files was changed since."""
+    facts = read_facts(folder)
+    for name, file in facts["files"].items():
+        if sha256(folder / name) != file["sha256"]:
+            raise ValueError(f"{folder / name} does not have the sha256 noted in {FACTS}")
+    return facts
+
+
+def held_out(folder: Path, file: str, **counts: str) -> dict[str, Any]:
+    """How model.json names the data in ``folder`` that a model was judged by.
+
+    ``file`` is the array that stands for them; ``counts`` gives each number a name: cases="count".
+    """
+    data = read_facts(folder)
+    return {
+        "name": data["name"],
+        **{name: data[key] for name, key in counts.items()},
+        **data["files"][file],
+    }
+
+
+def array(path: Path, dtype: Any, *shape: int) -> Any:
+    """An array of zeros in a new .npy file, which is written as the array is filled."""
+    import numpy as np
+
+    return np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+
+
+def check_disk(folder: Path, needed: int, message: str, margin: int = 0) -> None:
+    """Raise ProgramError when ``needed`` bytes do not fit into ``folder`` beside ``margin``.
+
+    ``{needed}`` and ``{free}`` in the message are replaced by gigabytes.
+    """
+    free = shutil.disk_usage(folder).free
+    if free < needed + margin:
+        raise ProgramError(message.format(needed=needed / 1e9, free=free / 1e9))

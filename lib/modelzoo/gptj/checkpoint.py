@@ -1,0 +1,99 @@
+"""The weights of a folder as Hugging Face's library writes it, one at a time."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modelzoo.checkpoint import pytorch_weights
+from modelzoo.graph import Array
+from modelzoo.program import ProgramError
+
+CONFIG = "config.json"
+INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+SINGLES = ("model.safetensors", "pytorch_model.bin")
+# Masks that older versions of the library saved with the weights.
+NO_WEIGHT = re.compile(r"\.attn\.(bias|masked_bias)$|\.rotary_emb\.|\.embed_positions$")
+
+
+class Checkpoint:
+    """The files of a folder, opened when a weight of theirs is first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._place = _places(folder)
+        self._open: dict[str, dict[str, Callable[[], Array]]] = {}
+
+    def array(self, name: str) -> Array:
+        """The weight as float32, in its shape there; raises ProgramError when there is none."""
+        if name not in self._place:
+            raise ProgramError(f"{self.folder} has no {name}")
+        file = self._place[name]
+        if file not in self._open:
+            self._open[file] = _opened(self.folder / file)
+        if name not in self._open[file]:
+            raise ProgramError(f"{self.folder / file} has no {name}, though the index says so")
+        return self._open[file][name]()
+
+    def names(self) -> set[str]:
+        """All weights, without masks."""
+        return {name for name in self._place if not NO_WEIGHT.search(name)}
+
+    def config(self) -> dict[str, Any]:
+        """What config.json says. Raises ProgramError when it cannot be read."""
+        try:
+            found: dict[str, Any] = json.loads((self.folder / CONFIG).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ProgramError(f"cannot read {self.folder / CONFIG}: {error}") from error
+        return found
+
+
+def _places(folder: Path) -> dict[str, str]:
+    """Which file each weight lies in."""
+    for index in INDEXES:
+        if (folder / index).is_file():
+            found = json.loads((folder / index).read_text(encoding="utf-8"))["weight_map"]
+            missing = sorted({file for file in found.values() if not (folder / file).is_file()})
+            if missing:
+                raise ProgramError(f"{folder} lacks {', '.join(missing)}, which {index} names")
+            return dict(found)
+    for single in SINGLES:
+        if (folder / single).is_file():
+            return dict.fromkeys(_opened(folder / single), single)
+    names = ", ".join((*INDEXES, *SINGLES))
+    raise ProgramError(f"{folder} has no weights: none of {names}")
+
+
+def _opened(path: Path) -> dict[str, Callable[[], Array]]:
+    return _safetensors(path) if path.suffix == ".safetensors" else _pytorch(path)
+
+
+def _safetensors(path: Path) -> dict[str, Callable[[], Array]]:
+    import ml_dtypes  # noqa: F401  # NumPy has bfloat16 from it
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        file: Any = safe_open(path, framework="numpy")
+    except (SafetensorError, OSError) as error:
+        raise ProgramError(f"{path} is not a file of safetensors: {error}") from error
+
+    def read(name: str) -> Array:
+        found: Array = file.get_tensor(name).astype(np.float32, copy=False)
+        return found
+
+    return {name: partial(read, name) for name in file.keys()}  # noqa: SIM118  # no mapping
+
+
+def _numpy(tensor: Any) -> Array:
+    found: Array = tensor.float().numpy()
+    return found
+
+
+def _pytorch(path: Path) -> dict[str, Callable[[], Array]]:
+    return {name: partial(_numpy, value) for name, value in pytorch_weights(path).items()}

@@ -1,0 +1,61 @@
+"""Build GPT-J with random weights: as fast as the trained one.
+
+With fewer layers than the real one has, its name says so.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+
+from modelzoo import models, program
+from modelzoo.gptj import decoder
+from modelzoo.graph import Array
+
+SEED = 7
+
+
+class Random:
+    """Random weights that keep values about as large as they are."""
+
+    def __init__(self, size: decoder.Size) -> None:
+        self._shapes = decoder.shapes(size)
+        self._generator = np.random.default_rng(SEED)
+
+    def array(self, name: str) -> Array:
+        """See ``decoder.Source``."""
+        shape = self._shapes[name]
+        if ".ln_" in name:
+            return np.full(shape, 1.0 if name.endswith("weight") else 0.0, dtype=np.float32)
+        scale = np.float32(0.01 if len(shape) == 1 else shape[-1] ** -0.5)
+        found = self._generator.standard_normal(shape, dtype=np.float32)
+        found *= scale
+        return found
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the graph and model.json."""
+    real = decoder.Size()
+    parser = program.parser(__doc__)
+    parser.add_argument("--layers", type=int, default=real.layers, help="layers to build")
+    options = parser.parse_args(arguments)
+    if not 1 <= options.layers <= real.layers:
+        parser.error(f"--layers: 1 to {real.layers}")
+    size = replace(real, layers=options.layers)
+    cut = size.layers < real.layers
+    reduced = {"reduced": f"{size.layers} of {real.layers} layers"} if cut else {}
+    end = 50256
+    facts = {
+        "name": f"gptj_synthetic_{size.layers}_layers" if cut else "gptj_synthetic",
+        "options": {**decoder.options(end, end), **reduced},
+        "accuracy": models.accuracy("ROUGE-1", ""),
+    }
+    decoder.write(Random(size), size, options.out, facts)
+    print(f"a GPT-J of {size.layers} layers with random weights written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What the ``customize.py`` of several models and data sets share."""

@@ -1,0 +1,42 @@
+"""Lists of what MLPerf's rules allow to calibrate a model with: text files, one entry a line."""
+
+from __future__ import annotations
+
+import re
+
+from common.problems import Problem
+
+SHOWN = 40
+
+
+def entries(path: str, count: int, pattern: re.Pattern[str], what: str = "entries") -> list[str]:
+    """The different entries that the list in ``path`` has, in its order.
+
+    An entry is the first word of a line: one of the rules' lists numbers its lines in a second
+    column. One that is there twice counts once. Raises Problem unless the file can be read, every
+    entry is all that ``pattern`` takes, and ``count`` of them differ; ``what`` they are is told in
+    words.
+    """
+    wrong = f"{path} is not a list of {count} {what}"
+    hint = "give the list of MLCommons' inference repository as --env.CM_PACKAGE_URL=FILE"
+    try:
+        found = _words(path)
+    except OSError as error:
+        message = f"cannot read the list of {count} {what} {path}: {error.strerror}"
+        raise Problem("data-missing", message, hint=hint) from error
+    for word, number in found.items():
+        if not pattern.fullmatch(word):
+            raise Problem("data-wrong", f'{wrong}: line {number} says "{word[:SHOWN]}"', hint=hint)
+    if len(found) != count:
+        raise Problem("data-wrong", f"{wrong}: it names {len(found)}", hint=hint)
+    return list(found)
+
+
+def _words(path: str) -> dict[str, int]:
+    """The first word of each line, and the number of the line where it is first, from 1 on."""
+    found: dict[str, int] = {}
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                found.setdefault(line.split()[0], number)
+    return found

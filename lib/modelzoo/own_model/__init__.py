@@ -1,0 +1,1 @@
+"""Model: a user's own model."""

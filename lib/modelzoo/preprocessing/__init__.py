@@ -1,0 +1,1 @@
+"""Programs that preprocess data sets."""

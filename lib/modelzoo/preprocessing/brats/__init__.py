@@ -1,0 +1,1 @@
+"""Preprocessing: brain tumours in three dimensions (BraTS)."""

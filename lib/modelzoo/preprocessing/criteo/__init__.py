@@ -1,0 +1,1 @@
+"""Preprocessing: clicks on advertisements (Criteo)."""

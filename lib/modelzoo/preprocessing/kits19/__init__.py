@@ -1,0 +1,1 @@
+"""Preprocessing: kidney tumours in three dimensions (KiTS19)."""

@@ -1,0 +1,1 @@
+"""Preprocessing: speech (LibriSpeech)."""

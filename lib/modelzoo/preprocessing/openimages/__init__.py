@@ -1,0 +1,1 @@
+"""Preprocessing: photographs with boxes (OpenImages)."""

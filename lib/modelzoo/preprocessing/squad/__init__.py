@@ -1,0 +1,1 @@
+"""Preprocessing: questions and answers (SQuAD)."""

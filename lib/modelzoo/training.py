@@ -1,0 +1,155 @@
+"""Training of the tiny models: the loop, the export, and how model.json tells of it."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+from torch import Tensor
+
+from modelzoo import program
+
+OPSET = 17
+
+
+class Recipe(Protocol):
+    """What every recipe of a training has; each model adds its own."""
+
+    @property
+    def peak_rate(self) -> float:
+        """The learning rate at its height, a factor without a unit."""
+
+    @property
+    def weight_decay(self) -> float:
+        """The share of each weight that a step takes off, per unit of learning rate (AdamW)."""
+
+
+def seeded(seed: int, *, deterministic: bool = False) -> None:
+    """One thread and a seed: the same recipe and versions give the same weights."""
+    torch.set_num_threads(1)
+    if deterministic:
+        torch.use_deterministic_algorithms(True)
+    torch.manual_seed(seed)
+
+
+def fit(
+    weights: Iterable[Any],
+    losses: Iterable[Tensor],
+    recipe: Recipe,
+    steps: int,
+    *,
+    clip: float = 0.0,
+    say_every: int = 0,
+    optimizer: Mapping[str, Any] | None = None,
+    **schedule: Any,
+) -> None:
+    """Train ``weights`` with AdamW and a one-cycle rate for ``steps`` steps.
+
+    ``losses`` gives the loss of the next batch each time it is asked. Gradients are clipped to the
+    norm ``clip`` unless that is 0. ``optimizer`` and ``schedule`` are further settings of both.
+    """
+    trained = list(weights)
+    adam = torch.optim.AdamW(trained, weight_decay=recipe.weight_decay, **(optimizer or {}))
+    rate = torch.optim.lr_scheduler.OneCycleLR(adam, recipe.peak_rate, steps, **schedule)
+    for step, loss in zip(range(1, steps + 1), losses, strict=False):
+        adam.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call, unused-ignore]
+        if clip:
+            torch.nn.utils.clip_grad_norm_(trained, clip)
+        adam.step()
+        rate.step()
+        if say_every and step % say_every == 0:
+            print(f"step {step} of {steps}: loss {loss.item():.4f}", flush=True)
+
+
+def shuffled(count: int, batch: int, epochs: int, generator: Any) -> Iterable[Tensor]:
+    """The rows of every whole batch, shuffled anew in each epoch."""
+    for _ in range(epochs):
+        for rows in torch.randperm(count, generator=generator).split(batch):
+            if len(rows) == batch:
+                yield rows
+
+
+def export(
+    network: Any,
+    examples: Sequence[Tensor],
+    path: Path,
+    inputs: Mapping[str, Mapping[int, str]],
+    outputs: Mapping[str, Mapping[int, str]],
+) -> None:
+    """Write a network as ONNX; ``inputs`` and ``outputs`` name their axes of variable size."""
+    torch.onnx.export(
+        network,
+        tuple(examples),
+        str(path),
+        input_names=list(inputs),
+        output_names=list(outputs),
+        dynamic_axes={name: dict(axes) for name, axes in {**inputs, **outputs}.items()},
+        opset_version=OPSET,
+        dynamo=False,
+    )
+
+
+def options(
+    arguments: Sequence[str] | None, doc: str | None, recipe: Any, forms: Iterable[str] = ()
+) -> argparse.Namespace:
+    """The command line of a training on arrays: the parts, seed and epochs, whether to validate.
+
+    With ``forms`` one of them has to be chosen.
+    """
+    parser = program.parser(doc, out=False)
+    if forms:
+        parser.add_argument("--form", choices=list(forms), required=True, help="benchmark")
+    parser.add_argument("--training", type=Path, required=True, help="arrays to train on")
+    parser.add_argument("--held-out", type=Path, help="arrays to score at the end")
+    parser.add_argument("--seed", type=int, default=recipe.seed)
+    parser.add_argument("--epochs", type=int, default=recipe.epochs)
+    parser.add_argument("--validate", action="store_true", help="only report the validation score")
+    found = parser.parse_args(arguments)
+    if not found.validate and (found.out is None or found.held_out is None):
+        parser.error("--held-out and --out are required unless --validate is given")
+    return found
+
+
+def say(facts: Mapping[str, Any]) -> None:
+    """Print what came out of a training."""
+    told = facts["accuracy"]
+    print(
+        f"held-out {told['metric']} {told['reference']:.4f} {told['unit']}, "
+        f"{facts['bytes']} bytes, {facts['training']['seconds']} s"
+    )
+
+
+class Stopwatch:
+    """Seconds since it was made."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """To one digit behind the point."""
+        return round(time.monotonic() - self._began, 1)
+
+
+SPLIT = "made with other seeds; nothing was tuned on the held-out part"
+
+
+def about(recipe: Any, seconds: float, *, split: str = SPLIT, **more: Any) -> dict[str, Any]:
+    """How model.json tells of a training; ``more`` is about its data."""
+    versions = {each.__name__: each.__version__ for each in (torch, onnx, onnxruntime, np)}
+    return {
+        "split": split,
+        **more,
+        "recipe": asdict(recipe),
+        "seconds": seconds,
+        "made_with": versions,
+    }

@@ -1,0 +1,1 @@
+"""Model: 3D U-Net for BraTS."""

@@ -1,0 +1,1 @@
+"""NVIDIA's MLPerf code: its systems and configurations, and its make commands."""

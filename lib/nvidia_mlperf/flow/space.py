@@ -1,0 +1,87 @@
+"""The scratch space of NVIDIA's flow: its folders, what of them is a benchmark's, and how large."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from mlperf import catalog
+from mlperf.catalog import Scratch
+from nvidia_mlperf.flow import words
+from nvidia_mlperf.flow.errors import FlowError
+
+FOLDERS = ("data", "models", "preprocessed_data")
+STAND_INS = ("tiny", "synthetic")
+"""The forms of models and data that stand in for the real ones."""
+FALLBACK = "/home/mlperf_inference_data"
+"""Where Azure's guide expects it."""
+
+
+def places() -> dict[str, list[Scratch]]:
+    """By NVIDIA's words what is theirs: a word may have had other data in earlier rounds."""
+    found: dict[str, dict[Scratch, None]] = {}
+    for spec in catalog.benchmarks("").values():
+        if spec.scratch:
+            found.setdefault(spec.family, {})[spec.scratch] = None
+    return {word: list(each) for word, each in sorted(found.items())}
+
+
+def of_word(vendor_round: str, word: str) -> Scratch:
+    """What is a benchmark's in a round; raises FlowError where the round has no such word."""
+    name = words.benchmark(vendor_round, word)
+    found = words.rounds(vendor_round)[name].scratch
+    assert found is not None
+    return found
+
+
+def of_form(scratch: Scratch, form: str) -> Scratch:
+    """Return the places of a form; what stands in for real data has places of its own.
+
+    Where it lay at theirs, nothing could tell them apart.
+    """
+    if form not in STAND_INS:
+        return scratch
+
+    def own(path: str) -> str:
+        first, *below = path.split("/")
+        return "/".join([f"{first}_{form}", *below])
+
+    return replace(
+        scratch,
+        data=own(scratch.data),
+        models=own(scratch.models),
+        preprocessed_data=own(scratch.preprocessed_data),
+    )
+
+
+def too_large(free: int) -> list[str]:
+    """The benchmarks whose files do not fit into ``free`` bytes, with what each takes."""
+    sizes = {word: sum(each.gigabytes for each in own) for word, own in places().items()}
+    return [f"{word} ({size} GB)" for word, size in sizes.items() if size * 10**9 > free]
+
+
+def of_benchmark(root: Path, name: str, folder: str = "") -> list[Path]:
+    """What is there of a benchmark, in one of the folders or in all."""
+    wanted = [folder] if folder else list(FOLDERS)
+    of_forms = [of_form(own, form) for own in places()[name] for form in ("full", *STAND_INS)]
+    found = [root / part / getattr(own, part) for part in wanted for own in of_forms]
+    return [path for path in found if path.exists() or path.is_symlink()]
+
+
+def named(given: object, environ: Mapping[str, str]) -> str:
+    """The path that counts: what is given, MLPERF_SCRATCH_PATH, the fixed one where it exists.
+
+    Raises FlowError where there is none of them.
+    """
+    told = str(given or "") or environ.get("MLPERF_SCRATCH_PATH", "")
+    if not told and Path(FALLBACK).is_dir():
+        told = FALLBACK
+    choose = "export MLPERF_SCRATCH_PATH=, and a folder of a large disk: 3 TB for everything"
+    if not told:
+        raise FlowError("needs-input", "the scratch space is not named", choose)
+    if words.placeholders(told):
+        raise FlowError(
+            "bad-value", f"the scratch space {told} is a placeholder of the guide", choose
+        )
+    return told

@@ -1,0 +1,194 @@
+"""Checks before the long part: those of the machine are the doctor's, those of the plan ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nvidia_mlperf.flow import systems, words
+from nvidia_mlperf.flow.errors import FlowError
+from nvidia_mlperf.flow.space import of_word
+from nvidia_mlperf.make import builders, data, engines, neuron
+from nvidia_mlperf.make.flow import Flow
+from nvidia_mlperf.make.work import Item, Work, read_registry
+
+OK, INFO, LOOK, STOP = "ok", "info", "look", "stop"
+GPU_BATCH = "gpu_batch_size"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A finding: ``state`` is ok, info, look (may get in the way) or stop (nothing runs)."""
+
+    id: str
+    state: str
+    found: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        line = f"{self.state:5}{self.id}: {self.found}"
+        return f"{line}\n     do: {self.remedy}" if self.remedy else line
+
+
+# ---- the machine, by the doctor's registry
+
+
+def subject(
+    flow: Flow, work: Work | None = None, builds: Sequence[Item] | None = None
+) -> dict[str, Any]:
+    """What is going to run, as the doctor is told it; without a plan everything of the round.
+
+    ``builds`` are the items whose engines are going to be built for a GPU; without it those that
+    have one count.
+    """
+    items = work.items if work else ()
+    named = [item.config.benchmark for item in items] or [word for word, _ in data.benchmarks(flow)]
+    computed = on_gpu(flow, items) if builds is None else builds
+    full, vendor_round = flow.settings.form == "full", flow.settings.vendor_round
+    return {
+        "vendor_round": vendor_round,
+        "folder": str(flow.folder),
+        "scratch": flow.variables.get("MLPERF_SCRATCH_PATH", ""),
+        "scenarios": sorted({item.config.scenario for item in items}),
+        "needs": [needs(vendor_round, word, computed) for word in dict.fromkeys(named)]
+        if full
+        else [],
+        "allow_root": flow.settings.allow_root,
+        "skip_driver": flow.is_on("SKIP_DRIVER_CHECK"),
+    }
+
+
+def on_gpu(flow: Flow, items: Sequence[Item]) -> list[Item]:
+    """The items that a GPU computes: those with an engine of TensorRT."""
+    return [item for item in items if engines.plan_of(flow, item)]
+
+
+def needs(vendor_round: str, word: str, items: Sequence[Item]) -> dict[str, Any]:
+    """What a benchmark takes, in bytes, and which of its data must be whole.
+
+    Its weights take a GPU's memory in the number format of each of ``items``.
+    """
+    place, weights = of_word(vendor_round, word), words.rounds(vendor_round)[word].parameters
+    return {
+        "name": word,
+        "disk": place.gigabytes * 10**9,
+        "memory": place.memory * 10**9,
+        "gpu_memory": max(
+            (
+                builders.memory(item, weights * 10**6)
+                for item in items
+                if item.config.benchmark == word
+            ),
+            default=0,
+        ),
+        "data": place.whole,
+    }
+
+
+def of_machine(flow: Flow, work: Work | None = None) -> list[Check]:
+    """What the doctor finds for this vendor's flow."""
+    found = flow.doer.findings(flow.vendor, subject(flow, work))
+    told = [Check(one["id"], one["state"], one["text"], one["remedy"]) for one in found]
+    return [*told, *of_neuron(flow)]
+
+
+# ---- the plan
+
+
+def of_system(work: Work) -> Iterator[Check]:
+    """The values are those of the machine that it is."""
+    system = read_registry().systems.get(work.system)
+    if work.machine is None or system is None:
+        return
+    misfit = systems.difference(work.machine, system)
+    if misfit:
+        told = f"the values are those of {system.id}: {misfit}, this machine is {work.machine}"
+        remedy = "make one for this machine: cm run script --tags=add,custom,system,nvidia"
+        yield Check("config.system", LOOK, told, remedy)
+    else:
+        yield Check("config.system", OK, f"{work.system} is this machine")
+
+
+def of_parts(work: Work) -> Iterator[Check]:
+    """Rates of a whole GPU for a part of one."""
+    for item in work.items:
+        for note in item.config.notes if work.machine else ():
+            if "whole GPU" in note:
+                remedy = "give the rate of a part: --offline_expected_qps=…"
+                yield Check("config.mig", LOOK, f"{item.name}: {note}", remedy)
+
+
+def of_batches(work: Work) -> Iterator[Check]:
+    """A batch that was published for a GPU with more memory than there is."""
+    system = read_registry().systems.get(work.system)
+    have = work.machine.memory if work.machine else 0
+    if system is None or not have or system.memory <= have * (1 + systems.SAME_MEMORY):
+        return
+    large = [batch_line(item, have / system.memory) for item in work.items]
+    told = f"batches are for {system.memory:g} GiB, this GPU has {have:.0f}: "
+    if any(large):
+        remedy = "the smaller ones, or half of it after an out-of-memory"
+        yield Check("config.batch", LOOK, told + "; ".join(filter(None, large)), remedy)
+
+
+def batch_line(item: Item, share: float) -> str:
+    """The batch that fits, for a GPU with that share of the memory; empty where none is told."""
+    batch = item.value(GPU_BATCH)
+    if not isinstance(batch, int) or batch < 2 or GPU_BATCH in item.given:
+        return ""
+    return f"{item.name} --{GPU_BATCH}={max(1, int(batch * share))}"
+
+
+def of_neuron(flow: Flow) -> Iterator[Check]:
+    """What computes under USE_INFERENTIA."""
+    if flow.vendor == neuron.ACCELERATOR:
+        yield Check("neuron.there", OK, str(neuron.device(flow)))
+
+
+OF_PLAN = (of_system, of_parts, of_batches)
+
+
+# ---- what is done with them
+
+
+def report(flow: Flow) -> None:
+    """Show all checks of the machine; raises FlowError where one says stop."""
+    found = of_machine(flow)
+    flow.tell(str(check) for check in found)
+    refuse(found)
+
+
+def before_runs(flow: Flow, work: Work) -> None:
+    """The checks that count for runs: what gets in the way is shown, and stop stops."""
+    found = [*of_machine(flow, work), *(check for look in OF_PLAN for check in look(work))]
+    flow.tell(str(check) for check in found if check.state in (LOOK, STOP))
+    refuse(found)
+
+
+def before_builds(flow: Flow, work: Work, items: Sequence[Item]) -> None:
+    """The checks of driver and GPU that count before engines of ``items`` are built for a GPU.
+
+    Raises FlowError for one that says stop: too little memory, before hours of building.
+    """
+    found = flow.doer.findings(flow.vendor, subject(flow, work, items))
+    told = [Check(one["id"], one["state"], one["text"], one["remedy"]) for one in found]
+    refuse([check for check in told if check.id.partition(".")[0] in ("driver", "gpu")])
+
+
+CODES: Mapping[str, str] = {
+    "driver": "no-driver",
+    "gpu": "no-device",
+    "folder": "not-writable",
+    "scratch": "not-writable",
+}
+"""By the area of a check, the kind of the error that it ends in; else ``bad-value``."""
+
+
+def refuse(found: list[Check]) -> None:
+    """Raise FlowError with every finding that says stop."""
+    stops = [check for check in found if check.state == STOP]
+    if stops:
+        told = "; ".join(f"{check.id}: {check.found}" for check in stops)
+        kind = CODES.get(stops[0].id.partition(".")[0], "bad-value")
+        raise FlowError(kind, told, "; ".join(check.remedy for check in stops))

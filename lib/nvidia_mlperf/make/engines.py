@@ -1,0 +1,239 @@
+"""Engines: what each is called, what it says of itself, whether it fits; a stand-in's sidecar.
+
+A file named ``.plan`` comes out of a TensorRT builder and out of nothing else. Where there is none,
+an ``.onnx`` file lies in its place, with a sidecar that says ``stand-in``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nvidia_mlperf.flow.errors import FlowError
+from nvidia_mlperf.make import builders, files, neuron
+from nvidia_mlperf.make.builders import BUILDERS
+from nvidia_mlperf.make.files import checksum, sidecar
+from nvidia_mlperf.make.flow import STAND_IN, Flow
+from nvidia_mlperf.make.work import Item
+
+_CUSTOM = ("bert", "dlrm", "rnnt", "3d-unet", "gptj")
+_LWIS = "lwis"
+BUILT_WITH = (
+    "precision",
+    "gpu_batch_size",
+    "workspace_size",
+    "gpu_inference_streams",
+    "max_seq_length",
+    "bert_opt_seqlen",
+    "enable_interleaved",
+    "use_graphs",
+    "tensor_parallelism",
+    "use_fp8",
+)
+"""The fields that make another engine."""
+
+
+def name(item: Item) -> str:
+    """An engine's name without its ending, in the words of the round."""
+    config = item.config
+    head = f"{config.benchmark}-{config.scenario}-gpu"
+    batch, precision = item.value("gpu_batch_size", 1), item.value("precision", "int8")
+    if config.benchmark == "bert":
+        streams = item.value("gpu_inference_streams", 1)
+        vary = "_vs_il" if item.value("enable_interleaved") else "_vs"
+        body = f"{precision}_S_384_B_{batch}_P_{streams}{vary}"
+    else:
+        body = f"b{batch}-{precision}"
+    return f"{head}-{body}.{version(item)}"
+
+
+def version(item: Item) -> str:
+    """The version as it stands in the name: v2.0 has harness, accuracy and power in it."""
+    ver = item.config.ver
+    if item.config.round == "v0.7":
+        return ver
+    harness = "custom" if item.config.benchmark in _CUSTOM else _LWIS
+    share = "99_9" if "high_accuracy" in ver else "99"
+    return f"{'triton' if 'triton' in ver else harness}_k_{share}_MaxP"
+
+
+def path(flow: Flow, item: Item, ending: str = ".onnx") -> Path:
+    """Where the engine of an item lies."""
+    config = item.config
+    folder = flow.build / "engines" / config.system / config.benchmark / config.scenario
+    return folder / f"{name(item)}{ending}"
+
+
+def found(flow: Flow, item: Item) -> Path | None:
+    """The engine that is there: a plan before a stand-in."""
+    places = (path(flow, item, ending) for ending in (".plan", ".onnx"))
+    return next((place for place in places if place.is_file()), None)
+
+
+def plan_of(flow: Flow, item: Item) -> Path | None:
+    """The engine of TensorRT that a run is handed; None where something else computes."""
+    if flow.vendor == neuron.ACCELERATOR or "triton" in item.config.ver:
+        return None
+    engine = found(flow, item)
+    return engine if engine is not None and is_plan(engine) else None
+
+
+def fields_of(item: Item) -> dict[str, Any]:
+    """The values that an engine is built with."""
+    return {key: item.value(key) for key in BUILT_WITH if item.value(key) is not None}
+
+
+def digest(fields: Mapping[str, Any]) -> str:
+    """The hash of fields, the same on every machine."""
+    return hashlib.sha256(json.dumps(fields, sort_keys=True, default=str).encode()).hexdigest()
+
+
+# ---- putting one in its place
+
+
+def put(flow: Flow, item: Item, source: Path) -> Path:
+    """Put the stand-in in the engine's place, with a sidecar; nothing half-made is left."""
+    place = path(flow, item)
+    fields = fields_of(item)
+    told = {
+        "kind": STAND_IN,
+        "what": "ONNX Runtime computes this model on the processor: no TensorRT engine",
+        "benchmark": item.config.benchmark,
+        "scenario": item.config.scenario,
+        "config_ver": item.config.ver,
+        "system": item.config.system,
+        "here": item.ours,
+        "form": flow.settings.form,
+        "precision": "float32",
+        "model": {"file": str(source), "sha256": checksum(source)},
+        "built": sidecar(source),
+        "fields": fields,
+        "fields_sha256": digest(fields),
+    }
+    place.parent.mkdir(parents=True, exist_ok=True)
+    text = place.with_name(f"{place.name}.json")
+    text.unlink(missing_ok=True)
+    files.put(source, place)
+    files.write(text, json.dumps(told, indent=2) + "\n")
+    return place
+
+
+# ---- whether they fit
+
+
+def misfit(flow: Flow, item: Item, engine: Path) -> str:
+    """Why an engine is not the one that the item needs; empty where it is."""
+    told = sidecar(engine)
+    if not told:
+        return "it does not say what it is"
+    if is_plan(engine):
+        return plan_misfit(flow, item, engine, told)
+    if told.get("fields_sha256") != digest(fields_of(item)):
+        return "it was made with other fields"
+    if told.get("form", flow.settings.form) != flow.settings.form:
+        return f"it is of the {told['form']} form"
+    if told.get("kind") != STAND_IN:
+        return f"it does not say that it is a {STAND_IN}"
+    if told.get("model", {}).get("sha256") != checksum(engine):
+        return "its file is not the one that it says"
+    return ""
+
+
+def is_plan(engine: Path) -> bool:
+    """Whether a file claims to be a true engine, by its name."""
+    return engine.suffix == ".plan"
+
+
+def plan_misfit(flow: Flow, item: Item, engine: Path, told: Mapping[str, Any]) -> str:
+    """Why a plan is not run here: what is wrong with it, or with the machine."""
+    if told.get("builder") not in BUILDERS:
+        return f"it is a plan, and its builder is not TensorRT but {told.get('builder')}"
+    if told.get("sha256") != checksum(engine):
+        return "its file is not the one that it says"
+    has = ", ".join(told.get("compute_capabilities", ())) or "the GPU that it was built on"
+    built = f"it is an engine of {BUILDERS[told['builder']]} {told.get('version')} for {has}"
+    machine = flow.doer.machine()
+    if machine is None:
+        return f"{built}, and this machine has no NVIDIA GPU that could run it"
+    if machine.compute_capability not in told.get("compute_capabilities", ()):
+        return f"{built}, and this GPU has compute capability {machine.compute_capability}"
+    return unlike(item, engine)
+
+
+def unlike(item: Item, engine: Path) -> str:
+    """Why a plan is not what its item asks for; empty where it is, or where nobody says."""
+    described = builders.model_of(engine)
+    if not described:
+        return f"nothing describes its model: {engine.name}{builders.MODEL} is not there"
+    same = described.get("fields_sha256") in (None, digest(fields_of(item)))
+    return "" if same else "it was made with other fields"
+
+
+def require(flow: Flow, items: Sequence[Item], named: Mapping[str, str] | None = None) -> None:
+    """Raise FlowError unless every item has an engine that fits, with the line that makes them.
+
+    ``named`` are the flags of RUN_ARGS that say whose values count.
+    """
+    wrong, asked, plans = [], [], []
+    ending = ".plan" if builders.chosen(flow, flow.doer.machine()) in BUILDERS else ".onnx"
+    for item in items:
+        engine = found(flow, item)
+        why = misfit(flow, item, engine) if engine else "it is missing"
+        if why:
+            wrong.append(f"{shown(flow, engine or path(flow, item, ending))}: {why}")
+            asked.append(item)
+            plans += [shown(flow, engine)] if engine and is_plan(engine) else []
+    if wrong:
+        text = f"engines do not fit: {'; '.join(wrong)}"
+        hint = f"{aside(plans)}{make_line(asked, named)}"
+        if plans and flow.settings.builder in BUILDERS and flow.doer.machine() is None:
+            hint = (
+                f"take this folder to that GPU; here, with builder: {STAND_IN} in flow.yaml: {hint}"
+            )
+        raise FlowError("engine-missing", text, hint)
+
+
+def computes(flow: Flow, items: Sequence[Item]) -> str:
+    """What computes all items: the builder of their plans, or the stand-in.
+
+    Raises FlowError where they differ: results stand under one name.
+    """
+    there = [engine for item in items if (engine := found(flow, item))]
+    word = {str(sidecar(e).get("builder")) if is_plan(e) else STAND_IN for e in there}
+    if len(word) > 1:
+        text = f"these engines are for {' and '.join(sorted(word))}, and results have one name"
+        raise FlowError("bad-value", text, "run them one after the other: --benchmarks=ONE")
+    return word.pop() if word else STAND_IN
+
+
+def aside(plans: Sequence[str]) -> str:
+    """The command that takes plans away, before others can be made in their places."""
+    files = [word for plan in plans for word in (plan, f"{plan}.json")]
+    return f"rm -f {shlex.join(files)} && " if files else ""
+
+
+def make_line(items: Sequence[Item], named: Mapping[str, str] | None = None) -> str:
+    """The line of make that makes the engines of these items; ``named`` as in ``require``."""
+    given = {name: value for item in items for name, value in item.given.items()}
+    told = {
+        "benchmarks": _once(item.config.benchmark for item in items),
+        "scenarios": _once(item.config.scenario for item in items),
+        "config_ver": _once(item.config.ver for item in items),
+        **(named or {}),
+        **{name: str(value) for name, value in given.items() if name in BUILT_WITH},
+    }
+    run_args = " ".join(f"--{key}={value}" for key, value in told.items())
+    return f"make generate_engines RUN_ARGS={shlex.quote(run_args)}"
+
+
+def _once(words: Iterator[str]) -> str:
+    return ",".join(dict.fromkeys(words))
+
+
+def shown(flow: Flow, engine: Path) -> str:
+    """An engine's place as it is told: below the folder of the flow."""
+    return engine.relative_to(flow.folder).as_posix()

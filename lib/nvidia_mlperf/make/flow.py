@@ -1,0 +1,286 @@
+"""What a word works on: the folder of the flow, its settings, and who runs the ``cm`` lines."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from signal import Signals
+from typing import Any, Protocol
+
+import yaml
+
+from nvidia_mlperf.flow import words
+from nvidia_mlperf.flow.errors import FlowError, nearest
+from nvidia_mlperf.flow.systems import Machine, NeuronDevices
+
+SETTINGS = "flow.yaml"
+FORMS = ("full", "tiny", "synthetic")
+DIVISIONS = ("closed", "open")
+CATEGORIES = ("", "edge", "datacenter", "datacenter,edge")
+LENGTHS = ("test", "fast", "valid")
+STAND_IN = "stand-in"
+BUILDERS = ("", STAND_IN, "tensorrt", "tensorrt-rtx")
+VARIABLES = (
+    "RUN_ARGS",
+    "BENCHMARKS",
+    "MLPERF_SCRATCH_PATH",
+    "DOCKER_ARGS",
+    "DOCKER_COMMAND",
+    "DOCKER_DETACH",
+    "NO_BUILD",
+    "CONTAINER_ENGINE",
+    "BASE_IMAGE",
+    "PRINT",
+    "APPLY",
+    "NVIDIA_VISIBLE_DEVICES",
+    "MIG_CONF",
+    "LOG_DIR",
+    "SUBMITTER",
+    "SKIP_DRIVER_CHECK",
+    "GPUCLK",
+    "VERBOSE",
+    "USE_INFERENTIA",
+    "USE_NIGHTLY",
+)
+"""What may stand on a make line, or in the environment."""
+_OF_MAKE = ("CM", "MAKEFLAGS", "SHELL")
+"""What the Makefile itself takes."""
+_MISSPELT = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a folder was made for; ``form`` is that of model and data, ``round`` that of LoadGen.
+
+    ``system`` is empty where the one that the machine is counts, ``compiled_models`` where the
+    folder of the guide for Inferentia does, ``builder`` where the GPU, or none, decides.
+    """
+
+    submitter: str
+    vendor_round: str = "v0.7"
+    division: str = "closed"
+    form: str = "full"
+    execution_mode: str = "valid"
+    round: str = "6.1"
+    category: str = ""
+    system: str = ""
+    systems_dir: str = ""
+    compiled_models: str = ""
+    builder: str = ""
+    allow_nearest: str = ""
+    allow_root: bool = False
+
+    def faults(self) -> list[str]:
+        """All that is wrong with them."""
+        found = []
+        for name, value, choices in (
+            ("vendor_round", self.vendor_round, words.VENDOR_ROUNDS),
+            ("division", self.division, DIVISIONS),
+            ("form", self.form, FORMS),
+            ("execution_mode", self.execution_mode, LENGTHS),
+            ("builder", self.builder, BUILDERS),
+        ):
+            if value not in choices:
+                found.append(f"{name} is {value!r}: {nearest(str(value), choices)}")
+        if self.category not in CATEGORIES:
+            found.append(f"category is {self.category!r}: edge or datacenter")
+        if not self.submitter or "/" in self.submitter:
+            found.append(
+                f"submitter is {self.submitter!r}: --submitter=NAME, which becomes a folder"
+            )
+        return found
+
+
+class Doer(Protocol):
+    """What needs the engine: other scripts, the machine."""
+
+    def cm(self, line: Sequence[str]) -> int:
+        """Run ``cm`` with these words, all that it prints on stderr; its exit status."""
+
+    def failure(self) -> FlowError | None:
+        """The error that the last line of ``cm`` has ended in; None where it told none."""
+
+    def cm_json(self, line: Sequence[str]) -> dict[str, Any]:
+        """Run ``cm`` with these words; its answer. Raises FlowError where it fails."""
+
+    def machine(self) -> Machine | None:
+        """The GPUs of this machine; None without one."""
+
+    def neuron(self) -> NeuronDevices:
+        """The Neuron devices of this machine."""
+
+    def cards(self) -> Sequence[Mapping[str, Any]]:
+        """Each GPU: index, uuid, name, clock in MHz, mig (on, off or empty), parts, processes."""
+
+    def ask(self, command: Sequence[str]) -> tuple[int, str]:
+        """Run a program of the machine for a moment; its exit status, and what it said."""
+
+    def findings(self, vendor: str, subject: Mapping[str, Any]) -> list[Mapping[str, str]]:
+        """What the doctor finds for a vendor's flow: id, state, text and remedy of each."""
+
+    def container_engine(self, asked: str) -> str:
+        """The container engine that is used; empty where none answers."""
+
+    def container(
+        self, what: str, told: Mapping[str, Any], command: Sequence[str], only_print: bool
+    ) -> int:
+        """Make an image, start a container, or run a command in one; its exit status."""
+
+    def python(self) -> list[str]:
+        """The words that hand a script the Python of runs.
+
+        Only with them the cache has for a run what was made before it.
+        """
+
+    def in_cache(self, path: Path) -> bool:
+        """Whether a path lies in an entry of a cache of cm, by its name or by links."""
+
+    def tell(self, line: str) -> None:
+        """Show a line on stderr."""
+
+    def show(self, line: str) -> None:
+        """Show a line of results on stdout."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A word's work: where, for what, and what make was given."""
+
+    folder: Path
+    settings: Settings
+    variables: Mapping[str, str]
+    vendor: str
+    doer: Doer
+
+    @property
+    def build(self) -> Path:
+        """The folder ``build`` of the flow."""
+        return self.folder / "build"
+
+    @property
+    def results(self) -> Path:
+        """Our own result tree, from which a submission is made."""
+        return self.build / "results"
+
+    def is_on(self, name: str) -> bool:
+        """Whether a variable that is a switch is on."""
+        return self.variables.get(name, "").lower() not in ("", "0", "no", "false", "off")
+
+    @property
+    def printing(self) -> bool:
+        """Whether what would be done is only shown."""
+        return self.is_on("PRINT")
+
+    def tell(self, lines: Iterable[str]) -> None:
+        """Show lines on stderr."""
+        for line in lines:
+            self.doer.tell(line)
+
+    def cm(self, *line: str) -> None:
+        """Run a ``cm`` line; raises FlowError where it fails."""
+        status = self.doer.cm(line)
+        if status:
+            raise self.failed(status, " ".join(line[:3]))
+
+    def failed(self, status: int, line: str = "") -> FlowError:
+        """Why the last line of ``cm`` has failed: its own error, or how it ended without one."""
+        if (told := self.doer.failure()) is not None:
+            return told
+        how, hint = ended(status)
+        return FlowError("script-failed", " ".join(filter(None, ("cm", line, how))), hint)
+
+
+def ended(status: int) -> tuple[str, str]:
+    """How a ``cm`` line that failed has ended, and what to look at; below 0 where it was killed."""
+    if status >= 0:
+        return f"ended with {status}", "its error stands above; the line can be run by itself"
+    hint = "if nobody did that, memory ran out: free -h, and dmesg says which process was killed"
+    return f"was killed ({Signals(-status).name})", hint
+
+
+def unread(makeflags: str) -> list[str]:
+    """What a make line sets and nothing reads, as notes; ``makeflags`` is make's own MAKEFLAGS.
+
+    Raises FlowError for a name that is nearly one of ours: what it says would be left out.
+    """
+    _, _, typed = f" {makeflags}".partition(" -- ")
+    names = [word.partition("=")[0].rstrip(":+?") for word in shlex.split(typed) if "=" in word]
+    foreign = [name for name in names if name not in (*VARIABLES, *_OF_MAKE)]
+    for name in foreign:
+        meant = difflib.get_close_matches(name.upper(), VARIABLES, n=1, cutoff=_MISSPELT)
+        if meant:
+            raise FlowError("bad-value", f"no word reads {name}=", f"did you mean {meant[0]}=?")
+    return [f"{name}= has no effect: no word here reads it" for name in foreign]
+
+
+def check_chosen(variables: Mapping[str, str]) -> None:
+    """Raise FlowError for placeholders of a guide in variables, with all of them.
+
+    A shell command may have any sign, and RUN_ARGS is looked at where it is read.
+    """
+    looked = {k: v for k, v in variables.items() if k not in ("DOCKER_COMMAND", "RUN_ARGS")}
+    wrong = [f"{name}={text}" for name, text in looked.items() if words.placeholders(text)]
+    if wrong:
+        told = f"{', '.join(wrong)}: a placeholder of the guide"
+        raise FlowError("bad-value", told, "write what you want in its place, or leave it out")
+
+
+def with_folder(problem: FlowError, folder: Path, settings: Settings) -> FlowError:
+    """The failure with the line that makes a folder like this one for the round that it names.
+
+    One that names no other round stays as it is.
+    """
+    named = re.search(r"--vendor_round=(v[\d.]*\d)", f"{problem} {problem.hint}")
+    if not named or named[1] == settings.vendor_round:
+        return problem
+    own = ("vendor_round", "system", "allow_nearest")
+    usual = asdict(Settings(""))
+    told = {k: v for k, v in asdict(settings).items() if k not in own and v != usual[k]}
+    line = f"cm run script --tags=run-harness,nvidia,_workdir --path={folder}-{named[1]} {named[0]}"
+    given = [
+        shlex.quote(f"--{name}={str(value).lower() if value is True else value}")
+        for name, value in told.items()
+    ]
+    return problem.within("", "", " ".join(["a folder for it:", line, *given]))
+
+
+def read(folder: Path) -> Settings:
+    """The settings of a folder; raises FlowError where it has none, or wrong ones."""
+    path = folder / SETTINGS
+    try:
+        told = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        hint = "cm run script --tags=run-harness,nvidia,_workdir --path=DIR --submitter=NAME"
+        raise FlowError("needs-input", f"{folder} is not a folder of the flow", hint) from None
+    except (OSError, yaml.YAMLError, UnicodeDecodeError) as problem:
+        raise FlowError("bad-value", f"{path} cannot be read: {problem}") from None
+    return checked(told if isinstance(told, dict) else {}, str(path))
+
+
+def checked(told: Mapping[str, Any], where: str) -> Settings:
+    """Settings of plain values; raises FlowError with all that is wrong."""
+    known = {field.name for field in fields(Settings)}
+    wrong = [f"there is no {name}: {nearest(name, known)}" for name in told if name not in known]
+    made = Settings(**{"submitter": "", **{k: v for k, v in told.items() if k in known}})
+    wrong += made.faults()
+    if wrong:
+        raise FlowError("bad-value", f"{where}: {'; '.join(wrong)}", "correct them")
+    return made
+
+
+def write(folder: Path, settings: Settings) -> None:
+    """Write the settings and the Makefile; what else lies in the folder stays."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {
+        SETTINGS: yaml.safe_dump(asdict(settings), sort_keys=False),
+        "Makefile": Path(__file__).with_name("Makefile.txt").read_text(encoding="utf-8"),
+    }
+    for name, text in texts.items():
+        draft = folder / f".{name}.{os.getpid()}.new"
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(folder / name)

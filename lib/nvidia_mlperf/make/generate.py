@@ -1,0 +1,72 @@
+"""``generate_engines``: the engines that are not there yet, by a builder or as stand-ins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nvidia_mlperf.flow.errors import FlowError
+from nvidia_mlperf.make import builders, checks, engines
+from nvidia_mlperf.make.builders import BUILDERS
+from nvidia_mlperf.make.files import checksum, sidecar
+from nvidia_mlperf.make.flow import STAND_IN, Flow
+from nvidia_mlperf.make.work import Item, Work, plan
+
+
+def generate_engines(flow: Flow) -> None:
+    """One engine for each item of the line; raises FlowError."""
+    work = plan(flow)
+    flow.tell(work.lines())
+    make(flow, work)
+
+
+def make(flow: Flow, work: Work) -> None:
+    """Make the engines that are not there yet, and say what each is."""
+    built: dict[str, Path] = {}
+    builder = builders.chosen(flow, work.machine)
+    if builder in BUILDERS and work.machine is not None:
+        checks.before_builds(flow, work, work.items)
+    for item in work.items:
+        engine = engines.found(flow, item)
+        why = engines.misfit(flow, item, engine) if engine else ""
+        if engine is not None and _stays(item, engine, builder, why):
+            flow.tell([f"engine: {engines.shown(flow, engine)} is there{why and f'; {why}'}"])
+            continue
+        if builder in BUILDERS:
+            made = build(flow, work, item, builder)
+        else:
+            if item.ours not in built:
+                built[item.ours] = stand_in(flow, item.ours)
+            made = engines.put(flow, item, built[item.ours])
+        flow.tell([f"engine: {engines.shown(flow, made)} ({BUILDERS.get(builder, STAND_IN)})"])
+
+
+def _stays(item: Item, engine: Path, builder: str, why: str) -> bool:
+    """Whether nothing is put in an engine's place, though it may not be run here for a reason."""
+    if not engines.is_plan(engine):
+        return builder not in BUILDERS and not why
+    # A stand-in is never put beside a plan, and a run says why that cannot be used.
+    told = sidecar(engine)
+    whole = told.get("builder") == builder and told.get("sha256") == checksum(engine)
+    return builder not in BUILDERS or (whole and not engines.unlike(item, engine))
+
+
+def build(flow: Flow, work: Work, item: Item, builder: str) -> Path:
+    """Build the engine of an item with TensorRT, and put it where it belongs."""
+    line = builders.line(flow, work, item, builder, engines.version(item))
+    place = engines.path(flow, item, ".plan")
+    builders.put(flow.doer.cm_json(line)["env"], place, engines.digest(engines.fields_of(item)))
+    return place
+
+
+def stand_in(flow: Flow, benchmark: str) -> Path:
+    """What takes the place of every engine of a benchmark, as the builder's script hands it out.
+
+    Raises FlowError for anything else.
+    """
+    form = "" if flow.settings.form == "full" else f",_{flow.settings.form}"
+    line = ["run", "script", f"--tags=generate,engine,nvidia,_{STAND_IN}{form}"]
+    line += [f"--model={benchmark}", "--precision=float32", *flow.doer.python(), "--quiet"]
+    engine = Path(flow.doer.cm_json(line)["env"]["CM_ENGINE_FILE_WITH_PATH"])
+    if engine.suffix != ".onnx" or sidecar(engine).get("builder") != STAND_IN:
+        raise FlowError("engine-missing", f"{engine} does not say that it is a {STAND_IN}")
+    return engine

@@ -1,0 +1,138 @@
+"""What ``clocks`` and ``mig`` share: the GPUs as they are, and commands that only root may give.
+
+Without APPLY=1 nothing is changed: the state is told and the commands are shown. With it they run
+one after the other, each after a look at who computes on the GPU, and are undone when one fails.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from nvidia_mlperf.flow.errors import FlowError
+from nvidia_mlperf.make.flow import Flow
+
+TOOL = "nvidia-smi"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A command that changes the machine, and those that undo it, in their order."""
+
+    command: tuple[str, ...]
+    undo: tuple[tuple[str, ...], ...] = ()
+
+
+def state(flow: Flow) -> list[Mapping[str, Any]]:
+    """The GPUs of this machine as the driver tells them; empty without one."""
+    return list(flow.doer.cards())
+
+
+def named(flow: Flow, gpus: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The GPUs of NVIDIA_VISIBLE_DEVICES; all without it. Raises FlowError for one not there."""
+    told = flow.variables.get("NVIDIA_VISIBLE_DEVICES", "")
+    if told.lower() in ("", "all"):
+        return list(gpus)
+    found = []
+    for word in (word.strip() for word in told.split(",")):
+        fits = [gpu for gpu in gpus if word in (str(gpu["index"]), gpu["uuid"])]
+        if not fits:
+            what = (
+                f"NVIDIA_VISIBLE_DEVICES={told}: {word or 'nothing'} is not a GPU of this machine"
+            )
+            raise FlowError("no-device", what, "nvidia-smi -L shows them")
+        found += fits
+    return found
+
+
+def change(flow: Flow, steps: Sequence[Step], used: Sequence[Mapping[str, Any]], undo: str) -> None:
+    """Show the commands, or with APPLY=1 run them; raises FlowError.
+
+    ``used`` are the GPUs that they change: none of them may be in use. ``undo`` is the word that
+    takes the change back, for the same GPUs.
+    """
+    undo = undo and line_for(flow, undo)
+    if not flow.is_on("APPLY"):
+        flow.tell(["nothing is changed: these commands need root; APPLY=1 as root runs them"])
+        for step in steps:
+            flow.doer.show(_line(step.command))
+        flow.tell([f"to undo: {undo}"] if undo else [])
+        return
+    if os.geteuid() != 0:
+        hint = "type the commands that are shown without APPLY=1, or call it as root"
+        raise FlowError("not-writable", "APPLY=1 changes the machine, which root alone may", hint)
+    if not used:
+        raise FlowError("no-device", "no NVIDIA GPU answers here: nothing is changed", "nvidia-smi")
+    _apply(flow, steps, used)
+    flow.tell([f"to undo: {undo} APPLY=1"] if undo else [])
+
+
+def line_for(flow: Flow, word: str) -> str:
+    """The make line of a word for the GPUs that this call names."""
+    chosen = flow.variables.get("NVIDIA_VISIBLE_DEVICES", "")
+    return f"NVIDIA_VISIBLE_DEVICES={shlex.quote(chosen)} {word}" if chosen else word
+
+
+@contextmanager
+def during(flow: Flow, steps: Sequence[Step], used: Sequence[Mapping[str, Any]]) -> Iterator[None]:
+    """With the machine changed, as root and with APPLY=1; however it ends, it is undone."""
+    change(flow, steps, used, "")
+    try:
+        yield
+    finally:
+        if flow.is_on("APPLY"):
+            _undo(flow, steps)
+
+
+def _apply(flow: Flow, steps: Sequence[Step], used: Sequence[Mapping[str, Any]]) -> None:
+    done: list[Step] = []
+    try:
+        for step in steps:
+            refuse_used(flow, used)
+            # Interrupted in the middle it may have been done.
+            done.append(step)
+            _run(flow, step.command)
+    except BaseException:
+        _undo(flow, done)
+        raise
+
+
+def _undo(flow: Flow, steps: Sequence[Step]) -> None:
+    """Take changes back, the last one first; what fails is told, and the rest is still done."""
+    for command in (command for step in reversed(steps) for command in step.undo):
+        flow.tell(_tried(flow, command))
+
+
+def _tried(flow: Flow, command: Sequence[str]) -> list[str]:
+    try:
+        _run(flow, command)
+    except FlowError as problem:
+        return [f"not undone: {problem}"]
+    return []
+
+
+def _run(flow: Flow, command: Sequence[str]) -> None:
+    flow.tell([_line(command)])
+    # Root needs no sudo, and a container has none.
+    status, said = flow.doer.ask([word for word in command if word != "sudo"])
+    flow.tell(line for line in said.splitlines() if line.strip())
+    if status:
+        last = said.strip().rpartition("\n")[2] or "it said nothing"
+        raise FlowError("script-failed", f"{_line(command)} ended with {status}: {last}", "")
+
+
+def refuse_used(flow: Flow, used: Sequence[Mapping[str, Any]]) -> None:
+    """Raise FlowError where somebody computes on one of the GPUs."""
+    uuids = {gpu["uuid"]: gpu["index"] for gpu in used}
+    busy = [p for gpu in state(flow) if gpu["uuid"] in uuids for p in gpu["processes"]]
+    if busy:
+        who = ", ".join(f"{process['name']} ({process['pid']})" for process in busy[:5])
+        raise FlowError("no-device", f"the GPU is in use by {who}", "wait for them, or end them")
+
+
+def _line(command: Sequence[str]) -> str:
+    return shlex.join(command)

@@ -1,0 +1,45 @@
+"""``info``: what a folder is for, on which machine, and every word."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from textwrap import wrap
+
+from nvidia_mlperf.make import neuron
+from nvidia_mlperf.make.flow import VARIABLES, Flow
+from nvidia_mlperf.make.targets import TARGETS, Target
+
+WIDTH = 80
+
+
+def _machine(flow: Flow) -> str:
+    if flow.vendor == neuron.ACCELERATOR:
+        return str(neuron.device(flow))
+    return str(flow.doer.machine() or "no NVIDIA GPU: the stand-in is used")
+
+
+def info(flow: Flow) -> None:
+    """Show settings, machine, scratch space, and the words of this vendor's systems."""
+    for name, value in asdict(flow.settings).items():
+        flow.doer.show(f"{name + ':':16}{value}")
+    flow.doer.show(f"{'machine:':16}{_machine(flow)}")
+    given = {name: flow.variables[name] for name in VARIABLES if flow.variables.get(name)}
+    flow.doer.show(f"{'variables:':16}{' '.join(f'{k}={v}' for k, v in given.items()) or 'none'}")
+    flow.doer.show("")
+    for target in TARGETS:
+        if target.vendor in ("", flow.vendor):
+            for line in _lines(target):
+                flow.doer.show(line)
+
+
+def _lines(target: Target) -> list[str]:
+    """A word and what it is for, in lines that fit into a terminal."""
+    also = f" (also: {', '.join(target.aliases)})" if target.aliases else ""
+    head = f"  make {target.word:24}"
+    return wrap(
+        target.help + also,
+        WIDTH,
+        initial_indent=head,
+        subsequent_indent=" " * len(head),
+        break_on_hyphens=False,
+    )

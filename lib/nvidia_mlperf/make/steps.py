@@ -1,0 +1,68 @@
+"""What a run of a benchmark is made of: the words of its ``cm`` line, the steps of its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from nvidia_mlperf.flow.errors import FlowError
+from nvidia_mlperf.make import builders, engines, neuron
+from nvidia_mlperf.make.files import sidecar
+from nvidia_mlperf.make.flow import STAND_IN, Flow
+
+
+def model(flow: Flow, benchmark: str) -> Mapping[str, Any]:
+    """The model of one of our benchmarks as its script gives it (``CM_ML_MODEL_*``).
+
+    It is an ONNX file for NVIDIA's systems, one of PyTorch for Inferentia. Raises FlowError for any
+    other.
+    """
+    tags = step_of(flow, benchmark, "ml-model")
+    line = ["run", "script", f"--tags={tags}", *flow.doer.python(), "--quiet"]
+    env: Mapping[str, Any] = flow.doer.cm_json(line)["env"]
+    endings = (".pt", ".pth", ".pytorch") if flow.vendor == neuron.ACCELERATOR else (".onnx",)
+    if not str(env.get("CM_ML_MODEL_FILE_WITH_PATH", "")).endswith(endings):
+        raise FlowError("not-available", f"{benchmark} has no model {' or '.join(endings)} here")
+    return env
+
+
+def step_of(flow: Flow, benchmark: str, kind: str) -> str:
+    """The tags that get the model (``ml-model``) or the data (``preprocessed``) of a benchmark.
+
+    They are those that a run of it asks for, read from its plan. Raises FlowError when the plan has
+    no such step.
+    """
+    for step in steps(flow, benchmark):
+        words = set(str(step["tags"]).split(","))
+        if {"get", kind} <= words or (kind == "preprocessed" and {"get", "cnndm"} <= words):
+            return str(step["tags"])
+    raise FlowError("not-available", f"the plan of {benchmark} has no {kind}")
+
+
+def steps(flow: Flow, benchmark: str) -> Iterator[Mapping[str, Any]]:
+    """The steps of the plan of a run, each before those below it."""
+    root = flow.doer.cm_json(["plan", "script", *base(flow, benchmark), "--json"])["root"]
+    waiting = [root]
+    while waiting:
+        step = waiting.pop(0)
+        yield step
+        waiting = [*step["children"], *waiting]
+
+
+def base(flow: Flow, benchmark: str, engine: Path | None = None) -> list[str]:
+    """The words that every run of a benchmark has in common; a plan is handed to it."""
+    form = "" if flow.settings.form == "full" else f",_{flow.settings.form}"
+    return [
+        f"--tags=run-mlperf,inference,_r{flow.settings.round}{form}",
+        f"--model={benchmark}",
+        *_computes(flow, engine),
+    ]
+
+
+def _computes(flow: Flow, engine: Path | None) -> list[str]:
+    if engine is not None and engines.is_plan(engine):
+        return builders.run_words(engine, sidecar(engine))
+    if flow.vendor == neuron.ACCELERATOR:
+        return [*neuron.SERVED, f"--device={neuron.target(flow)}", "--precision=float32"]
+    return [f"--backend={STAND_IN}", "--precision=float32"]

@@ -1,0 +1,234 @@
+"""The words that ``make`` knows in a folder of the flow: a row for each, for all vendors."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from nvidia_mlperf.flow.errors import FlowError, nearest
+from nvidia_mlperf.make.flow import Flow, Settings
+from nvidia_mlperf.make.neuron import ACCELERATOR, ROUND
+
+NVIDIA, INFERENTIA = "nvidia", ACCELERATOR
+SWITCHES = {INFERENTIA: "USE_INFERENTIA"}
+"""The variable that turns the words of a vendor's systems on; NVIDIA's need none."""
+ROUNDS = {INFERENTIA: ROUND}
+"""The round of a vendor's systems, where there is only one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A word: its function as ``module:name``, one line of help, other spellings of it.
+
+    ``vendor`` is empty for a word that is the same on all systems.
+    """
+
+    word: str
+    does: str
+    help: str
+    aliases: tuple[str, ...] = ()
+    vendor: str = ""
+
+    def function(self) -> Callable[[Flow], None]:
+        """The function, imported when it is asked for."""
+        module, _, name = self.does.partition(":")
+        found: Callable[[Flow], None] = getattr(importlib.import_module(module), name)
+        return found
+
+
+_M = "nvidia_mlperf.make."
+_AUDITS = ("01", "04", "05", "06")
+TARGETS: tuple[Target, ...] = (
+    Target("info", f"{_M}info:info", "what this folder is, what the machine is, all words"),
+    Target("prebuild", f"{_M}docker:prebuild", "check the machine; a container where it can be"),
+    Target("build_docker", f"{_M}docker:build_docker", "the image mlperf-inference:USER-latest"),
+    Target("docker_add_user", f"{_M}docker:docker_add_user", "your name in that image"),
+    Target(
+        "launch_docker",
+        f"{_M}docker:launch_docker",
+        "DOCKER_COMMAND in a container, or a shell; DOCKER_DETACH=1 keeps one running",
+        ("launch_inferentia_docker",),
+    ),
+    Target("attach_docker", f"{_M}docker:attach_docker", "a shell in the container"),
+    Target("link_dirs", f"{_M}scratch:link_dirs", "the scratch space, and its links in build/"),
+    Target(
+        "build",
+        f"{_M}build:build",
+        "links, sources, and what the harness needs",
+        (
+            "build_harness",
+            "build_loadgen",
+            "build_plugins",
+            "build_triton",
+            "clone_loadgen",
+            "clone_triton",
+        ),
+        vendor=NVIDIA,
+    ),
+    Target(
+        "generate_engines",
+        f"{_M}generate:generate_engines",
+        "one engine for each benchmark, scenario and config_ver",
+        vendor=NVIDIA,
+    ),
+    Target(
+        "run_harness",
+        f"{_M}harness:run_harness",
+        "measure with the engines that are there; results on stdout",
+        vendor=NVIDIA,
+    ),
+    Target("run", f"{_M}harness:run", "generate_engines, then run_harness", vendor=NVIDIA),
+    Target(
+        "build_inferentia",
+        f"{_M}inferentia:build_inferentia",
+        "links, LoadGen, and every compiled model that the system's configurations name",
+        ("build", "build_triton_inferentia", "build_harness_inferentia"),
+        vendor=INFERENTIA,
+    ),
+    Target(
+        "run_inferentia_harness",
+        f"{_M}inferentia:run_inferentia_harness",
+        "measure with the compiled models that are there; results on stdout",
+        vendor=INFERENTIA,
+    ),
+    Target(
+        "generate_engines",
+        f"{_M}inferentia:no_engines",
+        "not here: says what there is",
+        ("run",),
+        vendor=INFERENTIA,
+    ),
+    Target(
+        "run_harness",
+        f"{_M}inferentia:other_word",
+        "not here: says what there is",
+        vendor=INFERENTIA,
+    ),
+    Target("download_model", f"{_M}data:download_model", "models, linked in build/models"),
+    Target(
+        "download_data",
+        f"{_M}data:download_data",
+        "data sets, linked in build/data",
+        ("download_dataset",),
+    ),
+    Target(
+        "preprocess_data",
+        f"{_M}data:preprocess_data",
+        "arrays of the data, linked in build/preprocessed_data",
+        ("preprocessed_data",),
+    ),
+    Target(
+        "update_results",
+        f"{_M}results:update_results",
+        "the submission tree from all runs, and results/",
+        ("stage_results", "stage_compliance", "update_compliance"),
+    ),
+    Target(
+        "run_audit_harness",
+        f"{_M}results:run_audit_harness",
+        "the compliance tests that the round asks for",
+        (
+            *(f"run_audit_test{number}" for number in _AUDITS),
+            *(f"run_audit_test{number}_once" for number in _AUDITS),
+        ),
+    ),
+    Target("truncate_results", f"{_M}results:truncate_results", "shorten accuracy logs"),
+    Target("summarize_results", f"{_M}results:summarize_results", "a table of the tree"),
+    Target(
+        "check_submission",
+        f"{_M}results:check_submission",
+        "whether it can be submitted",
+        ("check_submission_staging",),
+    ),
+    Target("pack_submission", f"{_M}results:pack_submission", "the tree as an archive, its SHA-1"),
+    Target("lock_clocks", f"{_M}clocks:lock_clocks", "lock clocks at GPUCLK (shown; APPLY=1)"),
+    Target("free_clocks", f"{_M}clocks:free_clocks", "let clocks go (shown; APPLY=1)"),
+    Target(
+        "configure_mig", f"{_M}mig:configure_mig", "cut a GPU in parts, MIG_CONF (shown; APPLY=1)"
+    ),
+    Target("teardown_mig", f"{_M}mig:teardown_mig", "undo configure_mig (shown; APPLY=1)"),
+    Target(
+        "autotune",
+        f"{_M}tune:autotune",
+        "the best fields in at most twelve short runs of each item",
+        vendor=NVIDIA,
+    ),
+    Target(
+        "calibrate",
+        f"{_M}calibrate:calibrate",
+        "ranges of values on the rules' lists, as a cache for TensorRT",
+        vendor=NVIDIA,
+    ),
+    Target("clean", f"{_M}scratch:clean", "remove build/, not what its links show"),
+)
+
+
+_TREE = (
+    "make update_results makes the tree with all that belongs to it, make pack_submission packs it"
+)
+_POWER = ("power runs are not made here", "leave the power out: make run_harness")
+ABSENT: Mapping[str, tuple[str, str]] = {
+    "run_cpu_harness build_cpu build_*_cpu build_*_cpu_*": (
+        "the path by OpenVINO in a Triton server of rounds v1.0 to v2.1 is not here",
+        "make run_harness computes on the processor where there is no GPU",
+    ),
+    "run_harness_power check_submission_power clone_power_dev power_* bios_*": _POWER,
+    "clean_shallow clean_triton": (
+        "nothing is compiled here, so nothing of it can be removed",
+        "make clean removes build/, engines and logs too",
+    ),
+    "generate_conf_files copy_results_artifacts export_submission": ("it is a part here", _TREE),
+    "push_* pull_* purge_*": ("it is for NVIDIA's own storage", _TREE),
+    "run_audit_verification": (
+        "compliance tests are verified where they are made",
+        "make run_audit_harness",
+    ),
+    "shell": ("the words need no environment of their own", "make attach_docker: a container's"),
+    "docker_sanity": ("it is a part of another word here", "make prebuild"),
+    "run_harness_correlation copy_profiles": (
+        "profiles are not taken here",
+        "start the profiler around the cm line that make run_harness shows",
+    ),
+    "set_virtual_memory_overcommit apply_jetson_oc_limit": (
+        "the harness needs no such setting of the machine",
+        "make prebuild shows what it looks at",
+    ),
+}
+"""Words of NVIDIA's Makefiles, as patterns, that are not here: why, and what to type."""
+
+
+def vendor(variables: Mapping[str, str]) -> str:
+    """Whose systems are meant, by the variables that turn them on."""
+    on = [name for name, key in SWITCHES.items() if variables.get(key, "0") not in ("", "0")]
+    return on[0] if on else NVIDIA
+
+
+def settings(given: Settings, of: str) -> Settings:
+    """The settings of a folder for the systems of a vendor, which may be of one round only."""
+    only = ROUNDS.get(of)
+    return replace(given, vendor_round=only) if only else given
+
+
+def find(word: str, of: str, targets: Iterable[Target] = TARGETS) -> Target:
+    """The row of a word on the systems of a vendor; raises FlowError with what to type instead."""
+    named = [target for target in targets if word in (target.word, *target.aliases)]
+    fitting = [target for target in named if target.vendor in ("", of)]
+    if fitting:
+        return fitting[0]
+    if named:
+        other = named[0].vendor
+        switch = SWITCHES.get(other)
+        hint = f"export {switch}=1" if switch else f"unset {SWITCHES.get(of, '')}"
+        raise FlowError("not-available", f"make {word} is for systems of {other}", hint)
+    _refuse_absent(word)
+    known = [name for target in targets for name in (target.word, *target.aliases)]
+    raise FlowError("bad-value", f"make knows no {word}", nearest(word, known, "make info"))
+
+
+def _refuse_absent(word: str) -> None:
+    """Raise FlowError for a word of NVIDIA's that is not here, with its reason."""
+    for patterns, (why, instead) in ABSENT.items():
+        if any(fnmatchcase(word, each) for each in patterns.split()):
+            raise FlowError("not-available", f"there is no make {word}: {why}", instead)

@@ -1,0 +1,117 @@
+"""``autotune``: a bounded search over fields, each try a short run of LoadGen.
+
+One field after the other takes each of its values while the others keep their best. Fields of
+RUN_ARGS are fixed. So the tries of an item are the values together, not their combinations.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from mlperf.catalog.scenario import OFFLINE, SERVER
+from nvidia_mlperf.make import generate, harness, options
+from nvidia_mlperf.make.flow import Flow
+from nvidia_mlperf.make.work import Item, Work, plan
+
+SPACE: Mapping[str, tuple[int, ...]] = {
+    "gpu_batch_size": (1, 4, 16, 64),
+    "gpu_inference_streams": (1, 2, 4),
+    "deque_timeout_usec": (500, 2000, 8000),
+}
+"""The fields and their values: samples, streams, microseconds. The stand-in finds others by itself
+where a field is left out; these tell what one is worth."""
+ONLY = {
+    "gpu_batch_size": (OFFLINE, SERVER),
+    "gpu_inference_streams": (OFFLINE, SERVER),
+    "deque_timeout_usec": (SERVER,),
+}
+"""The scenarios in which a field changes anything: streams ask for one query after the other."""
+MOST = 12
+"""Tries of one item at most."""
+NOT = "not VALID"
+SECONDS = 5
+Fields = Mapping[str, int]
+
+
+def autotune(flow: Flow) -> None:
+    """Search for each item; the best fields are shown as what goes into RUN_ARGS."""
+    work = plan(flow)
+    flow.tell(work.lines())
+    count = sum(min(MOST, sum(map(len, space(item).values())) + 1) for item in work.items)
+    flow.tell([f"at most {count} runs of {SECONDS} s at least, beside their preparation"])
+    generate.make(flow, work)
+    for item in work.items:
+
+        def attempt(fields: Fields, item: Item = item) -> float | None:
+            figure = tried(flow, work, item, fields)
+            flow.tell([f"{item.name}: {in_words(fields) or 'as it is'}: {figure or NOT}"])
+            return figure
+
+        best = search(item, attempt)
+        if best is None:
+            flow.doer.show(f"{item.name}: none is VALID")
+        else:
+            flow.doer.show(f"{item.name}: {in_words(best) or 'best as it is'}")
+
+
+def space(item: Item) -> dict[str, tuple[int, ...]]:
+    """The values to try of each field: not of one in RUN_ARGS, nor where it changes nothing."""
+    scenario = item.config.scenario
+    return {
+        name: values
+        for name, values in SPACE.items()
+        if scenario in ONLY[name] and name not in item.given
+    }
+
+
+def search(item: Item, attempt: Callable[[Fields], float | None]) -> Fields | None:
+    """The fields of the best VALID try, ``MOST`` tries at most; None where none is VALID.
+
+    The first try is without any, as a run is that nobody tunes: what is not better is left out.
+    """
+    best: Fields | None = None
+    figure: float | None = None
+    for number, (name, value) in enumerate(steps(item)):
+        if number == MOST:
+            break
+        fields = {**(best or {}), **({name: value} if name else {})}
+        found = attempt(fields)
+        if found is not None and (figure is None or better(item, found, figure)):
+            best, figure = fields, found
+    return best
+
+
+def steps(item: Item) -> Iterator[tuple[str, int]]:
+    """The changes in their order; the first changes nothing."""
+    yield "", 0
+    for name, values in space(item).items():
+        yield from ((name, value) for value in values)
+
+
+def better(item: Item, figure: float, than: float) -> bool:
+    """Whether a figure (samples/s, or ms of streams) is better than another."""
+    return figure < than if item.config.scenario.stream else figure > than
+
+
+def in_words(fields: Fields) -> str:
+    """Fields as they are typed."""
+    return " ".join(f"--{name}={value}" for name, value in fields.items())
+
+
+def tried(flow: Flow, work: Work, item: Item, fields: Fields) -> float | None:
+    """The figure of a short run with these fields, in the scenario's unit; None unless VALID."""
+    apart = replace(flow, settings=replace(flow.settings, execution_mode="test"))
+    chosen = dict(options.of_run(work.fields, fields))
+    own = {**chosen, "min_duration": SECONDS * 1000, "results_dir": flow.build / "autotune"}
+    words = harness.line(apart, work, item)
+    words = [word for word in words if word.partition("=")[0].removeprefix("--") not in own]
+    words += [f"--{option}={value}" for option, value in own.items()]
+    started = time.time()
+    status = flow.doer.cm([*words, "--max_attempts=1"])
+    if status:
+        flow.tell([f"not taken: {flow.failed(status)}"])
+    found = harness.newest(apart, work, item, started, flow.build / "autotune")
+    result = harness.told_of(found, item) if found else {}
+    return float(result["value"]) if result.get("validity") == "VALID" else None

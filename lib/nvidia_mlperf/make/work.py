@@ -1,0 +1,270 @@
+"""What a line asks for, found in the registry: one item for each run, with its values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlperf.catalog.scenario import MULTI_STREAM
+from nvidia_mlperf.flow import registry, systems, words
+from nvidia_mlperf.flow.errors import FlowError
+from nvidia_mlperf.flow.fields import Field
+from nvidia_mlperf.flow.registry import DEFAULT, Config, Registry, Table
+from nvidia_mlperf.flow.systems import Machine
+from nvidia_mlperf.make import asked as asked_of
+from nvidia_mlperf.make import neuron
+from nvidia_mlperf.make.asked import Asked
+from nvidia_mlperf.make.flow import Flow
+
+REFERENCE = {"v0.7": "T4x1", "v2.0": "T4x1", "v3.1": "ND_H100_v5"}
+"""The system whose configurations a machine without a GPU follows."""
+GIVEN = "the command line"
+NOT_PUBLIC: Mapping[str, str] = {
+    "v3.1": (
+        "Azure's engines came from a TensorRT-LLM build and an fp8 checkpoint that are not public; "
+        "with a GPU of compute capability 8.9 or newer the public way is TensorRT-LLM at commit "
+        "0ab9d17a, its quantize.py --dtype float16 --qformat fp8 --kv_cache_dtype fp8 on the "
+        "public checkpoint, as NVIDIA's README of round v4.0 for GPT-J tells (not tried here)"
+    )
+}
+"""What a round's submission was made with that nobody else can have, and the public way."""
+_LEFT_OUT = ("hetero", "maxq")
+_OLD_STREAM = (
+    "v0.7's MultiStream, the most samples in a fixed interval, cannot be measured with the LoadGen "
+    "of round 4.1 and newer"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One benchmark in one scenario with one version of its configuration."""
+
+    ours: str
+    config: Config
+
+    @property
+    def name(self) -> str:
+        """The item in the words of RUN_ARGS."""
+        return f"{self.config.benchmark} {self.config.scenario} {self.config.ver}"
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The fields that stand in RUN_ARGS."""
+        values = self.config.values.items()
+        return {name: value.value for name, value in values if value.given_by == GIVEN}
+
+    def value(self, name: str, otherwise: Any = None) -> Any:
+        """The value of a field."""
+        found = self.config.values.get(name)
+        return otherwise if found is None else found.value
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """All items of a line, the system that they are for, and what the user should know.
+
+    ``fields`` are all that are known, by name.
+    """
+
+    asked: Asked
+    system: str
+    machine: Machine | None
+    items: tuple[Item, ...]
+    notes: tuple[str, ...]
+    fields: Mapping[str, Field]
+    on: str = "no GPU here"
+
+    def lines(self) -> list[str]:
+        """What will be done, before it is."""
+        told = [*self.asked.lines(), f"system: {self.system} ({self.machine or self.on})"]
+        told += [f"run: {item.name}; here {item.ours}" for item in self.items]
+        return [*told, *(f"note: {note}" for note in (*self.asked.notes, *self.notes))]
+
+
+def plan(flow: Flow, run_args: str | None = None) -> Work:
+    """What the line asks for; raises FlowError for all that cannot be."""
+    known = read_registry(flow.settings.systems_dir)
+    text = flow.variables.get("RUN_ARGS", "") if run_args is None else run_args
+    vendor_round = flow.settings.vendor_round
+    asked = asked_of.read(text, known.fields, vendor_round, flow.variables.get("BENCHMARKS", ""))
+    system, machine, notes = which(flow, known, asked)
+    _refuse_old_stream(vendor_round, asked)
+    tables = [table for table in known.tables if _wanted(table, vendor_round, system, asked)]
+    _check_benchmarks(asked, tables, system, flow, known)
+    pairs = [(t, ver) for t in tables for ver in versions_of(t, system, asked.versions)]
+    _check_versions(asked, known, vendor_round, tables, pairs, system)
+    items = tuple(_items(known, pairs, asked, system, machine))
+    notes += _skipped(asked, tables, pairs)
+    notes += [note for item in items for note in item.config.notes]
+    notes += [NOT_PUBLIC[vendor_round]] if vendor_round in NOT_PUBLIC else []
+    on = {"on": str(neuron.device(flow))} if flow.vendor == neuron.ACCELERATOR else {}
+    return Work(asked, system, machine, items, tuple(dict.fromkeys(notes)), known.fields, **on)
+
+
+def read_registry(own: str = "") -> Registry:
+    """The registry with a user's own systems; raises FlowError with all its faults."""
+    known = registry.load(registry.HERE, Path(own) if own else None)
+    if known.faults:
+        faults = "; ".join(str(fault) for fault in known.faults)
+        raise FlowError("bad-value", f"the registry has faults: {faults}", "correct these files")
+    return known
+
+
+def which(flow: Flow, known: Registry, asked: Asked) -> tuple[str, Machine | None, list[str]]:
+    """The system whose values count, the machine where it has a GPU, and what to say of it."""
+    settings = flow.settings
+    every, vendor_round = list(known.systems.values()), settings.vendor_round
+    of_round = [system for system in every if vendor_round in system.rounds]
+    name = asked.system or settings.system
+    if flow.vendor == neuron.ACCELERATOR:
+        system, told = neuron.system(flow, name, of_round)
+        return system, None, told
+    neuron.refuse_foreign(name, of_round)
+    machine = flow.doer.machine()
+    if name:
+        return systems.named(name, every, vendor_round).id, machine, []
+    if machine is None:
+        reference = REFERENCE[vendor_round]
+        note = f"there is no NVIDIA GPU: benchmarks and scenarios are those of {reference}"
+        return reference, None, [f"{note}, its rates and batches are not taken"]
+    nearest = asked.nearest or settings.allow_nearest
+    chosen = systems.chosen(machine, every, vendor_round, nearest)
+    return chosen.id, machine, []
+
+
+def versions_of(table: Table, system: str, asked: Sequence[str]) -> list[str]:
+    """The versions of a file that are meant, in its order; without any, the default one."""
+    blocks = [block for block in table.blocks.values() if block.system == system]
+    there = list(dict.fromkeys(ver for block in blocks for ver in block.versions))
+    runs = [ver for ver in there if not any(word in ver for word in _LEFT_OUT)]
+    if asked_of.ALL in asked:
+        return runs
+    return [ver for ver in runs if ver in (asked or (DEFAULT,))]
+
+
+def _wanted(table: Table, vendor_round: str, system: str, asked: Asked) -> bool:
+    """Whether a file is of what is asked for, and has values for the system."""
+    return (
+        table.round == vendor_round
+        and (not asked.benchmarks or table.benchmark in asked.benchmarks)
+        and (not asked.scenarios or table.scenario in asked.scenarios)
+        and not (vendor_round == "v0.7" and table.scenario == MULTI_STREAM)
+        and any(block.system == system for block in table.blocks.values())
+    )
+
+
+def _refuse_old_stream(vendor_round: str, asked: Asked) -> None:
+    if vendor_round == "v0.7" and MULTI_STREAM in asked.scenarios:
+        raise FlowError("not-available", _OLD_STREAM, "leave MultiStream out of --scenarios")
+
+
+def _check_benchmarks(
+    asked: Asked, tables: Sequence[Table], system: str, flow: Flow, known: Registry
+) -> None:
+    """Raise FlowError for benchmarks of which nothing is there, all at once."""
+    there, vendor_round = {table.benchmark for table in tables}, flow.settings.vendor_round
+    missing = [name for name in asked.benchmarks if name not in there]
+    if missing or not tables:
+        what = ", ".join(missing) or "any benchmark"
+        within = f" in {', '.join(asked.scenarios)}" if asked.scenarios else ""
+        raise FlowError(
+            "not-available",
+            f"{vendor_round} has no values for {what}{within} on {system}",
+            _elsewhere(missing, asked.scenarios, flow, known)
+            or f"leave it out; what there is for {vendor_round}: make info",
+        )
+
+
+def _elsewhere(
+    benchmarks: Sequence[str], scenarios: Sequence[str], flow: Flow, known: Registry
+) -> str:
+    """Another round of NVIDIA's that has values for all of these, as a hint; else empty."""
+    if flow.vendor == neuron.ACCELERATOR:
+        return ""
+    there = {
+        (table.round, table.benchmark)
+        for table in known.tables
+        if not scenarios or table.scenario in scenarios
+    }
+    others = [each for each in words.VENDOR_ROUNDS if each != flow.settings.vendor_round]
+    rounds = [each for each in others if all((each, name) in there for name in benchmarks)]
+    return f"a folder of another round has them: --vendor_round={rounds[-1]}" if rounds else ""
+
+
+def _check_versions(
+    asked: Asked,
+    known: Registry,
+    vendor_round: str,
+    tables: Sequence[Table],
+    pairs: Sequence[tuple[Table, str]],
+    system: str,
+) -> None:
+    """Raise FlowError for versions that the system has nowhere, and where nothing is left."""
+    of_round = [table for table in known.tables if table.round == vendor_round]
+    every = _versions(of_round, system)
+    missing = [ver for ver in asked.versions if ver not in (*every, asked_of.ALL)]
+    if pairs and not missing:
+        return
+    raise FlowError(
+        "bad-value",
+        f"--config_ver={','.join(missing or asked.versions or [DEFAULT])} is not there for this on "
+        f"{system}",
+        f"one of: {', '.join(_versions(tables, system) or every)}",
+    )
+
+
+def _versions(tables: Sequence[Table], system: str) -> list[str]:
+    """Every version that a system has in one of these files."""
+    return sorted({ver for table in tables for ver in versions_of(table, system, (asked_of.ALL,))})
+
+
+def _items(
+    known: Registry,
+    pairs: Sequence[tuple[Table, str]],
+    asked: Asked,
+    system: str,
+    machine: Machine | None,
+) -> Iterator[Item]:
+    """The items with their values; raises FlowError for a field that fits none of them."""
+    _check_scopes(known, [table for table, _ in pairs], asked.fields)
+    for table, ver in pairs:
+        fitting = {
+            name: value
+            for name, value in asked.fields.items()
+            if not known.fields[name].out_of_scope(table.benchmark, table.scenario)
+        }
+        config = known.config(table, system, ver, fitting)
+        if machine is not None:
+            config = known.scaled(config, machine)
+        yield Item(words.our_benchmark(table.round, table.benchmark, ver), config)
+
+
+def _check_scopes(known: Registry, tables: Sequence[Table], given: Mapping[str, Any]) -> None:
+    """A field may be for some of the runs, as ``server_target_qps`` is; not for none."""
+    wrong = []
+    for name in given:
+        why = [known.fields[name].out_of_scope(t.benchmark, t.scenario) for t in tables]
+        if why and all(why):
+            wrong.append(why[0])
+    if wrong:
+        raise FlowError("bad-value", f"RUN_ARGS: {'; '.join(wrong)}", "leave them out")
+
+
+def _skipped(
+    asked: Asked, tables: Sequence[Table], pairs: Sequence[tuple[Table, str]]
+) -> list[str]:
+    """What was asked for and is not there, where something else of it is."""
+    told = []
+    for name in asked.benchmarks:
+        scenarios = {table.scenario for table in tables if table.benchmark == name}
+        told += [f"{name} has no {s}: left out" for s in asked.scenarios if s not in scenarios]
+    for table in tables:
+        have = {ver for other, ver in pairs if other is table}
+        told += [
+            f"{table.benchmark} {table.scenario} has no {ver}: left out"
+            for ver in asked.versions
+            if ver not in have and ver != asked_of.ALL
+        ]
+    return told

@@ -1,0 +1,1 @@
+"""Inference servers: protocol, server, model repository, and load generator."""

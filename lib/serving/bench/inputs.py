@@ -1,0 +1,159 @@
+"""What is sent: random, zero, or out of a file, as the inputs of the model want it."""
+
+from __future__ import annotations
+
+import math
+import random
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from serving.kserve import CODES, FLOATS, SIZES, Model, Tensor, TensorInfo
+
+from . import files
+from .errors import BenchError, UsageError
+
+# Integers are often indices: small ones are valid almost everywhere.
+MOST = 100
+WORD = b"text"
+
+Sample = dict[str, Tensor]
+
+
+def make(
+    model: Model, batches: bool, batch: int, source: str, shapes: Mapping[str, Sequence[int]],
+    seed: int,
+) -> list[Sample]:  # fmt: skip
+    """The inputs of one request or, out of a file with more samples, of several.
+
+    ``batches`` says whether the first length of each shape is the batch's. Raises BenchError where
+    a length is open and nobody gave it, or a file does not fit.
+    """
+    unknown = [name for name in shapes if name not in {info.name for info in model.inputs}]
+    if unknown:
+        named = ", ".join(info.name for info in model.inputs)
+        text = f"--shape: {model.name} has no input {unknown[0]}; it has {named}"
+        raise UsageError(text, hint="write it once for each input: --shape=INPUT:D1,D2 --shape=...")
+    if source in ("random", "zero"):
+        generator = random.Random(seed) if source == "random" else None
+        return [
+            {
+                info.name: _filled(info, wanted_shape(info, batches, batch, shapes), generator)
+                for info in model.inputs
+            }
+        ]
+    return _from_file(model, batches, batch, Path(source), shapes)
+
+
+def wanted_shape(
+    info: TensorInfo, batches: bool, batch: int, shapes: Mapping[str, Sequence[int]]
+) -> tuple[int, ...]:
+    """The shape of an input in a request; raises BenchError where a length stays open."""
+    own = info.shape[1:] if batches else info.shape
+    given = shapes.get(info.name)
+    if given is not None:
+        fits = len(given) == len(own) and all(a in (-1, b) for a, b in zip(own, given, strict=True))
+        if not fits:
+            raise UsageError(f"--shape={info.name}: {list(given)} is not of {list(own)}")
+        own = tuple(given)
+    if -1 in own:
+        sizes = ",".join("N" if size == -1 else str(size) for size in own)
+        raise BenchError(
+            f"{info.name} has the shape {list(own)}: its lengths are the request's",
+            hint=f"--shape={info.name}:{sizes}, or --input=FILE",
+        )
+    return (batch, *own) if batches else own
+
+
+def _filled(info: TensorInfo, shape: tuple[int, ...], generator: random.Random | None) -> Tensor:
+    count = math.prod(shape)
+    if info.datatype != "BYTES" and info.datatype not in SIZES:
+        raise BenchError(f"{info.name} is of the type {info.datatype}, which is not sent")
+    if info.datatype == "BYTES":
+        data = (struct.pack("<I", len(WORD)) + WORD) * count
+    elif generator is None:
+        data = bytes(count * SIZES[info.datatype])
+    else:
+        data = _random(info.datatype, count, generator)
+    return Tensor(info.datatype, shape, memoryview(data))
+
+
+def _random(datatype: str, count: int, generator: random.Random) -> bytes:
+    """Floats in [0, 1), integers below MOST; NumPy, where it is, draws the many."""
+    if datatype == "BF16":
+        return files.halved(_random("FP32", count, generator))
+    try:
+        import numpy as np
+    except ImportError:
+        draw = generator.random if datatype in FLOATS else lambda: generator.randrange(MOST)
+        if datatype == "BOOL":
+            draw = lambda: generator.random() < 0.5  # noqa: E731
+        return struct.pack(f"<{count}{CODES[datatype]}", *(draw() for _ in range(count)))
+    drawn = np.random.default_rng(generator.randrange(1 << 32))
+    if datatype in FLOATS:
+        return drawn.random(count, np.float32).astype(CODES[datatype]).tobytes()
+    most = 2 if datatype == "BOOL" else MOST
+    return drawn.integers(0, most, count).astype(CODES[datatype]).tobytes()
+
+
+def _from_file(
+    model: Model, batches: bool, batch: int, path: Path, shapes: Mapping[str, Sequence[int]]
+) -> list[Sample]:
+    """Requests of ``batch`` samples each; what is left over at the end is not sent."""
+    if path.suffix.lower() not in files.READERS:
+        return [_raw(model, batches, batch, path, shapes)]
+    found = files.read(path, model.inputs)
+    for info in model.inputs:
+        if info.name not in found:
+            raise BenchError(f"{path} lacks the input {info.name}; it has {', '.join(found)}")
+    tensors = {info.name: _checked(info, found[info.name], path, batches) for info in model.inputs}
+    if not batches:
+        return [tensors]
+    count = min(tensor.shape[0] for tensor in tensors.values()) // batch
+    if not count:
+        raise BenchError(f"{path} has fewer than {batch} samples", hint="a smaller --batch_size")
+    return [
+        {name: _cut(tensor, place * batch, batch) for name, tensor in tensors.items()}
+        for place in range(count)
+    ]
+
+
+def _checked(info: TensorInfo, tensor: Tensor, path: Path, batches: bool) -> Tensor:
+    own = info.shape[1:] if batches else info.shape
+    is_ = tensor.shape[1:] if batches else tensor.shape
+    if tensor.datatype != info.datatype:
+        raise BenchError(f"{path}: {info.name} is {tensor.datatype}, the model's {info.datatype}")
+    if len(is_) != len(own) or any(a not in (-1, b) for a, b in zip(own, is_, strict=True)):
+        raise BenchError(f"{path}: {info.name} has the shape {list(is_)}, the model's {list(own)}")
+    return tensor
+
+
+def _cut(tensor: Tensor, first: int, count: int) -> Tensor:
+    """Samples ``first`` to ``first + count``."""
+    shape = (count, *tensor.shape[1:])
+    if tensor.datatype == "BYTES":
+        size = math.prod(tensor.shape[1:])
+        words = list(tensor.values())[first * size : (first + count) * size]
+        return Tensor("BYTES", shape, memoryview(files.packed(words)))
+    size = math.prod(tensor.shape[1:]) * SIZES[tensor.datatype]
+    return Tensor(tensor.datatype, shape, tensor.data[first * size : (first + count) * size])
+
+
+def _raw(
+    model: Model, batches: bool, batch: int, path: Path, shapes: Mapping[str, Sequence[int]]
+) -> Sample:
+    if len(model.inputs) != 1:
+        named = ", ".join(info.name for info in model.inputs)
+        raise BenchError(f"{path} is raw bytes, and {model.name} has several inputs: {named}",
+                         hint="a .npz or .json file has names")  # fmt: skip
+    info = model.inputs[0]
+    if info.datatype not in SIZES:
+        raise BenchError(
+            f"{path} is raw bytes, {info.name} is {info.datatype}", hint="a .json file"
+        )
+    shape = wanted_shape(info, batches, batch, shapes)
+    data = files.read_bytes(path)
+    wanted = math.prod(shape) * SIZES[info.datatype]
+    if len(data) != wanted:
+        raise BenchError(f"{path} has {len(data)} bytes, a request {wanted}")
+    return {info.name: Tensor(info.datatype, shape, memoryview(data))}

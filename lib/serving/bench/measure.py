@@ -1,0 +1,165 @@
+"""One measurement: warm-up, load, and what the client, the server and the machine have to say."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from serving.kserve import Connection, KserveError, Statistics
+
+from . import figures, machine, results, server, target
+from .load import CTRL_C, Closed, Pace, Record, Scheduled, Watch, Worker, run
+from .machine import Moment
+from .probe import explained
+from .results import Load, Point
+from .schedule import arrivals
+from .stability import Stability
+from .target import Target
+
+COUNTED_S = 0.5
+"""How long a server may take to count what it has answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Counters:
+    """What is read before and after."""
+
+    moment: Moment
+    statistics: Statistics | None
+
+
+class _Reader:
+    """Reads counters, over a connection of its own."""
+
+    def __init__(self, found: Target, connection: Connection) -> None:
+        self._connection = connection
+        self._settings = found.settings
+        address = connection.address
+        self._server = machine.listener(address.host, address.port)
+
+        self._counted = self._statistics(found.counted)
+
+    def before(self, warm_up: Sequence[Record]) -> _Counters:
+        """The server is asked first: its answer is no part of the measurement."""
+        self._counted = self._after(warm_up)
+        return _Counters(machine.moment(self._server), self._counted)
+
+    def after(self, records: Sequence[Record]) -> _Counters:
+        """The server is asked last; one that is gone has nothing to say."""
+        at = machine.moment(self._server)
+        with contextlib.suppress(KserveError):
+            return _Counters(at, self._after(records))
+        return _Counters(at, None)
+
+    def _after(self, records: Sequence[Record]) -> Statistics | None:
+        known = self._counted.success.count if self._counted else 0
+        return self._statistics(known + sum(len(record.done) for record in records))
+
+    def _statistics(self, least: int) -> Statistics | None:
+        """The counters once they hold ``least`` requests: a server answers first, then counts."""
+        deadline = time.monotonic() + COUNTED_S
+        while True:
+            settings = self._settings
+            found = server.statistics(self._connection, settings.model, settings.version)
+            late = time.monotonic() > deadline
+            if found is None or found.success.count >= least or late:
+                return found
+            time.sleep(0.002)
+
+
+def measure(found: Target, load: Load) -> Point:
+    """Measure once; raises BenchError where it cannot begin."""
+    settings = found.settings
+    count = settings.connections if load.open_loop else int(load.size)
+    with contextlib.ExitStack() as stack:
+        control = stack.enter_context(target.connect(settings))
+        try:
+            workers = target.workers(found, count, stack)
+            reader = _Reader(found, control)
+            before = reader.before(warm_up(found, workers))
+        except KserveError as error:
+            raise explained(settings, control, error) from error
+        pace = make_pace(found, load)
+        records = run(workers, pace, _watch(found, load, pace))
+        return _point(found, load, pace, records, (before, reader.after(records)))
+
+
+def make_pace(found: Target, load: Load) -> Pace:
+    """The pace of a load, beginning now."""
+    settings = found.settings
+    begin = time.perf_counter_ns()
+    end = begin + int(load.seconds * 1e9)
+    if not load.open_loop:
+        return Closed(begin, end, load.count)
+    due = arrivals(settings.distribution, load.size, settings.burst, settings.seed)
+    return Scheduled(begin, end, load.count, due)
+
+
+def _watch(found: Target, load: Load, pace: Pace) -> Watch | None:
+    if not load.stable:
+        return None
+    settings = found.settings
+    rule = Stability(pace.begin, settings.window, settings.stable_percent, settings.percentile)
+    return rule.watch
+
+
+def warm_up(found: Target, workers: Sequence[Worker]) -> list[Record]:
+    """Open every connection and make its first requests, before the clock runs.
+
+    Raises KeyboardInterrupt after Ctrl-C: nothing was measured yet.
+    """
+    settings = found.settings
+    records: list[Record] = []
+    if settings.warmup_seconds:
+        begin = time.perf_counter_ns()
+        records += _warm(workers, Closed(begin, begin + int(settings.warmup_seconds * 1e9), 0))
+    each = max(1, -(-settings.warmup_requests // len(workers)))
+    for worker in workers:
+        begin = time.perf_counter_ns()
+        records += _warm([worker], Closed(begin, begin + int(1e9 * settings.timeout), each))
+    return records
+
+
+def _warm(workers: Sequence[Worker], pace: Pace) -> list[Record]:
+    records = run(workers, pace)
+    if pace.why == CTRL_C:
+        raise KeyboardInterrupt
+    return records
+
+
+def _point(
+    found: Target,
+    load: Load,
+    pace: Pace,
+    records: Sequence[Record],
+    around: tuple[_Counters, _Counters],
+) -> Point:
+    percentile, batch = found.settings.percentile, found.batch or 1
+    end = max(record.end for record in records)
+    since = Stability.kept_since(pace, found.settings.window) if load.stable else pace.begin
+    times = results.kept(records, since)
+    seconds = max((end - since) / 1e9, 1e-9)
+    failures, examples = results.counted([each for record in records for each in record.failures])
+    late = [sent - due for due, sent, _ in times] if load.open_loop else []
+    before, after = around
+    return Point(
+        load=load,
+        begun_at=time.time() - (after.moment.at - before.moment.at),
+        seconds=seconds,
+        requests=len(times),
+        rate=len(times) / seconds,
+        samples_rate=len(times) / seconds * batch,
+        failures=failures,
+        examples=examples,
+        unsent=pace.unsent(end) if isinstance(pace, Scheduled) else 0,
+        over=sum(done - due > load.bound_ms * 1e6 for due, _, done in times),
+        stopped=pace.why or pace.ended(),
+        latency=figures.latency([done - due for due, _, done in times], percentile),
+        late=figures.latency(late, percentile),
+        threads=tuple(results.thread(record, batch, percentile) for record in records),
+        server=server.share(before.statistics, after.statistics),
+        costs=results.costs(records, before.moment, after.moment),
+        shape=results.shape(times, since, percentile),
+    )

@@ -1,0 +1,174 @@
+"""The first request: whether the server and its model are there, and the answer is right."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from serving.kserve import Connection, KserveError, Model, ModelState, Tensor, TensorInfo
+from serving.kserve.stand_ins import stand_in
+
+from . import checks, inputs, target
+from . import server as counters
+from .errors import BenchError
+from .options import Settings
+from .target import Target
+
+START_ONE = "start one: cm run script --tags=run,triton-server --model_repository=DIR"
+
+
+def probe(settings: Settings) -> Target:
+    """Ask for one inference and check it; raises BenchError where there is none to check."""
+    with target.connect(settings) as connection:
+        try:
+            return _probe(settings, connection)
+        except KserveError as error:
+            raise explained(settings, connection, error) from error
+
+
+def _probe(settings: Settings, connection: Connection) -> Target:
+    server = connection.server()
+    model = connection.model(settings.model, settings.version)
+    config = _config(connection, settings)
+    model = replace(model, inputs=tuple(_needed(model, config, settings)))
+    batch = _batch(settings, model, _largest_batch(model, config))
+    samples = inputs.make(
+        model, batch is not None, settings.batch, settings.source, settings.shapes, settings.seed
+    )
+    right = target.golden(settings, model)
+    request = connection.prepare(settings.model, samples[0], target.names(model), settings.version)
+    before = counters.statistics(connection, settings.model, settings.version)
+    begin = time.perf_counter()
+    outputs = connection.run(request)
+    first = time.perf_counter() - begin
+    problems = checks.describe_problems(outputs, model.outputs, batch)
+    problems += checks.differences(outputs, right, settings.tolerance)
+    kept = {name: _copy(tensor) for name, tensor in outputs.items()}
+    told = f"{server.name} {server.version}"
+    counted = before.success.count + 1 if before else 0
+    return Target(settings, told, model, batch, tuple(samples), first * 1e3, tuple(problems), kept,
+                  counted, stand_in(config or {}))  # fmt: skip
+
+
+def _batch(settings: Settings, model: Model, largest: int) -> int | None:
+    """The samples in a request; None where the model has no batch. Raises BenchError."""
+    if largest == 0 and settings.batch > 1:
+        raise BenchError(
+            f"{model.name} takes no batches (max_batch_size 0)", hint="leave out --batch_size"
+        )
+    if 0 < largest < settings.batch:
+        raise BenchError(
+            f"{model.name} takes at most {largest} samples in a request, not {settings.batch}",
+            hint=f"--batch_size={largest}",
+        )
+    return settings.batch if largest else None
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    return Tensor(tensor.datatype, tensor.shape, memoryview(bytes(tensor.data)))
+
+
+def _config(connection: Connection, settings: Settings) -> Mapping[str, Any] | None:
+    """The model's configuration; None where the server does not tell it."""
+    try:
+        found = connection.config(settings.model, settings.version)
+        int(found.get("max_batch_size", 0))
+        return found
+    except (TypeError, ValueError):
+        return None
+    except KserveError as error:
+        if error.kind not in ("status", "protocol"):
+            raise
+        return None
+
+
+def _largest_batch(model: Model, config: Mapping[str, Any] | None) -> int:
+    """The model's max_batch_size; 0 without batches.
+
+    Where the server does not tell, an open first length of every input is that of the batch.
+    """
+    if config is not None:
+        return int(config.get("max_batch_size", 0))
+    open_first = all(info.shape[:1] == (-1,) for info in model.inputs)
+    return 1 << 31 if model.inputs and open_first else 0
+
+
+def _needed(
+    model: Model, config: Mapping[str, Any] | None, settings: Settings
+) -> Iterator[TensorInfo]:
+    """The inputs without those that a request may leave out and whose lengths nobody has given."""
+    free = set(_optional(config or {})) if settings.source in ("random", "zero") else set()
+    free -= set(settings.shapes)
+    for info in model.inputs:
+        if info.name not in free or -1 not in info.shape[1:]:
+            yield info
+
+
+def _optional(config: Mapping[str, Any]) -> Iterator[str]:
+    told = config.get("input")
+    for each in told if isinstance(told, list) else ():
+        if isinstance(each, dict) and each.get("optional") is True:
+            yield str(each.get("name"))
+
+
+def explained(settings: Settings, connection: Connection, error: KserveError) -> BenchError:
+    """The failure with what to do next."""
+    hints = {
+        "refused": START_ONE,
+        "reset": "see the last lines of the server's log",
+        "timeout": "is the server busy, or does the model take so long? --timeout=SECONDS",
+        "protocol": f"does {settings.url} speak {settings.protocol}? --protocol, --url",
+    }
+    hint = error.hint or hints.get(error.kind, "")
+    message = f"({error.kind}) {error}"
+    if error.kind == "status" and "shared memory" in str(error):
+        hint = "the server must see /dev/shm of this machine; a container does with --ipc=host"
+    elif error.kind == "status":
+        hint = hint or _models(settings, connection)
+    return BenchError(message, hint=hint)
+
+
+def _models(settings: Settings, connection: Connection) -> str:
+    """What the server has, where the asked-for model is not ready."""
+    try:
+        found = connection.index()
+    except KserveError:
+        return ""
+    own = [each for each in found if each.name == settings.model]
+    if not own:
+        return _others(settings.model, {each.name: each.state for each in found})
+    ready = {each.version for each in own if each.state == "READY"}
+    if ready and settings.version not in {"", *ready}:
+        return f"it has --model_version={', '.join(sorted(ready))}"
+    return _kind(settings, connection) if len(ready) == len(own) else _idle(own)
+
+
+def _idle(own: Sequence[ModelState]) -> str:
+    """The state of the first version that is not ready."""
+    idle = next(each for each in own if each.state != "READY")
+    return f"{idle.name} is {idle.state or 'not loaded'}: {idle.reason or 'no reason given'}"
+
+
+def _kind(settings: Settings, connection: Connection) -> str:
+    """Whether it is a model of a kind that is not asked request by request."""
+    try:
+        config = _config(connection, settings) or {}
+    except KserveError:
+        return ""
+    policy = config.get("model_transaction_policy")
+    if isinstance(policy, dict) and policy.get("decoupled"):
+        return f"{settings.model} answers in a stream (decoupled), which is not measured here"
+    if "sequence_batching" in config:
+        return f"{settings.model} wants sequences of requests, which are not sent here"
+    return ""
+
+
+def _others(model: str, states: Mapping[str, str]) -> str:
+    near = difflib.get_close_matches(model, list(states), n=1)
+    if near:
+        return f"did you mean {near[0]}?"
+    ready = sorted(name for name, state in states.items() if state == "READY")
+    return f"the server has {', '.join(ready) or 'no model that is ready'}"

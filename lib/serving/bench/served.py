@@ -1,0 +1,46 @@
+"""``python -m serving.bench.served``: against a server that lives as long as it measures."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from serving.server import server
+from serving.server.errors import ServerError
+from serving.server.wanted import Wanted
+
+from . import session
+from .errors import BenchError
+from .options import read, say
+
+
+def main(arguments: Sequence[str], answer: str) -> int:
+    """Start Triton on any free ports, measure, end it; the exit status as of ``session.main``."""
+    wanted = Wanted(
+        os.environ["CM_TRITON_SERVER_BIN_WITH_PATH"], os.environ["CM_TRITON_MODEL_REPOSITORY"]
+    )
+    folder = Path(tempfile.mkdtemp(prefix="triton-bench-"))
+    try:
+        protocol = read(arguments)[0].protocol
+        with server.running(wanted, folder) as found:
+            url = found.grpc_url if protocol == "grpc" else found.url
+            say(f"Triton {found.version} at {url}, for as long as this takes")
+            return session.main([*arguments, f"--url={url}"], answer)
+    except (ServerError, BenchError) as error:
+        hint = error.hint_without(folder) if isinstance(error, ServerError) else error.hint
+        failure = {"kind": error.kind, "text": str(error), "hint": hint}
+        Path(answer).write_text(json.dumps({"failure": failure}), encoding="utf-8")
+        return 0
+    except KeyboardInterrupt:
+        return session.INTERRUPTED
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], os.environ["CM_TRITON_BENCH_ANSWER"]))

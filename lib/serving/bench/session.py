@@ -1,0 +1,239 @@
+"""From the command line to the exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from mlperf import rate_search
+from mlperf.rate_search import Try
+
+from . import guide, machine, page, report
+from .errors import BenchError, UsageError, WrongError
+from .load import CTRL_C
+from .measure import measure
+from .options import Settings, bare, read, say
+from .probe import probe
+from .report import Session
+from .results import Load, Point
+from .target import Target
+
+OK, INTERRUPTED, CUT_OFF = 0, 130, 141
+# How much longer than --duration the runs of a search are, and that duration without one.
+LONGER = {rate_search.BRACKET: 1, rate_search.CLOSE: 1, rate_search.CONFIRM: 3}
+TRY_S = 5.0
+DEFAULT_S = 60.0
+# p99 means that so many may be later.
+ALLOWED = 0.01
+
+
+def main(arguments: Sequence[str], answer: str = "") -> int:
+    """Run it; the exit status: 0, 1 where something failed, 2 for a wrong command line.
+
+    For a program that starts it, figures and a failure are written to the file ``answer``, and a
+    failure that stands there is no failure of the process.
+    """
+    told: dict[str, object] = {}
+    try:
+        settings, notes = read(arguments)
+        for note in notes:
+            say(f"note: {note}")
+        status = _run(settings, hidden(arguments), told)
+    except BenchError as error:
+        if not answer:
+            say(f"error: {error}" + (f"\n  next: {error.hint}" if error.hint else ""))
+            return error.status
+        told["failure"] = {"kind": error.kind, "text": str(error), "hint": error.hint}
+        status = OK
+    except KeyboardInterrupt:
+        say("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read has seen enough, as in `| head`; Python would say so again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CUT_OFF
+    if answer:
+        Path(answer).write_text(json.dumps(told), encoding="utf-8")
+    return status
+
+
+def _run(settings: Settings, command: str, told: dict[str, object]) -> int:
+    writable(settings.files)
+    if not settings.benchmark:
+        tell([guide.named(settings)])
+    found = probe(settings)
+    tell(guide.judged(found))
+    if found.problems:
+        raise WrongError("the answer is wrong: " + "; ".join(found.problems))
+    if not settings.benchmark:
+        return OK
+    session = _measured(found, command)
+    tell(["", *report.text(session)])
+    write(session)
+    if any(point.stopped == CTRL_C for point in session.points):
+        return INTERRUPTED
+    require_all(session.points)
+    best = max(session.points, key=lambda point: point.rate)
+    told.update(rate=best.rate, p99_ms=best.tail_ms, highest=session.highest)
+    return OK
+
+
+def require_all(points: Sequence[Point]) -> None:
+    """Raise WrongError where requests failed, or none was answered."""
+    failures: Counter[str] = Counter()
+    for point in points:
+        failures.update(point.failures)
+    if failures:
+        counts = ", ".join(f"{count} {kind}" for kind, count in failures.most_common())
+        total = sum(point.scheduled for point in points)
+        raise WrongError(f"{failures.total()} of {total} requests failed: {counts}")
+    if not any(point.requests for point in points):
+        raise WrongError("no request was answered in time", hint="a longer --limit")
+
+
+def _measured(found: Target, command: str) -> Session:
+    settings, at = found.settings, time.time()
+    here = machine.host()
+    tried: list[Try] = []
+    highest = None
+    if settings.search_ms:
+        points, tried, highest = search(found)
+    else:
+        points = sweep(found)
+    notes = report.notes(points, here.cores)
+    return Session(found, here, at, command, tuple(points), tuple(tried), highest, notes)
+
+
+def sweep(found: Target) -> list[Point]:
+    """All asked-for loads, one after the other; Ctrl-C ends all of them."""
+    settings = found.settings
+    points: list[Point] = []
+    # Guide 003 measures one number of threads.
+    alone = len(settings.loads) == 1 and not settings.open_loop
+    for size in settings.loads:
+        stable = bool(settings.stable_percent)
+        load = Load(size, settings.open_loop, settings.seconds, settings.count, stable)
+        if alone:
+            tell(guide.announced(settings, int(size)))
+        else:
+            say(f"measuring {report.load_in_words(load)}")
+        points.append(measure(found, load))
+        if alone:
+            tell(guide.measured(settings, points[-1]))
+        if points[-1].stopped == CTRL_C:
+            break
+    return points
+
+
+def search(found: Target) -> tuple[list[Point], list[Try], float | None]:
+    """The highest rate under the bound: the last run that kept it, all tries, and the rate.
+
+    Rates are requests a second. Raises BenchError when no request was answered, KeyboardInterrupt
+    after Ctrl-C.
+    """
+    settings = found.settings
+    seconds = TRY_S if settings.seconds == DEFAULT_S else settings.seconds
+    start = measure(found, Load(settings.connections, False, seconds))
+    runs: list[Point] = []
+
+    def attempt(rate: float, purpose: str) -> Try:
+        if runs and runs[-1].stopped == CTRL_C:
+            raise KeyboardInterrupt
+        length = seconds * LONGER[purpose]
+        runs.append(measure(found, Load(rate, True, length, bound_ms=settings.search_ms)))
+        tried = as_try(runs[-1], purpose)
+        say(f"{purpose}: {rate:.1f} requests/s, p99 {_tail(tried)}, "
+            f"{'in time' if tried.passed else 'too late'}")  # fmt: skip
+        return tried
+
+    if not start.rate:
+        raise BenchError("no request was answered", hint="see the server's log")
+    found_rate = rate_search.search(0.8 * start.rate, attempt, least=start.rate / 1000)
+    best = [each for each in runs if each.load.size == found_rate.qps]
+    return best[-1:] or [start], list(found_rate.tries), found_rate.qps
+
+
+def as_try(point: Point, purpose: str) -> Try:
+    """What a run says of its rate: what failed and what was never sent is late."""
+    late = point.over + point.failed + point.unsent
+    count = max(point.scheduled, 1)
+    return Try(
+        qps=point.load.size,
+        late_share=late / count if point.scheduled else 1.0,
+        allowed_share=ALLOWED,
+        queries=count,
+        tail_ms=point.latency.percentile(99.0) if point.latency else None,
+        seconds=point.seconds,
+        purpose=purpose,
+    )
+
+
+def _tail(tried: Try) -> str:
+    return "-" if tried.tail_ms is None else f"{tried.tail_ms:.2f} ms"
+
+
+def hidden(arguments: Sequence[str]) -> str:
+    """The command for a report; what a header says may be a secret."""
+    words, before = ["triton-http-client.py"], ""
+    for word in arguments:
+        secret = before == "header" or bare(word).startswith("header=")
+        words.append(f"{word.partition(':')[0]}:***" if secret else word)
+        before = bare(word)
+    return shlex.join(words)
+
+
+def writable(files: Mapping[str, str]) -> None:
+    """Raise BenchError where a result could not be written: before an hour is measured."""
+    if "html" in files:
+        page.check()
+    for kind, name in files.items():
+        path = Path(name)
+        if path.is_dir():
+            raise UsageError(f"{name} is a folder", hint=f"--{kind}={path / f'result.{kind}'}")
+        folder = path.resolve().parent
+        if not is_special(path) and not (folder.is_dir() and os.access(folder, os.W_OK)):
+            hint = "" if folder.is_dir() else f"mkdir -p {shlex.quote(str(folder))}"
+            raise UsageError(f"{name} cannot be written", hint=hint)
+
+
+def is_special(path: Path) -> bool:
+    """Whether it is there and no plain file, as /dev/stdout: written to, never replaced."""
+    return path.exists() and not path.is_file()
+
+
+def write(session: Session) -> None:
+    """The asked-for files; each is there whole or as it was.
+
+    Raises BenchError when one cannot be written.
+    """
+    makers: dict[str, Callable[[Session], str]] = {
+        "json": report.as_json,
+        "csv": report.as_csv,
+        "markdown": report.markdown,
+        "html": page.render,
+    }
+    for kind, name in session.settings.files.items():
+        document = makers[kind](session)
+        path = Path(name)
+        whole = path if is_special(path) else path.resolve()
+        part = whole if is_special(path) else Path(f"{whole}.{os.getpid()}.part")
+        try:
+            part.write_text(document, encoding="utf-8")
+            if part != whole:
+                part.replace(whole)
+        except OSError as error:
+            if part != whole:
+                part.unlink(missing_ok=True)
+            raise BenchError(f"{name}: {error.strerror}") from error
+
+
+def tell(lines: Iterable[str]) -> None:
+    """Lines on standard output, at once: they may be watched."""
+    for line in lines:
+        print(line, flush=True)

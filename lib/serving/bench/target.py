@@ -1,0 +1,171 @@
+"""The model under load: its connections, what is sent to it, and the check of what it answers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from serving import kserve
+from serving.kserve import Connection, KserveError, Model, Region, Tensor
+
+from . import checks, files, inputs, machine
+from .errors import BenchError
+from .load import Worker
+from .options import Settings
+
+# Places in shared memory begin at a multiple of this.
+ALIGN = 4096
+Shared = Mapping[str, "kserve.Slice | Tensor"]
+# Files beside the connections.
+SPARE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A model that answered and was found right.
+
+    ``batch`` is None where the model has no batch; ``first_ms`` is the time of the first request,
+    ``sizes`` the bytes of its outputs, ``counted`` how many requests the server counts with it.
+    ``stand_in`` says in words what takes the place of a device, where something does.
+    """
+
+    settings: Settings
+    server: str
+    model: Model
+    batch: int | None
+    samples: tuple[inputs.Sample, ...]
+    first_ms: float
+    problems: tuple[str, ...]
+    sizes: Mapping[str, Tensor]
+    counted: int
+    stand_in: str = ""
+
+    def check(self) -> Any:
+        """A check of answers for one worker, which remembers the last form that was right."""
+        return _Check(self)
+
+
+class _Check:
+    def __init__(self, target: Target) -> None:
+        self._infos, self._batch = target.model.outputs, target.batch
+        self._right: checks.Signature = ()
+
+    def __call__(self, outputs: Mapping[str, Tensor], look: bool) -> Sequence[str]:
+        found = checks.signature(outputs)
+        if found == self._right and not look:
+            return ()
+        problems = checks.describe_problems(outputs, self._infos, self._batch)
+        if not problems:
+            self._right = found
+        return problems
+
+
+def connect(settings: Settings) -> Connection:
+    """A connection as the settings have it; raises BenchError."""
+    options = kserve.Options(
+        timeout=settings.timeout,
+        headers=settings.headers,
+        tls_ca=settings.tls_ca,
+        compression=settings.compression,
+    )
+    try:
+        return kserve.connect(settings.url, settings.protocol, options)
+    except KserveError as error:
+        raise BenchError(str(error), hint=error.hint) from error
+
+
+def golden(settings: Settings, model: Model) -> dict[str, Tensor]:
+    """The outputs that are right; nothing where no file has them.
+
+    Raises BenchError for a file of another kind.
+    """
+    if not settings.golden:
+        return {}
+    path = Path(settings.golden)
+    if path.suffix.lower() not in files.READERS:
+        raise BenchError(f"{path} is not a file of outputs", hint=".npz, .npy or .json")
+    return files.read(path, model.outputs)
+
+
+def workers(target: Target, count: int, stack: contextlib.ExitStack) -> list[Worker]:
+    """Workers with connections, and with places in shared memory where those were asked for."""
+    settings = target.settings
+    machine.allow_files(count + SPARE)
+    connections = [stack.enter_context(connect(settings)) for _ in range(count)]
+    if settings.shared_memory == "none":
+        made = [_plain(target, connection) for connection in connections]
+    else:
+        region = stack.enter_context(Region(connections[0], _room(target, count)))
+        places = Places(region)
+        shared = [places.sample(sample) for sample in target.samples]
+        made = [_shared(target, each, shared, places) for each in connections]
+    return [
+        Worker(connection, requests, target.check())
+        for connection, requests in zip(connections, made, strict=True)
+    ]
+
+
+def names(model: Model) -> list[str]:
+    """The outputs to ask for: all that the model promises."""
+    return [info.name for info in model.outputs]
+
+
+def _plain(target: Target, connection: Connection) -> list[Any]:
+    settings = target.settings
+    return [
+        connection.prepare(settings.model, sample, names(target.model), settings.version)
+        for sample in target.samples
+    ]
+
+
+def _shared(
+    target: Target,
+    connection: Connection,
+    samples: Sequence[Shared],
+    places: Places,
+) -> list[Any]:
+    settings = target.settings
+    outputs = {name: places.empty(tensor) for name, tensor in target.sizes.items()}
+    return [
+        connection.prepare(settings.model, sample, outputs, settings.version) for sample in samples
+    ]
+
+
+def _aligned(size: int) -> int:
+    # What is empty has a place too: a server knows no place behind the end.
+    return -(-max(size, 1) // ALIGN) * ALIGN
+
+
+def _room(target: Target, count: int) -> int:
+    sent = sum(_aligned(len(each.data)) for sample in target.samples for each in sample.values())
+    received = sum(_aligned(len(each.data)) for each in target.sizes.values())
+    return max(sent + count * received, ALIGN)
+
+
+class Places:
+    """Hands out places of a region, one behind the other."""
+
+    def __init__(self, region: Region) -> None:
+        self._region = region
+        self._next = 0
+
+    def empty(self, like: Tensor) -> kserve.Slice:
+        """A place for a tensor like this one; texts may be a little longer, next time."""
+        return self._slice(like, _aligned(len(like.data)))
+
+    def sample(self, sample: inputs.Sample) -> Shared:
+        """Places that hold the tensors; no server takes a place of no bytes."""
+        return {name: self._filled(each) if each.data else each for name, each in sample.items()}
+
+    def _filled(self, tensor: Tensor) -> kserve.Slice:
+        place = self._slice(tensor, len(tensor.data))
+        place.memory[:] = tensor.data
+        return place
+
+    def _slice(self, like: Tensor, size: int) -> kserve.Slice:
+        place = self._region.slice(self._next, like.datatype, like.shape, size)
+        self._next += _aligned(size)
+        return place
