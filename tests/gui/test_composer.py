@@ -211,7 +211,7 @@ def test_each_script_is_listed_with_an_address_of_its_own(
     assert "cm run script --tags=detect" in told
 
 
-ODD = ("a/b", "../../x", "..", ".", "-x", "a:b", "a,b", "a b", "@f", "%2e", "a?b#c", "é", "<b>")
+ODD = ("..", ".", "-x", "a:b", "a,b", "a b", "@f", "%2e", "a?b#c", "é", "<b>")
 
 
 def test_a_script_with_an_odd_name_has_a_page(beside: TestClient, tmp_path: Path) -> None:

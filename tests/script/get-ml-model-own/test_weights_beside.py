@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.external_data_helper import set_external_data
 
 import benchmark_lab as lab
-from mlperf.harness import backends
+from mlperf.harness.backends import registry as backends
 from mlperf.harness.settings import GraphSpec, TensorSpec
 from serving.repository import writing
 from serving.repository.plan import Artefact, Plan, Tensor
