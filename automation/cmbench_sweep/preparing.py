@@ -99,8 +99,8 @@ def at_hand(workspace: api.Workspace, sweep: Sweep, points: Sequence[Point]) -> 
             while pending:
                 node = pending.pop()
                 pending += node.children
-                if node.found is not None:
-                    found[node.found.key] = node.found
+                if node.cached_entry is not None:
+                    found[node.cached_entry.key] = node.cached_entry
     return list(found.values())
 
 

@@ -89,24 +89,26 @@ def plan(request: RunRequest, explain: str = "") -> Planned:
     if not explain:
         refuse(made.frame)
     nodes = list(walk(made.root))
-    found, certain = ([node.detail.needs for node in some] for some in (nodes, sure(made.root)))
+    all_needs, certain_needs = (
+        [node.detail.needs for node in some] for some in (nodes, sure(made.root))
+    )
     # What is decided on the way may have the names.
     decided = all(node.script for node in nodes)
     return Planned(
         request,
         made,
-        total(found, certain, request.workspace.root),
+        total(all_needs, certain_needs, request.workspace.root),
         (
-            *_told(lambda: check_places(request.request, request.script)),
-            *_told(lambda: check_typed_below(made.root)),
-            *_told(lambda: refuse_each(made.root)),
+            *_notes_of(lambda: check_places(request.request, request.script)),
+            *_notes_of(lambda: check_typed_below(made.root)),
+            *_notes_of(lambda: refuse_each(made.root)),
             *(unused(request.request, resolver.names) if decided else ()),
         ),
-        Explanation(key, notes.found(), notes.readers, notes.inputs) if key else None,
+        Explanation(key, notes.require_origins(), notes.readers, notes.inputs) if key else None,
     )
 
 
-def _told(check: Callable[[], None]) -> Iterator[str]:
+def _notes_of(check: Callable[[], None]) -> Iterator[str]:
     """Why a run would be refused at once on this machine."""
     try:
         check()
@@ -119,6 +121,6 @@ def explain(request: RunRequest, key: str) -> Explanation:
 
     Raises ``bad-value`` where no step of its plan sets or reads it.
     """
-    found = plan(request, key).explanation
-    assert found is not None
-    return found
+    explanation = plan(request, key).explanation
+    assert explanation is not None
+    return explanation

@@ -40,8 +40,7 @@ class Ran:
     """A finished run: what the script gives back, its steps as the record has them, its files.
 
     ``secrets`` hides what must not be shown. ``locked`` is what the lock file holds now, where the
-    run has written one. ``asked`` are the tags of the dependencies that the script itself has
-    taken.
+    run has written one. ``dependency_tags`` has those of the dependencies that its script used.
     """
 
     request: RunRequest
@@ -51,7 +50,7 @@ class Ran:
     log: str
     secrets: Secrets
     locked: Mapping[str, Any] | None = None
-    asked: tuple[str, ...] = ()
+    dependency_tags: tuple[str, ...] = ()
 
     @property
     def env(self) -> Mapping[str, Any]:
@@ -76,8 +75,8 @@ def run(
     ``on_event`` is told what happens. In the main thread SIGTERM and SIGHUP end a run the way
     Ctrl-C does. Raises ``Error``, with the chain of steps, the log and the record.
     """
-    asked = request if isinstance(request, RunRequest) else request.request
-    return run_locked(asked, open_lock(asked), executor, on_event)
+    run_request = request if isinstance(request, RunRequest) else request.request
+    return run_locked(run_request, open_lock(run_request), executor, on_event)
 
 
 def run_locked(
@@ -106,11 +105,11 @@ class _Run:
         self._secrets = _secrets_of(request)
         self._teller = Teller(on_event, self._secrets)
         self._prefetcher: Prefetcher | None = None
-        self._asked: tuple[str, ...] = ()
+        self._dependency_tags: tuple[str, ...] = ()
         self._directory = new_run_directory(self._workspace.root)
         self._log = RunLog(os.path.join(self._directory, "log.txt"), self._secrets)
         self._recorder = Recorder(
-            self._directory, self._log, request.command, request.asked, self._secrets
+            self._directory, self._log, request.command, request.call_data, self._secrets
         )
 
     def go(self) -> Ran:
@@ -132,16 +131,16 @@ class _Run:
                 error.record = self._recorder.path
         steps, secrets = self._recorder.steps, self._secrets
         files = self._recorder.path, self._log.path
-        return Ran(self._request, outcome, steps, *files, secrets, locked, self._asked)
+        return Ran(self._request, outcome, steps, *files, secrets, locked, self._dependency_tags)
 
     def _failure(self, problem: BaseException) -> Error | None:
         """What the record says and the caller gets; ``None`` for what does not concern the run."""
-        error = self._told(problem)
+        error = self._reported_error(problem)
         if error is not None:
             error.rewrite(self._secrets.text).conceal = self._secrets.text
         return error
 
-    def _told(self, problem: BaseException) -> Error | None:
+    def _reported_error(self, problem: BaseException) -> Error | None:
         if isinstance(problem, Error):
             error = _with_known_cause(problem, self._log.path)
             if problem.__cause__ is not None:
@@ -153,8 +152,8 @@ class _Run:
         if isinstance(problem, KeyboardInterrupt):
             return Error("interrupted", "stopped by the user; what was finished is kept")
         # All is done; only whoever listens has failed, such as a reader who left.
-        told = problem is self._teller.failed or isinstance(problem, BrokenPipeError)
-        if told or not isinstance(problem, Exception):
+        is_known = problem is self._teller.failed or isinstance(problem, BrokenPipeError)
+        if is_known or not isinstance(problem, Exception):
             return None
         return internal(problem)
 
@@ -197,7 +196,7 @@ class _Run:
             resolver, runner, facts, reporters, self._directory, together, self._prefetcher
         )
         frame, outcome = scheduler.run(self._request.request, plan)
-        self._asked = _told_dependencies(frame, resolver)
+        self._dependency_tags = _reported_dependencies(frame, resolver)
         for text in (*_unused_names(frame, resolver), *self._not_met()):
             self._teller.tell("warning", text)
         if self._lock is not None:
@@ -293,13 +292,13 @@ def _takes_room(node: Node) -> bool:
     return bool(node.fetches) or (node.frame is not None and node.frame.cacheable)
 
 
-def _told_dependencies(frame: Frame, resolver: Resolver) -> tuple[str, ...]:
+def _reported_dependencies(frame: Frame, resolver: Resolver) -> tuple[str, ...]:
     """What the result says that the script depends on."""
     if frame.script.dialect.deps_told != "entries":
-        return tuple(str(request.tags) for request in frame.asked)
-    from cmbench.plan.dependency_request import told_entries
+        return tuple(str(request.tags) for request in frame.requests)
+    from cmbench.plan.dependency_request import tags_of_deps
 
-    return told_entries(frame, resolver.dependencies(frame, "deps"))
+    return tags_of_deps(frame, resolver.dependencies(frame, "deps"))
 
 
 def _unused_names(frame: Frame, resolver: Resolver) -> list[str]:
@@ -335,8 +334,8 @@ def _with_known_cause(error: Error, log: str) -> Error:
     if vague and not own and error.code in codes:
         from cmbench.lib.causes import remedy, remedy_in_log
 
-        found = remedy("\n".join((error.message, *error.context))) or remedy_in_log(log)
-        error.hint = "\n".join(part for part in (found, error.hint) if part)
+        remedy_text = remedy("\n".join((error.message, *error.context))) or remedy_in_log(log)
+        error.hint = "\n".join(part for part in (remedy_text, error.hint) if part)
     return error
 
 

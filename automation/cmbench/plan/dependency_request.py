@@ -54,17 +54,17 @@ def _call(entry: Dependency) -> dict[str, Any]:
     return {**names, "adr": {}} if entry.adr else names
 
 
-def told_entries(frame: Frame, entries: Iterable[Dependency]) -> tuple[str, ...]:
+def tags_of_deps(frame: Frame, entries: Iterable[Dependency]) -> tuple[str, ...]:
     """What a result of MLC says that the script depends on: the tags of all of ``entries``.
 
     They are its own ``deps``, and told whether they are wanted or not.
     """
-    found = []
+    tags_of_entries = []
     for entry in entries:
-        wanted = decide(entry.conditions, frame.env)[0]
-        request = request_of(frame, entry, known_only=True) if wanted else None
-        found.append(str(request.tags) if isinstance(request, Request) else entry.tags)
-    return tuple(found)
+        is_active = decide(entry.conditions, frame.env)[0]
+        request = request_of(frame, entry, known_only=True) if is_active else None
+        tags_of_entries.append(str(request.tags) if isinstance(request, Request) else entry.tags)
+    return tuple(tags_of_entries)
 
 
 def _tags_text(frame: Frame, entry: Dependency, known_only: bool) -> Any:
@@ -73,8 +73,8 @@ def _tags_text(frame: Frame, entry: Dependency, known_only: bool) -> Any:
     pending = [word for word in words if isinstance(word, Pending)]
     if pending and not known_only:
         return pending[0]
-    known = [str(word) for word in words if word and not isinstance(word, Pending)]
-    return substitute(",".join(known), frame.env)
+    resolved = [str(word) for word in words if word and not isinstance(word, Pending)]
+    return substitute(",".join(resolved), frame.env)
 
 
 def _tag_words(frame: Frame, entry: Dependency) -> Iterator[Any]:
@@ -94,7 +94,7 @@ def _tag_words(frame: Frame, entry: Dependency) -> Iterator[Any]:
 def command_of(request: Request) -> str:
     """The command line that makes ``request``, secrets hidden."""
     version = request.version
-    asked = {
+    options = {
         "tags": request.tags,
         "version": version.exact,
         "version_min": version.minimum,
@@ -104,7 +104,7 @@ def command_of(request: Request) -> str:
         **request.inputs,
         **{f"env.{key}": as_text(value) for key, value in request.env.items()},
     }
-    flags = [mask_word(f"--{name}={value}") for name, value in asked.items() if str(value)]
+    flags = [mask_word(f"--{name}={value}") for name, value in options.items() if str(value)]
     import shlex
 
     return shlex.join(["cm", "run", "script", *flags])

@@ -33,7 +33,7 @@ class _Seen:
     """What ``Notes`` keep of one step until it is planned; ``now`` is what its key holds."""
 
     number: int
-    asked: str
+    requested_by: str
     misses: tuple[str, ...] = ()
     now: Any = MISSING
 
@@ -71,15 +71,15 @@ class Notes:
         self._made: dict[str, list[Listed]] | None = None
         self._makers = resolver.store.makers()
 
-    def resolved(self, frame: Frame, asked: Dependency | None) -> None:
+    def resolved(self, frame: Frame, entry: Dependency | None) -> None:
         """Settings are laid: the moment to see origins and the differences to cache entries."""
-        seen = frame.watched = _Seen(self._steps, _asked_by(frame.parent, asked))
+        seen = frame.watched = _Seen(self._steps, _requester(frame.parent, entry))
         self._steps += 1
         if frame.cacheable and not frame.script.host_facts:
             seen.misses = tuple(misses(self._resolver, frame, self._made_by))
         if self._key:
             self._known.update(dict.keys(frame.env))
-            self._see_settings(frame, asked)
+            self._see_settings(frame, entry)
 
     def _made_by(self, script: Script) -> Sequence[Listed]:
         """The entries of one script; all are listed, once, when one of the steps has any."""
@@ -96,7 +96,7 @@ class Notes:
         frame = node.frame
         missed = node.cached in ("miss", "maybe")
         node.detail = Detail(
-            asked=frame.watched.asked if frame else _asked_by(None, node.entry_of),
+            requested_by=frame.watched.requested_by if frame else _requester(None, node.entry_of),
             variations=dict(frame.choice.reasons) if frame else {},
             version_from=_version_origin(frame) if frame else "",
             misses=frame.watched.misses if frame and missed else (),
@@ -105,9 +105,9 @@ class Notes:
         if self._key and frame is not None and frame.parent is not None:
             self._see_gift(frame, frame.parent, node)
 
-    def _see_settings(self, frame: Frame, asked: Dependency | None) -> None:
+    def _see_settings(self, frame: Frame, entry: Dependency | None) -> None:
         key = self._key
-        layers = list(_layers(frame, asked, key))
+        layers = list(_layers(frame, entry, key))
         now = frame.env.peek(key, MISSING)
         frame.watched.now = now
         self._see_uses(frame, now)
@@ -135,8 +135,8 @@ class Notes:
         """Whether the step's own code sets the key, and whether it or a condition reads it."""
         sets, names = self._resolver.index.programs(frame.script.path).uses(self._key)
         conditions = (c for entries in frame.deps.values() for e in entries for c in e.conditions)
-        asked = any(self._key in condition.keys for condition in conditions)
-        return sets, asked or names
+        in_conditions = any(self._key in condition.keys for condition in conditions)
+        return sets, in_conditions or names
 
     def _see_gift(self, frame: Frame, parent: Frame, node: Node) -> None:
         now = parent.env.peek(self._key, MISSING)
@@ -155,7 +155,7 @@ class Notes:
         depth = len(frame.chain()) - 1
         self.origins.append(Origin(frame.label, frame.watched.number, depth, where, text, in_force))
 
-    def found(self) -> list[Origin]:
+    def require_origins(self) -> list[Origin]:
         """The origins; raises ``bad-value`` where no step of the plan knows the key."""
         if not (self.origins or self.readers or self.inputs):
             raise Error(
@@ -171,7 +171,7 @@ Layer = tuple[str, Any, bool]
 """Where a value comes from, the value as written, and whether it was put in."""
 
 
-def _layers(frame: Frame, asked: Dependency | None, key: str) -> Iterator[Layer]:
+def _layers(frame: Frame, entry: Dependency | None, key: str) -> Iterator[Layer]:
     """Everything that lays ``key`` over the caller's env, in the order in which it is laid."""
     present = False
     if frame.parent is not None:
@@ -179,24 +179,24 @@ def _layers(frame: Frame, asked: Dependency | None, key: str) -> Iterator[Layer]
         if value is not MISSING:
             present = True
             yield f"from {frame.parent.label}, its caller", value, True
-    for layer in _call_layers(frame, asked, key):
+    for layer in _call_layers(frame, entry, key):
         present = True
         yield layer
     for label, block in _labelled_blocks(frame):
-        for layer in _block_layers(frame, asked, label, block, key, present):
+        for layer in _block_layers(frame, entry, label, block, key, present):
             present = True
             yield layer
     if key in frame.request.const:
         yield f"--const.{key} on the command line", frame.request.const[key], True
 
 
-def _call_layers(frame: Frame, asked: Dependency | None, key: str) -> Iterator[Layer]:
+def _call_layers(frame: Frame, entry: Dependency | None, key: str) -> Iterator[Layer]:
     request = frame.request
     if key in request.env:
-        if frame.parent is None or asked is None:
+        if frame.parent is None or entry is None:
             yield f"--env.{key} on the command line", request.env[key], True
         else:
-            yield _entry_origin(frame.parent, asked, "env", key), request.env[key], True
+            yield _entry_origin(frame.parent, entry, "env", key), request.env[key], True
     dialect = frame.script.dialect
     prefix = dialect.prefix
     laid = call_env(request, frame.version, dialect)
@@ -207,17 +207,17 @@ def _call_layers(frame: Frame, asked: Dependency | None, key: str) -> Iterator[L
         return
     names = {prefix + name.upper(): name for name in dialect.inputs}
     names[prefix + "TMP_PATH"] = "path"
-    yield _input_origin(frame, asked, names.get(key, "")), laid[key], True
+    yield _input_origin(frame, entry, names.get(key, "")), laid[key], True
 
 
-def _input_origin(frame: Frame, asked: Dependency | None, name: str) -> str:
-    if frame.parent is None or asked is None:
+def _input_origin(frame: Frame, entry: Dependency | None, name: str) -> str:
+    if frame.parent is None or entry is None:
         return f"--{name} on the command line"
-    return f"--{name}: {_entry_origin(frame.parent, asked, 'inputs', name)}"
+    return f"--{name}: {_entry_origin(frame.parent, entry, 'inputs', name)}"
 
 
 def _block_layers(
-    frame: Frame, asked: Dependency | None, label: str, block: Settings, key: str, present: bool
+    frame: Frame, entry: Dependency | None, label: str, block: Settings, key: str, present: bool
 ) -> Iterator[Layer]:
     if key in block.default_env:
         yield f"default_env of {label}", block.default_env[key], not present
@@ -225,7 +225,7 @@ def _block_layers(
         yield f"env of {label}", block.env[key], True
     for name, target in block.input_mapping.items():
         if target == key and name in frame.request.inputs:
-            yield _input_origin(frame, asked, name), frame.request.inputs[name], True
+            yield _input_origin(frame, entry, name), frame.request.inputs[name], True
     if key in block.const:
         yield f"const of {label}", block.const[key], True
 
@@ -244,14 +244,14 @@ def _labelled_blocks(frame: Frame) -> Iterator[tuple[str, Settings]]:
             yield "a block that its conditions chose", block
 
 
-def _entry_origin(parent: Frame, asked: Dependency, field: str, key: str) -> str:
+def _entry_origin(parent: Frame, entry: Dependency, field: str, key: str) -> str:
     """Which update by name, or which dependency entry, put ``key`` into ``env`` or ``inputs``."""
     for source, where in reversed(list(_updates(parent))):
-        for name in asked.names:
+        for name in entry.names:
             update = source.get(name)
             if update is not None and key in getattr(update, field):
                 return where.format(name=name)
-    if key not in asked.env and select_keys((key,), asked.force_env_keys):
+    if key not in entry.env and select_keys((key,), entry.force_env_keys):
         return f"force_env_keys of a dependency of {parent.script.alias}"
     return f"the dependency in the meta of {parent.script.alias}"
 
@@ -269,14 +269,14 @@ def _updates(parent: Frame) -> Iterator[tuple[Mapping[str, Dependency], str]]:
             yield block.adr, f"adr.{{name}} in {label} of {above.script.alias}"
         if above.parent is None:
             root = above.request.adr.items()
-            asked = {k.removeprefix(USER): v for k, v in root if k.startswith(USER)}
-            yield asked, "--adr.{name} on the command line"
+            by_user = {k.removeprefix(USER): v for k, v in root if k.startswith(USER)}
+            yield by_user, "--adr.{name} on the command line"
         above = above.parent
 
 
 def _version_origin(frame: Frame) -> str:
-    asked = frame.request.version
-    if asked:
+    bounds = frame.request.version
+    if bounds:
         return "asked for by " + (frame.parent.label if frame.parent else "the command")
     return "default_version of the script or variation" if frame.version.exact else ""
 
@@ -293,24 +293,24 @@ def _shown(key: str, value: Any) -> str:
     return as_text(mask_values({key: value})[key]) or '""'
 
 
-def _asked_by(parent: Frame | None, asked: Dependency | None) -> str:
+def _requester(parent: Frame | None, entry: Dependency | None) -> str:
     """Who asked for a step, and under which conditions."""
-    if asked is None:
+    if entry is None:
         return "by the command"
-    conditions = "; ".join(_condition_text(c, parent) for c in asked.conditions)
-    names = f" (named {', '.join(asked.names)})" if asked.names else ""
+    conditions = "; ".join(_condition_text(c, parent) for c in entry.conditions)
+    names = f" (named {', '.join(entry.names)})" if entry.names else ""
     by = f"a dependency of {parent.script.alias}" if parent else "a dependency"
     return f"{by}{names}" + (f", {conditions}" if conditions else "")
 
 
 def _condition_text(condition: Condition, parent: Frame | None) -> str:
     joint = " or " if condition.any_of else " and "
-    rules = [f"{key}={'|'.join(wanted)}" for key, wanted in condition.rules]
+    rules = [f"{key}={'|'.join(values)}" for key, values in condition.rules]
     text = f"{'unless' if condition.skip else 'if'} {joint.join(rules)}"
     if parent is None:
         return text
-    values = [f"{key} is {_now_text(key, parent.env.peek(key, MISSING))}" for key in condition.keys]
-    return f"{text} ({', '.join(values)})"
+    states = [f"{key} is {_now_text(key, parent.env.peek(key, MISSING))}" for key in condition.keys]
+    return f"{text} ({', '.join(states)})"
 
 
 def _now_text(key: str, value: Any) -> str:
@@ -340,15 +340,15 @@ def misses(
 
 def differences(resolver: Resolver, entry: Entry, frame: Frame) -> list[str]:
     """Everything that keeps ``entry`` from answering ``frame``; empty when it does."""
-    found = []
+    reasons = []
     for key, then in recorded(entry, frame).items():
         now = value_now(key, frame)
         if isinstance(now, Pending):
-            found.append(f"{key} is unknown until {now.producer} has run")
+            reasons.append(f"{key} is unknown until {now.producer} has run")
         elif not resolver.store.is_same(then, now):
-            found.append(changed(key, then, now))
+            reasons.append(changed(key, then, now))
     unsound = resolver.unsound(entry)
-    return [*found, unsound] if unsound else found
+    return [*reasons, unsound] if unsound else reasons
 
 
 def _nearest_entry(store: Store, same: Sequence[Listed], frame: Frame) -> Iterator[str]:
@@ -413,7 +413,7 @@ def node_data(node: Node) -> dict[str, Any]:
         "version": node.version,
         "version_from": detail.version_from,
         "phase": node.phase,
-        "asked": detail.asked,
+        "asked": detail.requested_by,
         "when": node.when,
         "cached": node.cached,
         "why": node.why,

@@ -20,32 +20,32 @@ def refuse_idle(frame: Frame, names: Iterable[str], prefix: str = "") -> None:
 
     ``prefix`` is what stands before the name where it was typed, such as ``adr.python.``.
     """
-    known = [frame.script.inputs[name] for name in names if name in frame.script.inputs]
-    bound = [spec for spec in known if spec.only_with or spec.not_with]
+    specs = [frame.script.inputs[name] for name in names if name in frame.script.inputs]
+    bound = [spec for spec in specs if spec.only_with or spec.not_with]
     env = frame.env.plain() if bound else {}
     for spec in bound:
-        if _is_given(env.get(spec.env), spec):
+        if _has_value(env.get(spec.env), spec):
             _check(spec, frame, env, f"--{prefix}{spec.name}")
 
 
 def _check(spec: InputSpec, frame: Frame, env: Mapping[str, Any], typed: str) -> None:
-    if spec.only_with and not any(_holds(each, frame, env) for each in spec.only_with):
-        wanted = " or ".join(map(_as_typed, spec.only_with))
+    if spec.only_with and not any(_holds(condition, frame, env) for condition in spec.only_with):
+        conditions = " or ".join(map(_as_typed, spec.only_with))
         raise Error(
             "bad-value",
-            f"{typed} has no effect without {wanted}",
+            f"{typed} has no effect without {conditions}",
             hint=f"leave out {typed}, or add {_as_typed(spec.only_with[0])}",
         )
-    for each in spec.not_with:
-        if _holds(each, frame, env):
+    for condition in spec.not_with:
+        if _holds(condition, frame, env):
             raise Error(
                 "bad-value",
-                f"{typed} has no effect with {_as_typed(each)}",
-                hint=f"leave out {typed}, or {_as_typed(each)}",
+                f"{typed} has no effect with {_as_typed(condition)}",
+                hint=f"leave out {typed}, or {_as_typed(condition)}",
             )
 
 
-def _is_given(value: Any, spec: InputSpec) -> bool:
+def _has_value(value: Any, spec: InputSpec) -> bool:
     """Whether somebody asks for more than happens anyway."""
     text = str(value if value is not None else "")
     return text not in ("", spec.default) and (spec.type != "bool" or is_true(value))
@@ -54,14 +54,14 @@ def _is_given(value: Any, spec: InputSpec) -> bool:
 def _holds(condition: str, frame: Frame, env: Mapping[str, Any]) -> bool:
     if condition.startswith("_"):
         return condition[1:] in frame.choice.variations
-    name, _, wanted = condition.partition("=")
+    name, _, expected = condition.partition("=")
     spec = frame.script.inputs.get(name)
     value = env.get(spec.env) if spec else None
     if isinstance(value, Pending):
         return True
     if spec is not None and spec.type == "bool":
-        return is_true(value) == is_true(wanted or "yes")
-    return str(value or "") == wanted if wanted else value not in (None, "")
+        return is_true(value) == is_true(expected or "yes")
+    return str(value or "") == expected if expected else value not in (None, "")
 
 
 def _as_typed(condition: str) -> str:

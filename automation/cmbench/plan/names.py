@@ -32,13 +32,13 @@ def registered(frame: Frame, store: Store, unsound: Callable[[Entry], str]) -> E
     nearly that of another entry.
     """
     name = frame.request.name
-    wanted = {*frame.labels()} - {f"name-{name}"}
+    labels = {*frame.labels()} - {f"name-{name}"}
     entries = store.entries(lambda entry: entry.script_uid == frame.script.uid)
     fitting = [
         entry
         for entry in entries
         if (name == entry.name or name.lower() in _tagged_names(entry))
-        and wanted <= {*entry.tags, *("_" + v for v in entry.variations)}
+        and labels <= {*entry.tags, *("_" + v for v in entry.variations)}
         and not unsound(entry)
         and _is_within(entry, frame.version)
     ]
@@ -161,28 +161,28 @@ def _refuse_misspelt(frame: Frame, names: set[str]) -> None:
     name, tags = frame.request.name, frame.request.tags
     close = [] if name in names else nearest(name, names - {""})
     if close:
-        asked = ",".join((*tags.wanted, *("_" + v for v in tags.variations)))
-        known = ", ".join(sorted(names - {""}))
+        choice = ",".join((*tags.wanted, *("_" + v for v in tags.variations)))
+        names_text = ", ".join(sorted(names - {""}))
         raise Error(
             "not-registered",
             f'no {frame.script.alias} is registered under the name "{name}"',
-            context=[f"registered: {known}"],
+            context=[f"registered: {names_text}"],
             hint=f'did you mean "{close[0]}"? For a new name, register it first:\n'
-            f"cm run script --tags={asked} --name={name}",
+            f"cm run script --tags={choice} --name={name}",
         )
 
 
 def refuse_unknown(request: Request, index: Index) -> None:
     """Raise ``Error`` for ``--adr.NAME`` or ``--ad.NAME`` where no meta of any script has NAME."""
-    for flag, name in _asked(request):
+    for flag, name in _flags_and_names(request):
         word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])")
         rows = index.rows().values()
         if not any(word.search(read_or_empty(f"{row.path}/{row.meta_name}")) for row in rows):
-            known = set(_names_of_dependencies(index))
+            dependency_names = set(_names_of_dependencies(index))
             raise Error(
                 "unknown-flag",
                 f'--{flag}.{name}: no dependency of any script is named "{name}"',
-                hint=did_you_mean(name, known) or _there_are(known),
+                hint=did_you_mean(name, dependency_names) or _there_are(dependency_names),
             )
 
 
@@ -194,7 +194,7 @@ def unused(request: Request, reached: set[str]) -> list[str]:
     return [
         f"warning: --{flag}.{name} reached no dependency; "
         + (did_you_mean(name, reached) or _there_are(reached))
-        for flag, name in _asked(request)
+        for flag, name in _flags_and_names(request)
         if name not in reached and HANDED_ON[flag] not in reached
     ]
 
@@ -205,7 +205,7 @@ def _there_are(reached: set[str]) -> str:
     return f"there are: {shown}" if names else "no dependency has a name"
 
 
-def _asked(request: Request) -> Iterator[tuple[str, str]]:
+def _flags_and_names(request: Request) -> Iterator[tuple[str, str]]:
     for name in request.ad:
         yield "ad", name
     for name in request.adr:

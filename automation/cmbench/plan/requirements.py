@@ -74,8 +74,8 @@ class Estimator:
         return self._seconds.get(_kind(frame.script.uid, frame.choice.variations), -1.0)
 
     def _made_before(self, frame: Frame) -> Listed | None:
-        wanted = set(frame.choice.variations)
-        same = [e for e in self._made_by(frame.script) if set(e.variations) == wanted]
+        variations = set(frame.choice.variations)
+        same = [e for e in self._made_by(frame.script) if set(e.variations) == variations]
         return max(same, key=lambda entry: entry.created, default=None)
 
     def _disk(self, node: Node, frame: Frame) -> tuple[int, str]:
@@ -113,10 +113,10 @@ def declared_room(node: Node, frame: Frame) -> int | None:
     own, *more = (_megabytes(block) for block in _active_blocks(frame))
     said = [size for size in more if size is not None]
     if said:
-        found: int | None = min(said) if frame.script.dialect.inputs_bind else sum(said)
+        size_bytes: int | None = min(said) if frame.script.dialect.inputs_bind else sum(said)
     else:
-        found = _size_of_own_download(frame) if own is None else own
-    return None if found and _names_a_place(node, frame) else found
+        size_bytes = _size_of_own_download(frame) if own is None else own
+    return None if size_bytes and _names_a_place(node, frame) else size_bytes
 
 
 def installs_packages(frame: Frame) -> bool:
@@ -159,7 +159,7 @@ def _kind(uid: str, variations: Iterable[str]) -> tuple[str, tuple[str, ...]]:
 def own_seconds(runs: str) -> dict[tuple[str, tuple[str, ...]], float]:
     """Seconds that each kind of step took last, its dependencies not counted."""
     names = sorted(os.listdir(runs), reverse=True)[:RECORDS] if os.path.isdir(runs) else []
-    found: dict[tuple[str, tuple[str, ...]], float] = {}
+    seconds_by_kind: dict[tuple[str, tuple[str, ...]], float] = {}
     seen = 0
     for name in names:
         path = os.path.join(runs, name, "record.json")
@@ -170,19 +170,21 @@ def own_seconds(runs: str) -> dict[tuple[str, tuple[str, ...]], float]:
             seen += len(steps)
             for step, seconds in zip(steps, own_times(steps), strict=True):
                 if step["status"] == "done":
-                    found.setdefault(_kind(step["script_uid"], step["variations"]), seconds)
-    return found
+                    seconds_by_kind.setdefault(
+                        _kind(step["script_uid"], step["variations"]), seconds
+                    )
+    return seconds_by_kind
 
 
 def _declared(frame: Frame, key: str) -> tuple[str, ...]:
     """What the script's meta and its active variations say under ``key``."""
     if key not in _words(frame.script):
         return ()
-    found: list[str] = []
+    texts: list[str] = []
     for block in _active_blocks(frame):
         value = block.get(key)
-        found += [str(v) for v in (value if isinstance(value, list) else [value]) if v]
-    return tuple(dict.fromkeys(found))
+        texts += [str(v) for v in (value if isinstance(value, list) else [value]) if v]
+    return tuple(dict.fromkeys(texts))
 
 
 def _active_blocks(frame: Frame) -> Iterator[Mapping[str, Any]]:
@@ -236,20 +238,20 @@ def _known(frame: Frame, key: str) -> str:
     return "" if value is MISSING or isinstance(value, Pending) else mask(as_text(value)).strip()
 
 
-def total(found: Sequence[Needs], sure: Sequence[Needs], root: str) -> dict[str, Any]:
+def total(all_needs: Sequence[Needs], sure: Sequence[Needs], root: str) -> dict[str, Any]:
     """The sums over all steps, as JSON holds them; ``root`` is where the cache lies.
 
     ``sure`` are the needs of those steps that work whatever happens: their sums end in ``_sure``.
     """
-    downloads = _distinct(found)
-    working = [needs for needs in found if needs is not NOTHING]
+    downloads = _distinct(all_needs)
+    working = [needs for needs in all_needs if needs is not NOTHING]
     disk, seconds = [n.disk for n in working], [n.seconds for n in working]
     return {
         "downloads": len(downloads),
         "download_bytes": sum(d.size for d in downloads),
         "download_bytes_sure": sum(d.size for d in _distinct(sure)),
         "downloads_of_unknown_size": [d.size for d in downloads].count(0),
-        "open_steps": sum(needs is UNKNOWN for needs in found),
+        "open_steps": sum(needs is UNKNOWN for needs in all_needs),
         "network": list(dict.fromkeys(d.host or d.what for d in downloads)),
         "disk_bytes": _sum_known(disk),
         "disk_bytes_sure": _sum_known(n.disk for n in sure),
@@ -275,8 +277,8 @@ def _each_once(groups: Iterable[Iterable[str]]) -> list[str]:
     return list(dict.fromkeys(text for group in groups for text in group))
 
 
-def _distinct(found: Sequence[Needs]) -> list[Download]:
-    return list(dict.fromkeys(d for needs in found for d in needs.downloads))
+def _distinct(all_needs: Sequence[Needs]) -> list[Download]:
+    return list(dict.fromkeys(d for needs in all_needs for d in needs.downloads))
 
 
 def free_space(path: str) -> int:

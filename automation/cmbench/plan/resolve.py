@@ -158,32 +158,32 @@ class Resolver:
         return choice
 
     def _version(self, request: Request, choice: Choice) -> VersionRange:
-        asked = request.version
-        if asked.exact:
-            return asked
+        bounds = request.version
+        if bounds.exact:
+            return bounds
         default = _default_version(choice)
         if not default:
-            return asked
+            return bounds
         from cmbench.lib import versions
 
-        ceiling = asked.usable or asked.maximum
-        if asked.minimum and versions.compare(default, asked.minimum) < 0:
-            default = asked.minimum
-        if asked.maximum and versions.compare(default, asked.maximum) > 0:
+        ceiling = bounds.usable or bounds.maximum
+        if bounds.minimum and versions.compare(default, bounds.minimum) < 0:
+            default = bounds.minimum
+        if bounds.maximum and versions.compare(default, bounds.maximum) > 0:
             default = ceiling
-        return replace(asked, exact=default)
+        return replace(bounds, exact=default)
 
     def _settings(self, choice: Choice, version: str) -> tuple[Settings, ...]:
         key = (choice.script.path, choice.variations, version)
         blocks = self._blocks.get(key)
         if blocks is None:
             script = choice.script
-            found = [script.settings]
+            layers = [script.settings]
             versioned = [script.versions[version]] if version in script.versions else []
             varied = [variation_of(script, name).settings for name in merge_order(choice)]
             first = script.dialect.version_first
-            found += versioned + varied if first else varied + versioned
-            blocks = self._blocks[key] = tuple(found)
+            layers += versioned + varied if first else varied + versioned
+            blocks = self._blocks[key] = tuple(layers)
         return blocks
 
     def _lay_env(
@@ -242,7 +242,7 @@ class Resolver:
             for block in self._settings(choice, version):
                 for phase, entries in block.deps.items():
                     lists[phase] = with_replacements(lists[phase], entries)
-            merged = {phase: tuple(found) for phase, found in lists.items() if found}
+            merged = {phase: tuple(entries) for phase, entries in lists.items() if entries}
             self._dependencies[key] = merged
         return merged
 
@@ -279,8 +279,8 @@ class Resolver:
         if frame.script.meta.get("registered_by"):
             from cmbench.plan.names import handed_in
 
-            if (given := handed_in(frame, self.store, self._mismatch)) is not None:
-                return self._answered(given, frame), "it was made of what a user handed in"
+            if (alike := handed_in(frame, self.store, self._mismatch)) is not None:
+                return self._answered(alike, frame), "it was made of what a user handed in"
         return None, why
 
     def _answered(self, entry: Entry, frame: Frame) -> Entry:
@@ -326,14 +326,14 @@ class Resolver:
 
     def unsound(self, entry: Entry) -> str:
         """Why an entry can no longer be trusted, its dependencies included; empty when it can."""
-        known = self._sound.get(entry.uid)
-        if known is None:
-            known = self._sound[entry.uid] = self._broken(entry) or (
+        reason = self._sound.get(entry.uid)
+        if reason is None:
+            reason = self._sound[entry.uid] = self._broken(entry) or (
                 self._superseded(entry)
                 if entry.name
                 else self._changed(entry) or self._lost_dependency(entry)
             )
-        return known
+        return reason
 
     def _superseded(self, entry: Entry) -> str:
         """Why a registered entry no longer stands: what it was made with, or a newer one.
@@ -377,28 +377,28 @@ class Resolver:
         return self._chosen_otherwise(entry)
 
     def _chosen_otherwise(self, entry: Entry) -> str:
-        for made_by, asked in entry.chosen.items():
+        for made_by, choices in entry.chosen.items():
             path = self._script_here(entry, made_by)
-            for tags, then in asked.items():
+            for tags, then in choices.items():
                 if self._who_answers(path, tags) != then:
                     return f"another script answers {tags} now"
         return ""
 
     def _who_answers(self, path: str, tags: str) -> str:
         """The uid of the script that ``tags`` mean for the script at ``path``."""
-        known = self._answering.get((path, tags))
-        if known is None:
+        uid = self._answering.get((path, tags))
+        if uid is None:
             with suppress(Error):
-                known = choose(self.index, parse_tags(tags), "", self.index.script(path)).uid
-            known = self._answering[path, tags] = known or ""
-        return known
+                uid = choose(self.index, parse_tags(tags), "", self.index.script(path)).uid
+            uid = self._answering[path, tags] = uid or ""
+        return uid
 
     def _script_here(self, entry: Entry, path: str) -> str:
         """Where a script is in this home, for an entry that was made in another one."""
         if path in self.index.rows() or (self.store.owns(entry) and not entry.imported):
             return path
-        found = self.index.by_uid(os.path.basename(path))
-        return found[0].path if found and path not in repr(entry.new_env) else path
+        rows = self.index.by_uid(os.path.basename(path))
+        return rows[0].path if rows and path not in repr(entry.new_env) else path
 
     def _lost_dependency(self, entry: Entry) -> str:
         for key in entry.deps:
@@ -422,9 +422,9 @@ class Resolver:
         self.names.update(entry.names)
         sources: list[Mapping[str, Dependency]] = [block.ad for block in frame.blocks]
         sources += [frame.late_updates, frame.request.ad, frame.adr]
-        found = [source.get(name) for source in sources for name in entry.names]
-        found += [frame.adr.get(USER + name) for name in entry.names]
-        for update in found:
+        updates = [source.get(name) for source in sources for name in entry.names]
+        updates += [frame.adr.get(USER + name) for name in entry.names]
+        for update in updates:
             if update and decide(update.conditions, frame.env)[0]:
                 entry = merge_dependency(entry, update)
         return entry
@@ -505,19 +505,19 @@ def _lay_constants(env: TracedEnv, const: Mapping[str, Any], inherited: Mapping[
 def call_env(request: Request, version: VersionRange, dialect: Dialect) -> dict[str, Any]:
     """Env that comes with the call itself, before any meta."""
     prefix = dialect.prefix
-    found: dict[str, Any] = dict(request.env)
+    env: dict[str, Any] = dict(request.env)
     if request.path:
-        found[prefix + "TMP_PATH"] = request.path
+        env[prefix + "TMP_PATH"] = request.path
     for start, names in (("", dialect.inputs), ("TMP_", dialect.places)):
         for name in names:
             if name in request.inputs:
-                found[prefix + start + name.upper()] = _input_text(request.inputs[name])
+                env[prefix + start + name.upper()] = _input_text(request.inputs[name])
     if request.name:
-        found[prefix + "NAME"] = request.name
+        env[prefix + "NAME"] = request.name
     if request.extra_cache_tags:
-        found[prefix + "EXTRA_CACHE_TAGS"] = ",".join(request.extra_cache_tags)
+        env[prefix + "EXTRA_CACHE_TAGS"] = ",".join(request.extra_cache_tags)
     if not version:
-        return found
+        return env
     from cmbench.lib import versions
 
     bounds = {
@@ -529,8 +529,8 @@ def call_env(request: Request, version: VersionRange, dialect: Dialect) -> dict[
             version.exact, version.minimum, version.maximum
         ),
     }
-    found.update({prefix + key: value for key, value in bounds.items() if value})
-    return found
+    env.update({prefix + key: value for key, value in bounds.items() if value})
+    return env
 
 
 def _input_text(value: Any) -> Any:

@@ -51,7 +51,7 @@ class Frame:
     machine that were read, and the entries that were used; ``relies_on`` the files outside, as they
     were when they were first named; ``doubts`` why its result is not to be used again;
     ``chosen`` which scripts answered the tags of its dependencies. ``shared``
-    is the ``run_script_input`` that all hooks of one step share, ``asked`` the requests of those
+    is the ``run_script_input`` that all hooks of one step share, ``requests`` the requests of those
     dependencies that it has taken. ``ended`` says that only the steps that come last, its
     ``post_deps``, are still to run; ``ignored`` that a failure of its native script was, by the
     user's wish: what it made answers no later call. ``call`` is the call as hooks see it, once one
@@ -84,7 +84,7 @@ class Frame:
     ended: bool = False
     ignored: bool = False
     shared: dict[str, Any] = field(default_factory=dict)
-    asked: list[Request] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
     watched: Any = None
     course: Node | None = None
     script: Script = field(init=False)
@@ -94,8 +94,8 @@ class Frame:
     def __post_init__(self) -> None:
         # Both are asked for some thirty times in the life of a step.
         self.script = self.choice.script
-        asked = [f"_{v}" for v in self.request.tags.variations]
-        self.label = ",".join([self.script.alias, *asked])
+        variations = [f"_{v}" for v in self.request.tags.variations]
+        self.label = ",".join([self.script.alias, *variations])
 
     @property
     def speaks(self) -> bool:
@@ -111,8 +111,8 @@ class Frame:
     def cacheable(self) -> bool:
         """Whether the result is kept: by the script, or because the request asks for it."""
         request = self.request
-        wanted = self.script.cache or (self.script.can_force_cache and request.force_cache)
-        return wanted and not request.skip_cache and not self.is_fake
+        is_cached = self.script.cache or (self.script.can_force_cache and request.force_cache)
+        return is_cached and not request.skip_cache and not self.is_fake
 
     @property
     def is_kept(self) -> bool:
@@ -180,39 +180,39 @@ class Frame:
 
     def reads(self) -> dict[str, str]:
         """Everything read from outside this step, as an entry stores it."""
-        found = dict(self.env.reads)
-        found.update({f"state:{key}": value for key, value in self.state.reads.items()})
-        found.update({f"adr:{key}": value for key, value in self.adr.reads.items()})
-        found.update({f"call:{key}": value for key, value in self.call.reads.items()})
+        values = dict(self.env.reads)
+        values.update({f"state:{key}": value for key, value in self.state.reads.items()})
+        values.update({f"adr:{key}": value for key, value in self.adr.reads.items()})
+        values.update({f"call:{key}": value for key, value in self.call.reads.items()})
         if self.call.whole:
             from cmbench.plan.hook_call import call_value
 
-            found["call:"] = call_value("", self.request)
+            values["call:"] = call_value("", self.request)
         if self.adr.whole:
-            found["adr:"] = self.names_of_updates()
+            values["adr:"] = self.names_of_updates()
         for name in self.os_reads:
-            found[f"os:{name}"] = process_value(name)
+            values[f"os:{name}"] = process_value(name)
         if self.env.whole:
-            found["all:"] = self.names()
+            values["all:"] = self.names()
         for pattern in self.given_back():
             if is_pattern(pattern) or self._untouched(pattern):
-                found[f"laid:{pattern}"] = self.laid(pattern)
+                values[f"laid:{pattern}"] = self.laid(pattern)
         own = self._of_the_engine()
         written = [key for key in self.env.written if not key.startswith(own)]
-        found.update(fingerprints("const", written, self.const))
-        found.update(changes_of(self.request))
+        values.update(fingerprints("const", written, self.const))
+        values.update(changes_of(self.request))
         modes = self.request.modes & MODES_OF_RESULTS
         if modes:
-            found[f"{REQUEST}modes"] = _modes_value(modes)
-        return found
+            values[f"{REQUEST}modes"] = _modes_value(modes)
+        return values
 
     def updates_read(self) -> dict[str, str]:
         """The changes of dependencies that count as read, in full, by their recorded names."""
-        found = {f"{REQUEST}ad.{name}": as_json(v) for name, v in self.request.ad.items()}
+        updates = {f"{REQUEST}ad.{name}": as_json(v) for name, v in self.request.ad.items()}
         for name in self.adr.reads:
             if (update := self.adr.peek(name)) is not None:
-                found[f"adr:{name}"] = as_json(update)
-        return found
+                updates[f"adr:{name}"] = as_json(update)
+        return updates
 
     def names(self) -> str:
         """Which keys the step saw when it began, for one that looks at all of them."""
@@ -250,8 +250,8 @@ class Frame:
 
     def texts(self, name: str) -> tuple[str, ...]:
         """All values of one list setting (``new_env_keys`` …) over script and variations."""
-        found = chain.from_iterable([getattr(block, name) for block in self.blocks])
-        return tuple([str(substitute(item, self.env)) for item in dict.fromkeys(found)])
+        items = chain.from_iterable([getattr(block, name) for block in self.blocks])
+        return tuple([str(substitute(item, self.env)) for item in dict.fromkeys(items)])
 
     def uses(self) -> tuple[str, ...]:
         """The shared code that the script and its active variations name, as written."""
@@ -291,11 +291,13 @@ def changes_of(request: Request) -> dict[str, str]:
     An entry answers only a request that has the same of these: one that was made without knows
     nothing of them.
     """
-    found = {f"{REQUEST}ad.{name}": fingerprint(name, v) for name, v in request.ad.items()}
+    fingerprints_by_name = {
+        f"{REQUEST}ad.{name}": fingerprint(name, v) for name, v in request.ad.items()
+    }
     if request.force_new_env_keys:
         keys = ",".join(sorted({*request.force_new_env_keys}))
-        found[f"{REQUEST}force_new_env_keys"] = fingerprint("", keys)
-    return found
+        fingerprints_by_name[f"{REQUEST}force_new_env_keys"] = fingerprint("", keys)
+    return fingerprints_by_name
 
 
 def request_value(name: str, request: Request) -> str:
@@ -372,7 +374,7 @@ def _hidden(dialect: Dialect) -> tuple[frozenset[str], frozenset[str], tuple[str
 class Detail:
     """What an explanation adds to a node: who asked for it, what its cache entries lack."""
 
-    asked: str
+    requested_by: str
     variations: Mapping[str, str]
     version_from: str
     misses: tuple[str, ...]
@@ -387,7 +389,7 @@ class Node:
     is the dependency entry that asks for it, ``None`` for the request itself. ``when`` is empty
     for a sure step, else the condition that only a run can decide. ``cached`` is ``hit``,
     ``miss``, ``no`` (never cached), ``fact``, ``above`` (made by an earlier step of the same
-    plan) or ``maybe``; ``why`` explains it. ``found`` is the cache entry of a hit. ``detail`` is
+    plan) or ``maybe``; ``why`` explains it. ``cached_entry`` is that of a hit. ``detail`` is
     there when an explanation was asked for.
 
     ``children`` are the steps below it, in the order of the run; ``below`` has for each entry of
@@ -407,7 +409,7 @@ class Node:
     variations: tuple[str, ...] = ()
     version: str = ""
     fetches: tuple[str, ...] = ()
-    found: Entry | None = None
+    cached_entry: Entry | None = None
     below: Mapping[str, tuple[Node | None, ...]] = field(default_factory=dict)
     start: Frame | None = None
     gives: Mapping[str, Any] | None = None
@@ -421,7 +423,7 @@ class Node:
     @property
     def entry(self) -> str:
         """The folder of the entry that answers, empty where none does."""
-        return self.found.path if self.found else ""
+        return self.cached_entry.path if self.cached_entry else ""
 
     @property
     def detail(self) -> Detail:

@@ -88,8 +88,8 @@ class PlanEnv(TracedEnv):
 class Watcher(Protocol):
     """Who wants to see a plan while it is made, such as an explanation."""
 
-    def resolved(self, frame: Frame, asked: Dependency | None) -> None:
-        """Settings are laid, nothing else has happened; ``asked`` is the caller's entry."""
+    def resolved(self, frame: Frame, entry: Dependency | None) -> None:
+        """Settings are laid, nothing else has happened; ``entry`` is the caller's entry."""
 
     def planned(self, node: Node) -> None:
         """The step and all below it are planned."""
@@ -134,13 +134,13 @@ class Planner:
         parent: Frame | None,
         phase: str,
         when: str,
-        asked: Dependency | None = None,
+        entry: Dependency | None = None,
     ) -> Node:
         frame = self._resolver.resolve(request, parent)
         try:
             if self._watcher is not None:
-                self._watcher.resolved(frame, asked)
-            node = self._planned(frame, asked, phase, when)
+                self._watcher.resolved(frame, entry)
+            node = self._planned(frame, entry, phase, when)
         except Error as error:
             from cmbench.plan.typed_options import add_step
 
@@ -150,7 +150,9 @@ class Planner:
             self._watcher.planned(node)
         return node
 
-    def _planned(self, frame: Frame, asked: Dependency | None, phase: str, when: str) -> Node:
+    def _planned(
+        self, frame: Frame, caller_entry: Dependency | None, phase: str, when: str
+    ) -> Node:
         cached, why, entry = self._state(frame)
         goes_on = cached not in ("fact", "above") and _is_looked_into(frame, cached)
         # Planning goes on with a copy: the step as it was resolved is what the run begins with.
@@ -160,7 +162,7 @@ class Planner:
         fetches = () if cached in ("hit", "above") else view.texts("fetches")
         return Node(
             frame=view,
-            entry_of=asked,
+            entry_of=caller_entry,
             tags=str(frame.request.tags) or frame.script.alias,
             phase=phase,
             when=when,
@@ -170,7 +172,7 @@ class Planner:
             variations=frame.choice.variations,
             version=(entry.version if entry else "") or _version_text(frame),
             fetches=tuple([mask(re.sub(r"<<<(\w+)>>>", r"\1", text)) for text in fetches]),
-            found=entry,
+            cached_entry=entry,
             below=below,
             start=frame if type(frame.env) is TracedEnv else None,
             gives=gives,
@@ -208,16 +210,16 @@ class Planner:
 
     def _below(self, frame: Frame, dynamic_only: bool) -> dict[str, tuple[Node | None, ...]]:
         """For each dependency entry of each phase its node, ``None`` where it is not wanted."""
-        found: dict[str, tuple[Node | None, ...]] = {}
+        nodes: dict[str, tuple[Node | None, ...]] = {}
         for phase in PHASES:
             if phase != "deps":
                 self._promise_own_keys(frame, phase)
             if phase in frame.deps:
-                found[phase] = tuple(
+                nodes[phase] = tuple(
                     self._child(frame, entry, phase) if entry.dynamic or not dynamic_only else None
                     for entry in self._resolver.dependencies(frame, phase)
                 )
-        return found
+        return nodes
 
     def below(self, frame: Frame, entry: Dependency, phase: str) -> Node | None:
         """The plan of one dependency of ``frame``, its updates by name included."""
@@ -231,10 +233,10 @@ class Planner:
         request = request_of(frame, entry)
         if isinstance(request, Pending):
             question = TAGS_FROM + request.producer
-            known = self._known_part(frame, entry) if self._guess else None
-            if known is None:
+            partial_request = self._partial_request(frame, entry) if self._guess else None
+            if partial_request is None:
                 return self._open(entry, phase, question, "the step to run is not known yet")
-            when, request = when or question, known
+            when, request = when or question, partial_request
         if when and request.tags in _tags_above(frame):
             why = "it refers back to a step above, which a run may execute again"
             return self._open(entry, phase, when, why)
@@ -245,16 +247,16 @@ class Planner:
                 raise
             return self._open(entry, phase, when, f"if so: {error.message}")
 
-    def _known_part(self, frame: Frame, entry: Dependency) -> Request | None:
+    def _partial_request(self, frame: Frame, entry: Dependency) -> Request | None:
         """The request without the tags that are not known yet, if it can mean one script only."""
         request = request_of(frame, entry, known_only=True)
         if isinstance(request, Pending):
             return None
         try:
-            found = candidates(self._resolver.index, request.tags, caller=frame.script)
+            scripts = candidates(self._resolver.index, request.tags, caller=frame.script)
         except Error:
             return None
-        return request if len(found) == 1 else None
+        return request if len(scripts) == 1 else None
 
     def _open(self, entry: Dependency, phase: str, when: str, why: str) -> Node:
         node = Node(None, entry, entry.tags, phase, when, "maybe", why)

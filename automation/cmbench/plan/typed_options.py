@@ -54,13 +54,13 @@ class _Translation:
         """Return ``text`` with its options translated; whole commands stay as they are."""
         return _WORDS.sub(self._word, text)
 
-    def _word(self, found: re.Match[str]) -> str:
-        if found["tags"]:
-            return f"cm run script {found['tags']}"
-        name = found["name"]
-        known = (*self._frame.script.inputs, *_VERSIONS, *_PLACES)
-        if found["whole"] or name not in known:
-            return found[0]
+    def _word(self, match: re.Match[str]) -> str:
+        if match["tags"]:
+            return f"cm run script {match['tags']}"
+        name = match["name"]
+        names = (*self._frame.script.inputs, *_VERSIONS, *_PLACES)
+        if match["whole"] or name not in names:
+            return match[0]
         return f"--{self._typed(name)}"
 
     def _typed(self, name: str) -> str:

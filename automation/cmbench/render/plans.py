@@ -94,7 +94,7 @@ def _cut(text: str, width: int) -> str:
 
 def _reason_lines(node: Node, lead: str) -> Iterator[str]:
     detail = node.detail
-    yield from _reason(lead, "asked", detail.asked)
+    yield from _reason(lead, "asked", detail.requested_by)
     if detail.variations:
         shown = "; ".join(f"_{name}: {why}" for name, why in detail.variations.items())
         yield from _reason(lead, "with", shown)

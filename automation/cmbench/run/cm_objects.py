@@ -141,10 +141,10 @@ class Automation:
         from cmbench.lib import versions
 
         version = str(answer.get("version", ""))
-        wanted = self._frame.version
+        bounds = self._frame.version
         if not version:
             return {"return": EXIT_NOT_FOUND, "error": "version was not detected"}
-        if not versions.satisfies(version, wanted.minimum, wanted.maximum, wanted.exact):
+        if not versions.satisfies(version, bounds.minimum, bounds.maximum, bounds.exact):
             return {"return": EXIT_NOT_FOUND, "error": f"version {version} does not fit"}
         return {"return": 0, "version": version, "detected_version": version}
 
@@ -156,10 +156,10 @@ class Automation:
                 text = stream.read()
         except OSError:
             return {"return": EXIT_NOT_FOUND, "error": f"{path} was not written"}
-        found = re.search(str(i["match_text"]), text)
-        if not found:
+        match = re.search(str(i["match_text"]), text)
+        if not match:
             return {"return": EXIT_NOT_FOUND, "error": f"version not found in: {text.strip()}"}
-        version = str(found.group(int(i.get("group_number", 1)))).strip()
+        version = str(match.group(int(i.get("group_number", 1)))).strip()
         env = i.get("which_env", self._frame.env)
         if i.get("env_key"):
             env[str(i["env_key"])] = version
@@ -181,18 +181,18 @@ class Automation:
         """
         env = self._frame.env
         prefix = self._frame.script.dialect.prefix
-        given = str(env.get(prefix + "INPUT") or "").strip()
-        places = str(env.get(prefix + "TMP_PATH") or "").strip()
-        if given:
-            found = [given] if os.path.isfile(given) else []
+        file_path = str(env.get(prefix + "INPUT") or "").strip()
+        search_path = str(env.get(prefix + "TMP_PATH") or "").strip()
+        if file_path:
+            paths = [file_path] if os.path.isfile(file_path) else []
         else:
             default = [*self._below_search_folder(), *self.get_default_path_list(i)]
-            directories = places.split(os.pathsep) if places else default
-            found = list(_matching(directories, str(i["file_name"])))
-        if not found:
-            where = given or places or str(i.get("default_path_env_key") or "PATH")
+            directories = search_path.split(os.pathsep) if search_path else default
+            paths = list(_matching(directories, str(i["file_name"])))
+        if not paths:
+            where = file_path or search_path or str(i.get("default_path_env_key") or "PATH")
             return {"return": EXIT_NOT_FOUND, "error": f"{i['file_name']} not found in {where}"}
-        return self._first_fitting(i, found)
+        return self._first_fitting(i, paths)
 
     def _below_search_folder(self) -> list[str]:
         """The folder that ``--search_folder_path`` of MLC names, and those up to 4 levels below."""
@@ -200,19 +200,19 @@ class Automation:
         if "search_folder_path" not in dialect.inputs:
             return []
         top = str(self._frame.env.get(dialect.prefix + "SEARCH_FOLDER_PATH") or "").strip()
-        found = []
+        folders = []
         for folder, below, _ in os.walk(top) if top else ():
-            found.append(folder)
+            folders.append(folder)
             if os.path.relpath(folder, top).count(os.sep) >= _LEVELS - 1 and folder != top:
                 below.clear()
             below.sort()
-        return found
+        return folders
 
-    def _first_fitting(self, i: dict[str, Any], found: list[str]) -> dict[str, Any]:
+    def _first_fitting(self, i: dict[str, Any], paths: list[str]) -> dict[str, Any]:
         env = self._frame.env
         key = str(i.get("env_path_key") or "")
         refused = []
-        for path in found:
+        for path in paths:
             if key:
                 env[key] = path
             if not i.get("detect_version"):
@@ -236,14 +236,15 @@ class Automation:
 
         With ``restrict_paths`` only those whose path contains one of these texts.
         """
-        wanted = [str(text) for text in i.get("restrict_paths") or ()]
-        found = [
+        restrictions = [str(text) for text in i.get("restrict_paths") or ()]
+        folders = [
             folder
             for start in i["paths"]
             for folder, _, names in os.walk(start)
-            if i["file_name"] in names and (not wanted or any(text in folder for text in wanted))
+            if i["file_name"] in names
+            and (not restrictions or any(text in folder for text in restrictions))
         ]
-        return {"return": 0, "found_paths": found}
+        return {"return": 0, "found_paths": folders}
 
     def find_file_back(self, i: dict[str, Any]) -> dict[str, Any]:
         """``found_path``: the nearest directory upwards from ``path`` that holds ``file_name``."""
@@ -256,11 +257,11 @@ class Automation:
     def _available_variations(self, i: dict[str, Any]) -> dict[str, Any]:
         """A refusal that names the variations there are; scripts call it by this name."""
         meta = i["meta"]
-        known = " ".join(sorted(f"_{name}" for name in meta.get("variations") or {}))
+        names = " ".join(sorted(f"_{name}" for name in meta.get("variations") or {}))
         return {
             "return": 1,
             "error": f"{meta.get('alias', '')} needs a variation",
-            "hint": f"add one of these to the tags: {known}",
+            "hint": f"add one of these to the tags: {names}",
         }
 
     def update_deps(self, i: dict[str, Any]) -> dict[str, Any]:

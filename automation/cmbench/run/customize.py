@@ -173,8 +173,8 @@ class _Imports:
 
         if name in sys.stdlib_module_names:
             return None
-        found = PathFinder.find_spec(name, [self._folder])
-        if found is None or found.origin is None:
+        spec = PathFinder.find_spec(name, [self._folder])
+        if spec is None or spec.origin is None:
             return None
         others = [p for p in sys.path if not os.path.isfile(os.path.join(p, "customize.py"))]
         others = [p for p in others if p != cmbench.LIBRARIES]
@@ -182,8 +182,8 @@ class _Imports:
             return None
         from cmbench.run.fresh_source import spec_of
 
-        places = found.submodule_search_locations
-        return spec_of(f"{self._name}_{name}", found.origin, places)
+        locations = spec.submodule_search_locations
+        return spec_of(f"{self._name}_{name}", spec.origin, locations)
 
     def _load(self, name: str, spec: ModuleSpec) -> ModuleType:
         from importlib.util import module_from_spec
@@ -341,10 +341,10 @@ def _answer_beforehand(frame: Frame) -> str:
     missed = [key for key in reversed(frame.env.reads) if _is_empty(frame.env.peek(key, MISSING))]
     named = [key for key in missed if key in names]
     if not named:
-        known = [key for key in missed if key.startswith(prefix) and "_TMP_" not in key]
+        keys = [key for key in missed if key.startswith(prefix) and "_TMP_" not in key]
         return (
-            f"give the answer with the call: --env.{known[0]}=VALUE"
-            if known
+            f"give the answer with the call: --env.{keys[0]}=VALUE"
+            if keys
             else "repeat the command on a terminal, without --quiet"
         )
     name = names[named[0]]

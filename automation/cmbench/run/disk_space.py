@@ -24,15 +24,15 @@ def require_room(root: Node, env: Mapping[str, Any], folder: str, ahead: str) ->
     what has come already of earlier downloads. Sizes of which nobody knows count for nothing.
     """
     frames = [(node, node.frame) for node in sure(root) if node.frame is not None]
-    kept = {frame.label: _promised(node, frame) for node, frame in frames}
-    coming: dict[str, int] = {}
+    promised_bytes = {frame.label: _promised(node, frame) for node, frame in frames}
+    coming_bytes: dict[str, int] = {}
     for node, frame in frames:
-        for each in _into_the_cache(node, frame):
-            coming[each.what] = max(0, each.size - _has_come(each, ahead))
+        for download in _into_the_cache(node, frame):
+            coming_bytes[download.what] = max(0, download.size - _has_come(download, ahead))
     # An archive and what is unpacked of it are told by the same script: the larger one is certain.
-    most = max((kept, coming), key=lambda sizes: sum(sizes.values()))
-    if any(most.values()):
-        capacity.check_disk(env, _largest(most), sum(most.values()), folder)
+    larger = max((promised_bytes, coming_bytes), key=lambda sizes: sum(sizes.values()))
+    if any(larger.values()):
+        capacity.check_disk(env, _largest(larger), sum(larger.values()), folder)
 
 
 def _promised(node: Node, frame: Frame) -> int:

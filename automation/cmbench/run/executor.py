@@ -120,15 +120,15 @@ def signals_held() -> Iterator[Callable[[], None]]:
         yield lambda: None
         return
     arrived: list[int] = []
-    old = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    kept = {number: handler for number, handler in old.items() if callable(handler)}
-    for number in kept:
+    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: handler for number, handler in previous.items() if callable(handler)}
+    for number in handlers:
         signal.signal(number, lambda number, frame: arrived.append(number))
 
     def let_go() -> None:
-        for number, handler in kept.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
-        kept.clear()
+        handlers.clear()
         if arrived:
             signal.raise_signal(arrived.pop())
 

@@ -97,12 +97,12 @@ class Forecaster:
         try:
             planner = Planner(self._resolver, self._facts, guess=False)
             node = planner.below(shadow, entry, phase)
-            found = self._judged(node, env) if node else Forecast()
+            forecast = self._judged(node, env) if node else Forecast()
         except Error:
             return None
-        if found is None or env.touched or any(one.blocks(found) for one in before):
+        if forecast is None or env.touched or any(one.blocks(forecast) for one in before):
             return None
-        return found
+        return forecast
 
     def _judged(self, node: Node, env: WatchedEnv) -> Forecast | None:
         root = node.frame
@@ -149,8 +149,8 @@ def _works(node: Node) -> bool:
 
 def _of_entries(frames: Iterable[Frame | None]) -> frozenset[str]:
     """The scripts of those steps that have entries in the cache."""
-    kept = (f for f in frames if f and f.cacheable and not f.script.host_facts)
-    return frozenset(frame.script.path for frame in kept)
+    cacheable = (f for f in frames if f and f.cacheable and not f.script.host_facts)
+    return frozenset(frame.script.path for frame in cacheable)
 
 
 def _writes(frame: Frame) -> tuple[str, ...] | None:

@@ -79,7 +79,7 @@ def _of_the_step(frame: Frame) -> dict[str, Any]:
     """What ``run_script_input`` says of how a step was chosen and of where the run is."""
     script, dialect = frame.script, frame.script.dialect
     hidden = [*dialect.hidden, *(f"{start}*" for start in dialect.hidden_starts)]
-    found = {
+    values = {
         "bat_ext": ".sh",
         "reuse_cached": False,
         "found_cached": False,
@@ -95,8 +95,8 @@ def _of_the_step(frame: Frame) -> dict[str, Any]:
         "debug_script_tags": str(frame.request.call.get("debug_script_tags") or ""),
     }
     if "ignore_script_error" in frame.request.modes:
-        found["ignore_script_error"] = True
-    return found
+        values["ignore_script_error"] = True
+    return values
 
 
 def _call(
@@ -181,7 +181,7 @@ def run_state(frame: Frame, command: str, meta: Mapping[str, Any]) -> dict[str, 
     """
     script = frame.script
     above = frame.parent.script if frame.parent is not None else None
-    taken = [str(request.tags) for request in frame.asked]
+    taken = [str(request.tags) for request in frame.requests]
     return {
         **{key: list(meta.get(key) or []) for key in _LISTS_OF_META},
         **{key: dict(meta.get(key) or {}) for key in _GROUPS_OF_META},
@@ -204,7 +204,7 @@ def run_state(frame: Frame, command: str, meta: Mapping[str, Any]) -> dict[str, 
         "deps": list(meta.get("deps") or []) if script.dialect.deps_told == "entries" else taken,
         "full_deps": taken,
         "command": command,
-        "commands": _commands(frame.asked) if frame.asked else [],
+        "commands": _commands(frame.requests) if frame.requests else [],
     }
 
 
@@ -217,17 +217,17 @@ _GROUPS_OF_META = ("docker", "apptainer", "remote_run", "input_mapping")
 
 def _groups(frame: Frame) -> dict[str, dict[str, Any]]:
     """The groups of variations: who belongs to each, and its default where it has one."""
-    found: dict[str, dict[str, Any]] = {}
+    groups: dict[str, dict[str, Any]] = {}
     for name, variation in frame.script.variations.items():
         if variation.group:
-            group = found.setdefault(variation.group, {"variations": []})
+            group = groups.setdefault(variation.group, {"variations": []})
             group["variations"].append(name)
             if variation.default:
                 group["default"] = name
-    return found
+    return groups
 
 
-def _commands(asked: Iterable[Request]) -> list[str]:
+def _commands(requests: Iterable[Request]) -> list[str]:
     from cmbench.plan.dependency_request import command_of
 
-    return list(dict.fromkeys(command_of(request) for request in asked))
+    return list(dict.fromkeys(command_of(request) for request in requests))

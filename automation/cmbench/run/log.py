@@ -24,10 +24,10 @@ class RunLog:
 
     def line(self, text: str) -> None:
         """Add a line, or several at once, without secrets."""
-        told = self._secrets.text(text) + "\n"
+        message = self._secrets.text(text) + "\n"
         if self._missing:
-            told = f"\n[lines that could not be written: {self._missing}, {self.why}]\n{told}"
-        data = told.encode("utf-8", "replace")
+            message = f"\n[lines that could not be written: {self._missing}, {self.why}]\n{message}"
+        data = message.encode("utf-8", "replace")
         try:
             while data:
                 data = data[os.write(self._handle, data) :]

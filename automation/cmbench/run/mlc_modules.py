@@ -69,20 +69,20 @@ class Actions:
 
 def modules(actions: Actions) -> dict[str, ModuleType]:
     """The modules by the names under which they are imported."""
-    found = {}
+    mlc_modules = {}
     for name in ("mlc", "mlc.utils", "mlc.action", "utils"):
-        found[name] = ModuleType(name, "Offered to customize.py by cmbench.")
+        mlc_modules[name] = ModuleType(name, "Offered to customize.py by cmbench.")
     for name in ("mlc.utils", "utils"):
-        vars(found[name]).update(_HELPERS, logger=actions.logger)
-    vars(found["mlc.action"]).update(access=actions.access)
-    vars(found["mlc"]).update(
+        vars(mlc_modules[name]).update(_HELPERS, logger=actions.logger)
+    vars(mlc_modules["mlc.action"]).update(access=actions.access)
+    vars(mlc_modules["mlc"]).update(
         access=actions.access,
-        utils=found["mlc.utils"],
-        action=found["mlc.action"],
+        utils=mlc_modules["mlc.utils"],
+        action=mlc_modules["mlc.action"],
         __path__=[],
         __version__="1.3.8",
     )
-    return found
+    return mlc_modules
 
 
 def is_true(value: object) -> bool:
@@ -109,16 +109,16 @@ def load_txt(
         text = Path(file_name).read_text(encoding="utf-8", errors="replace")
     except OSError as problem:
         return _failed(f"{file_name}: {problem.strerror}")
-    found = re.search(match_text, text) if match_text else None
-    if found is None and match_text and fail_if_no_match:
+    match = re.search(match_text, text) if match_text else None
+    if match is None and match_text and fail_if_no_match:
         return _failed(fail_if_no_match)
     if remove_after_read:
         os.unlink(file_name)
     answer: Answer = {"return": 0, "string": text}
     if split:
         answer["list"] = text.splitlines()
-    if found:
-        answer["match"] = found
+    if match:
+        answer["match"] = match
     return answer
 
 

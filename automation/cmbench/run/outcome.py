@@ -28,29 +28,29 @@ def expires(frame: Frame, now: float) -> float:
         ) from None
 
 
-def check_version(frame: Frame, found: str) -> None:
+def check_version(frame: Frame, version: str) -> None:
     """Refuse a result outside the bounds that were asked for; raises ``version-not-found``."""
-    wanted = frame.version
-    if not (wanted.minimum or wanted.maximum):
+    bounds = frame.version
+    if not (bounds.minimum or bounds.maximum):
         return
     from cmbench.lib import versions
 
-    bounds = " and ".join(
+    bounds_text = " and ".join(
         f"{sign} {bound}"
-        for sign, bound in ((">=", wanted.minimum), ("<=", wanted.maximum))
+        for sign, bound in ((">=", bounds.minimum), ("<=", bounds.maximum))
         if bound
     )
-    if found and not versions.satisfies(found, wanted.minimum, wanted.maximum, ""):
+    if version and not versions.satisfies(version, bounds.minimum, bounds.maximum, ""):
         raise Error(
             "version-not-found",
-            f"{frame.script.alias} has version {found}, asked for {bounds}",
+            f"{frame.script.alias} has version {version}, asked for {bounds_text}",
             hint="install one that fits, give its location with --path, or ask for other bounds",
         )
     binds = frame.script.dialect.versions_bind
-    if binds and not found and frame.parent is None and not wanted.exact:
+    if binds and not version and frame.parent is None and not bounds.exact:
         raise Error(
             "version-not-found",
-            f"{frame.script.alias} reports no version, asked for {bounds}",
+            f"{frame.script.alias} reports no version, asked for {bounds_text}",
             hint="leave out the version bounds: this script cannot check them",
         )
 
@@ -67,16 +67,16 @@ def absorb(frame: Frame, child: Frame, outcome: Outcome) -> None:
     """
     frame.note(name for name in child.outer_reads() if name not in child.request.env)
     if not child.request.uid:
-        asked = frame.chosen.setdefault(frame.script.path, {})
-        asked[str(child.request.tags)] = child.script.uid
+        choices = frame.chosen.setdefault(frame.script.path, {})
+        choices[str(child.request.tags)] = child.script.uid
     if outcome.entry:
         frame.entries[outcome.entry] = None
     else:
         frame.scripts.update(child.scripts)
         frame.entries.update(child.entries)
         frame.doubts.update(child.doubts)
-        for path, asked in child.chosen.items():
-            frame.chosen.setdefault(path, {}).update(asked)
+        for path, choices in child.chosen.items():
+            frame.chosen.setdefault(path, {}).update(choices)
         for path, used in child.libraries.items():
             frame.libraries.setdefault(path, {}).update(used)
         for path, state in child.relies_on.items():
@@ -164,7 +164,7 @@ def reliances(frame: Frame, paths: Sequence[str]) -> tuple[Reliance, ...]:
     return tuple(frame.relies_on.values())
 
 
-def given_files(frame: Frame) -> tuple[Reliance, ...]:
+def files_of_user(frame: Frame) -> tuple[Reliance, ...]:
     """The files that inputs of this call name, as they are before the step: their content counts.
 
     Of a folder the path counts, as before: it may be where the step writes.

@@ -163,8 +163,8 @@ class Group:
 def _result(task: Task) -> tuple[Frame, Outcome]:
     if task.error is not None:
         raise task.error
-    found: tuple[Frame, Outcome] = task.result
-    return found
+    result: tuple[Frame, Outcome] = task.result
+    return result
 
 
 def _meeting(frame: Frame, task: Task) -> Task | None:

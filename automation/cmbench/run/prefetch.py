@@ -38,13 +38,13 @@ class Wish:
 
 def certain(root: Node) -> list[Wish]:
     """The files that steps of the plan will certainly need, each once."""
-    found: dict[str, Wish] = {}
+    downloads: dict[str, Wish] = {}
     for node in sure(root):
         if node.frame is not None and node.frame.script.uid == FETCHER:
             wish = _wish(node.frame)
             if wish is not None:
-                found.setdefault(wish.checksum, wish)
-    return list(found.values())
+                downloads.setdefault(wish.checksum, wish)
+    return list(downloads.values())
 
 
 def _wish(frame: Frame) -> Wish | None:

@@ -101,9 +101,9 @@ _REMEDIES = {
 
 
 def _remedy(problem: OSError, program: str, environment: Mapping[str, str]) -> str:
-    known = _REMEDIES.get(problem.errno or 0)
-    if known:
-        return known
+    remedy = _REMEDIES.get(problem.errno or 0)
+    if remedy:
+        return remedy
     if problem.errno != errno.E2BIG:
         return f"install {program} or put it on PATH"
     key = max(environment, key=lambda name: len(environment[name]))

@@ -39,7 +39,7 @@ from cmbench.run.outcome import (
     check_version,
     expires,
     exports,
-    given_files,
+    files_of_user,
     joined,
     named_by_env,
     reliances,
@@ -164,10 +164,10 @@ class Scheduler:
             add_step(error, frame)
             raise
         end = StepEnd(status, time.perf_counter() - started, why, outcome)
-        told = False
+        is_reported = False
         if self._together is not None and status == "cached":
-            told = self._together.ended(outcome.entry, status, first)
-        self._tell_end(frame, depth, end, told)
+            is_reported = self._together.ended(outcome.entry, status, first)
+        self._tell_end(frame, depth, end, is_reported)
         if self._together is not None and status == "done":
             self._together.ended(outcome.entry, status, first)
         return frame, outcome
@@ -176,10 +176,10 @@ class Scheduler:
         seconds = time.perf_counter() - started
         self._tell_end(frame, depth, StepEnd("failed", seconds, error=error.message))
 
-    def _tell_end(self, frame: Frame, depth: int, end: StepEnd, told: bool = False) -> None:
+    def _tell_end(self, frame: Frame, depth: int, end: StepEnd, is_reported: bool = False) -> None:
         for reporter in self._reporters:
             reporter.left(frame)
-        if told:
+        if is_reported:
             return
         task = self._together.crew.here if self._together is not None else None
         for reporter in self._reporters:
@@ -223,21 +223,22 @@ class Scheduler:
             place = Place(scratch, scratch)
             try:
                 self._runner.native(trial, place, path, self._runner.words(frame))
-                found = str(self._runner.hook(trial, place, "detect_version").get("version") or "")
+                result = self._runner.hook(trial, place, "detect_version")
+                version = str(result.get("version") or "")
             except Error as error:
                 return None, f"validate_cache.sh rejects it: {error.message}"
             finally:
                 remove(("tmp-ver.out",), place)
-        if found and entry.version and found != entry.version:
-            return None, f"it has version {entry.version}, there is {found} now"
+        if version and entry.version and version != entry.version:
+            return None, f"it has version {entry.version}, there is {version} now"
         return entry, why
 
     def _looked_up(self, frame: Frame) -> tuple[Entry | None, str]:
         node = frame.course
-        if self._has_worked or node is None or node.found is None:
+        if self._has_worked or node is None or node.cached_entry is None:
             return self._resolver.look_up(frame)
-        self._resolver.see_names(node.found)
-        return node.found, node.why
+        self._resolver.see_names(node.cached_entry)
+        return node.cached_entry, node.why
 
     @contextmanager
     def _making(self, frame: Frame) -> Iterator[None]:
@@ -269,12 +270,12 @@ class Scheduler:
     def _make(self, frame: Frame, depth: int) -> Outcome:
         staging = self._store.stage(frame.script.alias)
         started = time.time()
-        given = given_files(frame)
+        user_files = files_of_user(frame)
         try:
             with self._scratch(frame) as scratch:
                 outcome, report = self._work(frame, Place(staging.path, scratch), depth)
             entry = self._entry(frame, staging, outcome, report, started)
-            entry = replace(entry, relies_on=(*given, *entry.relies_on))
+            entry = replace(entry, relies_on=(*user_files, *entry.relies_on))
             entry = without_known(entry, self._runner.secrets, frame.script)
             if self._together is not None:
                 self._together.await_turn(frame)
@@ -400,11 +401,11 @@ class Scheduler:
         """Where the step works, ``outdirname`` counted in; says and removes what comes first."""
         dialect = frame.script.dialect
         key = dialect.prefix + "OUTDIRNAME"
-        wanted = str(frame.env.peek(key) or "")
-        if wanted:
+        subfolder = str(frame.env.peek(key) or "")
+        if subfolder:
             frame.note([key])
             start = frame.const.get(dialect.prefix + dialect.user_directory, place.cwd)
-            place = Place(os.path.join(str(start), wanted), place.scratch)
+            place = Place(os.path.join(str(start), subfolder), place.scratch)
             os.makedirs(place.cwd, exist_ok=True)
         frame.cwd = place.cwd
         remove(frame.script.clean_output_files, place)
@@ -415,14 +416,14 @@ class Scheduler:
         return place
 
     def _instead(
-        self, frame: Frame, asked: Mapping[str, Any], outcome: Outcome, depth: int
+        self, frame: Frame, entry: Mapping[str, Any], outcome: Outcome, depth: int
     ) -> Outcome:
         """Run the script that ``preprocess`` has named instead of its own; both results."""
         if self._together is not None:
             self._together.crew.alone("another script does the work of this one")
         from cmbench.plan.dependency_request import request_of
 
-        request = request_of(frame, dependency(asked))
+        request = request_of(frame, dependency(entry))
         assert isinstance(request, Request)
         child, other = self._step(request, frame, depth + 1)
         absorb(frame, child, other)
@@ -479,14 +480,14 @@ class Scheduler:
         self, frame: Frame, entry: Dependency, depth: int, node: Node | None = None
     ) -> None:
         """Run a dependency if it is wanted; ``node`` is what the plan knows of it."""
-        request = self._wanted(frame, entry)
+        request = self._taken_request(frame, entry)
         if request is not None:
             step = partial(self._step, request, frame, depth + 1, node)
             self._take(frame, entry, str(request.tags), step, node)
         elif node is not None:
             frame.course = None
 
-    def _wanted(self, frame: Frame, entry: Dependency) -> Request | None:
+    def _taken_request(self, frame: Frame, entry: Dependency) -> Request | None:
         if not decide(entry.conditions, frame.env)[0]:
             return None
         if entry.skip_if_fake_run and frame.is_fake:
@@ -496,7 +497,7 @@ class Scheduler:
         request = request_of(frame, entry)
         if isinstance(request, Pending):
             raise Error("internal", f"{request!r} is pending while {frame.label} runs")
-        frame.asked.append(request)
+        frame.requests.append(request)
         return None if "fake_deps" in frame.request.modes else request
 
     def _take(
@@ -544,7 +545,7 @@ class Scheduler:
                     group.take_over()
                     beside = group.forecast(raw)
                 entry = next(live)
-                request = self._wanted(frame, entry)
+                request = self._taken_request(frame, entry)
                 if request is None:
                     continue
                 label = str(request.tags)
@@ -557,8 +558,8 @@ class Scheduler:
 
     def _is_known(self, node: Node) -> bool:
         """Whether the plan has told all of a step: taking it over is all that is left."""
-        found = node.found is not None and not node.children and not self._has_worked
-        return node.start is not None and (found or node.cached == "fact")
+        is_hit = node.cached_entry is not None and not node.children and not self._has_worked
+        return node.start is not None and (is_hit or node.cached == "fact")
 
     @contextmanager
     def _exclusive(self, frame: Frame) -> Iterator[None]:

@@ -464,10 +464,10 @@ class Progress:
                 if stamp != self._seen.get(path):
                     self._seen[path] = stamp
                     with open(path, encoding="utf-8") as stream:
-                        told = json.load(stream)
-                    self._reporter.progress(told)
+                        progress = json.load(stream)
+                    self._reporter.progress(progress)
                     if self.kept_by is not None:
-                        self.kept_by.progress(told)
+                        self.kept_by.progress(progress)
 
 
 def _look(watched: weakref.ref[Progress]) -> None:
@@ -554,9 +554,9 @@ def _advice(tail: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
     """What a program printed, and what to do next: by its own ``next:`` line, or by the cause."""
     from cmbench.lib.causes import remedy
 
-    told = [line.removeprefix(NEXT) for line in tail if line.startswith(NEXT)]
+    hints = [line.removeprefix(NEXT) for line in tail if line.startswith(NEXT)]
     seen = tuple(line for line in tail if not line.startswith(NEXT))
-    return seen, "\n".join(told) or remedy("\n".join(tail))
+    return seen, "\n".join(hints) or remedy("\n".join(tail))
 
 
 def _files_of_failure(frame: Frame, cwd: str) -> Iterator[str]:

@@ -251,8 +251,8 @@ class Crew:
     def _try(self, handle: int) -> bool:
         if locks.try_lock(handle):
             return True
-        wanted = getattr(self._mine, "wants", "")
-        holder = self._makers.get(wanted)
+        key = getattr(self._mine, "wants", "")
+        holder = self._makers.get(key)
         task = self.here
         if holder is not None and task is not None and task.order < holder.order:
             holder.withdraw(again=True)
@@ -284,11 +284,11 @@ def _interrupt(thread: int, scratch: str) -> None:
 
 def _children() -> list[int]:
     """Processes of ours that are in our own process group: those that a hook has started."""
-    found = []
+    process_ids = []
     for name in os.listdir("/proc") if os.path.isdir("/proc") else []:
         with suppress(OSError, ValueError, IndexError):
             with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as stream:
                 fields = stream.read().rpartition(")")[2].split()
             if int(fields[1]) == os.getpid() and int(fields[2]) == os.getpgrp():
-                found.append(int(name))
-    return found
+                process_ids.append(int(name))
+    return process_ids
