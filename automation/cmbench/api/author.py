@@ -84,8 +84,8 @@ def lint(bench: Workbench, choice: Choice | None = None, fix: bool = False) -> L
         numbers.update(item.number for item in checks)
         if fix and linter.fix(path, bench.index, checks):
             fixed.append(path)
-        found = linter.lint(path, bench.index, checks)
-        faults += [replace(fault, binding=not foreign) for fault in found]
+        findings = linter.lint(path, bench.index, checks)
+        faults += [replace(fault, binding=not foreign) for fault in findings]
     return Linted(bench.paths, len(numbers), faults, fixed)
 
 
@@ -137,19 +137,19 @@ def test(bench: Workbench) -> list[Tested]:
 
     tested: list[Tested] = []
     for script in bench.scripts():
-        each = counted(len(script.variations), "variation")
-        plans = f"plans with its defaults and each of {each}"
-        found, ours = list(plan_problems(bench, script)), script.dialect.inputs_bind
-        tested.append(Tested(script.alias, plans, *((found, ()) if ours else ((), found))))
+        variation_count = counted(len(script.variations), "variation")
+        plans = f"plans with its defaults and each of {variation_count}"
+        problems, ours = list(plan_problems(bench, script)), script.dialect.inputs_bind
+        tested.append(Tested(script.alias, plans, *((problems, ()) if ours else ((), problems))))
         for case in read_cases(script.path):
             result = run_case(script.path, case, run_call)
             tested.append(Tested(script.alias, result.name, result.problems))
     return tested
 
 
-def run_call(workspace: Workspace, given: Mapping[str, Any]) -> Ran:
-    """Run what ``given`` asks for in the words of the command line."""
-    return run(Call(workspace, given).request())
+def run_call(workspace: Workspace, arguments: Mapping[str, Any]) -> Ran:
+    """Run what ``arguments`` asks for in the words of the command line."""
+    return run(Call(workspace, arguments).request())
 
 
 def plan_problems(bench: Workbench, script: Script) -> Iterator[str]:
@@ -157,15 +157,15 @@ def plan_problems(bench: Workbench, script: Script) -> Iterator[str]:
     facts = silent_facts(bench.as_written)
     resolver = make_resolver(bench.as_written, facts)
     for name in ["", *script.variations]:
-        asked = "_" + name.replace("#", "1").replace(",", ",_") if name else ""
-        tags, _ = requests_in.tags_of({"tags": asked})
+        variation = "_" + name.replace("#", "1").replace(",", ",_") if name else ""
+        tags, _ = requests_in.tags_of({"tags": variation})
         request = requests_in.request_of({}, tags, script.uid, script)
         try:
             make_plan(bench.as_written, request, facts, resolver)
         except Error as error:
             # What this machine lacks is no fault of the script.
             if error.code != "no-device":
-                yield f"{asked or 'defaults'}: {error.render()}"
+                yield f"{variation or 'defaults'}: {error.render()}"
 
 
 def relocate(

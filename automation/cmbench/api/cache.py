@@ -150,22 +150,22 @@ def entries(workspace: Workspace, tags: str | Tags = "", name: str = "") -> list
     return whole(workspace, listed(workspace, tags, name))
 
 
-def whole(workspace: Workspace, found: Sequence[Listed]) -> list[Entry]:
-    """The entries ``found``, with all that is known of them, as far as they are still there."""
-    entries = (workspace.store.entry(one.key) for one in found)
+def whole(workspace: Workspace, listed_entries: Sequence[Listed]) -> list[Entry]:
+    """Return the entries of a listing with all their metadata; those removed since are left out."""
+    entries = (workspace.store.entry(one.key) for one in listed_entries)
     return [entry for entry in entries if entry is not None]
 
 
 def listed(workspace: Workspace, tags: str | Tags = "", name: str = "") -> list[Listed]:
     """As ``entries``, each in short: their metadata is not read."""
-    asked = parse_tags(tags) if isinstance(tags, str) else tags
+    query = parse_tags(tags) if isinstance(tags, str) else tags
     name = name.rpartition(":")[2]
-    wanted = {*asked.wanted, *("_" + v for v in asked.variations)}
-    unwanted = {*asked.unwanted, *("_" + v for v in asked.unwanted_variations)}
+    required_tags = {*query.wanted, *("_" + v for v in query.variations)}
+    unwanted_tags = {*query.unwanted, *("_" + v for v in query.unwanted_variations)}
     return workspace.store.listed(
         lambda entry: (
-            entry.has_tags(wanted)
-            and not (unwanted and unwanted & set(entry.tags))
+            entry.has_tags(required_tags)
+            and not (unwanted_tags and unwanted_tags & set(entry.tags))
             and (not name or _is_named(entry, name))
         )
     )
@@ -181,47 +181,47 @@ def summary(workspace: Workspace, entry: Entry) -> dict[str, Any]:
     return {**asdict(entry), **retention.summary(entry, workspace.store)}
 
 
-def marks(workspace: Workspace, found: Sequence[AnyEntry]) -> list[str]:
+def marks(workspace: Workspace, entries: Sequence[AnyEntry]) -> list[str]:
     """Which entries are pinned or shared, in words."""
     pinned, owns = workspace.store.pinned(), workspace.store.owns
-    words = (("pinned" * (one.uid in pinned), "shared" * (not owns(one))) for one in found)
+    words = (("pinned" * (one.uid in pinned), "shared" * (not owns(one))) for one in entries)
     return [", ".join(filter(None, pair)) for pair in words]
 
 
-def removable(workspace: Workspace, found: Sequence[AnyEntry]) -> Removed:
-    """What ``remove`` would remove of the entries ``found``."""
+def removable(workspace: Workspace, entries: Sequence[AnyEntry]) -> Removed:
+    """Return what ``remove`` would remove of ``entries``."""
     pinned = workspace.store.pinned()
-    own = [entry for entry in found if workspace.store.owns(entry)]
+    own = [entry for entry in entries if workspace.store.owns(entry)]
     return Removed(
         entries=[entry for entry in own if entry.uid not in pinned],
         pinned=[entry for entry in own if entry.uid in pinned],
-        shared=[entry for entry in found if not workspace.store.owns(entry)],
+        shared=[entry for entry in entries if not workspace.store.owns(entry)],
     )
 
 
-def remove(workspace: Workspace, found: Sequence[AnyEntry]) -> Removed:
+def remove(workspace: Workspace, entries: Sequence[AnyEntry]) -> Removed:
     """Remove entries that are neither pinned nor in a shared cache."""
-    removed = removable(workspace, found)
+    removed = removable(workspace, entries)
     for entry in removed.entries:
         workspace.store.remove(entry)
     return removed
 
 
-def expired(found: Sequence[AnyEntry]) -> list[AnyEntry]:
+def expired(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
     """Those that have come to their end by the clock."""
     from cmbench.cache.cache_entry import is_over
 
-    return [entry for entry in found if is_over(entry.expires)]
+    return [entry for entry in entries if is_over(entry.expires)]
 
 
-def set_aside(workspace: Workspace, found: Sequence[Entry]) -> list[Entry]:
+def set_aside(workspace: Workspace, entries: Sequence[Entry]) -> list[Entry]:
     """Let entries answer no call from now on, with their files kept; those that are set aside now.
 
     They get the tag ``tmp``, as with MLC.
     """
     store = workspace.store
     done = []
-    for entry in found:
+    for entry in entries:
         doubts = (*entry.doubts, "it was marked as unfinished (tmp)")
         marked = replace(entry, tags=(*entry.tags, "tmp"), doubts=doubts)
         with store.lock(entry.identity, _nothing):
@@ -231,12 +231,12 @@ def set_aside(workspace: Workspace, found: Sequence[Entry]) -> list[Entry]:
     return done
 
 
-def pin(workspace: Workspace, found: Sequence[Entry]) -> list[Entry]:
+def pin(workspace: Workspace, entries: Sequence[Entry]) -> list[Entry]:
     """Keep entries from ``collect``, ``remove`` and from being replaced; those that are pinned now.
 
     Raises ``bad-value`` where all are in a shared cache.
     """
-    own = [entry for entry in found if workspace.store.owns(entry)]
+    own = [entry for entry in entries if workspace.store.owns(entry)]
     if not own:
         raise Error("bad-value", "the shared cache is for reading only; nothing to pin there")
     for entry in own:
@@ -244,10 +244,10 @@ def pin(workspace: Workspace, found: Sequence[Entry]) -> list[Entry]:
     return own
 
 
-def unpin(workspace: Workspace, found: Sequence[Entry]) -> list[Entry]:
+def unpin(workspace: Workspace, entries: Sequence[Entry]) -> list[Entry]:
     """Let go of pinned entries; those that were."""
     pinned = workspace.store.pinned()
-    freed = [entry for entry in found if entry.uid in pinned]
+    freed = [entry for entry in entries if entry.uid in pinned]
     for entry in freed:
         workspace.store.unpin(entry.uid)
     return freed
@@ -263,12 +263,12 @@ def resolver_of(workspace: Workspace) -> Resolver:
     return resolver
 
 
-def why(workspace: Workspace, found: Sequence[Entry]) -> list[Reasons]:
+def why(workspace: Workspace, entries: Sequence[Entry]) -> list[Reasons]:
     """What made each entry, what it depends on, who uses it, and whether it answers now."""
     resolver = resolver_of(workspace)
     # Who uses them is looked up in one list for all.
     now = workspace.store.as_it_is_now()
-    return [_reasons(workspace, now, entry, resolver) for entry in found]
+    return [_reasons(workspace, now, entry, resolver) for entry in entries]
 
 
 def _reasons(workspace: Workspace, store: Store, entry: Entry, resolver: Resolver) -> Reasons:
@@ -299,24 +299,31 @@ def foresee(request: RunRequest) -> Foreseen:
     return Foreseen(root, list(root.detail.misses))
 
 
-def verify(workspace: Workspace, found: Sequence[AnyEntry]) -> list[Checked]:
+def verify(workspace: Workspace, entries: Sequence[AnyEntry]) -> list[Checked]:
     """Compare the files of entries with what was recorded when they were published.
 
-    What somebody has removed since ``found`` was listed is left out.
+    What somebody has removed since ``entries`` was listed is left out.
     """
     store = workspace.store
     with store.reading():
-        there = (store.entry(entry.key) for entry in found)
-        return [_checked(workspace, entry) for entry in there if entry is not None]
+        present = (store.entry(entry.key) for entry in entries)
+        return [_checked(workspace, entry) for entry in present if entry is not None]
 
 
 def _checked(workspace: Workspace, entry: Entry) -> Checked:
     from cmbench.cache.inventory import check
 
-    found = check(entry, workspace.store.files(entry))
+    inventory_check = check(entry, workspace.store.files(entry))
     damaged = workspace.store.damage(entry)
-    faults = list(found.faults) or ([damaged] if damaged else [])
-    return Checked(entry, found.files, found.read, found.added, found.recorded, faults)
+    faults = list(inventory_check.faults) or ([damaged] if damaged else [])
+    return Checked(
+        entry,
+        inventory_check.files,
+        inventory_check.read,
+        inventory_check.added,
+        inventory_check.recorded,
+        faults,
+    )
 
 
 def collect(
@@ -345,7 +352,7 @@ def usage(workspace: Workspace) -> Usage:
 
 def fitting(
     workspace: Workspace,
-    found: Sequence[Entry],
+    entries: Sequence[Entry],
     machine: Machine,
     root: str,
     present: Container[str] = (),
@@ -355,19 +362,19 @@ def fitting(
     ``root`` is the folder of cmbench in the home there; entries with a key in ``present`` are there
     already. One whose dependency does not fit is left out too.
     """
-    store, place = workspace.store, os.path.join(root, os.path.basename(workspace.store.root))
+    store, store_root = workspace.store, os.path.join(root, os.path.basename(workspace.store.root))
     fits: dict[str, Entry] = {}
-    for entry in retention.with_dependencies(found, store.entry):
+    for entry in retention.with_dependencies(entries, store.entry):
         sound = all(key in fits or key in present for key in entry.deps)
         if entry.key in present or not sound:
             continue
-        if not misfit(needs_of(entry.path, store.root), machine, place):
+        if not misfit(needs_of(entry.path, store.root), machine, store_root):
             fits[entry.key] = entry
     return list(fits.values())
 
 
 def export(
-    workspace: Workspace, found: Sequence[Entry], target: str, present: Container[str] = ()
+    workspace: Workspace, entries: Sequence[Entry], target: str, present: Container[str] = ()
 ) -> list[Entry]:
     """Write entries, and all that they depend on, as the archive ``target``; what is in it.
 
@@ -377,13 +384,13 @@ def export(
     from cmbench.cache import bundle
 
     with workspace.store.reading():
-        _require_sound(workspace, found)
-        return bundle.export(workspace.store, found, target, present)
+        _require_sound(workspace, entries)
+        return bundle.export(workspace.store, entries, target, present)
 
 
-def _require_sound(workspace: Workspace, found: Sequence[Entry]) -> None:
+def _require_sound(workspace: Workspace, entries: Sequence[Entry]) -> None:
     resolver = resolver_of(workspace)
-    for entry in found:
+    for entry in entries:
         why_not = resolver.unsound(entry)
         if why_not:
             raise Error(
@@ -422,7 +429,7 @@ def import_archive(workspace: Workspace, path: str, waiting: Say = _nothing) -> 
     from cmbench.cache import bundle
 
     workspace.store.sweep()
-    found = bundle.import_archive(workspace.store, path, waiting, partial(_strange, workspace))
+    imported = bundle.import_archive(workspace.store, path, waiting, partial(_strange, workspace))
     resolver = resolver_of(workspace)
-    unsound = {os.path.basename(e.path): why for e in found.made if (why := resolver.unsound(e))}
-    return Brought(found, unsound)
+    unsound = {os.path.basename(e.path): why for e in imported.made if (why := resolver.unsound(e))}
+    return Brought(imported, unsound)

@@ -64,13 +64,13 @@ def design_container(
     return design(engine, options, plan, request.request, world)
 
 
-def _engine(asked: str, only_look: bool) -> Engine:
+def _engine(program: str, only_look: bool) -> Engine:
     try:
-        return find_engine(asked, os.environ)
+        return find_engine(program, os.environ)
     except Error as error:
         if not only_look or error.code != "no-engine":
             raise
-        name = {"singularity": "apptainer"}.get(asked, asked) or "docker"
+        name = {"singularity": "apptainer"}.get(program, program) or "docker"
         return Engine(name, name, "(cannot be used here)", owner=results_owner(os.environ))
 
 
@@ -167,7 +167,7 @@ def _failed(made: Design, status: int, lines: list[str]) -> Error:
 
 def workplace_design(
     workspace: Workspace,
-    asked: Job,
+    job: Job,
     engine: str = "",
     *,
     base: str = "",
@@ -176,7 +176,7 @@ def workplace_design(
 ) -> Design:
     """A container for the work in a folder; makes nothing.
 
-    ``asked`` has its names, folders and rights. With ``only_look`` no engine needs to be there.
+    ``job`` has its names, folders and rights. With ``only_look`` no engine needs to be there.
     Raises ``no-engine``, and ``bad-value`` for what cannot be.
     """
     world = World(
@@ -189,7 +189,7 @@ def workplace_design(
         flags={},
         current="",
     )
-    return workplace(_engine(engine, only_look), asked, world, base, tools)
+    return workplace(_engine(engine, only_look), job, world, base, tools)
 
 
 def make_image(made: Design, say: Say, output: Say) -> None:

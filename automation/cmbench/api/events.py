@@ -119,11 +119,11 @@ class Teller:
         self.tell("ended")
 
     def _step(self, frame: Frame, depth: int, end: StepEnd | None = None) -> Step:
-        label, place = self._secrets.known(frame.label), id(frame)
+        label, step_id = self._secrets.known(frame.label), id(frame)
         caller = id(frame.parent) if frame.parent is not None else 0
         if end is None:
-            return Step(label, depth, place, caller)
+            return Step(label, depth, step_id, caller)
         version = self._secrets.known(end.outcome.version) if end.outcome else ""
         return Step(
-            label, depth, place, caller, end.status, end.seconds, version, end.why, end.error
+            label, depth, step_id, caller, end.status, end.seconds, version, end.why, end.error
         )

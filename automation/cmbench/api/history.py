@@ -111,10 +111,10 @@ def progress(run: KnownRun) -> Mapping[str, Any]:
     """
     try:
         with open(os.path.join(run.folder, PROGRESS), encoding="utf-8") as stream:
-            found = json.load(stream)
+            values = json.load(stream)
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return values if isinstance(values, dict) else {}
 
 
 def steps(run: KnownRun) -> list[SeenStep]:
@@ -122,24 +122,24 @@ def steps(run: KnownRun) -> list[SeenStep]:
 
     Two steps of one chain are told apart by their order: the one that started last ends first.
     """
-    found: list[SeenStep] = []
+    seen_steps: list[SeenStep] = []
     running: dict[tuple[str, ...], list[int]] = {}
     for event in _events(run.folder):
         chain = tuple(map(str, event.get("chain", ())))
         same = running.setdefault(chain, [])
         if "at" in event:
             caller = (running.get(chain[:-1]) or [-1])[-1]
-            same.append(len(found))
-            found.append(SeenStep(len(found), caller, chain, float(event["at"])))
+            same.append(len(seen_steps))
+            seen_steps.append(SeenStep(len(seen_steps), caller, chain, float(event["at"])))
         elif same and "status" in event:
             last = same.pop()
-            found[last] = _ended(found[last], event)
-    return found
+            seen_steps[last] = _ended(seen_steps[last], event)
+    return seen_steps
 
 
 def _ended(step: SeenStep, event: Mapping[str, Any]) -> SeenStep:
-    told = str(event["status"]), float(event.get("seconds", 0.0)), str(event.get("version", ""))
-    return SeenStep(step.number, step.caller, step.chain, step.started, *told)
+    outcome = str(event["status"]), float(event.get("seconds", 0.0)), str(event.get("version", ""))
+    return SeenStep(step.number, step.caller, step.chain, step.started, *outcome)
 
 
 def _events(folder: str) -> Iterator[dict[str, Any]]:

@@ -40,12 +40,12 @@ def needs_of(request: RunRequest, machine: Machine) -> list[Finding]:
     """
     planned = plan(request)
     nodes = [node for node in walk(planned.plan.root) if node.detail.needs is not NOTHING]
-    wanted = _called(request, _certain(planned, nodes))
-    perhaps = {k: v for k, v in _called(request, nodes).items() if k not in wanted}
+    programs = _called(request, _certain(planned, nodes))
+    perhaps = {k: v for k, v in _called(request, nodes).items() if k not in programs}
     checks = (
         partial(_steps, planned=planned, nodes=nodes),
-        partial(_programs, wanted=wanted),
-        partial(_perhaps, wanted=perhaps),
+        partial(_programs, programs=programs),
+        partial(_perhaps, programs=perhaps),
         partial(_packages, nodes=nodes),
         partial(_room, planned=planned),
         partial(_network, planned=planned),
@@ -72,11 +72,11 @@ def _certain(planned: Planned, nodes: list[Node]) -> list[Node]:
     return [node for node in nodes if id(node) in certain]
 
 
-def _perhaps(machine: Machine, wanted: Mapping[str, list[str]]) -> Iterator[Finding]:
+def _perhaps(machine: Machine, programs: Mapping[str, list[str]]) -> Iterator[Finding]:
     """What is missing for steps of which only the run can tell whether they are wanted."""
     missing = [
         f"{name} (called by {', '.join(dict.fromkeys(users))})"
-        for name, users in sorted(wanted.items())
+        for name, users in sorted(programs.items())
         if not machine.find(name)
     ]
     if missing:
@@ -87,34 +87,34 @@ def _called(request: RunRequest, nodes: list[Node]) -> dict[str, list[str]]:
     """Programs with the scripts that call them, but for those that a step of the plan finds."""
     frames = [node.frame for node in nodes if node.frame is not None]
     brought = {tag for frame in frames for tag in frame.script.tags}
-    found: dict[str, list[str]] = {}
+    users_by_program: dict[str, list[str]] = {}
     for frame in frames:
         programs = request.workspace.index.programs(frame.script.path).called
         for name in (programs & _PROGRAMS) - brought:
-            found.setdefault(name, []).append(frame.script.alias)
-    return found
+            users_by_program.setdefault(name, []).append(frame.script.alias)
+    return users_by_program
 
 
-def _programs(machine: Machine, wanted: Mapping[str, list[str]]) -> Iterator[Finding]:
-    for area, names in _by_area(wanted):
-        there = [name for name in names if machine.find(name)]
-        if there:
-            yield Finding(area, OK, ", ".join(there))
+def _programs(machine: Machine, programs: Mapping[str, list[str]]) -> Iterator[Finding]:
+    for area, names in _by_area(programs):
+        present = [name for name in names if machine.find(name)]
+        if present:
+            yield Finding(area, OK, ", ".join(present))
         for name in names:
-            if name not in there:
-                users = ", ".join(dict.fromkeys(wanted[name]))
+            if name not in present:
+                users = ", ".join(dict.fromkeys(programs[name]))
                 text = f"missing: {name} (called by {users})"
                 yield Finding(area, LOOK, text, _install(machine, name))
-    if not wanted.keys().isdisjoint(("docker", "podman", "apptainer", "singularity")):
+    if not programs.keys().isdisjoint(("docker", "podman", "apptainer", "singularity")):
         yield from containers(machine)
 
 
-def _by_area(wanted: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
-    names = sorted(wanted)
+def _by_area(programs: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    names = sorted(programs)
     for area, fits in (("compilers", True), ("tools", False)):
-        found = [name for name in names if (name in _COMPILERS) == fits]
-        if found:
-            yield area, found
+        members = [name for name in names if (name in _COMPILERS) == fits]
+        if members:
+            yield area, members
 
 
 def _install(machine: Machine, name: str) -> str:
@@ -125,20 +125,20 @@ def _install(machine: Machine, name: str) -> str:
 
 def _packages(machine: Machine, nodes: list[Node]) -> Iterator[Finding]:
     """Packages of the system and of Python that steps of the plan look for, else install."""
-    found: dict[str, list[str]] = {"system": [], "Python": []}
+    packages_by_kind: dict[str, list[str]] = {"system": [], "Python": []}
     for node in nodes:
         kind = _KINDS.get(node.frame.script.alias if node.frame else "")
         if kind and node.variations:
-            found[kind].append(node.variations[0].removeprefix("package."))
-    names = [name for name in dict.fromkeys(found["system"]) if not machine.find(name)]
+            packages_by_kind[kind].append(node.variations[0].removeprefix("package."))
+    names = [name for name in dict.fromkeys(packages_by_kind["system"]) if not machine.find(name)]
     if names:
         manager = os_facts(machine.root).package_manager or "a package manager"
         text = f"looked for and, if missing, installed with {manager}: {', '.join(names)}"
         may = machine.uid == 0 or machine.find("sudo") is not None
         remedy = "" if may else "ask an administrator to install them: there is no sudo here"
         yield Finding("libraries", INFO if may else LOOK, text, remedy)
-    if found["Python"]:
-        packages = ", ".join(dict.fromkeys(found["Python"]))
+    if packages_by_kind["Python"]:
+        packages = ", ".join(dict.fromkeys(packages_by_kind["Python"]))
         yield Finding("Python", INFO, f"packages that are installed if missing: {packages}")
 
 
@@ -146,12 +146,12 @@ _KINDS = {"get-generic-sys-util": "system", "get-generic-python-lib": "Python"}
 
 
 def _room(machine: Machine, planned: Planned) -> Iterator[Finding]:
-    wanted, free = planned.totals["disk_bytes"], planned.totals["disk_free_bytes"]
+    needed, free = planned.totals["disk_bytes"], planned.totals["disk_free_bytes"]
     unknown = planned.totals["steps_of_unknown_disk"]
-    text = f"{size_text(wanted)} needed, {size_text(free)} free in {machine.store}"
+    text = f"{size_text(needed)} needed, {size_text(free)} free in {machine.store}"
     if unknown:
         text += f"; {unknown} step{'' if unknown == 1 else 's'} of which nothing is known"
-    state = STOP if wanted > free else OK
+    state = STOP if needed > free else OK
     remedy = "make room, or use another disk: export CM_REPOS=/path/with/space"
     yield Finding("disk", state, text, remedy if state == STOP else "")
 
@@ -172,13 +172,13 @@ def _network(machine: Machine, planned: Planned) -> Iterator[Finding]:
 
 
 def _privileges(machine: Machine, planned: Planned) -> Iterator[Finding]:
-    wanted = planned.totals["privileges"]
-    if not wanted:
+    privileges = planned.totals["privileges"]
+    if not privileges:
         yield Finding("privileges", OK, "none")
     elif machine.uid == 0 or machine.find("sudo"):
-        yield Finding("privileges", INFO, "; ".join(wanted))
+        yield Finding("privileges", INFO, "; ".join(privileges))
     else:
-        text = f"{'; '.join(wanted)}; there is no sudo here"
+        text = f"{'; '.join(privileges)}; there is no sudo here"
         yield Finding("privileges", LOOK, text, "run as root, or install what is missing before")
 
 

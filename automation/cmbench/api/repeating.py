@@ -98,9 +98,9 @@ def recall(
 ) -> Recalled:
     """What it takes to repeat a recorded run; ``flags`` change it, ``out`` as ``--out``."""
     old = record(workspace, run)
-    given = {key: value for key, value in (flags or {}).items() if key != "out"}
+    new_flags = {key: value for key, value in (flags or {}).items() if key != "out"}
     in_the_way = obstacles(old, workspace.index, workspace.repositories)
-    return Recalled(workspace, old, in_the_way, flags_to_repeat(old, given), out)
+    return Recalled(workspace, old, in_the_way, flags_to_repeat(old, new_flags), out)
 
 
 def replay(
@@ -158,13 +158,13 @@ def _log_of(root: str, word: str) -> str:
     """The log of a run; one that was killed has a log and no record."""
     runs = os.path.join(root, "runs")
     if word == "last":
-        found = glob.glob(os.path.join(glob.escape(runs), "*", "log.txt"))
-        if not found:
+        paths = glob.glob(os.path.join(glob.escape(runs), "*", "log.txt"))
+        if not paths:
             raise Error("entry-not-found", f"there are no runs yet: {runs} is empty")
-        return max(found)
-    for place in (word, os.path.join(word, "log.txt"), os.path.join(runs, word, "log.txt")):
-        if os.path.basename(place) == "log.txt" and os.path.isfile(place):
-            return os.path.abspath(place)
+        return max(paths)
+    for candidate in (word, os.path.join(word, "log.txt"), os.path.join(runs, word, "log.txt")):
+        if os.path.basename(candidate) == "log.txt" and os.path.isfile(candidate):
+            return os.path.abspath(candidate)
     path = os.path.join(os.path.dirname(find_record(root, word)), "log.txt")
     if not os.path.isfile(path):
         raise Error("entry-not-found", f"{path} is gone")
@@ -173,7 +173,7 @@ def _log_of(root: str, word: str) -> str:
 
 def _chosen(path: str, step: str, only_trouble: bool) -> Iterator[str]:
     """The wanted lines of a log; trouble stands below the name of its step."""
-    told: tuple[str, ...] = ()
+    last_chain: tuple[str, ...] = ()
     with open(path, encoding="utf-8", errors="replace") as stream:
         lines = [text.rstrip("\n") for text in stream]
     for number, (chain, line) in enumerate(_by_step(lines), 1):
@@ -182,9 +182,9 @@ def _chosen(path: str, step: str, only_trouble: bool) -> Iterator[str]:
         if not only_trouble:
             yield line
         elif is_trouble(line):
-            if chain != told:
+            if chain != last_chain:
                 yield f"== {' > '.join(chain)}"
-            told = chain
+            last_chain = chain
             yield f"{number}: {line}"
 
 

@@ -55,8 +55,8 @@ def renewal_of(request: RunRequest) -> Renewal:
         return NOTHING
     from cmbench.index.select import candidates
 
-    found = (candidates(index, Tags(), name) for name in names)
-    return Renewal(frozenset(row.path for rows in found for row in rows), time.time())
+    matches = (candidates(index, Tags(), name) for name in names)
+    return Renewal(frozenset(row.path for rows in matches for row in rows), time.time())
 
 
 def make_resolver(

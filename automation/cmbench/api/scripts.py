@@ -33,13 +33,13 @@ def find(
 
     Raises ``script-not-found`` where there is none.
     """
-    asked = parse_tags(tags) if isinstance(tags, str) else tags
+    query = parse_tags(tags) if isinstance(tags, str) else tags
     index = workspace.index
-    rows = _named(index, name) if name else index.find(asked)
-    rows = [row for row in rows if all(row.accepts(v) for v in asked.variations)]
+    rows = _named(index, name) if name else index.find(query)
+    rows = [row for row in rows if all(row.accepts(v) for v in query.variations)]
     rows = rows or _speaking_of(index, words)
     if not rows:
-        choose(index, asked, name)
+        choose(index, query, name)
     return [
         FoundScript(
             alias=row.alias,
@@ -56,8 +56,8 @@ def find(
 
 def show(workspace: Workspace, tags: str | Tags = "", name: str = "") -> Script:
     """The one script that the tags or the name choose; raises ``script-not-found``."""
-    asked = parse_tags(tags) if isinstance(tags, str) else tags
-    return workspace.index.script(choose(workspace.index, asked, name).path)
+    query = parse_tags(tags) if isinstance(tags, str) else tags
+    return workspace.index.script(choose(workspace.index, query, name).path)
 
 
 def _named(index: Index, name: str) -> list[Row]:

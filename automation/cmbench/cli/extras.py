@@ -26,7 +26,7 @@ def extras(ran: Ran, answer: Answer) -> list[str]:
 
 
 def _print_deps(ran: Ran, answer: Answer) -> Iterator[str]:
-    commands = [ran.request.script.dialect.command + tags for tags in ran.asked]
+    commands = [ran.request.script.dialect.command + tags for tags in ran.dependency_tags]
     answer["new_state"] = {**answer["new_state"], "print_deps": commands}
     yield from commands
 
@@ -70,7 +70,7 @@ def _print_readme(ran: Ran, _: Answer) -> Iterator[str]:
 
 def _readme(ran: Ran) -> str:
     own = shlex.join(map(ran.secrets.word, ran.request.command))
-    below = "\n".join(ran.request.script.dialect.command + tags for tags in ran.asked)
+    below = "\n".join(ran.request.script.dialect.command + tags for tags in ran.dependency_tags)
     return f"# {ran.request.script.alias}\n\nThe command:\n\n```bash\n{own}\n```\n" + (
         f"\nWhat it depends on, each by itself:\n\n```bash\n{below}\n```\n" if below else ""
     )
@@ -83,9 +83,9 @@ def _repro(ran: Ran, answer: Answer) -> Iterator[str]:
     start = os.path.join(folder, str(told.get("repro_prefix") or f"{name}-run-script"))
     found = {
         "info": {"command": ran.secrets.data(list(ran.request.command)), "record": ran.record},
-        "input": ran.secrets.data(ran.request.asked),
+        "input": ran.secrets.data(ran.request.call_data),
         "output": {"return": 0, **ran.secrets.data(answer)},
-        "run-state": {"version_info": _versions(ran), "deps": list(ran.asked)},
+        "run-state": {"version_info": _versions(ran), "deps": list(ran.dependency_tags)},
     }
     for part, data in found.items():
         _write(f"{start}-{part}.json", data)
@@ -104,7 +104,7 @@ def _recipe(ran: Ran, folder: str) -> None:
         own = shlex.join(map(ran.secrets.word, ran.request.command))
         start = ran.request.script.dialect.command
         with open(os.path.join(folder, "ubuntu-23.04.Dockerfile"), "a", encoding="utf-8") as file:
-            file.writelines([*(f"# {start}{tags}\n" for tags in ran.asked), f"{own}\n"])
+            file.writelines([*(f"# {start}{tags}\n" for tags in ran.dependency_tags), f"{own}\n"])
 
 
 def _time(ran: Ran, _: Answer) -> Iterator[str]:

@@ -39,13 +39,13 @@ class Command(Call):
     @property
     def printed(self) -> bool:
         """Whether cmind prints the answer, or writes it to a file, for a command line."""
-        given = self._given
+        given = self._arguments
         return "cmd" in given and (given.get("out") == "json" or bool(given.get("save_to_json")))
 
     @property
     def only_shown(self) -> bool:
         """Whether only the text of the answer is seen: a person typed the command."""
-        return "cmd" in self._given and self.console and not (self.as_json or self.printed)
+        return "cmd" in self._arguments and self.console and not (self.as_json or self.printed)
 
     @property
     def lists_paths(self) -> bool:
@@ -56,13 +56,13 @@ class Command(Call):
         """
         if self.flags.get("p") or self.flags.get("path_only"):
             return True
-        finds = str(self._given.get("action") or "") in _FINDING
+        finds = str(self._arguments.get("action") or "") in _FINDING
         return finds and self.only_shown and not _is_terminal(sys.stdout)
 
     @property
     def rest(self) -> tuple[str, ...]:
         """The words behind ``--``: a command line for somebody else."""
-        return tuple(str(word) for word in self._given.get("unparsed_cmd") or ())
+        return tuple(str(word) for word in self._arguments.get("unparsed_cmd") or ())
 
     @property
     def as_json(self) -> bool:

@@ -58,9 +58,9 @@ class Lock:
     def version(self, frame: Frame) -> str:
         """The version that the lock has for this step; empty where it has none, or several."""
         kind = _kind(frame.script.uid or frame.script.alias, frame.choice.variations)
-        for found in (self.by_chain.get(frame.chain()), self.by_kind.get(kind)):
-            if found and len(found) == 1:
-                return next(iter(found))
+        for versions in (self.by_chain.get(frame.chain()), self.by_kind.get(kind)):
+            if versions and len(versions) == 1:
+                return next(iter(versions))
         return ""
 
     def checksum(self, frame: Frame) -> str:
@@ -146,12 +146,12 @@ def lock_data(record: Mapping[str, Any], index: Index, store: Store) -> dict[str
     entries = list(_closure(store, [step["entry"] for step in record["steps"]]))
     steps = [step for step in record["steps"] if step["status"] in ("done", "cached")]
     scripts, repositories = _scripts(record, entries, index)
-    known = {r["alias"]: r["revision"] for r in record["repositories"]}
+    revisions = {r["alias"]: r["revision"] for r in record["repositories"]}
     return {
         "format": FORMAT,
         "run": record["run"],
         "request": record.get("flags", {}),
-        "repositories": {alias: known.get(alias, "") for alias in sorted(repositories)},
+        "repositories": {alias: revisions.get(alias, "") for alias in sorted(repositories)},
         "scripts": dict(sorted(scripts.items())),
         "libraries": _libraries(record, entries),
         "versions": _versions(steps, entries, store),
@@ -189,14 +189,14 @@ def _scripts(
 
 def _libraries(record: Mapping[str, Any], entries: Iterable[Entry]) -> dict[str, dict[str, str]]:
     """Digests of the shared code that each script uses, by alias and name."""
-    found: dict[str, dict[str, str]] = {}
+    digests: dict[str, dict[str, str]] = {}
     for entry in entries:
         for path, used in entry.libraries.items():
-            found.setdefault(os.path.basename(path), {}).update(used)
+            digests.setdefault(os.path.basename(path), {}).update(used)
     for step in record["steps"]:
         if used := step.get("libraries"):
-            found.setdefault(step["script"], {}).update(used)
-    return {alias: dict(sorted(used.items())) for alias, used in sorted(found.items())}
+            digests.setdefault(step["script"], {}).update(used)
+    return {alias: dict(sorted(used.items())) for alias, used in sorted(digests.items())}
 
 
 def _versions(
@@ -207,14 +207,14 @@ def _versions(
     It can where its script looks at the version that is wanted, and it need not where a dependency
     has that version: it is the dependency's, and pinned there.
     """
-    found = [_version_of(step, steps, store) for step in steps]
-    met = [{k: v for k, v in item.items() if k != "chain"} for item in found]
+    items = [_version_of(step, steps, store) for step in steps]
+    met = [{k: v for k, v in item.items() if k != "chain"} for item in items]
     for entry in entries:
         item = _version_item(entry.script, entry.script_uid, entry.variations, entry.version)
         pin = _looks_at_version(entry.reads) and entry.version not in _versions_below(entry, store)
         if {**item, "pin": pin} not in met:
-            found.append({**item, "pin": pin, "chain": []})
-    unique = {json.dumps(item): item for item in found if item["version"]}
+            items.append({**item, "pin": pin, "chain": []})
+    unique = {json.dumps(item): item for item in items if item["version"]}
     return list(unique.values())
 
 
@@ -246,15 +246,15 @@ def _downloads(
     steps: Sequence[Mapping[str, Any]], entries: Sequence[Entry], store: Store
 ) -> dict[str, str]:
     """SHA-256 by URL (as a fingerprint) of what these steps, or those before them, fetched."""
-    found: dict[str, str] = {}
+    checksums: dict[str, str] = {}
     for step in [*steps, *_earlier_steps(entries, store)]:
         for prefix in _PREFIXES:
             url = step.get("reads", {}).get(prefix + _URL, MISSING)
-            if url != MISSING and url not in found:
+            if url != MISSING and url not in checksums:
                 checksum = _sha256_of(step, prefix)
                 if checksum:
-                    found[url] = checksum
-    return found
+                    checksums[url] = checksum
+    return checksums
 
 
 def _earlier_steps(entries: Sequence[Entry], store: Store) -> Iterator[Mapping[str, Any]]:
@@ -278,13 +278,13 @@ def locked_files(data: Mapping[str, Any], index: Index) -> dict[str, dict[str, s
 
     A script that was edited while the run went on is left out: what has run is unknown.
     """
-    found = {}
+    digests = {}
     for path, row in index.rows().items():
         if row.alias in data["scripts"]:
             files = file_digests(path)
             if read_content(path, sorted(files)).digest == data["scripts"][row.alias]:
-                found[row.alias] = files
-    return dict(sorted(found.items()))
+                digests[row.alias] = files
+    return dict(sorted(digests.items()))
 
 
 def write_lock(path: str, data: Mapping[str, Any]) -> None:
@@ -336,46 +336,46 @@ def lock_from(data: Mapping[str, Any], path: str, strict: bool = True) -> Lock:
         scripts=data["scripts"],
         libraries=data.get("libraries", {}),
         files=data.get("files", {}),
-        by_chain={key: frozenset(found) for key, found in by_chain.items()},
-        by_kind={key: frozenset(found) for key, found in by_kind.items()},
-        met={key: frozenset(found) for key, found in met.items() if key},
+        by_chain={key: frozenset(versions) for key, versions in by_chain.items()},
+        by_kind={key: frozenset(versions) for key, versions in by_kind.items()},
+        met={key: frozenset(versions) for key, versions in met.items() if key},
         downloads=data["downloads"],
     )
 
 
 def mismatches(lock: Lock, index: Index, repositories: Sequence[Repository]) -> list[str]:
     """What of the repositories and scripts here is not as the lock has it."""
-    found = list(_other_revisions(lock, repositories))
+    lines = list(_other_revisions(lock, repositories))
     paths = {row.alias: path for path, row in index.rows().items()}
     for alias in lock.scripts:
         if alias not in paths:
-            found.append(f"the script {alias} does not exist here")
+            lines.append(f"the script {alias} does not exist here")
         elif edited := _edited(lock, alias, paths[alias]):
-            found.append(edited)
+            lines.append(edited)
     used = {(a, name): then for a, u in lock.libraries.items() for name, then in u.items()}
     edited_libraries = {
         name
         for (alias, name), then in used.items()
         if alias in paths and index.libraries.digest(paths[alias], name) != then
     }
-    return found + [f"the library {name} was edited" for name in sorted(edited_libraries)]
+    return lines + [f"the library {name} was edited" for name in sorted(edited_libraries)]
 
 
 def _other_revisions(lock: Lock, repositories: Sequence[Repository]) -> Iterator[str]:
-    here = {repository.alias: repository for repository in repositories}
-    for alias, wanted in lock.repositories.items():
-        now = revision(here[alias].path) if alias in here else wanted
-        if alias not in here:
+    registered = {repository.alias: repository for repository in repositories}
+    for alias, locked in lock.repositories.items():
+        now = revision(registered[alias].path) if alias in registered else locked
+        if alias not in registered:
             yield f"the repository {alias} is not registered here"
-        elif now != wanted:
-            yield f"{alias} is at {now[:12] or 'no commit'}, locked is {wanted[:12]}"
+        elif now != locked:
+            yield f"{alias} is at {now[:12] or 'no commit'}, locked is {locked[:12]}"
 
 
 def check_lock(lock: Lock, index: Index, repositories: Sequence[Repository]) -> None:
     """Raise ``lock-broken`` when a repository or a script is not as the lock has it."""
-    found = mismatches(lock, index, repositories)
-    if found:
-        raise _broken(lock, found)
+    differences = mismatches(lock, index, repositories)
+    if differences:
+        raise _broken(lock, differences)
 
 
 def _edited(lock: Lock, alias: str, path: str) -> str:
@@ -392,11 +392,11 @@ def _edited(lock: Lock, alias: str, path: str) -> str:
     return f"the script {alias} was edited: {listed(changed)}" if changed else ""
 
 
-def _broken(lock: Lock, found: Sequence[str]) -> Error:
+def _broken(lock: Lock, differences: Sequence[str]) -> Error:
     return Error(
         "lock-broken",
         f"this differs from what {lock.path} has locked",
-        context=tuple(found),
+        context=tuple(differences),
         hint="restore what the lock has (git diff, git checkout),\n"
         f"or renew the lock: remove {lock.path} and run again",
     )
@@ -404,12 +404,14 @@ def _broken(lock: Lock, found: Sequence[str]) -> Error:
 
 def check_result(lock: Lock, steps: Iterable[Mapping[str, Any]]) -> None:
     """Raise ``lock-broken`` when a step ended with another version than the lock has."""
-    found = []
+    differences = []
     for step in steps:
-        wanted = lock.met.get(tuple(step["chain"]))
-        if lock.strict and wanted and step["version"] and step["version"] not in wanted:
-            found.append(f"{step['step']} is {step['version']}, locked is {', '.join(wanted)}")
-    if found:
+        versions = lock.met.get(tuple(step["chain"]))
+        if lock.strict and versions and step["version"] and step["version"] not in versions:
+            differences.append(
+                f"{step['step']} is {step['version']}, locked is {', '.join(versions)}"
+            )
+    if differences:
         raise Error(
-            "lock-broken", f"the run gave something other than {lock.path} has", context=found
+            "lock-broken", f"the run gave something other than {lock.path} has", context=differences
         )

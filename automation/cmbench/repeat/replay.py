@@ -30,7 +30,7 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, A
     ``cache`` names the steps that came from the cache in one run only.
     """
     steps, cache = _step_differences(one["steps"], other["steps"])
-    found = {
+    sections = {
         "request": _changed(_flat(one.get("flags", {})), _flat(other.get("flags", {}))),
         "result": _changed(_result(one), _result(other)),
         "repositories": _changed(_revisions(one), _revisions(other)),
@@ -38,7 +38,7 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, A
         "cache": cache,
         "steps": steps,
     }
-    return {section: content for section, content in found.items() if content}
+    return {section: content for section, content in sections.items() if content}
 
 
 def _changed(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -51,13 +51,13 @@ def _changed(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, list
 
 
 def _flat(flags: Mapping[str, Any], lead: str = "--") -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    flat_flags: dict[str, Any] = {}
     for key, value in flags.items():
         if isinstance(value, Mapping):
-            found.update(_flat(value, f"{lead}{key}."))
+            flat_flags.update(_flat(value, f"{lead}{key}."))
         else:
-            found[lead + key] = value
-    return found
+            flat_flags[lead + key] = value
+    return flat_flags
 
 
 def _result(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,60 +77,60 @@ def _step_differences(
     one: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]]
 ) -> tuple[dict[str, dict[str, list[Any]]], dict[str, list[str]]]:
     """Differences by step, and the steps that only the first or only the second run reused."""
-    runs = (_by_place(one), _by_place(other))
-    found: dict[str, dict[str, list[Any]]] = {}
+    runs = (_steps_by_key(one), _steps_by_key(other))
+    changes: dict[str, dict[str, list[Any]]] = {}
     reused: dict[str, list[str]] = {"first": [], "second": []}
-    for place in [*runs[0], *(p for p in runs[1] if p not in runs[0])]:
-        states = [run[place]["status"] if place in run else ABSENT for run in runs]
+    for key in [*runs[0], *(p for p in runs[1] if p not in runs[0])]:
+        states = [run[key]["status"] if key in run else ABSENT for run in runs]
         if ABSENT in states:
-            if not _within_reused(place, runs[states.index(ABSENT)]):
-                found[place] = {"step": states}
+            if not _within_reused(key, runs[states.index(ABSENT)]):
+                changes[key] = {"step": states}
             continue
-        changed = _one_step(runs[0][place], runs[1][place])
+        changed = _one_step(runs[0][key], runs[1][key])
         if set(states) == {"done", "cached"}:
-            reused[("first", "second")[states.index("cached")]].append(runs[0][place]["step"])
+            reused[("first", "second")[states.index("cached")]].append(runs[0][key]["step"])
             changed.pop("status")
             changed.pop("seconds", None)
         if changed:
-            found[place] = changed
-    return found, {name: steps for name, steps in reused.items() if steps}
+            changes[key] = changed
+    return changes, {name: steps for name, steps in reused.items() if steps}
 
 
-def _within_reused(place: str, run: Mapping[str, Mapping[str, Any]]) -> bool:
+def _within_reused(key: str, run: Mapping[str, Mapping[str, Any]]) -> bool:
     """Whether ``run`` lacks the step because what it belongs to came from the cache."""
-    words = place.split(" > ")
+    words = key.split(" > ")
     above = (" > ".join(words[:count]) for count in range(1, len(words)))
     return any(name in run and run[name]["status"] == "cached" for name in above)
 
 
-def _by_place(steps: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+def _steps_by_key(steps: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     """Steps by their chain, numbered where one chain has several; in the order of the run."""
-    found: dict[str, Mapping[str, Any]] = {}
+    steps_by_key: dict[str, Mapping[str, Any]] = {}
     for step, seconds in zip(steps, own_times(steps), strict=True):
         name = " > ".join(step["chain"])
         count = 2
-        place = name
-        while place in found:
-            place = f"{name} ({count})"
+        key = name
+        while key in steps_by_key:
+            key = f"{name} ({count})"
             count += 1
-        found[place] = {**step, "seconds": seconds}
-    return found
+        steps_by_key[key] = {**step, "seconds": seconds}
+    return steps_by_key
 
 
 def _one_step(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, list[Any]]:
-    found = _changed(_plain(one), _plain(other))
+    changes = _changed(_plain(one), _plain(other))
     if one["content"] != other["content"]:
-        found["script"] = [one["content"][:12], other["content"][:12]]
+        changes["script"] = [one["content"][:12], other["content"][:12]]
     if one["variations"] != other["variations"]:
-        found["variations"] = [_words(one["variations"]), _words(other["variations"])]
+        changes["variations"] = [_words(one["variations"]), _words(other["variations"])]
     inputs = _changed(_placed(one.get("reads", {})), _placed(other.get("reads", {})))
-    found.update({f"read {key}": pair for key, pair in inputs.items()})
-    given = _changed(_placed(one["new_env"]), _placed(other["new_env"]))
-    found.update({f"gave {key}": pair for key, pair in given.items()})
+    changes.update({f"read {key}": pair for key, pair in inputs.items()})
+    exports = _changed(_placed(one["new_env"]), _placed(other["new_env"]))
+    changes.update({f"gave {key}": pair for key, pair in exports.items()})
     slow = max(one["seconds"], other["seconds"])
     if slow >= 1 and abs(one["seconds"] - other["seconds"]) > _NOTICEABLE * slow:
-        found["seconds"] = [round(one["seconds"], 1), round(other["seconds"], 1)]
-    return found
+        changes["seconds"] = [round(one["seconds"], 1), round(other["seconds"], 1)]
+    return changes
 
 
 def _plain(step: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,8 +159,8 @@ def _without_place(value: Any) -> Any:
 # ---------------------------------------------------------------- repeating
 
 
-def flags_to_repeat(record: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The flags of the recorded call, those ``given`` now in front of them.
+def flags_to_repeat(record: Mapping[str, Any], new_flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The flags of the recorded call, those ``new_flags`` now in front of them.
 
     Raises ``cannot-repeat`` for records without a call and for secrets that are not given again.
     """
@@ -171,7 +171,7 @@ def flags_to_repeat(record: Mapping[str, Any], given: Mapping[str, Any]) -> dict
             context=[" ".join(record["command"])],
             hint="an older version wrote it: type the command above yourself",
         )
-    flags = _joined(record["flags"], given)
+    flags = _joined(record["flags"], new_flags)
     secrets = [name for name, value in _flat(flags).items() if _SECRET in str(value)]
     if secrets:
         raise Error(

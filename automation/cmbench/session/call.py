@@ -33,7 +33,7 @@ class RunRequest:
     warnings: tuple[str, ...] = ()
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def call_data(self) -> dict[str, Any]:
         """The call as data, for the record: all that is needed to make it again."""
         uid = {"artifact": self.request.uid} if self.request.uid else {}
         others = {key: v for key, v in self.flags.items() if key not in ("tags", "out")}
@@ -43,23 +43,25 @@ class RunRequest:
 class Call:
     """What a user asks for: a name or tags, and flags; of a script, of cache entries or of runs."""
 
-    def __init__(self, workspace: Workspace, given: Mapping[str, Any]) -> None:
+    def __init__(self, workspace: Workspace, arguments: Mapping[str, Any]) -> None:
         self.workspace = workspace
-        self.flags = requests_in.flags_of(given)
+        self.flags = requests_in.flags_of(arguments)
         everywhere = requests_in.extra_flags(os.environ)
-        self.options = requests_in.options_of({**self.flags, **everywhere}, given.get("cmd") or ())
-        self._given = given
+        self.options = requests_in.options_of(
+            {**self.flags, **everywhere}, arguments.get("cmd") or ()
+        )
+        self._arguments = arguments
         self._picked = ""
 
     @property
     def names(self) -> list[str]:
         """The words that are no flags."""
-        words = [self._given.get("artifact"), *(self._given.get("artifacts") or ())]
+        words = [self._arguments.get("artifact"), *(self._arguments.get("artifacts") or ())]
         return [str(word) for word in words if word]
 
     def query(self) -> tuple[Tags, str]:
         """The tags, and the name of a script or of a cache entry; raises ``bad-value``."""
-        return requests_in.tags_of(self._given)
+        return requests_in.tags_of(self._arguments)
 
     def _meant(self) -> tuple[Tags, str]:
         """As ``query``; a word that names no script is a tag where scripts of others carry it."""
@@ -88,15 +90,15 @@ class Call:
             refuse_ambiguity(index, tags, uid)
         picked = self.pick(near) if len(near) > 1 else None
         self._picked = picked.uid if picked else ""
-        told = [*(() if picked else _others_that_fit(near)), *_other_repositories(rows)]
+        warnings = [*(() if picked else _others_that_fit(near)), *_other_repositories(rows)]
         script = index.script((picked or near[0]).path)
-        found = self._request_or_elsewhere(rows, script, tuple(told))
-        request = found.request
+        run_request = self._request_or_elsewhere(rows, script, tuple(warnings))
+        request = run_request.request
         if (request.ad or request.adr) and script.dialect.inputs_bind:
             from cmbench.plan.names import refuse_unknown
 
             refuse_unknown(request, index)
-        return found
+        return run_request
 
     def asks_for_container(self) -> bool:
         """Whether a run is to be in a container, as ``--docker`` says in CM and MLC.
@@ -133,9 +135,9 @@ class Call:
             from cmbench.session.foreign_flags import fits_better
 
             others = [self.workspace.index.script(r.path) for r in rows if r.repo != script.repo]
-            known = {*requests_in.FLAGS, *requests_in.MODES}
+            declared_flags = {*requests_in.FLAGS, *requests_in.MODES}
             for other in others:
-                if fits_better(other, script, self.flags, known):
+                if fits_better(other, script, self.flags, declared_flags):
                     note = f"note: {error.message}: the script of {other.repo} runs in its place"
                     self._picked = f"{other.repo}:{other.alias}"
                     return self.request_of(other, self.flags, (note,))
@@ -148,7 +150,7 @@ class Call:
     ) -> RunRequest:
         """The request that ``flags`` make of ``script``, whatever it was named by."""
         tags, uid = self._meant()
-        words, twice = self._given.get("cmd"), list[str]()
+        words, twice = self._arguments.get("cmd"), list[str]()
         if isinstance(words, list) and len({str(w).partition("=")[0] for w in words}) < len(words):
             from cmbench.session.repeated_inputs import with_repeated
 
@@ -159,9 +161,9 @@ class Call:
 
             flags, notes = without_foreign_flags(flags, script)
         request = requests_in.request_of(flags, tags, uid or self._picked, script)
-        call = requests_in.call_of(self._given, requests_in.extra_flags(os.environ))
+        call = requests_in.call_of(self._arguments, requests_in.extra_flags(os.environ))
         request = replace(request, call=call)
-        words = requests_in.arguments_of(self._given)
+        words = requests_in.arguments_of(self._arguments)
         if words:
             request = requests_in.with_arguments(request, words, script)
         unknown = requests_in.unknown_inputs(request.inputs, script)
@@ -172,7 +174,7 @@ class Call:
             script=script,
             flags=flags,
             options=self.options,
-            command=_command(self._given.get("cmd"), flags),
+            command=_command(self._arguments.get("cmd"), flags),
             warnings=(*warnings, *twice, *notes, *texts),
         )
 
@@ -239,13 +241,13 @@ def _command(words: Any, flags: Mapping[str, Any]) -> Sequence[str]:
 
 def _plain(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Flags as on a command line: ``env.KEY`` instead of nested dictionaries."""
-    found: dict[str, Any] = {}
+    plain_flags: dict[str, Any] = {}
     for key, value in flags.items():
         if isinstance(value, Mapping):
-            found.update({f"{key}.{name}": v for name, v in _plain(value).items()})
+            plain_flags.update({f"{key}.{name}": v for name, v in _plain(value).items()})
         elif isinstance(value, str | int | float | bool) and key != "out":
-            found[key] = value
-    return found
+            plain_flags[key] = value
+    return plain_flags
 
 
 def _refuse_misspelt_tags(flags: Iterable[str]) -> None:

@@ -34,18 +34,18 @@ def without_foreign_flags(
     if not script.dialect.inputs_bind:
         return flags, ()
     declared: Mapping[str, Mapping[str, str]] = script.meta.get("foreign_flags") or {}
-    known = {**{name: {"ignored": why} for name, why in _OF_ENGINES.items()}, **declared}
-    foreign = {k: v for k, v in flags.items() if k in known and k not in script.inputs}
-    asked = {name: known[name] for name, value in foreign.items() if not _is_off(value)}
-    for name, told in asked.items():
-        if "refused" in told:
+    effects = {**{name: {"ignored": why} for name, why in _OF_ENGINES.items()}, **declared}
+    foreign = {k: v for k, v in flags.items() if k in effects and k not in script.inputs}
+    active = {name: effects[name] for name, value in foreign.items() if not _is_off(value)}
+    for name, effect in active.items():
+        if "refused" in effect:
             raise Error(
                 "bad-value",
-                f"--{name} is not possible for {script.alias}: {told['refused']}",
-                hint=told.get("instead", f"leave out --{name}"),
+                f"--{name} is not possible for {script.alias}: {effect['refused']}",
+                hint=effect.get("instead", f"leave out --{name}"),
             )
     notes = tuple(
-        f"note: --{name} has no effect: {told['ignored']}" for name, told in asked.items()
+        f"note: --{name} has no effect: {effect['ignored']}" for name, effect in active.items()
     )
     return {k: v for k, v in flags.items() if k not in foreign}, notes
 

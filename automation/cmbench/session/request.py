@@ -86,18 +86,18 @@ _CMIND = frozenset(
 
 def flags_of(i: Mapping[str, Any]) -> dict[str, Any]:
     """What the caller asked for, short names written out, without what cmind adds."""
-    found: dict[str, Any] = {}
+    flags: dict[str, Any] = {}
     for key, value in i.items():
         if key not in _CMIND:
             name = key.replace("-", "_")
             if name.startswith("j") and name[1:].isdigit() and value is True:
                 # -j4, as other tools write it; -j alone asks for JSON.
-                found["jobs"] = name[1:]
+                flags["jobs"] = name[1:]
                 continue
             name = _ALIASES.get(name, name)
             # A hook may hand on both `adr` and `add_deps_recursive`.
-            found[name] = laid_over(found.get(name), value)
-    return found
+            flags[name] = laid_over(flags.get(name), value)
+    return flags
 
 
 def laid_over(value: Any, more: Any) -> Any:
@@ -123,16 +123,16 @@ def call_of(i: Mapping[str, Any], everywhere: Mapping[str, Any]) -> dict[str, An
 
 def extra_flags(environ: Mapping[str, str]) -> dict[str, Any]:
     """Flags that a user wants for every run: ``CM_SCRIPT_EXTRA_CMD="--adr.python.name=mine"``."""
-    found: dict[str, Any] = {}
+    flags: dict[str, Any] = {}
     for variable in {d.extra_command for marks in DIALECTS.values() for d in marks.values()}:
         for word in environ.get(variable, "").split():
             name, equals, value = word.lstrip("-").partition("=")
             *groups, key = name.split(".")
-            place = found
+            group_flags = flags
             for group in groups:
-                place = place.setdefault(_ALIASES.get(group, group), {})
-            place[key] = value if equals else True
-    return found
+                group_flags = group_flags.setdefault(_ALIASES.get(group, group), {})
+            group_flags[key] = value if equals else True
+    return flags
 
 
 def tags_of(i: Mapping[str, Any]) -> tuple[Tags, str]:
@@ -141,8 +141,10 @@ def tags_of(i: Mapping[str, Any]) -> tuple[Tags, str]:
     A name may begin with that of a repository: ``repository:name``.
     Raises ``bad-value`` where words without a flag name several things.
     """
-    given = i.get("tags") or ""
-    tags = [str(tag) for tag in (given if isinstance(given, list) else [given])]
+    words_of_flag = i.get("tags") or ""
+    tags = [
+        str(tag) for tag in (words_of_flag if isinstance(words_of_flag, list) else [words_of_flag])
+    ]
     artifacts = (i.get("artifact"), *(() if arguments_of(i) else i.get("artifacts") or ()))
     parts = [str(text or "").split() for text in artifacts]
     tags += [",".join(words) for words in parts if len(words) > 1]
@@ -162,10 +164,10 @@ def tags_of(i: Mapping[str, Any]) -> tuple[Tags, str]:
 
 def _named(parts: Sequence[Sequence[str]]) -> list[str]:
     """The names among words and tags in quotes."""
-    found = [words[0] for words in parts if len(words) == 1]
+    names = [words[0] for words in parts if len(words) == 1]
     # Collections write `cmr script "some tags"`, where `cmr` says `script` already.
     has_tags = any(len(words) > 1 for words in parts)
-    return [] if has_tags and found == ["script"] else found
+    return [] if has_tags and names == ["script"] else names
 
 
 def arguments_of(i: Mapping[str, Any]) -> tuple[str, ...]:
@@ -312,12 +314,12 @@ def _path_as_input(
         return {**inputs, named[0]: flags["path"]}, rest
     if not script.alias.startswith("get-"):
         return inputs, flags
-    known = ", ".join(f"--{name}" for name in named or places)
+    choices = ", ".join(f"--{name}" for name in named or places)
     raise Error(
         "unknown-flag",
         f"{script.alias} does not use --path",
-        hint=f"give the path with one of: {known}"
-        if known
+        hint=f"give the path with one of: {choices}"
+        if choices
         else f"see its inputs: cm run script {script.alias} --help",
     )
 
@@ -342,12 +344,12 @@ def _full(path: str) -> str:
 
 def _typed(update: Dependency) -> Dependency:
     """An update whose inputs keep what they mean as paths."""
-    found = dict(update.inputs)
+    inputs = dict(update.inputs)
     for name, word in update.inputs.items():
         if isinstance(word, str) and word and name not in FLAGS:
             full = _full(word)
-            found[name] = Typed.of(word, full, os.path.lexists(full))
-    return replace(update, inputs=found)
+            inputs[name] = Typed.of(word, full, os.path.lexists(full))
+    return replace(update, inputs=inputs)
 
 
 def _group(flags: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -425,15 +427,15 @@ def _refuse_modes(inputs: Mapping[str, Any], script: Script) -> None:
 
 def unknown_inputs(inputs: Iterable[str], script: Script) -> dict[str, str]:
     """Names that the script does not know, each with what may have been meant."""
-    known = {*script.inputs, *script.dialect.inputs, *script.dialect.places}
+    declared = {*script.inputs, *script.dialect.inputs, *script.dialect.places}
     foreign = script.meta.get("foreign_inputs") or {}
     return {
         name: str(foreign.get(name) or "")
         or _instead(name, script)
-        or did_you_mean(name, [*known, *FLAGS])
+        or did_you_mean(name, [*declared, *FLAGS])
         or f"see its inputs: cm run script {script.alias} --help"
         for name in inputs
-        if name not in known
+        if name not in declared
     }
 
 
@@ -565,15 +567,17 @@ def check_typed_below(root: Node) -> None:
 
 def _typed_for_dependencies(request: Request) -> dict[str, str]:
     """The words that the user has typed for dependencies, also as paths, and after which flag."""
-    found = {}
-    for group, told in (("ad", request.ad), ("adr", request.adr)):
-        for name, update in told.items():
+    flags_by_word = {}
+    for group, user_updates in (("ad", request.ad), ("adr", request.adr)):
+        for name, update in user_updates.items():
             flag = f"{group}.{name.removeprefix(USER)}"
-            found.update({str(word): f"{flag}.env.{key}" for key, word in update.env.items()})
+            flags_by_word.update(
+                {str(word): f"{flag}.env.{key}" for key, word in update.env.items()}
+            )
             for key, word in update.inputs.items():
                 both = (word.word, word.full) if isinstance(word, Typed) else (str(word),)
-                found.update(dict.fromkeys(both, f"{flag}.{key}"))
-    return found
+                flags_by_word.update(dict.fromkeys(both, f"{flag}.{key}"))
+    return flags_by_word
 
 
 _BOOLEANS = ("yes", "no", "true", "false", "on", "off", "1", "0", "")

@@ -72,14 +72,14 @@ class Workspace:
         other.index = index
         return other
 
-    def words(self, path: str, uses: tuple[str, ...], kept: bool) -> tuple[str, ...]:
-        """What the programs of a script may read; if ``kept``, all that it may start too.
+    def words(self, path: str, uses: tuple[str, ...], with_programs: bool) -> tuple[str, ...]:
+        """What the programs of a script may read; if ``with_programs``, all that it may start too.
 
         ``uses`` names the shared code that they import.
         """
         content = self.index.content(path)
         shared = [word for name in uses for word in self.index.libraries.find(path, name).words]
-        if not kept:
+        if not with_programs:
             return (*content.words, *shared)
         from cmbench.format.environment_reads import programs_named
 
@@ -130,11 +130,11 @@ def _registered(home: str) -> list[tuple[str, str]]:
             hint="name a folder: export CM_REPOS=DIR",
         )
     cm = CM(repos_path=home)
-    found = Repos(path=home, cfg=cm.cfg, path_to_internal_repo=cm.path_to_cmind_repo)
-    answer = found.load()
+    repositories = Repos(path=home, cfg=cm.cfg, path_to_internal_repo=cm.path_to_cmind_repo)
+    answer = repositories.load()
     if answer["return"]:
         raise Error("bad-value", f"{home} is not a CM home: {answer['error']}")
-    return [_of_cmind(repo) for repo in found.lst]
+    return [_of_cmind(repo) for repo in repositories.lst]
 
 
 def _of_cmind(repo: Any) -> tuple[str, str]:
