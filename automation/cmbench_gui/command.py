@@ -22,7 +22,7 @@ from cmbench.session.request import FLAGS, SWITCHES, check_input, check_place, f
 from cmbench.session.workspace import Workspace
 
 if TYPE_CHECKING:
-    from cmbench.api import FoundScript
+    from cmbench.api import ScriptSummary
 
 VERBS = {"run": "runs it", "docker": "runs it in a container", "plan": "shows what a run would do"}
 GROUPS = {
@@ -140,7 +140,7 @@ class Names:
             for name in {row.alias, row.uid}:
                 self._of.setdefault(name, []).append(row)
 
-    def of(self, script: Script | FoundScript) -> str:
+    def of(self, script: Script | ScriptSummary) -> str:
         """Its alias, or that behind its repository, or its uid; the alias if none is unique."""
         same, repo = self._of.get(script.alias, []), self._repositories.get(script.path, "")
         if _PLAIN.fullmatch(script.alias):

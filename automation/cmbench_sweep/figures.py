@@ -19,7 +19,7 @@ SECONDS = "seconds"
 _OWN = "cm-result.json"
 
 
-def figures_of(ran: api.Ran, record: Mapping[str, str], folder: str) -> dict[str, float]:
+def figures_of(ran: api.FinishedRun, record: Mapping[str, str], folder: str) -> dict[str, float]:
     """The figures of a run that ``record`` asks for, all that are there where it asks for none.
 
     ``folder`` is where the run was. Raises ``no-figure`` where one is missing that was asked for.
@@ -37,7 +37,7 @@ def figures_of(ran: api.Ran, record: Mapping[str, str], folder: str) -> dict[str
     return {name: found[name] for name in record} if record else found
 
 
-def _at(ran: api.Ran, place: str) -> Any:
+def _at(ran: api.FinishedRun, place: str) -> Any:
     start, _, rest = place.partition(".")
     if start == "env":
         return ran.outcome.new_env.get(rest)
@@ -47,7 +47,7 @@ def _at(ran: api.Ran, place: str) -> Any:
     return value
 
 
-def _of_harness(ran: api.Ran) -> dict[str, float]:
+def _of_harness(ran: api.FinishedRun) -> dict[str, float]:
     """The figures of the results.json that a run of the harness names."""
     path = ran.env.get("CM_MLPERF_INFERENCE_RESULTS_JSON")
     if not path or not os.path.isfile(str(path)):

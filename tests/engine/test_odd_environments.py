@@ -18,7 +18,7 @@ import pytest
 
 from cmbench.record import new_run_id
 from cmbench.run import process, workers
-from cmbench.run.cm_objects import Place
+from cmbench.run.cm_objects import StepFolders
 from cmbench.run.native_files import write_repeat_file
 from lab import Lab, command
 from support import HANG_S, wait_for
@@ -138,7 +138,7 @@ def test_a_failure_is_told_where_paths_and_values_are_no_text(lab: Lab, tmp_path
 
 def test_the_file_that_repeats_a_step_sets_what_a_shell_can_set(tmp_path: Path) -> None:
     frame: Any = SimpleNamespace(script=SimpleNamespace(alias="get-x"))
-    place = Place(str(tmp_path), str(tmp_path))
+    place = StepFolders(str(tmp_path), str(tmp_path))
     values = {"A-B": "1", "x y": "2", "CM_X": "it's\udcff"}
     path = write_repeat_file(frame, place, ["bash", "-c", 'printf %s "$CM_X"'], values)
     done = subprocess.run(["bash", path], capture_output=True, check=True)

@@ -17,7 +17,7 @@ import pytest
 
 from cmbench.errors import Error
 from cmbench.lib.download import place_of, take
-from cmbench.run.prefetch import Prefetcher, Wish
+from cmbench.run.prefetch import Prefetcher, PrefetchFile
 from lab import Lab
 from support import HANG_S, ROOT, wait_for
 
@@ -193,7 +193,7 @@ def test_what_waits_is_verified_when_it_is_taken(lab: Lab, site: Site, tmp_path:
 def test_an_interrupted_transfer_is_gone_on_with(site: Site, tmp_path: Path) -> None:
     site.slow = HANG_S
     folder = str(tmp_path / "ahead")
-    wish = Wish((site.url("a"),), sha("a"), None, verify=True)
+    wish = PrefetchFile((site.url("a"),), sha("a"), None, verify=True)
     fetcher = Prefetcher(folder, [wish], lambda text: None)
     fetcher.start()
     place = place_of(folder, sha("a"))
@@ -215,7 +215,8 @@ def test_an_interrupted_transfer_is_gone_on_with(site: Site, tmp_path: Path) -> 
 def test_a_step_waits_for_the_transfer_that_is_under_way(site: Site, tmp_path: Path) -> None:
     site.slow = 0.4
     folder = str(tmp_path / "ahead")
-    Prefetcher(folder, [Wish((site.url("a"),), sha("a"), None, True)], lambda _: None).start()
+    file = PrefetchFile((site.url("a"),), sha("a"), None, True)
+    Prefetcher(folder, [file], lambda _: None).start()
     wait_for(lambda: site.seen)
     shown: list[int] = []
     done = take(
@@ -248,7 +249,8 @@ def test_a_step_that_has_begun_is_not_overtaken(
     begin = threading.Event()
     late(monkeypatch, begin)
     folder = str(tmp_path / "ahead")
-    fetcher = Prefetcher(folder, [Wish((site.url("a"),), sha("a"), None, True)], lambda _: None)
+    file = PrefetchFile((site.url("a"),), sha("a"), None, True)
+    fetcher = Prefetcher(folder, [file], lambda _: None)
     fetcher.start()
     take([site.url("a")], tmp_path / "a", folder, checksum=sha("a"))
     begin.set()
@@ -263,7 +265,8 @@ def test_wishes_that_nobody_began_leave_nothing(
     begin = threading.Event()
     late(monkeypatch, begin)
     folder = str(tmp_path / "ahead")
-    fetcher = Prefetcher(folder, [Wish((site.url("a"),), sha("a"), None, True)], lambda _: None)
+    file = PrefetchFile((site.url("a"),), sha("a"), None, True)
+    fetcher = Prefetcher(folder, [file], lambda _: None)
     fetcher.start()
     fetcher.stop(0.01)
     begin.set()
@@ -273,7 +276,7 @@ def test_wishes_that_nobody_began_leave_nothing(
 
 def test_what_another_run_fetches_is_not_fetched_twice(site: Site, tmp_path: Path) -> None:
     site.slow = 0.4
-    wish = Wish((site.url("a"),), sha("a"), None, verify=True)
+    wish = PrefetchFile((site.url("a"),), sha("a"), None, verify=True)
     fetchers = [Prefetcher(str(tmp_path), [wish], lambda _: None) for _ in range(2)]
     fetchers[0].start()
     wait_for(lambda: site.seen)
@@ -316,9 +319,8 @@ def test_an_error_names_the_file_as_the_user_knows_it(site: Site, tmp_path: Path
 
 def test_a_measurement_is_not_disturbed(site: Site, tmp_path: Path) -> None:
     site.slow = 0.05
-    fetcher = Prefetcher(
-        str(tmp_path / "ahead"), [Wish((site.url("a"),), sha("a"), None, True)], lambda _: None
-    )
+    file = PrefetchFile((site.url("a"),), sha("a"), None, True)
+    fetcher = Prefetcher(str(tmp_path / "ahead"), [file], lambda _: None)
     place = place_of(fetcher.folder, sha("a"))
     assert place is not None
     with fetcher.paused():

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyte
 import pytest
 
-from cmbench.api.events import Event, Step
+from cmbench.api.events import Event, EventStep
 from cmbench.render import progress
 from lab import Lab, command
 from support import HANG_S, readable
@@ -153,7 +153,7 @@ def test_quiet_says_what_runs_and_how_far_it_is(
     monkeypatch.setattr(progress.Quiet, "every_s", 0.05)
     view = progress.Quiet(sys.stdout)
     view(Event("began"))
-    view(Event("started", step=Step("app-x", 0, 1)))
+    view(Event("started", step=EventStep("app-x", 0, 1)))
     time.sleep(0.2)
     view(Event("progress", data={"label": "Server", "done": 12, "total": 60, "unit": "s"}))
     time.sleep(0.2)

@@ -12,12 +12,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cmbench.api.events import Event, OnEvent, Step
-    from cmbench.api.history import KnownRun, SeenStep, one_run, progress, runs, steps
-    from cmbench.api.planning import Explanation, Planned, explain, plan
+    from cmbench.api.events import Event, EventStep, OnEvent
+    from cmbench.api.history import RunSummary, StepSummary, one_run, progress, runs, steps
+    from cmbench.api.planning import Explanation, PlannedRun, explain, plan
     from cmbench.api.repeating import diff, log, recall, record, replay
-    from cmbench.api.running import Ran, run
-    from cmbench.api.scripts import FoundScript, find, show
+    from cmbench.api.running import FinishedRun, run
+    from cmbench.api.scripts import ScriptSummary, find, show
     from cmbench.run.executor import Executor, Job, JobHandle, JobState, run_job
     from cmbench.run.process import LocalExecutor
     from cmbench.session.call import RunRequest, request
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Event",
+    "EventStep",
     "Executor",
     "Explanation",
-    "FoundScript",
+    "FinishedRun",
     "Job",
     "JobHandle",
     "JobState",
-    "KnownRun",
     "LocalExecutor",
     "OnEvent",
-    "Planned",
-    "Ran",
+    "PlannedRun",
     "RunRequest",
-    "SeenStep",
-    "Step",
+    "RunSummary",
+    "ScriptSummary",
+    "StepSummary",
     "Workspace",
     "diff",
     "explain",
@@ -59,12 +59,12 @@ __all__ = [
 ]
 
 _PLACES = {
-    "api.events": ("Event", "OnEvent", "Step"),
-    "api.history": ("KnownRun", "SeenStep", "one_run", "progress", "runs", "steps"),
-    "api.planning": ("Explanation", "Planned", "explain", "plan"),
+    "api.events": ("Event", "OnEvent", "EventStep"),
+    "api.history": ("RunSummary", "StepSummary", "one_run", "progress", "runs", "steps"),
+    "api.planning": ("Explanation", "PlannedRun", "explain", "plan"),
     "api.repeating": ("diff", "log", "recall", "record", "replay"),
-    "api.running": ("Ran", "run"),
-    "api.scripts": ("FoundScript", "find", "show"),
+    "api.running": ("FinishedRun", "run"),
+    "api.scripts": ("ScriptSummary", "find", "show"),
     "run.executor": ("Executor", "Job", "JobHandle", "JobState", "run_job"),
     "run.process": ("LocalExecutor",),
     "session.call": ("RunRequest", "request"),

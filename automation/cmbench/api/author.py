@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cmbench.api.resolving import make_plan, make_resolver, silent_facts
-from cmbench.api.running import Ran, run
+from cmbench.api.running import FinishedRun, run
 from cmbench.author.author_session import Workbench, repository_to_write, scripts_in
 from cmbench.errors import Error
 from cmbench.format.model import Script
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
-class Linted:
+class LintReport:
     """What the linter found: ``faults`` that do not bind are warnings; ``fixed`` are scripts."""
 
     scripts: Sequence[str]
@@ -34,7 +34,7 @@ class Linted:
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
-class Documented:
+class GeneratedPages:
     """The generated pages by path, and those that were not up to date."""
 
     pages: Mapping[str, str]
@@ -42,7 +42,7 @@ class Documented:
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
-class Tested:
+class ScriptTestResult:
     """One test of a script; it has passed where there are no problems.
 
     ``warnings`` are those of scripts of other engines, whose metas are not held to our rules.
@@ -55,7 +55,7 @@ class Tested:
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
-class Choice:
+class CheckSelection:
     """Which checks of the linter are made; ``strict`` holds other dialects to all of them."""
 
     only: str = ""
@@ -63,7 +63,7 @@ class Choice:
     strict: bool = False
 
 
-def lint(bench: Workbench, choice: Choice | None = None, fix: bool = False) -> Linted:
+def lint(bench: Workbench, choice: CheckSelection | None = None, fix: bool = False) -> LintReport:
     """The faults of scripts; ``fix`` corrects what is safe to correct.
 
     What is found in a foreign dialect is a warning, and the house style is not asked of it, unless
@@ -72,7 +72,7 @@ def lint(bench: Workbench, choice: Choice | None = None, fix: bool = False) -> L
     from cmbench.author import lint as linter
     from cmbench.author.checks import REGISTRY
 
-    choice = choice or Choice()
+    choice = choice or CheckSelection()
     every = linter.choose_checks(REGISTRY, choice.only, choice.skip)
     of_foreign = every if choice.only else [item for item in every if not item.house]
     numbers: set[str] = set()
@@ -86,7 +86,7 @@ def lint(bench: Workbench, choice: Choice | None = None, fix: bool = False) -> L
             fixed.append(path)
         findings = linter.lint(path, bench.index, checks)
         faults += [replace(fault, binding=not foreign) for fault in findings]
-    return Linted(bench.paths, len(numbers), faults, fixed)
+    return LintReport(bench.paths, len(numbers), faults, fixed)
 
 
 def title_of(number: str) -> str:
@@ -96,7 +96,7 @@ def title_of(number: str) -> str:
     return REGISTRY[number].title
 
 
-def document(bench: Workbench, only_check: bool = False) -> Documented:
+def document(bench: Workbench, only_check: bool = False) -> GeneratedPages:
     """Write the generated documentation of scripts where it is not up to date."""
     from cmbench.author import docs
     from cmbench.author.meta_parts import meta_files
@@ -113,7 +113,7 @@ def document(bench: Workbench, only_check: bool = False) -> Documented:
     stale = docs.stale(pages)
     if not only_check:
         _write({path: pages[path] for path in stale})
-    return Documented(pages, stale)
+    return GeneratedPages(pages, stale)
 
 
 def _write(files: Mapping[str, str]) -> None:
@@ -131,23 +131,25 @@ def _is_own(root: str) -> bool:
         return False
 
 
-def test(bench: Workbench) -> list[Tested]:
+def test(bench: Workbench) -> list[ScriptTestResult]:
     """Plan every variation of scripts, and run every case of their ``detection_test.yaml``."""
     from cmbench.author.detection import read_cases, run_case
 
-    tested: list[Tested] = []
+    tested: list[ScriptTestResult] = []
     for script in bench.scripts():
         variation_count = counted(len(script.variations), "variation")
         plans = f"plans with its defaults and each of {variation_count}"
         problems, ours = list(plan_problems(bench, script)), script.dialect.inputs_bind
-        tested.append(Tested(script.alias, plans, *((problems, ()) if ours else ((), problems))))
+        tested.append(
+            ScriptTestResult(script.alias, plans, *((problems, ()) if ours else ((), problems)))
+        )
         for case in read_cases(script.path):
             result = run_case(script.path, case, run_call)
-            tested.append(Tested(script.alias, result.name, result.problems))
+            tested.append(ScriptTestResult(script.alias, result.name, result.problems))
     return tested
 
 
-def run_call(workspace: Workspace, arguments: Mapping[str, Any]) -> Ran:
+def run_call(workspace: Workspace, arguments: Mapping[str, Any]) -> FinishedRun:
     """Run what ``arguments`` asks for in the words of the command line."""
     return run(Call(workspace, arguments).request())
 

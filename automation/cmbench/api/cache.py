@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnyEntry",
-    "Brought",
-    "Checked",
+    "CacheForecast",
+    "CacheUsage",
     "Entry",
-    "Foreseen",
+    "EntryCheck",
+    "EntryReasons",
+    "ImportReport",
     "Machine",
-    "Reasons",
-    "Removed",
+    "RemovalReport",
     "Say",
-    "Usage",
     "collect",
     "entries",
     "expired",
@@ -74,7 +74,7 @@ def _nothing(text: str) -> None:
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
-class Removed:
+class RemovalReport:
     """What was removed; ``pinned`` and ``shared`` entries that were named are still there."""
 
     entries: Sequence[AnyEntry]
@@ -83,7 +83,7 @@ class Removed:
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
-class Checked:
+class EntryCheck:
     """An entry compared with what was recorded when it was published.
 
     ``files`` are its files, ``read`` those compared by content, ``added`` those that came since;
@@ -99,7 +99,7 @@ class Checked:
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
-class Reasons:
+class EntryReasons:
     """What made an entry and who uses it.
 
     ``why_not`` says why it does not answer a call now, empty if it does. ``needs`` is what it
@@ -114,7 +114,7 @@ class Reasons:
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
-class Foreseen:
+class CacheForecast:
     """What the cache would answer to a call: the root of its plan, and how near entries differ."""
 
     node: Node
@@ -122,7 +122,7 @@ class Foreseen:
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
-class Usage:
+class CacheUsage:
     """What uses the disk: ``parts`` of name, number of items and bytes; ``shared`` in bytes."""
 
     parts: Sequence[tuple[str, int, int]]
@@ -135,7 +135,7 @@ class Usage:
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
-class Brought:
+class ImportReport:
     """What an archive has brought; ``unsound`` are names of entries and why they do not answer."""
 
     imported: Imported
@@ -188,18 +188,18 @@ def marks(workspace: Workspace, entries: Sequence[AnyEntry]) -> list[str]:
     return [", ".join(filter(None, pair)) for pair in words]
 
 
-def removable(workspace: Workspace, entries: Sequence[AnyEntry]) -> Removed:
+def removable(workspace: Workspace, entries: Sequence[AnyEntry]) -> RemovalReport:
     """Return what ``remove`` would remove of ``entries``."""
     pinned = workspace.store.pinned()
     own = [entry for entry in entries if workspace.store.owns(entry)]
-    return Removed(
+    return RemovalReport(
         entries=[entry for entry in own if entry.uid not in pinned],
         pinned=[entry for entry in own if entry.uid in pinned],
         shared=[entry for entry in entries if not workspace.store.owns(entry)],
     )
 
 
-def remove(workspace: Workspace, entries: Sequence[AnyEntry]) -> Removed:
+def remove(workspace: Workspace, entries: Sequence[AnyEntry]) -> RemovalReport:
     """Remove entries that are neither pinned nor in a shared cache."""
     removed = removable(workspace, entries)
     for entry in removed.entries:
@@ -263,7 +263,7 @@ def resolver_of(workspace: Workspace) -> Resolver:
     return resolver
 
 
-def why(workspace: Workspace, entries: Sequence[Entry]) -> list[Reasons]:
+def why(workspace: Workspace, entries: Sequence[Entry]) -> list[EntryReasons]:
     """What made each entry, what it depends on, who uses it, and whether it answers now."""
     resolver = resolver_of(workspace)
     # Who uses them is looked up in one list for all.
@@ -271,14 +271,14 @@ def why(workspace: Workspace, entries: Sequence[Entry]) -> list[Reasons]:
     return [_reasons(workspace, now, entry, resolver) for entry in entries]
 
 
-def _reasons(workspace: Workspace, store: Store, entry: Entry, resolver: Resolver) -> Reasons:
+def _reasons(workspace: Workspace, store: Store, entry: Entry, resolver: Resolver) -> EntryReasons:
     needs = []
     for key in entry.deps:
         needed = store.entry(key)
         why_not = resolver.unsound(needed) if needed is not None else "gone"
         script = needed.script if needed is not None else ""
         needs.append({"key": key, "script": script, "why_not": why_not})
-    return Reasons(
+    return EntryReasons(
         entry,
         resolver.unsound(entry),
         needs,
@@ -287,19 +287,19 @@ def _reasons(workspace: Workspace, store: Store, entry: Entry, resolver: Resolve
     )
 
 
-def foresee(request: RunRequest) -> Foreseen:
+def foresee(request: RunRequest) -> CacheForecast:
     """What the cache would answer to ``request``, and how the nearest entries differ."""
     from cmbench.api.resolving import make_plan, make_resolver, renewal_of, silent_facts
-    from cmbench.plan.explain import Notes
+    from cmbench.plan.explain import PlanNotes
 
     facts = silent_facts(request.workspace)
     resolver = make_resolver(request.workspace, facts, renewal=renewal_of(request))
-    notes = Notes(resolver)
+    notes = PlanNotes(resolver)
     root = make_plan(request.workspace, request.request, facts, resolver, notes).root
-    return Foreseen(root, list(root.detail.misses))
+    return CacheForecast(root, list(root.detail.misses))
 
 
-def verify(workspace: Workspace, entries: Sequence[AnyEntry]) -> list[Checked]:
+def verify(workspace: Workspace, entries: Sequence[AnyEntry]) -> list[EntryCheck]:
     """Compare the files of entries with what was recorded when they were published.
 
     What somebody has removed since ``entries`` was listed is left out.
@@ -310,13 +310,13 @@ def verify(workspace: Workspace, entries: Sequence[AnyEntry]) -> list[Checked]:
         return [_checked(workspace, entry) for entry in present if entry is not None]
 
 
-def _checked(workspace: Workspace, entry: Entry) -> Checked:
+def _checked(workspace: Workspace, entry: Entry) -> EntryCheck:
     from cmbench.cache.inventory import check
 
     inventory_check = check(entry, workspace.store.files(entry))
     damaged = workspace.store.damage(entry)
     faults = list(inventory_check.faults) or ([damaged] if damaged else [])
-    return Checked(
+    return EntryCheck(
         entry,
         inventory_check.files,
         inventory_check.read,
@@ -343,11 +343,11 @@ def collect(
     return disposal
 
 
-def usage(workspace: Workspace) -> Usage:
+def usage(workspace: Workspace) -> CacheUsage:
     """What uses the disk, by script."""
     shared = workspace.store.shared
     size = retention.directory_size(shared.place("store")) if shared is not None else None
-    return Usage(retention.usage(workspace.store, workspace.root), size)
+    return CacheUsage(retention.usage(workspace.store, workspace.root), size)
 
 
 def fitting(
@@ -424,7 +424,7 @@ def _scripts_of(workspace: Workspace, entry: Entry) -> list[Script]:
     return [index.script(path) for path in index.rows() if os.path.basename(path) in names]
 
 
-def import_archive(workspace: Workspace, path: str, waiting: Say = _nothing) -> Brought:
+def import_archive(workspace: Workspace, path: str, waiting: Say = _nothing) -> ImportReport:
     """Bring the entries of an archive to the same place below this home, checked."""
     from cmbench.cache import bundle
 
@@ -432,4 +432,4 @@ def import_archive(workspace: Workspace, path: str, waiting: Say = _nothing) -> 
     imported = bundle.import_archive(workspace.store, path, waiting, partial(_strange, workspace))
     resolver = resolver_of(workspace)
     unsound = {os.path.basename(e.path): why for e in imported.made if (why := resolver.unsound(e))}
-    return Brought(imported, unsound)
+    return ImportReport(imported, unsound)

@@ -12,7 +12,7 @@ from cmbench.values import field, immutable
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
-class Step:
+class EventStep:
     """A step of a run; ``number`` names it while it runs, ``caller`` is that of who needs it.
 
     ``status`` (``done``, ``cached``, ``fact``, ``failed``) and what follows are known at its end.
@@ -43,7 +43,7 @@ class Event:
 
     kind: str
     text: str = ""
-    step: Step | None = None
+    step: EventStep | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -55,7 +55,7 @@ class Event:
 OnEvent = Callable[[Event], None]
 
 
-class Teller:
+class EventPublisher:
     """Hands what a run reports to ``on_event``, as events; ``failed`` is what that has raised."""
 
     def __init__(self, on_event: OnEvent | None, secrets: Secrets | None = None) -> None:
@@ -64,7 +64,7 @@ class Teller:
         self.failed: BaseException | None = None
         self.watches = on_event is not None and bool(getattr(on_event, "watches", True))
 
-    def tell(self, kind: str, text: str = "", step: Step | None = None, **data: Any) -> None:
+    def tell(self, kind: str, text: str = "", step: EventStep | None = None, **data: Any) -> None:
         """Hand on one event."""
         if self._on_event is None:
             return
@@ -118,12 +118,12 @@ class Teller:
         """The run is over."""
         self.tell("ended")
 
-    def _step(self, frame: Frame, depth: int, end: StepEnd | None = None) -> Step:
+    def _step(self, frame: Frame, depth: int, end: StepEnd | None = None) -> EventStep:
         label, step_id = self._secrets.known(frame.label), id(frame)
         caller = id(frame.parent) if frame.parent is not None else 0
         if end is None:
-            return Step(label, depth, step_id, caller)
+            return EventStep(label, depth, step_id, caller)
         version = self._secrets.known(end.outcome.version) if end.outcome else ""
-        return Step(
+        return EventStep(
             label, depth, step_id, caller, end.status, end.seconds, version, end.why, end.error
         )

@@ -18,7 +18,7 @@ from cmbench.values import immutable
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
-class KnownRun:
+class RunSummary:
     """A run: its id, its folder, ``running``, ``done``, ``failed`` or ``killed``.
 
     ``started`` is in seconds since the epoch, ``seconds`` how long it took, once it has ended: of a
@@ -37,7 +37,7 @@ class KnownRun:
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
-class SeenStep:
+class StepSummary:
     """A step of a run as its events tell: ``status`` is empty while it runs.
 
     ``started`` is in seconds since the epoch; ``number`` counts the steps in the order in which
@@ -53,7 +53,7 @@ class SeenStep:
     version: str = ""
 
 
-def runs(workspace: Workspace, limit: int = 50) -> list[KnownRun]:
+def runs(workspace: Workspace, limit: int = 50) -> list[RunSummary]:
     """The newest ``limit`` runs, the newest first."""
     place = os.path.join(workspace.root, "runs")
     names: list[str] = []
@@ -63,7 +63,7 @@ def runs(workspace: Workspace, limit: int = 50) -> list[KnownRun]:
     return [_known(os.path.join(place, name), alive) for name in names]
 
 
-def one_run(workspace: Workspace, run: str) -> KnownRun:
+def one_run(workspace: Workspace, run: str) -> RunSummary:
     """The run with this id; raises ``entry-not-found``."""
     folder = os.path.join(workspace.root, "runs", run)
     if not is_run_id(run) or not os.path.isdir(folder):
@@ -71,14 +71,14 @@ def one_run(workspace: Workspace, run: str) -> KnownRun:
     return _known(folder, set(workspace.store.living()))
 
 
-def _known(folder: str, alive: Collection[str]) -> KnownRun:
+def _known(folder: str, alive: Collection[str]) -> RunSummary:
     name = os.path.basename(folder)
     try:
         data = load_record(os.path.join(folder, "record.json"))
     except (Error, OSError):
         return _without_record(folder, f"0-{name}.json" in alive)
     error = data.get("error") or {}
-    return KnownRun(
+    return RunSummary(
         name,
         folder,
         str(data.get("status", "")),
@@ -89,11 +89,11 @@ def _known(folder: str, alive: Collection[str]) -> KnownRun:
     )
 
 
-def _without_record(folder: str, alive: bool) -> KnownRun:
+def _without_record(folder: str, alive: bool) -> RunSummary:
     name = os.path.basename(folder)
     head: Mapping[str, Any] = next(_events(folder), {})
     started = float(head.get("started", _begun(name)))
-    return KnownRun(
+    return RunSummary(
         name,
         folder,
         "running" if alive else "killed",
@@ -104,7 +104,7 @@ def _without_record(folder: str, alive: bool) -> KnownRun:
     )
 
 
-def progress(run: KnownRun) -> Mapping[str, Any]:
+def progress(run: RunSummary) -> Mapping[str, Any]:
     """Progress of the work of a run that reports it: ``label``, ``done``, ``total``, ``unit``.
 
     Empty where none does.
@@ -117,12 +117,12 @@ def progress(run: KnownRun) -> Mapping[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
-def steps(run: KnownRun) -> list[SeenStep]:
+def steps(run: RunSummary) -> list[StepSummary]:
     """The steps of a run that have started, in that order; none of runs before there were events.
 
     Two steps of one chain are told apart by their order: the one that started last ends first.
     """
-    seen_steps: list[SeenStep] = []
+    seen_steps: list[StepSummary] = []
     running: dict[tuple[str, ...], list[int]] = {}
     for event in _events(run.folder):
         chain = tuple(map(str, event.get("chain", ())))
@@ -130,16 +130,16 @@ def steps(run: KnownRun) -> list[SeenStep]:
         if "at" in event:
             caller = (running.get(chain[:-1]) or [-1])[-1]
             same.append(len(seen_steps))
-            seen_steps.append(SeenStep(len(seen_steps), caller, chain, float(event["at"])))
+            seen_steps.append(StepSummary(len(seen_steps), caller, chain, float(event["at"])))
         elif same and "status" in event:
             last = same.pop()
             seen_steps[last] = _ended(seen_steps[last], event)
     return seen_steps
 
 
-def _ended(step: SeenStep, event: Mapping[str, Any]) -> SeenStep:
+def _ended(step: StepSummary, event: Mapping[str, Any]) -> StepSummary:
     outcome = str(event["status"]), float(event.get("seconds", 0.0)), str(event.get("version", ""))
-    return SeenStep(step.number, step.caller, step.chain, step.started, *outcome)
+    return StepSummary(step.number, step.caller, step.chain, step.started, *outcome)
 
 
 def _events(folder: str) -> Iterator[dict[str, Any]]:

@@ -14,7 +14,7 @@ from cmbench.session.request import check_places, check_typed_below
 from cmbench.values import immutable
 
 if TYPE_CHECKING:
-    from cmbench.plan.explain import Origin
+    from cmbench.plan.explain import ValueOrigin
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
@@ -26,7 +26,7 @@ class Explanation:
     """
 
     key: str
-    origins: Sequence[Origin]
+    origins: Sequence[ValueOrigin]
     readers: Mapping[str, Sequence[str]]
     inputs: Sequence[str]
 
@@ -42,7 +42,7 @@ class Explanation:
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
-class Planned:
+class PlannedRun:
     """The tree of steps of ``request`` as things are now.
 
     ``totals`` are the sums of downloads (bytes), disk (bytes) and time (seconds). ``warnings`` are
@@ -68,13 +68,13 @@ class Planned:
         }
 
 
-def plan(request: RunRequest, explain: str = "") -> Planned:
+def plan(request: RunRequest, explain: str = "") -> PlannedRun:
     """What a run of ``request`` would do; runs nothing and writes nothing but the index.
 
     ``explain`` names an env key or an input, whose value is then explained. Raises ``Error`` where
     something that is sure to be needed is not there, or the script's own ``refuse`` says no.
     """
-    from cmbench.plan.explain import Notes, key_of
+    from cmbench.plan.explain import PlanNotes, key_of
     from cmbench.plan.names import unused
     from cmbench.plan.requirements import total
     from cmbench.run.customize import refuse, refuse_each
@@ -84,7 +84,7 @@ def plan(request: RunRequest, explain: str = "") -> Planned:
     key = key_of(explain, blocks)
     lock = open_lock(request)
     resolver = make_resolver(request.workspace, facts, lock, renewal_of(request))
-    notes = Notes(resolver, key)
+    notes = PlanNotes(resolver, key)
     made = make_plan(request.workspace, request.request, facts, resolver, notes)
     if not explain:
         refuse(made.frame)
@@ -94,7 +94,7 @@ def plan(request: RunRequest, explain: str = "") -> Planned:
     )
     # What is decided on the way may have the names.
     decided = all(node.script for node in nodes)
-    return Planned(
+    return PlannedRun(
         request,
         made,
         total(all_needs, certain_needs, request.workspace.root),

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
-from cmbench.api.planning import Planned, plan
+from cmbench.api.planning import PlannedRun, plan
 from cmbench.doctor.checks import TOOLS, accelerators, containers, network
 from cmbench.doctor.finding import INFO, LOOK, OK, STOP, Finding, Machine, checked
 from cmbench.lib.host.packages import install_command
@@ -55,7 +55,7 @@ def needs_of(request: RunRequest, machine: Machine) -> list[Finding]:
     return [finding for check in checks for finding in checked(check, machine)]
 
 
-def _steps(machine: Machine, planned: Planned, nodes: list[Node]) -> Iterator[Finding]:
+def _steps(machine: Machine, planned: PlannedRun, nodes: list[Node]) -> Iterator[Finding]:
     text = f"{counted(planned.plan.steps, 'step')}, {planned.plan.hits} of them from the cache"
     open_steps = sum(not node.script for node in nodes)
     if open_steps:
@@ -66,7 +66,7 @@ def _steps(machine: Machine, planned: Planned, nodes: list[Node]) -> Iterator[Fi
         yield Finding("licences", LOOK, f"to be accepted: {licences}")
 
 
-def _certain(planned: Planned, nodes: list[Node]) -> list[Node]:
+def _certain(planned: PlannedRun, nodes: list[Node]) -> list[Node]:
     """Those that are wanted whatever the run finds on its way."""
     certain = {id(node) for node in sure(planned.plan.root)}
     return [node for node in nodes if id(node) in certain]
@@ -145,7 +145,7 @@ def _packages(machine: Machine, nodes: list[Node]) -> Iterator[Finding]:
 _KINDS = {"get-generic-sys-util": "system", "get-generic-python-lib": "Python"}
 
 
-def _room(machine: Machine, planned: Planned) -> Iterator[Finding]:
+def _room(machine: Machine, planned: PlannedRun) -> Iterator[Finding]:
     needed, free = planned.totals["disk_bytes"], planned.totals["disk_free_bytes"]
     unknown = planned.totals["steps_of_unknown_disk"]
     text = f"{size_text(needed)} needed, {size_text(free)} free in {machine.store}"
@@ -156,7 +156,7 @@ def _room(machine: Machine, planned: Planned) -> Iterator[Finding]:
     yield Finding("disk", state, text, remedy if state == STOP else "")
 
 
-def _network(machine: Machine, planned: Planned) -> Iterator[Finding]:
+def _network(machine: Machine, planned: PlannedRun) -> Iterator[Finding]:
     hosts = planned.totals["network"]
     if not hosts:
         yield Finding("network", OK, "nothing is downloaded")
@@ -171,7 +171,7 @@ def _network(machine: Machine, planned: Planned) -> Iterator[Finding]:
     yield from network(machine)
 
 
-def _privileges(machine: Machine, planned: Planned) -> Iterator[Finding]:
+def _privileges(machine: Machine, planned: PlannedRun) -> Iterator[Finding]:
     privileges = planned.totals["privileges"]
     if not privileges:
         yield Finding("privileges", OK, "none")

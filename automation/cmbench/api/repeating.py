@@ -10,7 +10,7 @@ from typing import Any
 
 from cmbench.api.events import OnEvent
 from cmbench.api.resolving import open_lock
-from cmbench.api.running import Ran, run_locked
+from cmbench.api.running import FinishedRun, run_locked
 from cmbench.errors import Error
 from cmbench.record import find_record, load_record
 from cmbench.repeat.lockfile import lock_data, lock_from
@@ -33,7 +33,7 @@ _END = re.compile(r"== .*: \w+ in [\d.]+ s")
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
-class Recalled:
+class RecordedCall:
     """A recorded run that is to be repeated, and what of it cannot be as it was.
 
     ``out`` is how it prints its result; the record has what it was then.
@@ -54,16 +54,16 @@ class Recalled:
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
-class Replayed:
+class ReplayedRun:
     """A repeated run: what could not be as it was, and what differs in the results."""
 
-    ran: Ran
+    ran: FinishedRun
     obstacles: Sequence[str]
     differences: Mapping[str, Any]
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
-class Compared:
+class RecordComparison:
     """Two records, and what differs between them by section."""
 
     one: Mapping[str, Any]
@@ -84,10 +84,10 @@ def record(workspace: Workspace, run: str = "last") -> dict[str, Any]:
     return load_record(find_record(workspace.root, run))
 
 
-def diff(workspace: Workspace, one: str, other: str) -> Compared:
+def diff(workspace: Workspace, one: str, other: str) -> RecordComparison:
     """What differs between two recorded runs."""
     first, second = record(workspace, one), record(workspace, other)
-    return Compared(first, second, differences(first, second))
+    return RecordComparison(first, second, differences(first, second))
 
 
 def recall(
@@ -95,21 +95,21 @@ def recall(
     run: str = "last",
     flags: Mapping[str, Any] | None = None,
     out: str = "",
-) -> Recalled:
+) -> RecordedCall:
     """What it takes to repeat a recorded run; ``flags`` change it, ``out`` as ``--out``."""
     old = record(workspace, run)
     new_flags = {key: value for key, value in (flags or {}).items() if key != "out"}
     in_the_way = obstacles(old, workspace.index, workspace.repositories)
-    return Recalled(workspace, old, in_the_way, flags_to_repeat(old, new_flags), out)
+    return RecordedCall(workspace, old, in_the_way, flags_to_repeat(old, new_flags), out)
 
 
 def replay(
-    recalled: Recalled,
+    recalled: RecordedCall,
     request: RunRequest | None = None,
     *,
     executor: Executor | None = None,
     on_event: OnEvent | None = None,
-) -> Replayed:
+) -> ReplayedRun:
     """Repeat a run with the versions that it had; ``request`` is what ``recalled`` makes.
 
     A call with ``lock`` obeys its lock again, and refuses what the lock refuses.
@@ -119,7 +119,7 @@ def replay(
     data = lock_data(old, workspace.index, workspace.store)
     lock = open_lock(request) or lock_from(data, f"the record {old['run']}", strict=False)
     ran = run_locked(request, lock, executor, on_event)
-    return Replayed(ran, recalled.obstacles, differences(old, load_record(ran.record)))
+    return ReplayedRun(ran, recalled.obstacles, differences(old, load_record(ran.record)))
 
 
 def log(

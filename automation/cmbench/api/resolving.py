@@ -6,11 +6,11 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from cmbench.api.events import Teller
+from cmbench.api.events import EventPublisher
 from cmbench.errors import Error
 from cmbench.format.model import Request, Tags
 from cmbench.plan.resolve import NOTHING, Renewal, Resolver
-from cmbench.run.scheduler import FactTeller
+from cmbench.run.outcome import FactReader
 from cmbench.run.step import StepRunner
 from cmbench.session.call import RunRequest
 from cmbench.session.workspace import Workspace
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from cmbench.repeat.lockfile import Lock
 
 
-def silent_facts(workspace: Workspace) -> FactTeller:
+def silent_facts(workspace: Workspace) -> FactReader:
     """Facts of this machine for commands that run nothing."""
-    runner = StepRunner(Teller(None), None, True, False, workspace.cmind, workspace.words)
-    return FactTeller(runner, os.devnull)
+    runner = StepRunner(EventPublisher(None), None, True, False, workspace.cmind, workspace.words)
+    return FactReader(runner, os.devnull)
 
 
 def open_lock(request: RunRequest) -> Lock | None:
@@ -61,7 +61,7 @@ def renewal_of(request: RunRequest) -> Renewal:
 
 def make_resolver(
     workspace: Workspace,
-    facts: FactTeller,
+    facts: FactReader,
     lock: Lock | None = None,
     renewal: Renewal = NOTHING,
 ) -> Resolver:
@@ -77,7 +77,7 @@ def make_resolver(
 def make_plan(
     workspace: Workspace,
     request: Request,
-    facts: FactTeller,
+    facts: FactReader,
     resolver: Resolver,
     watcher: Watcher | None = None,
 ) -> Plan:

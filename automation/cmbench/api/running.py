@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from cmbench.api.events import OnEvent, Teller
+from cmbench.api.events import EventPublisher, OnEvent
 from cmbench.api.resolving import make_plan, make_resolver, open_lock, renewal_of
 from cmbench.errors import Error, internal
 from cmbench.format.model import Outcome
@@ -18,25 +18,26 @@ from cmbench.plan.resolved_step import sure
 from cmbench.record import new_run_directory
 from cmbench.run.customize import refuse_each
 from cmbench.run.log import RunLog
-from cmbench.run.recorder import Recorder
-from cmbench.run.scheduler import FactTeller, Scheduler
+from cmbench.run.outcome import FactReader
+from cmbench.run.recorder import RunRecorder
+from cmbench.run.scheduler import Scheduler
 from cmbench.run.step import Reporter, StepRunner
 from cmbench.session.call import RunRequest
 from cmbench.session.request import check_places, check_typed_below
 from cmbench.values import immutable
 
 if TYPE_CHECKING:
-    from cmbench.api.planning import Planned
+    from cmbench.api.planning import PlannedRun
     from cmbench.plan.resolved_step import Frame, Node, Plan
     from cmbench.repeat.lockfile import Lock
     from cmbench.run.executor import Executor
-    from cmbench.run.parallel import Together
-    from cmbench.run.prefetch import Prefetcher, Wish
+    from cmbench.run.parallel import ParallelSteps
+    from cmbench.run.prefetch import Prefetcher, PrefetchFile
     from cmbench.run.workers import Crew
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
-class Ran:
+class FinishedRun:
     """A finished run: what the script gives back, its steps as the record has them, its files.
 
     ``secrets`` hides what must not be shown. ``locked`` is what the lock file holds now, where the
@@ -64,11 +65,11 @@ class Ran:
 
 
 def run(
-    request: RunRequest | Planned,
+    request: RunRequest | PlannedRun,
     *,
     executor: Executor | None = None,
     on_event: OnEvent | None = None,
-) -> Ran:
+) -> FinishedRun:
     """Run ``request``, or that of a plan, and all it needs.
 
     ``executor`` runs the native programs of its steps, this machine if it is not given, and
@@ -81,7 +82,7 @@ def run(
 
 def run_locked(
     request: RunRequest, lock: Lock | None, executor: Executor | None, on_event: OnEvent | None
-) -> Ran:
+) -> FinishedRun:
     """As ``run``, with the versions of ``lock``."""
     request.workspace.store.sweep()
     return _Run(request, lock, executor, on_event).go()
@@ -103,16 +104,16 @@ class _Run:
         self._renewal = renewal_of(request)
         self._executor = executor
         self._secrets = _secrets_of(request)
-        self._teller = Teller(on_event, self._secrets)
+        self._teller = EventPublisher(on_event, self._secrets)
         self._prefetcher: Prefetcher | None = None
         self._dependency_tags: tuple[str, ...] = ()
         self._directory = new_run_directory(self._workspace.root)
         self._log = RunLog(os.path.join(self._directory, "log.txt"), self._secrets)
-        self._recorder = Recorder(
+        self._recorder = RunRecorder(
             self._directory, self._log, request.command, request.call_data, self._secrets
         )
 
-    def go(self) -> Ran:
+    def go(self) -> FinishedRun:
         error: Error | None = None
         locked = None
         try:
@@ -131,7 +132,9 @@ class _Run:
                 error.record = self._recorder.path
         steps, secrets = self._recorder.steps, self._secrets
         files = self._recorder.path, self._log.path
-        return Ran(self._request, outcome, steps, *files, secrets, locked, self._dependency_tags)
+        return FinishedRun(
+            self._request, outcome, steps, *files, secrets, locked, self._dependency_tags
+        )
 
     def _failure(self, problem: BaseException) -> Error | None:
         """What the record says and the caller gets; ``None`` for what does not concern the run."""
@@ -183,7 +186,7 @@ class _Run:
     def _execute(self) -> Outcome:
         check_places(self._request.request, self._request.script)
         runner, crew = self._runner()
-        facts = FactTeller(runner, self._directory)
+        facts = FactReader(runner, self._directory)
         facts.resolver = resolver = make_resolver(self._workspace, facts, self._lock, self._renewal)
         plan = self._foresee(facts, resolver)
         self._teller.begin(plan.steps if plan else 1)
@@ -233,16 +236,16 @@ class _Run:
             if met.isdisjoint(row.uid for row in self._workspace.index.named(name)):
                 yield f"warning: --renew_from={name}: no step of this run is that script"
 
-    def _together(self, crew: Crew, facts: FactTeller, other: Resolver) -> Together:
+    def _together(self, crew: Crew, facts: FactReader, other: Resolver) -> ParallelSteps:
         from cmbench.run.forecast import Forecaster
-        from cmbench.run.parallel import Together
+        from cmbench.run.parallel import ParallelSteps
 
         resolver = make_resolver(self._workspace, facts, self._lock, self._renewal)
         resolver.share(other)
         resolver.begin(self._workspace.store)
-        return Together(crew, Forecaster(resolver, facts), self._teller)
+        return ParallelSteps(crew, Forecaster(resolver, facts), self._teller)
 
-    def _foresee(self, facts: FactTeller, resolver: Resolver) -> Plan | None:
+    def _foresee(self, facts: FactReader, resolver: Resolver) -> Plan | None:
         """The plan, where there is more than one step; refuses what cannot be resolved."""
         script, options = self._request.script, self._request.options
         if not {"fake_run", "fake_deps"}.isdisjoint(self._request.request.modes):
@@ -263,7 +266,7 @@ class _Run:
             self._prefetch(certain(plan.root), ahead)
         return plan
 
-    def _prefetch(self, wishes: list[Wish], folder: str) -> None:
+    def _prefetch(self, wishes: list[PrefetchFile], folder: str) -> None:
         """Begin the downloads that are sure to be wanted, unless there is nothing to gain."""
         if not wishes:
             return

@@ -14,7 +14,7 @@ from cmbench.values import immutable
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
-class FoundScript:
+class ScriptSummary:
     """A script that was found: its names, where it is, what it is for."""
 
     alias: str
@@ -28,7 +28,7 @@ class FoundScript:
 
 def find(
     workspace: Workspace, tags: str | Tags = "", name: str = "", words: str = ""
-) -> list[FoundScript]:
+) -> list[ScriptSummary]:
     """Scripts with these tags, of this name, or else those in which all ``words`` occur.
 
     Raises ``script-not-found`` where there is none.
@@ -41,7 +41,7 @@ def find(
     if not rows:
         choose(index, query, name)
     return [
-        FoundScript(
+        ScriptSummary(
             alias=row.alias,
             uid=row.uid,
             path=row.path,

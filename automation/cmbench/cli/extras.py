@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from shutil import copytree
 from typing import Any
 
-from cmbench.api.running import Ran
+from cmbench.api.running import FinishedRun
 from cmbench.cli.reply import Answer
 
 
-def extras(ran: Ran, answer: Answer) -> list[str]:
+def extras(ran: FinishedRun, answer: Answer) -> list[str]:
     """Do what the modes of the request ask for with its result; the lines for the console.
 
     ``print_deps`` is also in the ``new_state`` of ``answer``, where scripts look for it.
@@ -25,25 +25,25 @@ def extras(ran: Ran, answer: Answer) -> list[str]:
     return [line for mode, do in _DO.items() if mode in modes for line in do(ran, answer)]
 
 
-def _print_deps(ran: Ran, answer: Answer) -> Iterator[str]:
+def _print_deps(ran: FinishedRun, answer: Answer) -> Iterator[str]:
     commands = [ran.request.script.dialect.command + tags for tags in ran.dependency_tags]
     answer["new_state"] = {**answer["new_state"], "print_deps": commands}
     yield from commands
 
 
-def _print_versions(ran: Ran, _: Answer) -> Iterator[str]:
+def _print_versions(ran: FinishedRun, _: Answer) -> Iterator[str]:
     for step in ran.steps:
         if step["version"]:
             yield f"{step['step']}: {step['version']}"
 
 
-def _dump_version_info(ran: Ran, _: Answer) -> Iterator[str]:
+def _dump_version_info(ran: FinishedRun, _: Answer) -> Iterator[str]:
     for name in (f"{_name(ran)}-run-script-versions.json", "version_info.json"):
         _write(name, _versions(ran))
         yield f"versions: {os.path.abspath(name)}"
 
 
-def _versions(ran: Ran) -> list[dict[str, Any]]:
+def _versions(ran: FinishedRun) -> list[dict[str, Any]]:
     rows = ran.request.workspace.index.by_uid
     return [
         {
@@ -62,13 +62,13 @@ def _versions(ran: Ran) -> list[dict[str, Any]]:
     ]
 
 
-def _print_readme(ran: Ran, _: Answer) -> Iterator[str]:
+def _print_readme(ran: FinishedRun, _: Answer) -> Iterator[str]:
     name = f"README-{_name(ran)}.md"
     _write(name, _readme(ran))
     yield f"commands: {os.path.abspath(name)}"
 
 
-def _readme(ran: Ran) -> str:
+def _readme(ran: FinishedRun) -> str:
     own = shlex.join(map(ran.secrets.word, ran.request.command))
     below = "\n".join(ran.request.script.dialect.command + tags for tags in ran.dependency_tags)
     return f"# {ran.request.script.alias}\n\nThe command:\n\n```bash\n{own}\n```\n" + (
@@ -76,7 +76,7 @@ def _readme(ran: Ran) -> str:
     )
 
 
-def _repro(ran: Ran, answer: Answer) -> Iterator[str]:
+def _repro(ran: FinishedRun, answer: Answer) -> Iterator[str]:
     name, told = _name(ran), ran.request.request.inputs
     folder = os.path.abspath(str(told.get("repro_dir") or f"{name}-repro"))
     os.makedirs(folder, exist_ok=True)
@@ -95,7 +95,7 @@ def _repro(ran: Ran, answer: Answer) -> Iterator[str]:
     yield f"the call and its result: {folder}"
 
 
-def _recipe(ran: Ran, folder: str) -> None:
+def _recipe(ran: FinishedRun, folder: str) -> None:
     """The example of a container that the repository of the script brings, with the commands."""
     root = os.path.dirname(os.path.dirname(ran.request.script.path))
     example = os.path.join(root, "automation", "script", "docker_repro_example")
@@ -107,12 +107,12 @@ def _recipe(ran: Ran, folder: str) -> None:
             file.writelines([*(f"# {start}{tags}\n" for tags in ran.dependency_tags), f"{own}\n"])
 
 
-def _time(ran: Ran, _: Answer) -> Iterator[str]:
+def _time(ran: FinishedRun, _: Answer) -> Iterator[str]:
     tags = ",".join(ran.request.script.tags)
     yield f"running time of {tags}: {ran.steps[-1]['seconds']:.2f} s"
 
 
-def _name(ran: Ran) -> str:
+def _name(ran: FinishedRun) -> str:
     return ran.request.script.dialect.prefix.rstrip("_").lower()
 
 
@@ -122,7 +122,7 @@ def _write(path: str, data: Any) -> None:
         stream.write(text)
 
 
-_DO: dict[str, Callable[[Ran, Answer], Iterator[str]]] = {
+_DO: dict[str, Callable[[FinishedRun, Answer], Iterator[str]]] = {
     "print_deps": _print_deps,
     "print_versions": _print_versions,
     "dump_version_info": _dump_version_info,

@@ -12,7 +12,7 @@ from cmbench.index.scripts import Index
 from cmbench.session.call import RunRequest
 
 if TYPE_CHECKING:
-    from cmbench.api.running import Ran
+    from cmbench.api.running import FinishedRun
     from cmbench.cache.listing import Listed
     from cmbench.cache.store import Entry
 
@@ -44,7 +44,7 @@ def warn(command: Command, texts: Iterable[str]) -> None:
             show_warning(text)
 
 
-def answer_of(ran: Ran) -> Answer:
+def answer_of(ran: FinishedRun) -> Answer:
     """The answer of a run."""
     outcome = ran.outcome
     return {
@@ -60,7 +60,7 @@ def answer_of(ran: Ran) -> Answer:
     }
 
 
-def _deps(ran: Ran) -> list[Any]:
+def _deps(ran: FinishedRun) -> list[Any]:
     """The dependencies as results of the script's dialect hold them."""
     told = ran.request.script.dialect.deps_told
     if told == "steps":

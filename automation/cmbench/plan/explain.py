@@ -1,7 +1,7 @@
-"""Why a plan is as it is: who asked for a step, what its cache entry lacks, where a value is from.
+"""Why a plan is as it is: who requests a step, what its cache entry lacks, where a value is from.
 
-A ``Notes`` object watches the planner. It derives everything from the frames that the planner makes
-anyway, so that neither a plan without explanations nor a run pays for it.
+A ``PlanNotes`` object watches the planner. It derives everything from the frames that the planner
+makes anyway, so that neither a plan without explanations nor a run pays for it.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from cmbench.plan.entry_reads import recorded, value_now
 from cmbench.plan.read_values import changed
 from cmbench.plan.requirements import Estimator
 from cmbench.plan.resolve import Resolver, call_env
-from cmbench.plan.resolved_step import Detail, Frame, Node, visible_env
+from cmbench.plan.resolved_step import Frame, Node, NodeDetail, visible_env
 from cmbench.plan.tree import TAGS_FROM
 
 
 @dataclass(slots=True)
 class _Seen:
-    """What ``Notes`` keep of one step until it is planned; ``now`` is what its key holds."""
+    """What ``PlanNotes`` keep of one step until it is planned; ``now`` is what its key holds."""
 
     number: int
     requested_by: str
@@ -39,7 +39,7 @@ class _Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ValueOrigin:
     """One place that sets, passes on or overrules the value.
 
     ``step`` is the label of the step in which it does, ``number`` tells steps of one label apart,
@@ -54,11 +54,11 @@ class Origin:
     in_force: bool = True
 
 
-class Notes:
-    """A watcher of the planner that gives each node its ``Detail``; keeps origins of one key."""
+class PlanNotes:
+    """A watcher of the planner: sets the ``NodeDetail`` of nodes, collects origins of one key."""
 
     def __init__(self, resolver: Resolver, key: str = "") -> None:
-        self.origins: list[Origin] = []
+        self.origins: list[ValueOrigin] = []
         self.readers: dict[str, list[str]] = {}
         self.inputs: list[str] = []
         self._resolver = resolver
@@ -95,7 +95,7 @@ class Notes:
         """The step is planned: add its detail, and see what it gave to its caller."""
         frame = node.frame
         missed = node.cached in ("miss", "maybe")
-        node.detail = Detail(
+        node.detail = NodeDetail(
             requested_by=frame.watched.requested_by if frame else _requester(None, node.entry_of),
             variations=dict(frame.choice.reasons) if frame else {},
             version_from=_version_origin(frame) if frame else "",
@@ -153,9 +153,11 @@ class Notes:
     def _add(self, frame: Frame, where: str, value: Any, in_force: bool) -> None:
         text = "" if value is MISSING else _shown(self._key, value)
         depth = len(frame.chain()) - 1
-        self.origins.append(Origin(frame.label, frame.watched.number, depth, where, text, in_force))
+        self.origins.append(
+            ValueOrigin(frame.label, frame.watched.number, depth, where, text, in_force)
+        )
 
-    def require_origins(self) -> list[Origin]:
+    def require_origins(self) -> list[ValueOrigin]:
         """The origins; raises ``bad-value`` where no step of the plan knows the key."""
         if not (self.origins or self.readers or self.inputs):
             raise Error(

@@ -20,7 +20,7 @@ class Download:
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class StepNeeds:
     """What one step takes. ``disk`` is in bytes (-1 unknown), ``seconds`` is as of last time."""
 
     downloads: tuple[Download, ...] = ()
@@ -31,7 +31,7 @@ class Needs:
     licences: tuple[str, ...] = ()
 
 
-NOTHING = Needs(disk=0, seconds=0.0)
+NOTHING = StepNeeds(disk=0, seconds=0.0)
 """The needs of a step that is not going to work: cached, or made by an earlier step."""
-UNKNOWN = Needs()
+UNKNOWN = StepNeeds()
 """The needs of a step of which only a run can tell which one it is."""

@@ -20,7 +20,7 @@ from cmbench.format.env import MISSING, Pending, as_text
 from cmbench.format.model import Script
 from cmbench.format.sources import Programs
 from cmbench.lib.secrecy import mask
-from cmbench.plan.needs import NOTHING, UNKNOWN, Download, Needs
+from cmbench.plan.needs import NOTHING, UNKNOWN, Download, StepNeeds
 from cmbench.plan.resolved_step import Frame, Node
 from cmbench.record import load_record, own_times
 
@@ -51,7 +51,7 @@ class Estimator:
         self._seconds: dict[tuple[str, tuple[str, ...]], float] | None = None
         self._programs = programs
 
-    def needs(self, node: Node) -> Needs:
+    def needs(self, node: Node) -> StepNeeds:
         """What the step ``node`` takes if it runs."""
         frame = node.frame
         if frame is None:
@@ -59,7 +59,7 @@ class Estimator:
         if node.cached in ("hit", "above", "fact"):
             return NOTHING
         disk, source = self._disk(node, frame)
-        return Needs(
+        return StepNeeds(
             downloads=tuple(downloads_of(node, frame) if node.fetches else self._own(frame)),
             disk=disk,
             disk_known_from=source,
@@ -238,7 +238,7 @@ def _known(frame: Frame, key: str) -> str:
     return "" if value is MISSING or isinstance(value, Pending) else mask(as_text(value)).strip()
 
 
-def total(all_needs: Sequence[Needs], sure: Sequence[Needs], root: str) -> dict[str, Any]:
+def total(all_needs: Sequence[StepNeeds], sure: Sequence[StepNeeds], root: str) -> dict[str, Any]:
     """The sums over all steps, as JSON holds them; ``root`` is where the cache lies.
 
     ``sure`` are the needs of those steps that work whatever happens: their sums end in ``_sure``.
@@ -277,7 +277,7 @@ def _each_once(groups: Iterable[Iterable[str]]) -> list[str]:
     return list(dict.fromkeys(text for group in groups for text in group))
 
 
-def _distinct(all_needs: Sequence[Needs]) -> list[Download]:
+def _distinct(all_needs: Sequence[StepNeeds]) -> list[Download]:
     return list(dict.fromkeys(d for needs in all_needs for d in needs.downloads))
 
 

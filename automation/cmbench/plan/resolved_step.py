@@ -31,7 +31,7 @@ HANDED_ON = {"adr": "--adr", "ad": "--ad"}
 ALL = "*"
 """The name that stands for all variables of the process."""
 if TYPE_CHECKING:
-    from cmbench.plan.needs import Needs
+    from cmbench.plan.needs import StepNeeds
 
 OF_THE_ENGINE = ("TMP_", "PROGRESS_FILE", "QUIET")
 """Starts of the keys (after the prefix) that the engine sets for each step and that stay there."""
@@ -371,14 +371,14 @@ def _hidden(dialect: Dialect) -> tuple[frozenset[str], frozenset[str], tuple[str
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
-class Detail:
+class NodeDetail:
     """What an explanation adds to a node: who asked for it, what its cache entries lack."""
 
     requested_by: str
     variations: Mapping[str, str]
     version_from: str
     misses: tuple[str, ...]
-    needs: Needs
+    needs: StepNeeds
 
 
 @mutable(slots=True, eq=False, repr=False)
@@ -414,7 +414,7 @@ class Node:
     start: Frame | None = None
     gives: Mapping[str, Any] | None = None
     children: tuple[Node, ...] = field(init=False)
-    _detail: Detail | None = None
+    _detail: NodeDetail | None = None
 
     def __post_init__(self) -> None:
         nodes = [node for below in self.below.values() for node in below]
@@ -426,13 +426,13 @@ class Node:
         return self.cached_entry.path if self.cached_entry else ""
 
     @property
-    def detail(self) -> Detail:
+    def detail(self) -> NodeDetail:
         """What an explanation has added."""
         assert self._detail is not None, "nobody has explained this plan"
         return self._detail
 
     @detail.setter
-    def detail(self, detail: Detail) -> None:
+    def detail(self, detail: NodeDetail) -> None:
         self._detail = detail
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cmbench.api.cache import AnyEntry, Brought, Checked, Foreseen, Usage
+from cmbench.api.cache import AnyEntry, CacheForecast, CacheUsage, EntryCheck, ImportReport
 from cmbench.cache.retention import Disposal, Rules
 from cmbench.lib.text_files import counted, size_text
 from cmbench.lib.wrapping import wrapped
@@ -70,7 +70,7 @@ def why_text(data: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def foreseen_text(found: Foreseen) -> str:
+def foreseen_text(found: CacheForecast) -> str:
     """What the cache would answer to a call that was not made, and how near entries differ."""
     root = found.node
     names = {"hit": "from the cache", "miss": "not in the cache", "no": "never kept"}
@@ -128,7 +128,7 @@ def _needed(item: Mapping[str, str]) -> str:
     return f"{item['script'] or item['key']}{why_not}"
 
 
-def checked_text(item: Checked) -> str:
+def checked_text(item: EntryCheck) -> str:
     """Whether the files of an entry are as published, and what of them was compared."""
     name = f"{item.entry.script}_{item.entry.uid}"
     if item.faults:
@@ -172,7 +172,7 @@ def disposal_text(disposal: Disposal, rules: Rules, act: bool) -> str:
     return "\n".join(lines)
 
 
-def usage_text(found: Usage, root: str, shared: str) -> str:
+def usage_text(found: CacheUsage, root: str, shared: str) -> str:
     """What uses the disk below ``root``, and beside it in the cache ``shared``."""
     lines = [f"{size_text(s):>10}  {n:>5}  {what}" for what, n, s in found.parts]
     lines.append(f"{size_text(found.total):>10}  in all, in {root}")
@@ -181,7 +181,7 @@ def usage_text(found: Usage, root: str, shared: str) -> str:
     return "\n".join(lines)
 
 
-def imported_text(brought: Brought) -> str:
+def imported_text(brought: ImportReport) -> str:
     """What an archive has brought, and what was refused."""
     found, stale = brought.imported, brought.unsound
     names = [os.path.basename(entry.path) for entry in found.made]

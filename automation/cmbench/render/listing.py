@@ -12,7 +12,7 @@ from cmbench.lib.wrapping import wrapped
 from cmbench.session.request import FLAGS
 
 if TYPE_CHECKING:
-    from cmbench.api.scripts import FoundScript
+    from cmbench.api.scripts import ScriptSummary
 
 
 def closing_text(steps: Sequence[Mapping[str, Any]], record: str) -> str:
@@ -37,7 +37,7 @@ def closing_text(steps: Sequence[Mapping[str, Any]], record: str) -> str:
     return "\n".join([*lines, f"record: {record}"])
 
 
-def scripts_text(found: Sequence[FoundScript]) -> str:
+def scripts_text(found: Sequence[ScriptSummary]) -> str:
     """Scripts with their tags and what they are for; whose they are, if not all of one."""
     blocks = []
     several = len({script.repository for script in found}) > 1

@@ -10,7 +10,7 @@ from typing import Any
 from cmbench.api.planning import Explanation
 from cmbench.lib.text_files import counted, size_text
 from cmbench.lib.wrapping import wrapped
-from cmbench.plan.explain import Origin, acquires_for
+from cmbench.plan.explain import ValueOrigin, acquires_for
 from cmbench.plan.needs import Download
 from cmbench.plan.resolved_step import Node, Plan, walk
 from cmbench.plan.tree import TAGS_FROM
@@ -213,7 +213,7 @@ def _wrapped(text: str) -> list[str]:
     return wrapped(text, rest="  ")
 
 
-def _origin_lines(origin: Origin, lead: str) -> list[str]:
+def _origin_lines(origin: ValueOrigin, lead: str) -> list[str]:
     where = f"{lead}{origin.where}"
     if not origin.value:
         return [where]

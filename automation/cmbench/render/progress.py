@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import IO, Any
 
-from cmbench.api.events import Event, Step
+from cmbench.api.events import Event, EventStep
 from cmbench.errors import visible
 from cmbench.format.model import RunOptions
 from cmbench.lib.text_files import size_text
@@ -171,7 +171,7 @@ class Live(Silent):
 
     def __init__(self, out: IO[str], warns: bool = False, faults: bool = False) -> None:
         super().__init__(out, warns, faults)
-        self._open: dict[int, tuple[Step, float]] = {}
+        self._open: dict[int, tuple[EventStep, float]] = {}
         self._progress = ""
         self._note = ""
         from rich.console import Console
@@ -250,7 +250,9 @@ class Live(Silent):
         return Group(*(Text(shortened(line, width)) for line in lines[-room:] + below))
 
 
-def _as_tree(rows: Collection[tuple[Step, float]], below: int = 0) -> Iterator[tuple[Step, float]]:
+def _as_tree(
+    rows: Collection[tuple[EventStep, float]], below: int = 0
+) -> Iterator[tuple[EventStep, float]]:
     """Running steps, each below the one that it works for."""
     for step, since in rows:
         if step.caller == below:
@@ -281,7 +283,7 @@ def _talkative() -> Silent:
     return Plain(sys.stdout, warns=True, faults=True)
 
 
-def step_line(step: Step, width: int = _WIDTH) -> str:
+def step_line(step: EventStep, width: int = _WIDTH) -> str:
     """``  made    2.1 s    get-generic-python-lib,_package.numpy 2.4.6`` in at most ``width``."""
     word = {"done": "ok", "cached": "cached", "failed": "FAILED"}[step.status]
     seconds = "" if step.status == "cached" else f"{step.seconds:.1f} s"

@@ -7,12 +7,12 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cmbench.api.running import Ran
+from cmbench.api.running import FinishedRun
 from cmbench.errors import visible
 from cmbench.lib.text_files import counted
 
 
-def end_text(ran: Ran, answer: Mapping[str, Any]) -> str | None:
+def end_text(ran: FinishedRun, answer: Mapping[str, Any]) -> str | None:
     """What a run has given and made; ``answer`` under ``--json``; ``None`` if nothing is wanted."""
     lines: list[str] = []
     if ran.request.flags.get("json"):
@@ -24,7 +24,7 @@ def end_text(ran: Ran, answer: Mapping[str, Any]) -> str | None:
     return ran.secrets.known("\n".join(lines)) if lines else None
 
 
-def _result_lines(ran: Ran) -> Iterator[str]:
+def _result_lines(ran: FinishedRun) -> Iterator[str]:
     script, quiet = ran.request.script, ran.request.options.quiet
     shown = ran.secrets.data(ran.env)
     if script.host_facts:

@@ -27,7 +27,7 @@ _NUMBERED = r"(?:[.-]?\d+(?:\.\d+)*)?"
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
-class Place:
+class StepFolders:
     """Where a step works: its current directory and a private scratch directory."""
 
     cwd: str
@@ -50,17 +50,17 @@ class Runner(Protocol):
     def native_script(self, frame: Frame, base: str = "") -> str:
         """The path of the native script for this platform; empty where there is none."""
 
-    def native(self, frame: Frame, place: Place, path: str, words: tuple[str, ...]) -> None:
+    def native(self, frame: Frame, place: StepFolders, path: str, words: tuple[str, ...]) -> None:
         """Run a native script; raises ``script-failed``."""
 
     def words(self, frame: Frame) -> tuple[str, ...]:
         """The env words that native programs of the step may read."""
 
-    def hook_input(self, frame: Frame, place: Place) -> dict[str, Any]:
+    def hook_input(self, frame: Frame, place: StepFolders) -> dict[str, Any]:
         """The dictionary that a hook of ``customize.py`` takes."""
 
 
-class Failed(dict[str, Any]):
+class FailedAnswer(dict[str, Any]):
     """A failure as hooks see one: ``return`` and ``error``; handed back, it is still ``cause``."""
 
     def __init__(self, cause: Error) -> None:
@@ -95,9 +95,9 @@ class Automation:
         return self.action_object.logger
 
     @property
-    def _place(self) -> Place:
+    def _place(self) -> StepFolders:
         """Where the hook stands now: it may have changed the directory."""
-        return Place(os.getcwd(), self._scratch)
+        return StepFolders(os.getcwd(), self._scratch)
 
     def run_native_script(self, i: dict[str, Any]) -> dict[str, Any]:
         """Run the native script ``script_name`` of this step now, with ``env`` if one is given.
@@ -118,7 +118,7 @@ class Automation:
         except Error as error:
             if error.code in _OF_THE_RUN:
                 raise
-            return Failed(error)
+            return FailedAnswer(error)
         if isinstance(env, dict) and env is not frame.env:
             env.update(frame.env.plain())
         return {"return": 0, "env_tmp": frame.env.plain()}

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from cmbench.plan.resolved_step import Frame
-from cmbench.run.cm_objects import Place
+from cmbench.run.cm_objects import StepFolders
 
 _ENV_FILE, _STATE_FILE = "tmp-run-env.out", "tmp-run-state.json"
 """What a native script leaves for the engine, where it works."""
@@ -46,7 +46,7 @@ def changed_values(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def write_repeat_file(
-    frame: Frame, place: Place, command: list[str], changed: Mapping[str, str]
+    frame: Frame, place: StepFolders, command: list[str], changed: Mapping[str, str]
 ) -> str:
     """A shell file that repeats a failed step by hand, with what has ``changed`` in its env."""
     import shlex

@@ -5,15 +5,41 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cmbench.cache.cache_entry import Reliance, expiration, reliance
 from cmbench.cache.store import remove_tree
 from cmbench.errors import Error
 from cmbench.format.env import TracedEnv, is_pattern, merge_value, select_keys
-from cmbench.format.model import Outcome
+from cmbench.format.model import Outcome, Request, Tags
 from cmbench.plan.resolved_step import OF_THE_ENGINE, Frame
-from cmbench.run.cm_objects import Place
+from cmbench.run.cm_objects import StepFolders
+
+if TYPE_CHECKING:
+    from cmbench.plan.resolve import Resolver
+    from cmbench.run.step import StepRunner
+
+
+class FactReader:
+    """Runs a ``host_facts`` script at most once per process."""
+
+    def __init__(self, runner: StepRunner, scratch: str) -> None:
+        self._runner = runner
+        self._scratch = scratch
+        self._outcomes: dict[str, Outcome] = {}
+        self.resolver: Resolver | None = None
+
+    def __call__(self, path: str) -> Outcome:
+        """Return what the script at ``path`` reports of this machine."""
+        if path not in self._outcomes:
+            assert self.resolver is not None
+            alias = self.resolver.index.rows()[path].alias
+            frame = self.resolver.resolve(Request(tags=Tags(), uid=alias), None)
+            place = StepFolders(os.getcwd(), self._scratch)
+            for name in ("preprocess", "postprocess"):
+                self._runner.hook(frame, place, name)
+            self._outcomes[path] = Outcome(exports(frame), state_exports(frame))
+        return self._outcomes[path]
 
 
 def expires(frame: Frame, now: float) -> float:
@@ -175,7 +201,7 @@ def files_of_user(frame: Frame) -> tuple[Reliance, ...]:
     return tuple(reliance(path) for path in paths if os.path.isfile(path))
 
 
-def remove(names: Iterable[str], place: Place) -> None:
+def remove(names: Iterable[str], place: StepFolders) -> None:
     """Remove files and folders of the working directory of a step."""
     for name in names:
         path = os.path.join(place.cwd, name)

@@ -14,14 +14,14 @@ from cmbench.format.model import Dependency, Outcome
 from cmbench.plan.resolved_step import Frame
 from cmbench.run.forecast import Forecast, Forecaster
 from cmbench.run.step import Reporter
-from cmbench.run.workers import Crew, Task, Withdrawn
+from cmbench.run.workers import Crew, Task, TaskWithdrawn
 
 Step = Callable[[], tuple[Frame, Outcome]]
 Take = Callable[[Step], set[str]]
 """Does a step and takes over what it gives; says which env keys have changed."""
 
 
-class Together:
+class ParallelSteps:
     """What a run needs to have steps side by side."""
 
     def __init__(self, crew: Crew, forecaster: Forecaster, reporter: Reporter) -> None:
@@ -29,9 +29,9 @@ class Together:
         self.forecaster = forecaster
         self.reporter = reporter
 
-    def group(self, frame: Frame, phase: str) -> Group:
+    def group(self, frame: Frame, phase: str) -> SiblingGroup:
         """The dependencies of ``frame`` in one phase."""
-        return Group(self, frame, phase)
+        return SiblingGroup(self, frame, phase)
 
     def ended(self, entry: str, status: str, first: int) -> bool:
         """Keep what a step that made ``entry`` has to tell, its events from ``first`` on.
@@ -64,7 +64,7 @@ class Together:
         return len(task.events) if task is not None else 0
 
     def await_turn(self, frame: Frame) -> None:
-        """Wait until what ``frame`` has made counts; raises ``Withdrawn`` where it must not."""
+        """Wait until what ``frame`` has made counts; raises ``TaskWithdrawn`` where it must not."""
         task = self.crew.here
         if task is None:
             return
@@ -75,13 +75,13 @@ class Together:
         meeting = _meeting(frame, task)
         if meeting is not None:
             meeting.withdraw(again=True)
-            raise Withdrawn
+            raise TaskWithdrawn
 
 
-class Group:
+class SiblingGroup:
     """The siblings of one phase; a context that leaves none of them running."""
 
-    def __init__(self, together: Together, frame: Frame, phase: str) -> None:
+    def __init__(self, together: ParallelSteps, frame: Frame, phase: str) -> None:
         self._together = together
         self._crew = together.crew
         self._frame = frame
@@ -89,7 +89,7 @@ class Group:
         self._running: list[tuple[Task, Forecast, Step, Take]] = []
         self._number = 0
 
-    def __enter__(self) -> Group:
+    def __enter__(self) -> SiblingGroup:
         return self
 
     def __exit__(self, kind: Any, problem: BaseException | None, trace: Any) -> None:

@@ -27,7 +27,7 @@ AT_ONCE = 3
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
-class Wish:
+class PrefetchFile:
     """One file: its addresses in order, its checksum, its size in bytes if known."""
 
     urls: tuple[str, ...]
@@ -36,9 +36,9 @@ class Wish:
     verify: bool
 
 
-def certain(root: Node) -> list[Wish]:
+def certain(root: Node) -> list[PrefetchFile]:
     """The files that steps of the plan will certainly need, each once."""
-    downloads: dict[str, Wish] = {}
+    downloads: dict[str, PrefetchFile] = {}
     for node in sure(root):
         if node.frame is not None and node.frame.script.uid == FETCHER:
             wish = _wish(node.frame)
@@ -47,7 +47,7 @@ def certain(root: Node) -> list[Wish]:
     return list(downloads.values())
 
 
-def _wish(frame: Frame) -> Wish | None:
+def _wish(frame: Frame) -> PrefetchFile | None:
     """What the step is going to fetch, where that is certain and proves itself by a checksum."""
     env = _Known(frame)
     if env.get("CM_DOWNLOAD_LOCAL_FILE_PATH") or env.is_pending("CM_DOWNLOAD_LOCAL_FILE_PATH"):
@@ -65,7 +65,7 @@ def _wish(frame: Frame) -> Wish | None:
     there = bool(folder) and os.path.exists(os.path.join(folder, request.name))
     if there or not all(url.startswith(("http://", "https://")) for url in urls):
         return None
-    return Wish(urls, checksum, request.size, request.verify)
+    return PrefetchFile(urls, checksum, request.size, request.verify)
 
 
 class _Known(dict[str, str]):
@@ -93,7 +93,9 @@ class _Stopped(BaseException):
 class Prefetcher:
     """Fetches ``wishes`` into ``folder`` in the background; tells ``note`` what it begins."""
 
-    def __init__(self, folder: str, wishes: list[Wish], note: Callable[[str], None]) -> None:
+    def __init__(
+        self, folder: str, wishes: list[PrefetchFile], note: Callable[[str], None]
+    ) -> None:
         from cmbench.lib.download import Part, place_of
 
         places = [place_of(folder, wish.checksum) for wish in wishes]
@@ -157,7 +159,7 @@ class Prefetcher:
                 text = problem.message if isinstance(problem, Error) else str(problem)
                 self._note(f"not fetched ahead: {text}")
 
-    def _fetch(self, place: Path, wish: Wish) -> None:
+    def _fetch(self, place: Path, wish: PrefetchFile) -> None:
         from cmbench.lib.download import download
 
         download(

@@ -22,7 +22,7 @@ PROGRESS = "progress.json"
 """A line when a run begins, when a step starts and when it ends: see ``cmbench.api.history``."""
 
 
-class Recorder:
+class RunRecorder:
     """A reporter that keeps what it is told; ``write`` puts the record beside the log."""
 
     watches = False

@@ -29,12 +29,13 @@ from cmbench.format.env import (
     without_secrets,
 )
 from cmbench.format.meta import dependency
-from cmbench.format.model import Dependency, Outcome, Request, Tags
+from cmbench.format.model import Dependency, Outcome, Request
 from cmbench.plan.resolve import Resolver
 from cmbench.plan.resolved_step import Frame
-from cmbench.run.cm_objects import Place
+from cmbench.run.cm_objects import StepFolders
 from cmbench.run.entry_secrets import without_known
 from cmbench.run.outcome import (
+    FactReader,
     absorb,
     check_version,
     expires,
@@ -53,30 +54,8 @@ from cmbench.values import replace
 
 if TYPE_CHECKING:
     from cmbench.plan.resolved_step import Node, Plan
-    from cmbench.run.parallel import Together
+    from cmbench.run.parallel import ParallelSteps
     from cmbench.run.prefetch import Prefetcher
-
-
-class FactTeller:
-    """Runs each ``host_facts`` script at most once per process."""
-
-    def __init__(self, runner: StepRunner, scratch: str) -> None:
-        self._runner = runner
-        self._scratch = scratch
-        self._known: dict[str, Outcome] = {}
-        self.resolver: Resolver | None = None
-
-    def __call__(self, path: str) -> Outcome:
-        """What the script at ``path`` says of this machine."""
-        if path not in self._known:
-            assert self.resolver is not None
-            alias = self.resolver.index.rows()[path].alias
-            frame = self.resolver.resolve(Request(tags=Tags(), uid=alias), None)
-            place = Place(os.getcwd(), self._scratch)
-            for name in ("preprocess", "postprocess"):
-                self._runner.hook(frame, place, name)
-            self._known[path] = Outcome(exports(frame), state_exports(frame))
-        return self._known[path]
 
 
 class Scheduler:
@@ -86,10 +65,10 @@ class Scheduler:
         self,
         resolver: Resolver,
         runner: StepRunner,
-        facts: FactTeller,
+        facts: FactReader,
         reporters: Sequence[Reporter],
         run_directory: str,
-        together: Together | None = None,
+        together: ParallelSteps | None = None,
         prefetcher: Prefetcher | None = None,
     ) -> None:
         self._prefetcher = prefetcher
@@ -193,7 +172,7 @@ class Scheduler:
             return "fact", "", self._facts(frame.script.path)
         if not frame.cacheable:
             with self._scratch(frame) as scratch:
-                place = Place(working_directory(frame), scratch)
+                place = StepFolders(working_directory(frame), scratch)
                 return "done", "", self._work(frame, place, depth)[0]
         entry, why = self._answering(frame, depth)
         if entry is not None:
@@ -220,7 +199,7 @@ class Scheduler:
         self._phase(frame, "deps", depth, dynamic_only=True)
         trial = replace(frame, env=TracedEnv({**frame.env.plain(), **entry.new_env}))
         with self._scratch(frame) as scratch:
-            place = Place(scratch, scratch)
+            place = StepFolders(scratch, scratch)
             try:
                 self._runner.native(trial, place, path, self._runner.words(frame))
                 result = self._runner.hook(trial, place, "detect_version")
@@ -273,7 +252,7 @@ class Scheduler:
         user_files = files_of_user(frame)
         try:
             with self._scratch(frame) as scratch:
-                outcome, report = self._work(frame, Place(staging.path, scratch), depth)
+                outcome, report = self._work(frame, StepFolders(staging.path, scratch), depth)
             entry = self._entry(frame, staging, outcome, report, started)
             entry = replace(entry, relies_on=(*user_files, *entry.relies_on))
             entry = without_known(entry, self._runner.secrets, frame.script)
@@ -348,7 +327,7 @@ class Scheduler:
             shown[key] = secrets.text(text) == text and shown[key]
         return {k: v if shown[k] == v else self._store.keyed(v) for k, v in reads.items()}
 
-    def _work(self, frame: Frame, place: Place, depth: int) -> tuple[Outcome, dict[str, Any]]:
+    def _work(self, frame: Frame, place: StepFolders, depth: int) -> tuple[Outcome, dict[str, Any]]:
         """The life of one step that really runs; also collects what its hooks report."""
         place = self._prepared(frame, place)
         report: dict[str, Any] = {"version": "", "tags": [], "relies_on": []}
@@ -382,7 +361,7 @@ class Scheduler:
             outcome = self._instead(frame, report["instead"], outcome, depth)
         return outcome, report
 
-    def _leave(self, frame: Frame, place: Place) -> None:
+    def _leave(self, frame: Frame, place: StepFolders) -> None:
         """What comes last where the step works: what was asked to be kept, a shell, cleaning."""
         modes = frame.request.modes
         if "save_env" in modes:
@@ -397,7 +376,7 @@ class Scheduler:
         for what in self._resolver.index.edited(frame.script, frame.uses()):
             frame.doubts[f"{what} was edited during that run"] = None
 
-    def _prepared(self, frame: Frame, place: Place) -> Place:
+    def _prepared(self, frame: Frame, place: StepFolders) -> StepFolders:
         """Where the step works, ``outdirname`` counted in; says and removes what comes first."""
         dialect = frame.script.dialect
         key = dialect.prefix + "OUTDIRNAME"
@@ -405,7 +384,7 @@ class Scheduler:
         if subfolder:
             frame.note([key])
             start = frame.const.get(dialect.prefix + dialect.user_directory, place.cwd)
-            place = Place(os.path.join(str(start), subfolder), place.scratch)
+            place = StepFolders(os.path.join(str(start), subfolder), place.scratch)
             os.makedirs(place.cwd, exist_ok=True)
         frame.cwd = place.cwd
         remove(frame.script.clean_output_files, place)
@@ -433,7 +412,9 @@ class Scheduler:
             other.version or outcome.version,
         )
 
-    def _hook(self, frame: Frame, place: Place, name: str, report: dict[str, Any]) -> Place:
+    def _hook(
+        self, frame: Frame, place: StepFolders, name: str, report: dict[str, Any]
+    ) -> StepFolders:
         """Call a hook and collect what it reports; where the step stands after it."""
         if frame.is_fake:
             return place
@@ -447,9 +428,9 @@ class Scheduler:
         report["skip"] = report["skip"] or bool(answer.get("skip"))
         if report["skip"]:
             report["instead"] = answer.get("script") or report["instead"]
-        return Place(frame.cwd, place.scratch)
+        return StepFolders(frame.cwd, place.scratch)
 
-    def _native(self, frame: Frame, place: Place) -> None:
+    def _native(self, frame: Frame, place: StepFolders) -> None:
         if self._settle(frame) or frame.script.env_key_mappings:
             frame.course = None
         for old, new in frame.script.env_key_mappings.items():
@@ -525,7 +506,9 @@ class Scheduler:
             frame.course = course
         return {key for key, value in before.items() if frame.env.peek(key) != value}
 
-    def _phase_together(self, together: Together, frame: Frame, phase: str, depth: int) -> None:
+    def _phase_together(
+        self, together: ParallelSteps, frame: Frame, phase: str, depth: int
+    ) -> None:
         """As ``_phase``, with siblings that do not meet side by side."""
         group = together.group(frame, phase)
         live = self._resolver.dependencies(frame, phase)

@@ -25,7 +25,7 @@ from cmbench.format.env import expanded_env, process_env
 from cmbench.format.model import Outcome
 from cmbench.lib.secrecy import Secrets
 from cmbench.plan.resolved_step import Frame
-from cmbench.run.cm_objects import Automation, Failed, Place
+from cmbench.run.cm_objects import Automation, FailedAnswer, StepFolders
 from cmbench.run.customize import crash, file_failure, load, programs, unanswered
 from cmbench.run.log import RunLog
 from cmbench.values import immutable
@@ -117,7 +117,7 @@ class StepRunner:
         self._verbose = verbose
         self._offline = offline
         self._modules: dict[str, ModuleType | None] = {}
-        self.progress = Progress(reporter)
+        self.progress = ProgressFiles(reporter)
         self._offered: Mapping[str, ModuleType] | None = None
         self._actions: Actions | None = None
         self._asking: list[tuple[Frame, str]] = []
@@ -127,7 +127,7 @@ class StepRunner:
         """Whether the step has a ``customize.py``."""
         return self._module(frame) is not None
 
-    def hook(self, frame: Frame, place: Place, name: str) -> dict[str, Any]:
+    def hook(self, frame: Frame, place: StepFolders, name: str) -> dict[str, Any]:
         """Call ``preprocess`` or ``postprocess``; raises ``Error`` for any kind of failure."""
         module = self._module(frame)
         function = getattr(module, name, None) if module else None
@@ -141,7 +141,7 @@ class StepRunner:
                 hint="let it return {'return': 0}",
                 doing=f"customize.py {name}",
             )
-        if isinstance(answer, Failed):
+        if isinstance(answer, FailedAnswer):
             raise answer.cause
         if answer.get("return", 0):
             raise Error(
@@ -154,7 +154,11 @@ class StepRunner:
         return answer
 
     def _call(
-        self, frame: Frame, place: Place, doing: str, function: Callable[[dict[str, Any]], Any]
+        self,
+        frame: Frame,
+        place: StepFolders,
+        doing: str,
+        function: Callable[[dict[str, Any]], Any],
     ) -> Any:
         here = os.getcwd()
         self.set_place(frame, place)
@@ -209,7 +213,7 @@ class StepRunner:
         for line in lines:
             self._reporter.say(line)
 
-    def set_place(self, frame: Frame, place: Place) -> None:
+    def set_place(self, frame: Frame, place: StepFolders) -> None:
         """Tell a step where it is, without counting that as something it read."""
         prefix = frame.script.dialect.prefix
         values = {
@@ -228,7 +232,7 @@ class StepRunner:
         self._learn(frame)
         self.progress.watch(values["PROGRESS_FILE"])
 
-    def hook_input(self, frame: Frame, place: Place) -> dict[str, Any]:
+    def hook_input(self, frame: Frame, place: StepFolders) -> dict[str, Any]:
         """The dictionary ``i`` of the CM format."""
         from cmbench.run.hook_input import hook_input
 
@@ -292,7 +296,7 @@ class StepRunner:
                     return path
         return ""
 
-    def native(self, frame: Frame, place: Place, path: str, words: tuple[str, ...]) -> None:
+    def native(self, frame: Frame, place: StepFolders, path: str, words: tuple[str, ...]) -> None:
         """Run a native script and take over what it wrote; raises ``Error`` when it fails."""
         self.set_place(frame, place)
         frame.note(_native_reads(frame, words))
@@ -349,7 +353,7 @@ class StepRunner:
         take_over(frame, place.cwd)
         self._learn(frame)
 
-    def shell(self, frame: Frame, place: Place) -> None:
+    def shell(self, frame: Frame, place: StepFolders) -> None:
         """A shell with the env of the step, where it works, for whoever sits at the terminal."""
         import subprocess
 
@@ -358,7 +362,7 @@ class StepRunner:
         subprocess.run(["bash"], cwd=place.cwd, env=environment, check=False)
         self._reporter.begin(0)
 
-    def save_env(self, frame: Frame, place: Place) -> None:
+    def save_env(self, frame: Frame, place: StepFolders) -> None:
         """Write env and state where the step works, as the first engines do; secrets are hidden."""
         import shlex
 
@@ -416,7 +420,7 @@ def _answer(
     function: Callable[[dict[str, Any]], Any],
     i: dict[str, Any],
     frame: Frame,
-    place: Place,
+    place: StepFolders,
     doing: str,
 ) -> Any:
     """What a hook returns; what it raises is told as a failure of its script."""
@@ -430,7 +434,7 @@ def _answer(
         raise crash(problem, frame, doing) from problem
 
 
-class Progress:
+class ProgressFiles:
     """Passes on what a step writes into its progress file, while anybody wants to see it.
 
     ``kept_by`` is told too, and is no reason to look.
@@ -470,7 +474,7 @@ class Progress:
                         self.kept_by.progress(progress)
 
 
-def _look(watched: weakref.ref[Progress]) -> None:
+def _look(watched: weakref.ref[ProgressFiles]) -> None:
     """Look as long as the run is there: a process may make many of them."""
     while True:
         time.sleep(0.2)

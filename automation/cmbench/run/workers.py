@@ -26,8 +26,8 @@ STOP_SECONDS = 4.0
 _LOOK_SECONDS = 0.02
 
 
-class Withdrawn(KeyboardInterrupt):
-    """The step is not wanted any more. A kind of interruption, so that it leaves nothing behind."""
+class TaskWithdrawn(KeyboardInterrupt):
+    """The step has been withdrawn. A kind of interruption, so that it leaves nothing behind."""
 
 
 class Task:
@@ -148,7 +148,7 @@ class Crew:
             self._working += 1
 
     def wait(self, ready: Callable[[], bool]) -> None:
-        """Wait until ``ready``; raises ``Withdrawn`` when the own task is not wanted any more."""
+        """Wait until ``ready``; raises ``TaskWithdrawn`` when the own task has been withdrawn."""
         while not ready():
             self.check()
             with self.idle():
@@ -156,10 +156,10 @@ class Crew:
             self._news.clear()
 
     def check(self) -> None:
-        """Raise ``Withdrawn`` when the own task is not wanted any more."""
+        """Raise ``TaskWithdrawn`` when the own task has been withdrawn."""
         task = self.here
         if task is not None and (self._stopped or task.unwanted):
-            raise Withdrawn
+            raise TaskWithdrawn
 
     def start(self, task: Task, work: Callable[[], Any]) -> None:
         """Begin ``task``: do ``work`` as soon as there is a place."""
@@ -213,7 +213,7 @@ class Crew:
         """While ``customize.py`` runs, it keeps the engine's lock all the time.
 
         ``scratch`` is the private directory of its step, by which its programs are known. Raises
-        ``Withdrawn`` where the run was stopped before: nothing would interrupt the hook any more.
+        ``TaskWithdrawn`` where the run was stopped before: nothing would interrupt the hook then.
         """
         before = self._in_hook, self._scratch
         self._in_hook, self._scratch = threading.get_ident(), scratch
@@ -266,14 +266,16 @@ class Crew:
         while task.above is not None:
             task = task.above
         task.withdraw(again=True)
-        raise Withdrawn(why)
+        raise TaskWithdrawn(why)
 
 
 def _interrupt(thread: int, scratch: str) -> None:
     """End a hook that runs in ``thread``: its own code, as soon as its programs let it."""
     import ctypes
 
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Withdrawn))
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread), ctypes.py_object(TaskWithdrawn)
+    )
     for child in _children():
         with suppress(OSError):
             os.kill(child, signal.SIGTERM)

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from cmbench import api
-from cmbench.api import KnownRun
+from cmbench.api import RunSummary
 from cmbench.errors import Error
 from cmbench.lib import locks, orphans
 from cmbench.record import NAMED, new_run_id
@@ -34,7 +34,7 @@ class Job:
     ``left`` is whether processes that it has started run on, though it was killed itself.
     """
 
-    run: KnownRun
+    run: RunSummary
     status: str
     command: tuple[str, ...]
     error: str = ""
@@ -73,7 +73,7 @@ def _with_left(found: list[Job]) -> list[Job]:
     return [replace(job, left=True) if job.run.folder in left else job for job in found]
 
 
-def _job(run: KnownRun) -> Job:
+def _job(run: RunSummary) -> Job:
     """A run, also before its first event, and if it never had one."""
     command, status, error = run.command, run.status, run.error
     if status == "killed":

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from cmbench import api
-from cmbench.api import SeenStep
+from cmbench.api import StepSummary
 from cmbench.api.repeating import is_trouble
 from cmbench.errors import Error
 from cmbench.render.progress import progress_text
@@ -52,11 +52,11 @@ class Branch:
 
 def tree(job: Job) -> list[Branch]:
     """The steps of a run as they are now; of one that has died none runs any more."""
-    below: dict[int, list[SeenStep]] = {}
+    below: dict[int, list[StepSummary]] = {}
     for step in api.steps(job.run):
         below.setdefault(step.caller, []).append(step)
 
-    def branch(step: SeenStep) -> Branch:
+    def branch(step: StepSummary) -> Branch:
         status = step.status or ("" if job.running else "ended")
         children = tuple(branch(each) for each in below.get(step.number, ()))
         return Branch(step.chain[-1], status, step.seconds, step.version, step.started, children)

@@ -139,7 +139,7 @@ def _why_call(command: Command) -> Reply:
     return Reply({"list": [], "call": data}, foreseen_text(found), data)
 
 
-def _explained(command: Command, reasons: cache.Reasons) -> dict[str, Any]:
+def _explained(command: Command, reasons: cache.EntryReasons) -> dict[str, Any]:
     return {
         **cache.summary(command.workspace, reasons.entry),
         "sound": not reasons.why_not,

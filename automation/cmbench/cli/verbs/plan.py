@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from cmbench.api.planning import Planned, plan
+from cmbench.api.planning import PlannedRun, plan
 from cmbench.cli.reply import Answer, Command, Reply
 from cmbench.cli.results import request_of, warn
 from cmbench.errors import Error
@@ -36,7 +36,7 @@ def _check_flags(flags: Mapping[str, Any]) -> None:
         )
 
 
-def _shown(flags: Mapping[str, Any], planned: Planned, answer: Answer) -> str:
+def _shown(flags: Mapping[str, Any], planned: PlannedRun, answer: Answer) -> str:
     from cmbench.render import plans
 
     if is_true(flags.get("json", False)):

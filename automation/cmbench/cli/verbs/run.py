@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cmbench.api.running import Ran, run
+from cmbench.api.running import FinishedRun, run
 from cmbench.cli.reply import Answer, Command, Reply
 from cmbench.cli.results import answer_of, request_of, script_help
 from cmbench.errors import Error
@@ -42,7 +42,7 @@ def prepare_script(command: Command) -> Reply:
     return run_script(command)
 
 
-def _extras(ran: Ran, answer: Answer) -> list[str]:
+def _extras(ran: FinishedRun, answer: Answer) -> list[str]:
     from cmbench.cli.extras import extras
 
     return extras(ran, answer)

@@ -33,7 +33,7 @@ def verify_cache(command: Command) -> Reply:
     return Reply({}, text, found, error)
 
 
-def _data(item: cache.Checked) -> dict[str, Any]:
+def _data(item: cache.EntryCheck) -> dict[str, Any]:
     return {
         "uid": item.entry.uid,
         "script": item.entry.script,
