@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
 class LintReport:
-    """What the linter found: ``faults`` that do not bind are warnings; ``fixed`` are scripts."""
+    """The faults of the linter: those that do not bind are warnings; ``fixed`` are scripts."""
 
     scripts: Sequence[str]
     checks: int
@@ -64,10 +64,10 @@ class CheckSelection:
 
 
 def lint(bench: Workbench, choice: CheckSelection | None = None, fix: bool = False) -> LintReport:
-    """The faults of scripts; ``fix`` corrects what is safe to correct.
+    """Return the faults of scripts; ``fix`` corrects what is safe to correct.
 
-    What is found in a foreign dialect is a warning, and the house style is not asked of it, unless
-    ``choice.strict`` says that this is its author.
+    Faults of a foreign dialect are warnings, and its style is not checked, unless ``choice.strict``
+    says that the user is its author.
     """
     from cmbench.author import lint as linter
     from cmbench.author.checks import REGISTRY
@@ -90,7 +90,7 @@ def lint(bench: Workbench, choice: CheckSelection | None = None, fix: bool = Fal
 
 
 def title_of(number: str) -> str:
-    """What the check with that number demands."""
+    """Return what the check with that number demands."""
     from cmbench.author.checks import REGISTRY
 
     return REGISTRY[number].title
@@ -150,12 +150,12 @@ def test(bench: Workbench) -> list[ScriptTestResult]:
 
 
 def run_call(workspace: Workspace, arguments: Mapping[str, Any]) -> FinishedRun:
-    """Run what ``arguments`` asks for in the words of the command line."""
+    """Run the request of ``arguments``, in the words of the command line."""
     return run(Call(workspace, arguments).request())
 
 
 def plan_problems(bench: Workbench, script: Script) -> Iterator[str]:
-    """Why a script cannot be planned with its defaults or with one of its variations."""
+    """Yield why a script cannot be planned with its defaults or with one of its variations."""
     facts = silent_facts(bench.as_written)
     resolver = make_resolver(bench.as_written, facts)
     for name in ["", *script.variations]:
@@ -191,7 +191,7 @@ def relocate(
 
 
 def add(workspace: Workspace, wish: Wish, repository: str = "") -> list[str]:
-    """A new script that passes the linter and its own tests at once; the files written."""
+    """Return a new script that passes the linter and its own tests at once; the files written."""
     from cmbench.author import docs, scaffold
     from cmbench.format.schema import META_SCHEMA, meta_schema_text
 

@@ -100,10 +100,10 @@ class EntryCheck:
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
 class EntryReasons:
-    """What made an entry and who uses it.
+    """The origin of an entry and its users.
 
-    ``why_not`` says why it does not answer a call now, empty if it does. ``needs`` is what it
-    depends on: ``key``, ``script`` and ``why_not``. ``used_by`` are entries, ``runs`` their ids.
+    ``why_not`` says why it does not answer a call now, empty if it does. ``needs`` has its
+    dependencies: ``key``, ``script`` and ``why_not``. ``used_by`` are entries, ``runs`` run ids.
     """
 
     entry: Entry
@@ -157,7 +157,7 @@ def whole(workspace: Workspace, listed_entries: Sequence[Listed]) -> list[Entry]
 
 
 def listed(workspace: Workspace, tags: str | Tags = "", name: str = "") -> list[Listed]:
-    """As ``entries``, each in short: their metadata is not read."""
+    """Return what ``entries`` does, in short: metadata is not read."""
     query = parse_tags(tags) if isinstance(tags, str) else tags
     name = name.rpartition(":")[2]
     required_tags = {*query.wanted, *("_" + v for v in query.variations)}
@@ -177,12 +177,12 @@ def _is_named(entry: Listed, word: str) -> bool:
 
 
 def summary(workspace: Workspace, entry: Entry) -> dict[str, Any]:
-    """All that is known of an entry, as JSON holds it: last use, pinned, shared."""
+    """Return all that is known of an entry, as JSON holds it: last use, pinned, shared."""
     return {**asdict(entry), **retention.summary(entry, workspace.store)}
 
 
 def marks(workspace: Workspace, entries: Sequence[AnyEntry]) -> list[str]:
-    """Which entries are pinned or shared, in words."""
+    """Return which entries are pinned or shared, in words."""
     pinned, owns = workspace.store.pinned(), workspace.store.owns
     words = (("pinned" * (one.uid in pinned), "shared" * (not owns(one))) for one in entries)
     return [", ".join(filter(None, pair)) for pair in words]
@@ -208,7 +208,7 @@ def remove(workspace: Workspace, entries: Sequence[AnyEntry]) -> RemovalReport:
 
 
 def expired(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
-    """Those that have come to their end by the clock."""
+    """Return those that have come to their end by the clock."""
     from cmbench.cache.cache_entry import is_over
 
     return [entry for entry in entries if is_over(entry.expires)]
@@ -254,7 +254,7 @@ def unpin(workspace: Workspace, entries: Sequence[Entry]) -> list[Entry]:
 
 
 def resolver_of(workspace: Workspace) -> Resolver:
-    """A resolver that can say whether entries are sound here and now."""
+    """Return a resolver that can say whether entries are sound here and now."""
     from cmbench.api.resolving import silent_facts
     from cmbench.plan.resolve import Resolver
 
@@ -264,7 +264,7 @@ def resolver_of(workspace: Workspace) -> Resolver:
 
 
 def why(workspace: Workspace, entries: Sequence[Entry]) -> list[EntryReasons]:
-    """What made each entry, what it depends on, who uses it, and whether it answers now."""
+    """Return the origins of entries, their dependencies and users, and whether they answer now."""
     resolver = resolver_of(workspace)
     # Who uses them is looked up in one list for all.
     now = workspace.store.as_it_is_now()
@@ -288,7 +288,7 @@ def _reasons(workspace: Workspace, store: Store, entry: Entry, resolver: Resolve
 
 
 def foresee(request: RunRequest) -> CacheForecast:
-    """What the cache would answer to ``request``, and how the nearest entries differ."""
+    """Return what the cache would answer to ``request``, and how the nearest entries differ."""
     from cmbench.api.resolving import make_plan, make_resolver, renewal_of, silent_facts
     from cmbench.plan.explain import PlanNotes
 
@@ -302,7 +302,7 @@ def foresee(request: RunRequest) -> CacheForecast:
 def verify(workspace: Workspace, entries: Sequence[AnyEntry]) -> list[EntryCheck]:
     """Compare the files of entries with what was recorded when they were published.
 
-    What somebody has removed since ``entries`` was listed is left out.
+    Entries that were removed since they were listed are left out.
     """
     store = workspace.store
     with store.reading():
@@ -329,9 +329,9 @@ def _checked(workspace: Workspace, entry: Entry) -> EntryCheck:
 def collect(
     workspace: Workspace, rules: retention.Rules, act: bool = False, waiting: Say = _nothing
 ) -> retention.Disposal:
-    """What ``rules`` let go of; removes it if ``act`` is true.
+    """Return what ``rules`` remove; remove it if ``act`` is true.
 
-    ``waiting`` is told for whom it waits.
+    ``waiting`` is called with the process that it waits for.
     """
     store = workspace.store
     if not act:
@@ -344,7 +344,7 @@ def collect(
 
 
 def usage(workspace: Workspace) -> CacheUsage:
-    """What uses the disk, by script."""
+    """Return what uses the disk, by script."""
     shared = workspace.store.shared
     size = retention.directory_size(shared.place("store")) if shared is not None else None
     return CacheUsage(retention.usage(workspace.store, workspace.root), size)
@@ -357,7 +357,7 @@ def fitting(
     root: str,
     present: Container[str] = (),
 ) -> list[Entry]:
-    """Those of the entries, with all that they depend on, that ``machine`` can use.
+    """Return those of the entries, with all that they depend on, that ``machine`` can use.
 
     ``root`` is the folder of cmbench in the home there; entries with a key in ``present`` are there
     already. One whose dependency does not fit is left out too.
@@ -379,7 +379,7 @@ def export(
     """Write entries, and all that they depend on, as the archive ``target``; what is in it.
 
     Those with a key in ``present`` are left out. Raises ``cache-damaged`` for an entry that does
-    not answer even here.
+    not answer on this machine.
     """
     from cmbench.cache import bundle
 
@@ -425,7 +425,7 @@ def _scripts_of(workspace: Workspace, entry: Entry) -> list[Script]:
 
 
 def import_archive(workspace: Workspace, path: str, waiting: Say = _nothing) -> ImportReport:
-    """Bring the entries of an archive to the same place below this home, checked."""
+    """Import the entries of an archive at the same paths below this home, checked."""
     from cmbench.cache import bundle
 
     workspace.store.sweep()

@@ -1,4 +1,4 @@
-"""A run in a container: what it takes, designed from the plan, and its doing."""
+"""A run in a container: its design, made from the plan, and its execution."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Say = Callable[[str], None]
 
 
 def split(call: Call) -> tuple[dict[str, Any], RunRequest]:
-    """The flags of containers in ``call``, and the request that its others make."""
+    """Return the flags of containers in ``call``, and the request that its others make."""
     call.take_extra_flags()
     index = call.workspace.index
     tags, uid = call.query()
@@ -85,7 +85,7 @@ def run_container(
     """Make the image of ``made`` where it is not there yet, and run its command in a container.
 
     ``attached`` gives the container the terminal of this process; else the lines of its output are
-    returned. ``say`` is told what is done, ``build_output`` the lines of the build. Raises
+    returned. ``say`` is called with messages, ``build_output`` with lines of the build. Raises
     ``image-failed`` and ``container-failed``.
     """
     if made.job.interactive and not sys.stdin.isatty():
@@ -110,7 +110,7 @@ def run_container(
 
 
 def _run(made: Design, keep: Say | None) -> int:
-    """The exit status of the command; 0 where it runs on its own."""
+    """Return the exit status of the command; 0 where it runs on its own."""
     engine, job, environ = made.engine, made.job, made.environ
     if not (job.detached or job.kept):
         return launch.run(engine, job, keep, environ)
@@ -174,7 +174,7 @@ def workplace_design(
     tools: Iterable[str] = (),
     only_look: bool = False,
 ) -> Design:
-    """A container for the work in a folder; makes nothing.
+    """Return a container for the work in a folder; makes nothing.
 
     ``job`` has its names, folders and rights. With ``only_look`` no engine needs to be there.
     Raises ``no-engine``, and ``bad-value`` for what cannot be.
@@ -193,7 +193,7 @@ def workplace_design(
 
 
 def make_image(made: Design, say: Say, output: Say) -> None:
-    """Make the image of ``made`` under its name, also where there is one; what is the same is kept.
+    """Make the image of ``made`` under its name, also where there is one; layers are reused.
 
     Raises ``image-failed``.
     """

@@ -1,4 +1,4 @@
-"""What happens during a run, as values: one event for each thing that a page or a log can show."""
+"""Events of a run, as values: one for everything that a page or a log can show."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Event:
     data: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        """What it tells, in one line."""
+        """Return the event in one line."""
         step = f"{self.step.label} {self.step.status}".strip() if self.step is not None else ""
         return " ".join(str(part) for part in (self.kind, self.text, step, self.data or "") if part)
 
@@ -56,7 +56,7 @@ OnEvent = Callable[[Event], None]
 
 
 class EventPublisher:
-    """Hands what a run reports to ``on_event``, as events; ``failed`` is what that has raised."""
+    """Passes reports of a run to ``on_event``, as events; ``failed`` is the exception of that."""
 
     def __init__(self, on_event: OnEvent | None, secrets: Secrets | None = None) -> None:
         self._on_event = on_event
@@ -65,7 +65,7 @@ class EventPublisher:
         self.watches = on_event is not None and bool(getattr(on_event, "watches", True))
 
     def tell(self, kind: str, text: str = "", step: EventStep | None = None, **data: Any) -> None:
-        """Hand on one event."""
+        """Pass one event to ``on_event``."""
         if self._on_event is None:
             return
         try:

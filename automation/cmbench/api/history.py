@@ -1,4 +1,4 @@
-"""The runs of a home, whoever has started them: those that go on, that have ended, that died."""
+"""The runs of a home, of all users: those in progress, those that have ended, those that died."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RunSummary:
 
     ``started`` is in seconds since the epoch, ``seconds`` how long it took, once it has ended: of a
     killed one until it last wrote something.
-    ``command`` is empty and ``pid`` 0 where it was killed before it could tell.
+    ``command`` is empty and ``pid`` 0 where it was killed before it could write them.
     """
 
     id: str
@@ -38,7 +38,7 @@ class RunSummary:
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
 class StepSummary:
-    """A step of a run as its events tell: ``status`` is empty while it runs.
+    """A step of a run, from its events: ``status`` is empty while it runs.
 
     ``started`` is in seconds since the epoch; ``number`` counts the steps in the order in which
     they started, and ``caller`` is that of the one it was started for, -1 for none.
@@ -54,7 +54,7 @@ class StepSummary:
 
 
 def runs(workspace: Workspace, limit: int = 50) -> list[RunSummary]:
-    """The newest ``limit`` runs, the newest first."""
+    """Return the newest ``limit`` runs, the newest first."""
     place = os.path.join(workspace.root, "runs")
     names: list[str] = []
     with suppress(OSError):
@@ -64,7 +64,7 @@ def runs(workspace: Workspace, limit: int = 50) -> list[RunSummary]:
 
 
 def one_run(workspace: Workspace, run: str) -> RunSummary:
-    """The run with this id; raises ``entry-not-found``."""
+    """Return the run with this id; raises ``entry-not-found``."""
     folder = os.path.join(workspace.root, "runs", run)
     if not is_run_id(run) or not os.path.isdir(folder):
         raise Error("entry-not-found", f"there is no run {run}", hint="see them: cm log script")
@@ -120,7 +120,7 @@ def progress(run: RunSummary) -> Mapping[str, Any]:
 def steps(run: RunSummary) -> list[StepSummary]:
     """The steps of a run that have started, in that order; none of runs before there were events.
 
-    Two steps of one chain are told apart by their order: the one that started last ends first.
+    Two steps of one chain are distinguished by their order: the one that started last ends first.
     """
     seen_steps: list[StepSummary] = []
     running: dict[tuple[str, ...], list[int]] = {}
@@ -143,7 +143,7 @@ def _ended(step: StepSummary, event: Mapping[str, Any]) -> StepSummary:
 
 
 def _events(folder: str) -> Iterator[dict[str, Any]]:
-    """The whole lines of the file of events; one that is half written is left out."""
+    """Yield the whole lines of the file of events; one that is half written is left out."""
     with suppress(OSError), open(os.path.join(folder, EVENTS), encoding="utf-8") as stream:
         for line in stream:
             with suppress(ValueError):

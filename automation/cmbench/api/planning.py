@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
 class Explanation:
-    """Where the value of the env key ``key`` comes from.
+    """The origins of the value of the env key ``key``.
 
-    ``origins`` are the places that set it, in the order of the run, ``readers`` the steps that read
-    it, by value, and ``inputs`` the flags that set it.
+    ``origins`` are the settings and steps that set it, in the order of the run, ``readers`` the
+    steps that read it, by value, and ``inputs`` the flags that set it.
     """
 
     key: str
@@ -46,7 +46,7 @@ class PlannedRun:
     """The tree of steps of ``request`` as things are now.
 
     ``totals`` are the sums of downloads (bytes), disk (bytes) and time (seconds). ``warnings`` are
-    for whoever asked.
+    for the user.
     """
 
     request: RunRequest
@@ -69,7 +69,7 @@ class PlannedRun:
 
 
 def plan(request: RunRequest, explain: str = "") -> PlannedRun:
-    """What a run of ``request`` would do; runs nothing and writes nothing but the index.
+    """Return what a run of ``request`` would do; runs nothing and writes nothing but the index.
 
     ``explain`` names an env key or an input, whose value is then explained. Raises ``Error`` where
     something that is sure to be needed is not there, or the script's own ``refuse`` says no.
@@ -92,7 +92,7 @@ def plan(request: RunRequest, explain: str = "") -> PlannedRun:
     all_needs, certain_needs = (
         [node.detail.needs for node in some] for some in (nodes, sure(made.root))
     )
-    # What is decided on the way may have the names.
+    # Steps that are decided during the run may have the names.
     decided = all(node.script for node in nodes)
     return PlannedRun(
         request,
@@ -109,7 +109,7 @@ def plan(request: RunRequest, explain: str = "") -> PlannedRun:
 
 
 def _notes_of(check: Callable[[], None]) -> Iterator[str]:
-    """Why a run would be refused at once on this machine."""
+    """Yield why a run would be refused at once on this machine."""
     try:
         check()
     except Error as error:
@@ -117,7 +117,7 @@ def _notes_of(check: Callable[[], None]) -> Iterator[str]:
 
 
 def explain(request: RunRequest, key: str) -> Explanation:
-    """Where the value of ``key`` comes from in a run of ``request``.
+    """Return where the value of ``key`` comes from in a run of ``request``.
 
     Raises ``bad-value`` where no step of its plan sets or reads it.
     """

@@ -1,4 +1,4 @@
-"""What the scripts of a request need of a machine, as far as it can be told before they run.
+"""Requirements of the scripts of a request, as far as they are known before a run.
 
 Programs are read from their native scripts and hooks; downloads, room and privileges are those of
 the plan. Nothing runs and nothing is sent.
@@ -34,7 +34,7 @@ _ACCELERATED = re.compile(r"cuda|nvidia|tensorrt|rocm|qaic|habana|tpu")
 
 
 def needs_of(request: RunRequest, machine: Machine) -> list[Finding]:
-    """What a run of ``request`` needs and what of it is there, in the order of the doctor.
+    """Return what a run of ``request`` needs and what of it is there, in the order of the doctor.
 
     Raises ``Error`` where the request cannot be planned.
     """
@@ -67,13 +67,13 @@ def _steps(machine: Machine, planned: PlannedRun, nodes: list[Node]) -> Iterator
 
 
 def _certain(planned: PlannedRun, nodes: list[Node]) -> list[Node]:
-    """Those that are wanted whatever the run finds on its way."""
+    """Return those that are wanted whatever the run finds on its way."""
     certain = {id(node) for node in sure(planned.plan.root)}
     return [node for node in nodes if id(node) in certain]
 
 
 def _perhaps(machine: Machine, programs: Mapping[str, list[str]]) -> Iterator[Finding]:
-    """What is missing for steps of which only the run can tell whether they are wanted."""
+    """Yield what is missing for steps that the run may or may not need."""
     missing = [
         f"{name} (called by {', '.join(dict.fromkeys(users))})"
         for name, users in sorted(programs.items())

@@ -34,9 +34,9 @@ _END = re.compile(r"== .*: \w+ in [\d.]+ s")
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
 class RecordedCall:
-    """A recorded run that is to be repeated, and what of it cannot be as it was.
+    """A recorded run that is to be repeated, and the obstacles to that.
 
-    ``out`` is how it prints its result; the record has what it was then.
+    ``out`` is how it prints its result; the record has its former value.
     """
 
     workspace: Workspace
@@ -73,19 +73,19 @@ class RecordComparison:
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
 class LogLines:
-    """The wanted lines of the log at ``path``."""
+    """The requested lines of the log at ``path``."""
 
     path: str
     lines: Sequence[str]
 
 
 def record(workspace: Workspace, run: str = "last") -> dict[str, Any]:
-    """The record of a run, named by its id, the path of its record, or ``last``."""
+    """Return the record of a run, named by its id, the path of its record, or ``last``."""
     return load_record(find_record(workspace.root, run))
 
 
 def diff(workspace: Workspace, one: str, other: str) -> RecordComparison:
-    """What differs between two recorded runs."""
+    """Return what differs between two recorded runs."""
     first, second = record(workspace, one), record(workspace, other)
     return RecordComparison(first, second, differences(first, second))
 
@@ -96,7 +96,7 @@ def recall(
     flags: Mapping[str, Any] | None = None,
     out: str = "",
 ) -> RecordedCall:
-    """What it takes to repeat a recorded run; ``flags`` change it, ``out`` as ``--out``."""
+    """Return what is needed to repeat a recorded run; ``flags`` change it, ``out`` as ``--out``."""
     old = record(workspace, run)
     new_flags = {key: value for key, value in (flags or {}).items() if key != "out"}
     in_the_way = obstacles(old, workspace.index, workspace.repositories)
@@ -125,7 +125,7 @@ def replay(
 def log(
     workspace: Workspace, run: str = "last", step: str = "", only_trouble: bool = False
 ) -> LogLines:
-    """What a run has printed; ``step`` is a text in the names of the wanted steps.
+    """Return what a run has printed; ``step`` is a text in the names of the wanted steps.
 
     ``only_trouble`` leaves the lines that look like trouble, with their numbers.
     """
@@ -137,7 +137,7 @@ def log(
 
 
 def is_trouble(line: str) -> bool:
-    """Whether a line of a log looks like trouble: an error, a warning, something missing."""
+    """Return whether a line of a log looks like trouble: an error, a warning, something missing."""
     return _TROUBLE.search(line) is not None
 
 
@@ -155,7 +155,7 @@ def _refuse_unknown_step(path: str, step: str) -> None:
 
 
 def _log_of(root: str, word: str) -> str:
-    """The log of a run; one that was killed has a log and no record."""
+    """Return the log of a run; one that was killed has a log and no record."""
     runs = os.path.join(root, "runs")
     if word == "last":
         paths = glob.glob(os.path.join(glob.escape(runs), "*", "log.txt"))
@@ -172,7 +172,7 @@ def _log_of(root: str, word: str) -> str:
 
 
 def _chosen(path: str, step: str, only_trouble: bool) -> Iterator[str]:
-    """The wanted lines of a log; trouble stands below the name of its step."""
+    """Yield the requested lines of a log; trouble below the name of its step."""
     last_chain: tuple[str, ...] = ()
     with open(path, encoding="utf-8", errors="replace") as stream:
         lines = [text.rstrip("\n") for text in stream]
@@ -189,7 +189,7 @@ def _chosen(path: str, step: str, only_trouble: bool) -> Iterator[str]:
 
 
 def _by_step(lines: Iterable[str]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Each line with the chain of steps that it belongs to; after a step its caller goes on."""
+    """Yield lines with their chains of steps; after the end of a step its caller continues."""
     chain: tuple[str, ...] = ()
     for line in lines:
         ended = _END.fullmatch(line)

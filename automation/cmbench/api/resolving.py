@@ -28,7 +28,7 @@ def silent_facts(workspace: Workspace) -> FactReader:
 
 
 def open_lock(request: RunRequest) -> Lock | None:
-    """The lock that a run must obey; ``None`` where there is none, or none yet.
+    """Return the lock that a run must obey; ``None`` where there is none, or none yet.
 
     Raises ``bad-value`` for no file name, or a folder that does not exist.
     """
@@ -49,7 +49,7 @@ def open_lock(request: RunRequest) -> Lock | None:
 
 
 def renewal_of(request: RunRequest) -> Renewal:
-    """What ``--renew_from`` asks for, as of now; raises ``script-not-found``."""
+    """Return the value of ``--renew_from``, as of now; raises ``script-not-found``."""
     names, index = request.options.renew_from, request.workspace.index
     if not names:
         return NOTHING
@@ -81,7 +81,7 @@ def make_plan(
     resolver: Resolver,
     watcher: Watcher | None = None,
 ) -> Plan:
-    """The plan of ``request``; ``facts`` may run the scripts that tell of this machine."""
+    """Return the plan of ``request``; ``facts`` may run the scripts that describe this machine."""
     from cmbench.plan.tree import Planner
 
     facts.resolver = resolver

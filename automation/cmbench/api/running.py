@@ -72,8 +72,8 @@ def run(
 ) -> FinishedRun:
     """Run ``request``, or that of a plan, and all it needs.
 
-    ``executor`` runs the native programs of its steps, this machine if it is not given, and
-    ``on_event`` is told what happens. In the main thread SIGTERM and SIGHUP end a run the way
+    ``executor`` runs the native programs of its steps, by default on this machine, and
+    ``on_event`` receives the events. In the main thread SIGTERM and SIGHUP end a run the way
     Ctrl-C does. Raises ``Error``, with the chain of steps, the log and the record.
     """
     run_request = request if isinstance(request, RunRequest) else request.request
@@ -154,7 +154,7 @@ class _Run:
             return error
         if isinstance(problem, KeyboardInterrupt):
             return Error("interrupted", "stopped by the user; what was finished is kept")
-        # All is done; only whoever listens has failed, such as a reader who left.
+        # All is done; only the receiver of the events has failed, such as a closed pipe.
         is_known = problem is self._teller.failed or isinstance(problem, BrokenPipeError)
         if is_known or not isinstance(problem, Exception):
             return None
@@ -175,7 +175,7 @@ class _Run:
         self._workspace.index.save()
 
     def _tell_faults(self) -> None:
-        """Tell once per script what is wrong with the metas of other people that were used."""
+        """Report once per script the faults of the foreign metas that were used."""
         used = {step["script_uid"] for step in self._recorder.steps}
         for row in self._workspace.index.rows().values():
             if row.uid in used and row.faults:
@@ -246,7 +246,7 @@ class _Run:
         return ParallelSteps(crew, Forecaster(resolver, facts), self._teller)
 
     def _foresee(self, facts: FactReader, resolver: Resolver) -> Plan | None:
-        """The plan, where there is more than one step; refuses what cannot be resolved."""
+        """Return the plan, where there is more than one step; refuses what cannot be resolved."""
         script, options = self._request.script, self._request.options
         if not {"fake_run", "fake_deps"}.isdisjoint(self._request.request.modes):
             return None
@@ -276,7 +276,7 @@ class _Run:
         self._prefetcher.start()
 
     def _keep_lock(self, error: Error | None) -> Mapping[str, Any] | None:
-        """Write the lock that ``--lock`` asks for, once the run has succeeded."""
+        """Write the lock of ``--lock``, once the run has succeeded."""
         path = self._request.flags.get("lock")
         obeyed = self._lock is not None and self._lock.strict
         if error is not None or not path or obeyed:
@@ -291,12 +291,12 @@ class _Run:
 
 
 def _takes_room(node: Node) -> bool:
-    """Whether a step fetches anything, or keeps what it makes."""
+    """Return whether a step fetches anything, or caches its results."""
     return bool(node.fetches) or (node.frame is not None and node.frame.cacheable)
 
 
 def _reported_dependencies(frame: Frame, resolver: Resolver) -> tuple[str, ...]:
-    """What the result says that the script depends on."""
+    """Return the dependencies that the result of the script reports."""
     if frame.script.dialect.deps_told != "entries":
         return tuple(str(request.tags) for request in frame.requests)
     from cmbench.plan.dependency_request import tags_of_deps
@@ -305,7 +305,7 @@ def _reported_dependencies(frame: Frame, resolver: Resolver) -> tuple[str, ...]:
 
 
 def _unused_names(frame: Frame, resolver: Resolver) -> list[str]:
-    """Warnings about the updates of dependencies by name, where the user asks for any."""
+    """Return warnings about the user's updates of dependencies by name."""
     request = frame.request
     if not request.ad and not request.adr:
         return []
@@ -320,7 +320,7 @@ def _unused_names(frame: Frame, resolver: Resolver) -> list[str]:
 
 
 def _secrets_of(request: RunRequest) -> Secrets:
-    """What is known to be secret before a step runs: of this process, and of the call."""
+    """Return the secrets that are known before a step runs: of this process, and of the call."""
     secrets = Secrets(os.environ)
     for block in request.script.blocks:
         secrets.learn_flags(block.input_mapping)

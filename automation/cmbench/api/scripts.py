@@ -15,7 +15,7 @@ from cmbench.values import immutable
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
 class ScriptSummary:
-    """A script that was found: its names, where it is, what it is for."""
+    """A script in a listing: its names, its path, its purpose."""
 
     alias: str
     uid: str
@@ -29,7 +29,7 @@ class ScriptSummary:
 def find(
     workspace: Workspace, tags: str | Tags = "", name: str = "", words: str = ""
 ) -> list[ScriptSummary]:
-    """Scripts with these tags, of this name, or else those in which all ``words`` occur.
+    """Return scripts with these tags, of this name, or else those in which all ``words`` occur.
 
     Raises ``script-not-found`` where there is none.
     """
@@ -55,20 +55,20 @@ def find(
 
 
 def show(workspace: Workspace, tags: str | Tags = "", name: str = "") -> Script:
-    """The one script that the tags or the name choose; raises ``script-not-found``."""
+    """Return the one script that the tags or the name choose; raises ``script-not-found``."""
     query = parse_tags(tags) if isinstance(tags, str) else tags
     return workspace.index.script(choose(workspace.index, query, name).path)
 
 
 def _named(index: Index, name: str) -> list[Row]:
-    """Scripts of that name, in which ``*`` may stand for anything."""
+    """Return scripts of that name, in which ``*`` may stand for anything."""
     if not any(mark in name for mark in "*?"):
         return index.named(name)
     return [row for row in index.rows().values() if fnmatchcase(row.alias, name)]
 
 
 def _speaking_of(index: Index, text: str) -> list[Row]:
-    """Scripts in whose name, tags or title all words are, ``*`` standing for anything."""
+    """Return scripts in whose name, tags or title all words are, ``*`` standing for anything."""
     patterns = [f"*{word}*" for word in re.split(r"[\s,]+", text.lower()) if word]
     if not patterns:
         return []

@@ -1,4 +1,4 @@
-"""What a dependency entry asks for: the request that it makes with the env of its caller."""
+"""The request of a dependency entry, made with the env of its caller."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cmbench.plan.resolved_step import Frame
 
 
 def request_of(frame: Frame, entry: Dependency, known_only: bool = False) -> Request | Pending:
-    """The request that a dependency entry makes; pending when its tags are not yet known.
+    """Return the request that a dependency entry makes; pending when its tags are not yet known.
 
     With ``known_only`` it is made without the tags that are not.
     """
@@ -49,15 +49,15 @@ def request_of(frame: Frame, entry: Dependency, known_only: bool = False) -> Req
 
 
 def _call(entry: Dependency) -> dict[str, Any]:
-    """What of the entry its hooks see beside the request."""
+    """Return the fields of the entry that hooks see in addition to the request."""
     names = {"names": list(entry.names)} if entry.names else {}
     return {**names, "adr": {}} if entry.adr else names
 
 
 def tags_of_deps(frame: Frame, entries: Iterable[Dependency]) -> tuple[str, ...]:
-    """What a result of MLC says that the script depends on: the tags of all of ``entries``.
+    """Return the tags of all of ``entries``, as a result of MLC lists the dependencies of a script.
 
-    They are its own ``deps``, and told whether they are wanted or not.
+    They are its own ``deps``, listed whether they are active or not.
     """
     tags_of_entries = []
     for entry in entries:
@@ -68,7 +68,7 @@ def tags_of_deps(frame: Frame, entries: Iterable[Dependency]) -> tuple[str, ...]
 
 
 def _tags_text(frame: Frame, entry: Dependency, known_only: bool) -> Any:
-    """The tags that the entry asks for, as text; ``Pending`` where a run must tell one first."""
+    """Return the tags of the entry as text; ``Pending`` where one is known only during a run."""
     words = list(_tag_words(frame, entry))
     pending = [word for word in words if isinstance(word, Pending)]
     if pending and not known_only:
@@ -92,7 +92,7 @@ def _tag_words(frame: Frame, entry: Dependency) -> Iterator[Any]:
 
 
 def command_of(request: Request) -> str:
-    """The command line that makes ``request``, secrets hidden."""
+    """Return the command line that makes ``request``, secrets hidden."""
     version = request.version
     options = {
         "tags": request.tags,
@@ -111,7 +111,7 @@ def command_of(request: Request) -> str:
 
 
 def _own_value(entry: Dependency, env: TracedEnv, key: str) -> Any:
-    """What the entry itself sets for ``key``, else what the caller's env holds."""
+    """Return what the entry itself sets for ``key``, else what the caller's env holds."""
     own = substitute(entry.env[key], env) if key in entry.env else ""
     return env.get(key) if own in ("", None) else own
 

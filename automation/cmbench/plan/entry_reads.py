@@ -24,7 +24,7 @@ def recorded(entry: Entry, frame: Frame) -> Mapping[str, str]:
 
 
 def value_now(key: str, frame: Frame) -> Any:
-    """The fingerprint of a recorded read as it would be made today; ``Pending`` if open."""
+    """Return the fingerprint of a recorded read as it would be made today; ``Pending`` if open."""
     space, colon, name = key.partition(":")
     if not colon:
         value = frame.env.peek(key, MISSING)

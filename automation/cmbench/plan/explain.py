@@ -30,7 +30,7 @@ from cmbench.plan.tree import TAGS_FROM
 
 @dataclass(slots=True)
 class _Seen:
-    """What ``PlanNotes`` keep of one step until it is planned; ``now`` is what its key holds."""
+    """Notes on one step until it is planned; ``now`` is the value of the explained key."""
 
     number: int
     requested_by: str
@@ -40,10 +40,10 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True)
 class ValueOrigin:
-    """One place that sets, passes on or overrules the value.
+    """A setting, flag or step that sets, passes on or overrides the value.
 
-    ``step`` is the label of the step in which it does, ``number`` tells steps of one label apart,
-    and ``depth`` is how many steps are above it.
+    ``step`` is the label of its step, ``number`` distinguishes steps of one label, and ``depth`` is
+    the number of steps above it.
     """
 
     step: str
@@ -72,7 +72,7 @@ class PlanNotes:
         self._makers = resolver.store.makers()
 
     def resolved(self, frame: Frame, entry: Dependency | None) -> None:
-        """Settings are laid: the moment to see origins and the differences to cache entries."""
+        """Record origins and the differences to cache entries, once settings are merged."""
         seen = frame.watched = _Seen(self._steps, _requester(frame.parent, entry))
         self._steps += 1
         if frame.cacheable and not frame.script.host_facts:
@@ -82,7 +82,7 @@ class PlanNotes:
             self._see_settings(frame, entry)
 
     def _made_by(self, script: Script) -> Sequence[Listed]:
-        """The entries of one script; all are listed, once, when one of the steps has any."""
+        """Return the entries of one script; all are listed, once, when one of the steps has any."""
         if script.alias not in self._makers:
             return ()
         if self._made is None:
@@ -92,7 +92,7 @@ class PlanNotes:
         return self._made.get(script.uid, ())
 
     def planned(self, node: Node) -> None:
-        """The step is planned: add its detail, and see what it gave to its caller."""
+        """Add the detail of a planned step, and record what it returned to its caller."""
         frame = node.frame
         missed = node.cached in ("miss", "maybe")
         node.detail = NodeDetail(
@@ -158,7 +158,7 @@ class PlanNotes:
         )
 
     def require_origins(self) -> list[ValueOrigin]:
-        """The origins; raises ``bad-value`` where no step of the plan knows the key."""
+        """Return the origins; raises ``bad-value`` where no step of the plan knows the key."""
         if not (self.origins or self.readers or self.inputs):
             raise Error(
                 "bad-value",
@@ -296,7 +296,7 @@ def _shown(key: str, value: Any) -> str:
 
 
 def _requester(parent: Frame | None, entry: Dependency | None) -> str:
-    """Who asked for a step, and under which conditions."""
+    """Return the requester of a step and its conditions, in words."""
     if entry is None:
         return "by the command"
     conditions = "; ".join(_condition_text(c, parent) for c in entry.conditions)
@@ -325,9 +325,9 @@ def _now_text(key: str, value: Any) -> str:
 def misses(
     resolver: Resolver, frame: Frame, made_by: Callable[[Script], Sequence[Listed]]
 ) -> Iterator[str]:
-    """Why no entry answers ``frame``: every difference to each entry that comes near.
+    """Return why no entry answers ``frame``: every difference to the entries that come near.
 
-    ``made_by`` gives the entries that a script has made.
+    ``made_by`` returns the entries that a script has made.
     """
     if frame.request.new or frame.request.renew:
         yield "a new entry was asked for"
@@ -341,7 +341,7 @@ def misses(
 
 
 def differences(resolver: Resolver, entry: Entry, frame: Frame) -> list[str]:
-    """Everything that keeps ``entry`` from answering ``frame``; empty when it does."""
+    """Return everything that keeps ``entry`` from answering ``frame``; empty when it does."""
     reasons = []
     for key, then in recorded(entry, frame).items():
         now = value_now(key, frame)
@@ -395,7 +395,7 @@ def _names(variations: Iterable[str]) -> str:
 
 
 def key_of(word: str, blocks: Sequence[Settings]) -> str:
-    """The env key that ``word`` means: a key, or the name of an input of the script."""
+    """Return the env key that ``word`` means: a key, or the name of an input of the script."""
     for block in blocks:
         if word in block.input_mapping:
             return block.input_mapping[word]
@@ -442,6 +442,6 @@ def node_data(node: Node) -> dict[str, Any]:
 
 
 def acquires_for(node: Node, child: Node) -> bool:
-    """Whether ``child`` is what ``node`` falls back to when its own code finds nothing."""
+    """Return whether ``child`` is what ``node`` falls back to when its own code finds nothing."""
     decides = child.when.endswith(f" from {node.script}") and not child.when.startswith(TAGS_FROM)
     return child.phase == "prehook_deps" and decides

@@ -1,6 +1,6 @@
-"""``i['input']``, the call of a script as its hooks see it, and ``add_deps_recursive`` beside it.
+"""``i['input']``, the call of a script as its hooks see it, and ``add_deps_recursive``.
 
-What a hook looks at there counts for the cache entry, as what it reads of the env does.
+What a hook reads of them counts for the cache entry, as its reads of the env do.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class TracedUpdates(TracedEnv):
         self._adr = adr
 
     def note(self, key: str) -> None:
-        """Record that all of them count: a hook may hand them on to anything."""
+        """Record all of them as read: a hook may pass them to any function."""
         self._adr.note_all()
 
     def note_all(self) -> None:
@@ -57,7 +57,7 @@ class TracedUpdates(TracedEnv):
 
 
 class HookCall(TracedEnv):
-    """The call of one step. ``show`` lays what is no part of the request beside it.
+    """The call of one step. ``show`` adds values that are no part of the request.
 
     ``adr`` is that of the step. Hooks do not see the words ``unseen``. The call of a dependency
     has what it was called with, in the words of its entry.

@@ -1,6 +1,6 @@
-"""Inputs that mean something only beside others (``only_with``), or not beside them (``not_with``).
+"""Inputs that have an effect only with others (``only_with``), or not with them (``not_with``).
 
-A condition is ``_variation``, ``input``, which has to be given, or ``input=value``.
+A condition is ``_variation``, ``input``, which has to be set, or ``input=value``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cmbench.plan.resolved_step import Frame
 def refuse_idle(frame: Frame, names: Iterable[str], prefix: str = "") -> None:
     """Raise ``bad-value`` for an input of ``names`` that has no effect in this step.
 
-    ``prefix`` is what stands before the name where it was typed, such as ``adr.python.``.
+    ``prefix`` comes before the name where it was typed, such as ``adr.python.``.
     """
     specs = [frame.script.inputs[name] for name in names if name in frame.script.inputs]
     bound = [spec for spec in specs if spec.only_with or spec.not_with]
@@ -46,7 +46,7 @@ def _check(spec: InputSpec, frame: Frame, env: Mapping[str, Any], typed: str) ->
 
 
 def _has_value(value: Any, spec: InputSpec) -> bool:
-    """Whether somebody asks for more than happens anyway."""
+    """Return whether the value requests more than happens by default."""
     text = str(value if value is not None else "")
     return text not in ("", spec.default) and (spec.type != "bool" or is_true(value))
 
@@ -71,7 +71,7 @@ def _as_typed(condition: str) -> str:
 def unknown(
     conditions: Iterable[str], variations: Container[str], inputs: Container[str]
 ) -> list[str]:
-    """The conditions that name none of the ``variations`` and ``inputs``."""
+    """Return the conditions that name none of the ``variations`` and ``inputs``."""
     return [
         each
         for each in conditions

@@ -26,7 +26,7 @@ _LISTED = 20
 
 
 def registered(frame: Frame, store: Store, unsound: Callable[[Entry], str]) -> Entry | None:
-    """The entry that is registered under the name that ``frame`` asks for.
+    """Return the entry that is registered under the name that ``frame`` requests.
 
     Raises ``Error`` (``not-registered``) where the user chose the name for a dependency, and it is
     nearly that of another entry.
@@ -75,7 +75,7 @@ def selected(
 def handed_in(
     frame: Frame, store: Store, mismatch: Callable[[Entry, Frame, set[str]], str]
 ) -> Entry | None:
-    """The newest entry made of what a user has handed in, for a call that hands in nothing.
+    """Return the newest entry made of files that a user supplied, for a call that supplies none.
 
     The script names the keys of such inputs: ``registered_by``, as for NVIDIA's archive. All else
     that the entry has read must be as it was, and what the call sets must be among it; versions
@@ -96,7 +96,7 @@ def handed_in(
 
 
 def _is_labelled(entry: Entry, frame: Frame) -> bool:
-    """Whether an entry has the variations, the tags and a version of a call."""
+    """Return whether an entry has the variations, the tags and a version of a call."""
     return (
         {*entry.variations} == {*frame.choice.variations}
         and {*frame.labels()} <= {*entry.tags, *("_" + v for v in entry.variations)}
@@ -106,7 +106,7 @@ def _is_labelled(entry: Entry, frame: Frame) -> bool:
 
 
 def _reads_beside(entry: Entry, frame: Frame, keys: set[str]) -> set[str]:
-    """What an entry has read beside what was handed in by ``keys``, and beside versions."""
+    """Return the reads of an entry other than versions and ``keys``, which name supplied files."""
     free = keys | _VERSIONS | {f"const:{key}" for key in keys}
     for read, then in entry.reads.items():
         kind, _, pattern = read.partition(":")
@@ -117,7 +117,7 @@ def _reads_beside(entry: Entry, frame: Frame, keys: set[str]) -> set[str]:
 
 
 def _set_by_call(frame: Frame) -> set[str]:
-    """The env keys that the call itself sets, by its inputs too."""
+    """Return the env keys that the call itself sets, by its inputs too."""
     request = frame.request
     pairs = (pair for block in frame.blocks for pair in block.input_mapping.items())
     mapped = (key for name, key in pairs if name in request.inputs)
@@ -125,7 +125,7 @@ def _set_by_call(frame: Frame) -> set[str]:
 
 
 def _tagged_by_user(frame: Frame) -> bool:
-    """Whether the tags are of the user's own call, or of ``--adr.NAME`` or ``--ad.NAME``."""
+    """Return whether the tags are of the user's own call, or of ``--adr.NAME`` or ``--ad.NAME``."""
     if frame.parent is None:
         return True
     tags = set(frame.request.extra_cache_tags)
@@ -144,14 +144,14 @@ def _tagged_names(entry: Entry) -> set[str]:
 
 
 def _chosen_by_user(frame: Frame) -> bool:
-    """Whether ``--adr.NAME.name`` or ``--ad.NAME.name`` gave the name, and no script."""
+    """Return whether ``--adr.NAME.name`` or ``--ad.NAME.name`` gave the name, and no script."""
     parent = frame.parent
     updates = _updates(parent) if parent else ()
     return any(update.inputs.get("name") == frame.request.name for update in updates)
 
 
 def _updates(parent: Frame) -> Iterator[Dependency]:
-    """What the user said of dependencies of a step, by their names."""
+    """Yield what the user said of dependencies of a step, by their names."""
     yield from (v for k, v in parent.adr.plain().items() if k.startswith(USER))
     if parent.parent is None:
         yield from parent.request.ad.values()
@@ -187,9 +187,9 @@ def refuse_unknown(request: Request, index: Index) -> None:
 
 
 def unused(request: Request, reached: set[str]) -> list[str]:
-    """Warnings about updates by name that reached none of the dependencies of a run.
+    """Return warnings about updates by name that reached none of the dependencies of a run.
 
-    Of those that a hook has looked at nobody knows what they reach: it may hand them on.
+    There are none for updates that a hook has read: it may have passed them to other scripts.
     """
     return [
         f"warning: --{flag}.{name} reached no dependency; "
@@ -219,7 +219,7 @@ def _names_of_dependencies(index: Index) -> Iterator[str]:
 
 
 def _names_in(value: Any) -> Iterator[str]:
-    """The names in all dependency entries of a meta, however deep."""
+    """Yield the names in all dependency entries of a meta, however deep."""
     if isinstance(value, dict):
         names = value.get("names")
         yield from (str(name) for name in names) if isinstance(names, list) else ()

@@ -10,7 +10,7 @@ from cmbench.plan.resolved_step import ALL
 
 
 def named(key: str) -> str:
-    """What a recorded read is of, in words: keys have prefixes that tell a reader nothing."""
+    """Return the subject of a recorded read in words, without the prefix of its key."""
     space, colon, name = key.partition(":")
     if not colon:
         return key
@@ -47,7 +47,7 @@ def _of_request(name: str) -> str:
 
 
 def changed(key: str, then: str, now: str) -> str:
-    """A recorded read that has another fingerprint now, in words."""
+    """Return a recorded read that has another fingerprint now, in words."""
     space = key.partition(":")[0] if ":" in key else ""
     if space == "laid":
         return f"{named(key)} was {then or 'nothing'}, is {now or 'nothing'}"
@@ -69,7 +69,7 @@ def _none(then: str) -> str:
 
 
 def shown_value(text: str) -> str:
-    """A fingerprint as a message shows it."""
+    """Return a fingerprint as a message shows it."""
     if text == MISSING:
         return "not set"
     if text.startswith("\0"):

@@ -1,8 +1,8 @@
-"""What the steps of a plan would take: downloads, disk, privileges, licences, time.
+"""Requirements of the steps of a plan: downloads, disk, privileges, licences, time.
 
-A script says so in its meta (``fetches``, ``required_disk_space``, ``privileges``, ``licence``).
-Where it does not, the last entry of the same kind tells the size, the records of the last runs tell
-the time, and its own code tells whether it can call ``sudo`` or a program that downloads.
+A script declares them in its meta (``fetches``, ``required_disk_space``, ``privileges``,
+``licence``). Where it does not, the size is that of the last entry of the same kind, the time that
+of the last runs, and its own code shows whether it can call ``sudo`` or a program that downloads.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Estimator:
         self._programs = programs
 
     def needs(self, node: Node) -> StepNeeds:
-        """What the step ``node`` takes if it runs."""
+        """Return what the step ``node`` takes if it runs."""
         frame = node.frame
         if frame is None:
             return UNKNOWN
@@ -102,13 +102,12 @@ class Estimator:
 
 
 def declared_room(node: Node, frame: Frame) -> int | None:
-    """Bytes of disk that the entry of a step takes at least, as its script says; None: not said.
+    """Return the bytes of disk that the entry of a step takes at least; None if not declared.
 
-    What variations say stands in place of what the script says. Of several the smallest counts, as
-    ``_tiny`` does beside a default of the full size; in the format of the first engines they add
-    up. A script that names the size of its download has said enough. Nothing is said where the user
-    names a place: what is there already needs no room, and what goes there none of the cache's.
-    ``node`` is the step of the plan that ``frame`` stands for.
+    Variations override the script. Of several the smallest counts, such as ``_tiny`` with a default
+    of the full size; in the format of the first engines they add up. The size of a download is a
+    declaration too. Nothing is declared where the user names a path: files there need no room, or
+    none in the cache. ``node`` is the step of the plan that ``frame`` belongs to.
     """
     own, *more = (_megabytes(block) for block in _active_blocks(frame))
     said = [size for size in more if size is not None]
@@ -120,7 +119,7 @@ def declared_room(node: Node, frame: Frame) -> int | None:
 
 
 def installs_packages(frame: Frame) -> bool:
-    """Whether all that a step makes lies beside a Python, where it may be already."""
+    """Return whether all that a step makes lies within a Python, which may have it already."""
     said = frame.script.settings.fetches
     return bool(said) and all(map(_is_package, said))
 
@@ -131,9 +130,9 @@ def _megabytes(block: Mapping[str, Any]) -> int | None:
 
 
 def _names_a_place(node: Node, frame: Frame) -> bool:
-    """Whether one of the script's paths is given, as an input or by its env key.
+    """Return whether one of the script's paths is set, as an input or by its env key.
 
-    A path that a dependency takes too is what the entry is made of, and not in its place.
+    A path that a dependency takes too is a source of the entry, and does not replace it.
     """
     below = [child.frame.script for child in node.children if child.frame is not None]
     sources = {spec.env for script in below for spec in script.inputs.values()}
@@ -143,7 +142,7 @@ def _names_a_place(node: Node, frame: Frame) -> bool:
 
 
 def _size_of_own_download(frame: Frame) -> int | None:
-    """What the script's own env says of the size of what it fetches; a caller's is another file."""
+    """Return the bytes of its download by the script's own env; a caller's is of another file."""
     prefix = frame.script.dialect.prefix
     for key in (prefix + "DOWNLOAD_SIZE", prefix + "DOWNLOAD_SIZE_ABOUT"):
         if any(key in block.env or key in block.default_env for block in frame.blocks):
@@ -157,7 +156,7 @@ def _kind(uid: str, variations: Iterable[str]) -> tuple[str, tuple[str, ...]]:
 
 
 def own_seconds(runs: str) -> dict[tuple[str, tuple[str, ...]], float]:
-    """Seconds that each kind of step took last, its dependencies not counted."""
+    """Return the seconds that a kind of step took last, without its dependencies."""
     names = sorted(os.listdir(runs), reverse=True)[:RECORDS] if os.path.isdir(runs) else []
     seconds_by_kind: dict[tuple[str, tuple[str, ...]], float] = {}
     seen = 0
@@ -177,7 +176,7 @@ def own_seconds(runs: str) -> dict[tuple[str, tuple[str, ...]], float]:
 
 
 def _declared(frame: Frame, key: str) -> tuple[str, ...]:
-    """What the script's meta and its active variations say under ``key``."""
+    """Return what the script's meta and its active variations say under ``key``."""
     if key not in _words(frame.script):
         return ()
     texts: list[str] = []
@@ -188,7 +187,7 @@ def _declared(frame: Frame, key: str) -> tuple[str, ...]:
 
 
 def _active_blocks(frame: Frame) -> Iterator[Mapping[str, Any]]:
-    """The meta of the script and of its active variations, as written."""
+    """Yield the meta of the script and of its active variations, as written."""
     meta = frame.script.meta
     yield meta
     variations = meta.get("variations") or {}
@@ -200,7 +199,7 @@ def _active_blocks(frame: Frame) -> Iterator[Mapping[str, Any]]:
 
 @lru_cache(maxsize=1024)
 def _words(script: Script) -> frozenset[str]:
-    """The keys of a script's meta and of its variations."""
+    """Return the keys of a script's meta and of its variations."""
     blocks = [script.meta, *(script.meta.get("variations") or {}).values()]
     return frozenset(key for block in blocks if isinstance(block, Mapping) for key in block)
 
@@ -239,7 +238,7 @@ def _known(frame: Frame, key: str) -> str:
 
 
 def total(all_needs: Sequence[StepNeeds], sure: Sequence[StepNeeds], root: str) -> dict[str, Any]:
-    """The sums over all steps, as JSON holds them; ``root`` is where the cache lies.
+    """Return the sums over all steps, as JSON holds them; ``root`` is where the cache lies.
 
     ``sure`` are the needs of those steps that work whatever happens: their sums end in ``_sure``.
     """

@@ -247,7 +247,7 @@ class Resolver:
         return merged
 
     def look_up(self, frame: Frame) -> tuple[Entry | None, str]:
-        """The entry that answers ``frame``, or ``None``; in words why, either way."""
+        """Return the entry that answers ``frame``, or ``None``; in words why, either way."""
         if frame.request.new or frame.request.renew:
             return None, "a new entry was asked for"
         why = "no entry was made by a call like this"
@@ -268,7 +268,7 @@ class Resolver:
         return entry, reason or why
 
     def _made_alike(self, frame: Frame) -> tuple[Entry | None, str]:
-        """The entry of a call like this, else of one that has handed in what this one lacks."""
+        """Return the entry of an equal call, or of one that supplied what this one lacks."""
         why = ""
         unwanted = set(frame.request.tags.unwanted)
         for entry in self.store.candidates(frame.identity):
@@ -294,12 +294,12 @@ class Resolver:
         return replace(entry, new_env={**entry.new_env, **secrets})
 
     def see_names(self, entry: Entry) -> None:
-        """Keep the names of the dependencies of ``entry`` that somebody may ask for."""
+        """Record the names of the dependencies of ``entry``, which a user may address."""
         keys = [key.removeprefix("adr:") for key in entry.reads if key.startswith("adr:")]
         self.names.update(key.removeprefix(USER) or HANDED_ON["adr"] for key in keys)
 
     def _mismatch(self, entry: Entry, frame: Frame, keys: Collection[str] | None = None) -> str:
-        """Why ``entry`` does not answer ``frame``; an empty string when it does.
+        """Return why ``entry`` does not answer ``frame``; an empty string when it does.
 
         With ``keys`` only these of all that it has read count.
         """
@@ -336,7 +336,7 @@ class Resolver:
         return reason
 
     def _superseded(self, entry: Entry) -> str:
-        """Why a registered entry no longer stands: what it was made with, or a newer one.
+        """Return why a registered entry is no longer valid: what it was made with, or a newer one.
 
         An edited script does not undo a registration: it is the user's choice, not a result.
         """
@@ -385,7 +385,7 @@ class Resolver:
         return ""
 
     def _who_answers(self, path: str, tags: str) -> str:
-        """The uid of the script that ``tags`` mean for the script at ``path``."""
+        """Return the uid of the script that ``tags`` mean for the script at ``path``."""
         uid = self._answering.get((path, tags))
         if uid is None:
             with suppress(Error):
@@ -394,7 +394,7 @@ class Resolver:
         return uid
 
     def _script_here(self, entry: Entry, path: str) -> str:
-        """Where a script is in this home, for an entry that was made in another one."""
+        """Return where a script is in this home, for an entry that was made in another one."""
         if path in self.index.rows() or (self.store.owns(entry) and not entry.imported):
             return path
         rows = self.index.by_uid(os.path.basename(path))
@@ -411,7 +411,7 @@ class Resolver:
         return ""
 
     def dependencies(self, frame: Frame, phase: str) -> Iterator[Dependency]:
-        """The entries of one phase, with the updates that reach them by name."""
+        """Yield the entries of one phase, with the updates that reach them by name."""
         for entry in frame.deps.get(phase, ()):
             yield self.updated(frame, entry)
 
@@ -431,9 +431,9 @@ class Resolver:
 
 
 def _too_old(entry: Entry, expires: str) -> str:
-    """Why an entry is older than a request allows, whoever made it; empty when it is not.
+    """Return why an entry is older than a request allows; empty when it is not.
 
-    Says nothing of a text that is not a time: making an entry refuses it.
+    A text that is not a time is ignored: making an entry refuses it.
     """
     with suppress(ValueError):
         if is_over(expiration(expires, entry.created)):
@@ -442,7 +442,7 @@ def _too_old(entry: Entry, expires: str) -> str:
 
 
 def _default_version(choice: Choice) -> str:
-    """The default of the last variation that has one, else of the script."""
+    """Return the default of the last variation that has one, else of the script."""
     script = choice.script
     chosen = [variation_of(script, name).settings for name in choice.variations]
     defaults = [block.default_version for block in (script.settings, *chosen)]

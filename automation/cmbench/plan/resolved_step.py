@@ -45,7 +45,7 @@ MODES_OF_RESULTS = frozenset(["fake_deps", "dirty", "debug_script"])
 class Frame:
     """A request resolved against one script; lives as long as the step does.
 
-    ``label`` names it in messages: the alias of its script, and the variations asked for.
+    ``label`` names it in messages: the alias of its script, and the requested variations.
     ``scripts``, ``facts`` and ``entries`` collect what a cache entry of this step depends on
     beyond its own reads: the content of every script that ran uncached below it, facts of the
     machine that were read, and the entries that were used; ``relies_on`` the files outside, as they
@@ -55,9 +55,8 @@ class Frame:
     dependencies that it has taken. ``ended`` says that only the steps that come last, its
     ``post_deps``, are still to run; ``ignored`` that a failure of its native script was, by the
     user's wish: what it made answers no later call. ``call`` is the call as hooks see it, once one
-    of them has been handed it. ``watched`` is what the watcher of a plan, such as an explanation,
-    keeps of it; ``course`` is its node in the plan while the run goes as
-    foreseen.
+    of them has received it. ``watched`` holds the notes of the watcher of a plan, such as an
+    explanation; ``course`` is its node in the plan while the run goes as planned.
     """
 
     request: Request
@@ -92,7 +91,7 @@ class Frame:
     _identity: str = ""
 
     def __post_init__(self) -> None:
-        # Both are asked for some thirty times in the life of a step.
+        # Both are read some thirty times in the life of a step.
         self.script = self.choice.script
         variations = [f"_{v}" for v in self.request.tags.variations]
         self.label = ",".join([self.script.alias, *variations])
@@ -109,7 +108,7 @@ class Frame:
 
     @property
     def cacheable(self) -> bool:
-        """Whether the result is kept: by the script, or because the request asks for it."""
+        """Whether the result is cached: by the script, or because the request requires it."""
         request = self.request
         is_cached = self.script.cache or (self.script.can_force_cache and request.force_cache)
         return is_cached and not request.skip_cache and not self.is_fake
@@ -155,7 +154,7 @@ class Frame:
         return (*above, self.label)
 
     def foreseen(self, phase: str, number: int) -> Node | None:
-        """The node of one of its dependencies, as far as the plan still holds."""
+        """Return the node of one of its dependencies, as far as the plan still holds."""
         nodes = self.course.below.get(phase) if self.course else None
         return nodes[number] if nodes else None
 
@@ -179,7 +178,7 @@ class Frame:
                 self.env.note_all()
 
     def reads(self) -> dict[str, str]:
-        """Everything read from outside this step, as an entry stores it."""
+        """Return everything read from outside this step, as an entry stores it."""
         values = dict(self.env.reads)
         values.update({f"state:{key}": value for key, value in self.state.reads.items()})
         values.update({f"adr:{key}": value for key, value in self.adr.reads.items()})
@@ -215,7 +214,7 @@ class Frame:
         return updates
 
     def names(self) -> str:
-        """Which keys the step saw when it began, for one that looks at all of them."""
+        """Return which keys the step saw when it began, for one that looks at all of them."""
         own = self._of_the_engine()
         seen = [key for key in self.env.names if "_TMP_" not in key and not key.startswith(own)]
         return fingerprint("", " ".join(sorted(seen)))
@@ -234,11 +233,11 @@ class Frame:
         return env.peek(key) is not None and key not in env.written and key not in env.facts
 
     def laid(self, pattern: str) -> str:
-        """Which keys that match ``pattern`` the settings and the call have set."""
+        """Return which keys that match ``pattern`` the settings and the call have set."""
         return " ".join(sorted(select_keys(self.env.laid, (pattern,))))
 
     def outer_reads(self) -> list[str]:
-        """Names of what was read from the caller, for the caller to record in turn."""
+        """Return names of what was read from the caller, for the caller to record in turn."""
         return [
             *self.env.outer,
             *(f"state:{key}" for key in self.state.outer),
@@ -249,18 +248,18 @@ class Frame:
         ]
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """All values of one list setting (``new_env_keys`` …) over script and variations."""
+        """Return all values of one list setting (``new_env_keys`` …) over script and variations."""
         items = chain.from_iterable([getattr(block, name) for block in self.blocks])
         return tuple([str(substitute(item, self.env)) for item in dict.fromkeys(items)])
 
     def uses(self) -> tuple[str, ...]:
-        """The shared code that the script and its active variations name, as written."""
+        """Return the shared code that the script and its active variations name, as written."""
         return tuple(dict.fromkeys([name for block in self.blocks for name in block.uses]))
 
     def given_back(self) -> tuple[str, ...]:
-        """The env keys that the step gives back, as written.
+        """Return the env keys that the step exports, as written.
 
-        With the first engines those that a call forces stand in the place of the script's own.
+        With the first engines those that a call forces replace the script's own.
         """
         forced = self.request.force_new_env_keys
         if forced and not self.script.dialect.inputs_bind:
@@ -268,11 +267,11 @@ class Frame:
         return (*self.texts("new_env_keys"), *forced)
 
     def last(self, name: str) -> str:
-        """The last non-empty value of one text setting."""
+        """Return the last non-empty value of one text setting."""
         return next((v for b in reversed(self.blocks) if (v := getattr(b, name))), "")
 
     def labels(self) -> tuple[str, ...]:
-        """The tags that an entry of this step carries."""
+        """Return the tags that an entry of this step carries."""
         request = self.request
         extra = [t for t in request.extra_cache_tags if t]
         for key, prefix in self.script.extra_cache_tags_from_env:
@@ -285,7 +284,7 @@ class Frame:
 
 
 def changes_of(request: Request) -> dict[str, str]:
-    """Fingerprints of what a request changes besides env, state and what its identity holds.
+    """Return fingerprints of what a request changes besides env, state and what its identity holds.
 
     That is how it changes its own dependencies (``ad.NAME``) and which keys it wants given back.
     An entry answers only a request that has the same of these: one that was made without knows
@@ -301,7 +300,7 @@ def changes_of(request: Request) -> dict[str, str]:
 
 
 def request_value(name: str, request: Request) -> str:
-    """The fingerprint of the field ``name`` of a request, as ``Frame.reads`` records it."""
+    """Return the fingerprint of the field ``name`` of a request, as ``Frame.reads`` records it."""
     if name == "modes":
         return _modes_value(request.modes & MODES_OF_RESULTS)
     return changes_of(request).get(REQUEST + name, MISSING)
@@ -312,7 +311,7 @@ def _modes_value(modes: Iterable[str]) -> str:
 
 
 def process_value(name: str) -> str:
-    """The fingerprint of a variable of this process, of all, or of what lies outside.
+    """Return the fingerprint of a variable of this process, of all, or of what lies outside.
 
     That is a program or file (``PATH/NAME``) or a fact of this machine (``HOST/NAME``).
     """
@@ -328,14 +327,14 @@ def process_value(name: str) -> str:
 
 
 def visible_env(parent: Frame, request: Request) -> dict[str, Any]:
-    """What a dependency sees of its caller's env."""
+    """Return what a dependency sees of its caller's env."""
     dialect = parent.script.dialect
     hidden, notes, starts = _hidden(dialect)
     exact = {*hidden, *request.env, *(notes - parent.env.written - parent.env.laid)}
     local = [key for block in parent.blocks for key in block.local_env_keys]
     if local:
         exact.update(select_keys(dict.keys(parent.env), local))
-    # Most values are plain texts: what is not is sorted out of a copy, which is cheap.
+    # Most values are plain texts: the others are sorted out of a copy, which is cheap.
     visible = parent.env.plain()
     for key in exact.intersection(visible):
         del visible[key]
@@ -346,14 +345,14 @@ def visible_env(parent: Frame, request: Request) -> dict[str, Any]:
 
 
 def visible_const(parent: Frame) -> dict[str, Any]:
-    """What a dependency sees of its caller's constants, such as the values of inputs."""
+    """Return what a dependency sees of its caller's constants, such as the values of inputs."""
     local = [key for block in parent.blocks for key in block.local_env_keys]
     hidden = {*select_keys(parent.const, local)} if local else ()
     return {key: value for key, value in parent.const.items() if key not in hidden}
 
 
 def _tidy(visible: dict[str, Any]) -> None:
-    """Take away what is not resolved, and let each have its own lists."""
+    """Remove unresolved values, and copy lists."""
     odd = [(k, v) for k, v in visible.items() if type(v) is not str or "<<<" in v]
     for key, value in odd:
         if unresolved(value):
@@ -372,7 +371,7 @@ def _hidden(dialect: Dialect) -> tuple[frozenset[str], frozenset[str], tuple[str
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
 class NodeDetail:
-    """What an explanation adds to a node: who asked for it, what its cache entries lack."""
+    """Details that an explanation adds to a node: its requester, what its cache entries lack."""
 
     requested_by: str
     variations: Mapping[str, str]
@@ -383,19 +382,19 @@ class NodeDetail:
 
 @mutable(slots=True, eq=False, repr=False)
 class Node:
-    """One step of a plan, and of the run that goes on from it.
+    """One step of a plan, and of the run that resumes from it.
 
     ``frame`` is the step resolved, ``None`` where only a run can tell which one it is; ``entry_of``
-    is the dependency entry that asks for it, ``None`` for the request itself. ``when`` is empty
+    is the dependency entry that requests it, ``None`` for the request itself. ``when`` is empty
     for a sure step, else the condition that only a run can decide. ``cached`` is ``hit``,
     ``miss``, ``no`` (never cached), ``fact``, ``above`` (made by an earlier step of the same
     plan) or ``maybe``; ``why`` explains it. ``cached_entry`` is that of a hit. ``detail`` is
-    there when an explanation was asked for.
+    set when an explanation is requested.
 
-    ``children`` are the steps below it, in the order of the run; ``below`` has for each entry of
-    each dependency list its node, ``None`` where it is not wanted.
-    What was settled when the plan was made need not be found out again: ``start`` is the step as
-    the run begins with it, and ``gives`` the env that it gives back, as far as these are certain.
+    ``children`` are the steps below it, in the order of the run; ``below`` has the nodes of the
+    entries of all dependency lists, ``None`` where one is not active. So that the run need not
+    resolve the step again, ``start`` is the step as the run begins with it, and ``gives`` the env
+    that it exports, as far as these are certain.
     """
 
     frame: Frame | None

@@ -1,7 +1,7 @@
-"""A request to a plan: the whole tree of steps, found without running anything.
+"""A request to a plan: the whole tree of steps, resolved without running anything.
 
-Values that only a run can tell are pending, and name the step that will tell them; a dependency
-that hangs on one is shown with its question. What the cache already answers is shown as cached.
+Values that only a run can compute are pending, and name the step that will compute them; a
+dependency on one is shown with its question. What the cache already answers is shown as cached.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PlanEnv(TracedEnv):
         self.open = False
 
     def below(self, values: Mapping[str, Any]) -> TracedEnv:
-        """As long as nothing is open, a dependency has what it is going to have in the run."""
+        """Return the env of a dependency, which is final as long as nothing is open."""
         if not self.open:
             return TracedEnv(values)
         env = PlanEnv(values)
@@ -68,19 +68,19 @@ class PlanEnv(TracedEnv):
             self.open = self.open or isinstance(value, Pending)
 
     def promised(self, key: str) -> Pending | None:
-        """The promise that covers ``key``, if any."""
+        """Return the promise that covers ``key``, if any."""
         hits = (p for p in self._promises if select_keys((key,), (p,)))
         return next((self._promises[pattern] for pattern in hits), None)
 
     def peek(self, key: str, default: Any = None) -> Any:
-        """The value of a key, or what an earlier step promises for it; unnoticed."""
+        """Return the value of a key, or what an earlier step promises for it; unnoticed."""
         value = dict.get(self, key, MISSING)
         if value is not MISSING:
             return value
         return self.promised(key) or default
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The same, noted as read."""
+        """Return the same, noted as read."""
         self.note(key)
         return self.peek(key, default)
 
@@ -98,7 +98,7 @@ class Watcher(Protocol):
 class Planner:
     """Walks a request's tree with a resolver whose env class is ``PlanEnv``.
 
-    A step some of whose tags only a run can tell is planned with the others, where these can mean
+    A step some of whose tags only a run can compute is planned with the others, where these match
     one script only; with ``guess`` false it stays open.
     """
 
@@ -116,7 +116,7 @@ class Planner:
         self._made: dict[str, list[Request]] = {}
 
     def plan(self, request: Request) -> Plan:
-        """The plan for ``request``; raises ``Error`` for whatever cannot be resolved."""
+        """Return the plan for ``request``; raises ``Error`` for whatever cannot be resolved."""
         started = time.perf_counter()
         with _no_collection():
             root = self._step(request, None, "", "")
@@ -179,7 +179,7 @@ class Planner:
         )
 
     def _state(self, frame: Frame) -> tuple[str, str, Entry | None]:
-        """How a node is ``cached``, why, and the entry that answers."""
+        """Return how a node is ``cached``, why, and the entry that answers."""
         if frame.script.host_facts:
             return "fact", "read from this machine, at every run", None
         if not frame.cacheable:
@@ -200,7 +200,7 @@ class Planner:
         return False
 
     def _asks_the_same(self, frame: Frame, request: Request) -> bool:
-        """Whether ``request`` asks for what ``frame`` was asked for, as its script looks at it."""
+        """Return whether ``request`` equals that of ``frame``, as far as its script reads it."""
         if changes_of(request) != changes_of(frame.request):
             return False
         own, other = frame.request.env, request.env
@@ -209,7 +209,7 @@ class Planner:
         return not any(key in text for key in keys)
 
     def _below(self, frame: Frame, dynamic_only: bool) -> dict[str, tuple[Node | None, ...]]:
-        """For each dependency entry of each phase its node, ``None`` where it is not wanted."""
+        """Return the nodes of the dependency entries by phase, ``None`` where one is not active."""
         nodes: dict[str, tuple[Node | None, ...]] = {}
         for phase in PHASES:
             if phase != "deps":
@@ -222,7 +222,7 @@ class Planner:
         return nodes
 
     def below(self, frame: Frame, entry: Dependency, phase: str) -> Node | None:
-        """The plan of one dependency of ``frame``, its updates by name included."""
+        """Return the plan of one dependency of ``frame``, its updates by name included."""
         return self._child(frame, self._resolver.updated(frame, entry), phase)
 
     def _child(self, frame: Frame, entry: Dependency, phase: str) -> Node | None:
@@ -265,7 +265,7 @@ class Planner:
         return node
 
     def _promise_own_keys(self, frame: Frame, phase: str) -> None:
-        """Keys that this step's own code may set before ``phase`` and that the phase asks for."""
+        """Mark keys as pending that this step's own code may set before ``phase`` reads them."""
         programs = self._programs(frame)
         source = programs.hooks
         if not source or not isinstance(frame.env, PlanEnv):
@@ -320,12 +320,12 @@ def _no_collection() -> Iterator[None]:
 
 
 def _is_looked_into(frame: Frame, cached: str) -> bool:
-    """Whether a plan asks a step for more than what its settings say."""
+    """Return whether a plan needs more of a step than its settings."""
     return bool(frame.deps) or (cached != "hit" and any(block.fetches for block in frame.blocks))
 
 
 def _view(frame: Frame) -> Frame:
-    """The step for a plan to go on with, of which the frame itself notices nothing."""
+    """Return the step for a plan to go on with, of which the frame itself notices nothing."""
     if isinstance(frame.env, PlanEnv):
         return frame
     env, adr = PlanEnv(), TracedEnv()
@@ -335,7 +335,7 @@ def _view(frame: Frame) -> Frame:
 
 
 def _known_exports(frame: Frame) -> dict[str, Any]:
-    """What a step that has not run gives back for certain: what its settings say."""
+    """Return what a step that has not run gives back for certain: what its settings say."""
     env = frame.env
     return {
         key: dict.__getitem__(env, key)
@@ -345,7 +345,7 @@ def _known_exports(frame: Frame) -> dict[str, Any]:
 
 
 def _tag_keys(entry: Dependency) -> Iterator[str]:
-    """The keys whose values become tags of a dependency, or decide about them."""
+    """Yield the keys whose values become tags of a dependency, or decide about them."""
     yield from entry.tags_from_env
     for _, keys in entry.tags_from_env_with_prefix:
         yield from keys

@@ -1,8 +1,8 @@
 """Lock files: repositories, scripts, versions and files of a run, pinned for the next ones.
 
 A lock is made from the record of a run. A run that obeys one refuses to start when a script or
-repository differs, and to go on when a script is edited meanwhile; it asks every step for the
-version that the lock has, and lets every download be checked against the content that it had.
+repository differs, and stops when a script is edited meanwhile; it requests of every step the
+version that the lock has, and checks every download against the content that it had.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ Kind = tuple[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """What a lock pins.
+    """Everything that a lock pins.
 
-    ``by_chain`` and ``by_kind`` hold the versions that steps are asked for, ``met`` all of them.
-    One that is not ``strict`` asks for versions and accepts what comes of it.
+    ``by_chain`` and ``by_kind`` hold the versions that are requested of steps, ``met`` all of them.
+    One that is not ``strict`` requests versions and accepts others.
     """
 
     path: str
@@ -74,7 +74,7 @@ def _kind(uid: str, variations: Iterable[str]) -> Kind:
 
 
 class LockedResolver(Resolver):
-    """Resolves like any other, and asks each step for what the lock has."""
+    """A resolver that requests of steps the versions of the lock."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class LockedResolver(Resolver):
         self._unedited: dict[str, list[tuple[str, int, int]]] = {}
 
     def resolve(self, request: Request, parent: Frame | None) -> Frame:
-        """The step as the lock pins it; raises ``lock-broken`` for an edited script."""
+        """Return the step as the lock pins it; raises ``lock-broken`` for an edited script."""
         frame = super().resolve(request, parent)
         if self._lock.strict:
             self._refuse_edited(frame)
@@ -117,7 +117,7 @@ class LockedResolver(Resolver):
         self._unedited[script.path] = files
 
     def _pinned(self, frame: Frame) -> Request | None:
-        """The request with what the lock adds; ``None`` where it adds nothing."""
+        """Return the request with what the lock adds; ``None`` where it adds nothing."""
         if frame.script.host_facts:
             return None
         version = "" if frame.version.exact else self._lock.version(frame)
@@ -142,7 +142,7 @@ class LockedResolver(Resolver):
 
 
 def lock_data(record: Mapping[str, Any], index: Index, store: Store) -> dict[str, Any]:
-    """The content of the lock file for the run that ``record`` is of."""
+    """Return the content of the lock file for the run that ``record`` is of."""
     entries = list(_closure(store, [step["entry"] for step in record["steps"]]))
     steps = [step for step in record["steps"] if step["status"] in ("done", "cached")]
     scripts, repositories = _scripts(record, entries, index)
@@ -160,7 +160,7 @@ def lock_data(record: Mapping[str, Any], index: Index, store: Store) -> dict[str
 
 
 def _closure(store: Store, keys: Iterable[str]) -> Iterator[Entry]:
-    """The entries ``keys`` and all that they were made with, each once."""
+    """Return the entries ``keys`` and all that they were made with, without duplicates."""
     seen: set[str] = set()
     open_keys = [key for key in keys if key]
     while open_keys:
@@ -188,7 +188,7 @@ def _scripts(
 
 
 def _libraries(record: Mapping[str, Any], entries: Iterable[Entry]) -> dict[str, dict[str, str]]:
-    """Digests of the shared code that each script uses, by alias and name."""
+    """Return the digests of the shared code that scripts use, by alias and name."""
     digests: dict[str, dict[str, str]] = {}
     for entry in entries:
         for path, used in entry.libraries.items():
@@ -202,10 +202,10 @@ def _libraries(record: Mapping[str, Any], entries: Iterable[Entry]) -> dict[str,
 def _versions(
     steps: Sequence[Mapping[str, Any]], entries: Sequence[Entry], store: Store
 ) -> list[dict[str, Any]]:
-    """Every version that was met; ``pin`` says whether the step can be asked for it.
+    """Return every version that was used; ``pin`` says whether it is requested of the step.
 
-    It can where its script looks at the version that is wanted, and it need not where a dependency
-    has that version: it is the dependency's, and pinned there.
+    It is where the script reads the requested version, and it is not where a dependency has that
+    version: it is the dependency's, and pinned there.
     """
     items = [_version_of(step, steps, store) for step in steps]
     met = [{k: v for k, v in item.items() if k != "chain"} for item in items]
@@ -221,7 +221,7 @@ def _versions(
 def _version_of(
     step: Mapping[str, Any], steps: Sequence[Mapping[str, Any]], store: Store
 ) -> dict[str, Any]:
-    """The version that a step of the run has met, and whether to pin it."""
+    """Return the version that a step of the run has met, and whether to pin it."""
     below = {s["version"] for s in steps if s["chain"][:-1] == step["chain"]}
     entry = store.entry(step["entry"]) if step["entry"] else None
     below |= _versions_below(entry, store) if entry else set()
@@ -258,7 +258,7 @@ def _downloads(
 
 
 def _earlier_steps(entries: Sequence[Entry], store: Store) -> Iterator[Mapping[str, Any]]:
-    """Steps of the runs that made ``entries``, as far as their records are still there."""
+    """Yield steps of the runs that made ``entries``, as far as their records are still there."""
     for run in dict.fromkeys(entry.run for entry in entries if entry.run):
         path = store.place("..", "runs", run, "record.json")
         if os.path.isfile(path):
@@ -274,9 +274,9 @@ def _sha256_of(step: Mapping[str, Any], prefix: str) -> str:
 
 
 def locked_files(data: Mapping[str, Any], index: Index) -> dict[str, dict[str, str]]:
-    """A digest of each file of the scripts of ``data`` (of ``lock_data``), by alias.
+    """Return digests of the files of the scripts of ``data`` (of ``lock_data``), by alias.
 
-    A script that was edited while the run went on is left out: what has run is unknown.
+    A script that was edited during the run is left out: which version ran is unknown.
     """
     digests = {}
     for path, row in index.rows().items():
@@ -299,7 +299,7 @@ def write_lock(path: str, data: Mapping[str, Any]) -> None:
 
 
 def read_lock(path: str) -> Lock:
-    """The lock at ``path``; raises ``bad-value`` if it is not one."""
+    """Return the lock at ``path``; raises ``bad-value`` if it is not one."""
     try:
         with open(path, encoding="utf-8") as stream:
             data = json.load(stream)
@@ -318,7 +318,7 @@ def read_lock(path: str) -> Lock:
 
 
 def lock_from(data: Mapping[str, Any], path: str, strict: bool = True) -> Lock:
-    """The lock that ``data`` (of ``lock_data``) describes."""
+    """Return the lock that ``data`` (of ``lock_data``) describes."""
     by_chain: dict[tuple[str, ...], set[str]] = {}
     by_kind: dict[Kind, set[str]] = {}
     met: dict[tuple[str, ...], set[str]] = {}
@@ -344,7 +344,7 @@ def lock_from(data: Mapping[str, Any], path: str, strict: bool = True) -> Lock:
 
 
 def mismatches(lock: Lock, index: Index, repositories: Sequence[Repository]) -> list[str]:
-    """What of the repositories and scripts here is not as the lock has it."""
+    """Return what of the repositories and scripts here is not as the lock has it."""
     lines = list(_other_revisions(lock, repositories))
     paths = {row.alias: path for path, row in index.rows().items()}
     for alias in lock.scripts:
@@ -379,7 +379,7 @@ def check_lock(lock: Lock, index: Index, repositories: Sequence[Repository]) -> 
 
 
 def _edited(lock: Lock, alias: str, path: str) -> str:
-    """How the files of a script differ from what the lock has; empty where they do not."""
+    """Return how the files of a script differ from what the lock has; empty where they do not."""
     if alias not in lock.scripts:
         return ""
     now, then = file_digests(path), lock.files.get(alias)

@@ -24,7 +24,7 @@ _NOTICEABLE = 0.2
 
 
 def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """What differs between two records, by section; sections that agree are left out.
+    """Return what differs between two records, by section; sections that agree are left out.
 
     A difference is ``name: [first, second]``. ``steps`` maps the chain of a step to its own;
     ``cache`` names the steps that came from the cache in one run only.
@@ -97,7 +97,7 @@ def _step_differences(
 
 
 def _within_reused(key: str, run: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether ``run`` lacks the step because what it belongs to came from the cache."""
+    """Return whether ``run`` lacks the step because a step above it came from the cache."""
     words = key.split(" > ")
     above = (" > ".join(words[:count]) for count in range(1, len(words)))
     return any(name in run and run[name]["status"] == "cached" for name in above)
@@ -142,7 +142,7 @@ def _words(variations: Sequence[str]) -> str:
 
 
 def _placed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What is set in ``values``, without where in the cache an entry happens to lie."""
+    """Return the values that are set, without the folders of cache entries."""
     return {
         key: _without_place(value)
         for key, value in values.items()
@@ -160,7 +160,7 @@ def _without_place(value: Any) -> Any:
 
 
 def flags_to_repeat(record: Mapping[str, Any], new_flags: Mapping[str, Any]) -> dict[str, Any]:
-    """The flags of the recorded call, those ``new_flags`` now in front of them.
+    """Return the flags of the recorded call, those ``new_flags`` now in front of them.
 
     Raises ``cannot-repeat`` for records without a call and for secrets that are not given again.
     """
@@ -194,7 +194,7 @@ def _joined(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
 def obstacles(
     record: Mapping[str, Any], index: Index, repositories: Sequence[Repository]
 ) -> list[str]:
-    """What of the recorded run cannot be repeated as it was on this machine now."""
+    """Return what of the recorded run cannot be repeated as it was on this machine now."""
     return [
         *_repository_obstacles(record, repositories),
         *_script_obstacles(record, index),
@@ -232,7 +232,7 @@ def _script_obstacles(record: Mapping[str, Any], index: Index) -> Iterator[str]:
 def _edited_libraries(
     record: Mapping[str, Any], index: Index, paths: Mapping[str, str]
 ) -> set[str]:
-    """The shared code that is not as it was for a step of the record."""
+    """Return the shared code that is not as it was for a step of the record."""
     return {
         name
         for step in record["steps"]
@@ -242,7 +242,7 @@ def _edited_libraries(
 
 
 def _newer(path: str, time: float) -> str:
-    """The files of a script that were written after ``time``, in seconds since 1970."""
+    """Return the files of a script that were written after ``time``, in seconds since 1970."""
     names = [name for name, _, written in own_files(path) if written > time * 1e9]
     return ", it runs as it is now" + (f" (newer: {listed(names)})" if names else "")
 

@@ -48,20 +48,20 @@ class Runner(Protocol):
         """What ``customize.py`` may ask of the tool itself."""
 
     def native_script(self, frame: Frame, base: str = "") -> str:
-        """The path of the native script for this platform; empty where there is none."""
+        """Return the path of the native script for this platform; empty where there is none."""
 
     def native(self, frame: Frame, place: StepFolders, path: str, words: tuple[str, ...]) -> None:
         """Run a native script; raises ``script-failed``."""
 
     def words(self, frame: Frame) -> tuple[str, ...]:
-        """The env words that native programs of the step may read."""
+        """Return the env words that native programs of the step may read."""
 
     def hook_input(self, frame: Frame, place: StepFolders) -> dict[str, Any]:
-        """The dictionary that a hook of ``customize.py`` takes."""
+        """Return the dictionary that a hook of ``customize.py`` takes."""
 
 
 class FailedAnswer(dict[str, Any]):
-    """A failure as hooks see one: ``return`` and ``error``; handed back, it is still ``cause``."""
+    """A failure as hooks see one, with ``return`` and ``error``; returned by a hook, ``cause``."""
 
     def __init__(self, cause: Error) -> None:
         super().__init__({"return": cause.exit_code, "error": cause.message, "hint": cause.hint})
@@ -96,14 +96,14 @@ class Automation:
 
     @property
     def _place(self) -> StepFolders:
-        """Where the hook stands now: it may have changed the directory."""
+        """The current folders of the hook: it may have changed the directory."""
         return StepFolders(os.getcwd(), self._scratch)
 
     def run_native_script(self, i: dict[str, Any]) -> dict[str, Any]:
-        """Run the native script ``script_name`` of this step now, with ``env`` if one is given.
+        """Run the native script ``script_name`` of this step now, with ``env`` if there is one.
 
-        What it sets is in that env, and a copy of that in ``env_tmp``. A script that fails is told
-        by ``return`` and ``error``, as of one that detects something: the hook decides.
+        Keys that it sets are in that env, and a copy in ``env_tmp``. A failure of the script is
+        returned as ``return`` and ``error``: the hook decides.
         """
         frame, env = self._frame, i.get("env")
         script = self._runner.native_script(frame, str(i.get("script_name", "")))
@@ -149,7 +149,7 @@ class Automation:
         return {"return": 0, "version": version, "detected_version": version}
 
     def parse_version(self, i: dict[str, Any]) -> dict[str, Any]:
-        """The version that ``match_text`` finds in ``tmp-ver.out``; sets ``env_key``."""
+        """Return the version that ``match_text`` finds in ``tmp-ver.out``; sets ``env_key``."""
         path = os.path.join(self._place.cwd, str(i.get("file_name", VERSION_FILE)))
         try:
             with open(path, encoding="utf-8", errors="replace") as stream:
@@ -255,7 +255,7 @@ class Automation:
         return {"return": 0, "found_path": path}
 
     def _available_variations(self, i: dict[str, Any]) -> dict[str, Any]:
-        """A refusal that names the variations there are; scripts call it by this name."""
+        """Return a refusal that names the variations there are; scripts call it by this name."""
         meta = i["meta"]
         names = " ".join(sorted(f"_{name}" for name in meta.get("variations") or {}))
         return {

@@ -1,4 +1,4 @@
-"""``customize.py`` as a module: what it may import, whom it may ask, and how its failures read.
+"""``customize.py`` as a module: its imports, its questions, and the messages of its failures.
 
 Each such module gets names of its own for ``input`` and ``__import__``, so that nothing is changed
 for any other code of the process.
@@ -47,7 +47,7 @@ def load(path: str, frame: Frame, ask: Ask, offered: Mapping[str, ModuleType]) -
         frame.script.path, name, offered, names, _other_libraries(frame.script)
     )
     if offered and frame.script.path not in sys.path:
-        # Some of that dialect ask importlib for helpers that lie beside them.
+        # Some of that dialect use importlib for helpers in their own folder.
         sys.path.append(frame.script.path)
     vars(module)["__builtins__"] = names
     sys.modules[name] = module
@@ -202,9 +202,9 @@ class _Imports:
 
 @contextmanager
 def programs(key: str, directory: str) -> Iterator[None]:
-    """While ``customize.py`` runs: an interruption ends the programs that it has started.
+    """End the programs that ``customize.py`` has started when it is interrupted.
 
-    They are known by the private directory of the step, which stands in their env under ``key``.
+    They are recognised by the private directory of the step, which their env has under ``key``.
     """
     before, system = os.environ.get(key, ""), os.system
     os.environ[key] = directory
@@ -234,7 +234,7 @@ def _system(command: str) -> int:
 
 
 def file_failure(problem: OSError, frame: Frame, doing: str, folders: Sequence[str]) -> Error:
-    """An ``OSError`` of a script's own code.
+    """Return an ``OSError`` of a script's own code.
 
     That the disk is full, or that nothing may be written into the ``folders`` of the step, is the
     matter of the home. All else is the script's: a file or a program that it needs is not there.
@@ -253,7 +253,7 @@ def file_failure(problem: OSError, frame: Frame, doing: str, folders: Sequence[s
 
 
 def crash(problem: BaseException, frame: Frame, doing: str) -> Error:
-    """A Python failure of a script's own code, told by its own lines only."""
+    """Return a Python failure of a script's own code as an error with its own lines only."""
     import traceback
 
     if is_reported(problem):
@@ -279,7 +279,7 @@ def crash(problem: BaseException, frame: Frame, doing: str) -> Error:
 
 
 def is_reported(problem: BaseException) -> bool:
-    """Whether an exception of shared code says what to do, by a ``kind`` and a ``hint``."""
+    """Return whether an exception of shared code says what to do, by a ``kind`` and a ``hint``."""
     return hasattr(problem, "kind") and hasattr(problem, "hint")
 
 
@@ -313,7 +313,7 @@ def _advice(problem: BaseException) -> str:
 
 
 def _missing_program(problem: BaseException) -> str:
-    """The program that could not be started because there is none of that name."""
+    """Return the program that could not be started because there is none of that name."""
     import traceback
 
     name = problem.filename if isinstance(problem, FileNotFoundError) else None
@@ -323,7 +323,7 @@ def _missing_program(problem: BaseException) -> str:
 
 
 def unanswered(prompt: str, frame: Frame, doing: str, context: Iterable[str] = ()) -> Error:
-    """A question of a script that nobody can answer, and how to answer it in advance."""
+    """Return the error of a question that has no terminal, with how to answer it in advance."""
     question = f': "{" ".join(prompt.split())}"' if prompt.strip() else ""
     return Error(
         "needs-input",
@@ -335,7 +335,7 @@ def unanswered(prompt: str, frame: Frame, doing: str, context: Iterable[str] = (
 
 
 def _answer_beforehand(frame: Frame) -> str:
-    """The input, or else the env key, that the script looked for last and did not find."""
+    """Return the input, or else the env key, that the script looked for last and did not find."""
     prefix = frame.script.dialect.prefix
     names = _inputs_by_key(frame)
     missed = [key for key in reversed(frame.env.reads) if _is_empty(frame.env.peek(key, MISSING))]
@@ -355,7 +355,7 @@ def _answer_beforehand(frame: Frame) -> str:
 
 
 def _inputs_by_key(frame: Frame) -> dict[str, str]:
-    """The name of the input that sets an env key."""
+    """Return the name of the input that sets an env key."""
     dialect = frame.script.dialect
     names = {dialect.prefix + name.upper(): name for name in dialect.inputs}
     for block in frame.blocks:

@@ -1,4 +1,4 @@
-"""Whether what a plan is sure to fetch and keep has room, asked before anything is fetched."""
+"""Disk space for what a plan is sure to fetch and cache, checked before anything is fetched."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def require_room(root: Node, env: Mapping[str, Any], folder: str, ahead: str) ->
     """Raise ``too-little-disk`` where ``folder``, that of the cache, cannot hold what is certain.
 
     ``root`` is a plan's first step, ``env`` what the caller has set, and ``ahead`` the folder with
-    what has come already of earlier downloads. Sizes of which nobody knows count for nothing.
+    the parts of earlier downloads. Unknown sizes count as 0.
     """
     frames = [(node, node.frame) for node in sure(root) if node.frame is not None]
     promised_bytes = {frame.label: _promised(node, frame) for node, frame in frames}
@@ -29,23 +29,23 @@ def require_room(root: Node, env: Mapping[str, Any], folder: str, ahead: str) ->
     for node, frame in frames:
         for download in _into_the_cache(node, frame):
             coming_bytes[download.what] = max(0, download.size - _has_come(download, ahead))
-    # An archive and what is unpacked of it are told by the same script: the larger one is certain.
+    # One script declares an archive and what is unpacked of it: only the larger one is certain.
     larger = max((promised_bytes, coming_bytes), key=lambda sizes: sum(sizes.values()))
     if any(larger.values()):
         capacity.check_disk(env, _largest(larger), sum(larger.values()), folder)
 
 
 def _promised(node: Node, frame: Frame) -> int:
-    """Bytes that its entry is sure to take; in other collections the figure is a rough one.
+    """Return the bytes that its entry is sure to take; in other collections a rough figure.
 
-    What ``pip`` installs may be there already, and lies beside its Python.
+    What ``pip`` installs may be present already, and lies within its Python.
     """
     promises = frame.script.dialect.inputs_bind and frame.cacheable
     return (declared_room(node, frame) or 0) if promises and not installs_packages(frame) else 0
 
 
 def _into_the_cache(node: Node, frame: Frame) -> Iterator[Download]:
-    """What goes to the disk of the cache; a folder of the user's may be on another one."""
+    """Yield what goes to the disk of the cache; a folder of the user's may be on another one."""
     if not node.fetches or frame.env.peek(f"{frame.script.dialect.prefix}DOWNLOAD_PATH", ""):
         return
     yield from downloads_of(node, frame)

@@ -1,8 +1,8 @@
 """Metadata of an entry as it may lie on a disk where others can read it.
 
-What an entry gives back is looked at beside its values (``cmbench.format.env.without_secrets``).
-Here are the other ways in which a known secret gets into metadata: a tag, a version, the name of a
-key or of a file.
+The values that an entry exports are checked elsewhere (``cmbench.format.env.without_secrets``).
+This module covers the other ways in which a known secret gets into metadata: a tag, a version, the
+name of a key or of a file.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class JobHandle:
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
 class JobState:
-    """``waiting`` for its turn, ``running``, ``ended``, or ``lost`` with whoever ran it.
+    """``waiting`` for its turn, ``running``, ``ended``, or ``lost`` with the machine that ran it.
 
     ``exit_code`` counts once it has ended; it is negative for a signal. ``reason`` says what an
     exit status does not: preempted, out of time, node down.
@@ -60,20 +60,20 @@ RUNNING = JobState("running")
 
 
 class Executor(Protocol):
-    """Runs jobs somewhere. Every method raises ``Error`` where the place cannot be reached."""
+    """Runs jobs somewhere. Every method raises ``Error`` where the machine cannot be reached."""
 
     @property
     def name(self) -> str:
         """The word for it in handles, records and on the command line."""
 
     def submit(self, job: Job) -> JobHandle:
-        """Start ``job``, or put it into a queue; what it reads is there before it starts."""
+        """Start ``job``, or put it into a queue; its input files exist before it starts."""
 
     def logs(self, handle: JobHandle) -> Sequence[str]:
         """Whole lines of output that are new; waits up to ``LOOK_SECONDS`` for one."""
 
     def poll(self, handle: JobHandle) -> JobState:
-        """How it goes. ``ended`` comes only after ``logs`` has given the last line."""
+        """Return how it goes. ``ended`` comes only after ``logs`` has given the last line."""
 
     def cancel(self, handle: JobHandle) -> None:
         """End the job with all that it has started, and forget it."""
@@ -90,8 +90,8 @@ def run_job(
 ) -> JobState:
     """Run ``job`` to its end; its output goes to ``line``, line by line.
 
-    ``pulse`` is called a few times a second. What it raises, and an interruption, cancels the job
-    and passes on.
+    ``pulse`` is called a few times a second. An exception of it, and an interruption, cancels the
+    job and is raised.
     """
     with signals_held() as let_go:
         handle = executor.submit(job)

@@ -1,9 +1,9 @@
-"""Which steps may run beside each other, told before they run.
+"""Forecasts of which steps may run in parallel.
 
 A dependency is planned against the values that its caller has now. It is independent of siblings
 that are still running when nothing in its plan, in the reads of the cache entries that would answer
 and in the words of its own files is among the keys that those siblings may give back, and when no
-entry that one would make is used by the other. What cannot be told is not independent.
+entry that one would make is used by the other. In doubt a dependency is not independent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class WatchedEnv(PlanEnv):
         self.touched: set[str] = set()
 
     def below(self, values: Mapping[str, Any]) -> TracedEnv:
-        """An env that looks out for the same."""
+        """Return an env that looks out for the same."""
         env = WatchedEnv(values)
         env._promises, env.open = dict(self._promises), self.open
         env.others, env.touched = self.others, self.touched
@@ -44,7 +44,7 @@ class WatchedEnv(PlanEnv):
         super().note(key)
 
     def peek(self, key: str, default: Any = None) -> Any:
-        """The value; it counts as a read of what other steps may set."""
+        """Return the value; it counts as a read of what other steps may set."""
         self._look(key)
         return super().peek(key, default)
 
@@ -63,7 +63,7 @@ class Forecast:
     works: bool = False
 
     def blocks(self, later: Forecast) -> bool:
-        """Whether ``later`` must wait for it, whatever that one reads."""
+        """Return whether ``later`` must wait for it, whatever that one reads."""
         programs = later.works and any(key.startswith("+") for key in self.writes)
         return programs or bool(self.makes & later.uses or self.uses & later.makes)
 
@@ -78,7 +78,7 @@ class Forecaster:
     def look(
         self, frame: Frame, entry: Dependency, phase: str, before: Sequence[Forecast]
     ) -> Forecast | None:
-        """The forecast of ``entry`` beside those ``before`` it; ``None`` where it has to wait."""
+        """Return the forecast of ``entry`` after those ``before``; ``None`` if it has to wait."""
         env = WatchedEnv(frame.env.plain())
         env.others = tuple(key for one in before for key in one.writes)
         env.rules = frame.env.rules
@@ -138,17 +138,17 @@ class Forecaster:
 
 
 def _is_kept(frame: Frame) -> bool:
-    """Whether its results are kept: what runs every time has unknown effects."""
+    """Return whether its results are kept: what runs every time has unknown effects."""
     return frame.cacheable or frame.script.host_facts
 
 
 def _works(node: Node) -> bool:
-    """Whether code of the step's script is going to run."""
+    """Return whether code of the step's script is going to run."""
     return node.cached not in ("hit", "fact")
 
 
 def _of_entries(frames: Iterable[Frame | None]) -> frozenset[str]:
-    """The scripts of those steps that have entries in the cache."""
+    """Return the scripts of those steps that have entries in the cache."""
     cacheable = (f for f in frames if f and f.cacheable and not f.script.host_facts)
     return frozenset(frame.script.path for frame in cacheable)
 

@@ -18,7 +18,7 @@ class _FreshSource(SourceFileLoader):
 
 
 def spec_of(name: str, path: str, places: list[str] | None = None) -> ModuleSpec:
-    """What imports the file at ``path`` as ``name``; a package has ``places``."""
+    """Return the spec that imports the file at ``path`` as ``name``; a package has ``places``."""
     loader = _FreshSource(name, path) if path.endswith(".py") else None
     spec = spec_from_file_location(name, path, loader=loader, submodule_search_locations=places)
     assert spec is not None

@@ -1,6 +1,6 @@
 """The dictionary ``i`` of hooks in ``customize.py``, with the keys and types of the CM format.
 
-The keys are those that the first engines put there, in each phase: ``preprocess`` and
+The keys are those that the first engines set, in every phase: ``preprocess`` and
 ``postprocess`` have them all, so a hook never finds less. What only one of the engines has is
 there for scripts of both, but where that would mislead them.
 """
@@ -76,7 +76,7 @@ def hook_input(
 
 
 def _of_the_step(frame: Frame) -> dict[str, Any]:
-    """What ``run_script_input`` says of how a step was chosen and of where the run is."""
+    """Return what ``run_script_input`` says of how a step was chosen and of where the run is."""
     script, dialect = frame.script, frame.script.dialect
     hidden = [*dialect.hidden, *(f"{start}*" for start in dialect.hidden_starts)]
     values = {
@@ -177,7 +177,7 @@ def run_state(frame: Frame, command: str, meta: Mapping[str, Any]) -> dict[str, 
     """``run_script_input['run_state']``: how this step was chosen, and what it has taken so far.
 
     Besides the format's own keys: ``command`` is the command line of the whole run as the record
-    has it, and ``commands`` has one for each dependency, by which it is had alone.
+    has it, and ``commands`` has one per dependency, which runs it alone.
     """
     script = frame.script
     above = frame.parent.script if frame.parent is not None else None
@@ -216,7 +216,7 @@ _GROUPS_OF_META = ("docker", "apptainer", "remote_run", "input_mapping")
 
 
 def _groups(frame: Frame) -> dict[str, dict[str, Any]]:
-    """The groups of variations: who belongs to each, and its default where it has one."""
+    """Return the groups of variations: their members, and their default where they have one."""
     groups: dict[str, dict[str, Any]] = {}
     for name, variation in frame.script.variations.items():
         if variation.group:

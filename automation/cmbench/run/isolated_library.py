@@ -41,7 +41,7 @@ class IsolatedLibrary(MetaPathFinder):
         return made
 
     def holds(self, name: str) -> bool:
-        """Whether ``name``, without a dot, is a module or package of this library."""
+        """Return whether ``name``, without a dot, is a module or package of this library."""
         return bool(source_of(self._root, name))
 
     def __call__(

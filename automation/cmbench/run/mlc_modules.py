@@ -44,11 +44,11 @@ class Logger:
     exception = critical = error
 
     def setLevel(self, level: object) -> None:  # noqa: N802
-        """What is shown is the matter of ``-v``."""
+        """Do nothing: ``-v`` decides which lines are shown."""
 
 
 class Actions:
-    """``action_object`` and ``cache_action``: requests to the tool itself, asked through cmind."""
+    """``action_object`` and ``cache_action``: requests to the tool itself, sent through cmind."""
 
     def __init__(self, cmind: Any, logger: Logger) -> None:
         self._cmind = cmind
@@ -68,7 +68,7 @@ class Actions:
 
 
 def modules(actions: Actions) -> dict[str, ModuleType]:
-    """The modules by the names under which they are imported."""
+    """Return the modules by the names under which they are imported."""
     mlc_modules = {}
     for name in ("mlc", "mlc.utils", "mlc.action", "utils"):
         mlc_modules[name] = ModuleType(name, "Offered to customize.py by cmbench.")
@@ -86,12 +86,12 @@ def modules(actions: Actions) -> dict[str, ModuleType]:
 
 
 def is_true(value: object) -> bool:
-    """Whether ``value`` says yes."""
+    """Return whether ``value`` says yes."""
     return str(value).lower() in ("1", "true", "on", "yes")
 
 
 def is_false(value: object) -> bool:
-    """Whether ``value`` says no; an empty text says neither."""
+    """Return whether ``value`` says no; an empty text says neither."""
     return str(value).lower() in ("0", "false", "off", "no")
 
 
@@ -123,7 +123,7 @@ def load_txt(
 
 
 def load_json(file_name: str, encoding: str | None = None, **_: object) -> Answer:
-    """A JSON file under ``meta``."""
+    """Return a JSON file under ``meta``."""
     try:
         text = Path(file_name).read_text(encoding=encoding or "utf-8")
         return {"return": 0, "meta": json.loads(text)}
@@ -158,7 +158,7 @@ def run_system_cmd(i: Mapping[str, Any]) -> Answer:
 
 
 def merge_dicts(params: Mapping[str, Any], in_place: bool = True) -> Answer:
-    """``dict2`` merged into ``dict1``; lists grow with ``append_lists``, each item once."""
+    """``dict2`` merged into ``dict1``; with ``append_lists`` lists grow by new items."""
     merged = params["dict1"] if in_place else dict(params["dict1"])
     for key, new in params["dict2"].items():
         old = merged.get(key)

@@ -1,4 +1,4 @@
-"""Files between the engine and a native script: what it gives back, and how it is repeated."""
+"""Files between the engine and a native script: its results, and how it is repeated."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def take_over(frame: Frame, cwd: str) -> None:
 
 
 def changed_values(environment: Mapping[str, str]) -> dict[str, str]:
-    """What is not as in this process."""
+    """Return the values that differ from those of this process."""
     return {k: v for k, v in environment.items() if os.environ.get(k) != v}
 
 
 def write_repeat_file(
     frame: Frame, place: StepFolders, command: list[str], changed: Mapping[str, str]
 ) -> str:
-    """A shell file that repeats a failed step by hand, with what has ``changed`` in its env."""
+    """Return a shell file that repeats a failed step, with the ``changed`` keys of its env."""
     import shlex
 
     path = os.path.join(place.scratch, f"{frame.script.alias}.sh")

@@ -55,7 +55,7 @@ def expires(frame: Frame, now: float) -> float:
 
 
 def check_version(frame: Frame, version: str) -> None:
-    """Refuse a result outside the bounds that were asked for; raises ``version-not-found``."""
+    """Raise ``version-not-found`` for a result outside the requested version bounds."""
     bounds = frame.version
     if not (bounds.minimum or bounds.maximum):
         return
@@ -87,7 +87,7 @@ def working_directory(frame: Frame) -> str:
 
 
 def absorb(frame: Frame, child: Frame, outcome: Outcome) -> None:
-    """Take over what a dependency read and what it gives back.
+    """Add the reads and the exported values of a dependency to ``frame``.
 
     Its reads come first: once its values are written, they would no longer count as read.
     """
@@ -119,7 +119,7 @@ def absorb(frame: Frame, child: Frame, outcome: Outcome) -> None:
 
 
 def exports(frame: Frame) -> dict[str, Any]:
-    """The env that a step gives back: what ``new_env_keys`` names and the step itself set.
+    """Return the env that a step gives back: what ``new_env_keys`` names and the step itself set.
 
     A value that settings or inputs have set counts as read: it is part of the result.
     """
@@ -139,7 +139,7 @@ def exports(frame: Frame) -> dict[str, Any]:
 
 
 def state_exports(frame: Frame) -> dict[str, Any]:
-    """The state that the step gives back."""
+    """Return the state that the step gives back."""
     state: TracedEnv = frame.state
     keys = select_keys(dict.keys(state), frame.texts("new_state_keys"))
     state.note_each(keys)
@@ -160,9 +160,9 @@ def joined(
 
 
 def rely(frame: Frame, paths: Iterable[str]) -> None:
-    """Take the state of files outside that a hook names, before anything else is done.
+    """Record the state of files outside that a hook names, before anything else is done.
 
-    What is not there yet is looked at when the step has ended.
+    A file that does not exist yet is read when the step has ended.
     """
     for path in paths:
         with suppress(OSError):
@@ -170,14 +170,14 @@ def rely(frame: Frame, paths: Iterable[str]) -> None:
 
 
 def named_by_env(frame: Frame) -> list[str]:
-    """The file that a step relies on by the older way: a key of its env."""
+    """Return the file that a step relies on by the older way: a key of its env."""
     key = frame.script.dialect.prefix + "GET_DEPENDENT_CACHED_PATH"
     path = frame.env.peek(key) if key in frame.env.written else None
     return [str(path)] if path else []
 
 
 def reliances(frame: Frame, paths: Sequence[str]) -> tuple[Reliance, ...]:
-    """What the entry is stale without, beside its own files; raises ``bad-customize``."""
+    """Return the files outside that the entry relies on; raises ``bad-customize``."""
     rely(frame, paths)
     missing = next((path for path in paths if path not in frame.relies_on), "")
     if missing and not frame.script.dialect.faults_bind:

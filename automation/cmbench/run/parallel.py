@@ -18,11 +18,11 @@ from cmbench.run.workers import Crew, Task, TaskWithdrawn
 
 Step = Callable[[], tuple[Frame, Outcome]]
 Take = Callable[[Step], set[str]]
-"""Does a step and takes over what it gives; says which env keys have changed."""
+"""Runs a step and takes over its results; returns the env keys that have changed."""
 
 
 class ParallelSteps:
-    """What a run needs to have steps side by side."""
+    """The objects that a run needs to have steps in parallel."""
 
     def __init__(self, crew: Crew, forecaster: Forecaster, reporter: Reporter) -> None:
         self.crew = crew
@@ -30,14 +30,14 @@ class ParallelSteps:
         self.reporter = reporter
 
     def group(self, frame: Frame, phase: str) -> SiblingGroup:
-        """The dependencies of ``frame`` in one phase."""
+        """Return the dependencies of ``frame`` in one phase."""
         return SiblingGroup(self, frame, phase)
 
     def ended(self, entry: str, status: str, first: int) -> bool:
-        """Keep what a step that made ``entry`` has to tell, its events from ``first`` on.
+        """Keep the events of a step that made ``entry``, from ``first`` on.
 
-        A step that is run once more finds what it has published before it was withdrawn: then
-        what was to be told of the making is told now, and the answer is true.
+        A step that is run again uses the entry that it published before it was withdrawn: then the
+        events of making it are published now, and true is returned.
         """
         task = self.crew.here
         if status == "done" and entry and task is not None:
@@ -108,12 +108,12 @@ class SiblingGroup:
         return not self._running
 
     def forecast(self, entry: Dependency) -> Forecast | None:
-        """Whether ``entry`` may start now, and what it will take; ``None`` if it has to wait."""
+        """Return the forecast of ``entry`` if it may start now; ``None`` if it has to wait."""
         before = [forecast for _, forecast, *_ in self._running]
         return self._together.forecaster.look(self._frame, entry, self._phase, before)
 
     def start(self, label: str, forecast: Forecast, step: Step, take: Take) -> None:
-        """Begin ``step`` beside those that run; ``take`` is called in its turn."""
+        """Start ``step`` in parallel with those that run; ``take`` is called in its turn."""
         task = Task(self._crew.here, self._number, label)
         self._number += 1
         task.turn = not self._running
@@ -147,7 +147,7 @@ class SiblingGroup:
                 self._running[0][0].turn = True
 
     def _misled(self, task: Task) -> bool:
-        """Whether a step has failed on values that a serial run would not have given it."""
+        """Return whether a step has failed on values that a serial run would not have given it."""
         return task.root is not None and bool(task.changed & _read(task.root, task.root, set()))
 
     def _tell(self, task: Task) -> None:
@@ -168,7 +168,7 @@ def _result(task: Task) -> tuple[Frame, Outcome]:
 
 
 def _meeting(frame: Frame, task: Task) -> Task | None:
-    """The task that has read, as far as ``frame`` tells, what a sibling has set meanwhile."""
+    """Return the task that has read, as far as ``frame`` shows, what a sibling has set since."""
     names: set[str] = set()
     current: Task | None = task
     while current is not None and current.root is not None:

@@ -1,7 +1,7 @@
 """Downloads that a plan is sure of, begun before their steps have their turn.
 
-Only what is certain to be needed and has a checksum is fetched ahead. A failure here has no
-consequences: the step itself tries again, with all its mirrors, and reports what it meets.
+Only what is certain to be needed and has a checksum is fetched ahead. A failure has no
+consequences: the step itself retries, with all its mirrors, and reports its errors.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class PrefetchFile:
 
 
 def certain(root: Node) -> list[PrefetchFile]:
-    """The files that steps of the plan will certainly need, each once."""
+    """Return the files that steps of the plan will certainly need, without duplicates."""
     downloads: dict[str, PrefetchFile] = {}
     for node in sure(root):
         if node.frame is not None and node.frame.script.uid == FETCHER:
@@ -76,7 +76,7 @@ class _Known(dict[str, str]):
         self._frame = frame
 
     def is_pending(self, key: str) -> bool:
-        """Whether an earlier step is going to set it."""
+        """Return whether an earlier step is going to set it."""
         return isinstance(self._frame.env.peek(key), Pending)
 
     def get(self, key: str, default: Any = "") -> str:
@@ -91,7 +91,7 @@ class _Stopped(BaseException):
 
 
 class Prefetcher:
-    """Fetches ``wishes`` into ``folder`` in the background; tells ``note`` what it begins."""
+    """Fetches ``wishes`` into ``folder`` in the background; reports starts to ``note``."""
 
     def __init__(
         self, folder: str, wishes: list[PrefetchFile], note: Callable[[str], None]
@@ -136,7 +136,7 @@ class Prefetcher:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Let the network and the disk rest while somebody measures."""
+        """Leave the network and the disk idle during a measurement."""
         self._go.clear()
         try:
             yield
@@ -150,7 +150,7 @@ class Prefetcher:
             except IndexError:
                 return
             try:
-                # Where another run or the step itself is at it, twice would help nobody.
+                # Another run, or the step itself, may be fetching it already.
                 if not part.is_held() and part.begin():
                     self._fetch(part.destination, wish)
             except _Stopped:
@@ -172,7 +172,7 @@ class Prefetcher:
         )
 
     def _rested(self) -> bool:
-        """Wait while somebody measures; whether the run still goes on."""
+        """Wait during a measurement; return whether the run is still going on."""
         self._go.wait()
         return not self._over
 

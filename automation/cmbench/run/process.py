@@ -19,7 +19,7 @@ GRACE_SECONDS = 2.0
 
 
 class LocalExecutor:
-    """Runs jobs as processes of this machine, each in a process group of its own.
+    """Runs jobs as processes of this machine, in process groups of their own.
 
     To cancel one ends its whole group, by force after ``GRACE_SECONDS`` or a second interruption,
     and what has left the group, such as ``timeout 60 make``: all descendants, and also those
@@ -43,7 +43,7 @@ class LocalExecutor:
         return self._jobs[handle.id].lines()
 
     def poll(self, handle: JobHandle) -> JobState:
-        """Whether it runs; its exit status once it has closed its output."""
+        """Return whether it runs; its exit status once it has closed its output."""
         job = self._jobs[handle.id]
         return JobState("ended", job.process.wait()) if job.over else RUNNING
 
@@ -112,7 +112,7 @@ def _remedy(problem: OSError, program: str, environment: Mapping[str, str]) -> s
 
 
 class _Process:
-    """A started process and what it has printed so far."""
+    """A started process and its output so far."""
 
     def __init__(self, process: subprocess.Popen[bytes], scratch: str) -> None:
         assert process.stdout is not None
@@ -127,7 +127,7 @@ class _Process:
 
     def lines(self) -> list[str]:
         """Whole lines that are new; ``over`` from the last one on."""
-        # Asked first: what a program that has ended wrote is all there to be read, even where the
+        # Polled first: what a program that has ended wrote is all there to be read, even where the
         # wait is over at once, as after Ctrl-Z and fg. Who writes for it may take a moment more.
         ended = self.process.poll() is not None
         self._selector.select(timeout=LOOK_SECONDS)
@@ -145,7 +145,7 @@ class _Process:
 
 
 def _visible(raw: bytes) -> str:
-    """The last state of a line that a program drew over with carriage returns."""
+    """Return the last state of a line that a program drew over with carriage returns."""
     return raw.rstrip(b"\r").rpartition(b"\r")[2].decode("utf-8", "replace")
 
 
@@ -153,7 +153,7 @@ def end_all(process: subprocess.Popen[bytes], scratch: str) -> None:
     """End a process with all that it has started: ask first, force after ``GRACE_SECONDS``."""
     family = orphans.Family(scratch, process.pid)
     try:
-        # The parents are known by now only: a signal may leave their children to nobody.
+        # The parents are known by now only: a signal may leave their children without a parent.
         family.look()
         _tell_all(process, family, signal.SIGTERM, GRACE_SECONDS)
     finally:

@@ -1,4 +1,4 @@
-"""One JSON record per run, failed ones too: what was asked, what each step did, and where."""
+"""One JSON record per run, failed ones too: the request, the steps and the machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROGRESS = "progress.json"
 
 
 class RunRecorder:
-    """A reporter that keeps what it is told; ``write`` puts the record beside the log."""
+    """A reporter that collects events; ``write`` writes the record into the folder of the log."""
 
     watches = False
 
@@ -44,7 +44,7 @@ class RunRecorder:
         self._directory = os.getcwd()
         self._words = secrets.words(command)
         self._steps: list[dict[str, Any]] = []
-        # The record is there at the end. This file tells of a run that goes on, or was killed.
+        # The record is written at the end. This file describes a run in progress, or a killed one.
         self._events = RunLog(os.path.join(directory, EVENTS), secrets) if log else None
         self._tell(pid=os.getpid(), command=self._words, started=self._started)
         self._progress_at = 0.0
@@ -108,7 +108,7 @@ class RunRecorder:
         self._write(f"== {frame.label}: {end.status} in {end.seconds:.2f} s")
 
     def progress(self, data: Mapping[str, Any]) -> None:
-        """Keep the newest, at most one in a second, for whoever looks at the run from outside."""
+        """Write the newest, at most one in a second, for other processes that show the run."""
         now = time.monotonic()
         if self._events is None or now - self._progress_at < 1:
             return

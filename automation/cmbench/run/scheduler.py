@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 
 class Scheduler:
-    """Runs requests one after another; every step is told to all reporters."""
+    """Runs requests one after another; reports every step to all reporters."""
 
     def __init__(
         self,
@@ -191,7 +191,7 @@ class Scheduler:
             return "done", why, self._make(frame, depth)
 
     def _answering(self, frame: Frame, depth: int) -> tuple[Entry | None, str]:
-        """The entry that answers; a script with a ``validate_cache.sh`` has a say in it."""
+        """Return the entry that answers; a script with a ``validate_cache.sh`` has a say in it."""
         entry, why = self._looked_up(frame)
         path = os.path.join(frame.script.path, "validate_cache.sh")
         if entry is None or not os.path.isfile(path):
@@ -258,7 +258,7 @@ class Scheduler:
             entry = without_known(entry, self._runner.secrets, frame.script)
             if self._together is not None:
                 self._together.await_turn(frame)
-            # --new of the first engines is beside what was there, and their --renew in its place.
+            # --new of the first engines adds an entry, and their --renew replaces one.
             beside = frame.request.new and not frame.script.dialect.inputs_bind
             self._store.publish(entry, [] if beside else self._superseded(entry))
         except BaseException:
@@ -320,7 +320,7 @@ class Scheduler:
         )
 
     def _hidden_reads(self, frame: Frame) -> dict[str, str]:
-        """What was read, as metadata that others can read may hold it."""
+        """Return what was read, as metadata that others can read may hold it."""
         reads, secrets = frame.reads(), self._runner.secrets
         shown = secrets.values(reads)
         for key, text in frame.updates_read().items():
@@ -328,7 +328,7 @@ class Scheduler:
         return {k: v if shown[k] == v else self._store.keyed(v) for k, v in reads.items()}
 
     def _work(self, frame: Frame, place: StepFolders, depth: int) -> tuple[Outcome, dict[str, Any]]:
-        """The life of one step that really runs; also collects what its hooks report."""
+        """Return the life of one step that really runs; also collects what its hooks report."""
         place = self._prepared(frame, place)
         report: dict[str, Any] = {"version": "", "tags": [], "relies_on": []}
         report |= {"skip": False, "instead": {}}
@@ -362,7 +362,7 @@ class Scheduler:
         return outcome, report
 
     def _leave(self, frame: Frame, place: StepFolders) -> None:
-        """What comes last where the step works: what was asked to be kept, a shell, cleaning."""
+        """Finish in the folder of the step: save requested files, open a shell, clean up."""
         modes = frame.request.modes
         if "save_env" in modes:
             self._runner.save_env(frame, place)
@@ -415,7 +415,7 @@ class Scheduler:
     def _hook(
         self, frame: Frame, place: StepFolders, name: str, report: dict[str, Any]
     ) -> StepFolders:
-        """Call a hook and collect what it reports; where the step stands after it."""
+        """Call a hook and collect its report; return the folders of the step after it."""
         if frame.is_fake:
             return place
         if self._runner.customized(frame):
@@ -489,7 +489,7 @@ class Scheduler:
         step: Callable[[], tuple[Frame, Outcome]],
         node: Node | None = None,
     ) -> set[str]:
-        """Do a dependency's ``step`` and take over what it gives; the env keys that changed."""
+        """Run ``step`` of a dependency and absorb its results; return the changed env keys."""
         course, frame.course = frame.course, None
         try:
             child, outcome = step()
@@ -516,7 +516,7 @@ class Scheduler:
         with group:
             for number, raw in enumerate(entries):
                 node = frame.foreseen(phase, number)
-                # To look ahead for something that has nothing beside it costs, along a chain,
+                # A forecast of a step that has no siblings costs, along a chain,
                 # as many looks as there are pairs of steps.
                 if len(entries) == 1 or (
                     group.is_idle and node is not None and self._is_known(node)
@@ -540,7 +540,7 @@ class Scheduler:
             group.take_over()
 
     def _is_known(self, node: Node) -> bool:
-        """Whether the plan has told all of a step: taking it over is all that is left."""
+        """Return whether the plan has all results of a step, which need only be absorbed."""
         is_hit = node.cached_entry is not None and not node.children and not self._has_worked
         return node.start is not None and (is_hit or node.cached == "fact")
 
@@ -576,7 +576,7 @@ class Scheduler:
 
 
 def _go_on(frame: Frame) -> str:
-    """What to type after an interruption; a step says what finds its work again."""
+    """Return what to type after an interruption; a step says what finds its work again."""
     more = str(frame.env.peek(f"{frame.script.dialect.prefix}TMP_GO_ON_WITH", "") or "")
     if not more:
         return "repeat the same command to go on from here"

@@ -1,7 +1,7 @@
 """One step's own work: its ``customize.py`` through the CM dictionary, and its native script.
 
-This is the only place where the dictionary that ``customize.py`` sees is built from typed values
-and read back.
+Only this module builds the dictionary that ``customize.py`` sees from typed values, and reads it
+back.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class StepEnd:
 
 
 class Reporter(Protocol):
-    """Who is told what happens; ``watches`` says whether it shows progress at all."""
+    """A receiver of the events of steps; ``watches`` says whether it shows progress at all."""
 
     watches: bool
 
@@ -124,7 +124,7 @@ class StepRunner:
         self.cmind = cmind
 
     def customized(self, frame: Frame) -> bool:
-        """Whether the step has a ``customize.py``."""
+        """Return whether the step has a ``customize.py``."""
         return self._module(frame) is not None
 
     def hook(self, frame: Frame, place: StepFolders, name: str) -> dict[str, Any]:
@@ -214,7 +214,7 @@ class StepRunner:
             self._reporter.say(line)
 
     def set_place(self, frame: Frame, place: StepFolders) -> None:
-        """Tell a step where it is, without counting that as something it read."""
+        """Set the folders of a step in its env, without counting that as a read."""
         prefix = frame.script.dialect.prefix
         values = {
             "TMP_CURRENT_SCRIPT_PATH": frame.script.path,
@@ -233,7 +233,7 @@ class StepRunner:
         self.progress.watch(values["PROGRESS_FILE"])
 
     def hook_input(self, frame: Frame, place: StepFolders) -> dict[str, Any]:
-        """The dictionary ``i`` of the CM format."""
+        """Return the dictionary ``i`` of the CM format."""
         from cmbench.run.hook_input import hook_input
 
         automation = Automation(self, frame, place.scratch)
@@ -266,7 +266,7 @@ class StepRunner:
         return self._actions
 
     def _ask(self, prompt: str = "") -> str:
-        """``input`` of ``customize.py``: asks on the terminal, where there is one."""
+        """Return an answer from the terminal, as ``input`` of ``customize.py``."""
         frame, doing = self._asking[-1]
         stdin = sys.__stdin__
         if self._quiet or stdin is None or not stdin.isatty():
@@ -280,11 +280,11 @@ class StepRunner:
         return answer.rstrip("\n")
 
     def words(self, frame: Frame) -> tuple[str, ...]:
-        """What native programs of this step may read, as far as an entry keeps it."""
+        """Return what native programs of this step may read, as far as an entry keeps it."""
         return self._words(frame.script.path, frame.uses(), frame.is_kept)
 
     def native_script(self, frame: Frame, base: str = "") -> str:
-        """The path of the native script for this machine, or an empty string."""
+        """Return the path of the native script for this machine, or an empty string."""
         chosen = frame.shared.get("script_name")
         base = base or str(chosen or "") or frame.last("script_name") or "run"
         dialect, env = frame.script.dialect, frame.env
@@ -354,7 +354,7 @@ class StepRunner:
         self._learn(frame)
 
     def shell(self, frame: Frame, place: StepFolders) -> None:
-        """A shell with the env of the step, where it works, for whoever sits at the terminal."""
+        """Open a shell on the terminal, with the env and in the folder of the step."""
         import subprocess
 
         self._reporter.end()
@@ -406,7 +406,7 @@ class StepRunner:
             self._log.line("\n".join([lane + line for line in lines]))
 
     def _lane(self) -> str:
-        """What tells the lines of steps apart that run at once."""
+        """Return the prefix of output lines of this thread, empty without parallel steps."""
         task = self._crew.here if self._crew is not None else None
         return f"[{task.label}] " if task is not None else ""
 
@@ -423,7 +423,7 @@ def _answer(
     place: StepFolders,
     doing: str,
 ) -> Any:
-    """What a hook returns; what it raises is told as a failure of its script."""
+    """Return the result of a hook; an exception of it becomes a failure of its script."""
     try:
         return function(i)
     except (Error, KeyboardInterrupt):
@@ -435,9 +435,9 @@ def _answer(
 
 
 class ProgressFiles:
-    """Passes on what a step writes into its progress file, while anybody wants to see it.
+    """Reports what a step writes into its progress file, while a reporter shows progress.
 
-    ``kept_by`` is told too, and is no reason to look.
+    ``kept_by`` receives it too, and is no reason to read the file.
     """
 
     kept_by: Reporter | None = None
@@ -461,7 +461,7 @@ class ProgressFiles:
             threading.Thread(target=_look, args=(weakref.ref(self),), daemon=True).start()
 
     def look(self) -> None:
-        """Pass on what is new."""
+        """Report new progress."""
         for path in tuple(self._paths.values()):
             with suppress(OSError, ValueError):
                 stamp = os.stat(path).st_mtime_ns
@@ -486,7 +486,7 @@ def _look(watched: weakref.ref[ProgressFiles]) -> None:
 
 
 class _LineWriter:
-    """A text stream that hands on whole lines, those of one text together."""
+    """A text stream that passes whole lines on, those of one text together."""
 
     def __init__(self, take: Callable[[Sequence[str]], None]) -> None:
         self._take = take
@@ -515,7 +515,7 @@ _OUTSIDE = ("PATH/", "HOST/")
 
 
 def _native_reads(frame: Frame, words: Sequence[str]) -> list[str]:
-    """What a native script counts as reading.
+    """Return what a native script counts as reading.
 
     Every word it names, from the env or else from the process, the programs that it starts, and
     every value that this very call has set: an input, ``--env.KEY``, the env of a dependency entry.
@@ -530,7 +530,7 @@ def _native_reads(frame: Frame, words: Sequence[str]) -> list[str]:
 
 
 def _is_of_bash(word: str) -> bool:
-    """Whether ``word`` is no variable that has a value from outside."""
+    """Return whether ``word`` is no variable that has a value from outside."""
     return word in _OF_BASH or (word != "BASH_ENV" and word.startswith(("*", "BASH_", *_OUTSIDE)))
 
 
@@ -564,7 +564,7 @@ def _advice(tail: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
 
 
 def _files_of_failure(frame: Frame, cwd: str) -> Iterator[str]:
-    """The last lines of the files that a script wants to be shown when it fails."""
+    """Yield the last lines of the files that a script wants to be shown when it fails."""
     for name in frame.script.files_of_failure:
         path = os.path.join(cwd, name)
         with suppress(OSError), open(path, encoding="utf-8", errors="replace") as stream:

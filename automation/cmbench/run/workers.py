@@ -33,9 +33,9 @@ class TaskWithdrawn(KeyboardInterrupt):
 class Task:
     """One step, with all below it, in a thread of its own.
 
-    ``events`` are to be told once it counts; ``changed`` names what earlier siblings have set
-    since it began; ``made`` has the events of each entry that it has published; ``again`` says
-    that it has to be run once more, in its turn.
+    ``events`` are published once it counts; ``changed`` names what earlier siblings have set since
+    it began; ``made`` has the events of the entries that it has published; ``again`` says that it
+    has to be run again, in its turn.
     """
 
     def __init__(self, above: Task | None, number: int, label: str) -> None:
@@ -139,7 +139,7 @@ class Crew:
 
     @contextmanager
     def resting(self) -> Iterator[None]:
-        """Leave one's place among those that work while waiting for other steps."""
+        """Release the slot of this thread while it waits for other steps."""
         self._working -= 1
         try:
             yield
@@ -162,7 +162,7 @@ class Crew:
             raise TaskWithdrawn
 
     def start(self, task: Task, work: Callable[[], Any]) -> None:
-        """Begin ``task``: do ``work`` as soon as there is a place."""
+        """Start ``task``: do ``work`` as soon as a slot is free."""
         try:
             threading.Thread(target=self._do, args=(task, work), daemon=True).start()
         except RuntimeError as problem:
@@ -259,7 +259,7 @@ class Crew:
         return False
 
     def alone(self, why: str) -> None:
-        """Refuse to go on beside others, because of ``why``: the step is run again in its turn."""
+        """Stop running in parallel, because of ``why``: the step is run again in its turn."""
         task = self.here
         if task is None:
             return

@@ -1,1 +1,1 @@
-"""One call of the user: what was asked, and the repositories, index and store it works with."""
+"""One call of the user: its request, and the repositories, index and store it works with."""

@@ -18,10 +18,10 @@ from cmbench.values import immutable, replace
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
 class RunRequest:
-    """One script with all that was asked of it, checked: what can be planned and run.
+    """A checked request of one script, which can be planned and run.
 
     ``flags`` are those of the command line, without their dashes; a record keeps them. ``command``
-    is the line that was typed, if one was. ``warnings`` are for whoever asked.
+    is the line that was typed, if any. ``warnings`` are for the user.
     """
 
     workspace: Workspace
@@ -41,7 +41,7 @@ class RunRequest:
 
 
 class Call:
-    """What a user asks for: a name or tags, and flags; of a script, of cache entries or of runs."""
+    """A call of a user: a name or tags, and flags; of a script, of cache entries or of runs."""
 
     def __init__(self, workspace: Workspace, arguments: Mapping[str, Any]) -> None:
         self.workspace = workspace
@@ -60,7 +60,7 @@ class Call:
         return [str(word) for word in words if word]
 
     def query(self) -> tuple[Tags, str]:
-        """The tags, and the name of a script or of a cache entry; raises ``bad-value``."""
+        """Return the tags, and the name of a script or of a cache entry; raises ``bad-value``."""
         return requests_in.tags_of(self._arguments)
 
     def _meant(self) -> tuple[Tags, str]:
@@ -101,7 +101,7 @@ class Call:
         return run_request
 
     def asks_for_container(self) -> bool:
-        """Whether a run is to be in a container, as ``--docker`` says in CM and MLC.
+        """Return whether a run is to be in a container, as ``--docker`` says in CM and MLC.
 
         Those engines leave the flag to their scripts, and so does this one to theirs; of all others
         it is taken off, so that they get the rest.
@@ -116,17 +116,17 @@ class Call:
 
     @property
     def can_ask(self) -> bool:
-        """Whether somebody is there to choose among several scripts."""
+        """Return whether a user can choose among several scripts."""
         return False
 
     def pick(self, rows: Sequence[Row]) -> Row | None:
-        """The one that somebody chooses of scripts that fit equally well; else ``None``."""
+        """Return the user's choice among scripts that fit equally well; ``None`` without one."""
         return None
 
     def _request_or_elsewhere(
         self, rows: Sequence[Row], script: Script, warnings: tuple[str, ...]
     ) -> RunRequest:
-        """The request of ``script``; what it refuses goes to a script of others that takes it."""
+        """Return the request of ``script``, or of a script of others that takes what it refuses."""
         try:
             return self.request_of(script, self.flags, warnings)
         except Error as error:
@@ -148,7 +148,7 @@ class Call:
     def request_of(
         self, script: Script, flags: Mapping[str, Any], warnings: tuple[str, ...] = ()
     ) -> RunRequest:
-        """The request that ``flags`` make of ``script``, whatever it was named by."""
+        """Return the request that ``flags`` make of ``script``, whatever it was named by."""
         tags, uid = self._meant()
         words, twice = self._arguments.get("cmd"), list[str]()
         if isinstance(words, list) and len({str(w).partition("=")[0] for w in words}) < len(words):
@@ -191,7 +191,7 @@ def request(workspace: Workspace, name: str = "", *, tags: str = "", **flags: An
 
 
 def _others_that_fit(rows: Sequence[Row]) -> Iterator[str]:
-    """Which script is used, why, and what else may be meant, if nobody has chosen."""
+    """Return notes on which script is used, why, and its alternatives, without a user's choice."""
     taken = rows[0]
     if len(rows) > 1:
         why = "it has the highest priority" if taken.sort < rows[1].sort else "the first by name"
@@ -208,7 +208,7 @@ _TOLD = 8
 
 
 def _taken_by(others: Iterable[Script], script: Script, flags: Mapping[str, Any]) -> Iterator[str]:
-    """Which scripts of other repositories take a value that ``script`` refuses."""
+    """Yield which scripts of other repositories take a value that ``script`` refuses."""
     for other in others:
         for name, value in flags.items():
             own, theirs = script.inputs.get(name), other.inputs.get(name)
@@ -234,13 +234,13 @@ def _other_repositories(rows: Sequence[Row]) -> Iterator[str]:
 
 def _command(words: Any, flags: Mapping[str, Any]) -> Sequence[str]:
     if words:
-        # cmind takes the first two words away from the list that it hands over.
+        # cmind removes the first two words from the list that it passes.
         return ["cm", "run", "script", *map(str, words)] if isinstance(words, list) else [words]
     return ["cm", "run", "script", *(f"--{k}={v}" for k, v in _plain(flags).items())]
 
 
 def _plain(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Flags as on a command line: ``env.KEY`` instead of nested dictionaries."""
+    """Return flags as on a command line: ``env.KEY`` instead of nested dictionaries."""
     plain_flags: dict[str, Any] = {}
     for key, value in flags.items():
         if isinstance(value, Mapping):

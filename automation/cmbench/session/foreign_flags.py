@@ -1,8 +1,8 @@
 """Flags that scripts of the same tags have in CM and MLC, and this one has not.
 
-A script says under ``foreign_flags`` of its meta what becomes of each: it is ``ignored``, or
-``refused``, and why. Of the flags that both engines have for every script, those that only ask for
-more to be shown are ignored everywhere.
+A script declares in ``foreign_flags`` of its meta that a flag is ``ignored`` or ``refused``, and
+why. Of the flags that both engines have for every script, those that only show more are ignored
+everywhere.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OF_ENGINES = {
 def without_foreign_flags(
     flags: Mapping[str, Any], script: Script
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """The flags that are the script's own, and what to say of the others.
+    """Return the flags that are the script's own, and what to say of the others.
 
     Raises ``bad-value`` for one that is refused. A flag that is switched off says nothing new.
     """
@@ -56,7 +56,7 @@ def fits_better(
     """Whether ``other`` takes all of ``flags``, and ``script`` lacks one or one of the values.
 
     ``engine`` are the flags that every script has. Choices of scripts of others are a help for
-    readers: they take what is a choice here, too.
+    readers: they take what is a choice of ours, too.
     """
     own = {name: value for name, value in flags.items() if name not in engine}
     lacking = {name: value for name, value in own.items() if not _takes(script, name, value)}

@@ -1,4 +1,4 @@
-"""The dictionary that cmind hands over, from the command line or from Python, to a ``Request``."""
+"""The dictionary that cmind passes, from the command line or from Python, as a ``Request``."""
 
 from __future__ import annotations
 
@@ -85,17 +85,17 @@ _CMIND = frozenset(
 
 
 def flags_of(i: Mapping[str, Any]) -> dict[str, Any]:
-    """What the caller asked for, short names written out, without what cmind adds."""
+    """Return the flags of the caller, short names written out, without what cmind adds."""
     flags: dict[str, Any] = {}
     for key, value in i.items():
         if key not in _CMIND:
             name = key.replace("-", "_")
             if name.startswith("j") and name[1:].isdigit() and value is True:
-                # -j4, as other tools write it; -j alone asks for JSON.
+                # -j4, as other tools write it; -j alone means JSON.
                 flags["jobs"] = name[1:]
                 continue
             name = _ALIASES.get(name, name)
-            # A hook may hand on both `adr` and `add_deps_recursive`.
+            # A hook may pass both `adr` and `add_deps_recursive`.
             flags[name] = laid_over(flags.get(name), value)
     return flags
 
@@ -108,9 +108,9 @@ def laid_over(value: Any, more: Any) -> Any:
 
 
 def call_of(i: Mapping[str, Any], everywhere: Mapping[str, Any]) -> dict[str, Any]:
-    """The call as hooks are shown it: the words of the caller, and flags of every run.
+    """Return the call as hooks are shown it: the words of the caller, and flags of every run.
 
-    Where a hook hands on its own call as ``input``, the words that were typed are handed on too.
+    Where a hook passes its own call as ``input``, the words that were typed are passed too.
     """
     above = i.get("input")
     typed = {"cmd": above["cmd"]} if isinstance(above, Mapping) and above.get("cmd") else {}
@@ -136,7 +136,7 @@ def extra_flags(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def tags_of(i: Mapping[str, Any]) -> tuple[Tags, str]:
-    """The tag query and the name of a script or of a cache entry that a call has, if any.
+    """Return the tag query and the name of a script or of a cache entry that a call has, if any.
 
     A name may begin with that of a repository: ``repository:name``.
     Raises ``bad-value`` where words without a flag name several things.
@@ -163,7 +163,7 @@ def tags_of(i: Mapping[str, Any]) -> tuple[Tags, str]:
 
 
 def _named(parts: Sequence[Sequence[str]]) -> list[str]:
-    """The names among words and tags in quotes."""
+    """Return the names among words and tags in quotes."""
     names = [words[0] for words in parts if len(words) == 1]
     # Collections write `cmr script "some tags"`, where `cmr` says `script` already.
     has_tags = any(len(words) > 1 for words in parts)
@@ -180,7 +180,7 @@ def arguments_of(i: Mapping[str, Any]) -> tuple[str, ...]:
 def with_arguments(request: Request, words: tuple[str, ...], script: Script) -> Request:
     """``request`` with words for a script of others; raises ``bad-value`` for one of ours.
 
-    What it makes of them no cache can tell.
+    No cache knows how it uses them.
     """
     if script.dialect.inputs_bind:
         raise Error(
@@ -214,7 +214,7 @@ def _switched_on(flags: Mapping[str, Any]) -> set[str]:
 
 
 def options_of(flags: Mapping[str, Any], command: Iterable[str]) -> RunOptions:
-    """How the run as a whole behaves."""
+    """Return how the run as a whole behaves."""
     on = _switched_on(flags)
     return RunOptions(
         quiet="quiet" in on,
@@ -231,7 +231,7 @@ def options_of(flags: Mapping[str, Any], command: Iterable[str]) -> RunOptions:
 
 
 def jobs_of(value: Any) -> int:
-    """The number of ``--jobs``; raises ``bad-value``."""
+    """Return the number of ``--jobs``; raises ``bad-value``."""
     text = str(value).strip()
     if value is True or not text.isdecimal() or int(text) < 1:
         raise Error(
@@ -243,7 +243,7 @@ def jobs_of(value: Any) -> int:
 
 
 def request_of(flags: Mapping[str, Any], tags: Tags, uid: str, script: Script) -> Request:
-    """The typed request; raises ``unknown-flag`` or ``bad-value`` before anything runs."""
+    """Return the typed request; raises ``unknown-flag`` or ``bad-value`` before anything runs."""
     inputs, modes = _sorted_out(flags, script)
     _check_switches({k: v for k, v in flags.items() if k not in inputs})
     if script.dialect.inputs_bind:
@@ -277,7 +277,7 @@ def request_of(flags: Mapping[str, Any], tags: Tags, uid: str, script: Script) -
 
 
 def _sorted_out(flags: Mapping[str, Any], script: Script) -> tuple[dict[str, Any], frozenset[str]]:
-    """The inputs of the script, and the modes that are on; one name may be both."""
+    """Return the inputs of the script, and the modes that are on; one name may be both."""
     modes = {} if script.dialect.inputs_bind else {k: v for k, v in flags.items() if k in MODES}
     engine = {*FLAGS, *modes}
     inputs = {k: v for k, v in flags.items() if k not in engine or k in script.inputs}
@@ -301,7 +301,7 @@ _LOOKS_AT_PATH = r"TMP_PATH|find_artifact|get_default_path_list|\btools\b"
 def _path_as_input(
     inputs: dict[str, Any], flags: Mapping[str, Any], script: Script
 ) -> tuple[dict[str, Any], Mapping[str, Any]]:
-    """``--path`` as the one input for a place that a script has, where it looks along no path.
+    """Return ``--path`` as the one path input of a script that searches no path.
 
     Raises ``unknown-flag`` where it has none, or several.
     """
@@ -325,7 +325,7 @@ def _path_as_input(
 
 
 def _as_declared(value: Any, spec: InputSpec | None) -> Any:
-    """A choice as its script writes it, whatever case the user has typed."""
+    """Return a choice as its script writes it, whatever case the user has typed."""
     if spec is None or not isinstance(value, str) or value in spec.choices:
         return value
     same = [choice for choice in spec.choices if choice.lower() == value.lower()]
@@ -333,7 +333,7 @@ def _as_declared(value: Any, spec: InputSpec | None) -> Any:
 
 
 def _absolute(value: Any, spec: InputSpec | None) -> Any:
-    """A path as the user means it, from the directory that the user is in."""
+    """Return a path as the user means it, from the directory that the user is in."""
     is_path = spec is not None and spec.type == "path" and isinstance(value, str) and value
     return _full(value) if is_path else value
 
@@ -343,7 +343,7 @@ def _full(path: str) -> str:
 
 
 def _typed(update: Dependency) -> Dependency:
-    """An update whose inputs keep what they mean as paths."""
+    """Return an update whose inputs keep what they mean as paths."""
     inputs = dict(update.inputs)
     for name, word in update.inputs.items():
         if isinstance(word, str) and word and name not in FLAGS:
@@ -426,7 +426,7 @@ def _refuse_modes(inputs: Mapping[str, Any], script: Script) -> None:
 
 
 def unknown_inputs(inputs: Iterable[str], script: Script) -> dict[str, str]:
-    """Names that the script does not know, each with what may have been meant."""
+    """Return the names that the script does not declare, with suggestions."""
     declared = {*script.inputs, *script.dialect.inputs, *script.dialect.places}
     foreign = script.meta.get("foreign_inputs") or {}
     return {
@@ -517,10 +517,10 @@ def _check_number(name: str, text: str, spec: InputSpec) -> None:
 
 
 def check_places(request: Request, script: Script) -> None:
-    """Refuse a run whose inputs name a place that is not what they need.
+    """Refuse a run whose inputs name a path that is not what they need.
 
     Raises ``file-not-found``, ``file-error``, ``not-writable``. A request itself may be for another
-    machine, so this is asked where it is run.
+    machine, so this is checked where it is run.
     """
     for name, spec in script.inputs.items():
         if spec.must_be:
@@ -540,12 +540,12 @@ def check_place(name: str, value: Any, script: Script, option: str = "") -> None
 
 
 def check_typed_below(root: Node) -> None:
-    """Refuse a run whose ``--adr.NAME.KEY`` names such a place, or has no effect.
+    """Refuse a run whose ``--adr.NAME.KEY`` names such a path, or has no effect.
 
     Raises as ``check_places`` and ``refuse_idle`` do.
 
-    Looked at are the steps below the plan's ``root``, those that may not work too, and only what
-    the user has typed: what a step hands to another need not be there yet.
+    Checked are the steps below the plan's ``root``, those that may not run too, and only what the
+    user has typed: what a step passes to another need not exist yet.
     """
     typed = _typed_for_dependencies(root.frame.request) if root.frame else {}
     if not typed:

@@ -40,10 +40,10 @@ class Workspace:
 
     @classmethod
     def open(cls, home: str = "", repositories: Iterable[str] = ()) -> Workspace:
-        """The CM home at ``home``, else that of ``CM_REPOS``, else ``~/CM``.
+        """Return the CM home at ``home``, else that of ``CM_REPOS``, else ``~/CM``.
 
-        With ``repositories``, folders, it knows those and nothing is asked of cmind; else those
-        that are registered there.
+        With ``repositories``, folders, it has those and cmind is not used; else those that are
+        registered in the home.
         """
         home = home or os.environ.get("CM_REPOS", "").strip() or os.path.expanduser("~/CM")
         home = os.path.abspath(home)
@@ -53,7 +53,7 @@ class Workspace:
 
     @classmethod
     def of_cmind(cls, cmind: Any, write: bool) -> Workspace:
-        """The home and the repositories that the running ``cm`` has."""
+        """Return the home and the repositories that the running ``cm`` has."""
         pairs = [_of_cmind(repo) for repo in cmind.repos.lst]
         return cls(cmind.repos_path, _named_apart(pairs), cmind, write)
 
@@ -67,7 +67,7 @@ class Workspace:
         return self._store
 
     def with_index(self, index: Index) -> Workspace:
-        """The same home, seen with another index."""
+        """Return the same home, seen with another index."""
         other = copy.copy(self)
         other.index = index
         return other
@@ -87,7 +87,7 @@ class Workspace:
 
 
 class _Deferred:
-    """cmind, once a script asks for it: importing it takes longer than a small run."""
+    """cmind, imported when a script uses it: that takes longer than a small run."""
 
     def __init__(self, home: str) -> None:
         self.repos_path = home
@@ -101,7 +101,7 @@ class _Deferred:
 
 
 def _shared(own: str) -> str:
-    """The folder of a store to read from besides ``own``, named by ``CMBENCH_SHARED``."""
+    """Return the folder of a store to read from besides ``own``, named by ``CMBENCH_SHARED``."""
     path = os.environ.get("CMBENCH_SHARED", "")
     if not path:
         return ""
@@ -119,7 +119,7 @@ def _shared(own: str) -> str:
 
 
 def _registered(home: str) -> list[tuple[str, str]]:
-    """Alias and path of each repository that cmind knows in ``home``; raises ``bad-value``."""
+    """Return aliases and paths of the repositories of ``home``; raises ``bad-value``."""
     from cmind.core import CM
     from cmind.repos import Repos
 
@@ -143,7 +143,7 @@ def _of_cmind(repo: Any) -> tuple[str, str]:
 
 
 def _alias(path: str) -> str:
-    """The name that a repository gives itself, else that of its folder."""
+    """Return the name that a repository gives itself, else that of its folder."""
     from cmbench.format.meta import load_yaml
 
     mark = os.path.join(path, "cmr.yaml")
@@ -154,7 +154,7 @@ def _alias(path: str) -> str:
 
 
 def _named_apart(registered: Iterable[tuple[str, str]]) -> Iterator[Repository]:
-    """The repositories, under names that differ: a fork has the alias of its origin."""
+    """Yield the repositories, under names that differ: a fork has the alias of its origin."""
     taken: set[str] = set()
     for alias, path in registered:
         name = f"{alias} at {path}" if alias in taken else alias
