@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cmbench.cache.bundle import Imported
     from cmbench.cache.store import Store
     from cmbench.plan.resolve import Resolver
-    from cmbench.plan.resolved_step import Node
+    from cmbench.plan.resolved_step import PlannedStep
 
 __all__ = [
     "AnyEntry",
@@ -117,7 +117,7 @@ class EntryReasons:
 class CacheForecast:
     """What the cache would answer to a call: the root of its plan, and how near entries differ."""
 
-    node: Node
+    node: PlannedStep
     misses: Sequence[str]
 
 

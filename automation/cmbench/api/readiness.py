@@ -17,7 +17,7 @@ from cmbench.lib.host.packages import install_command
 from cmbench.lib.host.system import os_facts
 from cmbench.lib.text_files import counted, size_text
 from cmbench.plan.needs import NOTHING
-from cmbench.plan.resolved_step import Node, sure, walk
+from cmbench.plan.resolved_step import PlannedStep, sure, walk
 from cmbench.session.call import RunRequest
 
 _PACKAGES = {name: known for _, names, _, known in TOOLS for name in names[:1]}
@@ -55,7 +55,7 @@ def needs_of(request: RunRequest, machine: Machine) -> list[Finding]:
     return [finding for check in checks for finding in checked(check, machine)]
 
 
-def _steps(machine: Machine, planned: PlannedRun, nodes: list[Node]) -> Iterator[Finding]:
+def _steps(machine: Machine, planned: PlannedRun, nodes: list[PlannedStep]) -> Iterator[Finding]:
     text = f"{counted(planned.plan.steps, 'step')}, {planned.plan.hits} of them from the cache"
     open_steps = sum(not node.script for node in nodes)
     if open_steps:
@@ -66,7 +66,7 @@ def _steps(machine: Machine, planned: PlannedRun, nodes: list[Node]) -> Iterator
         yield Finding("licences", LOOK, f"to be accepted: {licences}")
 
 
-def _certain(planned: PlannedRun, nodes: list[Node]) -> list[Node]:
+def _certain(planned: PlannedRun, nodes: list[PlannedStep]) -> list[PlannedStep]:
     """Return those that are wanted whatever the run finds on its way."""
     certain = {id(node) for node in sure(planned.plan.root)}
     return [node for node in nodes if id(node) in certain]
@@ -83,7 +83,7 @@ def _perhaps(machine: Machine, programs: Mapping[str, list[str]]) -> Iterator[Fi
         yield Finding("perhaps", INFO, f"missing, but called only if needed: {', '.join(missing)}")
 
 
-def _called(request: RunRequest, nodes: list[Node]) -> dict[str, list[str]]:
+def _called(request: RunRequest, nodes: list[PlannedStep]) -> dict[str, list[str]]:
     """Programs with the scripts that call them, but for those that a step of the plan finds."""
     frames = [node.frame for node in nodes if node.frame is not None]
     brought = {tag for frame in frames for tag in frame.script.tags}
@@ -123,7 +123,7 @@ def _install(machine: Machine, name: str) -> str:
     return install_command(manager, packages, as_root=machine.uid == 0)
 
 
-def _packages(machine: Machine, nodes: list[Node]) -> Iterator[Finding]:
+def _packages(machine: Machine, nodes: list[PlannedStep]) -> Iterator[Finding]:
     """Packages of the system and of Python that steps of the plan look for, else install."""
     packages_by_kind: dict[str, list[str]] = {"system": [], "Python": []}
     for node in nodes:
@@ -182,6 +182,6 @@ def _privileges(machine: Machine, planned: PlannedRun) -> Iterator[Finding]:
         yield Finding("privileges", LOOK, text, "run as root, or install what is missing before")
 
 
-def _accelerators(machine: Machine, nodes: list[Node]) -> Iterator[Finding]:
+def _accelerators(machine: Machine, nodes: list[PlannedStep]) -> Iterator[Finding]:
     if any(_ACCELERATED.search(node.tags) for node in nodes):
         yield from accelerators(machine)

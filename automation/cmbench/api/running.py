@@ -28,7 +28,7 @@ from cmbench.values import immutable
 
 if TYPE_CHECKING:
     from cmbench.api.planning import PlannedRun
-    from cmbench.plan.resolved_step import Frame, Node, Plan
+    from cmbench.plan.resolved_step import Plan, PlannedStep, ResolvedStep
     from cmbench.repeat.lockfile import Lock
     from cmbench.run.executor import Executor
     from cmbench.run.parallel import ParallelSteps
@@ -290,12 +290,12 @@ class _Run:
         return data
 
 
-def _takes_room(node: Node) -> bool:
+def _takes_room(node: PlannedStep) -> bool:
     """Return whether a step fetches anything, or caches its results."""
     return bool(node.fetches) or (node.frame is not None and node.frame.cacheable)
 
 
-def _reported_dependencies(frame: Frame, resolver: Resolver) -> tuple[str, ...]:
+def _reported_dependencies(frame: ResolvedStep, resolver: Resolver) -> tuple[str, ...]:
     """Return the dependencies that the result of the script reports."""
     if frame.script.dialect.deps_told != "entries":
         return tuple(str(request.tags) for request in frame.requests)
@@ -304,7 +304,7 @@ def _reported_dependencies(frame: Frame, resolver: Resolver) -> tuple[str, ...]:
     return tags_of_deps(frame, resolver.dependencies(frame, "deps"))
 
 
-def _unused_names(frame: Frame, resolver: Resolver) -> list[str]:
+def _unused_names(frame: ResolvedStep, resolver: Resolver) -> list[str]:
     """Return warnings about the user's updates of dependencies by name."""
     request = frame.request
     if not request.ad and not request.adr:

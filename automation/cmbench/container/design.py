@@ -31,7 +31,7 @@ from cmbench.format.model import Request
 from cmbench.index.scripts import Repository
 from cmbench.lib.engine_code import travelling
 from cmbench.lib.secrecy import mask_word
-from cmbench.plan.resolved_step import Frame, Plan, walk
+from cmbench.plan.resolved_step import Plan, ResolvedStep, walk
 
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "ftp_proxy", "all_proxy")
 PROXIES = (*_PROXIES, *(name.upper() for name in _PROXIES))
@@ -195,7 +195,7 @@ def pip_settings(environ: Mapping[str, str]) -> str:
 
 
 def _folders(
-    fixed: Sequence[Mount], top: Frame, request: Request, options: Options, world: World
+    fixed: Sequence[Mount], top: ResolvedStep, request: Request, options: Options, world: World
 ) -> tuple[Folders, list[str]]:
     # What cached steps give back is known to the plan, and so is what was asked for.
     known = {key: top.env.peek(key) for key in dict.keys(top.env)} | dict(request.env)
@@ -210,7 +210,7 @@ def _folders(
     return folders, [*folders.notes, *notes]
 
 
-def _key_of(top: Frame, name: str) -> str:
+def _key_of(top: ResolvedStep, name: str) -> str:
     return next((b.input_mapping[name] for b in top.blocks if name in b.input_mapping), "")
 
 
@@ -267,7 +267,9 @@ def _shown(engine: Engine, handed: Sequence[str], environ: Mapping[str, str]) ->
     return {name: environ[name] for name in handed} if engine.name == "buildah" else {}
 
 
-def _job(engine: Engine, options: Options, world: World, place: str, text: str, top: Frame) -> Job:
+def _job(
+    engine: Engine, options: Options, world: World, place: str, text: str, top: ResolvedStep
+) -> Job:
     tag = digest(text)
     name = re.sub(r"[^a-z0-9._-]+", "-", (options.image_name or top.script.alias).lower())
     name = name.strip("._-") or "script"

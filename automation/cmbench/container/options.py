@@ -14,7 +14,7 @@ from typing import Any
 from cmbench.errors import Error, did_you_mean
 from cmbench.format.meta import is_true
 from cmbench.index.select import merge_order
-from cmbench.plan.resolved_step import Frame
+from cmbench.plan.resolved_step import ResolvedStep
 
 FLAGS: Mapping[str, str] = {
     "engine": "docker, podman, apptainer or buildah; the first that answers by default",
@@ -135,7 +135,7 @@ def _check(short: str, name: str) -> None:
         )
 
 
-def declared(frame: Frame) -> dict[str, Any]:
+def declared(frame: ResolvedStep) -> dict[str, Any]:
     """The section ``docker:`` of the step's script with those of its active variations."""
     meta = frame.script.meta
     blocks: list[Any] = [

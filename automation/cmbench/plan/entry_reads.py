@@ -8,14 +8,14 @@ from typing import Any
 from cmbench.cache.cache_entry import Entry
 from cmbench.format.env import MISSING, Pending, fingerprint
 from cmbench.plan.resolved_step import (
-    Frame,
+    ResolvedStep,
     changes_of,
     process_value,
     request_value,
 )
 
 
-def recorded(entry: Entry, frame: Frame) -> Mapping[str, str]:
+def recorded(entry: Entry, frame: ResolvedStep) -> Mapping[str, str]:
     """What ``entry`` has read, and as missing what ``frame`` changes and the entry knows not."""
     changes = changes_of(frame.request)
     if changes.keys() <= entry.reads.keys():
@@ -23,7 +23,7 @@ def recorded(entry: Entry, frame: Frame) -> Mapping[str, str]:
     return {**dict.fromkeys(changes, MISSING), **entry.reads}
 
 
-def value_now(key: str, frame: Frame) -> Any:
+def value_now(key: str, frame: ResolvedStep) -> Any:
     """Return the fingerprint of a recorded read as it would be made today; ``Pending`` if open."""
     space, colon, name = key.partition(":")
     if not colon:
@@ -33,19 +33,19 @@ def value_now(key: str, frame: Frame) -> Any:
     return find(name, frame) if find else MISSING
 
 
-def _update(name: str, frame: Frame) -> str:
+def _update(name: str, frame: ResolvedStep) -> str:
     if not name:
         return frame.names_of_updates()
     return fingerprint(name, frame.adr.peek(name, MISSING))
 
 
-def _call(name: str, frame: Frame) -> str:
+def _call(name: str, frame: ResolvedStep) -> str:
     from cmbench.plan.hook_call import call_value
 
     return call_value(name, frame.request)
 
 
-_VALUES: Mapping[str, Callable[[str, Frame], str]] = {
+_VALUES: Mapping[str, Callable[[str, ResolvedStep], str]] = {
     "adr": _update,
     "all": lambda _, frame: frame.names(),
     "call": _call,

@@ -24,7 +24,7 @@ from cmbench.plan.entry_reads import recorded, value_now
 from cmbench.plan.read_values import changed
 from cmbench.plan.requirements import Estimator
 from cmbench.plan.resolve import Resolver, call_env
-from cmbench.plan.resolved_step import Frame, Node, NodeDetail, visible_env
+from cmbench.plan.resolved_step import NodeDetail, PlannedStep, ResolvedStep, visible_env
 from cmbench.plan.tree import TAGS_FROM
 
 
@@ -71,7 +71,7 @@ class PlanNotes:
         self._made: dict[str, list[Listed]] | None = None
         self._makers = resolver.store.makers()
 
-    def resolved(self, frame: Frame, entry: Dependency | None) -> None:
+    def resolved(self, frame: ResolvedStep, entry: Dependency | None) -> None:
         """Record origins and the differences to cache entries, once settings are merged."""
         seen = frame.watched = _Seen(self._steps, _requester(frame.parent, entry))
         self._steps += 1
@@ -91,7 +91,7 @@ class PlanNotes:
                 self._made.setdefault(entry.script_uid, []).append(entry)
         return self._made.get(script.uid, ())
 
-    def planned(self, node: Node) -> None:
+    def planned(self, node: PlannedStep) -> None:
         """Add the detail of a planned step, and record what it returned to its caller."""
         frame = node.frame
         missed = node.cached in ("miss", "maybe")
@@ -105,7 +105,7 @@ class PlanNotes:
         if self._key and frame is not None and frame.parent is not None:
             self._see_gift(frame, frame.parent, node)
 
-    def _see_settings(self, frame: Frame, entry: Dependency | None) -> None:
+    def _see_settings(self, frame: ResolvedStep, entry: Dependency | None) -> None:
         key = self._key
         layers = list(_layers(frame, entry, key))
         now = frame.env.peek(key, MISSING)
@@ -119,7 +119,7 @@ class PlanNotes:
         if now is not MISSING and now != layers[last][1]:
             self._add(frame, "with its references filled in", now, True)
 
-    def _see_uses(self, frame: Frame, now: Any) -> None:
+    def _see_uses(self, frame: ResolvedStep, now: Any) -> None:
         if frame.parent is None:
             pairs = {pair for block in frame.blocks for pair in block.input_mapping.items()}
             self.inputs = sorted(name for name, key in pairs if key == self._key)
@@ -131,14 +131,14 @@ class PlanNotes:
             if frame.script.alias not in steps:
                 steps.append(frame.script.alias)
 
-    def _uses(self, frame: Frame) -> tuple[bool, bool]:
+    def _uses(self, frame: ResolvedStep) -> tuple[bool, bool]:
         """Whether the step's own code sets the key, and whether it or a condition reads it."""
         sets, names = self._resolver.index.programs(frame.script.path).uses(self._key)
         conditions = (c for entries in frame.deps.values() for e in entries for c in e.conditions)
         in_conditions = any(self._key in condition.keys for condition in conditions)
         return sets, in_conditions or names
 
-    def _see_gift(self, frame: Frame, parent: Frame, node: Node) -> None:
+    def _see_gift(self, frame: ResolvedStep, parent: ResolvedStep, node: PlannedStep) -> None:
         now = parent.env.peek(self._key, MISSING)
         if _same(now, parent.watched.now):
             return
@@ -150,7 +150,7 @@ class PlanNotes:
         else:
             self._add(parent, f"given back by {source}{frame.label}", now, True)
 
-    def _add(self, frame: Frame, where: str, value: Any, in_force: bool) -> None:
+    def _add(self, frame: ResolvedStep, where: str, value: Any, in_force: bool) -> None:
         text = "" if value is MISSING else _shown(self._key, value)
         depth = len(frame.chain()) - 1
         self.origins.append(
@@ -173,7 +173,7 @@ Layer = tuple[str, Any, bool]
 """Where a value comes from, the value as written, and whether it was put in."""
 
 
-def _layers(frame: Frame, entry: Dependency | None, key: str) -> Iterator[Layer]:
+def _layers(frame: ResolvedStep, entry: Dependency | None, key: str) -> Iterator[Layer]:
     """Everything that lays ``key`` over the caller's env, in the order in which it is laid."""
     present = False
     if frame.parent is not None:
@@ -192,7 +192,7 @@ def _layers(frame: Frame, entry: Dependency | None, key: str) -> Iterator[Layer]
         yield f"--const.{key} on the command line", frame.request.const[key], True
 
 
-def _call_layers(frame: Frame, entry: Dependency | None, key: str) -> Iterator[Layer]:
+def _call_layers(frame: ResolvedStep, entry: Dependency | None, key: str) -> Iterator[Layer]:
     request = frame.request
     if key in request.env:
         if frame.parent is None or entry is None:
@@ -212,14 +212,19 @@ def _call_layers(frame: Frame, entry: Dependency | None, key: str) -> Iterator[L
     yield _input_origin(frame, entry, names.get(key, "")), laid[key], True
 
 
-def _input_origin(frame: Frame, entry: Dependency | None, name: str) -> str:
+def _input_origin(frame: ResolvedStep, entry: Dependency | None, name: str) -> str:
     if frame.parent is None or entry is None:
         return f"--{name} on the command line"
     return f"--{name}: {_entry_origin(frame.parent, entry, 'inputs', name)}"
 
 
 def _block_layers(
-    frame: Frame, entry: Dependency | None, label: str, block: Settings, key: str, present: bool
+    frame: ResolvedStep,
+    entry: Dependency | None,
+    label: str,
+    block: Settings,
+    key: str,
+    present: bool,
 ) -> Iterator[Layer]:
     if key in block.default_env:
         yield f"default_env of {label}", block.default_env[key], not present
@@ -232,7 +237,7 @@ def _block_layers(
         yield f"const of {label}", block.const[key], True
 
 
-def _labelled_blocks(frame: Frame) -> Iterator[tuple[str, Settings]]:
+def _labelled_blocks(frame: ResolvedStep) -> Iterator[tuple[str, Settings]]:
     names = merge_order(frame.choice)
     for number, block in enumerate(frame.blocks):
         if number == 0:
@@ -246,7 +251,7 @@ def _labelled_blocks(frame: Frame) -> Iterator[tuple[str, Settings]]:
             yield "a block that its conditions chose", block
 
 
-def _entry_origin(parent: Frame, entry: Dependency, field: str, key: str) -> str:
+def _entry_origin(parent: ResolvedStep, entry: Dependency, field: str, key: str) -> str:
     """Which update by name, or which dependency entry, put ``key`` into ``env`` or ``inputs``."""
     for source, where in reversed(list(_updates(parent))):
         for name in entry.names:
@@ -258,11 +263,11 @@ def _entry_origin(parent: Frame, entry: Dependency, field: str, key: str) -> str
     return f"the dependency in the meta of {parent.script.alias}"
 
 
-def _updates(parent: Frame) -> Iterator[tuple[Mapping[str, Dependency], str]]:
+def _updates(parent: ResolvedStep) -> Iterator[tuple[Mapping[str, Dependency], str]]:
     for label, block in _labelled_blocks(parent):
         yield block.ad, f"ad.{{name}} in {label} of {parent.script.alias}"
     yield parent.late_updates, f"update_deps in customize.py of {parent.script.alias}"
-    above: Frame | None = parent.parent
+    above: ResolvedStep | None = parent.parent
     written = f"ad.{{name}} of a dependency in the meta of {above.script.alias}" if above else ""
     yield parent.request.ad, written or "--ad.{name} on the command line"
     above = parent
@@ -276,7 +281,7 @@ def _updates(parent: Frame) -> Iterator[tuple[Mapping[str, Dependency], str]]:
         above = above.parent
 
 
-def _version_origin(frame: Frame) -> str:
+def _version_origin(frame: ResolvedStep) -> str:
     bounds = frame.request.version
     if bounds:
         return "asked for by " + (frame.parent.label if frame.parent else "the command")
@@ -295,7 +300,7 @@ def _shown(key: str, value: Any) -> str:
     return as_text(mask_values({key: value})[key]) or '""'
 
 
-def _requester(parent: Frame | None, entry: Dependency | None) -> str:
+def _requester(parent: ResolvedStep | None, entry: Dependency | None) -> str:
     """Return the requester of a step and its conditions, in words."""
     if entry is None:
         return "by the command"
@@ -305,7 +310,7 @@ def _requester(parent: Frame | None, entry: Dependency | None) -> str:
     return f"{by}{names}" + (f", {conditions}" if conditions else "")
 
 
-def _condition_text(condition: Condition, parent: Frame | None) -> str:
+def _condition_text(condition: Condition, parent: ResolvedStep | None) -> str:
     joint = " or " if condition.any_of else " and "
     rules = [f"{key}={'|'.join(values)}" for key, values in condition.rules]
     text = f"{'unless' if condition.skip else 'if'} {joint.join(rules)}"
@@ -323,7 +328,7 @@ def _now_text(key: str, value: Any) -> str:
 
 
 def misses(
-    resolver: Resolver, frame: Frame, made_by: Callable[[Script], Sequence[Listed]]
+    resolver: Resolver, frame: ResolvedStep, made_by: Callable[[Script], Sequence[Listed]]
 ) -> Iterator[str]:
     """Return why no entry answers ``frame``: every difference to the entries that come near.
 
@@ -340,7 +345,7 @@ def misses(
         yield from _nearest_entry(resolver.store, made_by(frame.script), frame)
 
 
-def differences(resolver: Resolver, entry: Entry, frame: Frame) -> list[str]:
+def differences(resolver: Resolver, entry: Entry, frame: ResolvedStep) -> list[str]:
     """Return everything that keeps ``entry`` from answering ``frame``; empty when it does."""
     reasons = []
     for key, then in recorded(entry, frame).items():
@@ -353,7 +358,7 @@ def differences(resolver: Resolver, entry: Entry, frame: Frame) -> list[str]:
     return [*reasons, unsound] if unsound else reasons
 
 
-def _nearest_entry(store: Store, same: Sequence[Listed], frame: Frame) -> Iterator[str]:
+def _nearest_entry(store: Store, same: Sequence[Listed], frame: ResolvedStep) -> Iterator[str]:
     if not same:
         yield "this script has made no entry yet"
         return
@@ -377,7 +382,7 @@ def _nearest_entry(store: Store, same: Sequence[Listed], frame: Frame) -> Iterat
         yield f"{head} was made for other version bounds{version} or other extra tags"
 
 
-def _edited_libraries(entry: Entry | None, frame: Frame) -> list[str]:
+def _edited_libraries(entry: Entry | None, frame: ResolvedStep) -> list[str]:
     path = frame.script.path
     then = entry.libraries.get(path, {}) if entry is not None else {}
     return [name for name, d in frame.libraries.get(path, {}).items() if then.get(name) != d]
@@ -402,7 +407,7 @@ def key_of(word: str, blocks: Sequence[Settings]) -> str:
     return word
 
 
-def node_data(node: Node) -> dict[str, Any]:
+def node_data(node: PlannedStep) -> dict[str, Any]:
     """``node`` and all below it as JSON holds it, details included."""
     detail = node.detail
     needs = detail.needs
@@ -441,7 +446,7 @@ def node_data(node: Node) -> dict[str, Any]:
     }
 
 
-def acquires_for(node: Node, child: Node) -> bool:
+def acquires_for(node: PlannedStep, child: PlannedStep) -> bool:
     """Return whether ``child`` is what ``node`` falls back to when its own code finds nothing."""
     decides = child.when.endswith(f" from {node.script}") and not child.when.startswith(TAGS_FROM)
     return child.phase == "prehook_deps" and decides

@@ -18,14 +18,14 @@ from cmbench.format.meta import read_meta
 from cmbench.format.model import Dependency, Request, VersionRange
 from cmbench.index.scripts import Index
 from cmbench.lib.text_files import read_or_empty
-from cmbench.plan.resolved_step import HANDED_ON, Frame
+from cmbench.plan.resolved_step import HANDED_ON, ResolvedStep
 
 _VERSIONS = {"CM_VERSION", "CM_VERSION_MIN", "CM_VERSION_MAX", "CM_VERSION_MAX_USABLE"}
 _LISTED = 20
 """So many names a message lists at most."""
 
 
-def registered(frame: Frame, store: Store, unsound: Callable[[Entry], str]) -> Entry | None:
+def registered(frame: ResolvedStep, store: Store, unsound: Callable[[Entry], str]) -> Entry | None:
     """Return the entry that is registered under the name that ``frame`` requests.
 
     Raises ``Error`` (``not-registered``) where the user chose the name for a dependency, and it is
@@ -50,7 +50,7 @@ def registered(frame: Frame, store: Store, unsound: Callable[[Entry], str]) -> E
 
 
 def selected(
-    frame: Frame, store: Store, mismatch: Callable[[Entry, Frame, set[str]], str]
+    frame: ResolvedStep, store: Store, mismatch: Callable[[Entry, ResolvedStep, set[str]], str]
 ) -> Entry | None:
     """The entry that ``--extra_cache_tags`` of the user's call names, as with the first engines.
 
@@ -73,7 +73,7 @@ def selected(
 
 
 def handed_in(
-    frame: Frame, store: Store, mismatch: Callable[[Entry, Frame, set[str]], str]
+    frame: ResolvedStep, store: Store, mismatch: Callable[[Entry, ResolvedStep, set[str]], str]
 ) -> Entry | None:
     """Return the newest entry made of files that a user supplied, for a call that supplies none.
 
@@ -95,7 +95,7 @@ def handed_in(
     return max(fitting, key=lambda entry: entry.created, default=None)
 
 
-def _is_labelled(entry: Entry, frame: Frame) -> bool:
+def _is_labelled(entry: Entry, frame: ResolvedStep) -> bool:
     """Return whether an entry has the variations, the tags and a version of a call."""
     return (
         {*entry.variations} == {*frame.choice.variations}
@@ -105,7 +105,7 @@ def _is_labelled(entry: Entry, frame: Frame) -> bool:
     )
 
 
-def _reads_beside(entry: Entry, frame: Frame, keys: set[str]) -> set[str]:
+def _reads_beside(entry: Entry, frame: ResolvedStep, keys: set[str]) -> set[str]:
     """Return the reads of an entry other than versions and ``keys``, which name supplied files."""
     free = keys | _VERSIONS | {f"const:{key}" for key in keys}
     for read, then in entry.reads.items():
@@ -116,7 +116,7 @@ def _reads_beside(entry: Entry, frame: Frame, keys: set[str]) -> set[str]:
     return {*entry.reads} - free
 
 
-def _set_by_call(frame: Frame) -> set[str]:
+def _set_by_call(frame: ResolvedStep) -> set[str]:
     """Return the env keys that the call itself sets, by its inputs too."""
     request = frame.request
     pairs = (pair for block in frame.blocks for pair in block.input_mapping.items())
@@ -124,7 +124,7 @@ def _set_by_call(frame: Frame) -> set[str]:
     return {*request.env, *request.const, *mapped}
 
 
-def _tagged_by_user(frame: Frame) -> bool:
+def _tagged_by_user(frame: ResolvedStep) -> bool:
     """Return whether the tags are of the user's own call, or of ``--adr.NAME`` or ``--ad.NAME``."""
     if frame.parent is None:
         return True
@@ -143,21 +143,21 @@ def _tagged_names(entry: Entry) -> set[str]:
     return {tag.removeprefix("name-") for tag in entry.tags if tag.startswith("name-")}
 
 
-def _chosen_by_user(frame: Frame) -> bool:
+def _chosen_by_user(frame: ResolvedStep) -> bool:
     """Return whether ``--adr.NAME.name`` or ``--ad.NAME.name`` gave the name, and no script."""
     parent = frame.parent
     updates = _updates(parent) if parent else ()
     return any(update.inputs.get("name") == frame.request.name for update in updates)
 
 
-def _updates(parent: Frame) -> Iterator[Dependency]:
+def _updates(parent: ResolvedStep) -> Iterator[Dependency]:
     """Yield what the user said of dependencies of a step, by their names."""
     yield from (v for k, v in parent.adr.plain().items() if k.startswith(USER))
     if parent.parent is None:
         yield from parent.request.ad.values()
 
 
-def _refuse_misspelt(frame: Frame, names: set[str]) -> None:
+def _refuse_misspelt(frame: ResolvedStep, names: set[str]) -> None:
     name, tags = frame.request.name, frame.request.tags
     close = [] if name in names else nearest(name, names - {""})
     if close:

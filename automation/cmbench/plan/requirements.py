@@ -21,7 +21,7 @@ from cmbench.format.model import Script
 from cmbench.format.sources import Programs
 from cmbench.lib.secrecy import mask
 from cmbench.plan.needs import NOTHING, UNKNOWN, Download, StepNeeds
-from cmbench.plan.resolved_step import Frame, Node
+from cmbench.plan.resolved_step import PlannedStep, ResolvedStep
 from cmbench.record import load_record, own_times
 
 _Number = TypeVar("_Number", int, float)
@@ -51,7 +51,7 @@ class Estimator:
         self._seconds: dict[tuple[str, tuple[str, ...]], float] | None = None
         self._programs = programs
 
-    def needs(self, node: Node) -> StepNeeds:
+    def needs(self, node: PlannedStep) -> StepNeeds:
         """Return what the step ``node`` takes if it runs."""
         frame = node.frame
         if frame is None:
@@ -68,17 +68,17 @@ class Estimator:
             licences=_declared(frame, "licence"),
         )
 
-    def _time(self, frame: Frame) -> float:
+    def _time(self, frame: ResolvedStep) -> float:
         if self._seconds is None:
             self._seconds = own_seconds(self._runs)
         return self._seconds.get(_kind(frame.script.uid, frame.choice.variations), -1.0)
 
-    def _made_before(self, frame: Frame) -> Listed | None:
+    def _made_before(self, frame: ResolvedStep) -> Listed | None:
         variations = set(frame.choice.variations)
         same = [e for e in self._made_by(frame.script) if set(e.variations) == variations]
         return max(same, key=lambda entry: entry.created, default=None)
 
-    def _disk(self, node: Node, frame: Frame) -> tuple[int, str]:
+    def _disk(self, node: PlannedStep, frame: ResolvedStep) -> tuple[int, str]:
         if not frame.cacheable:
             return 0, "keeps nothing"
         declared = declared_room(node, frame)
@@ -87,21 +87,21 @@ class Estimator:
         before = self._made_before(frame)
         return (before.size, "as last time") if before else (-1, "")
 
-    def _privileges(self, frame: Frame) -> tuple[str, ...]:
+    def _privileges(self, frame: ResolvedStep) -> tuple[str, ...]:
         declared = _declared(frame, "privileges")
         if declared:
             return declared
         programs = self._programs(frame.script.path)
         return ("can call sudo, if you allow it",) if programs.calls_sudo else ()
 
-    def _own(self, frame: Frame) -> Iterable[Download]:
+    def _own(self, frame: ResolvedStep) -> Iterable[Download]:
         """What a script that says nothing of downloads may fetch, to judge by its programs."""
         if self._programs(frame.script.path).fetches:
             what = f"what {frame.script.alias} may fetch by itself"
             yield Download(what, "addresses not known yet")
 
 
-def declared_room(node: Node, frame: Frame) -> int | None:
+def declared_room(node: PlannedStep, frame: ResolvedStep) -> int | None:
     """Return the bytes of disk that the entry of a step takes at least; None if not declared.
 
     Variations override the script. Of several the smallest counts, such as ``_tiny`` with a default
@@ -118,7 +118,7 @@ def declared_room(node: Node, frame: Frame) -> int | None:
     return None if size_bytes and _names_a_place(node, frame) else size_bytes
 
 
-def installs_packages(frame: Frame) -> bool:
+def installs_packages(frame: ResolvedStep) -> bool:
     """Return whether all that a step makes lies within a Python, which may have it already."""
     said = frame.script.settings.fetches
     return bool(said) and all(map(_is_package, said))
@@ -129,7 +129,7 @@ def _megabytes(block: Mapping[str, Any]) -> int | None:
     return int(text) * _MEGABYTE if text.isdecimal() else None
 
 
-def _names_a_place(node: Node, frame: Frame) -> bool:
+def _names_a_place(node: PlannedStep, frame: ResolvedStep) -> bool:
     """Return whether one of the script's paths is set, as an input or by its env key.
 
     A path that a dependency takes too is a source of the entry, and does not replace it.
@@ -141,7 +141,7 @@ def _names_a_place(node: Node, frame: Frame) -> bool:
     return bool(frame.request.path) or any(frame.env.peek(key, "") for key in keys)
 
 
-def _size_of_own_download(frame: Frame) -> int | None:
+def _size_of_own_download(frame: ResolvedStep) -> int | None:
     """Return the bytes of its download by the script's own env; a caller's is of another file."""
     prefix = frame.script.dialect.prefix
     for key in (prefix + "DOWNLOAD_SIZE", prefix + "DOWNLOAD_SIZE_ABOUT"):
@@ -175,7 +175,7 @@ def own_seconds(runs: str) -> dict[tuple[str, tuple[str, ...]], float]:
     return seconds_by_kind
 
 
-def _declared(frame: Frame, key: str) -> tuple[str, ...]:
+def _declared(frame: ResolvedStep, key: str) -> tuple[str, ...]:
     """Return what the script's meta and its active variations say under ``key``."""
     if key not in _words(frame.script):
         return ()
@@ -186,7 +186,7 @@ def _declared(frame: Frame, key: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))
 
 
-def _active_blocks(frame: Frame) -> Iterator[Mapping[str, Any]]:
+def _active_blocks(frame: ResolvedStep) -> Iterator[Mapping[str, Any]]:
     """Yield the meta of the script and of its active variations, as written."""
     meta = frame.script.meta
     yield meta
@@ -204,7 +204,7 @@ def _words(script: Script) -> frozenset[str]:
     return frozenset(key for block in blocks if isinstance(block, Mapping) for key in block)
 
 
-def downloads_of(node: Node, frame: Frame) -> Iterator[Download]:
+def downloads_of(node: PlannedStep, frame: ResolvedStep) -> Iterator[Download]:
     """What the step says that it takes from the network, with its size as far as that is known."""
     prefix = frame.script.dialect.prefix
     for text in node.fetches:
@@ -232,7 +232,7 @@ def _is_package(text: str) -> bool:
     return text.startswith("Python package ")
 
 
-def _known(frame: Frame, key: str) -> str:
+def _known(frame: ResolvedStep, key: str) -> str:
     value = frame.env.peek(key, MISSING)
     return "" if value is MISSING or isinstance(value, Pending) else mask(as_text(value)).strip()
 

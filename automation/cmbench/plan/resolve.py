@@ -48,7 +48,7 @@ from cmbench.index.select import (
     version_variations,
 )
 from cmbench.plan.entry_reads import recorded, value_now
-from cmbench.plan.resolved_step import HANDED_ON, REQUEST, Frame, visible_const, visible_env
+from cmbench.plan.resolved_step import HANDED_ON, REQUEST, ResolvedStep, visible_const, visible_env
 from cmbench.values import immutable, replace
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Resolver:
         self._blocks = other._blocks
         self._dependencies = other._dependencies
 
-    def resolve(self, request: Request, parent: Frame | None) -> Frame:
+    def resolve(self, request: Request, parent: ResolvedStep | None) -> ResolvedStep:
         """The frame for ``request``. Raises ``Error`` for anything that cannot be resolved."""
         choice = self._choice(request, parent.script if parent else None)
         script = choice.script
@@ -107,7 +107,7 @@ class Resolver:
         version = self._version(request, choice)
         blocks = self._settings(choice, version.exact)
         env, const, blocks = self._lay_env(request, script, blocks, version, parent)
-        frame = Frame(
+        frame = ResolvedStep(
             request=request,
             choice=choice,
             blocks=blocks,
@@ -132,7 +132,7 @@ class Resolver:
         frame.state.running = True
         return frame
 
-    def go_on(self, frame: Frame, parent: Frame | None) -> Frame:
+    def go_on(self, frame: ResolvedStep, parent: ResolvedStep | None) -> ResolvedStep:
         """A step that a plan has resolved, for the run: its caller has done all that it said."""
         frame.parent = parent
         return frame
@@ -192,7 +192,7 @@ class Resolver:
         script: Script,
         blocks: tuple[Settings, ...],
         version: VersionRange,
-        parent: Frame | None,
+        parent: ResolvedStep | None,
     ) -> tuple[TracedEnv, dict[str, Any], tuple[Settings, ...]]:
         """Env and constants, and the blocks with those that turned out to apply."""
         dialect = script.dialect
@@ -219,7 +219,7 @@ class Resolver:
         return env, const, (*blocks, *applied)
 
     def _first_env(
-        self, request: Request, dialect: Dialect, parent: Frame | None
+        self, request: Request, dialect: Dialect, parent: ResolvedStep | None
     ) -> tuple[TracedEnv, dict[str, Any]]:
         """Env and constants as they come from the caller, or from the user's process."""
         if parent:
@@ -246,7 +246,7 @@ class Resolver:
             self._dependencies[key] = merged
         return merged
 
-    def look_up(self, frame: Frame) -> tuple[Entry | None, str]:
+    def look_up(self, frame: ResolvedStep) -> tuple[Entry | None, str]:
         """Return the entry that answers ``frame``, or ``None``; in words why, either way."""
         if frame.request.new or frame.request.renew:
             return None, "a new entry was asked for"
@@ -267,7 +267,7 @@ class Resolver:
         entry, reason = self._made_alike(frame)
         return entry, reason or why
 
-    def _made_alike(self, frame: Frame) -> tuple[Entry | None, str]:
+    def _made_alike(self, frame: ResolvedStep) -> tuple[Entry | None, str]:
         """Return the entry of an equal call, or of one that supplied what this one lacks."""
         why = ""
         unwanted = set(frame.request.tags.unwanted)
@@ -283,7 +283,7 @@ class Resolver:
                 return self._answered(alike, frame), "it was made of what a user handed in"
         return None, why
 
-    def _answered(self, entry: Entry, frame: Frame) -> Entry:
+    def _answered(self, entry: Entry, frame: ResolvedStep) -> Entry:
         """``entry`` with its secrets; its dependencies had names that are not seen again."""
         self.see_names(entry)
         if frame.parent is None and not {"call:ad", "call:add_deps"}.isdisjoint(entry.reads):
@@ -298,7 +298,9 @@ class Resolver:
         keys = [key.removeprefix("adr:") for key in entry.reads if key.startswith("adr:")]
         self.names.update(key.removeprefix(USER) or HANDED_ON["adr"] for key in keys)
 
-    def _mismatch(self, entry: Entry, frame: Frame, keys: Collection[str] | None = None) -> str:
+    def _mismatch(
+        self, entry: Entry, frame: ResolvedStep, keys: Collection[str] | None = None
+    ) -> str:
         """Return why ``entry`` does not answer ``frame``; an empty string when it does.
 
         With ``keys`` only these of all that it has read count.
@@ -317,7 +319,7 @@ class Resolver:
         secret = self._missing_secret(entry, frame)
         return secret or _too_old(entry, frame.request.expires) or self.unsound(entry)
 
-    def _missing_secret(self, entry: Entry, frame: Frame) -> str:
+    def _missing_secret(self, entry: Entry, frame: ResolvedStep) -> str:
         """Why an entry cannot give back all that it gave: a secret is had from the caller only."""
         for key, then in entry.secrets.items():
             if not self.store.is_same(then, fingerprint(key, frame.env.peek(key))):
@@ -410,12 +412,12 @@ class Resolver:
                 return f"{dependency.script}: {why}"
         return ""
 
-    def dependencies(self, frame: Frame, phase: str) -> Iterator[Dependency]:
+    def dependencies(self, frame: ResolvedStep, phase: str) -> Iterator[Dependency]:
         """Yield the entries of one phase, with the updates that reach them by name."""
         for entry in frame.deps.get(phase, ()):
             yield self.updated(frame, entry)
 
-    def updated(self, frame: Frame, entry: Dependency) -> Dependency:
+    def updated(self, frame: ResolvedStep, entry: Dependency) -> Dependency:
         """One dependency entry with the updates that reach it by name."""
         if not entry.names:
             return entry
@@ -458,7 +460,7 @@ def _same_registration(one: Listed, other: Entry) -> bool:
     )
 
 
-def _refuse_cycle(frame: Frame) -> None:
+def _refuse_cycle(frame: ResolvedStep) -> None:
     """Refuse a chain that cannot end; a script may meet itself again with another env."""
     again = 0
     above = frame.parent
@@ -554,7 +556,9 @@ def _resolve_references(env: TracedEnv) -> None:
             return
 
 
-def _lay_state(request: Request, blocks: tuple[Settings, ...], parent: Frame | None) -> TracedEnv:
+def _lay_state(
+    request: Request, blocks: tuple[Settings, ...], parent: ResolvedStep | None
+) -> TracedEnv:
     state = TracedEnv(copy.deepcopy(parent.state.plain()) if parent and parent.state else {})
     for block in blocks:
         for key, value in block.state.items():

@@ -42,7 +42,7 @@ MODES_OF_RESULTS = frozenset(["fake_deps", "dirty", "debug_script"])
 
 
 @mutable(slots=True, eq=False, repr=False)
-class Frame:
+class ResolvedStep:
     """A request resolved against one script; lives as long as the step does.
 
     ``label`` names it in messages: the alias of its script, and the requested variations.
@@ -68,7 +68,7 @@ class Frame:
     adr: TracedEnv
     const: Mapping[str, Any]
     deps: Mapping[str, tuple[Dependency, ...]]
-    parent: Frame | None
+    parent: ResolvedStep | None
     scripts: dict[str, str] = field(default_factory=dict)
     facts: dict[str, dict[str, str]] = field(default_factory=dict)
     entries: dict[str, None] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Frame:
     shared: dict[str, Any] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
     watched: Any = None
-    course: Node | None = None
+    course: PlannedStep | None = None
     script: Script = field(init=False)
     label: str = field(init=False)
     _identity: str = ""
@@ -116,7 +116,7 @@ class Frame:
     @property
     def is_kept(self) -> bool:
         """Whether what the step reads counts for an entry: its own, or that of a step above it."""
-        frame: Frame | None = self
+        frame: ResolvedStep | None = self
         while frame is not None and not frame.cacheable:
             frame = frame.parent
         return frame is not None
@@ -153,7 +153,7 @@ class Frame:
         above = self.parent.chain() if self.parent else ()
         return (*above, self.label)
 
-    def foreseen(self, phase: str, number: int) -> Node | None:
+    def foreseen(self, phase: str, number: int) -> PlannedStep | None:
         """Return the node of one of its dependencies, as far as the plan still holds."""
         nodes = self.course.below.get(phase) if self.course else None
         return nodes[number] if nodes else None
@@ -326,7 +326,7 @@ def process_value(name: str) -> str:
     return fingerprint(name, os.environ.get(name, MISSING))
 
 
-def visible_env(parent: Frame, request: Request) -> dict[str, Any]:
+def visible_env(parent: ResolvedStep, request: Request) -> dict[str, Any]:
     """Return what a dependency sees of its caller's env."""
     dialect = parent.script.dialect
     hidden, notes, starts = _hidden(dialect)
@@ -344,7 +344,7 @@ def visible_env(parent: Frame, request: Request) -> dict[str, Any]:
     return visible
 
 
-def visible_const(parent: Frame) -> dict[str, Any]:
+def visible_const(parent: ResolvedStep) -> dict[str, Any]:
     """Return what a dependency sees of its caller's constants, such as the values of inputs."""
     local = [key for block in parent.blocks for key in block.local_env_keys]
     hidden = {*select_keys(parent.const, local)} if local else ()
@@ -381,7 +381,7 @@ class NodeDetail:
 
 
 @mutable(slots=True, eq=False, repr=False)
-class Node:
+class PlannedStep:
     """One step of a plan, and of the run that resumes from it.
 
     ``frame`` is the step resolved, ``None`` where only a run can tell which one it is; ``entry_of``
@@ -397,7 +397,7 @@ class Node:
     that it exports, as far as these are certain.
     """
 
-    frame: Frame | None
+    frame: ResolvedStep | None
     entry_of: Dependency | None
     tags: str
     phase: str
@@ -409,10 +409,10 @@ class Node:
     version: str = ""
     fetches: tuple[str, ...] = ()
     cached_entry: Entry | None = None
-    below: Mapping[str, tuple[Node | None, ...]] = field(default_factory=dict)
-    start: Frame | None = None
+    below: Mapping[str, tuple[PlannedStep | None, ...]] = field(default_factory=dict)
+    start: ResolvedStep | None = None
     gives: Mapping[str, Any] | None = None
-    children: tuple[Node, ...] = field(init=False)
+    children: tuple[PlannedStep, ...] = field(init=False)
     _detail: NodeDetail | None = None
 
     def __post_init__(self) -> None:
@@ -439,19 +439,19 @@ class Node:
 class Plan:
     """What a request would do, found without running anything."""
 
-    root: Node
+    root: PlannedStep
     steps: int
     hits: int
     seconds: float
 
     @property
-    def frame(self) -> Frame:
+    def frame(self) -> ResolvedStep:
         """The request itself, resolved; it is never open."""
         assert self.root.frame is not None
         return self.root.frame
 
 
-def walk(node: Node) -> Iterator[Node]:
+def walk(node: PlannedStep) -> Iterator[PlannedStep]:
     """``node`` and everything below it, in the order of the run."""
     pending = [node]
     while pending:
@@ -460,7 +460,7 @@ def walk(node: Node) -> Iterator[Node]:
         pending.extend(reversed(node.children))
 
 
-def sure(node: Node) -> Iterator[Node]:
+def sure(node: PlannedStep) -> Iterator[PlannedStep]:
     """Of ``node`` and everything below it, the steps that will work whatever happens."""
     if node.when or node.cached not in ("no", "miss"):
         return

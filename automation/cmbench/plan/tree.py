@@ -22,7 +22,7 @@ from cmbench.index.select import candidates
 from cmbench.lib.secrecy import mask
 from cmbench.plan.dependency_request import request_of
 from cmbench.plan.resolve import Facts, Resolver
-from cmbench.plan.resolved_step import Frame, Node, Plan, changes_of, walk
+from cmbench.plan.resolved_step import Plan, PlannedStep, ResolvedStep, changes_of, walk
 from cmbench.values import replace
 
 TAGS_FROM = "tags from "
@@ -88,10 +88,10 @@ class PlanEnv(TracedEnv):
 class Watcher(Protocol):
     """Who wants to see a plan while it is made, such as an explanation."""
 
-    def resolved(self, frame: Frame, entry: Dependency | None) -> None:
+    def resolved(self, frame: ResolvedStep, entry: Dependency | None) -> None:
         """Settings are laid, nothing else has happened; ``entry`` is the caller's entry."""
 
-    def planned(self, node: Node) -> None:
+    def planned(self, node: PlannedStep) -> None:
         """The step and all below it are planned."""
 
 
@@ -131,11 +131,11 @@ class Planner:
     def _step(
         self,
         request: Request,
-        parent: Frame | None,
+        parent: ResolvedStep | None,
         phase: str,
         when: str,
         entry: Dependency | None = None,
-    ) -> Node:
+    ) -> PlannedStep:
         frame = self._resolver.resolve(request, parent)
         try:
             if self._watcher is not None:
@@ -151,8 +151,8 @@ class Planner:
         return node
 
     def _planned(
-        self, frame: Frame, caller_entry: Dependency | None, phase: str, when: str
-    ) -> Node:
+        self, frame: ResolvedStep, caller_entry: Dependency | None, phase: str, when: str
+    ) -> PlannedStep:
         cached, why, entry = self._state(frame)
         goes_on = cached not in ("fact", "above") and _is_looked_into(frame, cached)
         # Planning goes on with a copy: the step as it was resolved is what the run begins with.
@@ -160,7 +160,7 @@ class Planner:
         below = self._below(view, dynamic_only=cached == "hit") if goes_on else {}
         gives = self._give(view, cached, entry, when)
         fetches = () if cached in ("hit", "above") else view.texts("fetches")
-        return Node(
+        return PlannedStep(
             frame=view,
             entry_of=caller_entry,
             tags=str(frame.request.tags) or frame.script.alias,
@@ -178,7 +178,7 @@ class Planner:
             gives=gives,
         )
 
-    def _state(self, frame: Frame) -> tuple[str, str, Entry | None]:
+    def _state(self, frame: ResolvedStep) -> tuple[str, str, Entry | None]:
         """Return how a node is ``cached``, why, and the entry that answers."""
         if frame.script.host_facts:
             return "fact", "read from this machine, at every run", None
@@ -191,7 +191,7 @@ class Planner:
             return "above", "made by an earlier step of this plan", None
         return "maybe" if why.startswith("unknown until") else "miss", why, None
 
-    def _made_above(self, frame: Frame) -> bool:
+    def _made_above(self, frame: ResolvedStep) -> bool:
         """Whether an earlier step makes this entry too; from now on, this one counts as such."""
         earlier = self._made.setdefault(frame.identity, [])
         if any(self._asks_the_same(frame, request) for request in earlier):
@@ -199,7 +199,7 @@ class Planner:
         earlier.append(frame.request)
         return False
 
-    def _asks_the_same(self, frame: Frame, request: Request) -> bool:
+    def _asks_the_same(self, frame: ResolvedStep, request: Request) -> bool:
         """Return whether ``request`` equals that of ``frame``, as far as its script reads it."""
         if changes_of(request) != changes_of(frame.request):
             return False
@@ -208,9 +208,11 @@ class Planner:
         text = f"{self._programs(frame).hooks}{frame.script.meta}" if keys else ""
         return not any(key in text for key in keys)
 
-    def _below(self, frame: Frame, dynamic_only: bool) -> dict[str, tuple[Node | None, ...]]:
+    def _below(
+        self, frame: ResolvedStep, dynamic_only: bool
+    ) -> dict[str, tuple[PlannedStep | None, ...]]:
         """Return the nodes of the dependency entries by phase, ``None`` where one is not active."""
-        nodes: dict[str, tuple[Node | None, ...]] = {}
+        nodes: dict[str, tuple[PlannedStep | None, ...]] = {}
         for phase in PHASES:
             if phase != "deps":
                 self._promise_own_keys(frame, phase)
@@ -221,11 +223,11 @@ class Planner:
                 )
         return nodes
 
-    def below(self, frame: Frame, entry: Dependency, phase: str) -> Node | None:
+    def below(self, frame: ResolvedStep, entry: Dependency, phase: str) -> PlannedStep | None:
         """Return the plan of one dependency of ``frame``, its updates by name included."""
         return self._child(frame, self._resolver.updated(frame, entry), phase)
 
-    def _child(self, frame: Frame, entry: Dependency, phase: str) -> Node | None:
+    def _child(self, frame: ResolvedStep, entry: Dependency, phase: str) -> PlannedStep | None:
         answer, reason = decide(entry.conditions, frame.env)
         if answer is False:
             return None
@@ -247,7 +249,7 @@ class Planner:
                 raise
             return self._open(entry, phase, when, f"if so: {error.message}")
 
-    def _partial_request(self, frame: Frame, entry: Dependency) -> Request | None:
+    def _partial_request(self, frame: ResolvedStep, entry: Dependency) -> Request | None:
         """The request without the tags that are not known yet, if it can mean one script only."""
         request = request_of(frame, entry, known_only=True)
         if isinstance(request, Pending):
@@ -258,13 +260,13 @@ class Planner:
             return None
         return request if len(scripts) == 1 else None
 
-    def _open(self, entry: Dependency, phase: str, when: str, why: str) -> Node:
-        node = Node(None, entry, entry.tags, phase, when, "maybe", why)
+    def _open(self, entry: Dependency, phase: str, when: str, why: str) -> PlannedStep:
+        node = PlannedStep(None, entry, entry.tags, phase, when, "maybe", why)
         if self._watcher is not None:
             self._watcher.planned(node)
         return node
 
-    def _promise_own_keys(self, frame: Frame, phase: str) -> None:
+    def _promise_own_keys(self, frame: ResolvedStep, phase: str) -> None:
         """Mark keys as pending that this step's own code may set before ``phase`` reads them."""
         programs = self._programs(frame)
         source = programs.hooks
@@ -280,7 +282,7 @@ class Planner:
             if frame.env.peek(key, "") == "" and programs.hooks_set(key):
                 frame.env.doubt(key, frame.script.alias)
 
-    def _programs(self, frame: Frame) -> Programs:
+    def _programs(self, frame: ResolvedStep) -> Programs:
         return self._resolver.index.programs(frame.script.path)
 
     def _tell_facts(self, path: str, env: PlanEnv) -> Mapping[str, Any]:
@@ -290,7 +292,7 @@ class Planner:
         return new
 
     def _give(
-        self, frame: Frame, cached: str, entry: Entry | None, when: str
+        self, frame: ResolvedStep, cached: str, entry: Entry | None, when: str
     ) -> Mapping[str, Any] | None:
         """Pass what the step gives back to its caller; returns it where it is all known."""
         env = frame.parent.env if frame.parent else None
@@ -319,12 +321,12 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _is_looked_into(frame: Frame, cached: str) -> bool:
+def _is_looked_into(frame: ResolvedStep, cached: str) -> bool:
     """Return whether a plan needs more of a step than its settings."""
     return bool(frame.deps) or (cached != "hit" and any(block.fetches for block in frame.blocks))
 
 
-def _view(frame: Frame) -> Frame:
+def _view(frame: ResolvedStep) -> ResolvedStep:
     """Return the step for a plan to go on with, of which the frame itself notices nothing."""
     if isinstance(frame.env, PlanEnv):
         return frame
@@ -334,7 +336,7 @@ def _view(frame: Frame) -> Frame:
     return replace(frame, env=env, adr=adr)
 
 
-def _known_exports(frame: Frame) -> dict[str, Any]:
+def _known_exports(frame: ResolvedStep) -> dict[str, Any]:
     """Return what a step that has not run gives back for certain: what its settings say."""
     env = frame.env
     return {
@@ -353,12 +355,12 @@ def _tag_keys(entry: Dependency) -> Iterator[str]:
         yield from (key for condition in rules for key in condition.keys)
 
 
-def _tags_above(frame: Frame) -> list[Tags]:
+def _tags_above(frame: ResolvedStep) -> list[Tags]:
     own = [frame.request.tags]
     return own + _tags_above(frame.parent) if frame.parent else own
 
 
-def _version_text(frame: Frame) -> str:
+def _version_text(frame: ResolvedStep) -> str:
     version = frame.version
     if version.exact:
         return version.exact

@@ -15,7 +15,7 @@ from typing import Any
 from cmbench.errors import Error
 from cmbench.format.merge import USER
 from cmbench.format.model import Dependency, Typed
-from cmbench.plan.resolved_step import Frame
+from cmbench.plan.resolved_step import ResolvedStep
 
 _VERSIONS = ("version", "version_min", "version_max")
 _PLACES = ("path", "input")
@@ -26,7 +26,7 @@ _OPTION = r"(?<![\w.-])--(?P<name>[a-z]\w*)(?![\w.-])"
 _WORDS = re.compile(rf"(?P<whole>{_WHOLE})|(?P<tags>{_TAGS})|{_OPTION}", re.VERBOSE)
 
 
-def add_step(error: Error, frame: Frame) -> None:
+def add_step(error: Error, frame: ResolvedStep) -> None:
     """Put a step in front of the chain of ``error``, which the step or one below it has raised.
 
     The options in the texts of the step that has raised it are translated.
@@ -45,7 +45,7 @@ def add_step(error: Error, frame: Frame) -> None:
 class _Translation:
     """The translation of one step's texts; ``own`` are the options that only the step has."""
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: ResolvedStep) -> None:
         self._frame = frame
         self._root = next(each for each in _upwards(frame) if each.parent is None)
         self.own: list[str] = []
@@ -76,14 +76,14 @@ class _Translation:
         return typed or name
 
 
-def _upwards(frame: Frame) -> Iterator[Frame]:
-    each: Frame | None = frame
+def _upwards(frame: ResolvedStep) -> Iterator[ResolvedStep]:
+    each: ResolvedStep | None = frame
     while each is not None:
         yield each
         each = each.parent
 
 
-def _keys(frame: Frame, name: str) -> list[str]:
+def _keys(frame: ResolvedStep, name: str) -> list[str]:
     """Return the env keys that an input of a step may set."""
     spec, prefix = frame.script.inputs.get(name), frame.script.dialect.prefix
     if spec is not None and spec.env:
@@ -91,7 +91,7 @@ def _keys(frame: Frame, name: str) -> list[str]:
     return [prefix + ("TMP_PATH" if name == "path" else name.upper())]
 
 
-def _by_value(root: Frame, values: set[str]) -> str:
+def _by_value(root: ResolvedStep, values: set[str]) -> str:
     """Return the option with which the user typed one of ``values``; empty where none was."""
     values = {os.path.abspath(os.path.expanduser(value)) for value in values - {""}}
     for flag, word in _typed_words(root):
@@ -101,7 +101,7 @@ def _by_value(root: Frame, values: set[str]) -> str:
     return ""
 
 
-def _typed_words(root: Frame) -> Iterator[tuple[str, Any]]:
+def _typed_words(root: ResolvedStep) -> Iterator[tuple[str, Any]]:
     request = root.request
     yield from request.inputs.items()
     groups: Mapping[str, Mapping[str, Dependency]] = {"adr": request.adr, "ad": request.ad}
@@ -111,13 +111,13 @@ def _typed_words(root: Frame) -> Iterator[tuple[str, Any]]:
                 yield f"{group}.{name.removeprefix(USER)}.{key}", word
 
 
-def _by_key(root: Frame, keys: list[str]) -> str:
+def _by_key(root: ResolvedStep, keys: list[str]) -> str:
     """Return the input of the typed script that sets one of ``keys``; empty where none does."""
     inputs = root.script.inputs.values()
     return next((spec.name for spec in inputs if spec.env and spec.env in keys), "")
 
 
-def _name_of(frame: Frame) -> str:
+def _name_of(frame: ResolvedStep) -> str:
     """Return a name under which ``--adr`` reaches a dependency; empty where it has none."""
     if frame.parent is None:
         return ""

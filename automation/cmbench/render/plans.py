@@ -12,7 +12,7 @@ from cmbench.lib.text_files import counted, size_text
 from cmbench.lib.wrapping import wrapped
 from cmbench.plan.explain import ValueOrigin, acquires_for
 from cmbench.plan.needs import Download
-from cmbench.plan.resolved_step import Node, Plan, walk
+from cmbench.plan.resolved_step import Plan, PlannedStep, walk
 from cmbench.plan.tree import TAGS_FROM
 
 WIDTH = 80
@@ -55,7 +55,7 @@ def plan_text(plan: Plan, totals: Mapping[str, Any], reasons: bool = False) -> s
     return "\n".join([*lines, *_needs_lines(nodes, totals)])
 
 
-def _tree(node: Node, lead: str, below: str, reasons: bool, word: str = "") -> Iterator[str]:
+def _tree(node: PlannedStep, lead: str, below: str, reasons: bool, word: str = "") -> Iterator[str]:
     yield _plan_line(node, lead, word)
     if reasons:
         yield from _reason_lines(node, below + ("|  " if node.children else "   "))
@@ -66,7 +66,7 @@ def _tree(node: Node, lead: str, below: str, reasons: bool, word: str = "") -> I
         yield from _tree(child, below + corner, below + bar, reasons, word)
 
 
-def _plan_line(node: Node, lead: str, word: str = "") -> str:
+def _plan_line(node: PlannedStep, lead: str, word: str = "") -> str:
     asked = [t for t in node.tags.split(",") if t.startswith("_")]
     name = ",".join([node.script, *asked]) if node.script else node.tags
     left, state = lead + word + name + (f" ({node.version})" if node.version else ""), _state(node)
@@ -77,7 +77,7 @@ def _plan_line(node: Node, lead: str, word: str = "") -> str:
     return f"{_cut(left, room).ljust(room)}  {state}"
 
 
-def _state(node: Node) -> str:
+def _state(node: PlannedStep) -> str:
     """What is done about a node, and on which condition."""
     state = _WORDS[node.cached]
     if any(acquires_for(node, child) for child in node.children):
@@ -92,7 +92,7 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 3] + "..."
 
 
-def _reason_lines(node: Node, lead: str) -> Iterator[str]:
+def _reason_lines(node: PlannedStep, lead: str) -> Iterator[str]:
     detail = node.detail
     yield from _reason(lead, "asked", detail.requested_by)
     if detail.variations:
@@ -111,7 +111,7 @@ def _reason(lead: str, title: str, text: str) -> list[str]:
     return wrapped(text, head, f"{lead}.   ", max(WIDTH, len(head) + 30))
 
 
-def _needs_lines(nodes: Sequence[Node], totals: Mapping[str, Any]) -> Iterator[str]:
+def _needs_lines(nodes: Sequence[PlannedStep], totals: Mapping[str, Any]) -> Iterator[str]:
     yield from _download_lines(nodes, totals)
     size, left = totals["disk_bytes"], totals["steps_of_unknown_disk"]
     if size or left:
@@ -125,7 +125,7 @@ def _needs_lines(nodes: Sequence[Node], totals: Mapping[str, Any]) -> Iterator[s
     yield from _consents(nodes)
 
 
-def _consents(nodes: Sequence[Node]) -> Iterator[str]:
+def _consents(nodes: Sequence[PlannedStep]) -> Iterator[str]:
     """What somebody has to grant or accept first."""
     for title, field in (("root", "privileges"), ("licence", "licences")):
         found = [(n.script, text) for n in nodes for text in getattr(n.detail.needs, field)]
@@ -133,7 +133,7 @@ def _consents(nodes: Sequence[Node]) -> Iterator[str]:
             yield f"{title + ':':<9}{script}: {text}"
 
 
-def _download_lines(nodes: Sequence[Node], totals: Mapping[str, Any]) -> Iterator[str]:
+def _download_lines(nodes: Sequence[PlannedStep], totals: Mapping[str, Any]) -> Iterator[str]:
     found = list(dict.fromkeys(d for node in nodes for d in node.detail.needs.downloads))
     steps = totals["open_steps"]
     if not found:
@@ -227,13 +227,13 @@ def _origin_lines(origin: ValueOrigin, lead: str) -> list[str]:
 # ---------------------------------------------------------------- graphs
 
 
-def _merged(plan: Plan) -> tuple[dict[str, Node], dict[tuple[str, str], list[str]]]:
+def _merged(plan: Plan) -> tuple[dict[str, PlannedStep], dict[tuple[str, str], list[str]]]:
     """Nodes by id, equal steps as one, and the labels of the edges between them."""
     names: dict[tuple[Any, ...], str] = {}
-    nodes: dict[str, Node] = {}
+    nodes: dict[str, PlannedStep] = {}
     edges: dict[tuple[str, str], list[str]] = {}
 
-    def place(node: Node) -> str:
+    def place(node: PlannedStep) -> str:
         key = (node.script or node.tags, node.variations, node.version if node.script else "")
         name = names.setdefault(key, f"n{len(names)}")
         nodes.setdefault(name, node)
@@ -248,7 +248,7 @@ def _merged(plan: Plan) -> tuple[dict[str, Node], dict[tuple[str, str], list[str
     return nodes, edges
 
 
-def _graph_label(node: Node) -> list[str]:
+def _graph_label(node: PlannedStep) -> list[str]:
     asked = ["_" + name for name in node.variations]
     lines = [node.script or node.tags, *asked]
     if node.version:

@@ -24,7 +24,7 @@ from cmbench.index.scripts import Index, Repository
 from cmbench.lib.files import file_checksum
 from cmbench.lib.text_files import listed
 from cmbench.plan.resolve import Facts, Renewal, Resolver
-from cmbench.plan.resolved_step import Frame
+from cmbench.plan.resolved_step import ResolvedStep
 from cmbench.record import load_record, revision
 
 FORMAT = 1
@@ -55,7 +55,7 @@ class Lock:
     met: Mapping[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
     downloads: Mapping[str, str] = field(default_factory=dict)
 
-    def version(self, frame: Frame) -> str:
+    def version(self, frame: ResolvedStep) -> str:
         """The version that the lock has for this step; empty where it has none, or several."""
         kind = _kind(frame.script.uid or frame.script.alias, frame.choice.variations)
         for versions in (self.by_chain.get(frame.chain()), self.by_kind.get(kind)):
@@ -63,7 +63,7 @@ class Lock:
                 return next(iter(versions))
         return ""
 
-    def checksum(self, frame: Frame) -> str:
+    def checksum(self, frame: ResolvedStep) -> str:
         """SHA-256 of what this step downloads; empty where the lock does not know it."""
         key = frame.script.dialect.prefix + _URL
         return self.downloads.get(fingerprint(key, frame.env.peek(key, MISSING)), "")
@@ -88,7 +88,7 @@ class LockedResolver(Resolver):
         self._lock = lock
         self._unedited: dict[str, list[tuple[str, int, int]]] = {}
 
-    def resolve(self, request: Request, parent: Frame | None) -> Frame:
+    def resolve(self, request: Request, parent: ResolvedStep | None) -> ResolvedStep:
         """Return the step as the lock pins it; raises ``lock-broken`` for an edited script."""
         frame = super().resolve(request, parent)
         if self._lock.strict:
@@ -96,13 +96,13 @@ class LockedResolver(Resolver):
         pinned = self._pinned(frame)
         return super().resolve(pinned, parent) if pinned else frame
 
-    def go_on(self, frame: Frame, parent: Frame | None) -> Frame:
+    def go_on(self, frame: ResolvedStep, parent: ResolvedStep | None) -> ResolvedStep:
         """Go on with the dependencies; raises ``lock-broken`` for an edited script."""
         if self._lock.strict:
             self._refuse_edited(frame)
         return super().go_on(frame, parent)
 
-    def _refuse_edited(self, frame: Frame) -> None:
+    def _refuse_edited(self, frame: ResolvedStep) -> None:
         """Raise ``lock-broken`` when a script was edited after the run had begun."""
         script = frame.script
         for name in self.index.libraries.edited(script.path, frame.uses()):
@@ -116,7 +116,7 @@ class LockedResolver(Resolver):
         # Not before: some callers try a step, drop its error, and come again.
         self._unedited[script.path] = files
 
-    def _pinned(self, frame: Frame) -> Request | None:
+    def _pinned(self, frame: ResolvedStep) -> Request | None:
         """Return the request with what the lock adds; ``None`` where it adds nothing."""
         if frame.script.host_facts:
             return None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from cmbench.errors import Error
 from cmbench.exit_codes import EXIT_NOT_FOUND
 from cmbench.format.env import TracedEnv
-from cmbench.plan.resolved_step import Frame
+from cmbench.plan.resolved_step import ResolvedStep
 from cmbench.values import immutable, replace
 
 if TYPE_CHECKING:
@@ -47,16 +47,18 @@ class Runner(Protocol):
     def actions(self) -> Actions:
         """What ``customize.py`` may ask of the tool itself."""
 
-    def native_script(self, frame: Frame, base: str = "") -> str:
+    def native_script(self, frame: ResolvedStep, base: str = "") -> str:
         """Return the path of the native script for this platform; empty where there is none."""
 
-    def native(self, frame: Frame, place: StepFolders, path: str, words: tuple[str, ...]) -> None:
+    def native(
+        self, frame: ResolvedStep, place: StepFolders, path: str, words: tuple[str, ...]
+    ) -> None:
         """Run a native script; raises ``script-failed``."""
 
-    def words(self, frame: Frame) -> tuple[str, ...]:
+    def words(self, frame: ResolvedStep) -> tuple[str, ...]:
         """Return the env words that native programs of the step may read."""
 
-    def hook_input(self, frame: Frame, place: StepFolders) -> dict[str, Any]:
+    def hook_input(self, frame: ResolvedStep, place: StepFolders) -> dict[str, Any]:
         """Return the dictionary that a hook of ``customize.py`` takes."""
 
 
@@ -75,7 +77,7 @@ _OF_THE_RUN = ("interrupted", "lock-broken", "internal")
 class Automation:
     """``i['automation']`` of one hook call."""
 
-    def __init__(self, runner: Runner, frame: Frame, scratch: str) -> None:
+    def __init__(self, runner: Runner, frame: ResolvedStep, scratch: str) -> None:
         self._runner = runner
         self._frame = frame
         self._scratch = scratch

@@ -19,7 +19,7 @@ from cmbench.errors import Error
 from cmbench.format.dialect import CM
 from cmbench.format.env import MISSING, Pending, as_text
 from cmbench.format.model import Script
-from cmbench.plan.resolved_step import Frame, Node, sure
+from cmbench.plan.resolved_step import PlannedStep, ResolvedStep, sure
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Ask = Callable[[str], str]
 
 
-def load(path: str, frame: Frame, ask: Ask, offered: Mapping[str, ModuleType]) -> ModuleType:
+def load(path: str, frame: ResolvedStep, ask: Ask, offered: Mapping[str, ModuleType]) -> ModuleType:
     """The module at ``path``; it finds ``offered`` modules by name, and ``ask`` as ``input``.
 
     Raises ``Error`` (``customize-crashed``) when it cannot be loaded.
@@ -75,7 +75,7 @@ def _other_libraries(script: Script) -> dict[str, IsolatedLibrary]:
     return {top: IsolatedLibrary.at(root) for top, root in others.items()}
 
 
-def refuse(frame: Frame) -> None:
+def refuse(frame: ResolvedStep) -> None:
     """Raise the ``Error`` that a run of ``frame`` would end with at once.
 
     A ``customize.py`` may have a function ``refuse``, which looks at the env and changes nothing.
@@ -100,7 +100,7 @@ def refuse(frame: Frame) -> None:
         raise crash(problem, frame, "customize.py refuse") from problem
 
 
-def refuse_each(root: Node) -> None:
+def refuse_each(root: PlannedStep) -> None:
     """Raise what the first step of a plan would end with that is sure to work and refuses to."""
     for node in sure(root):
         if node.frame is not None:
@@ -233,7 +233,9 @@ def _system(command: str) -> int:
     return status << 8 if status >= 0 else -status
 
 
-def file_failure(problem: OSError, frame: Frame, doing: str, folders: Sequence[str]) -> Error:
+def file_failure(
+    problem: OSError, frame: ResolvedStep, doing: str, folders: Sequence[str]
+) -> Error:
     """Return an ``OSError`` of a script's own code.
 
     That the disk is full, or that nothing may be written into the ``folders`` of the step, is the
@@ -252,7 +254,7 @@ def file_failure(problem: OSError, frame: Frame, doing: str, folders: Sequence[s
     return crash(problem, frame, doing)
 
 
-def crash(problem: BaseException, frame: Frame, doing: str) -> Error:
+def crash(problem: BaseException, frame: ResolvedStep, doing: str) -> Error:
     """Return a Python failure of a script's own code as an error with its own lines only."""
     import traceback
 
@@ -322,7 +324,7 @@ def _missing_program(problem: BaseException) -> str:
     return name if started and isinstance(name, str) and os.sep not in name else ""
 
 
-def unanswered(prompt: str, frame: Frame, doing: str, context: Iterable[str] = ()) -> Error:
+def unanswered(prompt: str, frame: ResolvedStep, doing: str, context: Iterable[str] = ()) -> Error:
     """Return the error of a question that has no terminal, with how to answer it in advance."""
     question = f': "{" ".join(prompt.split())}"' if prompt.strip() else ""
     return Error(
@@ -334,7 +336,7 @@ def unanswered(prompt: str, frame: Frame, doing: str, context: Iterable[str] = (
     )
 
 
-def _answer_beforehand(frame: Frame) -> str:
+def _answer_beforehand(frame: ResolvedStep) -> str:
     """Return the input, or else the env key, that the script looked for last and did not find."""
     prefix = frame.script.dialect.prefix
     names = _inputs_by_key(frame)
@@ -354,7 +356,7 @@ def _answer_beforehand(frame: Frame) -> str:
     return f"run this step first, with the answer: cm run script --tags={tags} --{name}=VALUE"
 
 
-def _inputs_by_key(frame: Frame) -> dict[str, str]:
+def _inputs_by_key(frame: ResolvedStep) -> dict[str, str]:
     """Return the name of the input that sets an env key."""
     dialect = frame.script.dialect
     names = {dialect.prefix + name.upper(): name for name in dialect.inputs}

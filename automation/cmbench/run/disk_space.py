@@ -11,13 +11,13 @@ from cmbench.lib.partial_file import Part
 from cmbench.lib.secrecy import mask
 from cmbench.plan.needs import Download
 from cmbench.plan.requirements import declared_room, downloads_of, installs_packages
-from cmbench.plan.resolved_step import Frame, Node, sure
+from cmbench.plan.resolved_step import PlannedStep, ResolvedStep, sure
 
 _TOLD = 3
 """So many of the largest things an error names."""
 
 
-def require_room(root: Node, env: Mapping[str, Any], folder: str, ahead: str) -> None:
+def require_room(root: PlannedStep, env: Mapping[str, Any], folder: str, ahead: str) -> None:
     """Raise ``too-little-disk`` where ``folder``, that of the cache, cannot hold what is certain.
 
     ``root`` is a plan's first step, ``env`` what the caller has set, and ``ahead`` the folder with
@@ -35,7 +35,7 @@ def require_room(root: Node, env: Mapping[str, Any], folder: str, ahead: str) ->
         capacity.check_disk(env, _largest(larger), sum(larger.values()), folder)
 
 
-def _promised(node: Node, frame: Frame) -> int:
+def _promised(node: PlannedStep, frame: ResolvedStep) -> int:
     """Return the bytes that its entry is sure to take; in other collections a rough figure.
 
     What ``pip`` installs may be present already, and lies within its Python.
@@ -44,7 +44,7 @@ def _promised(node: Node, frame: Frame) -> int:
     return (declared_room(node, frame) or 0) if promises and not installs_packages(frame) else 0
 
 
-def _into_the_cache(node: Node, frame: Frame) -> Iterator[Download]:
+def _into_the_cache(node: PlannedStep, frame: ResolvedStep) -> Iterator[Download]:
     """Yield what goes to the disk of the cache; a folder of the user's may be on another one."""
     if not node.fetches or frame.env.peek(f"{frame.script.dialect.prefix}DOWNLOAD_PATH", ""):
         return

@@ -15,7 +15,7 @@ from cmbench.errors import Error
 from cmbench.format.env import TracedEnv, select_keys
 from cmbench.format.model import Dependency
 from cmbench.plan.resolve import Facts, Resolver
-from cmbench.plan.resolved_step import Frame, Node, walk
+from cmbench.plan.resolved_step import PlannedStep, ResolvedStep, walk
 from cmbench.plan.tree import PlanEnv, Planner
 from cmbench.run.step import ALONE
 from cmbench.values import immutable, replace
@@ -76,7 +76,7 @@ class Forecaster:
         self._facts = facts
 
     def look(
-        self, frame: Frame, entry: Dependency, phase: str, before: Sequence[Forecast]
+        self, frame: ResolvedStep, entry: Dependency, phase: str, before: Sequence[Forecast]
     ) -> Forecast | None:
         """Return the forecast of ``entry`` after those ``before``; ``None`` if it has to wait."""
         env = WatchedEnv(frame.env.plain())
@@ -104,7 +104,7 @@ class Forecaster:
             return None
         return forecast
 
-    def _judged(self, node: Node, env: WatchedEnv) -> Forecast | None:
+    def _judged(self, node: PlannedStep, env: WatchedEnv) -> Forecast | None:
         root = node.frame
         if root is None or node.when or not _is_kept(root):
             return None
@@ -123,7 +123,7 @@ class Forecaster:
             works=bool(working),
         )
 
-    def _must_be_alone(self, frame: Frame) -> bool:
+    def _must_be_alone(self, frame: ResolvedStep) -> bool:
         names = self._resolver.index.content(frame.script.path).names
         return (
             "validate_cache.sh" in names
@@ -131,29 +131,29 @@ class Forecaster:
             or self._resolver.index.programs(frame.script.path).runs_us
         )
 
-    def _words(self, frame: Frame) -> Iterable[str]:
+    def _words(self, frame: ResolvedStep) -> Iterable[str]:
         index, path = self._resolver.index, frame.script.path
         used = [word for name in frame.uses() for word in index.libraries.find(path, name).words]
         return {*index.content(path).words, *index.programs(path).keys, *used}
 
 
-def _is_kept(frame: Frame) -> bool:
+def _is_kept(frame: ResolvedStep) -> bool:
     """Return whether its results are kept: what runs every time has unknown effects."""
     return frame.cacheable or frame.script.host_facts
 
 
-def _works(node: Node) -> bool:
+def _works(node: PlannedStep) -> bool:
     """Return whether code of the step's script is going to run."""
     return node.cached not in ("hit", "fact")
 
 
-def _of_entries(frames: Iterable[Frame | None]) -> frozenset[str]:
+def _of_entries(frames: Iterable[ResolvedStep | None]) -> frozenset[str]:
     """Return the scripts of those steps that have entries in the cache."""
     cacheable = (f for f in frames if f and f.cacheable and not f.script.host_facts)
     return frozenset(frame.script.path for frame in cacheable)
 
 
-def _writes(frame: Frame) -> tuple[str, ...] | None:
+def _writes(frame: ResolvedStep) -> tuple[str, ...] | None:
     """The patterns of all env keys that a step may give back; ``None`` where that is open."""
     state = [key for block in frame.blocks for key in block.new_state_keys]
     raw = [key for block in frame.blocks for key in block.new_env_keys]

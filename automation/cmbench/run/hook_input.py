@@ -16,7 +16,7 @@ from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from cmbench.plan.hook_call import OF_CMIND, HookCall, TracedUpdates
-from cmbench.plan.resolved_step import Frame
+from cmbench.plan.resolved_step import ResolvedStep
 
 if TYPE_CHECKING:
     from cmbench.format.model import Request
@@ -39,7 +39,11 @@ _NATIVE_FILES = {
 
 
 def hook_input(
-    frame: Frame, module: ModuleType | None, automation: Automation, command: str, verbose: bool
+    frame: ResolvedStep,
+    module: ModuleType | None,
+    automation: Automation,
+    command: str,
+    verbose: bool,
 ) -> dict[str, Any]:
     """``i`` for a hook of ``module``; ``command`` is the command line of the whole run."""
     script = frame.script
@@ -75,7 +79,7 @@ def hook_input(
     return {**common, **values, "meta": meta, "run_script_input": frame.shared}
 
 
-def _of_the_step(frame: Frame) -> dict[str, Any]:
+def _of_the_step(frame: ResolvedStep) -> dict[str, Any]:
     """Return what ``run_script_input`` says of how a step was chosen and of where the run is."""
     script, dialect = frame.script, frame.script.dialect
     hidden = [*dialect.hidden, *(f"{start}*" for start in dialect.hidden_starts)]
@@ -100,7 +104,7 @@ def _of_the_step(frame: Frame) -> dict[str, Any]:
 
 
 def _call(
-    frame: Frame, values: Mapping[str, Any], state: Mapping[str, Any], command: str
+    frame: ResolvedStep, values: Mapping[str, Any], state: Mapping[str, Any], command: str
 ) -> HookCall:
     """``i['input']``; of a dependency it says more than of a call."""
     is_mlc = bool(frame.script.dialect.modules)
@@ -129,11 +133,11 @@ def _call(
     return frame.call
 
 
-def _indent(frame: Frame) -> str:
+def _indent(frame: ResolvedStep) -> str:
     return "  " * (len(frame.chain()) - 1)
 
 
-def os_info(frame: Frame) -> dict[str, Any]:
+def os_info(frame: ResolvedStep) -> dict[str, Any]:
     """The ``os_info`` dictionary: platform, word size, and how this platform spells things."""
     bits = str(struct.calcsize("P") * 8)
     dialect = frame.script.dialect
@@ -173,7 +177,7 @@ def artifact(path: str, repository: str, meta: Mapping[str, Any]) -> SimpleNames
     )
 
 
-def run_state(frame: Frame, command: str, meta: Mapping[str, Any]) -> dict[str, Any]:
+def run_state(frame: ResolvedStep, command: str, meta: Mapping[str, Any]) -> dict[str, Any]:
     """``run_script_input['run_state']``: how this step was chosen, and what it has taken so far.
 
     Besides the format's own keys: ``command`` is the command line of the whole run as the record
@@ -215,7 +219,7 @@ _LISTS_OF_META = (
 _GROUPS_OF_META = ("docker", "apptainer", "remote_run", "input_mapping")
 
 
-def _groups(frame: Frame) -> dict[str, dict[str, Any]]:
+def _groups(frame: ResolvedStep) -> dict[str, dict[str, Any]]:
     """Return the groups of variations: their members, and their default where they have one."""
     groups: dict[str, dict[str, Any]] = {}
     for name, variation in frame.script.variations.items():

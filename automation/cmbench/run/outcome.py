@@ -12,7 +12,7 @@ from cmbench.cache.store import remove_tree
 from cmbench.errors import Error
 from cmbench.format.env import TracedEnv, is_pattern, merge_value, select_keys
 from cmbench.format.model import Outcome, Request, Tags
-from cmbench.plan.resolved_step import OF_THE_ENGINE, Frame
+from cmbench.plan.resolved_step import OF_THE_ENGINE, ResolvedStep
 from cmbench.run.cm_objects import StepFolders
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class FactReader:
         return self._outcomes[path]
 
 
-def expires(frame: Frame, now: float) -> float:
+def expires(frame: ResolvedStep, now: float) -> float:
     """When the result of the step gets too old, in seconds; raises ``bad-meta``."""
     try:
         return expiration(frame.expires, now)
@@ -54,7 +54,7 @@ def expires(frame: Frame, now: float) -> float:
         ) from None
 
 
-def check_version(frame: Frame, version: str) -> None:
+def check_version(frame: ResolvedStep, version: str) -> None:
     """Raise ``version-not-found`` for a result outside the requested version bounds."""
     bounds = frame.version
     if not (bounds.minimum or bounds.maximum):
@@ -81,12 +81,12 @@ def check_version(frame: Frame, version: str) -> None:
         )
 
 
-def working_directory(frame: Frame) -> str:
+def working_directory(frame: ResolvedStep) -> str:
     """Where an uncached step works: in the entry that is being made, else where the user is."""
     return frame.parent.cwd if frame.parent and frame.parent.cwd else os.getcwd()
 
 
-def absorb(frame: Frame, child: Frame, outcome: Outcome) -> None:
+def absorb(frame: ResolvedStep, child: ResolvedStep, outcome: Outcome) -> None:
     """Add the reads and the exported values of a dependency to ``frame``.
 
     Its reads come first: once its values are written, they would no longer count as read.
@@ -118,7 +118,7 @@ def absorb(frame: Frame, child: Frame, outcome: Outcome) -> None:
         frame.state[key] = merge_value(frame.state.peek(key), value)
 
 
-def exports(frame: Frame) -> dict[str, Any]:
+def exports(frame: ResolvedStep) -> dict[str, Any]:
     """Return the env that a step gives back: what ``new_env_keys`` names and the step itself set.
 
     A value that settings or inputs have set counts as read: it is part of the result.
@@ -138,7 +138,7 @@ def exports(frame: Frame) -> dict[str, Any]:
     return {key: _storable(values.get(key)) for key in keys}
 
 
-def state_exports(frame: Frame) -> dict[str, Any]:
+def state_exports(frame: ResolvedStep) -> dict[str, Any]:
     """Return the state that the step gives back."""
     state: TracedEnv = frame.state
     keys = select_keys(dict.keys(state), frame.texts("new_state_keys"))
@@ -159,7 +159,7 @@ def joined(
     return {key: {**one.get(key, {}), **other.get(key, {})} for key in {*one, *other}}
 
 
-def rely(frame: Frame, paths: Iterable[str]) -> None:
+def rely(frame: ResolvedStep, paths: Iterable[str]) -> None:
     """Record the state of files outside that a hook names, before anything else is done.
 
     A file that does not exist yet is read when the step has ended.
@@ -169,14 +169,14 @@ def rely(frame: Frame, paths: Iterable[str]) -> None:
             frame.relies_on.setdefault(path, reliance(path))
 
 
-def named_by_env(frame: Frame) -> list[str]:
+def named_by_env(frame: ResolvedStep) -> list[str]:
     """Return the file that a step relies on by the older way: a key of its env."""
     key = frame.script.dialect.prefix + "GET_DEPENDENT_CACHED_PATH"
     path = frame.env.peek(key) if key in frame.env.written else None
     return [str(path)] if path else []
 
 
-def reliances(frame: Frame, paths: Sequence[str]) -> tuple[Reliance, ...]:
+def reliances(frame: ResolvedStep, paths: Sequence[str]) -> tuple[Reliance, ...]:
     """Return the files outside that the entry relies on; raises ``bad-customize``."""
     rely(frame, paths)
     missing = next((path for path in paths if path not in frame.relies_on), "")
@@ -190,7 +190,7 @@ def reliances(frame: Frame, paths: Sequence[str]) -> tuple[Reliance, ...]:
     return tuple(frame.relies_on.values())
 
 
-def files_of_user(frame: Frame) -> tuple[Reliance, ...]:
+def files_of_user(frame: ResolvedStep) -> tuple[Reliance, ...]:
     """The files that inputs of this call name, as they are before the step: their content counts.
 
     Of a folder the path counts, as before: it may be where the step writes.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error
 from cmbench.format.env import MISSING, Pending
-from cmbench.plan.resolved_step import Frame, Node, sure
+from cmbench.plan.resolved_step import PlannedStep, ResolvedStep, sure
 from cmbench.values import immutable
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class PrefetchFile:
     verify: bool
 
 
-def certain(root: Node) -> list[PrefetchFile]:
+def certain(root: PlannedStep) -> list[PrefetchFile]:
     """Return the files that steps of the plan will certainly need, without duplicates."""
     downloads: dict[str, PrefetchFile] = {}
     for node in sure(root):
@@ -47,7 +47,7 @@ def certain(root: Node) -> list[PrefetchFile]:
     return list(downloads.values())
 
 
-def _wish(frame: Frame) -> PrefetchFile | None:
+def _wish(frame: ResolvedStep) -> PrefetchFile | None:
     """What the step is going to fetch, where that is certain and proves itself by a checksum."""
     env = _Known(frame)
     if env.get("CM_DOWNLOAD_LOCAL_FILE_PATH") or env.is_pending("CM_DOWNLOAD_LOCAL_FILE_PATH"):
@@ -71,7 +71,7 @@ def _wish(frame: Frame) -> PrefetchFile | None:
 class _Known(dict[str, str]):
     """The values of a step that are known before its turn; all others are empty."""
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: ResolvedStep) -> None:
         super().__init__()
         self._frame = frame
 

@@ -12,7 +12,7 @@ from typing import Any
 from cmbench.errors import Error
 from cmbench.index.scripts import Repository
 from cmbench.lib.secrecy import Secrets
-from cmbench.plan.resolved_step import Frame
+from cmbench.plan.resolved_step import ResolvedStep
 from cmbench.record import FORMAT, host_facts, revision
 from cmbench.run.log import RunLog
 from cmbench.run.step import StepEnd
@@ -64,19 +64,19 @@ class RunRecorder:
     def begin(self, total: int) -> None:
         """Nothing to keep: the number of steps follows from the steps."""
 
-    def started(self, frame: Frame, depth: int) -> None:
+    def started(self, frame: ResolvedStep, depth: int) -> None:
         """Write a heading into the log."""
         self._tell(chain=frame.chain(), at=round(time.time(), 3))
         self._write(f"== {' > '.join(frame.chain())}")
 
-    def left(self, frame: Frame) -> None:
+    def left(self, frame: ResolvedStep) -> None:
         """What was under way is over."""
         if self._progress_at:
             self._progress_at = 0.0
             with suppress(OSError):
                 os.unlink(os.path.join(self.directory, PROGRESS))
 
-    def finished(self, frame: Frame, depth: int, end: StepEnd) -> None:
+    def finished(self, frame: ResolvedStep, depth: int, end: StepEnd) -> None:
         """Keep the step."""
         outcome = end.outcome
         used = frame.libraries.get(frame.script.path)

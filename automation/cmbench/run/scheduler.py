@@ -31,7 +31,7 @@ from cmbench.format.env import (
 from cmbench.format.meta import dependency
 from cmbench.format.model import Dependency, Outcome, Request
 from cmbench.plan.resolve import Resolver
-from cmbench.plan.resolved_step import Frame
+from cmbench.plan.resolved_step import ResolvedStep
 from cmbench.run.cm_objects import StepFolders
 from cmbench.run.entry_secrets import without_known
 from cmbench.run.outcome import (
@@ -53,7 +53,7 @@ from cmbench.run.step import ALONE, Reporter, StepEnd, StepRunner
 from cmbench.values import replace
 
 if TYPE_CHECKING:
-    from cmbench.plan.resolved_step import Node, Plan
+    from cmbench.plan.resolved_step import Plan, PlannedStep
     from cmbench.run.parallel import ParallelSteps
     from cmbench.run.prefetch import Prefetcher
 
@@ -86,7 +86,7 @@ class Scheduler:
     def _store(self) -> Store:
         return self._resolver.store
 
-    def run(self, request: Request, plan: Plan | None = None) -> tuple[Frame, Outcome]:
+    def run(self, request: Request, plan: Plan | None = None) -> tuple[ResolvedStep, Outcome]:
         """Run ``request`` and all it needs; raises ``Error`` with the chain of steps."""
         node = plan.root if plan else None
         if self._together is None:
@@ -95,7 +95,9 @@ class Scheduler:
         with self._together.crew.at_work():
             return self._step(request, None, 0, node)
 
-    def _begun(self, request: Request, parent: Frame | None, node: Node | None) -> Frame:
+    def _begun(
+        self, request: Request, parent: ResolvedStep | None, node: PlannedStep | None
+    ) -> ResolvedStep:
         """The step resolved: by the plan where ``node`` has it, for one time only, or else now."""
         if node is None or node.start is None:
             return self._resolver.resolve(request, parent)
@@ -103,7 +105,7 @@ class Scheduler:
         frame.course = node
         return frame
 
-    def _acts(self, frame: Frame) -> None:
+    def _acts(self, frame: ResolvedStep) -> None:
         """Code of a script is going to run: what comes of it, no plan can foresee."""
         frame.course = None
         if not self._has_worked:
@@ -111,8 +113,12 @@ class Scheduler:
             self._resolver.forget()
 
     def _step(
-        self, request: Request, parent: Frame | None, depth: int, node: Node | None = None
-    ) -> tuple[Frame, Outcome]:
+        self,
+        request: Request,
+        parent: ResolvedStep | None,
+        depth: int,
+        node: PlannedStep | None = None,
+    ) -> tuple[ResolvedStep, Outcome]:
         frame = self._begun(request, parent, node)
         first = 0
         if self._together is not None:
@@ -151,11 +157,13 @@ class Scheduler:
             self._together.ended(outcome.entry, status, first)
         return frame, outcome
 
-    def _tell_failure(self, frame: Frame, depth: int, started: float, error: Error) -> None:
+    def _tell_failure(self, frame: ResolvedStep, depth: int, started: float, error: Error) -> None:
         seconds = time.perf_counter() - started
         self._tell_end(frame, depth, StepEnd("failed", seconds, error=error.message))
 
-    def _tell_end(self, frame: Frame, depth: int, end: StepEnd, is_reported: bool = False) -> None:
+    def _tell_end(
+        self, frame: ResolvedStep, depth: int, end: StepEnd, is_reported: bool = False
+    ) -> None:
         for reporter in self._reporters:
             reporter.left(frame)
         if is_reported:
@@ -167,7 +175,7 @@ class Scheduler:
             else:
                 task.events.append(partial(reporter.finished, frame, depth, end))
 
-    def _perform(self, frame: Frame, depth: int) -> tuple[str, str, Outcome]:
+    def _perform(self, frame: ResolvedStep, depth: int) -> tuple[str, str, Outcome]:
         if frame.script.host_facts:
             return "fact", "", self._facts(frame.script.path)
         if not frame.cacheable:
@@ -190,7 +198,7 @@ class Scheduler:
                 return "cached", why, self._use(frame, entry, depth)
             return "done", why, self._make(frame, depth)
 
-    def _answering(self, frame: Frame, depth: int) -> tuple[Entry | None, str]:
+    def _answering(self, frame: ResolvedStep, depth: int) -> tuple[Entry | None, str]:
         """Return the entry that answers; a script with a ``validate_cache.sh`` has a say in it."""
         entry, why = self._looked_up(frame)
         path = os.path.join(frame.script.path, "validate_cache.sh")
@@ -212,7 +220,7 @@ class Scheduler:
             return None, f"it has version {entry.version}, there is {version} now"
         return entry, why
 
-    def _looked_up(self, frame: Frame) -> tuple[Entry | None, str]:
+    def _looked_up(self, frame: ResolvedStep) -> tuple[Entry | None, str]:
         node = frame.course
         if self._has_worked or node is None or node.cached_entry is None:
             return self._resolver.look_up(frame)
@@ -220,7 +228,7 @@ class Scheduler:
         return node.cached_entry, node.why
 
     @contextmanager
-    def _making(self, frame: Frame) -> Iterator[None]:
+    def _making(self, frame: ResolvedStep) -> Iterator[None]:
         """Hold the lock of what ``frame`` is, so that no one else makes it too."""
         lock = self._store.lock(frame.identity, partial(self._waiting, f"works on {frame.label}"))
         if self._together is None:
@@ -239,14 +247,14 @@ class Scheduler:
         for reporter in self._reporters:
             reporter.note(text)
 
-    def _use(self, frame: Frame, entry: Entry, depth: int) -> Outcome:
+    def _use(self, frame: ResolvedStep, entry: Entry, depth: int) -> Outcome:
         frame.note(entry.reads)
         for phase in frame.deps:
             self._phase(frame, phase, depth, dynamic_only=True)
         self._store.touch(entry)
         return Outcome(entry.new_env, entry.new_state, entry.version, entry.key, cached=True)
 
-    def _make(self, frame: Frame, depth: int) -> Outcome:
+    def _make(self, frame: ResolvedStep, depth: int) -> Outcome:
         staging = self._store.stage(frame.script.alias)
         started = time.time()
         user_files = files_of_user(frame)
@@ -273,7 +281,7 @@ class Scheduler:
 
     def _entry(
         self,
-        frame: Frame,
+        frame: ResolvedStep,
         staging: Staging,
         outcome: Outcome,
         report: Mapping[str, Any],
@@ -319,7 +327,7 @@ class Scheduler:
             libraries=frame.libraries,
         )
 
-    def _hidden_reads(self, frame: Frame) -> dict[str, str]:
+    def _hidden_reads(self, frame: ResolvedStep) -> dict[str, str]:
         """Return what was read, as metadata that others can read may hold it."""
         reads, secrets = frame.reads(), self._runner.secrets
         shown = secrets.values(reads)
@@ -327,7 +335,9 @@ class Scheduler:
             shown[key] = secrets.text(text) == text and shown[key]
         return {k: v if shown[k] == v else self._store.keyed(v) for k, v in reads.items()}
 
-    def _work(self, frame: Frame, place: StepFolders, depth: int) -> tuple[Outcome, dict[str, Any]]:
+    def _work(
+        self, frame: ResolvedStep, place: StepFolders, depth: int
+    ) -> tuple[Outcome, dict[str, Any]]:
         """Return the life of one step that really runs; also collects what its hooks report."""
         place = self._prepared(frame, place)
         report: dict[str, Any] = {"version": "", "tags": [], "relies_on": []}
@@ -361,7 +371,7 @@ class Scheduler:
             outcome = self._instead(frame, report["instead"], outcome, depth)
         return outcome, report
 
-    def _leave(self, frame: Frame, place: StepFolders) -> None:
+    def _leave(self, frame: ResolvedStep, place: StepFolders) -> None:
         """Finish in the folder of the step: save requested files, open a shell, clean up."""
         modes = frame.request.modes
         if "save_env" in modes:
@@ -371,12 +381,12 @@ class Scheduler:
         if "dirty" not in modes:
             remove(frame.script.clean_files, place)
 
-    def _look_again(self, frame: Frame) -> None:
+    def _look_again(self, frame: ResolvedStep) -> None:
         """Doubt a result of files that are not those that the run has looked at."""
         for what in self._resolver.index.edited(frame.script, frame.uses()):
             frame.doubts[f"{what} was edited during that run"] = None
 
-    def _prepared(self, frame: Frame, place: StepFolders) -> StepFolders:
+    def _prepared(self, frame: ResolvedStep, place: StepFolders) -> StepFolders:
         """Where the step works, ``outdirname`` counted in; says and removes what comes first."""
         dialect = frame.script.dialect
         key = dialect.prefix + "OUTDIRNAME"
@@ -395,7 +405,7 @@ class Scheduler:
         return place
 
     def _instead(
-        self, frame: Frame, entry: Mapping[str, Any], outcome: Outcome, depth: int
+        self, frame: ResolvedStep, entry: Mapping[str, Any], outcome: Outcome, depth: int
     ) -> Outcome:
         """Run the script that ``preprocess`` has named instead of its own; both results."""
         if self._together is not None:
@@ -413,7 +423,7 @@ class Scheduler:
         )
 
     def _hook(
-        self, frame: Frame, place: StepFolders, name: str, report: dict[str, Any]
+        self, frame: ResolvedStep, place: StepFolders, name: str, report: dict[str, Any]
     ) -> StepFolders:
         """Call a hook and collect its report; return the folders of the step after it."""
         if frame.is_fake:
@@ -430,7 +440,7 @@ class Scheduler:
             report["instead"] = answer.get("script") or report["instead"]
         return StepFolders(frame.cwd, place.scratch)
 
-    def _native(self, frame: Frame, place: StepFolders) -> None:
+    def _native(self, frame: ResolvedStep, place: StepFolders) -> None:
         if self._settle(frame) or frame.script.env_key_mappings:
             frame.course = None
         for old, new in frame.script.env_key_mappings.items():
@@ -443,13 +453,15 @@ class Scheduler:
                 self._runner.shell(frame, place)
             self._runner.native(frame, place, path, self._runner.words(frame))
 
-    def _settle(self, frame: Frame) -> bool:
+    def _settle(self, frame: ResolvedStep) -> bool:
         """Constants win over whatever a step or a dependency has set; whether any had to."""
         changed = {k: v for k, v in frame.const.items() if frame.env.peek(k, MISSING) != v}
         frame.env.update(changed)
         return bool(changed)
 
-    def _phase(self, frame: Frame, phase: str, depth: int, dynamic_only: bool = False) -> None:
+    def _phase(
+        self, frame: ResolvedStep, phase: str, depth: int, dynamic_only: bool = False
+    ) -> None:
         if self._together is not None and not dynamic_only:
             self._phase_together(self._together, frame, phase, depth)
             return
@@ -458,7 +470,7 @@ class Scheduler:
                 self._dependency(frame, entry, depth, frame.foreseen(phase, number))
 
     def _dependency(
-        self, frame: Frame, entry: Dependency, depth: int, node: Node | None = None
+        self, frame: ResolvedStep, entry: Dependency, depth: int, node: PlannedStep | None = None
     ) -> None:
         """Run a dependency if it is wanted; ``node`` is what the plan knows of it."""
         request = self._taken_request(frame, entry)
@@ -468,7 +480,7 @@ class Scheduler:
         elif node is not None:
             frame.course = None
 
-    def _taken_request(self, frame: Frame, entry: Dependency) -> Request | None:
+    def _taken_request(self, frame: ResolvedStep, entry: Dependency) -> Request | None:
         if not decide(entry.conditions, frame.env)[0]:
             return None
         if entry.skip_if_fake_run and frame.is_fake:
@@ -483,11 +495,11 @@ class Scheduler:
 
     def _take(
         self,
-        frame: Frame,
+        frame: ResolvedStep,
         entry: Dependency,
         label: str,
-        step: Callable[[], tuple[Frame, Outcome]],
-        node: Node | None = None,
+        step: Callable[[], tuple[ResolvedStep, Outcome]],
+        node: PlannedStep | None = None,
     ) -> set[str]:
         """Run ``step`` of a dependency and absorb its results; return the changed env keys."""
         course, frame.course = frame.course, None
@@ -507,7 +519,7 @@ class Scheduler:
         return {key for key, value in before.items() if frame.env.peek(key) != value}
 
     def _phase_together(
-        self, together: ParallelSteps, frame: Frame, phase: str, depth: int
+        self, together: ParallelSteps, frame: ResolvedStep, phase: str, depth: int
     ) -> None:
         """As ``_phase``, with siblings that do not meet side by side."""
         group = together.group(frame, phase)
@@ -539,13 +551,13 @@ class Scheduler:
                     group.start(label, beside, step, partial(self._take, frame, entry, label))
             group.take_over()
 
-    def _is_known(self, node: Node) -> bool:
+    def _is_known(self, node: PlannedStep) -> bool:
         """Return whether the plan has all results of a step, which need only be absorbed."""
         is_hit = node.cached_entry is not None and not node.children and not self._has_worked
         return node.start is not None and (is_hit or node.cached == "fact")
 
     @contextmanager
-    def _exclusive(self, frame: Frame) -> Iterator[None]:
+    def _exclusive(self, frame: ResolvedStep) -> Iterator[None]:
         names = sorted(frame.texts("exclusive"))
         if ALONE in names:
             from cmbench.cache.inventory import require_whole
@@ -562,7 +574,7 @@ class Scheduler:
             yield
 
     @contextmanager
-    def _scratch(self, frame: Frame) -> Iterator[str]:
+    def _scratch(self, frame: ResolvedStep) -> Iterator[str]:
         self._steps += 1
         path = os.path.join(self._directory, f"{self._steps:03d}-{frame.script.alias}")
         os.makedirs(path)
@@ -575,7 +587,7 @@ class Scheduler:
                 os.rmdir(path)
 
 
-def _go_on(frame: Frame) -> str:
+def _go_on(frame: ResolvedStep) -> str:
     """Return what to type after an interruption; a step says what finds its work again."""
     more = str(frame.env.peek(f"{frame.script.dialect.prefix}TMP_GO_ON_WITH", "") or "")
     if not more:

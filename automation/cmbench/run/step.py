@@ -24,7 +24,7 @@ from cmbench.errors import Error, shell_word, visible
 from cmbench.format.env import expanded_env, process_env
 from cmbench.format.model import Outcome
 from cmbench.lib.secrecy import Secrets
-from cmbench.plan.resolved_step import Frame
+from cmbench.plan.resolved_step import ResolvedStep
 from cmbench.run.cm_objects import Automation, FailedAnswer, StepFolders
 from cmbench.run.customize import crash, file_failure, load, programs, unanswered
 from cmbench.run.log import RunLog
@@ -61,13 +61,13 @@ class Reporter(Protocol):
     def begin(self, total: int) -> None:
         """A run of about ``total`` steps starts."""
 
-    def started(self, frame: Frame, depth: int) -> None:
+    def started(self, frame: ResolvedStep, depth: int) -> None:
         """A step has started."""
 
-    def left(self, frame: Frame) -> None:
+    def left(self, frame: ResolvedStep) -> None:
         """A step does not run any more; ``finished`` follows when its turn has come."""
 
-    def finished(self, frame: Frame, depth: int, end: StepEnd) -> None:
+    def finished(self, frame: ResolvedStep, depth: int, end: StepEnd) -> None:
         """A step has ended."""
 
     def progress(self, data: Mapping[str, Any]) -> None:
@@ -120,14 +120,14 @@ class StepRunner:
         self.progress = ProgressFiles(reporter)
         self._offered: Mapping[str, ModuleType] | None = None
         self._actions: Actions | None = None
-        self._asking: list[tuple[Frame, str]] = []
+        self._asking: list[tuple[ResolvedStep, str]] = []
         self.cmind = cmind
 
-    def customized(self, frame: Frame) -> bool:
+    def customized(self, frame: ResolvedStep) -> bool:
         """Return whether the step has a ``customize.py``."""
         return self._module(frame) is not None
 
-    def hook(self, frame: Frame, place: StepFolders, name: str) -> dict[str, Any]:
+    def hook(self, frame: ResolvedStep, place: StepFolders, name: str) -> dict[str, Any]:
         """Call ``preprocess`` or ``postprocess``; raises ``Error`` for any kind of failure."""
         module = self._module(frame)
         function = getattr(module, name, None) if module else None
@@ -155,7 +155,7 @@ class StepRunner:
 
     def _call(
         self,
-        frame: Frame,
+        frame: ResolvedStep,
         place: StepFolders,
         doing: str,
         function: Callable[[dict[str, Any]], Any],
@@ -186,7 +186,7 @@ class StepRunner:
             self._asking.pop()
             os.chdir(here)
 
-    def _learn(self, frame: Frame) -> None:
+    def _learn(self, frame: ResolvedStep) -> None:
         """See which values and inputs of a step are secret."""
         for block in frame.blocks:
             self.secrets.learn_flags(block.input_mapping)
@@ -194,7 +194,7 @@ class StepRunner:
         self.secrets.learn(frame.state.plain())
 
     @contextmanager
-    def _captured_prints(self, frame: Frame) -> Iterator[None]:
+    def _captured_prints(self, frame: ResolvedStep) -> Iterator[None]:
         """What ``customize.py`` prints goes into the log, of a step that speaks to the user too."""
         from contextlib import redirect_stderr, redirect_stdout
 
@@ -213,7 +213,7 @@ class StepRunner:
         for line in lines:
             self._reporter.say(line)
 
-    def set_place(self, frame: Frame, place: StepFolders) -> None:
+    def set_place(self, frame: ResolvedStep, place: StepFolders) -> None:
         """Set the folders of a step in its env, without counting that as a read."""
         prefix = frame.script.dialect.prefix
         values = {
@@ -232,21 +232,21 @@ class StepRunner:
         self._learn(frame)
         self.progress.watch(values["PROGRESS_FILE"])
 
-    def hook_input(self, frame: Frame, place: StepFolders) -> dict[str, Any]:
+    def hook_input(self, frame: ResolvedStep, place: StepFolders) -> dict[str, Any]:
         """Return the dictionary ``i`` of the CM format."""
         from cmbench.run.hook_input import hook_input
 
         automation = Automation(self, frame, place.scratch)
         return hook_input(frame, self._module(frame), automation, self.command, self._verbose)
 
-    def _module(self, frame: Frame) -> ModuleType | None:
+    def _module(self, frame: ResolvedStep) -> ModuleType | None:
         path = os.path.join(frame.script.path, "customize.py")
         if path not in self._modules:
             there = os.path.isfile(path)
             self._modules[path] = self._load(path, frame) if there else None
         return self._modules[path]
 
-    def _load(self, path: str, frame: Frame) -> ModuleType:
+    def _load(self, path: str, frame: ResolvedStep) -> ModuleType:
         offered: Mapping[str, ModuleType] = {}
         if frame.script.dialect.modules:
             if self._offered is None:
@@ -279,11 +279,11 @@ class StepRunner:
             raise unanswered(prompt, frame, doing)
         return answer.rstrip("\n")
 
-    def words(self, frame: Frame) -> tuple[str, ...]:
+    def words(self, frame: ResolvedStep) -> tuple[str, ...]:
         """Return what native programs of this step may read, as far as an entry keeps it."""
         return self._words(frame.script.path, frame.uses(), frame.is_kept)
 
-    def native_script(self, frame: Frame, base: str = "") -> str:
+    def native_script(self, frame: ResolvedStep, base: str = "") -> str:
         """Return the path of the native script for this machine, or an empty string."""
         chosen = frame.shared.get("script_name")
         base = base or str(chosen or "") or frame.last("script_name") or "run"
@@ -296,7 +296,9 @@ class StepRunner:
                     return path
         return ""
 
-    def native(self, frame: Frame, place: StepFolders, path: str, words: tuple[str, ...]) -> None:
+    def native(
+        self, frame: ResolvedStep, place: StepFolders, path: str, words: tuple[str, ...]
+    ) -> None:
         """Run a native script and take over what it wrote; raises ``Error`` when it fails."""
         self.set_place(frame, place)
         frame.note(_native_reads(frame, words))
@@ -353,7 +355,7 @@ class StepRunner:
         take_over(frame, place.cwd)
         self._learn(frame)
 
-    def shell(self, frame: Frame, place: StepFolders) -> None:
+    def shell(self, frame: ResolvedStep, place: StepFolders) -> None:
         """Open a shell on the terminal, with the env and in the folder of the step."""
         import subprocess
 
@@ -362,7 +364,7 @@ class StepRunner:
         subprocess.run(["bash"], cwd=place.cwd, env=environment, check=False)
         self._reporter.begin(0)
 
-    def save_env(self, frame: Frame, place: StepFolders) -> None:
+    def save_env(self, frame: ResolvedStep, place: StepFolders) -> None:
         """Write env and state where the step works, as the first engines do; secrets are hidden."""
         import shlex
 
@@ -419,7 +421,7 @@ class StepRunner:
 def _answer(
     function: Callable[[dict[str, Any]], Any],
     i: dict[str, Any],
-    frame: Frame,
+    frame: ResolvedStep,
     place: StepFolders,
     doing: str,
 ) -> Any:
@@ -514,7 +516,7 @@ _OUTSIDE = ("PATH/", "HOST/")
 """How the reads of programs, files and facts begin."""
 
 
-def _native_reads(frame: Frame, words: Sequence[str]) -> list[str]:
+def _native_reads(frame: ResolvedStep, words: Sequence[str]) -> list[str]:
     """Return what a native script counts as reading.
 
     Every word it names, from the env or else from the process, the programs that it starts, and
@@ -534,7 +536,7 @@ def _is_of_bash(word: str) -> bool:
     return word in _OF_BASH or (word != "BASH_ENV" and word.startswith(("*", "BASH_", *_OUTSIDE)))
 
 
-def _from_process(frame: Frame, named: Sequence[str]) -> list[str]:
+def _from_process(frame: ResolvedStep, named: Sequence[str]) -> list[str]:
     """Of the variables ``named`` those that the env of the step does not have."""
     present = {key for key, value in frame.env.plain().items() if value is not None}
     return [
@@ -563,7 +565,7 @@ def _advice(tail: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
     return seen, "\n".join(hints) or remedy("\n".join(tail))
 
 
-def _files_of_failure(frame: Frame, cwd: str) -> Iterator[str]:
+def _files_of_failure(frame: ResolvedStep, cwd: str) -> Iterator[str]:
     """Yield the last lines of the files that a script wants to be shown when it fails."""
     for name in frame.script.files_of_failure:
         path = os.path.join(cwd, name)

@@ -16,7 +16,7 @@ from cmbench.format.model import Dependency, InputSpec, Request, RunOptions, Scr
 from cmbench.index.select import parse_tags
 from cmbench.lib.secrecy import mask_word
 from cmbench.lib.text_files import read_or_empty
-from cmbench.plan.resolved_step import Node, walk
+from cmbench.plan.resolved_step import PlannedStep, walk
 from cmbench.values import replace
 
 FLAGS: Mapping[str, str] = {
@@ -539,7 +539,7 @@ def check_place(name: str, value: Any, script: Script, option: str = "") -> None
         require_place(value, option or name, kind)
 
 
-def check_typed_below(root: Node) -> None:
+def check_typed_below(root: PlannedStep) -> None:
     """Refuse a run whose ``--adr.NAME.KEY`` names such a path, or has no effect.
 
     Raises as ``check_places`` and ``refuse_idle`` do.
