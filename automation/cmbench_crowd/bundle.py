@@ -87,14 +87,16 @@ def _few(path: Path) -> None:
 def _parcel(archive: zipfile.ZipFile) -> Parcel:
     data = _member(archive, MANIFEST, m.LARGEST)
     signature = _member(archive, SIGNATURE, 200).decode("ascii")
-    told = {each.sha256: each for each in m.verify(data, signature).files}
-    wanted = {MANIFEST, SIGNATURE, *(FILES + sha256 for sha256 in told)}
+    listed = {file.sha256: file for file in m.verify(data, signature).files}
+    expected = {MANIFEST, SIGNATURE, *(FILES + sha256 for sha256 in listed)}
     names = archive.namelist()
-    if set(names) != wanted or len(names) != len(wanted):
+    if set(names) != expected or len(names) != len(expected):
         raise ValueError("its members are not those in its manifest")
-    files = {sha256: _member(archive, FILES + sha256, each.bytes) for sha256, each in told.items()}
-    for sha256, found in files.items():
-        if m.digest(found) != sha256:
+    files = {
+        sha256: _member(archive, FILES + sha256, file.bytes) for sha256, file in listed.items()
+    }
+    for sha256, content in files.items():
+        if m.digest(content) != sha256:
             raise ValueError(f"the file {sha256[:12]} has other content")
     return Parcel(data, signature, files)
 

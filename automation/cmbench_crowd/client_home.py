@@ -50,23 +50,23 @@ class ClientHome:
                 # A home that was copied, or unpacked: others could sign with it.
                 with suppress(OSError):
                     path.chmod(0o600)
-            found = s.load_pem_private_key(path.read_bytes(), None)
+            key = s.load_pem_private_key(path.read_bytes(), None)
         except OSError as problem:
             raise file_error(problem, path) from None
         except (ValueError, TypeError):
-            found = None
-        if not isinstance(found, Ed25519PrivateKey):
+            key = None
+        if not isinstance(key, Ed25519PrivateKey):
             raise Error(
                 "broken-key",
                 f"{path} is not an Ed25519 key",
                 hint="move it away; a new key is made, and earlier results stay with the old one",
             )
-        return found
+        return key
 
     def consent(self) -> int:
         """The level that the user has agreed to; 0 if nobody was asked."""
-        told = self._json(self.root / "consent.json").get("level")
-        return told if type(told) is int and m.METRICS <= told <= m.LOGS else 0
+        level = self._json(self.root / "consent.json").get("level")
+        return level if type(level) is int and m.METRICS <= level <= m.LOGS else 0
 
     def agree(self, level: int) -> None:
         """Keep the level that the user agrees to; 0 takes all of it back."""
@@ -76,17 +76,17 @@ class ClientHome:
         """What was leased under an id; empty where nothing was."""
         return self._json(self.root / "leases" / f"{unit}.json")
 
-    def keep_lease(self, unit: str, told: Mapping[str, Any]) -> None:
+    def keep_lease(self, unit: str, fields: Mapping[str, Any]) -> None:
         """Keep what was leased."""
-        publish(self.root / "leases" / f"{unit}.json", json.dumps(told).encode())
+        publish(self.root / "leases" / f"{unit}.json", json.dumps(fields).encode())
 
     def sent(self, bundle: Path, server: str) -> dict[str, Any]:
         """What is known of a bundle at a server: ``id``, ``delete_token``, ``done``; else empty."""
         return self._json(self.state(bundle, server))
 
-    def note(self, bundle: Path, server: str, told: Mapping[str, Any]) -> None:
+    def note(self, bundle: Path, server: str, state: Mapping[str, Any]) -> None:
         """Keep what is known of a bundle at a server."""
-        text = json.dumps({"server": server, **told}, indent=1).encode()
+        text = json.dumps({"server": server, **state}, indent=1).encode()
         publish(self.state(bundle, server), text)
 
     def forget(self, path: Path) -> None:
@@ -102,8 +102,8 @@ class ClientHome:
     def states(self) -> Iterator[tuple[Path, dict[str, Any]]]:
         """Each result that a server has got, by the file that says so."""
         for path in sorted(self.outbox.glob("*.json")):
-            if told := self._json(path):
-                yield path, told
+            if state := self._json(path):
+                yield path, state
 
     def state(self, bundle: Path, server: str) -> Path:
         """The file that says what a server has got of a bundle."""
@@ -112,10 +112,10 @@ class ClientHome:
     @staticmethod
     def _json(path: Path) -> dict[str, Any]:
         try:
-            told = json.loads(read_or_empty(path) or "{}")
+            fields = json.loads(read_or_empty(path) or "{}")
         except ValueError:
             return {}
-        return told if isinstance(told, dict) else {}
+        return fields if isinstance(fields, dict) else {}
 
 
 def publish(path: Path, data: bytes, replace: bool = True) -> None:

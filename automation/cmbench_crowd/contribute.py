@@ -98,34 +98,34 @@ def result_of(root: str | os.PathLike[str], word: str) -> Result:
     Raises ``result-not-found``, ``ambiguous``; ``broken-results`` where it may be in a file that
     cannot be read.
     """
-    known, broken = _results_of(Places(root))
-    found = [each for uid, each in known.items() if word and uid.startswith(word)]
+    results, broken = _results_of(Places(root))
+    matches = [item for uid, item in results.items() if word and uid.startswith(word)]
     if word == "last":
-        own = [each for each in known.values() if each.key.startswith("run:")]
-        found = sorted(own, key=lambda each: (each.measured_at, each.uid))[-1:]
-    if not found and broken:
+        own = [item for item in results.values() if item.key.startswith("run:")]
+        matches = sorted(own, key=lambda item: (item.measured_at, item.uid))[-1:]
+    if not matches and broken:
         raise broken[0]
-    if not found:
+    if not matches:
         hint = "see the ids with cm find results; measure: cm run script --tags=crowd,benchmark"
         raise Error("result-not-found", f"no result has the id {word}", hint=hint)
-    if len(found) > 1:
-        hint = "give more characters: " + ", ".join(sorted(each.uid for each in found)[:5])
-        raise Error("ambiguous", f"{len(found)} results begin with {word}", hint=hint)
-    return found[0]
+    if len(matches) > 1:
+        hint = "give more characters: " + ", ".join(sorted(item.uid for item in matches)[:5])
+        raise Error("ambiguous", f"{len(matches)} results begin with {word}", hint=hint)
+    return matches[0]
 
 
 def _results_of(places: Places) -> tuple[dict[str, Result], list[Error]]:
     """The results of all files that can be read, and what is wrong with the others."""
-    there, broken = places.readable()
+    readable, broken = places.readable()
 
-    def of(place: Place) -> list[Result]:
+    def of(source: Place) -> list[Result]:
         try:
-            return list(places.results(place))
+            return list(places.results(source))
         except Error as error:
             broken.append(error)
             return []
 
-    return {each.uid: each for place in there for each in of(place)}, broken
+    return {result.uid: result for source in readable for result in of(source)}, broken
 
 
 def drafted(root: str | os.PathLike[str], word: str, wish: Wish) -> tuple[Draft, Path]:
@@ -138,21 +138,21 @@ def drafted(root: str | os.PathLike[str], word: str, wish: Wish) -> tuple[Draft,
     level = level_of(client, wish)
     made = drafts.draft(result, level, client.key(), work_unit=wish.work_unit)
     made = drafts.without(made, wish.without)
-    place = client.outbox / f"{result.uid}.zip"
-    known = _kept(place)
-    if known is not None and _content(known.manifest) == _content(made.manifest):
-        made = replace(made, manifest=known.manifest)
-    return made, place
+    path = client.outbox / f"{result.uid}.zip"
+    earlier = _kept(path)
+    if earlier is not None and _content(earlier.manifest) == _content(made.manifest):
+        made = replace(made, manifest=earlier.manifest)
+    return made, path
 
 
 def shown(draft: Draft) -> str:
     """Every field that would leave, and how many bytes that are."""
     every = list(drafts.lines(draft.manifest))
-    told = [each for each in every if each[1]]
+    filled = [field for field in every if field[1]]
     empty = ", ".join(name for name, value in every if not value)
-    wide = max(len(name) for name, _ in told)
+    wide = max(len(name) for name, _ in filled)
     size = len(m.encode(draft.manifest)) + sum(map(len, draft.files.values()))
-    lines = [line for name, value in told for line in _wrapped(f"  {name:<{wide}}  ", value)]
+    lines = [line for name, value in filled for line in _wrapped(f"  {name:<{wide}}  ", value)]
     lines += _wrapped("  empty: ", empty, 4)
     lines += [line for note in draft.notes for line in _wrapped("note: ", note)]
     return "\n".join(
@@ -189,30 +189,30 @@ def confirmed(draft: Draft, wish: Wish, where: str) -> Draft:
     raise Error("not-confirmed", "nothing was sent", hint="answer y, or add --yes, to send it")
 
 
-def packed(client: ClientHome, draft: Draft, place: Path) -> Parcel:
-    """The signed parcel of a draft, kept at ``place`` until it is withdrawn.
+def packed(client: ClientHome, draft: Draft, stored: Path) -> Parcel:
+    """The signed parcel of a draft, kept at ``stored`` until it is withdrawn.
 
     One that is there with the same content is taken as it is, with its id: so a result that is sent
     again, after whatever has happened, stays one. Raises ``already-sent``.
     """
-    known = _kept(place)
-    if known is not None and _content(known.manifest) == _content(draft.manifest):
-        return known
-    if any(path.name.startswith(f"{place.stem}.") for path, _ in client.states()):
+    earlier = _kept(stored)
+    if earlier is not None and _content(earlier.manifest) == _content(draft.manifest):
+        return earlier
+    if any(path.name.startswith(f"{stored.stem}.") for path, _ in client.states()):
         raise Error(
             "already-sent",
             "this result was sent before, with other fields",
-            hint=f"withdraw it first: cm withdraw crowd {place.stem[:8]}",
+            hint=f"withdraw it first: cm withdraw crowd {stored.stem[:8]}",
         )
     data = m.encode(draft.manifest)
     parcel = Parcel(data, m.to_text(client.key().sign(data)), draft.files)
-    publish(place, bundle.pack(parcel))
+    publish(stored, bundle.pack(parcel))
     return parcel
 
 
-def _kept(place: Path) -> Parcel | None:
+def _kept(path: Path) -> Parcel | None:
     try:
-        return bundle.read(place)
+        return bundle.read(path)
     except Error:
         return None
 
@@ -222,23 +222,23 @@ def _content(manifest: m.Manifest) -> dict[str, Any]:
 
 
 def sent(
-    client: ClientHome, parcel: Parcel, place: Path, server: Server, say: Callable[[str], None]
+    client: ClientHome, parcel: Parcel, path: Path, server: Server, say: Callable[[str], None]
 ) -> dict[str, Any]:
     """Send a parcel, or go on; what the server says of it. Raises what ``Server.send`` does."""
-    known = client.sent(place, server.base)
+    earlier = client.sent(path, server.base)
 
-    def note(told: Mapping[str, Any]) -> None:
-        client.note(place, server.base, told)
+    def note(state: Mapping[str, Any]) -> None:
+        client.note(path, server.base, state)
 
-    if not known:
+    if not earlier:
         # Who is killed before the answer comes has sent it all the same.
         note({"id": parcel.manifest.id, "delete_token": "", "done": False})
     try:
-        return server.send(parcel, known, note, say)
+        return server.send(parcel, earlier, note, say)
     except Error as problem:
         if problem.code == "upload-removed":
             # A withdrawal that was killed before it was noted here.
-            client.forget(client.state(place, server.base))
+            client.forget(client.state(path, server.base))
         raise
 
 
@@ -249,52 +249,52 @@ def withdrawn(root: str | os.PathLike[str], word: str, patience: Any = None) -> 
     ``ambiguous``, and what ``Server.withdraw`` does.
     """
     client = ClientHome(root)
-    found = _sent_as(client, result_of(root, word).uid if word == "last" else word)
-    ends = [(told, _withdraw(client, path, told, patience)) for path, told in found]
-    done = [str(told["id"]) for told, problem in ends if problem is None]
+    uploads = _sent_as(client, result_of(root, word).uid if word == "last" else word)
+    ends = [(state, _withdraw(client, path, state, patience)) for path, state in uploads]
+    done = [str(state["id"]) for state, problem in ends if problem is None]
     failed = [problem for _, problem in ends if problem is not None]
     if failed:
-        first, many = failed[0], f" ({len(done)} of {len(found)} were removed)"
+        first, many = failed[0], f" ({len(done)} of {len(uploads)} were removed)"
         again = "nothing is lost: repeat the command"
         hint = again if first.code == "server-unreachable" else first.hint
-        raise Error(first.code, first.message + many * (len(found) > 1), hint=hint)
+        raise Error(first.code, first.message + many * (len(uploads) > 1), hint=hint)
     return done
 
 
 def _sent_as(client: ClientHome, word: str) -> list[tuple[Path, dict[str, Any]]]:
     """What was sent of one result, or of ``all``."""
-    found = [(p, told) for p, told in client.states() if word and _named(p, told, word)]
-    if not found:
+    uploads = [(p, state) for p, state in client.states() if word and _named(p, state, word)]
+    if not uploads:
         hint = "cm show crowd lists what was sent"
         raise Error("result-not-found", f"nothing was sent under the id {word}", hint=hint)
-    if word != "all" and len({path.name.partition(".")[0] for path, _ in found}) > 1:
+    if word != "all" and len({path.name.partition(".")[0] for path, _ in uploads}) > 1:
         hint = "give more characters: " + ", ".join(
-            str(told.get("id", "")) for _, told in found[:5]
+            str(state.get("id", "")) for _, state in uploads[:5]
         )
-        words = f"{len(found)} results that were sent begin with {word}"
+        words = f"{len(uploads)} results that were sent begin with {word}"
         raise Error("ambiguous", words, hint=hint)
-    return found
+    return uploads
 
 
 def _withdraw(
-    client: ClientHome, path: Path, told: Mapping[str, Any], patience: Any
+    client: ClientHome, path: Path, state: Mapping[str, Any], patience: Any
 ) -> Error | None:
     """Let one server remove a result; why that has failed, if it has."""
     try:
-        server = Server.at(str(told["server"]), patience=patience)
-        server.withdraw(str(told["id"]), str(told.get("delete_token", "")))
+        server = Server.at(str(state["server"]), patience=patience)
+        server.withdraw(str(state["id"]), str(state.get("delete_token", "")))
         client.forget(path)
     except Error as problem:
         return problem
     except OSError as problem:
         error = file_error(problem, path)
-        words = f"{server.base} has removed {told['id']}, but this cannot be recorded here: "
+        words = f"{server.base} has removed {state['id']}, but this cannot be recorded here: "
         return Error(error.code, words + error.message, hint=error.hint)
     return None
 
 
-def _named(path: Path, told: Mapping[str, Any], word: str) -> bool:
-    return word == "all" or path.name.startswith(word) or str(told.get("id", "")).startswith(word)
+def _named(path: Path, state: Mapping[str, Any], word: str) -> bool:
+    return word == "all" or path.name.startswith(word) or str(state.get("id", "")).startswith(word)
 
 
 def leased(root: str | os.PathLike[str], server: Server, work: str) -> dict[str, Any]:
@@ -302,9 +302,9 @@ def leased(root: str | os.PathLike[str], server: Server, work: str) -> dict[str,
 
     Raises what ``Server.lease`` and ``leases.keep`` do.
     """
-    told = server.lease(*_asked_for(root, {"do": "lease", "work": work}))
-    leases.keep(ClientHome(root), told)
-    return told
+    lease = server.lease(*_asked_for(root, {"do": "lease", "work": work}))
+    leases.keep(ClientHome(root), lease)
+    return lease
 
 
 def returned(root: str | os.PathLike[str], server: Server, unit: str) -> None:
@@ -312,10 +312,10 @@ def returned(root: str | os.PathLike[str], server: Server, unit: str) -> None:
     server.give_back(unit, *_asked_for(root, {"do": "return", "work": unit}))
 
 
-def _asked_for(root: str | os.PathLike[str], told: Mapping[str, str]) -> tuple[bytes, str]:
+def _asked_for(root: str | os.PathLike[str], fields: Mapping[str, str]) -> tuple[bytes, str]:
     key = ClientHome(root).key()
     text = m.key_text(key.public_key().public_bytes_raw())
-    data = m.canonical({"key": text, **told})
+    data = m.canonical({"key": text, **fields})
     return data, m.to_text(key.sign(data))
 
 
@@ -323,9 +323,9 @@ def results_in(folder: str) -> Iterator[Result]:
     """The results that a folder of a run holds now."""
     from cmbench_results.readers import run
 
-    for each in run.read(Path(folder) / "results.json"):
-        if isinstance(each, Result):
-            yield each
+    for result in run.read(Path(folder) / "results.json"):
+        if isinstance(result, Result):
+            yield result
 
 
 def offer(
@@ -339,27 +339,29 @@ def offer(
     needs_cryptography()
     client = ClientHome(root)
     for word in words:
-        draft, place = drafted(root, word, wish)
+        draft, path = drafted(root, word, wish)
         if server is None:
             say(shown(draft))
             say(f"Nothing was sent. To send it: cm upload crowd {word[:8]} --server=URL")
             continue
-        parcel = packed(client, confirmed(draft, wish, server.base), place)
-        say(told_of(sent(client, parcel, place, server, say), server))
+        parcel = packed(client, confirmed(draft, wish, server.base), path)
+        say(told_of(sent(client, parcel, path, server, say), server))
 
 
-def told_of(told: Mapping[str, Any], server: Server) -> str:
+def told_of(answer: Mapping[str, Any], server: Server) -> str:
     """What a server says of a result, in lines: first what it has not passed."""
-    checks = told.get("checks")
-    known = [each for each in checks if isinstance(each, dict)] if isinstance(checks, list) else []
-    known.sort(key=lambda each: _VERDICTS.get(str(each.get("passed")), _OPEN))
-    state, tier = (str(told.get(name, ""))[:60] for name in ("state", "tier"))
-    run = str(told.get("id", ""))[:64]
+    checks = answer.get("checks")
+    entries = (
+        [entry for entry in checks if isinstance(entry, dict)] if isinstance(checks, list) else []
+    )
+    entries.sort(key=lambda entry: _VERDICTS.get(str(entry.get("passed")), _OPEN))
+    state, tier = (str(answer.get(name, ""))[:60] for name in ("state", "tier"))
+    run = str(answer.get("id", ""))[:64]
     lines = [f"sent to {server.base} as {run}: {state}, {tier}"]
-    lines += [line for each in known[:100] for line in _check(each)]
+    lines += [line for entry in entries[:100] for line in _check(entry)]
     return visible("\n".join([*lines, f"to follow it: {server.base}/uploads/{run}"]))
 
 
-def _check(told: Mapping[str, Any]) -> list[str]:
-    verdict = _VERDICTS.get(str(told.get("passed")), _OPEN)[1]
-    return _wrapped(f"  {verdict:<6}  ", str(told.get("words", ""))[:200])
+def _check(entry: Mapping[str, Any]) -> list[str]:
+    verdict = _VERDICTS.get(str(entry.get("passed")), _OPEN)[1]
+    return _wrapped(f"  {verdict:<6}  ", str(entry.get("words", ""))[:200])

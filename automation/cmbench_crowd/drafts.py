@@ -90,14 +90,14 @@ def draft(
     redaction = redaction or Redaction.here()
     _own(result)
     files: dict[str, bytes] = {}
-    told: list[m.File] = []
+    listed: list[m.File] = []
     notes: list[str] = []
     for role, name, data, note in _logs(result, redaction) if level >= m.LOGS else ():
         notes += [note] if note else []
         if data:
             sha256 = m.digest(data)
             files[sha256] = data
-            told.append(m.File(role, name, sha256, len(data), _LOGS[role][2]))
+            listed.append(m.File(role, name, sha256, len(data), _LOGS[role][2]))
     manifest = m.Manifest(
         id=uuid.uuid4().hex,
         created=result.measured_at[:10],
@@ -108,7 +108,7 @@ def draft(
         workload=_workload(result, redaction),
         config=_config(result, redaction),
         metrics=tuple(_metrics(result)),
-        files=tuple(told),
+        files=tuple(listed),
         work_unit=work_unit,
     )
     m.encode(manifest)
@@ -135,44 +135,44 @@ def _own(result: Result) -> None:
 
 
 def _system(result: Result, redaction: Redaction) -> m.System:
-    told = result.system
+    system = result.system
     return m.System(
-        cpu=_name(told.cpu, redaction),
+        cpu=_name(system.cpu, redaction),
         architecture=_word(platform.machine(), redaction),
-        sockets=told.sockets,
-        cores=told.cores,
-        memory_gb=float(told.memory_gb),
-        accelerator=_name(told.accelerator, redaction),
-        accelerators=told.accelerators,
-        nodes=told.nodes,
+        sockets=system.sockets,
+        cores=system.cores,
+        memory_gb=float(system.memory_gb),
+        accelerator=_name(system.accelerator, redaction),
+        accelerators=system.accelerators,
+        nodes=system.nodes,
     )
 
 
 def _software(result: Result, redaction: Redaction) -> m.Software:
     os_name = _SYSTEM.match(result.system.os)
     versions = {
-        name: found.group()
+        name: match.group()
         for name, version in result.software.versions.items()
         if name in _PACKAGES
-        and (found := _VERSION.match(version))
+        and (match := _VERSION.match(version))
         and not redaction.within(version)
     }
     return m.Software(os_name.group() if os_name else "", versions)
 
 
 def _workload(result: Result, redaction: Redaction) -> m.Workload:
-    told = result.workload
+    workload = result.workload
     modes = (result.value is not None, result.accuracy is not None)
     return m.Workload(
         suite="mlperf-inference",
-        round=told.round if re.fullmatch(r"\d+\.\d+", told.round) else "",
-        benchmark=told.benchmark,
-        model=_word(told.model, redaction),
-        dataset=_word(told.dataset, redaction),
-        scenario=told.scenario,
+        round=workload.round if re.fullmatch(r"\d+\.\d+", workload.round) else "",
+        benchmark=workload.benchmark,
+        model=_word(workload.model, redaction),
+        dataset=_word(workload.dataset, redaction),
+        scenario=workload.scenario,
         mode="all" if all(modes) else "performance" if modes[0] else "accuracy",
-        division=told.division,
-        category=",".join(sorted(filter(None, told.category.split(",")))),
+        division=workload.division,
+        category=",".join(sorted(filter(None, workload.category.split(",")))),
         precision=_word(result.software.precision, redaction),
     )
 
@@ -199,16 +199,16 @@ def _command(line: str, redaction: Redaction) -> str:
         words = shlex.split(line)
     except ValueError:
         return ""
-    kept = ["cm", "run", "script"] if words[:3] == ["cm", "run", "script"] else []
-    for word in words[3:] if kept else ():
+    chosen = ["cm", "run", "script"] if words[:3] == ["cm", "run", "script"] else []
+    for word in words[3:] if chosen else ():
         name, _, value = word.removeprefix("--").partition("=")
         if (
             name.replace("-", "_") in _FLAGS
             and _VALUE.fullmatch(value)
             and not redaction.within(value)
         ):
-            kept.append(f"--{name}={value}")
-    return " ".join(kept)[:2_000]
+            chosen.append(f"--{name}={value}")
+    return " ".join(chosen)[:2_000]
 
 
 def _name(text: str, redaction: Redaction) -> str:
@@ -236,15 +236,15 @@ def _metrics(result: Result) -> Iterator[m.Metric]:
         yield m.Metric("result", float(result.value), result.unit)
     if result.accuracy is not None:
         yield m.Metric("accuracy", float(result.accuracy), result.accuracy_unit)
-    for each in result.metrics:
-        yield m.Metric(each.name, float(each.value), each.unit)
+    for metric in result.metrics:
+        yield m.Metric(metric.name, float(metric.value), metric.unit)
 
 
 def _logs(result: Result, redaction: Redaction) -> Iterator[tuple[str, str, bytes, str]]:
     """Role, name, bytes and a note of each log that is of this result and no later one."""
     folder = Path(result.folder)
-    now = [each for each in run.read(folder / "results.json") if not isinstance(each, Unread)]
-    if result.key not in {each.key for each in now}:
+    now = [item for item in run.read(folder / "results.json") if not isinstance(item, Unread)]
+    if result.key not in {item.key for item in now}:
         yield "", "", b"", "its logs no longer exist: a later run is in their folder"
         return
     for role, (below, name, _) in _LOGS.items():
@@ -264,23 +264,23 @@ def _log(path: Path, role: str, redaction: Redaction) -> tuple[bytes, str]:
     return data, f"{changed} lines of {role} were changed or left out" if changed else ""
 
 
-def without(told: Draft, names: Collection[str]) -> Draft:
+def without(full: Draft, names: Collection[str]) -> Draft:
     """A draft with some fields switched off: ``system.cpu``, ``files.accuracy-log``, ``software``.
 
     Raises ``bad-value`` for a name that is not a field, or one that is needed.
     """
-    data = asdict(told.manifest)
-    known = dict(lines(told.manifest))
+    data = asdict(full.manifest)
+    shown = dict(lines(full.manifest))
     for name in names:
-        if name in _FIXED or name not in {*known, "software", "files", "config.settings"}:
-            hint = did_you_mean(name, known) or "cm show crowd last names the fields"
-            word = "is needed" if name in known else "is not a field"
+        if name in _FIXED or name not in {*shown, "software", "files", "config.settings"}:
+            hint = did_you_mean(name, shown) or "cm show crowd last names the fields"
+            word = "is needed" if name in shown else "is not a field"
             raise Error("bad-value", f"{name} {word} and cannot be left out", hint=hint)
         _drop(data, name)
     manifest = m.parse(m.canonical(data))
-    kept = {each.sha256 for each in manifest.files}
-    files = {k: told.files[k] for k in kept}
-    return replace(told, manifest=manifest, files=files)
+    digests = {file.sha256 for file in manifest.files}
+    files = {k: full.files[k] for k in digests}
+    return replace(full, manifest=manifest, files=files)
 
 
 def _drop(data: dict[str, Any], name: str) -> None:
@@ -310,8 +310,8 @@ def lines(manifest: m.Manifest) -> Iterator[tuple[str, str]]:
             yield name, _text(value)
 
 
-def _inner(name: str, told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for key, value in told.items():
+def _inner(name: str, fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for key, value in fields.items():
         if isinstance(value, dict) and value:
             yield from ((f"{name}.{key}.{k}", _text(v)) for k, v in value.items())
         elif value == 0 and f"{name}.{key}" in _NEVER_NONE:

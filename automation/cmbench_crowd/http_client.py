@@ -73,8 +73,8 @@ class Server:
         with once._session() as session:
             answer = once._ask(session, "GET", _READY)
         with suppress(TypeError, ValueError):
-            there = parsedate_to_datetime(answer.headers.get("Date", "")).timestamp()
-            ahead = time.time() - there
+            server_time = parsedate_to_datetime(answer.headers.get("Date", "")).timestamp()
+            ahead = time.time() - server_time
             if abs(ahead) > _DAY_S:
                 way = "ahead of" if ahead > 0 else "behind"
                 raise Error(
@@ -87,26 +87,26 @@ class Server:
     def send(
         self,
         parcel: Parcel,
-        known: Mapping[str, Any],
+        earlier: Mapping[str, Any],
         note: Callable[[dict[str, Any]], None],
         say: Callable[[str], None] = lambda text: None,
     ) -> dict[str, Any]:
         """Send a parcel; returns what the server says of it.
 
-        ``known`` is what an earlier attempt has noted, and ``note`` keeps what the next one needs.
+        ``earlier`` is the state of an earlier attempt, and ``note`` stores that of this one.
         Raises ``server-refused``, ``server-unreachable``, ``bad-server``, ``upload-removed``.
         """
         with self._session() as session:
-            told = self._begin(session, parcel)
-            state = {"id": told["id"], "manifest": m.digest(parcel.data), "done": False}
-            state["delete_token"] = told.get("delete_token") or known.get("delete_token", "")
+            answer = self._begin(session, parcel)
+            state = {"id": answer["id"], "manifest": m.digest(parcel.data), "done": False}
+            state["delete_token"] = answer.get("delete_token") or earlier.get("delete_token", "")
             note(state)
-            for sha256, offset in told["wanted"]:
-                self._file(session, told["id"], sha256, parcel.files[sha256], offset)
+            for sha256, offset in answer["wanted"]:
+                self._file(session, answer["id"], sha256, parcel.files[sha256], offset)
                 say(f"sent {len(parcel.files[sha256]):,} bytes of {_name(parcel, sha256)}")
-            self._ask(session, "POST", f"{_API}/{told['id']}/finalize")
+            self._ask(session, "POST", f"{_API}/{answer['id']}/finalize")
             note({**state, "done": True})
-            return self._json(self._ask(session, "GET", f"{_API}/{told['id']}"))
+            return self._json(self._ask(session, "GET", f"{_API}/{answer['id']}"))
 
     def withdraw(self, run: str, token: str) -> None:
         """Let the server remove a result; one that is not there any more is removed.
@@ -130,20 +130,20 @@ class Server:
     def work(self) -> list[Any]:
         """What is wanted, as the server tells it; raises as ``withdraw``."""
         with self._session() as session:
-            found = self._json(self._ask(session, "GET", _WORK)).get("work")
-        if not isinstance(found, list):
+            items = self._json(self._ask(session, "GET", _WORK)).get("work")
+        if not isinstance(items, list):
             raise self._lies("it did not send a list of work")
-        return found
+        return items
 
     def lease(self, data: bytes, signature: str) -> dict[str, Any]:
         """Work that is leased to whoever has signed ``data``; raises as ``withdraw``."""
         headers = {"Content-Type": "application/json", m.SIGNATURE_HEADER: signature}
         with self._session() as session:
             answer = self._ask(session, "POST", f"{_WORK}/lease", data=data, headers=headers)
-            told = self._json(answer)
-        if not _ID.fullmatch(str(told.get("id", ""))):
+            lease = self._json(answer)
+        if not _ID.fullmatch(str(lease.get("id", ""))):
             raise self._lies("it did not give the work an id")
-        return told
+        return lease
 
     def give_back(self, unit: str, data: bytes, signature: str) -> None:
         """Give leased work back; raises as ``withdraw``, and ``bad-value``."""
@@ -185,22 +185,22 @@ class Server:
                 f"{self.base} has removed {parcel.manifest.id}, at its sender's request",
                 hint="the same command sends it again; a bundle must be made again first",
             )
-        told = self._json(answer)
-        if not _ID.fullmatch(str(told.get("id", ""))):
+        fields = self._json(answer)
+        if not _ID.fullmatch(str(fields.get("id", ""))):
             raise self._lies("it did not give the result an id")
-        wanted = told.get("wanted")
-        if not isinstance(wanted, list) or len(wanted) > len(m.ROLES):
+        missing = fields.get("wanted")
+        if not isinstance(missing, list) or len(missing) > len(m.ROLES):
             raise self._lies("it does not say which files it wants")
-        token = told.get("delete_token")
+        token = fields.get("delete_token")
         if token is not None and not (isinstance(token, str) and len(token) <= 200):
             raise self._lies("its delete token is not text")
-        told["wanted"] = [self._wanted(each, parcel) for each in wanted]
-        return told
+        fields["wanted"] = [self._wanted(item, parcel) for item in missing]
+        return fields
 
-    def _wanted(self, told: object, parcel: Parcel) -> tuple[str, int]:
+    def _wanted(self, item: object, parcel: Parcel) -> tuple[str, int]:
         sha256, offset = "", -1
-        if isinstance(told, dict):
-            sha256, offset = str(told.get("sha256")), told.get("offset", 0)
+        if isinstance(item, dict):
+            sha256, offset = str(item.get("sha256")), item.get("offset", 0)
         data = parcel.files.get(sha256)
         if data is None or not isinstance(offset, int) or not 0 <= offset <= len(data):
             raise self._lies("it wants a file that is not in the manifest")
@@ -280,15 +280,15 @@ class Server:
     def _body(self, answer: Response) -> bytes:
         """The whole answer, in bounded time and size: a server may send a byte a second."""
         until = time.monotonic() + self.patience.read
-        found = b""
+        body = b""
         # As few bytes at once as come: a larger piece would wait for all of it.
         for piece in iter(lambda: answer.raw.read1(1 << 16, decode_content=True), b""):
-            found += piece
-            if len(found) > _LONGEST:
+            body += piece
+            if len(body) > _LONGEST:
                 raise self._lies(f"its answer is longer than {_LONGEST:,} bytes")
             if time.monotonic() > until:
                 raise TimeoutError("its answer does not end")
-        return found
+        return body
 
     def _fine(self, answer: Response) -> Response:
         if 200 <= answer.status_code < 300:
@@ -304,20 +304,20 @@ class Server:
     def _detail(self, answer: Response) -> str:
         """The words of a problem (RFC 9457), bounded; empty where the server gives none."""
         try:
-            told = json.loads(answer.content)
-            words = (told.get("code"), told.get("detail"))
+            fields = json.loads(answer.content)
+            words = (fields.get("code"), fields.get("detail"))
         except (ValueError, AttributeError, RecursionError):
             return ""
         return ": ".join(str(word)[:500] for word in words if isinstance(word, str))
 
     def _json(self, answer: Response) -> dict[str, Any]:
         try:
-            told = json.loads(answer.content)
+            fields = json.loads(answer.content)
         except (ValueError, RecursionError):
-            told = None
-        if not isinstance(told, dict):
+            fields = None
+        if not isinstance(fields, dict):
             raise self._lies("its answer is not a JSON object: it may be another kind of server")
-        return told
+        return fields
 
     def _pause(self, left: int, why: str) -> None:
         """Wait before the next attempt, longer each time; raises where none is left."""
@@ -379,10 +379,10 @@ def _is_loopback(host: str) -> bool:
 def _told(problem: Exception) -> str:
     """Why a request has failed, in the words of whatever was first to fail."""
     seen: list[BaseException] = [problem]
-    while found := _inner(seen[-1]):
-        seen.append(found)
+    while cause := _inner(seen[-1]):
+        seen.append(cause)
     words = re.sub(r"^\w+\([^()]*\): ", "", str(seen[-1]))[:300]
-    if any(type(each).__name__ in _OF_PROXIES for each in seen):
+    if any(type(error).__name__ in _OF_PROXIES for error in seen):
         name = next(filter(os.environ.get, _PROXIES), _PROXIES[0])
         words = f"the proxy of the environment ({name}) does not work: {words}"
     return mask(words)
@@ -390,7 +390,7 @@ def _told(problem: Exception) -> str:
 
 def _inner(problem: BaseException) -> BaseException | None:
     within = (getattr(problem, "reason", None), *problem.args)
-    return next((each for each in within if isinstance(each, Exception)), None)
+    return next((error for error in within if isinstance(error, Exception)), None)
 
 
 _OF_PROXIES = ("ProxyError", "InvalidProxyURL", "ProxySchemeUnknown")
@@ -398,4 +398,4 @@ _PROXIES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 
 
 def _name(parcel: Parcel, sha256: str) -> str:
-    return next(each.role for each in parcel.manifest.files if each.sha256 == sha256)
+    return next(file.role for file in parcel.manifest.files if file.sha256 == sha256)

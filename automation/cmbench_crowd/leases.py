@@ -37,49 +37,49 @@ class Lease:
 
     def env(self) -> dict[str, str]:
         """What it asks of the benchmark, as the variables of its inputs."""
-        asked = {_ENV[name]: value for name, value in self.spec.items() if name in _ENV}
-        return {**asked, "CM_MLPERF_LOADGEN_SEED": self.seed}
+        requested = {_ENV[name]: value for name, value in self.spec.items() if name in _ENV}
+        return {**requested, "CM_MLPERF_LOADGEN_SEED": self.seed}
 
 
-def taken(told: Mapping[str, Any]) -> Lease:
+def taken(fields: Mapping[str, Any]) -> Lease:
     """The lease that a server tells; raises ``bad-server`` for one that could do harm."""
-    spec = told.get("spec")
+    spec = fields.get("spec")
     plain = {k: v for k, v in spec.items() if k in _ENV} if isinstance(spec, dict) else {}
-    texts = {"id": (_ID, told.get("id")), "seed": (_SEED, told.get("seed"))}
+    texts = {"id": (_ID, fields.get("id")), "seed": (_SEED, fields.get("seed"))}
     texts |= {name: (_WORD, value) for name, value in plain.items()}
     for name, (form, value) in texts.items():
         if not isinstance(value, str) or not form.fullmatch(value):
             raise _bad(name)
-    deadline = told.get("deadline")
+    deadline = fields.get("deadline")
     if not isinstance(deadline, int | float) or not 0 <= deadline < 1e11:
         raise _bad("deadline")
-    return Lease(str(told["id"]), str(told["seed"]), float(deadline), plain)
+    return Lease(str(fields["id"]), str(fields["seed"]), float(deadline), plain)
 
 
 def kept(client: ClientHome, unit: str) -> Lease:
     """A lease of this device that still runs; raises ``lease-not-found``."""
-    told = client.lease(unit) if _ID.fullmatch(unit) else {}
-    found = taken(told) if told else None
-    if found is None:
+    fields = client.lease(unit) if _ID.fullmatch(unit) else {}
+    lease = taken(fields) if fields else None
+    if lease is None:
         raise Error(
             "lease-not-found",
             f"this device has not leased {unit:.80}",
             hint="lease it here first: cm lease crowd --server=URL",
         )
-    if found.deadline < time.time():
+    if lease.deadline < time.time():
         raise Error(
             "lease-not-found",
             f"the time of work unit {unit} has expired: its result would not count",
             hint="lease work again: cm lease crowd --server=URL",
         )
-    return found
+    return lease
 
 
-def keep(client: ClientHome, told: Mapping[str, Any]) -> Lease:
+def keep(client: ClientHome, fields: Mapping[str, Any]) -> Lease:
     """Check what a server has leased, and keep it for the run; raises ``bad-server``."""
-    found = taken(told)
-    client.keep_lease(found.id, asdict(found))
-    return found
+    lease = taken(fields)
+    client.keep_lease(lease.id, asdict(lease))
+    return lease
 
 
 def _bad(name: str) -> Error:

@@ -173,12 +173,12 @@ def parse(data: bytes) -> Manifest:
     if len(data) > LARGEST:
         raise _bad(f"it has {len(data):,} bytes; {LARGEST:,} is the limit")
     try:
-        told = json.loads(
+        decoded = json.loads(
             data.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_constant
         )
     except (ValueError, RecursionError) as problem:
         raise _bad(f"it is not JSON: {problem}") from None
-    manifest: Manifest = _object(Manifest, told, "")
+    manifest: Manifest = _object(Manifest, decoded, "")
     _together(manifest)
     if canonical(asdict(manifest)) != data:
         raise _bad("it is not canonical: keys sorted, no spaces, numbers as Python writes them")
@@ -246,10 +246,10 @@ def _bytes(text: str) -> bytes:
     return data
 
 
-def canonical(told: Mapping[str, Any]) -> bytes:
+def canonical(data: Mapping[str, Any]) -> bytes:
     """The one form of a manifest's plain data as bytes; raises ``ValueError`` for NaN."""
     text = json.dumps(
-        told, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )
     return text.encode("utf-8")
 
@@ -263,10 +263,10 @@ def _bad(why: str) -> Error:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    told = dict(pairs)
-    if len(told) != len(pairs):
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
         raise ValueError("a key occurs twice in one object")
-    return told
+    return unique
 
 
 def _no_constant(name: str) -> Any:
@@ -275,15 +275,15 @@ def _no_constant(name: str) -> Any:
 
 def _together(manifest: Manifest) -> None:
     """Raise ``bad-manifest`` for fields that do not fit together."""
-    for what, level, told in (
+    for what, level, value in (
         ("software", SOFTWARE, manifest.software),
         ("files", LOGS, manifest.files),
     ):
-        if told and manifest.consent < level:
+        if value and manifest.consent < level:
             raise _bad(f"{what} is of consent level {level}, this one has {manifest.consent}")
-    _apart("role", [each.role for each in manifest.files])
-    _apart("metric", [each.name for each in manifest.metrics])
-    if sum(each.bytes for each in manifest.files) > LARGEST_RUN:
+    _apart("role", [item.role for item in manifest.files])
+    _apart("metric", [item.name for item in manifest.metrics])
+    if sum(item.bytes for item in manifest.files) > LARGEST_RUN:
         raise _bad(f"its files have more than {LARGEST_RUN:,} bytes together")
     try:
         date.fromisoformat(manifest.created)
@@ -296,19 +296,19 @@ def _apart(what: str, names: list[str]) -> None:
         raise _bad(f"a {what} occurs twice in it")
 
 
-def _object(cls: type[T], told: object, where: str) -> T:
+def _object(cls: type[T], data: object, where: str) -> T:
     """A dataclass from plain data with exactly its fields; raises ``bad-manifest``."""
-    known = {each.name: each for each in fields(cls)}
-    if not isinstance(told, dict):
+    declared = {item.name: item for item in fields(cls)}
+    if not isinstance(data, dict):
         raise _bad(f"{where or 'the whole'} is not an object")
-    if wrong := sorted(told.keys() ^ known.keys()):
-        word = "lacks" if wrong[0] in known else "has an unknown field"
+    if wrong := sorted(data.keys() ^ declared.keys()):
+        word = "lacks" if wrong[0] in declared else "has an unknown field"
         raise _bad(f"{where or 'it'} {word} {wrong[0]!r:.60}")
     hints = _hints(cls)
     return cls(
         **{
-            name: _value(hints[name], value, f"{where}.{name}".lstrip("."), known[name].metadata)
-            for name, value in told.items()
+            name: _value(hints[name], value, f"{where}.{name}".lstrip("."), declared[name].metadata)
+            for name, value in data.items()
         }
     )
 
@@ -334,7 +334,7 @@ def _value(hint: Any, value: object, where: str, limits: Mapping[str, Any]) -> A
 def _several(hint: Any, value: object, where: str, limits: Mapping[str, Any]) -> Any:
     if not isinstance(value, list) or not limits["least"] <= len(value) <= limits["most"]:
         raise _bad(f"{where} is not a list of {limits['least']} to {limits['most']} objects")
-    return tuple(_object(hint, each, f"{where}[{at}]") for at, each in enumerate(value))
+    return tuple(_object(hint, item, f"{where}[{at}]") for at, item in enumerate(value))
 
 
 def _pairs(value: object, where: str, limits: Mapping[str, Any]) -> dict[str, str]:
@@ -342,8 +342,8 @@ def _pairs(value: object, where: str, limits: Mapping[str, Any]) -> dict[str, st
         raise _bad(f"{where} is not an object of at most {MOST_PAIRS} texts")
     name = {"pattern": re.compile(_WORD, re.ASCII), "longest": 60}
     return {
-        _text(key, f"a name in {where}", name): _text(each, f"{where}.{key:.60}", limits)
-        for key, each in value.items()
+        _text(key, f"a name in {where}", name): _text(text, f"{where}.{key:.60}", limits)
+        for key, text in value.items()
     }
 
 

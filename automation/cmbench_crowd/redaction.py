@@ -103,28 +103,28 @@ class Redaction:
             role.rpartition("-")[2], self._answers
         )
         lines = data.decode("utf-8", "replace").splitlines(keepends=True)
-        kept = [clean(line) for line in lines]
-        changed = sum(one != other for one, other in zip(lines, kept, strict=True))
-        return "".join(kept).encode("utf-8"), changed
+        cleaned = [clean(line) for line in lines]
+        changed = sum(one != other for one, other in zip(lines, cleaned, strict=True))
+        return "".join(cleaned).encode("utf-8"), changed
 
     def _detail(self, line: str) -> str:
         """A line of the long log with only those fields, and texts, that LoadGen writes."""
         try:
-            told = json.loads(line.removeprefix(_MARK)) if line.startswith(_MARK) else None
+            entry = json.loads(line.removeprefix(_MARK)) if line.startswith(_MARK) else None
         except (ValueError, RecursionError):
             return ""
-        if not isinstance(told, dict) or not self._name(told.get("key"), _KEY):
+        if not isinstance(entry, dict) or not self._name(entry.get("key"), _KEY):
             return ""
-        kept = {name: self._part(told, name) for name in _KEYS if name in told}
-        return line if kept == told else f"{_MARK}{json.dumps(kept)}\n"
+        cleaned = {name: self._part(entry, name) for name in _KEYS if name in entry}
+        return line if cleaned == entry else f"{_MARK}{json.dumps(cleaned)}\n"
 
-    def _part(self, told: Mapping[str, Any], name: str) -> object:
-        part = told[name]
-        if name == "value" and told["key"] in _TIMES:
-            return _TIMES[told["key"]](part)
+    def _part(self, entry: Mapping[str, Any], name: str) -> object:
+        part = entry[name]
+        if name == "value" and entry["key"] in _TIMES:
+            return _TIMES[entry["key"]](part)
         if name == "metadata" and isinstance(part, dict):
             return {key: self._value(value) for key, value in part.items() if key in _SAID}
-        if name == "value" and isinstance(part, str) and told["key"] in _PROSE:
+        if name == "value" and isinstance(part, str) and entry["key"] in _PROSE:
             return self._prose(part)
         return part if name == "key" else self._value(part)
 
@@ -132,7 +132,7 @@ class Redaction:
         if isinstance(value, dict):
             return {k: v for k, v in value.items() if self._name(k, _SOURCE) and _is_digest(v)}
         if isinstance(value, list):
-            return [self._value(each) for each in value]
+            return [self._value(item) for item in value]
         return value if not isinstance(value, str) or self._is_own(value) else HIDDEN
 
     def _is_own(self, value: str) -> bool:
@@ -192,8 +192,8 @@ def _day_of_power(value: object) -> str:
     return f"{day:%m-%d-%Y} 00:00:00.000"
 
 
-def _by_utc(found: datetime) -> datetime:
-    return found.astimezone(timezone.utc).replace(tzinfo=None)
+def _by_utc(local: datetime) -> datetime:
+    return local.astimezone(timezone.utc).replace(tzinfo=None)
 
 
 def _hidden(_: object) -> str:
@@ -270,10 +270,10 @@ def _of_person() -> Iterator[str]:
     """The name that the account has, as a whole and in parts that are no common words."""
     import pwd
 
-    told = pwd.getpwnam(getpass.getuser()).pw_gecos.split(",")[0].strip()
-    if told.lower() not in ("", "root", "ubuntu", "debian"):
-        yield told
-        yield from (part for part in told.split() if len(part) >= _SHORT)
+    full_name = pwd.getpwnam(getpass.getuser()).pw_gecos.split(",")[0].strip()
+    if full_name.lower() not in ("", "root", "ubuntu", "debian"):
+        yield full_name
+        yield from (part for part in full_name.split() if len(part) >= _SHORT)
 
 
 def _of_environment() -> Iterator[str]:

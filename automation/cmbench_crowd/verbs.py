@@ -49,20 +49,22 @@ def show_crowd(command: Command) -> Reply:
 
 
 def _log(draft: Draft, role: str) -> str:
-    found = {each.role: each.sha256 for each in draft.manifest.files}
-    if role not in found:
-        hint = "one of: " + ", ".join(found) if found else "none would be sent"
+    digests = {file.role: file.sha256 for file in draft.manifest.files}
+    if role not in digests:
+        hint = "one of: " + ", ".join(digests) if digests else "none would be sent"
         raise Error("bad-value", f"--file={role} is not a file of this result", hint=hint)
-    return draft.files[found[role]].decode("utf-8", "replace")
+    return draft.files[digests[role]].decode("utf-8", "replace")
 
 
 def _state(client: ClientHome) -> Reply:
-    sent = [{k: v for k, v in told.items() if k != "delete_token"} for _, told in client.states()]
+    sent = [
+        {k: v for k, v in upload.items() if k != "delete_token"} for _, upload in client.states()
+    ]
     level = client.consent()
     lines = [f"consent: {level or 'not asked yet'} {contribute.LEVELS.get(level, '')}".rstrip()]
-    for told in sent:
-        state = "sent" if told.get("done") else "begun"
-        lines.append(f"{state:<6} {told.get('id', '')}  {told.get('server', '')}")
+    for upload in sent:
+        state = "sent" if upload.get("done") else "begun"
+        lines.append(f"{state:<6} {upload.get('id', '')}  {upload.get('server', '')}")
     data = {"consent": level, "sent": sent}
     return Reply(data, "\n".join(lines if sent else [*lines, "nothing was sent"]), data)
 
@@ -77,8 +79,8 @@ def plan_crowd(command: Command) -> Reply:
 
     refuse_unknown(command.flags, (*_MEASURED, *_COMMON))
     flags = {k: v for k, v in command.flags.items() if k not in _COMMON}
-    asked = api.request(command.workspace, tags="crowd,benchmark", **flags)
-    planned = api.plan(asked)
+    request = api.request(command.workspace, tags="crowd,benchmark", **flags)
+    planned = api.plan(request)
     text = plan_text(planned.plan, planned.totals)
     return Reply({"plan": planned.data()}, text, planned.data())
 
@@ -94,10 +96,10 @@ def bundle_crowd(command: Command) -> Reply:
     path = Path(f"{word}.crowd.zip" if out in (None, True) else str(out)).expanduser()
     path = path / f"{word}.crowd.zip" if path.is_dir() else path
     client = ClientHome(command.workspace.root)
-    draft, place = contribute.drafted(command.workspace.root, word, wish)
+    draft, stored = contribute.drafted(command.workspace.root, word, wish)
     if not wish.yes and wish.may_ask:
         draft = contribute.confirmed(draft, wish, str(path))
-    parcel = contribute.packed(client, draft, place)
+    parcel = contribute.packed(client, draft, stored)
     publish(path, bundle.pack(parcel))
     data = {"path": str(path), "id": parcel.manifest.id}
     return Reply(data, f"{path}: send it with cm upload crowd {path.name} --server=URL", data)
@@ -114,12 +116,12 @@ def upload_crowd(command: Command) -> Reply:
     if _is_file(word):
         parcel = bundle.read(Path(word))
         contribute.confirmed(Draft(parcel.manifest, parcel.files), wish, server.base)
-        place = client.outbox / f"{parcel.manifest.id}.zip"
+        stored = client.outbox / f"{parcel.manifest.id}.zip"
     else:
-        draft, place = contribute.drafted(command.workspace.root, word, wish)
-        parcel = contribute.packed(client, contribute.confirmed(draft, wish, server.base), place)
-    told = contribute.sent(client, parcel, place, server, _say(command))
-    return Reply(told, contribute.told_of(told, server), told)
+        draft, stored = contribute.drafted(command.workspace.root, word, wish)
+        parcel = contribute.packed(client, contribute.confirmed(draft, wish, server.base), stored)
+    answer = contribute.sent(client, parcel, stored, server, _say(command))
+    return Reply(answer, contribute.told_of(answer, server), answer)
 
 
 def _say(command: Command) -> Callable[[str], None]:
@@ -140,7 +142,7 @@ def withdraw_crowd(command: Command) -> Reply:
         ClientHome(command.workspace.root).agree(0)
     if command.names or not command.flags.get("consent"):
         done = contribute.withdrawn(command.workspace.root, _result(command))
-    text = "\n".join(f"withdrawn: {each}" for each in done) or "nothing will be sent from now on"
+    text = "\n".join(f"withdrawn: {name}" for name in done) or "nothing will be sent from now on"
     return Reply({"list": done}, text, done)
 
 
@@ -152,28 +154,28 @@ def lease_crowd(command: Command) -> Reply:
     refuse_unknown(command.flags, ("server", "token_file", "list", *_COMMON))
     server = server_of(command.flags)
     if command.flags.get("list"):
-        wanted = server.work()
-        lines = [line for each in wanted if isinstance(each, dict) for line in _work(each)]
+        items = server.work()
+        lines = [line for item in items if isinstance(item, dict) for line in _work(item)]
         text = visible("\n".join(lines) or "there is no work now")
-        return Reply({"list": wanted}, text, wanted)
-    told = contribute.leased(command.workspace.root, server, next(iter(command.names), ""))
-    spec = told.get("spec") if isinstance(told.get("spec"), dict) else {}
-    lines = [f"work {told['id']}, until {_when(told.get('deadline'))}"]
+        return Reply({"list": items}, text, items)
+    leased = contribute.leased(command.workspace.root, server, next(iter(command.names), ""))
+    spec = leased.get("spec") if isinstance(leased.get("spec"), dict) else {}
+    lines = [f"work {leased['id']}, until {_when(leased.get('deadline'))}"]
     lines += [f"  {name:<12} {value!s:.80}" for name, value in (spec or {}).items()]
-    run = f"cm run script --tags=crowd,benchmark --work_unit={told['id']}"
+    run = f"cm run script --tags=crowd,benchmark --work_unit={leased['id']}"
     lines += [f"measure it: {run} --server={server.base}"]
-    lines += [f"cannot do it: cm return crowd {told['id']} --server={server.base}"]
-    return Reply(told, "\n".join(lines), told)
+    lines += [f"cannot do it: cm return crowd {leased['id']} --server={server.base}"]
+    return Reply(leased, "\n".join(lines), leased)
 
 
-def _work(told: Mapping[str, Any]) -> list[str]:
+def _work(item: Mapping[str, Any]) -> list[str]:
     """Work that is wanted, as its server tells it, in lines for a terminal."""
-    work, confirmed, wanted, leased = (
-        f"{told.get(name, '?')!s:.40}" for name in ("id", "confirmed", "wanted", "leased")
+    work, confirmed, needed, leased = (
+        f"{item.get(name, '?')!s:.40}" for name in ("id", "confirmed", "wanted", "leased")
     )
-    spec = told.get("spec")
+    spec = item.get("spec")
     words = " ".join(f"{value!s:.80}" for value in spec.values()) if isinstance(spec, dict) else ""
-    head = f"{work}  {confirmed} of {wanted} hosts, {leased} at work"
+    head = f"{work}  {confirmed} of {needed} hosts, {leased} at work"
     return [head, *wrapped(words, "  ", "  ")]
 
 
@@ -220,8 +222,12 @@ def wish_of(flags: Mapping[str, Any], may_ask: bool) -> Wish:
     if level not in ("0", *map(str, contribute.LEVELS)):
         hint = "\n".join(f"{number}: {what}" for number, what in contribute.LEVELS.items())
         raise Error("bad-value", f"--consent={level} is not a level", hint=hint)
-    told = flags.get("without")
-    names = tuple(filter(None, str(told).split(","))) if told and told is not True else ()
+    names_text = flags.get("without")
+    names = (
+        tuple(filter(None, str(names_text).split(",")))
+        if names_text and names_text is not True
+        else ()
+    )
     unit = flags.get("work_unit")
     yes = bool(flags.get("yes") or flags.get("y"))
     return Wish(names, int(level), str(unit) if unit else None, yes, may_ask)

@@ -62,9 +62,9 @@ def compare(store: Store, uids: Sequence[str]) -> Comparison:
             hint="name them by their ids: cm compare results ID ID (cm find results shows them)",
         )
     results = tuple(store.result(uid) for uid in uids)
-    told = [_told(result) for result in results]
-    names = list(dict.fromkeys(name for each in told for name in each))
-    rows = [(name, tuple(each.get(name, "") for each in told)) for name in names]
+    described = [_told(result) for result in results]
+    names = list(dict.fromkeys(name for description in described for name in description))
+    rows = [(name, tuple(description.get(name, "") for description in described)) for name in names]
     differences = tuple(Difference(name, row) for name, row in rows if len(set(row)) > 1)
     return Comparison(
         results=results,
@@ -95,24 +95,24 @@ def spread(store: Store, result: Result) -> Spread:
 def _figures(results: Sequence[Result]) -> list[Figure]:
     tables = [_metrics_of(result) for result in results]
     names = dict.fromkeys(name for table in tables for name in table)
-    found = (_figure(name, [table.get(name) for table in tables]) for name in names)
-    return [each for each in found if each is not None]
+    figures = (_figure(name, [table.get(name) for table in tables]) for name in names)
+    return [entry for entry in figures if entry is not None]
 
 
 def _metrics_of(result: Result) -> dict[str, Metric]:
-    found = {each.name: each for each in result.metrics}
+    metrics = {metric.name: metric for metric in result.metrics}
     if result.accuracy is not None:
-        found[ACCURACY] = Metric(ACCURACY, result.accuracy, result.accuracy_unit, HIGHER)
-    return found
+        metrics[ACCURACY] = Metric(ACCURACY, result.accuracy, result.accuracy_unit, HIGHER)
+    return metrics
 
 
 def _figure(name: str, metrics: Sequence[Metric | None]) -> Figure | None:
     """One metric of all; ``None`` where units, or ways to measure energy, differ."""
-    known = [metric for metric in metrics if metric is not None]
-    if len({(metric.unit, metric.tier) for metric in known}) > 1:
+    existing = [metric for metric in metrics if metric is not None]
+    if len({(metric.unit, metric.tier) for metric in existing}) > 1:
         return None
     values = tuple(metric.value if metric else None for metric in metrics)
-    return Figure(name, known[0].unit, values, _ratios(values, known[0].direction))
+    return Figure(name, existing[0].unit, values, _ratios(values, existing[0].direction))
 
 
 def _ratios(values: Sequence[float | None], direction: str) -> tuple[float | None, ...]:
@@ -126,13 +126,13 @@ def _ratios(values: Sequence[float | None], direction: str) -> tuple[float | Non
 def _told(result: Result) -> dict[str, str]:
     """Everything that may explain a difference, by its name."""
     work, system, software = result.workload, result.system, result.software
-    found: dict[str, object] = {"organization": result.organization}
+    facts: dict[str, object] = {"organization": result.organization}
     for part in (work, system, software):
-        found |= {name: getattr(part, name) for name in part.__slots__ if name != "versions"}
-    found |= {"system": found.pop("name"), "validity": result.validity, "tier": result.tier}
-    found |= {"availability": result.availability, "figures from": result.figures_from}
-    found |= _prefixed("version of ", software.versions) | _prefixed("", result.settings)
-    return {name: str(value) for name, value in found.items() if value not in ("", 0, 0.0)}
+        facts |= {name: getattr(part, name) for name in part.__slots__ if name != "versions"}
+    facts |= {"system": facts.pop("name"), "validity": result.validity, "tier": result.tier}
+    facts |= {"availability": result.availability, "figures from": result.figures_from}
+    facts |= _prefixed("version of ", software.versions) | _prefixed("", result.settings)
+    return {name: str(value) for name, value in facts.items() if value not in ("", 0, 0.0)}
 
 
 def _prefixed(prefix: str, values: Mapping[str, str]) -> dict[str, object]:

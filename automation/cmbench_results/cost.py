@@ -36,9 +36,9 @@ class Price:
 
     def told(self) -> str:
         """The price as people read it."""
-        place = " ".join(filter(None, (self.provider, self.instance, self.region)))
+        machine = " ".join(filter(None, (self.provider, self.instance, self.region)))
         dated = f", {self.captured}" if self.captured else ""
-        return f"{self.per_hour:g} {self.currency}/h ({place or self.kind}, {self.kind}{dated})"
+        return f"{self.per_hour:g} {self.currency}/h ({machine or self.kind}, {self.kind}{dated})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +72,25 @@ class Costs:
 
 def of_flags(flags: Mapping[str, object]) -> Costs:
     """The prices that a command line gives; raises ``bad-value``."""
-    told = {name: _amount(name, flags[name]) for name in _OWN if name in flags}
-    if "price_per_hour" in told:
-        return Costs(Price(told["price_per_hour"], "USD", "own price"))
-    if "purchase_price" in told and not told.get("lifetime_years"):
+    amounts = {name: _amount(name, flags[name]) for name in _OWN if name in flags}
+    if "price_per_hour" in amounts:
+        return Costs(Price(amounts["price_per_hour"], "USD", "own price"))
+    if "purchase_price" in amounts and not amounts.get("lifetime_years"):
         raise Error(
             "needs-input",
             "a purchase price needs the years of use",
             hint="add --lifetime_years=4",
         )
-    hours = told.get("lifetime_years", 0.0) * _HOURS_A_YEAR
-    purchase = told["purchase_price"] / hours if "purchase_price" in told else 0.0
-    return Costs(None, purchase, told.get("price_per_kwh"))
+    hours = amounts.get("lifetime_years", 0.0) * _HOURS_A_YEAR
+    purchase = amounts["purchase_price"] / hours if "purchase_price" in amounts else 0.0
+    return Costs(None, purchase, amounts.get("price_per_kwh"))
 
 
 def _amount(name: str, value: object) -> float:
-    found = number(value)
-    if found is None or found < 0:
+    amount = number(value)
+    if amount is None or amount < 0:
         raise Error("bad-value", f"--{name}={value} is not an amount", hint=f"write --{name}=12.5")
-    return found
+    return amount
 
 
 @lru_cache(4096)
@@ -106,13 +106,13 @@ def table() -> tuple[tuple[re.Pattern[str], Price], ...]:
 
     data = yaml.safe_load(_TABLE.read_text(encoding="utf-8"))
     common = {name: data[name] for name in ("currency", "kind")}
-    found = []
+    prices = []
     for provider, offer in data["providers"].items():
         where = {name: offer[name] for name in ("region", "source", "captured")}
         for name, per_hour in offer["instances"].items():
             price = Price(per_hour, provider=provider, instance=name, **common, **where)
-            found.append((_pattern(name), price))
-    return tuple(found)
+            prices.append((_pattern(name), price))
+    return tuple(prices)
 
 
 def _pattern(instance: str) -> re.Pattern[str]:

@@ -98,8 +98,8 @@ def as_bundle(results: Sequence[Result], path: Path) -> int:
                 data = log.read_bytes()
                 sums[name] = hashlib.sha256(data).hexdigest()
                 archive.writestr(name, data)
-            told = {"format": BUNDLE_FORMAT, "sha256": sums}
-            archive.writestr(CHECKSUMS, json.dumps(told, indent=1))
+            checksums = {"format": BUNDLE_FORMAT, "sha256": sums}
+            archive.writestr(CHECKSUMS, json.dumps(checksums, indent=1))
 
     _written(path, write)
     return len(logs)
@@ -110,8 +110,8 @@ def _logs(result: Result) -> list[tuple[str, Path]]:
         return []
     folder = Path(result.folder)
     places = (folder / result.workload.scenario.lower(), folder)
-    runs = (place / "performance" / "run_1" for place in places)
-    run = next((each for each in runs if each.is_dir()), None)
+    runs = (root / "performance" / "run_1" for root in places)
+    run = next((path for path in runs if path.is_dir()), None)
     if run is None:
         return []
     return [(f"logs/{result.uid}/{n}", run / n) for n in _LOGS if (run / n).is_file()]

@@ -54,7 +54,7 @@ class Places:
 
         They are in the order in which they were added.
         """
-        found: list[Place] = []
+        readable: list[Place] = []
         broken: list[Error] = []
         for path in sorted(self._folder.glob("*.jsonl")):
             try:
@@ -63,8 +63,8 @@ class Places:
                 broken.append(error)
                 continue
             if place is not None:
-                found.append(place)
-        return sorted(found, key=lambda place: (place.added, place.path)), broken
+                readable.append(place)
+        return sorted(readable, key=lambda place: (place.added, place.path)), broken
 
     def there(self) -> bool:
         """Whether the folder can be listed: where it cannot, nothing is known to be removed."""
@@ -81,8 +81,8 @@ class Places:
         """
         path = os.path.abspath(os.path.expanduser(name))
         ids = (name if name.isalnum() else "", digest(path)[:16])
-        found = (self._folder / f"{each}.jsonl" for each in ids if each)
-        file = next((each for each in found if each.is_file()), None)
+        paths = (self._folder / f"{item}.jsonl" for item in ids if item)
+        file = next((item for item in paths if item.is_file()), None)
         if file is None:
             return None
         try:
@@ -90,13 +90,13 @@ class Places:
         except Error:
             return Place(file.stem, "", "", "")
 
-    def has(self, place: Place) -> bool:
+    def has(self, source: Place) -> bool:
         """Whether nobody has removed it."""
-        return self._file(place).exists()
+        return self._file(source).exists()
 
-    def results(self, place: Place) -> Iterator[Result]:
+    def results(self, source: Place) -> Iterator[Result]:
         """The results of a place, none where it was removed; raises ``broken-results``."""
-        path = self._file(place)
+        path = self._file(source)
         try:
             with open(path, encoding="utf-8") as stream:
                 missing = json.loads(next(stream))["results"]
@@ -119,10 +119,10 @@ class Places:
         path = Path(os.path.abspath(path))
         kind = readers.kind_of(path)
         read = readers.read(kind, path, benchmark_round)
-        found = list(_distinct(read) if kind in COPIED else read)
-        known = [each for each in found if isinstance(each, Result)]
-        faults = [each for each in found if isinstance(each, Unread)]
-        place = Place(
+        items = list(_distinct(read) if kind in COPIED else read)
+        results = [item for item in items if isinstance(item, Result)]
+        faults = [item for item in items if isinstance(item, Unread)]
+        source = Place(
             id=digest(str(path))[:16],
             kind=kind,
             path=str(path),
@@ -131,63 +131,63 @@ class Places:
             examples=tuple(faults[:MOST_TOLD]),
             benchmark_round=benchmark_round,
         )
-        if not known:
-            raise _nothing(place)
+        if not results:
+            raise _nothing(source)
         with self._locked():
-            return self._write(place, known)
+            return self._write(source, results)
 
-    def without(self, place: Place, uids: Iterable[str]) -> Place | None:
+    def without(self, source: Place, uids: Iterable[str]) -> Place | None:
         """Forget some results of a place; ``None`` where that was all of it."""
         gone = set(uids)
         with self._locked():
-            kept = [each for each in self.results(place) if each.uid not in gone]
-            if kept:
-                return self._write(replace(place, added=_now()), kept, whole=True)
-            self._file(place).unlink(missing_ok=True)
+            remaining = [result for result in self.results(source) if result.uid not in gone]
+            if remaining:
+                return self._write(replace(source, added=_now()), remaining, whole=True)
+            self._file(source).unlink(missing_ok=True)
             return None
 
-    def remove(self, place: Place) -> None:
+    def remove(self, source: Place) -> None:
         """Forget a place; what lies there stays."""
         with self._locked():
-            self._file(place).unlink(missing_ok=True)
+            self._file(source).unlink(missing_ok=True)
 
-    def _file(self, place: Place) -> Path:
-        return self._folder / f"{place.id}.jsonl"
+    def _file(self, source: Place) -> Path:
+        return self._folder / f"{source.id}.jsonl"
 
     def _head(self, path: Path) -> Place | None:
         """The place of a file; ``None`` where another process has removed it meanwhile."""
         try:
             with open(path, encoding="utf-8") as stream:
-                told = json.loads(next(stream))
-            if told.pop("format") > FORMAT:
+                head = json.loads(next(stream))
+            if head.pop("format") > FORMAT:
                 raise MalformedError("a newer version wrote it")
-            told["examples"] = tuple(Unread(*each) for each in told["examples"])
-            return Place(**told)
+            head["examples"] = tuple(Unread(*fields) for fields in head["examples"])
+            return Place(**head)
         except FileNotFoundError:
             return None
         except (OSError, StopIteration, ValueError, KeyError, TypeError, AttributeError) as problem:
             raise _broken(path, problem) from None
 
-    def _write(self, place: Place, known: Sequence[Result], whole: bool = False) -> Place:
-        path = self._file(place)
-        by_key = {each.key: each for each in known}
-        if place.kind == "run" and not whole and path.exists():
-            by_key = {each.key: each for each in self.results(place)} | by_key
-        place = replace(place, results=len(by_key))
-        head = {**asdict(place), "format": FORMAT}
-        head["examples"] = [[each.place, each.why] for each in place.examples]
+    def _write(self, source: Place, results: Sequence[Result], whole: bool = False) -> Place:
+        path = self._file(source)
+        by_key = {item.key: item for item in results}
+        if source.kind == "run" and not whole and path.exists():
+            by_key = {item.key: item for item in self.results(source)} | by_key
+        source = replace(source, results=len(by_key))
+        head = {**asdict(source), "format": FORMAT}
+        head["examples"] = [[item.place, item.why] for item in source.examples]
         new = path.with_suffix(f".new.{os.getpid()}")
         try:
             with open(new, "w", encoding="utf-8") as stream:
                 stream.write(json.dumps(head, ensure_ascii=False) + "\n")
-                stream.writelines(f"{to_json(each)}\n" for each in by_key.values())
+                stream.writelines(f"{to_json(item)}\n" for item in by_key.values())
                 stream.flush()
                 os.fsync(stream.fileno())
             os.replace(new, path)
         except OSError as problem:
             new.unlink(missing_ok=True)
             raise file_error(problem, path) from None
-        return place
+        return source
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -216,27 +216,27 @@ class Places:
                     (self._folder / name).unlink()
 
 
-def _distinct(found: readers.Found) -> readers.Found:
+def _distinct(items: readers.Found) -> readers.Found:
     """The same without results whose key an earlier one has; another figure is a fault."""
     seen: dict[str, Result] = {}
-    for each in found:
-        if isinstance(each, Unread):
-            yield each
+    for item in items:
+        if isinstance(item, Unread):
+            yield item
             continue
-        first = seen.setdefault(each.key, each)
-        if first is each:
-            yield each
-        elif (each.value, each.accuracy) != (first.value, first.accuracy):
-            told = f"{first.value} {first.unit}, here {each.value}"
-            why = f"it claims to be the result in {first.folder}, which is taken: there {told}"
-            yield Unread(each.folder, why)
+        first = seen.setdefault(item.key, item)
+        if first is item:
+            yield item
+        elif (item.value, item.accuracy) != (first.value, first.accuracy):
+            figures = f"{first.value} {first.unit}, here {item.value}"
+            why = f"it claims to be the result in {first.folder}, which is taken: there {figures}"
+            yield Unread(item.folder, why)
 
 
-def _nothing(place: Place) -> Error:
+def _nothing(source: Place) -> Error:
     return Error(
         "no-results",
-        f"{place.path} contains no readable results",
-        context=[f"{each.place}: {each.why}" for each in place.examples[:10]],
+        f"{source.path} contains no readable results",
+        context=[f"{fault.place}: {fault.why}" for fault in source.examples[:10]],
         hint="name the folder that a run wrote, or the top of a tree (with closed/ or open/)",
     )
 

@@ -47,8 +47,8 @@ class Filter:
 
     def without(self, column: str) -> Filter:
         """The same with any value of one column."""
-        kept = {name: values for name, values in self.columns.items() if name != column}
-        return replace(self, columns=kept)
+        columns = {name: values for name, values in self.columns.items() if name != column}
+        return replace(self, columns=columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def of_flags(flags: Mapping[str, object], words: Iterable[str] = ()) -> Filter:
             raise Error("unknown-flag", f"results have no {name}", hint=hint)
         if value is True:
             raise Error("bad-value", f"--{name} needs a value", hint=f"write --{name}=VALUE")
-        columns[name] = tuple(each.strip() for each in str(value).split(",") if each.strip())
+        columns[name] = tuple(item.strip() for item in str(value).split(",") if item.strip())
     return Filter(columns, tuple(words))
 
 
@@ -83,13 +83,13 @@ def figure(name: str) -> str:
     raise Error("bad-value", f"{name} is not a figure of results", hint=hint)
 
 
-def find(store: Store, wanted: Filter, sort: str = "", limit: int = 20, offset: int = 0) -> Page:
+def find(store: Store, filters: Filter, sort: str = "", limit: int = 20, offset: int = 0) -> Page:
     """The results that fit, in the order of a column; ``-`` before its name turns it round.
 
     Without ``sort``: by benchmark and scenario, the best first. Raises ``bad-value``.
     """
     order = _order(sort)
-    fits = _where(wanted)
+    fits = _where(filters)
     # Wide rows are read for one page only, and not for the sorting of all.
     chosen = sa.select(run.uid).where(*fits).order_by(*order).limit(limit).offset(offset)
     shown = sa.select(*SHOWN).where(run.uid.in_(chosen.scalar_subquery())).order_by(*order)
@@ -99,7 +99,7 @@ def find(store: Store, wanted: Filter, sort: str = "", limit: int = 20, offset: 
         return Page(rows, int(total.scalar_one()))
 
 
-def facets(store: Store, wanted: Filter, names: Sequence[str]) -> dict[str, list[tuple[str, int]]]:
+def facets(store: Store, filters: Filter, names: Sequence[str]) -> dict[str, list[tuple[str, int]]]:
     """How many results each value of these columns has, the most frequent first.
 
     Each column is counted with the filters of the other ones. Raises ``bad-value``.
@@ -108,29 +108,29 @@ def facets(store: Store, wanted: Filter, names: Sequence[str]) -> dict[str, list
         if name not in schema.WORDS:
             hint = did_you_mean(name, schema.WORDS) or f"there are: {', '.join(schema.WORDS)}"
             raise Error("bad-value", f"{name} is not a column of words", hint=hint)
-    found = {}
+    counts = {}
     with store.reading() as connection:
         for name in names:
             column, number = schema.run.c[name], sa.func.count().label("number")
-            chosen = sa.select(column, number).where(*_where(wanted.without(name)))
+            chosen = sa.select(column, number).where(*_where(filters.without(name)))
             counted = chosen.group_by(column).order_by(number.desc(), column)
             rows = connection.execute(counted).all()
-            found[name] = [(str(value), int(many)) for value, many in rows if value != ""]
-    return found
+            counts[name] = [(str(value), int(many)) for value, many in rows if value != ""]
+    return counts
 
 
 def kinds(
-    store: Store, wanted: Filter, names: Sequence[str], most: int = 100
+    store: Store, filters: Filter, names: Sequence[str], most: int = 100
 ) -> list[tuple[tuple[str, ...], int]]:
     """The combinations of values that these columns have, and how many results have each."""
     columns, number = [schema.run.c[name] for name in names], sa.func.count().label("number")
-    chosen = sa.select(*columns, number).where(*_where(wanted)).group_by(*columns)
+    chosen = sa.select(*columns, number).where(*_where(filters)).group_by(*columns)
     with store.reading() as connection:
         rows = connection.execute(chosen.order_by(number.desc(), *columns).limit(most)).all()
     return [(tuple(map(str, row[:-1])), int(row[-1])) for row in rows]
 
 
-def points(store: Store, wanted: Filter, x: str, y: str) -> list[Row]:
+def points(store: Store, filters: Filter, x: str, y: str) -> list[Row]:
     """The results that have both figures, with these alone and what they are called."""
     names = (
         "uid",
@@ -144,22 +144,22 @@ def points(store: Store, wanted: Filter, x: str, y: str) -> list[Row]:
         "energy_tier",
     )
     columns = [schema.run.c[name] for name in dict.fromkeys((*names, figure(x), figure(y)))]
-    known = (schema.run.c[x].is_not(None), schema.run.c[y].is_not(None))
-    chosen = sa.select(*columns).where(*_where(wanted), *known).order_by(run.uid).limit(MOST)
+    existing = (schema.run.c[x].is_not(None), schema.run.c[y].is_not(None))
+    chosen = sa.select(*columns).where(*_where(filters), *existing).order_by(run.uid).limit(MOST)
     with store.reading() as connection:
         return [dict(row) for row in connection.execute(chosen).mappings()]
 
 
-def each(store: Store, wanted: Filter, sort: str = "") -> Iterator[Row]:
+def each(store: Store, filters: Filter, sort: str = "") -> Iterator[Row]:
     """All results that fit, one after the other: never all of them in memory."""
-    chosen = sa.select(*SHOWN).where(*_where(wanted)).order_by(*_order(sort))
+    chosen = sa.select(*SHOWN).where(*_where(filters)).order_by(*_order(sort))
     for row in _streamed(store, chosen):
         yield dict(row._mapping)
 
 
-def columns_of(store: Store, wanted: Filter, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+def columns_of(store: Store, filters: Filter, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     """These columns of all results that fit, in no order, one result after the other."""
-    chosen = sa.select(*(schema.run.c[name] for name in names)).where(*_where(wanted))
+    chosen = sa.select(*(schema.run.c[name] for name in names)).where(*_where(filters))
     for row in _streamed(store, chosen):
         yield tuple(row)
 
@@ -185,10 +185,10 @@ def of_uids(store: Store, uids: Sequence[str]) -> list[Row]:
     """The results with these ids, in their order; one that is gone is left out."""
     with store.reading() as connection:
         names = [column.name for column in SHOWN]
-        found = connection.execute(_OF_UIDS, {"uids": uids}).all()
-        rows = (dict(zip(names, row, strict=True)) for row in found)
-        known = {row["uid"]: row for row in rows}
-    return [known[uid] for uid in uids if uid in known]
+        matches = connection.execute(_OF_UIDS, {"uids": uids}).all()
+        rows = (dict(zip(names, row, strict=True)) for row in matches)
+        by_uid = {row["uid"]: row for row in rows}
+    return [by_uid[uid] for uid in uids if uid in by_uid]
 
 
 def _streamed(store: Store, chosen: sa.Select[Any]) -> Iterator[sa.Row[Any]]:
@@ -202,22 +202,22 @@ def unbeaten(points: Iterable[tuple[float, float, Any]], right: int, up: int) ->
     ``right`` and ``up`` are 1 where more of x, or y, is better, and -1 where less is. Of equal
     points the first is kept, by the third.
     """
-    ordered = sorted(points, key=lambda each: (-right * each[0], -up * each[1], each[2]))
-    best, kept = float("-inf"), []
+    ordered = sorted(points, key=lambda point: (-right * point[0], -up * point[1], point[2]))
+    best, chosen = float("-inf"), []
     for _, y, what in ordered:
         if up * y > best:
             best = up * y
-            kept.append(what)
-    return kept[::-1] if right > 0 else kept
+            chosen.append(what)
+    return chosen[::-1] if right > 0 else chosen
 
 
-def frontier(found: Iterable[Row], x: str, y: str, units: str = "unit") -> list[Row]:
+def frontier(results: Iterable[Row], x: str, y: str, units: str = "unit") -> list[Row]:
     """The results that no other one beats in both figures, by ``x``.
 
     Raises ``bad-value`` where they are in different units or of different benchmarks: no such
     figures can be compared.
     """
-    rows = list(found)
+    rows = list(results)
     measured = ("energy_tier",) if {x, y} & {POWER, ENERGY} else ()
     for name in ("benchmark", "scenario", units, *measured):
         kinds = sorted({str(row[name]) for row in rows})
@@ -240,9 +240,9 @@ def _sign(name: str) -> int:
     return -1 if BETTER.get(name, HIGHER) == LOWER else 1
 
 
-def _where(wanted: Filter) -> list[sa.ColumnElement[bool]]:
+def _where(filters: Filter) -> list[sa.ColumnElement[bool]]:
     conditions: list[sa.ColumnElement[bool]] = []
-    for name, values in wanted.columns.items():
+    for name, values in filters.columns.items():
         column = schema.run.c[name]
         allowed = [_like(column, v) for v in values if not v.startswith("!")]
         conditions += [sa.not_(_like(column, v[1:])) for v in values if v.startswith("!")]
@@ -252,10 +252,10 @@ def _where(wanted: Filter) -> list[sa.ColumnElement[bool]]:
         *(run.benchmark, run.model, run.scenario, run.system, run.organization),
         *(run.cpu, run.accelerator, run.framework, run.round),
     )
-    for word in wanted.words:
-        found = (each.icontains(word, autoescape=True) for each in anywhere)
-        conditions.append(sa.or_(*found) if _may_be_stored(word) else sa.false())
-    conditions += [schema.run.c[figure(name)].is_not(None) for name in wanted.has]
+    for word in filters.words:
+        matches = (text_column.icontains(word, autoescape=True) for text_column in anywhere)
+        conditions.append(sa.or_(*matches) if _may_be_stored(word) else sa.false())
+    conditions += [schema.run.c[figure(name)].is_not(None) for name in filters.has]
     return conditions
 
 
@@ -282,9 +282,9 @@ def _order(sort: str) -> list[sa.ColumnElement[Any]]:
         best = sa.case((run.direction == LOWER, -run.value), else_=run.value)
         return [run.benchmark, run.scenario, best.is_(None), best.desc(), run.uid]
     name, down = sort.removeprefix("-"), sort.startswith("-")
-    known = (*schema.WORDS, *schema.FIGURES, "measured_at")
-    if name not in known:
-        hint = did_you_mean(name, known) or f"there are: {', '.join(known)}"
+    names = (*schema.WORDS, *schema.FIGURES, "measured_at")
+    if name not in names:
+        hint = did_you_mean(name, names) or f"there are: {', '.join(names)}"
         raise Error("bad-value", f"--sort={sort} is not a column of results", hint=hint)
     column = schema.run.c[name]
     return [column.is_(None), column.desc() if down else column, run.uid]

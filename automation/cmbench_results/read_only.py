@@ -18,8 +18,8 @@ _TRIES = 5
 
 def cannot_be_written(folder: Path) -> bool:
     """Whether a folder, or what it would be made in, may only be read."""
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    return not os.access(there, os.W_OK | os.X_OK)
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    return not os.access(existing, os.W_OK | os.X_OK)
 
 
 def copy_of(file: Path) -> TemporaryDirectory[str]:
@@ -46,7 +46,7 @@ def _states(file: Path) -> Sequence[tuple[int, int] | None]:
 
 def _state(path: str) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except FileNotFoundError:
         return None
-    return found.st_size, found.st_mtime_ns
+    return status.st_size, status.st_mtime_ns

@@ -31,14 +31,14 @@ def figure(value: float | None, unit: str = "") -> str:
     return f"{digits} {unit}".rstrip()
 
 
-def added(place: Place, taken: int) -> str:
+def added(source: Place, taken: int) -> str:
     """What was read from a place, and what could not be."""
-    lines = [f"{count(taken, 'result')} from {place.path}"]
-    if place.unread:
-        lines.append(f"{count(place.unread, 'row')} could not be read:")
+    lines = [f"{count(taken, 'result')} from {source.path}"]
+    if source.unread:
+        lines.append(f"{count(source.unread, 'row')} could not be read:")
         by_why: dict[str, list[str]] = {}
-        for each in place.examples:
-            by_why.setdefault(each.why, []).append(each.place)
+        for fault in source.examples:
+            by_why.setdefault(fault.why, []).append(fault.place)
         for why, where in list(by_why.items())[:5]:
             first = f"{where[0]}" + (f" and {len(where) - 1} more" if len(where) > 1 else "")
             lines += wrapped(f"{why}: {first}", "  ", "    ")
@@ -95,13 +95,13 @@ def _cost(row: Row, costs: Costs | None) -> str:
     return f"${price:.4g} a million {noun}" if price is not None else ""
 
 
-def facets(found: Mapping[str, Sequence[tuple[str, int]]], most: int = 8) -> str:
+def facets(counts: Mapping[str, Sequence[tuple[str, int]]], most: int = 8) -> str:
     """Counts by facet."""
     lines = []
-    for name, values in found.items():
-        told = ", ".join(f"{value} ({number:,})" for value, number in values[:most])
+    for name, values in counts.items():
+        shown = ", ".join(f"{value} ({number:,})" for value, number in values[:most])
         more = f", {len(values) - most} more" if len(values) > most else ""
-        lines += wrapped(f"{name}: {told or '-'}{more}", rest="  ")
+        lines += wrapped(f"{name}: {shown or '-'}{more}", rest="  ")
     return "\n".join(lines)
 
 
@@ -121,7 +121,7 @@ def whole(result: Result, spread: Spread, costs: Costs) -> str:
     work, system, software = result.workload, result.system, result.software
     row: dict[str, Any]
     row = {"system": system.name, "power": None, "throughput": None, "unit": result.unit}
-    row |= {each.name: each.value for each in result.metrics}
+    row |= {metric.name: metric.value for metric in result.metrics}
     price = costs.price(row)
     lines = [f"{result.uid}  {work.benchmark} {work.scenario}", ""]
     pairs = [
@@ -161,8 +161,8 @@ def whole(result: Result, spread: Spread, costs: Costs) -> str:
     lines += [
         "",
         *(
-            f"  {each.name:<20} {figure(each.value, each.unit)} {each.tier}".rstrip()
-            for each in result.metrics
+            f"  {metric.name:<20} {figure(metric.value, metric.unit)} {metric.tier}".rstrip()
+            for metric in result.metrics
         ),
     ]
     if result.command:
@@ -191,26 +191,26 @@ def _trust(result: Result) -> str:
     return "published by MLCommons" if result.tier == OFFICIAL else NOT_OFFICIAL
 
 
-def comparison(found: Comparison) -> str:
+def comparison(compared: Comparison) -> str:
     """Results side by side: figures with their ratios, then only what differs."""
     lines = []
-    for place, result in enumerate(found.results):
+    for position, result in enumerate(compared.results):
         work = f"{result.workload.benchmark} {result.workload.scenario}"
         lines.append(
-            f"{chr(65 + place)}  {result.uid[:_UID]}  {work}, {result.system.name}"[:WIDTH]
+            f"{chr(65 + position)}  {result.uid[:_UID]}  {work}, {result.system.name}"[:WIDTH]
         )
-        lines.append(f"   {_runs(found.spreads[place])}")
-    lines += ["", f"{'':<20}" + "".join(f"{chr(65 + n):>20}" for n in range(len(found.results)))]
-    for each in found.figures:
-        cells = zip(each.values, each.ratios, strict=True)
-        told = (f"{figure(v)}" + (f" x{r:.3g}" if r is not None else "") for v, r in cells)
+        lines.append(f"   {_runs(compared.spreads[position])}")
+    lines += ["", f"{'':<20}" + "".join(f"{chr(65 + n):>20}" for n in range(len(compared.results)))]
+    for row in compared.figures:
+        cells = zip(row.values, row.ratios, strict=True)
+        texts = (f"{figure(v)}" + (f" x{r:.3g}" if r is not None else "") for v, r in cells)
         lines.append(
-            f"{f'{each.name}, {each.unit}'.rstrip(', '):<20}" + "".join(f"{t:>20}" for t in told)
+            f"{f'{row.name}, {row.unit}'.rstrip(', '):<20}" + "".join(f"{t:>20}" for t in texts)
         )
-    lines += ["", "what differs:"] if found.differences else ["", "nothing else differs"]
-    for difference in found.differences:
+    lines += ["", "what differs:"] if compared.differences else ["", "nothing else differs"]
+    for difference in compared.differences:
         lines.append(f"  {difference.what}")
-        for place, value in enumerate(difference.values):
-            lines += wrapped(value or "-", f"    {chr(65 + place)}  ", " " * 7)
-    lines.append(f"{found.same} things are the same")
+        for position, value in enumerate(difference.values):
+            lines += wrapped(value or "-", f"    {chr(65 + position)}  ", " " * 7)
+    lines.append(f"{compared.same} things are the same")
     return "\n".join(lines)

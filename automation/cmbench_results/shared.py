@@ -9,11 +9,11 @@ def benchmark_of(name: str, model: str = "") -> str:
     """Our name of a benchmark, given that of a round or a checker; the name itself if unknown."""
     from mlperf import catalog
 
-    known: dict[str, Any] = dict(catalog.benchmarks(""))
+    specs: dict[str, Any] = dict(catalog.benchmarks(""))
     for word in (model, name):
-        if word in known:
+        if word in specs:
             return word
-    return next((each for each, spec in known.items() if spec.named(name)), name)
+    return next((spec_name for spec_name, spec in specs.items() if spec.named(name)), name)
 
 
 def scenario_of(name: str) -> Any:

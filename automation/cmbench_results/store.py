@@ -114,10 +114,10 @@ class Store:
         if self._file is None:
             return None
         try:
-            found = os.stat(self._file)
+            status = os.stat(self._file)
         except OSError:
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
@@ -158,67 +158,67 @@ class Store:
         self._say(f"waiting up to {_WAIT_S:.0f} s: another program is writing to {self._file}")
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
-    def add(self, place: Place, results: Iterable[Result]) -> int:
+    def add(self, source: Place, results: Iterable[Result]) -> int:
         """Let the database hold these results of a place and no others of it; returns how many.
 
         What several places say of one result is combined.
         """
         with self.writing() as connection:
-            return self._put(connection, place, results)
+            return self._put(connection, source, results)
 
-    def take_in(self, place: Place) -> int:
+    def take_in(self, source: Place) -> int:
         """Add a place as its file has it; nothing of one that was removed meanwhile.
 
         Raises ``broken-results``.
         """
         try:
             with self.writing() as connection:
-                many = self._put(connection, place, self.places.results(place))
+                many = self._put(connection, source, self.places.results(source))
                 # Who removes a place takes it out of the database once its file is gone.
-                if not self.places.has(place):
+                if not self.places.has(source):
                     raise _GoneError
                 return many
         except _GoneError:
             return 0
 
-    def _put(self, connection: sa.Connection, place: Place, results: Iterable[Result]) -> int:
-        before = _uids_of(connection, place)
-        _put_place(connection, place)
+    def _put(self, connection: sa.Connection, source: Place, results: Iterable[Result]) -> int:
+        before = _uids_of(connection, source)
+        _put_place(connection, source)
         now: set[str] = set()
         for chunk in _chunks(results):
-            now.update(_insert(connection, place, chunk))
-        self._restore(connection, before - now, place)
+            now.update(_insert(connection, source, chunk))
+        self._restore(connection, before - now, source)
         return len(now)
 
-    def remove(self, place: Place, uids: Iterable[str] = ()) -> int:
+    def remove(self, source: Place, uids: Iterable[str] = ()) -> int:
         """Take a place out, whose results have these ids; what others say of them comes back.
 
         Returns how many they are.
         """
         with self.writing() as connection:
-            gone = {*uids, *_uids_of(connection, place)}
-            self._restore(connection, gone, place)
-            connection.execute(schema.place.delete().where(schema.place.c.id == place.id))
+            gone = {*uids, *_uids_of(connection, source)}
+            self._restore(connection, gone, source)
+            connection.execute(schema.place.delete().where(schema.place.c.id == source.id))
             return len(gone)
 
-    def forget(self, place: Place) -> int:
+    def forget(self, source: Place) -> int:
         """Remove a place, its file too; returns how many results it had.
 
         What others say of the results of a broken one is not known: all is made anew then.
         """
         try:
-            uids = [each.uid for each in self.places.results(place)]
+            uids = [result.uid for result in self.places.results(source)]
         except Error:
-            self.places.remove(place)
-            gone = self.remove(place)
+            self.places.remove(source)
+            gone = self.remove(source)
             self.rebuild()
             return gone
         # A database that refuses has kept all of it, as the files have: the next try is a first
         # one.
-        gone = self.remove(place, uids)
-        self.places.remove(place)
-        if place.id in self.known():  # Another command has read the file in between.
-            self.remove(place, uids)
+        gone = self.remove(source, uids)
+        self.places.remove(source)
+        if source.id in self.known():  # Another command has read the file in between.
+            self.remove(source, uids)
         return gone
 
     def _restore(self, connection: sa.Connection, uids: set[str], without: Place) -> None:
@@ -234,20 +234,20 @@ class Store:
 
     def readable(self) -> list[Place]:
         """Every place whose file begins as it should; the others are in ``unread``."""
-        found, broken = self.places.readable()
+        readable, broken = self.places.readable()
         self._note(broken)
-        return found
+        return readable
 
-    def some(self, place: Place, uids: Set[str]) -> list[Result]:
+    def some(self, source: Place, uids: Set[str]) -> list[Result]:
         """The results of a place with these ids; none of a broken one, which is in ``unread``."""
         try:
-            return [each for each in self.places.results(place) if each.uid in uids]
+            return [result for result in self.places.results(source) if result.uid in uids]
         except Error as error:
             self._note([error])
             return []
 
     def _note(self, broken: Iterable[Error]) -> None:
-        self.unread.update((each.message, each) for each in broken)
+        self.unread.update((error.message, error) for error in broken)
 
     def known(self) -> dict[str, str]:
         """When each place that is in the database was added."""
@@ -267,11 +267,11 @@ class Store:
         A run adds to the files only, and a command that fails or is killed may not come further.
         """
         self.unread.clear()
-        known = self.known()
-        self._forget(known)
-        for place in self.readable():
-            if known.get(place.id, "") < place.added:
-                self._try(place)
+        added = self.known()
+        self._forget(added)
+        for source in self.readable():
+            if added.get(source.id, "") < source.added:
+                self._try(source)
 
     def rebuild(self) -> int:
         """Make all that comes from this home's files anew; returns the number of results.
@@ -280,22 +280,22 @@ class Store:
         """
         self.unread.clear()
         self.places.clear()
-        there = self.readable()
+        readable = self.readable()
         self._forget(self.known())
-        return sum(self._try(place) for place in there)
+        return sum(self._try(source) for source in readable)
 
-    def _forget(self, known: Iterable[str]) -> None:
+    def _forget(self, ids: Iterable[str]) -> None:
         """Take out the places that have no file now; others may share a database that has a url."""
         if self._file is None or not self.places.there():
             return
-        for name in sorted({*known} - self.places.ids()):
-            place = Place(name, "", "", "")
-            if not self.places.has(place):
-                self.remove(place)
+        for name in sorted({*ids} - self.places.ids()):
+            source = Place(name, "", "", "")
+            if not self.places.has(source):
+                self.remove(source)
 
-    def _try(self, place: Place) -> int:
+    def _try(self, source: Place) -> int:
         try:
-            return self.take_in(place)
+            return self.take_in(source)
         except Error as error:
             if error.code != "broken-results":
                 raise
@@ -311,12 +311,12 @@ class Store:
             problem = f"{uid!r} is too short for the id of a result"
             raise Error("result-not-found", problem, hint=f"give {_SHORTEST} characters or more")
         with self.reading() as connection:
-            found = _uids_called(connection, uid)
-            if len(found) == 1:
+            matches = _uids_called(connection, uid)
+            if len(matches) == 1:
                 detail = schema.detail.c
-                whole = sa.select(detail.result).where(detail.run_uid == found[0])
+                whole = sa.select(detail.result).where(detail.run_uid == matches[0])
                 return _read(connection.execute(whole).scalar_one())
-        if not found:
+        if not matches:
             raise Error(
                 "result-not-found",
                 f"there is no result {uid[:_SHOWN]}",
@@ -324,7 +324,7 @@ class Store:
             )
         raise Error(
             "ambiguous",
-            f"several results begin with {uid}: {', '.join(found)}",
+            f"several results begin with {uid}: {', '.join(matches)}",
             hint="give more of the id",
         )
 
@@ -344,8 +344,8 @@ class Store:
             locks.release(lock, handle)
 
     def _failed(self, problem: sa.exc.SQLAlchemyError) -> Error:
-        told = str(getattr(problem, "orig", None) or problem).strip().splitlines()
-        of_disk = next((hint for what, hint in _DISK.items() if told and what in told[0]), "")
+        lines = str(getattr(problem, "orig", None) or problem).strip().splitlines()
+        of_disk = next((hint for what, hint in _DISK.items() if lines and what in lines[0]), "")
         where = str(self._file) if self._file else self._engine.url.render_as_string()
         if isinstance(problem, sa.exc.OperationalError) and self._file is None:
             hint = "check its address: --db=postgresql://user@host/name"
@@ -353,7 +353,7 @@ class Store:
             hint = of_disk or self._remedy()
         else:
             hint = "report it, with the command"
-        return Error("no-database", f"{where}: {told[0] if told else problem}", hint=hint)
+        return Error("no-database", f"{where}: {lines[0] if lines else problem}", hint=hint)
 
     def _remedy(self) -> str:
         """What to do with a file that is no database any more."""
@@ -443,8 +443,8 @@ def _revision(connection: sa.Connection) -> str:
     """The revision of the tables that are there; empty where there are none."""
     if not sa.inspect(connection).has_table("alembic_version"):
         return ""
-    found = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
-    return str(found or "")
+    version = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+    return str(version or "")
 
 
 def _migrate(connection: sa.Connection) -> None:
@@ -468,8 +468,8 @@ def _migrate(connection: sa.Connection) -> None:
 
 
 def _chunks(results: Iterable[Result]) -> Iterator[list[Result]]:
-    each = iter(results)
-    while chunk := list(islice(each, CHUNK)):
+    remaining = iter(results)
+    while chunk := list(islice(remaining, CHUNK)):
         yield chunk
 
 
@@ -487,16 +487,16 @@ def _uids_called(connection: sa.Connection, uid: str) -> list[str]:
     return list(connection.execute(chosen).scalars())
 
 
-def _uids_of(connection: sa.Connection, place: Place) -> set[str]:
-    chosen = sa.select(schema.run.c.uid).where(schema.run.c.place_id == place.id)
+def _uids_of(connection: sa.Connection, source: Place) -> set[str]:
+    chosen = sa.select(schema.run.c.uid).where(schema.run.c.place_id == source.id)
     return set(connection.execute(chosen).scalars())
 
 
-def _put_place(connection: sa.Connection, place: Place) -> None:
-    values = {name: getattr(place, name) for name in ("kind", "path", "added")}
-    changed = schema.place.update().where(schema.place.c.id == place.id).values(values)
+def _put_place(connection: sa.Connection, source: Place) -> None:
+    values = {name: getattr(source, name) for name in ("kind", "path", "added")}
+    changed = schema.place.update().where(schema.place.c.id == source.id).values(values)
     if not connection.execute(changed).rowcount:
-        connection.execute(schema.place.insert(), {"id": place.id, **values})
+        connection.execute(schema.place.insert(), {"id": source.id, **values})
 
 
 def _delete(connection: sa.Connection, uids: Sequence[str]) -> None:
@@ -506,24 +506,24 @@ def _delete(connection: sa.Connection, uids: Sequence[str]) -> None:
         connection.execute(schema.run.delete().where(schema.run.c.uid.in_(part)))
 
 
-def _insert(connection: sa.Connection, place: Place, results: Sequence[Result]) -> list[str]:
+def _insert(connection: sa.Connection, source: Place, results: Sequence[Result]) -> list[str]:
     """Insert results, combined with what other places say of them; returns their ids."""
-    wanted = {each.uid: each for each in results}
+    by_uid = {result.uid: result for result in results}
     columns = (schema.run.c.uid, schema.run.c.place_id, schema.detail.c.result)
-    both = sa.select(*columns).join(schema.detail).where(columns[0].in_(wanted))
-    there = connection.execute(both).all()
-    places = dict.fromkeys(wanted, place.id)
-    for uid, other, detail in there:
-        if other != place.id:
-            known, mine = _read(detail), wanted[uid]
-            wanted[uid] = combined(known, mine)
-            places[uid] = other if wanted[uid].folder == known.folder else place.id
-    _delete(connection, [row.uid for row in there])
-    rows = [_row(places[uid], each) for uid, each in wanted.items()]
+    both = sa.select(*columns).join(schema.detail).where(columns[0].in_(by_uid))
+    stored = connection.execute(both).all()
+    places = dict.fromkeys(by_uid, source.id)
+    for uid, other, detail in stored:
+        if other != source.id:
+            existing, mine = _read(detail), by_uid[uid]
+            by_uid[uid] = combined(existing, mine)
+            places[uid] = other if by_uid[uid].folder == existing.folder else source.id
+    _delete(connection, [row.uid for row in stored])
+    rows = [_row(places[uid], result) for uid, result in by_uid.items()]
     connection.execute(schema.run.insert(), rows)
-    details = [{"run_uid": u, "result": json.loads(to_json(r))} for u, r in wanted.items()]
+    details = [{"run_uid": u, "result": json.loads(to_json(r))} for u, r in by_uid.items()]
     connection.execute(schema.detail.insert(), details)
-    return list(wanted)
+    return list(by_uid)
 
 
 def _row(place_id: str, result: Result) -> dict[str, Any]:
@@ -548,8 +548,8 @@ def _row(place_id: str, result: Result) -> dict[str, Any]:
 
 
 def _value(result: Result, name: str) -> float | None:
-    found = result.figure(name)
-    return found.value if found else None
+    metric = result.figure(name)
+    return metric.value if metric else None
 
 
 def _read(detail: Mapping[str, Any]) -> Result:

@@ -70,8 +70,8 @@ class System:
     @property
     def fingerprint(self) -> str:
         """A digest of the hardware alone, not of its name."""
-        told = asdict(self)
-        return digest([told[key] for key in sorted(told) if key not in ("name", "os")])
+        values = asdict(self)
+        return digest([values[key] for key in sorted(values) if key not in ("name", "os")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +147,12 @@ class Result:
         """A digest of all that is equal in repeated runs of one configuration."""
         work = {k: v for k, v in asdict(self.workload).items() if k != "round"}
         ware = (self.software.backend or self.software.framework, self.software.precision)
-        told = [work, self.system.name, self.system.fingerprint, ware, self.organization]
-        return digest(told)[:16]
+        parts = [work, self.system.name, self.system.fingerprint, ware, self.organization]
+        return digest(parts)[:16]
 
     def figure(self, name: str) -> Metric | None:
         """A further figure by its name."""
-        return next((each for each in self.metrics if each.name == name), None)
+        return next((metric for metric in self.metrics if metric.name == name), None)
 
 
 def digest(data: Any) -> str:
@@ -165,8 +165,8 @@ def text(value: object) -> str:
     """A text out of foreign data: in one piece, printable, of bounded length; empty for none."""
     if value is None or isinstance(value, dict | list):
         return ""
-    told = " ".join("".join(c if c.isprintable() else " " for c in str(value)).split())
-    return "" if told in ("None", "N/A", "n/a", "NA") else told[:LONGEST]
+    cleaned = " ".join("".join(c if c.isprintable() else " " for c in str(value)).split())
+    return "" if cleaned in ("None", "N/A", "n/a", "NA") else cleaned[:LONGEST]
 
 
 def number(value: object) -> float | None:
@@ -174,36 +174,36 @@ def number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        found = float(value)
+        parsed = float(value)
     except (ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) else None
+    return parsed if math.isfinite(parsed) else None
 
 
 def count(value: object) -> int:
     """A number of things out of foreign data; 0 where it tells none."""
-    found = number(value)
-    return int(found) if found is not None and 0 <= found < 1e9 else 0
+    parsed = number(value)
+    return int(parsed) if parsed is not None and 0 <= parsed < 1e9 else 0
 
 
 CLOSE = 2e-3
 """How far a figure out of logs may be from the published one, relative to it: they round."""
 
 
-def combined(known: Result, other: Result) -> Result:
+def combined(existing: Result, other: Result) -> Result:
     """What two places say of one result, as one.
 
     The figures with the better source count, unless they are not those that were published. What
     MLCommons has published stays official, with its link, where the logs confirm it.
     """
-    first, second = (other, known) if _worth(other) >= _worth(known) else (known, other)
-    published = next((each for each in (first, second) if each.tier == OFFICIAL), None)
+    first, second = (other, existing) if _worth(other) >= _worth(existing) else (existing, other)
+    published = next((item for item in (first, second) if item.tier == OFFICIAL), None)
     if published is None or published is first:
         return first
     if not same_figure(first, published):
-        told = f"{first.figures_from} in {first.folder} say {first.value} {first.unit}"
-        return replace(published, notes="; ".join(filter(None, (published.notes, told))))
-    more = tuple(each for each in published.metrics if first.figure(each.name) is None)
+        note = f"{first.figures_from} in {first.folder} say {first.value} {first.unit}"
+        return replace(published, notes="; ".join(filter(None, (published.notes, note))))
+    more = tuple(item for item in published.metrics if first.figure(item.name) is None)
     metrics = first.metrics + more
     return replace(first, tier=OFFICIAL, link=published.link or first.link, metrics=metrics)
 
@@ -235,17 +235,17 @@ def from_json(line: str) -> Result:
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
-        found = {each: _plain(getattr(value, each.name)) for each in fields(value)}
-        return {each.name: told for each, told in found.items() if _worth_telling(each, told)}
+        values = {item: _plain(getattr(value, item.name)) for item in fields(value)}
+        return {item.name: plain for item, plain in values.items() if _worth_telling(item, plain)}
     if isinstance(value, tuple):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def _worth_telling(of: Field[Any], told: object) -> bool:
+def _worth_telling(of: Field[Any], value: object) -> bool:
     """Whether a field is not empty, or has to be there."""
     needed = of.default is MISSING and of.default_factory is MISSING
-    return needed or (told is not False and told not in (None, "", [], {}))
+    return needed or (value is not False and value not in (None, "", [], {}))
 
 
 def decode(cls: type[T], data: object, where: str) -> T:
@@ -256,9 +256,9 @@ def decode(cls: type[T], data: object, where: str) -> T:
     if not isinstance(data, Mapping):
         raise MalformedError(f"{where} is not an object")
     hints = _hints(cls)
-    told = {k: _as(hints[k], v, f"{where}.{k}") for k, v in data.items() if k in hints}
+    decoded = {k: _as(hints[k], v, f"{where}.{k}") for k, v in data.items() if k in hints}
     try:
-        return cls(**told)
+        return cls(**decoded)
     except TypeError as problem:
         raise MalformedError(f"{where}: {problem}") from None
 
@@ -273,7 +273,7 @@ def _as(hint: Any, value: object, where: str) -> Any:
     if isinstance(hint, type) and is_dataclass(hint):
         return decode(hint, value, where)
     if origin is tuple and isinstance(value, list):
-        return tuple(_as(inner[0], each, where) for each in value)
+        return tuple(_as(inner[0], item, where) for item in value)
     if origin is Mapping and isinstance(value, Mapping):
         return {text(k): text(v) for k, v in value.items()}
     if origin in (Union, types.UnionType):
@@ -286,7 +286,7 @@ def _scalar(hint: Any, value: object, where: str) -> Any:
         return text(value)
     if hint is bool and isinstance(value, bool):
         return value
-    found = number(value) if hint in (int, float) and not isinstance(value, str) else None
-    if found is None:
+    parsed = number(value) if hint in (int, float) and not isinstance(value, str) else None
+    if parsed is None:
         raise MalformedError(f"{where} is {value!r:.60}")
-    return hint(found)
+    return hint(parsed)

@@ -60,13 +60,13 @@ def add_results(command: Command) -> Reply:
     with _store(command) as store:
         done = [_add(store, Path(name), str(command.flags.get("round") or "")) for name in names]
     data = [{"path": p.path, "kind": p.kind, "results": n, "unread": p.unread} for p, n in done]
-    text = "\n".join(render.added(place, taken) for place, taken in done)
+    text = "\n".join(render.added(source, taken) for source, taken in done)
     return Reply({"list": data}, text, data)
 
 
 def _add(store: Store, path: Path, benchmark_round: str) -> tuple[Place, int]:
-    place = store.places.add(path.expanduser(), benchmark_round)
-    return place, store.take_in(place)
+    source = store.places.add(path.expanduser(), benchmark_round)
+    return source, store.take_in(source)
 
 
 def find_results(command: Command) -> Reply:
@@ -75,15 +75,15 @@ def find_results(command: Command) -> Reply:
 
     flags = command.flags
     with _store(command) as store:
-        wanted = _filter(command)
+        filters = _filter(command)
         if flags.get("facets"):
             names = FACETS if flags["facets"] is True else str(flags["facets"]).split(",")
-            counts = query.facets(store, wanted, names)
+            counts = query.facets(store, filters, names)
             text = _NONE_YET if _is_empty(store) else render.facets(counts)
             return Reply({"facets": counts}, text, counts)
         if flags.get("frontier"):
-            return _frontier(store, wanted, str(flags["frontier"]))
-        page = _page(store, wanted, command, 20)
+            return _frontier(store, filters, str(flags["frontier"]))
+        page = _page(store, filters, command, 20)
         is_empty = not page.total and _is_empty(store)
     costs = cost.of_flags(flags) if _PRICED & flags.keys() else None
     rows = [dict(row) for row in page.rows]
@@ -103,7 +103,7 @@ def _is_empty(store: Store) -> bool:
     return query.find(store, query.Filter(), "", 1, 0).total == 0
 
 
-def _frontier(store: Store, wanted: Filter, axes: str) -> Reply:
+def _frontier(store: Store, filters: Filter, axes: str) -> Reply:
     from cmbench_results import query, render
 
     x, comma, y = axes.partition(",")
@@ -113,12 +113,12 @@ def _frontier(store: Store, wanted: Filter, axes: str) -> Reply:
             f"--frontier={axes} does not name two figures",
             hint="write --frontier=throughput,energy_per_sample",
         )
-    known = query.points(store, wanted, x, y)
-    best = query.frontier(known, x, y)
-    data = {"total": len(known), "list": best}
-    if not known and _is_empty(store):
+    points = query.points(store, filters, x, y)
+    best = query.frontier(points, x, y)
+    data = {"total": len(points), "list": best}
+    if not points and _is_empty(store):
         return Reply(data, _NONE_YET, data)
-    return Reply(data, lambda: render.frontier(best, x, y, len(known)), data)
+    return Reply(data, lambda: render.frontier(best, x, y, len(points)), data)
 
 
 def show_results(command: Command) -> Reply:
@@ -137,9 +137,9 @@ def show_results(command: Command) -> Reply:
     return Reply(data, lambda: render.whole(result, spread, costs), data)
 
 
-def _places(known: Sequence[Place]) -> Reply:
-    data = [{"id": p.id, "kind": p.kind, "path": p.path, "results": p.results} for p in known]
-    lines = [f"{p.results:>8,}  {p.kind:<12} {p.added[:10]}  {p.path}" for p in known]
+def _places(sources: Sequence[Place]) -> Reply:
+    data = [{"id": p.id, "kind": p.kind, "path": p.path, "results": p.results} for p in sources]
+    lines = [f"{p.results:>8,}  {p.kind:<12} {p.added[:10]}  {p.path}" for p in sources]
     lines = lines or [_NONE_YET]
     return Reply({"list": data}, "\n".join(lines), data)
 
@@ -151,9 +151,9 @@ def compare_results(command: Command) -> Reply:
     from cmbench_results import compare, render
 
     with _store(command) as store:
-        found = compare.compare(store, command.names)
-    data = asdict(found)
-    return Reply(data, lambda: render.comparison(found), data)
+        compared = compare.compare(store, command.names)
+    data = asdict(compared)
+    return Reply(data, lambda: render.comparison(compared), data)
 
 
 def export_results(command: Command) -> Reply:
@@ -163,7 +163,7 @@ def export_results(command: Command) -> Reply:
     """
     from cmbench_results import export, query, render
 
-    wanted = _filter(command)
+    filters = _filter(command)
     kinds = ("csv", "json", "parquet", "bundle")
     chosen = [kind for kind in kinds if command.flags.get(kind)]
     if len(chosen) != 1:
@@ -176,7 +176,7 @@ def export_results(command: Command) -> Reply:
     suffix = "zip" if kind == "bundle" else kind
     path = Path(str(command.flags.get("output") or f"results.{suffix}")).expanduser().absolute()
     with _store(command) as store:
-        page = _page(store, wanted, command, query.MOST)
+        page = _page(store, filters, command, query.MOST)
         if not page.rows:
             raise Error(
                 "no-results", "no result matches", hint="see what there is: cm find results"
@@ -211,8 +211,8 @@ def remove_results(command: Command) -> Reply:
         )
     with _store(command) as store:
         gone = sum(_remove(store, name) for name in names)
-    told = f"{render.count(gone, 'result')} removed; files on the disk are kept"
-    return Reply({"removed": gone}, told)
+    message = f"{render.count(gone, 'result')} removed; files on the disk are kept"
+    return Reply({"removed": gone}, message)
 
 
 def _remove(store: Store, name: str) -> int:
@@ -221,11 +221,11 @@ def _remove(store: Store, name: str) -> int:
 
 
 def _remove_one(store: Store, uid: str) -> int:
-    for place in store.readable():
-        if store.some(place, {uid}):
-            left = store.places.without(place, [uid])
+    for source in store.readable():
+        if store.some(source, {uid}):
+            left = store.places.without(source, [uid])
             if left is None:
-                store.remove(place, [uid])
+                store.remove(source, [uid])
             else:
                 store.take_in(left)
     return 1
@@ -245,16 +245,16 @@ def reindex_results(command: Command) -> Reply:
         warn(command, [f"the damaged database is now {damaged}"])
     with _store(command) as store:
         many = store.rebuild()
-        left = [f"{each.message}; {each.hint}" for each in store.unread.values()]
+        left = [f"{item.message}; {item.hint}" for item in store.unread.values()]
         store.unread.clear()
     lines = [f"{render.count(many, 'result')} in the database"]
-    lines += [f"left out: {each}" for each in left]
+    lines += [f"left out: {item}" for item in left]
     return Reply({"results": many, "left_out": left}, "\n".join(lines))
 
 
 def _paths(command: Command) -> list[str]:
-    given = command.flags.get("path")
-    return [*command.names, *([str(given)] if given else [])]
+    path = command.flags.get("path")
+    return [*command.names, *([str(path)] if path else [])]
 
 
 @contextmanager
@@ -269,7 +269,7 @@ def _store(command: Command) -> Iterator[Store]:
         store.refresh()
         yield store
         unread = store.unread.values()
-    warn(command, (f"warning: {each.message}; {each.hint}" for each in unread))
+    warn(command, (f"warning: {error.message}; {error.hint}" for error in unread))
 
 
 def _filter(command: Command) -> Filter:
@@ -282,12 +282,12 @@ def _filter(command: Command) -> Filter:
     return replace(query.of_flags(flags, command.names), has=has)
 
 
-def _page(store: Store, wanted: Filter, command: Command, most: int) -> Page:
+def _page(store: Store, filters: Filter, command: Command, most: int) -> Page:
     from cmbench_results import query
 
     limit = _whole(command.flags, "limit", most)
     offset = _whole(command.flags, "offset", 0)
-    return query.find(store, wanted, str(command.flags.get("sort") or ""), limit, offset)
+    return query.find(store, filters, str(command.flags.get("sort") or ""), limit, offset)
 
 
 def _whole(flags: Mapping[str, Any], name: str, otherwise: int) -> int:

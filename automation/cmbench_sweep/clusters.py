@@ -140,7 +140,7 @@ class OnCluster:
         for root in (opened.store.records.parent, opened.store.root):
             _require_locks(root)
         jobs = Jobs(opened.store)
-        taken = {key for kept in jobs.of(self.cluster.name) for key in jobs.left(kept)}
+        taken = {key for job in jobs.of(self.cluster.name) for key in jobs.left(job)}
         free = [point for point in points if point.key not in taken]
         if free:
             self.cluster.reach(say)
@@ -174,44 +174,44 @@ class OnCluster:
         """How the jobs have ended that have ``points``."""
         jobs = Jobs(opened.store)
         with jobs.assigning(say):
-            wanted = {point.key for point in points}
-            known = self._running(jobs, wanted, say)
-            taken = {key for keys in known.values() for key in keys}
-            taken |= jobs.elsewhere(self.cluster.name, wanted)
+            requested = {point.key for point in points}
+            running = self._running(jobs, requested, say)
+            taken = {key for keys in running.values() for key in keys}
+            taken |= jobs.elsewhere(self.cluster.name, requested)
             free = [point for point in points if point.key not in taken]
             # Another one may have measured them while the list was made.
             free = [point for point in free if not opened.store.outcome(point.key).done]
             mine = self._submit(opened, jobs, free, say)
         looker = self.cluster.looker()
-        others = {kept: looker for kept, keys in known.items() if keys & wanted}
-        for kept in others:
-            jobs.attend(kept)
+        others = {job: looker for job, keys in running.items() if keys & requested}
+        for job in others:
+            jobs.attend(job)
         try:
             ended = attend({**others, **mine}, teller.line, say)
         except KeyboardInterrupt:
             _cancel(jobs, mine)
             raise
-        for kept, state in ended.items():
-            jobs.forget(kept)
+        for job, state in ended.items():
+            jobs.forget(job)
             teller.note(state)
         return list(ended.values())
 
-    def _running(self, jobs: Jobs, wanted: set[str], say: Say) -> dict[Kept, frozenset[str]]:
+    def _running(self, jobs: Jobs, keys: set[str], say: Say) -> dict[Kept, frozenset[str]]:
         """The jobs of earlier calls that still run, and what each has to do; others are forgotten.
 
-        Those that have some of the points ``wanted`` are told of.
+        Those that have some of the points ``keys`` are told of.
         """
-        found = {}
-        for kept in jobs.of(self.cluster.name):
-            if self.cluster.looker().poll(kept.handle).status in ("ended", "lost"):
-                jobs.forget(kept)
+        running = {}
+        for job in jobs.of(self.cluster.name):
+            if self.cluster.looker().poll(job.handle).status in ("ended", "lost"):
+                jobs.forget(job)
                 continue
-            found[kept] = jobs.left(kept)
-            if found[kept] & wanted:
-                say(f"{self.cluster.name} {kept.handle.id.split()[0]} is found again")
-                if self.cluster.adapt(kept.handle, kept.asked, say):
-                    jobs.note(kept, {**kept.asked, **self.cluster.asked})
-        return found
+            running[job] = jobs.left(job)
+            if running[job] & keys:
+                say(f"{self.cluster.name} {job.handle.id.split()[0]} is found again")
+                if self.cluster.adapt(job.handle, job.asked, say):
+                    jobs.note(job, {**job.asked, **self.cluster.asked})
+        return running
 
     def _submit(
         self, opened: Opened, jobs: Jobs, points: Sequence[Point], say: Say
@@ -219,7 +219,7 @@ class OnCluster:
         groups = self._groups(opened, points)
         for demand in groups:
             self.cluster.check(demand.labels)
-        found = {}
+        submitted = {}
         for demand, group in groups.items():
             labels = demand.labels
             executor, parts = self.cluster.executor(demand, say)
@@ -227,10 +227,10 @@ class OnCluster:
             job = self._job(opened, group, parts, folder)
             command = (*job.command, PART) if parts > 1 else job.command
             handle = executor.submit(replace(job, command=command))
-            found[jobs.keep(folder, handle, group, self.cluster.asked)] = executor
-            told = f" with {', '.join(labels)}" if labels else ""
-            say(f"{handle.executor} {handle.id.split()[0]}: {counted(len(group), 'point')}{told}")
-        return found
+            submitted[jobs.keep(folder, handle, group, self.cluster.asked)] = executor
+            suffix = f" with {', '.join(labels)}" if labels else ""
+            say(f"{handle.executor} {handle.id.split()[0]}: {counted(len(group), 'point')}{suffix}")
+        return submitted
 
     def _groups(self, opened: Opened, points: Sequence[Point]) -> dict[Demand, list[Point]]:
         """The points that become one job each, by what they ask for."""
@@ -248,7 +248,7 @@ class OnCluster:
         Nothing is written or submitted; ``JOB`` is the folder of a job.
         """
         folder = Jobs(opened.store).folder("JOB")
-        found = []
+        previews = []
         for demand, group in self._groups(opened, opened.left()).items():
             job = job_in(folder)
             if self.cluster.container is not None:
@@ -256,8 +256,8 @@ class OnCluster:
                 job = self._inside(opened, job, parcels / "LIBRARIES", import_paths())
             if len(group) > 1:
                 job = replace(job, command=(*job.command, PART))
-            found.append(self.cluster.preview(demand, job))
-        return [each for each in found if each[0]]
+            previews.append(self.cluster.preview(demand, job))
+        return [preview for preview in previews if preview[0]]
 
     def _inside(
         self, opened: Opened, job: api.Job, libraries: Path, code: Sequence[Path]
@@ -294,9 +294,9 @@ def point_seconds(opened: Opened) -> float:
     sweep = opened.sweep
     if sweep.budget.point_seconds:
         return sweep.budget.point_seconds * sweep.repeat.most
-    known = [o for o in opened.outcomes().values() if o.status == MEASURED]
-    if known:
-        return 3 * median(sum(run.seconds for run in each.runs) for each in known)
+    measured = [o for o in opened.outcomes().values() if o.status == MEASURED]
+    if measured:
+        return 3 * median(sum(run.seconds for run in outcome.runs) for outcome in measured)
     planned = api.plan(request_of(opened.workspace, opened.points[0].flags))
     return 5 * float(planned.plan.seconds or 0) * sweep.repeat.most
 
@@ -322,9 +322,9 @@ def _require_locks(root: Path) -> None:
 
 
 def _cancel(jobs: Jobs, submitted: Mapping[Kept, api.Executor]) -> None:
-    for kept, executor in submitted.items():
-        executor.cancel(kept.handle)
-        jobs.forget(kept)
+    for job, executor in submitted.items():
+        executor.cancel(job.handle)
+        jobs.forget(job)
 
 
 def task_script(job: api.Job, number: str, setup: Sequence[str] = ()) -> str:
@@ -353,14 +353,14 @@ class Output:
 
     def lines(self, folder: Path) -> list[str]:
         """Whole lines of all tasks that are new."""
-        found: list[str] = []
+        lines: list[str] = []
         for path in sorted(folder.glob("output-*.txt")):
             with suppress(OSError), open(path, "rb") as stream:
                 stream.seek(self._read.get(path, 0))
                 whole, newline, _ = stream.read().rpartition(b"\n")
                 self._read[path] = self._read.get(path, 0) + len(whole) + len(newline)
-                found += whole.decode("utf-8", "replace").splitlines() if newline else []
-        return found
+                lines += whole.decode("utf-8", "replace").splitlines() if newline else []
+        return lines
 
 
 def exit_codes(folder: Path) -> list[int]:

@@ -50,12 +50,12 @@ class Parcel:
     @cached_property
     def digest(self) -> str:
         """What it is called: another content has another one."""
-        told = hashlib.sha256(self.head.encode())
+        sha = hashlib.sha256(self.head.encode())
         for name, path in self.files.items():
-            found = path.lstat()
-            what = os.readlink(path) if stat.S_ISLNK(found.st_mode) else _content(path)
-            told.update(f"{name}\0{found.st_mode & 0o111}\0{what}\n".encode())
-        return told.hexdigest()[:24]
+            status = path.lstat()
+            what = os.readlink(path) if stat.S_ISLNK(status.st_mode) else _content(path)
+            sha.update(f"{name}\0{status.st_mode & 0o111}\0{what}\n".encode())
+        return sha.hexdigest()[:24]
 
     @cached_property
     def packed(self) -> bytes:
@@ -103,8 +103,8 @@ def repository(folder: str) -> Parcel:
     names = _tracked(folder)
     root = Path(folder)
     every = sorted(_walked(folder) if names is None else names)
-    there = {name: root / name for name in every if _is_file(root / name)}
-    return Parcel(there, revision(folder))
+    files = {name: root / name for name in every if _is_file(root / name)}
+    return Parcel(files, revision(folder))
 
 
 def _is_file(path: Path) -> bool:
@@ -158,16 +158,16 @@ def repository_of_engine(repositories: Iterable[str]) -> str:
 def libraries() -> Parcel:
     """What the engine imports, as it is installed here."""
     files: dict[str, Path] = {}
-    for each in _distributions(_ENGINE):
-        root = Path(str(each.locate_file("")))
-        files |= _below(root, (root / str(file) for file in each.files or ()))
+    for distribution in _distributions(_ENGINE):
+        root = Path(str(distribution.locate_file("")))
+        files |= _below(root, (root / str(file) for file in distribution.files or ()))
     return Parcel(dict(sorted(files.items())))
 
 
 def _below(root: Path, paths: Iterable[Path]) -> dict[str, Path]:
     """Files by their names below ``root``, without what was compiled from others."""
-    kept = (p for p in paths if ".." not in p.parts and "__pycache__" not in p.parts)
-    return {str(path.relative_to(root)): path for path in kept if _is_file(path)}
+    sources = (p for p in paths if ".." not in p.parts and "__pycache__" not in p.parts)
+    return {str(path.relative_to(root)): path for path in sources if _is_file(path)}
 
 
 def _distributions(names: Sequence[str]) -> Iterator[importlib.metadata.Distribution]:
@@ -179,8 +179,8 @@ def _distributions(names: Sequence[str]) -> Iterator[importlib.metadata.Distribu
             continue
         seen.add(name.lower())
         try:
-            found = importlib.metadata.distribution(name)
+            distribution = importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-        yield found
-        pending += [each for each in found.requires or () if "extra ==" not in each]
+        yield distribution
+        pending += [text for text in distribution.requires or () if "extra ==" not in text]

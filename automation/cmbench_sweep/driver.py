@@ -66,8 +66,8 @@ class Opened:
 
     def left(self) -> list[Point]:
         """The points that are still to do."""
-        known = self.outcomes()
-        return [point for point in self.points if not known[point.key].done]
+        outcomes = self.outcomes()
+        return [point for point in self.points if not outcomes[point.key].done]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +98,11 @@ def open_sweep(workspace: api.Workspace, sweep: Sweep) -> Opened:
 
 def foresee(opened: Opened) -> Foreseen:
     """What a sweep would do; runs nothing, writes nothing."""
-    known = opened.outcomes()
-    left = [point for point in opened.points if not known[point.key].done]
-    times = [sum(r.seconds for r in o.runs) for o in known.values() if o.status == MEASURED]
-    found = preparation(opened.workspace, opened.sweep, left or opened.points[:1])
-    return Foreseen(opened, known, found, median(times) if times else None)
+    outcomes = opened.outcomes()
+    left = [point for point in opened.points if not outcomes[point.key].done]
+    times = [sum(r.seconds for r in o.runs) for o in outcomes.values() if o.status == MEASURED]
+    needed = preparation(opened.workspace, opened.sweep, left or opened.points[:1])
+    return Foreseen(opened, outcomes, needed, median(times) if times else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,55 +143,55 @@ class Here:
 
 def run_sweep(
     opened: Opened,
-    place: Place,
+    site: Place,
     say: Say = lambda text: None,
     on_event: api.OnEvent | None = None,
 ) -> Opened:
     """Measure every point that is not done, or as many as a search may try; the sweep of those.
 
-    Raises what preparing raises, and what ``place`` does.
+    Raises what preparing raises, and what ``site`` does.
     """
     lacking = incomplete(opened, opened.outcomes())
     if lacking:
         say(told_of_lacking(lacking))
     if opened.sweep.search.method == "optuna":
-        return _searched(opened, place, say, on_event)
+        return _searched(opened, site, say, on_event)
     keep_name(opened)
-    place.tidy(opened)
-    left = place.choose(opened, opened.left(), say)
+    site.tidy(opened)
+    left = site.choose(opened, opened.left(), say)
     if left:
-        _prepare(opened, place, say, on_event)
+        _prepare(opened, site, say, on_event)
         say(f"measuring {counted(len(left), 'point')} of {len(opened.points)}")
-        _measure(opened, place, left, say)
+        _measure(opened, site, left, say)
     return opened
 
 
-def _measure(opened: Opened, place: Place, points: Sequence[Point], say: Say) -> None:
+def _measure(opened: Opened, site: Place, points: Sequence[Point], say: Say) -> None:
     """Measure ``points``; those that calls with another executor are at are waited for."""
     teller = Teller(opened, points, say)
     left = list(points)
     while left:
-        elsewhere = _elsewhere(opened, place, left)
+        elsewhere = _elsewhere(opened, site, left)
         mine = [point for point in left if point.key not in elsewhere]
         if mine:
-            place.measure(opened, mine, teller, say)
-        left = [p for p in left if p.key in _elsewhere(opened, place, left)]
+            site.measure(opened, mine, teller, say)
+        left = [p for p in left if p.key in _elsewhere(opened, site, left)]
         if not left or opened.sweep.budget.seconds:
             return
         say(f"waiting: another call measures {counted(len(left), 'point')} elsewhere")
-        while _elsewhere(opened, place, left):
+        while _elsewhere(opened, site, left):
             time.sleep(_LOOK_S)
         left = [point for point in left if not opened.store.outcome(point.key).done]
 
 
-def _elsewhere(opened: Opened, place: Place, points: Sequence[Point]) -> set[str]:
+def _elsewhere(opened: Opened, site: Place, points: Sequence[Point]) -> set[str]:
     """The keys of ``points`` still to do that calls with another executor are at."""
     keys = [point.key for point in points if not opened.store.outcome(point.key).done]
-    return Jobs(opened.store).elsewhere(place.executor, keys)
+    return Jobs(opened.store).elsewhere(site.executor, keys)
 
 
-def _prepare(opened: Opened, place: Place, say: Say, on_event: api.OnEvent | None) -> None:
-    if not place.prepares_here:
+def _prepare(opened: Opened, site: Place, say: Say, on_event: api.OnEvent | None) -> None:
+    if not site.prepares_here:
         return
     seen = foresee(opened)
     if seen.preparation.wanted_by:
@@ -199,28 +199,28 @@ def _prepare(opened: Opened, place: Place, say: Say, on_event: api.OnEvent | Non
         prepare(opened.workspace, seen.preparation.wanted_by, on_event)
 
 
-def _searched(opened: Opened, place: Place, say: Say, on_event: api.OnEvent | None) -> Opened:
+def _searched(opened: Opened, site: Place, say: Say, on_event: api.OnEvent | None) -> Opened:
     """Measure the points that a search asks for, one after the other."""
     from cmbench_sweep.searching import search
 
-    points = place.choose(opened, opened.points, say)
-    _prepare(opened, place, say, on_event)
+    points = site.choose(opened, opened.points, say)
+    _prepare(opened, site, say, on_event)
     teller = Teller(opened, points, say, opened.sweep.search.points)
 
     def measure(point: Point) -> Outcome:
-        place.measure(opened, [point], teller, say)
+        site.measure(opened, [point], teller, say)
         return opened.store.outcome(point.key)
 
     tried = search(opened.sweep, points, opened.outcomes(), measure)
-    found = replace(opened, points=tuple(tried))
-    keep_name(found)
-    return found
+    searched = replace(opened, points=tuple(tried))
+    keep_name(searched)
+    return searched
 
 
 def keep_name(opened: Opened) -> None:
     """Let ``cm show experiment NAME`` find the points."""
-    told = {"sweep": asdict(opened.sweep), "points": [asdict(point) for point in opened.points]}
-    opened.store.name(opened.sweep.name, told)
+    data = {"sweep": asdict(opened.sweep), "points": [asdict(point) for point in opened.points]}
+    opened.store.name(opened.sweep.name, data)
 
 
 def again(opened: Opened, statuses: Sequence[str], lacking: bool = False) -> Opened:
@@ -229,9 +229,9 @@ def again(opened: Opened, statuses: Sequence[str], lacking: bool = False) -> Ope
     What is known of them stays for everybody else until each is measured. Points that a job of an
     earlier call already measures again are measured by that one.
     """
-    known = opened.outcomes()
-    chosen = [point for point in opened.points if known[point.key].status in statuses]
-    chosen += [p for p in (incomplete(opened, known) if lacking else ()) if p not in chosen]
+    outcomes = opened.outcomes()
+    chosen = [point for point in opened.points if outcomes[point.key].status in statuses]
+    chosen += [p for p in (incomplete(opened, outcomes) if lacking else ()) if p not in chosen]
     store = opened.store
     under_way = Jobs(store).replaced()
     versions = {}
@@ -250,15 +250,15 @@ def shared_with(opened: Opened) -> list[str]:
     return [name for name in names if again_keys & opened.store.keys_of(name)] if names else []
 
 
-def incomplete(opened: Opened, known: Mapping[str, Outcome]) -> list[Point]:
+def incomplete(opened: Opened, outcomes: Mapping[str, Outcome]) -> list[Point]:
     """Measured points with fewer figures or runs than the file asks for by now."""
     sweep = opened.sweep
-    done = [point for point in opened.points if known[point.key].status == MEASURED]
+    done = [point for point in opened.points if outcomes[point.key].status == MEASURED]
     return [
         point
         for point in done
-        if not {*sweep.record}.issubset(known[point.key].names)
-        or not enough(known[point.key], sweep.repeat, judged(sweep))
+        if not {*sweep.record}.issubset(outcomes[point.key].names)
+        or not enough(outcomes[point.key], sweep.repeat, judged(sweep))
     ]
 
 
@@ -385,8 +385,8 @@ class Teller:
         outcome = self._opened.store.outcome(point.key)
         values = " ".join(f"{name}={value}" for name, value in point.values.items())
         if outcome.status == FAILED:
-            told = f"failed: {outcome.reason}"
+            text = f"failed: {outcome.reason}"
         else:
             name = next(iter(self._opened.sweep.objectives), next(iter(outcome.names), ""))
-            told = f"{name} {outcome.figure(name):.6g}" if name in outcome.names else "measured"
-        self._say(f"{len(self._ended):>5} of {self._total}  {values}  {told}")
+            text = f"{name} {outcome.figure(name):.6g}" if name in outcome.names else "measured"
+        self._say(f"{len(self._ended):>5} of {self._total}  {values}  {text}")

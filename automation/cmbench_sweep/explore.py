@@ -45,8 +45,8 @@ def explore(command: Command) -> Reply:
 
     Raises ``needs-input``, ``bad-value``, ``points-failed``.
     """
-    found = exploration(command.rest, command.flags)
-    return _explored(command, found, _entry(command), command.flags, command.rest)
+    grid = exploration(command.rest, command.flags)
+    return _explored(command, grid, _entry(command), command.flags, command.rest)
 
 
 def replay(command: Command) -> Reply:
@@ -56,17 +56,17 @@ def replay(command: Command) -> Reply:
     ``sweep-not-found`` and what ``explore`` raises.
     """
     entry = _entry(command, make=False)
-    told = _recorded(entry, command.flags)
-    words = tuple(map(str, told.pop("unparsed_cmd", ())))
-    return _explored(command, exploration(words, told), entry, told, words)
+    settings = _recorded(entry, command.flags)
+    words = tuple(map(str, settings.pop("unparsed_cmd", ())))
+    return _explored(command, exploration(words, settings), entry, settings, words)
 
 
 def _recorded(entry: Path, flags: Mapping[str, Any]) -> dict[str, Any]:
     """What was asked for in a folder of an experiment; raises ``sweep-not-found``."""
     for path in sorted(entry.glob(f"{flags.get('dir') or '*'}/{INPUT}"), reverse=True):
         if (path.parent / str(flags.get("uid") or ".")).is_dir():
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            return {key: value for key, value in found.items() if key not in ("dir", "rerun")}
+            settings: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            return {key: value for key, value in settings.items() if key not in ("dir", "rerun")}
     raise Error(
         "sweep-not-found",
         f"{entry} has nothing like that to run again",
@@ -75,27 +75,27 @@ def _recorded(entry: Path, flags: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _explored(
-    command: Command, found: Exploration, entry: Path, flags: Mapping[str, Any], rest: Sequence[str]
+    command: Command, grid: Exploration, entry: Path, flags: Mapping[str, Any], rest: Sequence[str]
 ) -> Reply:
-    steps = list(itertools.product(*found.axes.values()))
+    steps = list(itertools.product(*grid.axes.values()))
     folder = _folder(entry, flags)
     command.say(f"Path to CM experiment artifact: {entry}")
     command.say(f"Path to experiment: {folder}")
-    told = {k: v for k, v in flags.items() if k not in ("out", "json")}
-    write(folder / INPUT, {**told, "unparsed_cmd": list(rest)})
+    settings = {k: v for k, v in flags.items() if k not in ("out", "json")}
+    write(folder / INPUT, {**settings, "unparsed_cmd": list(rest)})
     failed = []
-    here = os.getcwd()
+    directory = os.getcwd()
     for number, values in enumerate(steps, 1):
         command.say(f"Experiment step: {number} out of {len(steps)}")
-        place = folder / os.urandom(8).hex()
-        named = dict(zip(found.axes, map(str, values), strict=True))
-        own = {"CD": here, "CM_EXPERIMENT_STEP": str(number), "CM_EXPERIMENT_PATH": str(entry)}
-        own |= {"CM_EXPERIMENT_PATH2": str(folder), "CM_EXPERIMENT_PATH3": str(place)}
-        line = filled(found.command, {**own, **found.env, **named})
+        step_folder = folder / os.urandom(8).hex()
+        named = dict(zip(grid.axes, map(str, values), strict=True))
+        own = {"CD": directory, "CM_EXPERIMENT_STEP": str(number), "CM_EXPERIMENT_PATH": str(entry)}
+        own |= {"CM_EXPERIMENT_PATH2": str(folder), "CM_EXPERIMENT_PATH3": str(step_folder)}
+        line = filled(grid.command, {**own, **grid.env, **named})
         for name, value in named.items():
             command.say(f"  {name} = {value}")
-        status = _run(line, place, {**found.env, **named})
-        _keep(folder / RESULT, _result(place, named, status))
+        status = _run(line, step_folder, {**grid.env, **named})
+        _keep(folder / RESULT, _result(step_folder, named, status))
         if status:
             failed.append(f"{_text(named)}: exit status {status}")
     data = {"experiment_path": str(entry), "experiment_path2": str(folder), "steps": len(steps)}
@@ -111,23 +111,23 @@ def exploration(words: Sequence[str], flags: Mapping[str, Any]) -> Exploration:
             hint="name a sweep (--sweep=FILE), or add a command after -- : cm run experiment"
             " --tags=mine -- cm run script --tags=detect,os",
         )
-    given = flags.get("explore") or {}
-    if not isinstance(given, Mapping):
+    axes_texts = flags.get("explore") or {}
+    if not isinstance(axes_texts, Mapping):
         raise Error("bad-value", "--explore needs a name", hint="write --explore.VAR=[1,2]")
-    texts = dict(given)
+    texts = dict(axes_texts)
     line = " ".join(map(_word, _rejoined(words)))
     texts |= dict(_INLINE.findall(line))
     line = _INLINE.sub(r"{{\1}}", line)
     axes = {name: _values(name, value) for name, value in texts.items()}
     env = flags.get("env") or {}
-    found = Exploration(line, axes, {str(k): str(v) for k, v in dict(env).items()})
-    known = {*axes, *found.env, *_PATHS}
+    grid = Exploration(line, axes, {str(k): str(v) for k, v in dict(env).items()})
+    names = {*axes, *grid.env, *_PATHS}
     for name in _NAMED.findall(line):
-        if name not in known:
-            hint = did_you_mean(name, known) or f"give its values: --explore.{name}=[1,2]"
+        if name not in names:
+            hint = did_you_mean(name, names) or f"give its values: --explore.{name}=[1,2]"
             hint = hint if name.isidentifier() else _APART
             raise Error("bad-value", f"{{{{{name}}}}} has no values", hint=hint)
-    return found
+    return grid
 
 
 _PATHS = (
@@ -148,11 +148,11 @@ def _rejoined(words: Sequence[str]) -> Iterator[str]:
     left = list(words)
     while left:
         word = left.pop(0)
-        found = _FIRST.fullmatch(word)
-        if found is None:
+        match = _FIRST.fullmatch(word)
+        if match is None:
             yield word
             continue
-        start, value, end = found.groups()
+        start, value, end = match.groups()
         values = [value]
         while not values[-1].endswith("]") and left and _is_between(left[0], start, end):
             values.append(left.pop(0)[len(start) : -len(end)])
@@ -185,56 +185,56 @@ def _values(name: str, value: Any) -> list[Any]:
     if isinstance(value, list):
         return value
     try:
-        found = evaluate(str(value), {})
+        values = evaluate(str(value), {})
     except ExpressionError as problem:
         raise Error(
             "bad-value",
             f"--explore.{name}: {problem}",
             hint=f"write a list: --explore.{name}=[1,2,4]",
         ) from None
-    if not isinstance(found, list) or len(found) > _MOST:
+    if not isinstance(values, list) or len(values) > _MOST:
         raise Error(
             "bad-value",
             f"--explore.{name}={value} is not a list of values",
             hint=f"write a list: --explore.{name}=[1,2,4]",
         )
-    return found
+    return values
 
 
 def filled(line: str, values: Mapping[str, str]) -> str:
     """A command line with its values in their places."""
-    return _NAMED.sub(lambda found: values[found[1]], line)
+    return _NAMED.sub(lambda match: values[match[1]], line)
 
 
 def _entry(command: Command, make: bool = True) -> Path:
     """The folder of the experiment by its name or tags; made, or refused, where it is not there."""
     cmind = command.workspace.cmind
     tags, names = command.flags.get("tags"), command.names
-    asked: dict[str, Any] = {"automation": "experiment,a0a2d123ef064bcb"}
-    asked |= {"artifact": names[0]} if names else {}
+    artifact: dict[str, Any] = {"automation": "experiment,a0a2d123ef064bcb"}
+    artifact |= {"artifact": names[0]} if names else {}
     by_name = bool(names) and not names[0].endswith(":")
     by_tags = {"tags": tags} if tags else {}
-    found: list[Any] = []
+    entries: list[Any] = []
     if names or tags:
-        query = {**asked, "action": "find", **({} if by_name else by_tags)}
-        found = _asked(cmind, query)["list"]
-    if len(found) > 1:
-        places = sorted(each.path for each in found)
+        query = {**artifact, "action": "find", **({} if by_name else by_tags)}
+        entries = _asked(cmind, query)["list"]
+    if len(entries) > 1:
+        places = sorted(entry.path for entry in entries)
         raise Error(
             "ambiguous",
             f"{len(places)} experiments match",
             context=places[:10],
             hint="name one: cm run experiment NAME -- COMMAND",
         )
-    if found:
-        return Path(found[0].path)
+    if entries:
+        return Path(entries[0].path)
     if not make:
         raise Error(
             "sweep-not-found",
             "no experiment has this name or these tags",
             hint="cm find experiment lists them",
         )
-    return Path(_asked(cmind, {**asked, "action": "add", **by_tags})["path"])
+    return Path(_asked(cmind, {**artifact, "action": "add", **by_tags})["path"])
 
 
 def _asked(cmind: Any, i: dict[str, Any]) -> dict[str, Any]:
@@ -256,22 +256,26 @@ def _folder(entry: Path, flags: Mapping[str, Any]) -> Path:
     return entry / f"{stamp}.{int(now % 1 * 1e6):06d}"
 
 
-def _run(line: str, place: Path, env: Mapping[str, str]) -> int:
+def _run(line: str, folder: Path, env: Mapping[str, str]) -> int:
     """Run a command line where its results are kept; its exit status."""
-    place.mkdir(parents=True, exist_ok=True)
-    write(place / INPUT, {"action": "native-run", "command": line, "env": dict(env)})
-    done = subprocess.run(["bash", "-c", line], cwd=place, env={**os.environ, **env}, check=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    write(folder / INPUT, {"action": "native-run", "command": line, "env": dict(env)})
+    done = subprocess.run(["bash", "-c", line], cwd=folder, env={**os.environ, **env}, check=False)
     return done.returncode
 
 
-def _result(place: Path, values: Mapping[str, str], status: int) -> dict[str, Any]:
+def _result(folder: Path, values: Mapping[str, str], status: int) -> dict[str, Any]:
     """What a run has left in its file, with its name, its time and its values."""
-    found: dict[str, Any] = {}
-    for path in (place / "cm-output.json", place / RESULT):
-        found |= _values_in(path)
+    outputs: dict[str, Any] = {}
+    for path in (folder / "cm-output.json", folder / RESULT):
+        outputs |= _values_in(path)
     now = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime())
-    own = {"uid": place.name, "iso_datetime": now, **{f"explore.{k}": v for k, v in values.items()}}
-    return {**found, **own, **({"error": f"exit status {status}"} if status else {})}
+    own = {
+        "uid": folder.name,
+        "iso_datetime": now,
+        **{f"explore.{k}": v for k, v in values.items()},
+    }
+    return {**outputs, **own, **({"error": f"exit status {status}"} if status else {})}
 
 
 def _values_in(path: Path) -> dict[str, Any]:
@@ -292,10 +296,10 @@ def _flat(data: Any, start: str = "") -> Iterator[tuple[str, Any]]:
 def _keep(path: Path, result: Mapping[str, Any]) -> None:
     """Add a result to the list of them."""
     try:
-        known = json.loads(path.read_text(encoding="utf-8"))
+        results = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        known = []
-    write(path, [*known, result])
+        results = []
+    write(path, [*results, result])
 
 
 def _text(values: Mapping[str, str]) -> str:

@@ -60,8 +60,8 @@ _AXIS = "axis"
 def named(name: str) -> str:
     """How an expression says a name, which need not be one of Python's: ``axis('adr.a-b.c')``."""
     plain = all(part.isascii() and part.isidentifier() for part in name.split("."))
-    kept = any(keyword.iskeyword(part) for part in name.split("."))
-    return name if plain and not kept else f"{_AXIS}({name!r})"
+    has_keyword = any(keyword.iskeyword(part) for part in name.split("."))
+    return name if plain and not has_keyword else f"{_AXIS}({name!r})"
 
 
 def _quoted(node: ast.AST) -> str | None:
@@ -128,7 +128,7 @@ def _known(name: str, names: _Scope) -> Any:
 
 
 def _list(node: ast.List | ast.Tuple, names: _Scope) -> list[Any]:
-    return [_value(each, names) for each in node.elts]
+    return [_value(element, names) for element in node.elts]
 
 
 def _unary(node: ast.UnaryOp, names: _Scope) -> Any:
@@ -160,17 +160,17 @@ def _check_size(op: ast.operator, left: Any, right: Any) -> None:
 
 def _bools(node: ast.BoolOp, names: _Scope) -> Any:
     wants_all = isinstance(node.op, ast.And)
-    for each in node.values:
-        found = _value(each, names)
-        if bool(found) != wants_all:
-            return found
-    return found
+    for operand in node.values:
+        value = _value(operand, names)
+        if bool(value) != wants_all:
+            return value
+    return value
 
 
 def _compare(node: ast.Compare, names: _Scope) -> bool:
     left = _value(node.left, names)
-    for op, each in zip(node.ops, node.comparators, strict=True):
-        right = _value(each, names)
+    for op, comparator in zip(node.ops, node.comparators, strict=True):
+        right = _value(comparator, names)
         if not _operator(_COMPARE, op, node)(left, right):
             return False
         left = right
@@ -183,7 +183,7 @@ def _call(node: ast.Call, names: _Scope) -> Any:
     name = ast.unparse(node.func)
     if name not in _CALLS or node.keywords:
         raise ExpressionError(f"{name}() is not possible here; {', '.join(_CALLS)} are")
-    return _made(_CALLS[name](*[_value(each, names) for each in node.args]), names)
+    return _made(_CALLS[name](*[_value(argument, names) for argument in node.args]), names)
 
 
 def _made(value: Any, names: _Scope) -> Any:
@@ -193,18 +193,18 @@ def _made(value: Any, names: _Scope) -> Any:
 
 
 def _range(*args: int) -> list[int]:
-    found = range(*args)
-    if len(found) > MOST:
-        raise ExpressionError(f"{len(found)} values are too many")
-    return list(found)
+    numbers = range(*args)
+    if len(numbers) > MOST:
+        raise ExpressionError(f"{len(numbers)} values are too many")
+    return list(numbers)
 
 
 def _comprehension(node: ast.ListComp, names: _Scope) -> list[Any]:
     scopes = _scopes(node.generators, names)
-    found = [_value(node.elt, scope) for scope in itertools.islice(scopes, MOST + 1)]
-    if len(found) > MOST:
+    values = [_value(node.elt, scope) for scope in itertools.islice(scopes, MOST + 1)]
+    if len(values) > MOST:
         raise ExpressionError(f"more than {MOST:,} values are too many")
-    return found
+    return values
 
 
 def _scopes(left: list[ast.comprehension], names: _Scope) -> Iterator[_Scope]:
@@ -214,9 +214,9 @@ def _scopes(left: list[ast.comprehension], names: _Scope) -> Iterator[_Scope]:
     first, *others = left
     if not isinstance(first.target, ast.Name):
         raise ExpressionError("a loop in an expression has exactly one name")
-    for each in _value(first.iter, names):
+    for item in _value(first.iter, names):
         names.spend(1)
-        scope = names.inner(first.target.id, each)
+        scope = names.inner(first.target.id, item)
         if all(_value(condition, scope) for condition in first.ifs):
             yield from _scopes(others, scope)
 

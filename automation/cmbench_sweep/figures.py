@@ -24,21 +24,21 @@ def figures_of(ran: api.FinishedRun, record: Mapping[str, str], folder: str) -> 
 
     ``folder`` is where the run was. Raises ``no-figure`` where one is missing that was asked for.
     """
-    found = {**_of_harness(ran), **_of_file(os.path.join(folder, _OWN))}
-    found.setdefault(SECONDS, float(ran.steps[-1]["seconds"]))
-    for name, place in record.items():
-        value = number(_at(ran, place)) if place else None
+    figures = {**_of_harness(ran), **_of_file(os.path.join(folder, _OWN))}
+    figures.setdefault(SECONDS, float(ran.steps[-1]["seconds"]))
+    for name, source in record.items():
+        value = number(_at(ran, source)) if source else None
         if value is not None:
-            found[name] = value
-    missing = [name for name in record if name not in found]
+            figures[name] = value
+    missing = [name for name in record if name not in figures]
     if missing:
-        hint = did_you_mean(missing[0], found) or f"it has: {', '.join(found)}"
+        hint = did_you_mean(missing[0], figures) or f"it has: {', '.join(figures)}"
         raise Error("no-figure", f"the run gave no {', '.join(missing)}", hint=hint)
-    return {name: found[name] for name in record} if record else found
+    return {name: figures[name] for name in record} if record else figures
 
 
-def _at(ran: api.FinishedRun, place: str) -> Any:
-    start, _, rest = place.partition(".")
+def _at(ran: api.FinishedRun, source: str) -> Any:
+    start, _, rest = source.partition(".")
     if start == "env":
         return ran.outcome.new_env.get(rest)
     value: Any = ran.outcome.new_state
@@ -54,22 +54,22 @@ def _of_harness(ran: api.FinishedRun) -> dict[str, float]:
         return {}
     from cmbench_results.readers.run import read
 
-    results = [each for each in read(Path(str(path))) if isinstance(each, Result)]
-    found: dict[str, float] = {}
-    for each in results:
-        start = f"{each.workload.scenario}." if len(results) > 1 else ""
-        found.update({start + name: value for name, value in _of_result(each)})
-    return found
+    results = [result for result in read(Path(str(path))) if isinstance(result, Result)]
+    figures: dict[str, float] = {}
+    for result in results:
+        start = f"{result.workload.scenario}." if len(results) > 1 else ""
+        figures.update({start + name: value for name, value in _of_result(result)})
+    return figures
 
 
-def _of_result(each: Result) -> Iterator[tuple[str, float]]:
-    yield from ((metric.name, metric.value) for metric in each.metrics)
-    if each.value is not None and not each.figure("throughput"):
-        yield "value", each.value
-    if each.accuracy is not None:
-        yield ACCURACY, each.accuracy
-    if each.validity:
-        yield "valid", float(each.validity == "VALID")
+def _of_result(result: Result) -> Iterator[tuple[str, float]]:
+    yield from ((metric.name, metric.value) for metric in result.metrics)
+    if result.value is not None and not result.figure("throughput"):
+        yield "value", result.value
+    if result.accuracy is not None:
+        yield ACCURACY, result.accuracy
+    if result.validity:
+        yield "valid", float(result.validity == "VALID")
 
 
 def _of_file(path: str) -> dict[str, float]:

@@ -86,19 +86,19 @@ class OnHosts:
         """Remove from the machines what was left there of jobs whose points are all known."""
         jobs = Jobs(opened.store)
         hosts = {machine.host.name: machine.host for machine in self.machines}
-        for kept in jobs.of(SshExecutor.name):
-            host = hosts.get(host_of(kept.handle))
-            if host is not None and not jobs.left(kept) and _has_begun(jobs, kept):
+        for job in jobs.of(SshExecutor.name):
+            host = hosts.get(host_of(job.handle))
+            if host is not None and not jobs.left(job) and _has_begun(jobs, job):
                 executor = SshExecutor(host, Wanted(list, _nothing), self.stay)
-                executor.cancel(kept.handle)
-                _forget(jobs, kept, executor)
+                executor.cancel(job.handle)
+                _forget(jobs, job, executor)
 
     def _without(self, labels: Sequence[str]) -> Error:
-        known = sorted({label for machine in self.machines for label in machine.labels})
-        lacking = [name for name in labels if name not in known]
+        existing = sorted({label for machine in self.machines for label in machine.labels})
+        lacking = [name for name in labels if name not in existing]
         what = f"the label {lacking[0]}" if lacking else f"all of {', '.join(labels)}"
-        near = did_you_mean(lacking[0], known) if lacking else ""
-        hint = near or f"there are: {', '.join(known) or 'none'}"
+        near = did_you_mean(lacking[0], existing) if lacking else ""
+        hint = near or f"there are: {', '.join(existing) or 'none'}"
         hint += "\nwrite labels of a host like this: --hosts=a,b=gpu+big"
         return Error("bad-value", f"no host has {what}", hint=hint)
 
@@ -114,8 +114,8 @@ class OnHosts:
             share = _Round(self, opened, luggage, teller, say)
             done = share.go(machines, left)
             machines = [machine for machine in machines if machine.host.name in done]
-            before, known = len(left), opened.store.outcomes(left)
-            left = [point for point in left if not known[point.key].done]
+            before, outcomes = len(left), opened.store.outcomes(left)
+            left = [point for point in left if not outcomes[point.key].done]
             if len(left) == before and not share.found_again:
                 break
 
@@ -124,9 +124,9 @@ class _Round:
     """One share of the points for each machine, from asking the machines to their last result."""
 
     def __init__(
-        self, place: OnHosts, opened: Opened, luggage: Luggage, teller: Teller, say: Say
+        self, site: OnHosts, opened: Opened, luggage: Luggage, teller: Teller, say: Say
     ) -> None:
-        self._place, self._opened, self._teller, self._say = place, opened, teller, say
+        self._place, self._opened, self._teller, self._say = site, opened, teller, say
         self._luggage = luggage
         self._jobs = Jobs(opened.store)
         self._problems: dict[str, Error] = {}
@@ -135,63 +135,61 @@ class _Round:
     def go(self, machines: Sequence[Machine], points: Sequence[Point]) -> set[str]:
         """Names of the machines that have done all they were given."""
         with self._jobs.submitting() as (job, others):
-            there = self._reached(machines, job, others)
-            known = self._found_again(machines, {point.key for point in points})
-            self.found_again = bool(known)
-            if not there and not known:
+            reached = self._reached(machines, job, others)
+            earlier = self._found_again(machines, {point.key for point in points})
+            self.found_again = bool(earlier)
+            if not reached and not earlier:
                 raise next(iter(self._problems.values()))
-            shares = self._assigned(there, points)
+            shares = self._assigned(reached, points)
             try:
                 started = self._started(shares)
             except BaseException:
                 self._give_up(shares)
                 raise
-            self._release(there, shares)
-        ended = self._attended({**known, **started})
+            self._release(reached, shares)
+        ended = self._attended({**earlier, **started})
         # How jobs of killed calls have ended says nothing of their machines.
-        mine = {host_of(kept.handle): ended[kept] for kept in started}
+        mine = {host_of(started_job.handle): ended[started_job] for started_job in started}
         lazy = {name for name, s in mine.items() if s.exit_code or s.status == "lost"}
-        return {machine.host.name for machine, _ in there} - lazy - self._problems.keys()
+        return {machine.host.name for machine, _ in reached} - lazy - self._problems.keys()
 
-    def _executor(self, host: Host, kept: Kept | None = None) -> SshExecutor:
+    def _executor(self, host: Host, job: Kept | None = None) -> SshExecutor:
         """What looks at a host, and takes over the results of a job there."""
-        wanted = sorted(kept.keys) if kept else []
-        store = self._opened.store.replacing(kept.replaced if kept else {})
+        keys = sorted(job.keys) if job else []
+        store = self._opened.store.replacing(job.replaced if job else {})
 
         def have() -> list[str]:
-            return [key for key in wanted if store.outcome(key).done]
+            return [key for key in keys if store.outcome(key).done]
 
-        arrivals = Wanted(have, lambda packed: bring(store, packed, set(wanted)))
+        arrivals = Wanted(have, lambda packed: bring(store, packed, set(keys)))
         return SshExecutor(host, arrivals, self._place.stay, self._place.patience)
 
-    def _found_again(
-        self, machines: Sequence[Machine], wanted: set[str]
-    ) -> dict[Kept, SshExecutor]:
+    def _found_again(self, machines: Sequence[Machine], keys: set[str]) -> dict[Kept, SshExecutor]:
         """The jobs of earlier calls, and of others, that have some of the points."""
         hosts = {machine.host.name: machine.host for machine in machines}
-        found = {}
-        for kept in self._taken(hosts):
-            name = host_of(kept.handle)
+        executors = {}
+        for job in self._taken(hosts):
+            name = host_of(job.handle)
             if (
-                self._jobs.left(kept) & wanted
+                self._jobs.left(job) & keys
                 and name not in self._problems
-                and _has_begun(self._jobs, kept)
+                and _has_begun(self._jobs, job)
             ):
-                self._say(f"ssh {name}: {counted(len(kept.keys), 'point')}, found again")
-                self._jobs.attend(kept)
-                found[kept] = self._executor(hosts.get(name) or Host(name), kept)
-        return found
+                self._say(f"ssh {name}: {counted(len(job.keys), 'point')}, found again")
+                self._jobs.attend(job)
+                executors[job] = self._executor(hosts.get(name) or Host(name), job)
+        return executors
 
     def _taken(self, hosts: Container[str]) -> list[Kept]:
         """The jobs whose points are not to be given to others.
 
         Those are left out of a machine that did not answer, and is not asked for any more.
         """
-        known = self._jobs.of(SshExecutor.name)
+        jobs = self._jobs.of(SshExecutor.name)
         return [
-            kept
-            for kept in known
-            if host_of(kept.handle) in hosts or not (kept.folder / _UNREACHED).exists()
+            job
+            for job in jobs
+            if host_of(job.handle) in hosts or not (job.folder / _UNREACHED).exists()
         ]
 
     def _reached(
@@ -211,7 +209,7 @@ class _Round:
         for machine, answer in answers:
             if isinstance(answer, Error):
                 self._refused(machine.host.name, answer)
-        return [(machine, each) for machine, each in answers if isinstance(each, There)]
+        return [(machine, reply) for machine, reply in answers if isinstance(reply, There)]
 
     def _folder(self) -> str:
         """The folder of this CM home on any machine; others have their own beside it."""
@@ -227,26 +225,26 @@ class _Round:
 
     def _assigned(
         self,
-        there: Sequence[tuple[Machine, There]],
+        reached: Sequence[tuple[Machine, There]],
         points: Sequence[Point],
     ) -> dict[Kept, tuple[There, list[Point]]]:
         """Give each point that no job has to a machine; the jobs, not started yet."""
-        found = {}
+        shares = {}
         with self._jobs.assigning(self._say):
             hosts = [machine.host.name for machine in self._place.machines]
-            taken = {key for kept in self._taken(hosts) for key in self._jobs.left(kept)}
+            taken = {key for job in self._taken(hosts) for key in self._jobs.left(job)}
             taken |= self._jobs.elsewhere(SshExecutor.name, [point.key for point in points])
             free = [p for p in points if p.key not in taken and not self._done(p)]
-            places = dict(there)
+            places = dict(reached)
             for machine, share in shared_out(list(places), free).items():
-                kept = self._keep(places[machine], share)
-                found[kept] = (places[machine], share)
-        return found
+                job = self._keep(places[machine], share)
+                shares[job] = (places[machine], share)
+        return shares
 
-    def _keep(self, place: There, share: Sequence[Point]) -> Kept:
+    def _keep(self, reservation: There, share: Sequence[Point]) -> Kept:
         """Let others know of a job that will be started."""
-        folder = self._jobs.folder(place.job)
-        return self._jobs.keep(folder, place.handle, share)
+        folder = self._jobs.folder(reservation.job)
+        return self._jobs.keep(folder, reservation.handle, share)
 
     def _done(self, point: Point) -> bool:
         return self._opened.store.outcome(point.key).done
@@ -254,75 +252,75 @@ class _Round:
     def _started(self, shares: Mapping[Kept, tuple[There, list[Point]]]) -> dict[Kept, SshExecutor]:
         """Bring what the machines lack, and start their workers; all at once."""
 
-        def begin(kept: Kept) -> SshExecutor | Error:
-            place, share = shares[kept]
+        def begin(job: Kept) -> SshExecutor | Error:
+            reservation, share = shares[job]
             try:
-                executor = self._executor(place.host, kept)
-                executor.submit(self._luggage.job(place, share))
+                executor = self._executor(reservation.host, job)
+                executor.submit(self._luggage.job(reservation, share))
                 return executor
             except Error as problem:
                 return problem
 
         with ThreadPoolExecutor(8) as pool:
             answers = list(zip(shares, pool.map(begin, shares), strict=True))
-        found = {}
-        for kept, answer in answers:
-            name = host_of(kept.handle)
+        executors = {}
+        for job, answer in answers:
+            name = host_of(job.handle)
             if isinstance(answer, Error):
-                self._give_up({kept: shares[kept]})
+                self._give_up({job: shares[job]})
                 self._refused(name, answer)
             else:
-                found[kept] = answer
-                self._say(f"ssh {name}: {counted(len(kept.keys), 'point')}")
-        return found
+                executors[job] = answer
+                self._say(f"ssh {name}: {counted(len(job.keys), 'point')}")
+        return executors
 
     def _give_up(self, shares: Mapping[Kept, tuple[There, list[Point]]]) -> None:
         """End what was just begun."""
-        for kept, (place, _) in shares.items():
-            executor = self._executor(place.host)
-            executor.cancel(kept.handle)
-            _forget(self._jobs, kept, executor)
+        for job, (reservation, _) in shares.items():
+            executor = self._executor(reservation.host)
+            executor.cancel(job.handle)
+            _forget(self._jobs, job, executor)
 
     def _release(
         self,
-        there: Sequence[tuple[Machine, There]],
+        reached: Sequence[tuple[Machine, There]],
         shares: Mapping[Kept, tuple[There, list[Point]]],
     ) -> None:
         """Leave the machines that have got nothing."""
-        used = {place.handle.id for place, _ in shares.values()}
-        for machine, place in there:
-            if place.handle.id not in used:
-                self._executor(machine.host).fetch(place.handle)
+        used = {reservation.handle.id for reservation, _ in shares.values()}
+        for machine, reservation in reached:
+            if reservation.handle.id not in used:
+                self._executor(machine.host).fetch(reservation.handle)
 
     def _attended(self, executors: Mapping[Kept, SshExecutor]) -> dict[Kept, api.JobState]:
         """Wait for all; Ctrl-C ends what runs for us."""
         try:
             ended = attend(executors, self._teller.line, self._say)
         except KeyboardInterrupt:
-            for kept, executor in executors.items():
-                executor.cancel(kept.handle)
-                _forget(self._jobs, kept, executor)
+            for job, executor in executors.items():
+                executor.cancel(job.handle)
+                _forget(self._jobs, job, executor)
             raise
-        for kept, state in ended.items():
-            name = host_of(kept.handle)
-            if kept.handle.id in executors[kept].unreached:
+        for job, state in ended.items():
+            name = host_of(job.handle)
+            if job.handle.id in executors[job].unreached:
                 self._say(f"ssh {name} does not answer; what it measures is not lost. The same")
                 self._say("  command asks it again; without it in --hosts its points go to others")
                 self._problems[name] = Error("ssh-failed", state.reason)
                 # Another one who waited for it may have forgotten it.
                 with suppress(FileNotFoundError):
-                    (kept.folder / _UNREACHED).touch()
+                    (job.folder / _UNREACHED).touch()
                 continue
-            _forget(self._jobs, kept, executors[kept])
-            self._ended(kept, state)
+            _forget(self._jobs, job, executors[job])
+            self._ended(job, state)
         return ended
 
-    def _ended(self, kept: Kept, state: api.JobState) -> None:
-        name = host_of(kept.handle)
-        left = [key for key in kept.keys if not self._opened.store.outcome(key).done]
+    def _ended(self, job: Kept, state: api.JobState) -> None:
+        name = host_of(job.handle)
+        left = [key for key in job.keys if not self._opened.store.outcome(key).done]
         problem, self._teller.problem = self._teller.problem, None
         if problem is not None:
-            self._explain(problem, kept)
+            self._explain(problem, job)
             self._refused(name, problem)
         elif left and state.reason:
             self._say("  free space there, or choose another folder: --folder=DIR")
@@ -331,9 +329,9 @@ class _Round:
         elif left:
             self._teller.note(state)
 
-    def _explain(self, problem: Error, kept: Kept) -> None:
+    def _explain(self, problem: Error, job: Kept) -> None:
         """Let the hint of a worker say what can be done from here."""
-        folder = str(PurePosixPath(kept.handle.id.partition(" ")[2]).parents[1])
+        folder = str(PurePosixPath(job.handle.id.partition(" ")[2]).parents[1])
         if problem.code == "pip-failed" and not self._place.wheels:
             problem.hint = _WHEELS
         elif problem.code == "no-space":
@@ -344,20 +342,20 @@ class _Round:
             problem.hint = "\n".join([*lines, "to look into its files there, add --keep"])
 
 
-def _has_begun(jobs: Jobs, kept: Kept) -> bool:
+def _has_begun(jobs: Jobs, job: Kept) -> bool:
     """Wait for another process that is bringing a job to its machine; whether that was done."""
-    name = "-".join(PurePosixPath(kept.handle.id).name.split("-")[:2])
+    name = "-".join(PurePosixPath(job.handle.id).name.split("-")[:2])
     while jobs.is_submitting(name):
         time.sleep(0.2)
-    return (kept.folder / "job.json").exists()
+    return (job.folder / "job.json").exists()
 
 
-def _forget(jobs: Jobs, kept: Kept, executor: SshExecutor) -> None:
+def _forget(jobs: Jobs, job: Kept, executor: SshExecutor) -> None:
     """Remove what was kept of a job; where its machine may still have it, all but its handle."""
-    if kept.handle.id in executor.not_left:
-        jobs.keep(kept.folder, kept.handle, ())
+    if job.handle.id in executor.not_left:
+        jobs.keep(job.folder, job.handle, ())
     else:
-        jobs.forget(kept)
+        jobs.forget(job)
 
 
 def _nothing(packed: bytes) -> None:
@@ -366,13 +364,13 @@ def _nothing(packed: bytes) -> None:
 
 def shared_out(machines: Sequence[Machine], points: Sequence[Point]) -> dict[Machine, list[Point]]:
     """Each point to the machine with its labels that has the fewest; those with labels first."""
-    found: dict[Machine, list[Point]] = {}
-    for point in sorted(points, key=lambda each: -len(each.labels)):
-        able = [each for each in machines if each.labels.issuperset(point.labels)]
+    shares: dict[Machine, list[Point]] = {}
+    for point in sorted(points, key=lambda item: -len(item.labels)):
+        able = [item for item in machines if item.labels.issuperset(point.labels)]
         if able:
-            fewest = min(able, key=lambda each: len(found.get(each, ())))
-            found.setdefault(fewest, []).append(point)
-    return found
+            fewest = min(able, key=lambda item: len(shares.get(item, ())))
+            shares.setdefault(fewest, []).append(point)
+    return shares
 
 
 def bring(store: PointStore, packed: bytes, keys: set[str]) -> None:
@@ -417,8 +415,8 @@ def _here(outcome: Outcome, runs: Path) -> Outcome:
 
     def moved(record: str) -> str:
         path = Path(record)
-        found = runs / path.parent.name / path.name
-        return str(found) if record and found.exists() else ""
+        local = runs / path.parent.name / path.name
+        return str(local) if record and local.exists() else ""
 
     brought = tuple(replace(run, record=moved(run.record)) for run in outcome.runs)
     return replace(outcome, runs=brought, record=moved(outcome.record))
@@ -442,54 +440,54 @@ class Luggage:
         ]
         self._wheels = deployment.folder(wheels) if wheels else None
 
-    def job(self, place: There, share: Sequence[Point]) -> api.Job:
-        """Bring what ``place`` lacks; the job that measures ``share`` there."""
+    def job(self, reservation: There, share: Sequence[Point]) -> api.Job:
+        """Bring what ``reservation`` lacks; the job that measures ``share`` there."""
         from cmbench_sweep.driver import batch_of
 
         opened = self._opened
         brought = [*self._repositories.values(), self._libraries, self._engine]
-        for parcel in {each.digest: each for each in brought + [self._wheels] if each}.values():
-            if parcel.digest not in place.parcels:
-                place.send(parcel.digest, parcel.packed)
+        for parcel in {item.digest: item for item in brought + [self._wheels] if item}.values():
+            if parcel.digest not in reservation.parcels:
+                reservation.send(parcel.digest, parcel.packed)
         batch = batch_of(opened, share, bound=False)
         batch = replace(
             batch,
-            archive=self._entries(place, share),
-            home=place.path("home"),
+            archive=self._entries(reservation, share),
+            home=reservation.path("home"),
             repositories=tuple(
-                place.path("parcels", each.digest) for each in self._repositories.values()
+                reservation.path("parcels", item.digest) for item in self._repositories.values()
             ),
-            until=batch.until + place.skew if batch.until else 0.0,
+            until=batch.until + reservation.skew if batch.until else 0.0,
             prepare=tuple(samples(opened.sweep, share)),
         )
-        return self._job(place, batch)
+        return self._job(reservation, batch)
 
-    def _entries(self, place: There, share: Sequence[Point]) -> str:
+    def _entries(self, reservation: There, share: Sequence[Point]) -> str:
         """Bring the cache entries that ``share`` needs, as far as they lack there and fit."""
         workspace = self._opened.workspace
-        machine = Hardware(place.cpu, place.glibc, place.pythons)
-        root = place.path("home", "cmbench")
+        machine = Hardware(reservation.cpu, reservation.glibc, reservation.pythons)
+        root = reservation.path("home", "cmbench")
         with self._planning:
-            known = at_hand(workspace, self._opened.sweep, share)
-            chosen = cache.fitting(workspace, known, machine, root, place.entries)
+            entries = at_hand(workspace, self._opened.sweep, share)
+            chosen = cache.fitting(workspace, entries, machine, root, reservation.entries)
             if not chosen:
                 return ""
             with tempfile.TemporaryDirectory(prefix="cmbench-") as folder:
                 target = os.path.join(folder, "entries.tar")
-                cache.export(workspace, chosen, target, place.entries)
+                cache.export(workspace, chosen, target, reservation.entries)
                 with open(target, "rb") as stream:
-                    return place.file("entries.tar", stream)
+                    return reservation.file("entries.tar", stream)
 
-    def _job(self, place: There, batch: Batch) -> api.Job:
-        path = place.file("batch.json", json.dumps(asdict(batch)).encode())
-        code = [place.path("parcels", self._engine.digest, below) for below in self._below]
-        libraries = place.path("parcels", self._libraries.digest)
+    def _job(self, reservation: There, batch: Batch) -> api.Job:
+        path = reservation.file("batch.json", json.dumps(asdict(batch)).encode())
+        code = [reservation.path("parcels", self._engine.digest, below) for below in self._below]
+        libraries = reservation.path("parcels", self._libraries.digest)
         environment = {"PYTHONPATH": os.pathsep.join(code), "CM_REPOS": batch.home}
         if self._wheels:
-            environment["PIP_FIND_LINKS"] = place.path("parcels", self._wheels.digest)
+            environment["PIP_FIND_LINKS"] = reservation.path("parcels", self._wheels.digest)
         return api.Job(
             command=(PYTHON, "-c", deployment.WORKER, libraries, path),
-            cwd=place.path("jobs", place.job),
+            cwd=reservation.path("jobs", reservation.job),
             environment=environment,
-            scratch=place.path("jobs", place.job),
+            scratch=reservation.path("jobs", reservation.job),
         )

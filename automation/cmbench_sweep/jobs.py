@@ -86,9 +86,9 @@ class Jobs:
             raise file_error(problem, self._folder) from None
         left = [path.parent for path in self._folder.glob("*/batch.json")]
         for path in [*left, *self._folder.parent.glob(f"{ARRIVING}*")]:
-            kept = (path / "job.json").exists()
+            is_recorded = (path / "job.json").exists()
             with suppress(OSError):
-                if not kept and time.time() - path.stat().st_mtime > _DAY_S:
+                if not is_recorded and time.time() - path.stat().st_mtime > _DAY_S:
                     shutil.rmtree(path, ignore_errors=True)
         return self.folder(f"{time.time_ns()}-{os.getpid()}")
 
@@ -123,10 +123,10 @@ class Jobs:
         names = [
             path.name.removesuffix(_SUBMITTING) for path in self._folder.glob(f"*{_SUBMITTING}")
         ]
-        found = [name for name in names if self.is_submitting(name)]
-        for name in set(names) - set(found):
+        live = [name for name in names if self.is_submitting(name)]
+        for name in set(names) - set(live):
             self._mark(name).unlink(missing_ok=True)
-        return found
+        return live
 
     def folder(self, name: str) -> Path:
         """The folder of a job that is called so."""
@@ -137,25 +137,25 @@ class Jobs:
         folder: Path,
         handle: api.JobHandle,
         points: Sequence[Point],
-        asked: Mapping[str, str] | None = None,
+        flags: Mapping[str, str] | None = None,
     ) -> Kept:
         """Keep a job that was just submitted, and which of its points it measures again."""
         keys = [point.key for point in points]
         versions = self._store.replaced
         replaced = {key: versions[key] for key in keys if key in versions}
-        kept = Kept(folder, handle, frozenset(keys), replaced, asked or {})
-        self.note(kept, kept.asked)
-        self.attend(kept)
-        return kept
+        job = Kept(folder, handle, frozenset(keys), replaced, flags or {})
+        self.note(job, job.asked)
+        self.attend(job)
+        return job
 
-    def attend(self, kept: Kept) -> None:
+    def attend(self, job: Kept) -> None:
         """Let other calls know, as long as this process lives, that a job is waited for."""
-        if kept.folder not in self._attended:
+        if job.folder not in self._attended:
             with suppress(OSError), for_its_group(self._folder.parent):
-                mark = kept.folder / _ATTENDED
+                mark = job.folder / _ATTENDED
                 handle = os.open(mark, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
                 locks.try_lock(handle, shared=True)
-                self._attended[kept.folder] = handle
+                self._attended[job.folder] = handle
 
     def elsewhere(self, executor: str, keys: Iterable[str]) -> set[str]:
         """Return those of ``keys`` that calls with another executor are at.
@@ -163,58 +163,58 @@ class Jobs:
         Processes that share this store divide points by their locks; machines behind SSH have
         stores of their own.
         """
-        found: set[str] = set()
-        for kept in self._all():
-            apart = (kept.handle.executor == _APART) != (executor == _APART)
-            if apart and locks.is_held(kept.folder / _ATTENDED, shared=False):
-                found |= self.left(kept)
+        taken: set[str] = set()
+        for job in self._all():
+            apart = (job.handle.executor == _APART) != (executor == _APART)
+            if apart and locks.is_held(job.folder / _ATTENDED, shared=False):
+                taken |= self.left(job)
         if executor == _APART:
-            found |= {key for key in keys if locks.is_held(self._store.folder(key) / "lock")}
-        return found.intersection(keys)
+            taken |= {key for key in keys if locks.is_held(self._store.folder(key) / "lock")}
+        return taken.intersection(keys)
 
-    def note(self, kept: Kept, asked: Mapping[str, str]) -> None:
-        """Keep what a job is and has, and that it now asks for ``asked``."""
-        told = {"executor": kept.handle.executor, "id": kept.handle.id, "points": sorted(kept.keys)}
-        write(kept.folder / "job.json", {**told, "replaced": kept.replaced, "asked": asked})
+    def note(self, job: Kept, flags: Mapping[str, str]) -> None:
+        """Keep what a job is and has, and that it now asks for ``flags``."""
+        data = {"executor": job.handle.executor, "id": job.handle.id, "points": sorted(job.keys)}
+        write(job.folder / "job.json", {**data, "replaced": job.replaced, "asked": flags})
 
     def of(self, executor: str) -> list[Kept]:
         """The jobs that an executor has and that were not seen to end, the oldest first."""
-        return [kept for kept in self._all() if kept.handle.executor == executor]
+        return [job for job in self._all() if job.handle.executor == executor]
 
     def _all(self) -> Iterator[Kept]:
         for path in sorted(self._folder.glob("*/job.json")):
-            told = _read(path)
-            if told:
-                handle = api.JobHandle(str(told["executor"]), str(told["id"]))
-                replaced = dict(told.get("replaced") or {})
-                asked = dict(told.get("asked") or {})
-                yield Kept(path.parent, handle, frozenset(told["points"]), replaced, asked)
+            data = _read(path)
+            if data:
+                handle = api.JobHandle(str(data["executor"]), str(data["id"]))
+                replaced = dict(data.get("replaced") or {})
+                flags = dict(data.get("asked") or {})
+                yield Kept(path.parent, handle, frozenset(data["points"]), replaced, flags)
 
-    def left(self, kept: Kept) -> frozenset[str]:
+    def left(self, job: Kept) -> frozenset[str]:
         """Return the keys of the points that a job still has to measure."""
-        store = self._store.replacing(kept.replaced)
-        return frozenset(key for key in kept.keys if not store.outcome(key).done)
+        store = self._store.replacing(job.replaced)
+        return frozenset(key for key in job.keys if not store.outcome(key).done)
 
     def replaced(self) -> dict[str, str]:
         """Return the versions that are replaced by jobs which are not through yet, by key."""
-        found: dict[str, str] = {}
-        for kept in self._all():
-            if kept.replaced and self.left(kept):
-                found |= kept.replaced
-        return found
+        versions: dict[str, str] = {}
+        for job in self._all():
+            if job.replaced and self.left(job):
+                versions |= job.replaced
+        return versions
 
-    def forget(self, kept: Kept) -> None:
+    def forget(self, job: Kept) -> None:
         """Remove what was kept of a job that has ended."""
-        handle = self._attended.pop(kept.folder, -1)
+        handle = self._attended.pop(job.folder, -1)
         if handle >= 0:
             os.close(handle)
-        shutil.rmtree(kept.folder, ignore_errors=True)
+        shutil.rmtree(job.folder, ignore_errors=True)
 
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
-        found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return found if {"executor", "id", "points"} <= found.keys() else {}
+        data: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return data if {"executor", "id", "points"} <= data.keys() else {}
     except (OSError, ValueError, AttributeError):
         return {}
 
@@ -229,17 +229,17 @@ def attend(
     Raises what an executor raises.
     """
     ended: dict[Kept, api.JobState] = {}
-    told: dict[Kept, str] = {}
+    reasons: dict[Kept, str] = {}
     while len(ended) < len(executors):
-        for kept, executor in executors.items():
-            if kept not in ended:
-                state = executor.poll(kept.handle)
-                for text in executor.logs(kept.handle):
+        for job, executor in executors.items():
+            if job not in ended:
+                state = executor.poll(job.handle)
+                for text in executor.logs(job.handle):
                     line(text)
-                if state.reason and told.get(kept) != state.reason:
-                    say(f"{kept.handle.executor} {kept.handle.id.split()[0]}: {state.reason}")
-                told[kept] = state.reason
+                if state.reason and reasons.get(job) != state.reason:
+                    say(f"{job.handle.executor} {job.handle.id.split()[0]}: {state.reason}")
+                reasons[job] = state.reason
                 if state.status in ("ended", "lost"):
-                    executor.fetch(kept.handle)
-                    ended[kept] = state
+                    executor.fetch(job.handle)
+                    ended[job] = state
     return ended

@@ -26,7 +26,7 @@ def points_of(workspace: api.Workspace, sweep: Sweep) -> list[Point]:
 
     Raises ``bad-sweep`` with every value that the script refuses, ``script-not-found`` and others.
     """
-    found = []
+    points = []
     refused: dict[str, str] = {}
     request: api.RunRequest | None = None
     places = _chosen(sweep)
@@ -40,7 +40,7 @@ def points_of(workspace: api.Workspace, sweep: Sweep) -> list[Point]:
             refused.setdefault(f"{error.message}; {error.hint}".rstrip("; "), "")
             continue
         labels = [name for name, when in sweep.labels.items() if not when or _holds(when, values)]
-        found.append(Point(number, _key(request, flags, labels), values, flags, labels))
+        points.append(Point(number, _key(request, flags, labels), values, flags, labels))
     if refused:
         raise Error(
             "bad-sweep",
@@ -48,13 +48,13 @@ def points_of(workspace: api.Workspace, sweep: Sweep) -> list[Point]:
             context=list(refused)[:_TOLD],
             hint="see its inputs: cm run script --tags=TAGS --help",
         )
-    return _distinct(found)
+    return _distinct(points)
 
 
 def request_of(workspace: api.Workspace, flags: Mapping[str, Any]) -> api.RunRequest:
     """The checked request of a point; raises what ``api.request`` raises."""
-    told = copy.deepcopy(dict(flags))
-    return api.request(workspace, told.pop("script", ""), **{"tags": "", **told})
+    inputs = copy.deepcopy(dict(flags))
+    return api.request(workspace, inputs.pop("script", ""), **{"tags": "", **inputs})
 
 
 def flags_of(sweep: Sweep, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,15 +68,15 @@ def flags_of(sweep: Sweep, values: Mapping[str, Any]) -> dict[str, Any]:
         flags["tags"] = ",".join(map(str, flags["tags"]))
     for name, value in values.items():
         *groups, key = name.split(".")
-        place = flags
+        target = flags
         for group in groups:
-            place = place.setdefault(group, {})
-            if not isinstance(place, dict):
+            target = target.setdefault(group, {})
+            if not isinstance(target, dict):
                 raise _is_both(name, group)
-        if isinstance(place.get(key), dict):
+        if isinstance(target.get(key), dict):
             raise _is_both(name, key)
-        added = f"{place['tags']},{value}" if key == "tags" and place.get("tags") else str(value)
-        place[key] = value if isinstance(value, bool) else added.rstrip(",")
+        added = f"{target['tags']},{value}" if key == "tags" and target.get("tags") else str(value)
+        target[key] = value if isinstance(value, bool) else added.rstrip(",")
     return flags
 
 
@@ -88,9 +88,9 @@ def _is_both(name: str, group: str) -> Error:
 def _as_typed(value: Any) -> Any:
     """What a file says as a command line would: numbers are texts there."""
     if isinstance(value, Mapping):
-        return {str(key): _as_typed(each) for key, each in value.items()}
+        return {str(key): _as_typed(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_as_typed(each) for each in value]
+        return [_as_typed(item) for item in value]
     return value if isinstance(value, bool) else "" if value is None else str(value)
 
 
@@ -98,9 +98,9 @@ def _key(request: api.RunRequest, flags: Mapping[str, Any], labels: Sequence[str
     """The digest of all that a point is: script, its files, request and labels of the machine."""
     script = request.script
     content = request.workspace.index.content(script.path).digest
-    told = {key: value for key, value in flags.items() if key != "script"}
-    tags = sorted(set(str(told.pop("tags", "")).split(",")))
-    return digest([script.uid, content, tags, told, sorted(labels)])[:24]
+    inputs = {key: value for key, value in flags.items() if key != "script"}
+    tags = sorted(set(str(inputs.pop("tags", "")).split(",")))
+    return digest([script.uid, content, tags, inputs, sorted(labels)])[:24]
 
 
 def _distinct(points: Sequence[Point]) -> list[Point]:
@@ -111,18 +111,18 @@ def _distinct(points: Sequence[Point]) -> list[Point]:
 def _chosen(sweep: Sweep) -> list[Mapping[str, Any]]:
     """The places that are to be measured: all, or as many as a random search may try."""
     places = _drawn(sweep) if sweep.search.method == "random" else _places(sweep)
-    found = list(itertools.islice(places, sweep.budget.points or MOST_POINTS + 1))
-    if len(found) > MOST_POINTS:
+    chosen = list(itertools.islice(places, sweep.budget.points or MOST_POINTS + 1))
+    if len(chosen) > MOST_POINTS:
         raise _too_many(f"more than {MOST_POINTS:,} points")
-    return found
+    return chosen
 
 
 def _drawn(sweep: Sweep) -> Iterator[Mapping[str, Any]]:
     """As many places as a random search may try; of very many, they are drawn by their number."""
     source, most, whole = random.Random(sweep.search.seed), sweep.search.points, size(sweep)
     if whole <= MOST_PLACES:
-        known = list(_places(sweep))
-        return iter(source.sample(known, min(most, len(known))))
+        places = list(_places(sweep))
+        return iter(source.sample(places, min(most, len(places))))
     numbers = source.sample(range(whole), MOST_PLACES)
     allowed = (place for n in numbers if _is_wanted(sweep, place := _place(sweep, n)))
     return itertools.islice(allowed, most)
@@ -157,12 +157,12 @@ def _place(sweep: Sweep, number: int) -> Mapping[str, Any]:
 
 
 def _joined(sweep: Sweep, values: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    place = {name: value for part in values for name, value in part.items()}
-    return {name: place[name] for name in sweep.axes}
+    joined = {name: value for part in values for name, value in part.items()}
+    return {name: joined[name] for name in sweep.axes}
 
 
-def _is_wanted(sweep: Sweep, place: Mapping[str, Any]) -> bool:
-    return not any(_holds(text, place) for text in sweep.exclude)
+def _is_wanted(sweep: Sweep, values: Mapping[str, Any]) -> bool:
+    return not any(_holds(text, values) for text in sweep.exclude)
 
 
 def groups(sweep: Sweep) -> list[tuple[str, ...]]:

@@ -44,7 +44,7 @@ class Preparation:
 
 def preparation(workspace: api.Workspace, sweep: Sweep, points: Sequence[Point]) -> Preparation:
     """What the cache lacks for ``points``; raises what ``api.plan`` raises."""
-    known: dict[str, Shared] = {}
+    shared: dict[str, Shared] = {}
     wanted_by = []
     looked = samples(sweep, points)
     free = 0
@@ -52,28 +52,28 @@ def preparation(workspace: api.Workspace, sweep: Sweep, points: Sequence[Point])
         planned = api.plan(request_of(workspace, point.flags))
         free = planned.totals["disk_free_bytes"]
         missing = list(_missing(planned.data()["root"]))
-        if any(each.what not in known for each in missing):
+        if any(step.what not in shared for step in missing):
             wanted_by.append(point)
-        for each in missing:
-            known[each.what] = replace(
-                each, points=known[each.what].points + 1 if each.what in known else 1
+        for step in missing:
+            shared[step.what] = replace(
+                step, points=shared[step.what].points + 1 if step.what in shared else 1
             )
-    return Preparation(tuple(known.values()), tuple(wanted_by), len(looked), free)
+    return Preparation(tuple(shared.values()), tuple(wanted_by), len(looked), free)
 
 
 def samples(sweep: Sweep, points: Sequence[Point]) -> list[Point]:
     """Points in which each value of each axis occurs: what one of them needs, one of these does."""
-    found: dict[str, Point] = {}
+    chosen: dict[str, Point] = {}
     seen: set[tuple[object, ...]] = set()
     together = groups(sweep)
     for point in points:
         values = {(group, *(repr(point.values[n]) for n in group)) for group in together}
-        if not values <= seen or not found:
-            found[point.key] = point
+        if not values <= seen or not chosen:
+            chosen[point.key] = point
             seen |= values
-        if len(found) >= MOST:
+        if len(chosen) >= MOST:
             break
-    return list(found.values())
+    return list(chosen.values())
 
 
 def take_in(workspace: api.Workspace, archive: str) -> None:
@@ -83,15 +83,15 @@ def take_in(workspace: api.Workspace, archive: str) -> None:
     """
     from cmbench.api import cache
 
-    found = cache.import_archive(workspace, archive)
+    archive_import = cache.import_archive(workspace, archive)
     os.unlink(archive)
-    for name, why in found.imported.refused.items():
+    for name, why in archive_import.imported.refused.items():
         print(f"{name} is made here: {why}")
 
 
 def at_hand(workspace: api.Workspace, sweep: Sweep, points: Sequence[Point]) -> list[Entry]:
     """The cache entries that points would use here."""
-    found: dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     for point in samples(sweep, points):
         # What cannot be planned here may be possible there.
         with suppress(Error):
@@ -100,8 +100,8 @@ def at_hand(workspace: api.Workspace, sweep: Sweep, points: Sequence[Point]) -> 
                 node = pending.pop()
                 pending += node.children
                 if node.cached_entry is not None:
-                    found[node.cached_entry.key] = node.cached_entry
-    return list(found.values())
+                    entries[node.cached_entry.key] = node.cached_entry
+    return list(entries.values())
 
 
 def prepare(
@@ -112,13 +112,16 @@ def prepare(
     It ends when the last entry is made: what comes after may be what is to be measured.
     """
     for point in points:
-        asked = request_of(workspace, point.flags)
-        root = api.plan(asked).data()["root"]
-        watch = _Watch(Counter(each.what.split()[0] for each in _missing(root)), on_event)
-        modes = asked.request.modes | {"fake_run"}
+        run_request = request_of(workspace, point.flags)
+        root = api.plan(run_request).data()["root"]
+        watch = _Watch(Counter(step.what.split()[0] for step in _missing(root)), on_event)
+        modes = run_request.request.modes | {"fake_run"}
         if watch.left.total():
             with suppress(_MadeError):
-                api.run(replace(asked, request=replace(asked.request, modes=modes)), on_event=watch)
+                api.run(
+                    replace(run_request, request=replace(run_request.request, modes=modes)),
+                    on_event=watch,
+                )
 
 
 class _MadeError(Exception):

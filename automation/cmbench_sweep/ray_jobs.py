@@ -74,15 +74,15 @@ class Head:
             hint = "export RAY_AUTH_TOKEN=TOKEN, the one of the cluster"
             raise _refused(self.address, "refuses access without its token", hint)
         if not reply.ok:
-            told = reply.text.strip().splitlines() or [f"status {reply.status_code}"]
-            raise _refused(self.address, next(_last_words(told), told[-1]))
+            lines = reply.text.strip().splitlines() or [f"status {reply.status_code}"]
+            raise _refused(self.address, next(_last_words(lines), lines[-1]))
         return reply.json() if "json" in reply.headers.get("Content-Type", "") else {}
 
     def nodes(self) -> list[Node]:
         """The nodes that are alive; raises ``ray-failed``, ``SilentError``."""
-        told = self.ask("GET", "/api/v0/nodes?detail=1&limit=10000")
+        answer = self.ask("GET", "/api/v0/nodes?detail=1&limit=10000")
         try:
-            rows = told["data"]["result"]["result"]
+            rows = answer["data"]["result"]["result"]
             alive = [row["resources_total"] for row in rows if row["state"] == "ALIVE"]
         except (KeyError, TypeError):
             raise _refused(
@@ -114,15 +114,18 @@ def head(address: str = "") -> Head:
 
     Raises ``bad-value``.
     """
-    known = (address, *(os.environ.get(n, "") for n in ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")))
-    found = next((each for each in known if each.startswith(("http://", "https://"))), "")
-    if address and not found:
+    addresses = (
+        address,
+        *(os.environ.get(n, "") for n in ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")),
+    )
+    base = next((text for text in addresses if text.startswith(("http://", "https://"))), "")
+    if address and not base:
         raise Error(
             "bad-value", f"--ray={address} is not an address", hint="write http://HOST:8265"
         )
     path = os.environ.get("RAY_AUTH_TOKEN_PATH") or os.path.expanduser("~/.ray/auth_token")
     token = os.environ.get("RAY_AUTH_TOKEN") or read_or_empty(path).strip()
-    return Head(found or ADDRESS, token)
+    return Head(base or ADDRESS, token)
 
 
 class RayExecutor:
@@ -149,7 +152,7 @@ class RayExecutor:
         (folder / _TASKS).write_text(json.dumps(names), encoding="utf-8")
         environment = {k: v for k, v in job.environment.items() if _travels(k)}
         for number, (name, node) in enumerate(zip(names, self._nodes, strict=True)):
-            asked = {
+            data = {
                 "submission_id": name,
                 "entrypoint": f"exec sh job.sh {number} >output-{number}.txt 2>&1",
                 "entrypoint_num_cpus": node.cpus,
@@ -157,24 +160,24 @@ class RayExecutor:
                 "entrypoint_resources": dict.fromkeys(self._labels, 0.001),
                 "runtime_env": {"env_vars": environment},
             }
-            asked["entrypoint"] = f"cd '{folder}' && {asked['entrypoint']}"
+            data["entrypoint"] = f"cd '{folder}' && {data['entrypoint']}"
             try:
-                self._head.ask("POST", "/api/jobs/", asked)
+                self._head.ask("POST", "/api/jobs/", data)
             except SilentError as problem:
                 raise _refused(str(problem), "", "is its dashboard up? ray status") from None
         return api.JobHandle(self.name, f"cmbench-{folder.name} {folder}")
 
     def logs(self, handle: api.JobHandle) -> list[str]:
         """New lines of all tasks."""
-        found = self._output.lines(_folder(handle))
-        if not found:
+        lines = self._output.lines(_folder(handle))
+        if not lines:
             time.sleep(_LOOK_S)
-        return found
+        return lines
 
     def poll(self, handle: api.JobHandle) -> api.JobState:
         """How the tasks go; asks Ray every two seconds at most. Raises ``ray-failed``."""
-        asked, state = self._states.get(handle.id, (0.0, api.JobState("waiting")))
-        if time.monotonic() - asked >= _PAUSE_S:
+        polled_at, state = self._states.get(handle.id, (0.0, api.JobState("waiting")))
+        if time.monotonic() - polled_at >= _PAUSE_S:
             state = self._asked(handle)
             self._states[handle.id] = (time.monotonic(), state)
         return state
@@ -280,20 +283,20 @@ class RayCluster:
             nodes = self.head.nodes()
         except SilentError as problem:
             raise _refused(str(problem), "", "name it: --ray=http://HOST:8265") from None
-        found = [node for node in nodes if node.cpus and node.labels.issuperset(labels)]
-        if found:
-            return found
+        fitting = [node for node in nodes if node.cpus and node.labels.issuperset(labels)]
+        if fitting:
+            return fitting
         raise _without(labels, sorted({name for node in nodes for name in node.labels}))
 
 
-def _without(labels: Sequence[str], known: Sequence[str]) -> Error:
+def _without(labels: Sequence[str], existing: Sequence[str]) -> Error:
     """The error where no node has all of ``labels``."""
-    there = f"resources of nodes: {', '.join(known) or 'none'}"
-    lacking = next((name for name in labels if name not in known), "")
+    hint = f"resources of nodes: {', '.join(existing) or 'none'}"
+    lacking = next((name for name in labels if name not in existing), "")
     if lacking:
         what = f"the resource {lacking}"
         return Error(
-            "bad-value", f"no node of Ray has {what}", hint=did_you_mean(lacking, known) or there
+            "bad-value", f"no node of Ray has {what}", hint=did_you_mean(lacking, existing) or hint
         )
     what = f"all of {', '.join(labels)}" if labels else "CPUs for work"
-    return Error("bad-value", f"no node of Ray has {what}", hint=there)
+    return Error("bad-value", f"no node of Ray has {what}", hint=hint)

@@ -46,8 +46,8 @@ def read_sweep(path: str, name: str = "") -> Sweep:
     except UnicodeDecodeError:
         raise Error("bad-sweep", f"{path} is not UTF-8 text", hint="save it as UTF-8") from None
     faults = Faults()
-    for place, key in _given_twice(text):
-        faults.add(place, f"{key} is given twice")
+    for line, key in _given_twice(text):
+        faults.add(line, f"{key} is given twice")
     sweep = sweep_of(data, name or faults.text(data, "name") or _name_of(path), faults)
     faults.refuse(path)
     return sweep
@@ -67,16 +67,16 @@ def _given_twice(text: str) -> list[tuple[str, str]]:
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    found: list[tuple[str, str]] = []
+    duplicates: list[tuple[str, str]] = []
     nodes, seen = [yaml.compose(text, Loader=loader)], set()
     while nodes:
         node = nodes.pop()
         if isinstance(node, yaml.CollectionNode) and id(node) not in seen:
             seen.add(id(node))
             pairs = node.value if isinstance(node, yaml.MappingNode) else []
-            found += _twice([key for key, _ in pairs])
-            nodes += [each for pair in pairs for each in pair] or node.value
-    return sorted(found)
+            duplicates += _twice([key for key, _ in pairs])
+            nodes += [child for pair in pairs for child in pair] or node.value
+    return sorted(duplicates)
 
 
 def _twice(keys: Iterable[Any]) -> Iterator[tuple[str, str]]:
@@ -95,9 +95,9 @@ class Faults:
     def __init__(self) -> None:
         self.found: list[str] = []
 
-    def add(self, place: str, what: str) -> None:
+    def add(self, where: str, what: str) -> None:
         """Keep one."""
-        self.found.append(f"{place}: {what}" if place else what)
+        self.found.append(f"{where}: {what}" if where else what)
 
     def text(self, data: Any, key: str) -> str:
         """The text of a key; empty where there is none."""
@@ -106,27 +106,27 @@ class Faults:
             self.add(key, f"{value!r:.60} is not text")
         return value if isinstance(value, str) else ""
 
-    def known(self, place: str, names: Iterable[Any], allowed: Iterable[str]) -> None:
+    def known(self, where: str, names: Iterable[Any], allowed: Iterable[str]) -> None:
         """Tell of names that are not known, with the nearest one."""
         allowed = list(allowed)
         for name in names:
             if name not in allowed:
                 near = did_you_mean(str(name), allowed) or f"there are: {', '.join(allowed)}"
-                self.add(place, f"{name} is not known; {near}")
+                self.add(where, f"{name} is not known; {near}")
 
-    def mapping(self, place: str, value: Any) -> Mapping[str, Any]:
+    def mapping(self, where: str, value: Any) -> Mapping[str, Any]:
         """A mapping, empty where there is none."""
         if value is None:
             return {}
         if not isinstance(value, Mapping):
-            self.add(place, f"{value!r:.60} is not a mapping of names to values")
+            self.add(where, f"{value!r:.60} is not a mapping of names to values")
             return {}
         for key in value:
             if isinstance(key, bool) or key is None:
-                self.add(place, f"YAML reads a name there as {key}: quote it")
-        return {str(key): each for key, each in value.items()}
+                self.add(where, f"YAML reads a name there as {key}: quote it")
+        return {str(key): item for key, item in value.items()}
 
-    def items(self, place: str, value: Any) -> list[Any]:
+    def items(self, where: str, value: Any) -> list[Any]:
         """A list; one value is a list of one."""
         if value is None:
             return []
@@ -134,12 +134,12 @@ class Faults:
             return [value]
         return list(value) if isinstance(value, list | tuple) else [value]
 
-    def number(self, place: str, value: Any, least: float = 0.0, whole: bool = False) -> float:
+    def number(self, where: str, value: Any, least: float = 0.0, whole: bool = False) -> float:
         """A finite number of at least ``least``."""
         good = isinstance(value, int | float) and not isinstance(value, bool)
         if not good or not math.isfinite(value) or value < least or (whole and value % 1):
             kind = "whole number" if whole else "number"
-            self.add(place, f"{value!r:.60} is not a {kind} of at least {least:g}")
+            self.add(where, f"{value!r:.60} is not a {kind} of at least {least:g}")
             return least
         return float(value)
 
@@ -157,18 +157,18 @@ class Faults:
 
 def sweep_of(data: Any, name: str, faults: Faults) -> Sweep:
     """A sweep out of the plain data of a file; what is wrong goes to ``faults``."""
-    told = faults.mapping("the file", data)
+    fields = faults.mapping("the file", data)
     if data is None:
         faults.add("", "the file is empty")
-    faults.known("", told, _PARTS)
+    faults.known("", fields, _PARTS)
     if not _NAME.fullmatch(name) or len(name.encode()) > 100:
         faults.add("name", f"{name!r:.60} is not a name: up to 100 letters, digits, - _ + and .")
-    request = faults.mapping("request", told.get("request"))
+    request = faults.mapping("request", fields.get("request"))
     if not (request.get("tags") or request.get("script")):
         faults.add("request", "it is not clear what to run: give tags")
-    axes = _axes(told.get("axes"), faults)
+    axes = _axes(fields.get("axes"), faults)
     parts = {
-        key: read(told.get("zip" if key == "zips" else key), faults)
+        key: read(fields.get("zip" if key == "zips" else key), faults)
         for key, read in _READERS.items()
     }
     _check_names(parts, axes, faults)
@@ -176,32 +176,32 @@ def sweep_of(data: Any, name: str, faults: Faults) -> Sweep:
 
 
 def _axes(data: Any, faults: Faults) -> dict[str, tuple[Any, ...]]:
-    found = {}
+    axes = {}
     for name, value in faults.mapping("axes", data).items():
         values = tuple(_axis(f"axes.{name}", value, faults))
-        if len({(repr(each), str(each)) for each in values}) < len(values):
+        if len({(repr(item), str(item)) for item in values}) < len(values):
             faults.add(f"axes.{name}", "a value occurs twice")
-        found[name] = values
+        axes[name] = values
         if not all(name.split(".")):
             faults.add("axes", f"{name!r:.60} is not a valid input name")
-    return found
+    return axes
 
 
-def _axis(place: str, value: Any, faults: Faults) -> list[Any]:
+def _axis(where: str, value: Any, faults: Faults) -> list[Any]:
     """The values of an axis: a list, a range, or an expression that gives a list."""
     if isinstance(value, Mapping):
-        return _range(place, value, faults)
+        return _range(where, value, faults)
     if isinstance(value, str):
-        value = _evaluated(place, value, faults)
+        value = _evaluated(where, value, faults)
     if not isinstance(value, list):
-        faults.add(place, f"{value!r:.60} is neither a list of values nor a range")
+        faults.add(where, f"{value!r:.60} is neither a list of values nor a range")
         return []
     if not value:
-        faults.add(place, "there are no values")
-    wrong = [each for each in value if not _is_value(each)]
-    for each in wrong:
-        faults.add(place, f"{each!r:.60} is not a value of an input")
-    return [each for each in value if _is_value(each)]
+        faults.add(where, "there are no values")
+    wrong = [item for item in value if not _is_value(item)]
+    for item in wrong:
+        faults.add(where, f"{item!r:.60} is not a value of an input")
+    return [item for item in value if _is_value(item)]
 
 
 def _is_value(value: Any) -> bool:
@@ -211,36 +211,37 @@ def _is_value(value: Any) -> bool:
     return not isinstance(value, list | Mapping) and value is not None
 
 
-def _evaluated(place: str, text: str, faults: Faults) -> Any:
+def _evaluated(where: str, text: str, faults: Faults) -> Any:
     try:
         return evaluate(text, {})
     except ExpressionError as problem:
-        faults.add(place, f"{problem}; write a list: [1, 2, 4]")
+        faults.add(where, f"{problem}; write a list: [1, 2, 4]")
         return text
 
 
-def _range(place: str, told: Mapping[str, Any], faults: Faults) -> list[Any]:
+def _range(where: str, bounds: Mapping[str, Any], faults: Faults) -> list[Any]:
     """``{from: 1, to: 64, times: 2}`` or ``{from: 0, to: 1, step: 0.25}``; ``to`` belongs to it."""
     before = len(faults.found)
-    faults.known(place, told, ("from", "to", "step", "times"))
-    low, high = (faults.number(f"{place}.{k}", told.get(k), -math.inf) for k in ("from", "to"))
-    if ("step" in told) == ("times" in told):
-        faults.add(place, "a range has either step or times")
-    step = faults.number(f"{place}.step", told.get("step", 1))
-    times = faults.number(f"{place}.times", told.get("times", 2))
-    if min(step, times - 1) <= 0 or (low <= 0 and "times" in told):
-        faults.add(place, "step is above 0; times is above 1, and begins above 0")
+    faults.known(where, bounds, ("from", "to", "step", "times"))
+    low, high = (faults.number(f"{where}.{k}", bounds.get(k), -math.inf) for k in ("from", "to"))
+    if ("step" in bounds) == ("times" in bounds):
+        faults.add(where, "a range has either step or times")
+    step = faults.number(f"{where}.step", bounds.get("step", 1))
+    times = faults.number(f"{where}.times", bounds.get("times", 2))
+    if min(step, times - 1) <= 0 or (low <= 0 and "times" in bounds):
+        faults.add(where, "step is above 0; times is above 1, and begins above 0")
     if high < low:
-        faults.add(place, f"it ends ({high:g}) before it begins ({low:g})")
+        faults.add(where, f"it ends ({high:g}) before it begins ({low:g})")
     if len(faults.found) > before:
         return []
-    found = _up_to(
-        (lambda n: low * _power(times, n)) if "times" in told else (lambda n: low + step * n), high
+    values = _up_to(
+        (lambda n: low * _power(times, n)) if "times" in bounds else (lambda n: low + step * n),
+        high,
     )
-    if len(found) > MOST_POINTS:
-        faults.add(place, f"it has more than {MOST_POINTS:,} values")
+    if len(values) > MOST_POINTS:
+        faults.add(where, f"it has more than {MOST_POINTS:,} values")
         return []
-    return found
+    return values
 
 
 def _power(times: float, number: int) -> float:
@@ -254,35 +255,35 @@ def _up_to(value: Callable[[int], float], high: float) -> list[float]:
     """The values of 0, 1, 2 … up to ``high``, rounding forgiven; one more than may be at most."""
     end = min(high + abs(high) * 1e-9, sys.float_info.max)
     some = map(value, range(MOST_POINTS + 1))
-    found = [round(each, 12) for each in itertools.takewhile(lambda each: each <= end, some)]
-    return [int(each) if abs(each) < 1e15 and each == int(each) else each for each in found]
+    values = [round(n, 12) for n in itertools.takewhile(lambda n: n <= end, some)]
+    return [int(n) if abs(n) < 1e15 and n == int(n) else n for n in values]
 
 
 def _zips(data: Any, faults: Faults) -> tuple[tuple[str, ...], ...]:
     items = faults.items("zip", data)
-    groups = [items] if items and all(isinstance(each, str) for each in items) else items
-    found = []
+    groups = [items] if items and all(isinstance(item, str) for item in items) else items
+    zips = []
     for group in groups:
         if not isinstance(group, list) or len(group) < 2:
             faults.add("zip", f"{group!r:.60} is not a list of two axes or more")
         else:
-            found.append(tuple(map(str, group)))
-    return tuple(found)
+            zips.append(tuple(map(str, group)))
+    return tuple(zips)
 
 
-def _conditions(place: str) -> Callable[[Any, Faults], tuple[str, ...]]:
+def _conditions(where: str) -> Callable[[Any, Faults], tuple[str, ...]]:
     """Reads conditions: expressions, or mappings of axes to the value or values that they have."""
 
     def read(data: Any, faults: Faults) -> tuple[str, ...]:
-        found = []
-        for each in faults.items(place, data):
-            if isinstance(each, Mapping):
-                found.append(
-                    " and ".join(f"{named(str(n))} in {_alike(v)!r}" for n, v in each.items())
+        texts = []
+        for condition in faults.items(where, data):
+            if isinstance(condition, Mapping):
+                texts.append(
+                    " and ".join(f"{named(str(n))} in {_alike(v)!r}" for n, v in condition.items())
                 )
             else:
-                found.append(str(each))
-        return tuple(found)
+                texts.append(str(condition))
+        return tuple(texts)
 
     return read
 
@@ -290,100 +291,102 @@ def _conditions(place: str) -> Callable[[Any, Faults], tuple[str, ...]]:
 def _alike(value: Any) -> list[Any]:
     """The values that a condition means: ``8`` and ``"8"`` are one input."""
     values = value if isinstance(value, list) else [value]
-    texts = [str(each) for each in values if not isinstance(each, str)]
-    numbers = [_number(each) for each in values if isinstance(each, str)]
-    return [*values, *texts, *(each for each in numbers if each is not None)]
+    texts = [str(item) for item in values if not isinstance(item, str)]
+    numbers = [_number(item) for item in values if isinstance(item, str)]
+    return [*values, *texts, *(item for item in numbers if item is not None)]
 
 
 def _number(text: str) -> float | None:
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
         return None
-    return found if math.isfinite(found) else None
+    return number if math.isfinite(number) else None
 
 
 def _repeat(data: Any, faults: Faults) -> Repeat:
     if not isinstance(data, Mapping | None):
         data = {"most": data, "least": data}
-    told = faults.mapping("repeat", data)
-    faults.known("repeat", told, ("most", "least", "spread"))
-    most = int(faults.number("repeat.most", told.get("most", 1), 1, whole=True))
-    least = int(faults.number("repeat.least", told.get("least", 2), 1, whole=True))
-    spread = told.get("spread", 0.035)
+    fields = faults.mapping("repeat", data)
+    faults.known("repeat", fields, ("most", "least", "spread"))
+    most = int(faults.number("repeat.most", fields.get("most", 1), 1, whole=True))
+    least = int(faults.number("repeat.least", fields.get("least", 2), 1, whole=True))
+    spread = fields.get("spread", 0.035)
     percent = _SHARE.fullmatch(spread) if isinstance(spread, str) else None
     share = float(percent[1]) / 100 if percent else faults.number("repeat.spread", spread)
     if share >= 1:
         faults.add("repeat.spread", f"{share:g} is more than the value itself: write 3.5% or 0.035")
-    if "least" in told and least > most:
+    if "least" in fields and least > most:
         faults.add("repeat", f"least is {least}, most is {most}: most must be larger")
-    elif "spread" in told and most == 1:
+    elif "spread" in fields and most == 1:
         faults.add("repeat.spread", "one run has no spread: set most to 2 or more")
     return Repeat(most, min(least, most), share)
 
 
 def _budget(data: Any, faults: Faults) -> Budget:
-    told = faults.mapping("budget", data)
-    faults.known("budget", told, ("time", "points", "point_time"))
-    points = faults.number("budget.points", told["points"], 1, True) if "points" in told else 0
-    times = [_duration(f"budget.{key}", told.get(key), faults) for key in ("time", "point_time")]
+    fields = faults.mapping("budget", data)
+    faults.known("budget", fields, ("time", "points", "point_time"))
+    points = faults.number("budget.points", fields["points"], 1, True) if "points" in fields else 0
+    times = [_duration(f"budget.{key}", fields.get(key), faults) for key in ("time", "point_time")]
     return Budget(times[0], int(points), times[1])
 
 
-def _duration(place: str, value: Any, faults: Faults) -> float:
+def _duration(where: str, value: Any, faults: Faults) -> float:
     """``90``, ``90s``, ``20m``, ``8h`` or ``2d`` in seconds; 0 where nothing is said."""
     if value is None:
         return 0.0
-    found = _SIZES.fullmatch(str(value).strip())
+    match = _SIZES.fullmatch(str(value).strip())
     try:
-        seconds = float(found[1]) * _SECONDS[found[2]] if found else 0.0
+        seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
     except ValueError:
         seconds = 0.0
     if seconds <= 0:
-        faults.add(place, f"{value!r:.60} is not a time: write 90s, 20m, 8h or 2d")
+        faults.add(where, f"{value!r:.60} is not a time: write 90s, 20m, 8h or 2d")
     return seconds
 
 
 def _labels(data: Any, faults: Faults) -> dict[str, str]:
     """Labels for all points, or each with the condition of the points that need it."""
-    told = data if isinstance(data, Mapping) else dict.fromkeys(map(str, faults.items("", data)))
-    for name in told:
+    conditions = (
+        data if isinstance(data, Mapping) else dict.fromkeys(map(str, faults.items("", data)))
+    )
+    for name in conditions:
         if not _LABEL.fullmatch(str(name)):
             faults.add("labels", f"{name!r:.60} is not a label: letters, digits and . : / = @ _ -")
-    return {str(name): "" if when is None else str(when) for name, when in told.items()}
+    return {str(name): "" if when is None else str(when) for name, when in conditions.items()}
 
 
 def _record(data: Any, faults: Faults) -> dict[str, str]:
     """Names of figures, each with its place: ``env.KEY``, ``state.a.b``; itself for a list."""
     if isinstance(data, Mapping):
-        found = {str(name): str(place) for name, place in data.items()}
-        for name, place in found.items():
-            if not place.startswith(("env.", "state.")):
-                faults.add(f"record.{name}", f"{place} is not a place: write env.KEY or state.KEY")
-        return found
-    return {str(each): "" for each in faults.items("record", data)}
+        sources = {str(name): str(source) for name, source in data.items()}
+        for name, source in sources.items():
+            if not source.startswith(("env.", "state.")):
+                faults.add(f"record.{name}", f"{source} is not a place: write env.KEY or state.KEY")
+        return sources
+    return {str(key): "" for key in faults.items("record", data)}
 
 
 def _objectives(data: Any, faults: Faults) -> dict[str, str]:
     if isinstance(data, str | list):
-        data = {str(each): HIGHER for each in faults.items("objectives", data)}
-    told = faults.mapping("objectives", data)
-    for name, way in told.items():
+        data = {str(key): HIGHER for key in faults.items("objectives", data)}
+    directions = faults.mapping("objectives", data)
+    for name, way in directions.items():
         faults.known(f"objectives.{name}", [way], (HIGHER, LOWER))
-    return {name: str(way) for name, way in told.items()}
+    return {name: str(way) for name, way in directions.items()}
 
 
 def _search(data: Any, faults: Faults) -> Search:
     if isinstance(data, str):
         data = {"method": data}
-    told = faults.mapping("search", data)
-    faults.known("search", told, ("method", "points", "seed"))
-    method = str(told.get("method", "grid"))
+    fields = faults.mapping("search", data)
+    faults.known("search", fields, ("method", "points", "seed"))
+    method = str(fields.get("method", "grid"))
     faults.known("search.method", [method], METHODS)
-    points = int(faults.number("search.points", told.get("points", 0), 0, whole=True))
+    points = int(faults.number("search.points", fields.get("points", 0), 0, whole=True))
     if method != "grid" and not points:
         faults.add("search.points", f"the number of points for {method} is missing")
-    return Search(method, points, int(faults.number("search.seed", told.get("seed", 0), 0, True)))
+    return Search(method, points, int(faults.number("search.seed", fields.get("seed", 0), 0, True)))
 
 
 def _check_names(parts: Mapping[str, Any], axes: Mapping[str, Any], faults: Faults) -> None:
@@ -394,22 +397,22 @@ def _check_names(parts: Mapping[str, Any], axes: Mapping[str, Any], faults: Faul
     for text in parts["exclude"]:
         faults.known("exclude", sorted(_names("exclude", text, faults)), axes)
     for label, text in parts["labels"].items():
-        place = f"labels.{label}"
-        faults.known(place, sorted(_names(place, text, faults)) if text else [], axes)
+        where = f"labels.{label}"
+        faults.known(where, sorted(_names(where, text, faults)) if text else [], axes)
     for text in parts["constraints"]:
         _check_figures("constraints", _names("constraints", text, faults) - {*axes}, parts, faults)
     _check_figures("objectives", parts["objectives"], parts, faults)
 
 
 def _check_figures(
-    place: str, names: Iterable[str], parts: Mapping[str, Any], faults: Faults
+    where: str, names: Iterable[str], parts: Mapping[str, Any], faults: Faults
 ) -> None:
     """Where ``record`` says which figures are kept, those that are asked for are among them."""
-    kept = parts["record"]
-    for name in sorted(names) if kept else ():
-        if name not in kept:
-            hint = did_you_mean(name, kept) or "add it there"
-            faults.add(place, f"{name} is not one of the figures of record; {hint}")
+    recorded = parts["record"]
+    for name in sorted(names) if recorded else ():
+        if name not in recorded:
+            hint = did_you_mean(name, recorded) or "add it there"
+            faults.add(where, f"{name} is not one of the figures of record; {hint}")
 
 
 def _check_zips(groups: Iterable[tuple[str, ...]], axes: Mapping[str, Any], faults: Faults) -> None:
@@ -418,18 +421,18 @@ def _check_zips(groups: Iterable[tuple[str, ...]], axes: Mapping[str, Any], faul
         faults.known("zip", group, axes)
         lengths = {name: len(axes[name]) for name in group if name in axes}
         if len(set(lengths.values())) > 1:
-            told = ", ".join(f"{name} has {many}" for name, many in lengths.items())
-            faults.add("zip", f"the axes have different numbers of values: {told}")
+            lengths_text = ", ".join(f"{name} has {many}" for name, many in lengths.items())
+            faults.add("zip", f"the axes have different numbers of values: {lengths_text}")
         for name in set(group).intersection(taken):
             faults.add("zip", f"{name} is in two groups")
         taken += group
 
 
-def _names(place: str, text: str, faults: Faults) -> set[str]:
+def _names(where: str, text: str, faults: Faults) -> set[str]:
     try:
         return names_in(text)
     except ExpressionError as problem:
-        faults.add(place, str(problem))
+        faults.add(where, str(problem))
         return set()
 
 

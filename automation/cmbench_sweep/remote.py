@@ -37,21 +37,21 @@ _OF_OUTPUT = ("out", "json", "quiet", "silent", "verbose")
 
 def remote_run(command: Command) -> Reply:
     """Run a script on ``--remote_host``; raises ``ssh-failed``, ``points-failed`` and others."""
-    given = {
+    flags = {
         name.removeprefix("remote_"): command.flags.pop(name)
         for name in list(command.flags)
         if name.startswith("remote_")
     }
-    host = _host(given)
+    host = _host(flags)
     # What is wrong with the request is told before anybody is asked.
     command.request()
-    for line in _commands(given, "pre_run_cmds"):
+    for line in _commands(flags, "pre_run_cmds"):
         _ordered(command, host, line)
     outcome, folder = _measured(command, host)
     output = folder / "run-1" / "output.txt"
     text = output.read_text(encoding="utf-8", errors="replace") if output.exists() else ""
     command.say(text.rstrip())
-    for line in _commands(given, "post_run_cmds"):
+    for line in _commands(flags, "post_run_cmds"):
         _ordered(command, host, line)
     if outcome.status == FAILED:
         raise Error(
@@ -64,25 +64,25 @@ def remote_run(command: Command) -> Reply:
     return Reply(data, f"ran on {host.name} in {run.seconds:.1f} s; record: {run.record}", data)
 
 
-def _host(given: Mapping[str, Any]) -> Host:
+def _host(flags: Mapping[str, Any]) -> Host:
     """The machine that is asked for; raises ``unknown-flag``, ``bad-value``."""
-    for name, value in given.items():
+    for name, value in flags.items():
         _check(name, value)
     words = []
     for name, start in (("port", "-p"), ("ssh_key_file", "-i")):
-        if given.get(name):
-            words += [start, os.path.expanduser(str(given[name]))]
-    if given.get("client_refresh"):
-        words += ["-o", f"ServerAliveInterval={given['client_refresh']}"]
-    name = str(given.get("host") or "localhost")
-    return Host(f"{given['user']}@{name}" if given.get("user") else name, words)
+        if flags.get(name):
+            words += [start, os.path.expanduser(str(flags[name]))]
+    if flags.get("client_refresh"):
+        words += ["-o", f"ServerAliveInterval={flags['client_refresh']}"]
+    name = str(flags.get("host") or "localhost")
+    return Host(f"{flags['user']}@{name}" if flags.get("user") else name, words)
 
 
 def _check(name: str, value: object) -> None:
     """Refuse a flag that is not known, or not possible; ``name`` is without ``remote_``."""
-    known = (*USED, *REFUSED, *WITHOUT_EFFECT)
-    if name not in known:
-        near = did_you_mean(f"remote_{name}", [f"remote_{each}" for each in known])
+    names = (*USED, *REFUSED, *WITHOUT_EFFECT)
+    if name not in names:
+        near = did_you_mean(f"remote_{name}", [f"remote_{flag}" for flag in names])
         raise Error("unknown-flag", f"--remote_{name} is not known", hint=near)
     if name in REFUSED and value not in ("", False, "no"):
         why, remedy = REFUSED[name]
@@ -92,9 +92,9 @@ def _check(name: str, value: object) -> None:
         raise Error("bad-value", f"--remote_action={value} is not possible", hint=hint)
 
 
-def _commands(given: Mapping[str, Any], name: str) -> list[str]:
-    value = given.get(name) or []
-    return [str(each) for each in value] if isinstance(value, list) else [str(value)]
+def _commands(flags: Mapping[str, Any], name: str) -> list[str]:
+    value = flags.get(name) or []
+    return [str(line) for line in value] if isinstance(value, list) else [str(value)]
 
 
 def _ordered(command: Command, host: Host, line: str) -> None:

@@ -31,16 +31,16 @@ _RUN = 'read go || exit; "$@" < /dev/null; echo $? > end.new && mv end.new end'
 """It waits until its number is kept: an unknown job must not run."""
 
 
-def probe(asked: dict[str, Any]) -> dict[str, Any]:
+def probe(request: dict[str, Any]) -> dict[str, Any]:
     """Say what the machine is and has, and reserve a place for a job."""
-    base = Path(os.path.expanduser(os.path.expandvars(asked["base"]))).absolute()
+    base = Path(os.path.expanduser(os.path.expandvars(request["base"]))).absolute()
     with _alone(base):
-        (base / "jobs" / asked["job"]).mkdir(parents=True)
-        _forget(base, asked["job"], asked["submitting"])
+        (base / "jobs" / request["job"]).mkdir(parents=True)
+        _forget(base, request["job"], request["submitting"])
     try:
-        _require(base / "jobs" / asked["job"] / "written")
+        _require(base / "jobs" / request["job"] / "written")
     except OSError:
-        leave({**asked, "base": str(base), "stay": False})
+        leave({**request, "base": str(base), "stay": False})
         raise
     entries = (base / "home" / "cmbench" / "v1" / "entries").glob("*/*.json")
     return {
@@ -65,8 +65,8 @@ def _require(path: Path) -> None:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX)
         except OSError as problem:
-            told = f"its file system has no locks ({problem.strerror})"
-            raise OSError(problem.errno, told, str(path.parents[2])) from None
+            message = f"its file system has no locks ({problem.strerror})"
+            raise OSError(problem.errno, message, str(path.parents[2])) from None
 
 
 @contextmanager
@@ -108,9 +108,9 @@ def _forget(base: Path, job: str, submitting: list[str]) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def put(asked: dict[str, Any]) -> dict[str, Any]:
+def put(request: dict[str, Any]) -> dict[str, Any]:
     """Unpack a parcel, which is there when all of it is."""
-    final = Path(asked["base"]) / "parcels" / asked["parcel"]
+    final = Path(request["base"]) / "parcels" / request["parcel"]
     draft = final.with_name(f".{final.name}.{os.getpid()}")
     try:
         with tarfile.open(fileobj=sys.stdin.buffer, mode="r|gz") as tar:
@@ -125,28 +125,28 @@ def put(asked: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def keep(asked: dict[str, Any]) -> dict[str, Any]:
+def keep(request: dict[str, Any]) -> dict[str, Any]:
     """Write a file of a job."""
-    path = Path(asked["base"]) / "jobs" / asked["job"] / asked["name"]
+    path = Path(request["base"]) / "jobs" / request["job"] / request["name"]
     with open(path, "wb") as stream:
         shutil.copyfileobj(sys.stdin.buffer, stream, 1 << 20)
     return {"size": path.stat().st_size}
 
 
-def start(asked: dict[str, Any]) -> dict[str, Any]:
+def start(request: dict[str, Any]) -> dict[str, Any]:
     """Start the program of a job, which outlives this call."""
-    base = Path(asked["base"])
-    folder = base / "jobs" / asked["job"]
+    base = Path(request["base"])
+    folder = base / "jobs" / request["job"]
     for key in _keys(folder):
         # What an earlier job has found out here was fetched, or is not wanted any more.
         shutil.rmtree(base / "home" / "cmbench" / "sweeps" / "points" / key, ignore_errors=True)
-    environment = {**os.environ, **asked["environment"]}
-    if os.environ.get("PYTHONPATH") and "PYTHONPATH" in asked["environment"]:
+    environment = {**os.environ, **request["environment"]}
+    if os.environ.get("PYTHONPATH") and "PYTHONPATH" in request["environment"]:
         environment["PYTHONPATH"] += os.pathsep + os.environ["PYTHONPATH"]
     with open(folder / "output", "wb") as output:
         process = subprocess.Popen(
             ["/bin/sh", "-c", _RUN, "sh"]
-            + [sys.executable if word == "{python}" else word for word in asked["command"]],
+            + [sys.executable if word == "{python}" else word for word in request["command"]],
             cwd=folder,
             env=environment,
             stdin=subprocess.PIPE,
@@ -154,12 +154,12 @@ def start(asked: dict[str, Any]) -> dict[str, Any]:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    told = {"pid": process.pid, "since": _since(process.pid)}
-    (folder / "process").write_text(json.dumps(told), encoding="utf-8")
+    identity = {"pid": process.pid, "since": _since(process.pid)}
+    (folder / "process").write_text(json.dumps(identity), encoding="utf-8")
     assert process.stdin is not None
     with process.stdin as go:
         go.write(b"go\n")
-    return told
+    return identity
 
 
 def _keys(folder: Path) -> set[str]:
@@ -184,19 +184,19 @@ def _since(pid: int) -> str:
 def _process(folder: Path) -> tuple[int, bool]:
     """The process group of a job, 0 for none, and whether it runs."""
     try:
-        told = json.loads((folder / "process").read_text(encoding="utf-8"))
-        os.kill(told["pid"], 0)
-        return told["pid"], _since(told["pid"]) == told["since"]
+        identity = json.loads((folder / "process").read_text(encoding="utf-8"))
+        os.kill(identity["pid"], 0)
+        return identity["pid"], _since(identity["pid"]) == identity["since"]
     except (OSError, ValueError, KeyError):
         return 0, False
 
 
-def look(asked: dict[str, Any]) -> dict[str, Any]:
+def look(request: dict[str, Any]) -> dict[str, Any]:
     """How a job goes, what it has printed, and the points that are done and not there yet."""
-    base = Path(asked["base"])
-    folder = base / "jobs" / asked["job"]
+    base = Path(request["base"])
+    folder = base / "jobs" / request["job"]
     try:
-        return _looked(base, folder, asked)
+        return _looked(base, folder, request)
     except FileNotFoundError:
         if folder.exists():
             raise
@@ -204,7 +204,7 @@ def look(asked: dict[str, Any]) -> dict[str, Any]:
         return {"status": "lost", "code": 0, "output": 0, "points": 0, "reason": ""}
 
 
-def _looked(base: Path, folder: Path, asked: dict[str, Any]) -> dict[str, Any]:
+def _looked(base: Path, folder: Path, request: dict[str, Any]) -> dict[str, Any]:
     status, code = "running", 0
     alive = _process(folder)[1]
     if not alive:
@@ -215,12 +215,12 @@ def _looked(base: Path, folder: Path, asked: dict[str, Any]) -> dict[str, Any]:
     output = b""
     if (folder / "output").exists():
         with open(folder / "output", "rb") as stream:
-            stream.seek(asked["at"])
+            stream.seek(request["at"])
             output = stream.read(1 << 20)
-    points = _finished(base, folder, set(asked["have"]))
-    told = {"status": status, "code": code, "output": len(output), "points": len(points)}
-    told["reason"] = f"no space left in {base}" if status == "lost" and _is_full(base) else ""
-    return {**told, "_bytes": output + (_packed(base, points) if points else b"")}
+    points = _finished(base, folder, set(request["have"]))
+    answer = {"status": status, "code": code, "output": len(output), "points": len(points)}
+    answer["reason"] = f"no space left in {base}" if status == "lost" and _is_full(base) else ""
+    return {**answer, "_bytes": output + (_packed(base, points) if points else b"")}
 
 
 def _is_full(base: Path) -> bool:
@@ -230,7 +230,7 @@ def _is_full(base: Path) -> bool:
 
 def _finished(base: Path, folder: Path, have: set[str]) -> list[tuple[str, dict[str, Any]]]:
     """The points of a job with an outcome that is final, besides those in ``have``."""
-    found = []
+    points = []
     for key in _keys(folder) - have:
         path = base / "home" / "cmbench" / "sweeps" / "points" / key / "outcome.json"
         try:
@@ -238,8 +238,8 @@ def _finished(base: Path, folder: Path, have: set[str]) -> list[tuple[str, dict[
         except (OSError, ValueError):
             continue
         if outcome.get("status") in ("measured", "failed"):
-            found.append((key, outcome))
-    return found[:50]
+            points.append((key, outcome))
+    return points[:50]
 
 
 def _packed(base: Path, points: list[tuple[str, dict[str, Any]]]) -> bytes:
@@ -261,15 +261,15 @@ def _records(outcome: dict[str, Any]) -> Iterator[str]:
 
 def _add(tar: tarfile.TarFile, folder: Path, name: str) -> None:
     for top, _, files in os.walk(folder):
-        for each in files:
-            path = Path(top) / each
-            if path.is_file() and each != "lock":
+        for file in files:
+            path = Path(top) / file
+            if path.is_file() and file != "lock":
                 tar.add(path, f"{name}/{path.relative_to(folder)}", recursive=False)
 
 
-def cancel(asked: dict[str, Any]) -> dict[str, Any]:
+def cancel(request: dict[str, Any]) -> dict[str, Any]:
     """End a job with all that it has started, and leave."""
-    folder = Path(asked["base"]) / "jobs" / asked["job"]
+    folder = Path(request["base"]) / "jobs" / request["job"]
     for number in (signal.SIGTERM, signal.SIGKILL):
         pid, alive = _process(folder)
         if not alive:
@@ -278,21 +278,21 @@ def cancel(asked: dict[str, Any]) -> dict[str, Any]:
         end = time.monotonic() + _GRACE_S
         while _process(folder)[1] and time.monotonic() < end:
             time.sleep(0.05)
-    return leave(asked)
+    return leave(request)
 
 
-def leave(asked: dict[str, Any]) -> dict[str, Any]:
+def leave(request: dict[str, Any]) -> dict[str, Any]:
     """Remove a job, and, unless ``stay``, all that was brought once no job is left."""
-    base = Path(asked["base"])
-    shutil.rmtree(base / "jobs" / asked["job"], ignore_errors=True)
+    base = Path(request["base"])
+    shutil.rmtree(base / "jobs" / request["job"], ignore_errors=True)
     gone = base.with_name(f".{base.name}.{os.getpid()}.{time.time_ns()}")
     with suppress(OSError), _alone(base):
         (base / "jobs").rmdir()
-        if not asked["stay"]:
+        if not request["stay"]:
             base.rename(gone)
     # Beside ours there may be what one was at who was killed.
-    for each in base.parent.glob(f".{base.name}.*"):
-        shutil.rmtree(each, ignore_errors=True)
+    for path in base.parent.glob(f".{base.name}.*"):
+        shutil.rmtree(path, ignore_errors=True)
     return {}
 
 
@@ -301,22 +301,22 @@ VERBS = {each.__name__: each for each in (probe, put, keep, start, look, cancel,
 
 def main(mark: str) -> None:
     """Answer one request."""
-    asked = json.loads(sys.stdin.buffer.readline())
+    request = json.loads(sys.stdin.buffer.readline())
     data = b""
     try:
-        told = VERBS[asked["verb"]](asked)
-        data = told.pop("_bytes", b"")
+        answer = VERBS[request["verb"]](request)
+        data = answer.pop("_bytes", b"")
     except OSError as problem:
         path = str(problem.filename or "")
-        told = {
+        answer = {
             "errno": problem.errno or 5,
             "error": problem.strerror or str(problem),
             "path": path,
         }
     except Exception as problem:
-        told = {"errno": 0, "error": f"{type(problem).__name__}: {problem}", "path": ""}
+        answer = {"errno": 0, "error": f"{type(problem).__name__}: {problem}", "path": ""}
     out = sys.stdout.buffer
-    out.write(b"\n" + mark.encode() + json.dumps(told).encode() + b"\n" + data)
+    out.write(b"\n" + mark.encode() + json.dumps(answer).encode() + b"\n" + data)
     out.flush()
 
 

@@ -42,8 +42,8 @@ def submitted(jobs: Sequence[tuple[str, str]]) -> str:
 
 
 def _values(values: Sequence[Any]) -> str:
-    told = ", ".join(map(str, values))
-    return told if len(told) <= 54 else f"{values[0]} … {values[-1]} ({len(values)} values)"
+    text = ", ".join(map(str, values))
+    return text if len(text) <= 54 else f"{values[0]} … {values[-1]} ({len(values)} values)"
 
 
 def _prepared(seen: Foreseen) -> Iterator[str]:
@@ -65,28 +65,28 @@ def _prepared(seen: Foreseen) -> Iterator[str]:
 
 def _time(seen: Foreseen, left: int) -> Iterator[str]:
     before = sum(step.seconds or 0 for step in seen.preparation.steps)
-    told = f"time: {time_text(before)} to prepare, " if before else "time: "
+    start = f"time: {time_text(before)} to prepare, " if before else "time: "
     if seen.point_seconds is None:
-        yield f"{told}points not known before the first one is measured"
+        yield f"{start}points not known before the first one is measured"
     else:
-        yield f"{told}{time_text(seen.point_seconds * left)} for {counted(left, 'point')}"
+        yield f"{start}{time_text(seen.point_seconds * left)} for {counted(left, 'point')}"
     if seen.opened.sweep.budget.seconds:
         yield f"  no run starts after {time_text(seen.opened.sweep.budget.seconds)}"
 
 
-def _points(points: Sequence[Point], known: Mapping[str, Outcome]) -> Iterator[str]:
+def _points(points: Sequence[Point], outcomes: Mapping[str, Outcome]) -> Iterator[str]:
     for point in points[:_ROWS]:
-        status = known[point.key].status
-        told = "" if status == OPEN else f"  ({status})"
-        yield f"{point.number:>6}  {values_text(point)}{told}"
+        status = outcomes[point.key].status
+        suffix = "" if status == OPEN else f"  ({status})"
+        yield f"{point.number:>6}  {values_text(point)}{suffix}"
     if len(points) > _ROWS:
         yield f"        and {len(points) - _ROWS:,} more: --json has all"
 
 
 def values_text(point: Point, without: Sequence[str] = ()) -> str:
     """The values of a point, but for some axes: ``batch_size=8 threads=2``."""
-    told = [f"{name}={value}" for name, value in point.values.items() if name not in without]
-    return " ".join(told) or "the only one"
+    texts = [f"{name}={value}" for name, value in point.values.items() if name not in without]
+    return " ".join(texts) or "the only one"
 
 
 def time_text(seconds: float) -> str:
@@ -96,90 +96,94 @@ def time_text(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
-def shown(found: Report, points: Sequence[Point], known: Mapping[str, Outcome]) -> str:
+def shown(sweep_report: Report, points: Sequence[Point], outcomes: Mapping[str, Outcome]) -> str:
     """What ``cm show experiment NAME`` prints: counts, the points, the best one."""
-    counts = {s: sum(o.status == s for o in known.values()) for s in (MEASURED, FAILED, OPEN)}
-    told = ", ".join(f"{many:,} {_WORDS[status]}" for status, many in counts.items() if many)
-    lines = [f"{found.sweep.name}: {counted(len(points), 'point')}: {told}", ""]
-    if found.measured:
-        lines += [*_told(found)]
-    failed = [point for point in points if known[point.key].status == FAILED]
+    counts = {s: sum(o.status == s for o in outcomes.values()) for s in (MEASURED, FAILED, OPEN)}
+    summary = ", ".join(f"{many:,} {_WORDS[status]}" for status, many in counts.items() if many)
+    lines = [f"{sweep_report.sweep.name}: {counted(len(points), 'point')}: {summary}", ""]
+    if sweep_report.measured:
+        lines += [*_told(sweep_report)]
+    failed = [point for point in points if outcomes[point.key].status == FAILED]
     if failed:
         lines += ["", "failed (again with --retry-failed):"]
-        lines += [f"  {values_text(p)}: {known[p.key].reason[:200]}" for p in failed[:_ROWS]]
+        lines += [f"  {values_text(p)}: {outcomes[p.key].reason[:200]}" for p in failed[:_ROWS]]
     return "\n".join(lines).rstrip()
 
 
-def _told(found: Report) -> list[str]:
+def _told(sweep_report: Report) -> list[str]:
     """The table and the best point; what was asked for and is nowhere takes neither away."""
     try:
-        found.figure()
-        return [*table(found), "", *_best(found)]
+        sweep_report.figure()
+        return [*table(sweep_report), "", *_best(sweep_report)]
     except Error as error:
-        bare = replace(found, sweep=replace(found.sweep, objectives={}))
+        bare = replace(sweep_report, sweep=replace(sweep_report.sweep, objectives={}))
         return [*table(bare), "", f"no best point: {error.message}; {error.hint}"]
 
 
 _WORDS = {MEASURED: "measured", FAILED: "failed", OPEN: "still to do"}
 
 
-def table(found: Report, rows: Sequence[Measured] | None = None) -> Iterator[str]:
+def table(sweep_report: Report, rows: Sequence[Measured] | None = None) -> Iterator[str]:
     """The points with up to three figures, the best first, and what differs between them."""
-    figure = found.figure()
-    names = _columns(found, figure)
-    same = [name for name, values in found.sweep.axes.items() if len(values) == 1]
-    sign = -1 if found.way(figure) == "max" else 1
+    figure = sweep_report.figure()
+    names = _columns(sweep_report, figure)
+    same = [name for name, values in sweep_report.sweep.axes.items() if len(values) == 1]
+    sign = -1 if sweep_report.way(figure) == "max" else 1
     ordered = (
         rows
         if rows is not None
         else sorted(
-            found.measured, key=lambda each: sign * each.figures.get(figure, float("inf") * sign)
+            sweep_report.measured,
+            key=lambda e: sign * e.figures.get(figure, float("inf") * sign),
         )
     )
     yield "".join(f"{name[:15]:>16}" for name in names) + "  runs  spread  point"
-    for each in ordered[:_ROWS]:
-        apart = spread(each.outcome.all_of(figure))
-        told = f"{apart:7.1%}" if apart is not None else " " * 7
-        cells = "".join(f"{_number(each.figures.get(name)):>16}" for name in names)
-        yield f"{cells}{len(each.outcome.runs):>6} {told}  {values_text(each.point, same)}"
+    for e in ordered[:_ROWS]:
+        apart = spread(e.outcome.all_of(figure))
+        spread_text = f"{apart:7.1%}" if apart is not None else " " * 7
+        cells = "".join(f"{_number(e.figures.get(name)):>16}" for name in names)
+        yield f"{cells}{len(e.outcome.runs):>6} {spread_text}  {values_text(e.point, same)}"
     if len(ordered) > _ROWS:
         yield f"and {len(ordered) - _ROWS:,} more: --json has all"
 
 
-def _columns(found: Report, figure: str) -> list[str]:
+def _columns(summary: Report, figure: str) -> list[str]:
     """Three figures: that one, objectives and what constraints ask for, before all others."""
-    asked = " ".join(found.sweep.constraints)
-    wanted = [*found.sweep.objectives, *(name for name in found.figures if name in asked)]
-    there = [name for name in wanted if name in found.figures]
-    return list(dict.fromkeys([figure, *there, *found.figures]))[:3]
+    constraints = " ".join(summary.sweep.constraints)
+    names = [
+        *summary.sweep.objectives,
+        *(name for name in summary.figures if name in constraints),
+    ]
+    existing = [name for name in names if name in summary.figures]
+    return list(dict.fromkeys([figure, *existing, *summary.figures]))[:3]
 
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:,.6g}"
 
 
-def _best(found: Report) -> Iterator[str]:
-    top = best(found)
+def _best(sweep_report: Report) -> Iterator[str]:
+    top = best(sweep_report)
     if top is None:
-        yield f"no point satisfies {' and '.join(found.sweep.constraints)}"
+        yield f"no point satisfies {' and '.join(sweep_report.sweep.constraints)}"
         return
-    figure = found.figure()
+    figure = sweep_report.figure()
     yield f"best {figure}: {_number(top.figures[figure])}"
     yield command_of(top.point)
 
 
-def effects(found: Sequence[Effect], figure: str) -> str:
+def effects(rows: Sequence[Effect], figure: str) -> str:
     """The effect of each axis: its values, the figure, the ratio to the first value."""
     lines = [f"{figure}; ratios are of points that differ in this axis alone, to its first value"]
     axis = ""
-    for each in found:
-        if each.axis != axis:
-            axis = each.axis
+    for row in rows:
+        if row.axis != axis:
+            axis = row.axis
             lines += ["", f"{axis:<20}{'points':>7}{'median':>12}{'ratio':>9}   smallest … largest"]
-        middle, ratio = middle_and_range(each.values), middle_and_range(each.ratios)
-        told = f"{_number(middle[0]):>12}" if middle else f"{'-':>12}"
+        middle, ratio = middle_and_range(row.values), middle_and_range(row.ratios)
+        median_text = f"{_number(middle[0]):>12}" if middle else f"{'-':>12}"
         span = f"{ratio[0]:>9.3f}   {ratio[1]:.3f} … {ratio[2]:.3f}" if ratio else ""
-        lines.append(f"  {each.value!s:<18}{len(each.values):>7}{told}{span}")
+        lines.append(f"  {row.value!s:<18}{len(row.values):>7}{median_text}{span}")
     return "\n".join(lines)
 
 

@@ -47,9 +47,9 @@ class Report:
 
     def way(self, figure: str) -> str:
         """Which way a figure is better: as the sweep says, else by its name."""
-        told = self.sweep.objectives.get(figure)
+        direction = self.sweep.objectives.get(figure)
         last = figure.rpartition(".")[2]
-        return told or (LOWER if last.startswith(_LOWER_IS_BETTER) else HIGHER)
+        return direction or (LOWER if last.startswith(_LOWER_IS_BETTER) else HIGHER)
 
     def figure(self, name: str = "") -> str:
         """The figure that is meant; the first objective, or the first there is, without a name.
@@ -62,39 +62,39 @@ class Report:
                 f"no point of {self.sweep.name} is measured yet",
                 hint="measure them: cm run experiment --sweep=FILE",
             )
-        recorded = [each for each in self.sweep.record if each in self.figures]
-        wanted = name or next(iter(self.sweep.objectives), [*recorded, *self.figures][0])
-        if wanted not in self.figures:
-            hint = did_you_mean(wanted, self.figures) or f"there are: {', '.join(self.figures)}"
-            raise Error("bad-value", f"no point has the figure {wanted}", hint=hint)
-        return wanted
+        recorded = [key for key in self.sweep.record if key in self.figures]
+        chosen = name or next(iter(self.sweep.objectives), [*recorded, *self.figures][0])
+        if chosen not in self.figures:
+            hint = did_you_mean(chosen, self.figures) or f"there are: {', '.join(self.figures)}"
+            raise Error("bad-value", f"no point has the figure {chosen}", hint=hint)
+        return chosen
 
 
-def report(sweep: Sweep, points: Sequence[Point], known: Mapping[str, Outcome]) -> Report:
+def report(sweep: Sweep, points: Sequence[Point], outcomes: Mapping[str, Outcome]) -> Report:
     """What the measured ones among ``points`` say."""
     measured = []
     for point in points:
-        outcome = known[point.key]
+        outcome = outcomes[point.key]
         if outcome.status == MEASURED:
             figures = {n: v for n in outcome.names if (v := outcome.figure(n)) is not None}
             measured.append(Measured(point, outcome, figures))
-    names = dict.fromkeys(name for each in measured for name in each.figures)
+    names = dict.fromkeys(name for entry in measured for name in entry.figures)
     return Report(sweep, tuple(measured), tuple(names))
 
 
-def good(found: Report) -> list[Measured]:
+def good(sweep_report: Report) -> list[Measured]:
     """The points whose figures fulfil the constraints; raises ``bad-value``.
 
     A figure that some points have is not fulfilled by those that lack it.
     """
-    asked = {name for text in found.sweep.constraints for name in names_in(text)}
-    asked &= {*found.figures}
-    having = (each for each in found.measured if asked.issubset(each.figures))
-    return [each for each in having if _fulfils(found.sweep, each)]
+    names = {name for text in sweep_report.sweep.constraints for name in names_in(text)}
+    names &= {*sweep_report.figures}
+    having = (entry for entry in sweep_report.measured if names.issubset(entry.figures))
+    return [entry for entry in having if _fulfils(sweep_report.sweep, entry)]
 
 
-def _fulfils(sweep: Sweep, each: Measured) -> bool:
-    scope = {**each.point.values, **each.figures}
+def _fulfils(sweep: Sweep, entry: Measured) -> bool:
+    scope = {**entry.point.values, **entry.figures}
     try:
         return all(evaluate(text, scope) for text in sweep.constraints)
     except ExpressionError as problem:
@@ -103,36 +103,36 @@ def _fulfils(sweep: Sweep, each: Measured) -> bool:
         ) from None
 
 
-def best(found: Report, figure: str = "") -> Measured | None:
+def best(sweep_report: Report, figure: str = "") -> Measured | None:
     """The best point in a figure that fulfils the constraints; ``None`` where none does."""
-    name = found.figure(figure)
-    having = [each for each in good(found) if name in each.figures]
-    return max(having, key=lambda each: _better(found, each, name), default=None)
+    name = sweep_report.figure(figure)
+    having = [entry for entry in good(sweep_report) if name in entry.figures]
+    return max(having, key=lambda entry: _better(sweep_report, entry, name), default=None)
 
 
-def frontier(found: Report, x: str, y: str) -> list[Measured]:
+def frontier(sweep_report: Report, x: str, y: str) -> list[Measured]:
     """The points that no other one beats in both figures, in the order of ``x``."""
-    names = found.figure(x), found.figure(y)
-    having = [each for each in good(found) if all(name in each.figures for name in names)]
-    ordered = sorted(having, key=lambda e: [-_better(found, e, name) for name in names])
-    kept: list[Measured] = []
-    for each in ordered:
-        if not kept or _better(found, each, y) > _better(found, kept[-1], y):
-            kept.append(each)
-    return sorted(kept, key=lambda each: each.figures[x])
+    names = sweep_report.figure(x), sweep_report.figure(y)
+    having = [entry for entry in good(sweep_report) if all(name in entry.figures for name in names)]
+    ordered = sorted(having, key=lambda e: [-_better(sweep_report, e, name) for name in names])
+    unbeaten: list[Measured] = []
+    for entry in ordered:
+        if not unbeaten or _better(sweep_report, entry, y) > _better(sweep_report, unbeaten[-1], y):
+            unbeaten.append(entry)
+    return sorted(unbeaten, key=lambda entry: entry.figures[x])
 
 
-def _better(found: Report, each: Measured, name: str) -> float:
-    return each.figures[name] * (1 if found.way(name) == HIGHER else -1)
+def _better(sweep_report: Report, entry: Measured, name: str) -> float:
+    return entry.figures[name] * (1 if sweep_report.way(name) == HIGHER else -1)
 
 
-def effects(found: Report, figure: str = "") -> list[Effect]:
+def effects(sweep_report: Report, figure: str = "") -> list[Effect]:
     """What each value of each axis does to a figure, compared with the first value of the axis."""
-    name = found.figure(figure)
-    having = [each for each in found.measured if name in each.figures]
+    name = sweep_report.figure(figure)
+    having = [entry for entry in sweep_report.measured if name in entry.figures]
     return [
         _effect(having, name, axis, value, values[0])
-        for axis, values in found.sweep.axes.items()
+        for axis, values in sweep_report.sweep.axes.items()
         if len(values) > 1
         for value in values
     ]
@@ -140,14 +140,14 @@ def effects(found: Report, figure: str = "") -> list[Effect]:
 
 def _effect(having: Sequence[Measured], name: str, axis: str, value: Any, base: Any) -> Effect:
     others = {_rest(e, axis): e.figures[name] for e in having if e.point.values[axis] == base}
-    mine = [each for each in having if each.point.values[axis] == value]
-    pairs = [(each.figures[name], others.get(_rest(each, axis))) for each in mine]
+    mine = [entry for entry in having if entry.point.values[axis] == value]
+    pairs = [(entry.figures[name], others.get(_rest(entry, axis))) for entry in mine]
     ratios = [own / other for own, other in pairs if other]
     return Effect(axis, value, base, tuple(e.figures[name] for e in mine), tuple(ratios))
 
 
-def _rest(each: Measured, axis: str) -> str:
-    return repr({name: value for name, value in each.point.values.items() if name != axis})
+def _rest(entry: Measured, axis: str) -> str:
+    return repr({name: value for name, value in entry.point.values.items() if name != axis})
 
 
 def middle_and_range(values: Sequence[float]) -> tuple[float, float, float] | None:

@@ -19,29 +19,31 @@ _ASKS = 20
 
 
 def search(
-    sweep: Sweep, points: Sequence[Point], known: Mapping[str, Outcome], measure: Measure
+    sweep: Sweep, points: Sequence[Point], outcomes: Mapping[str, Outcome], measure: Measure
 ) -> list[Point]:
     """The points that were tried, the known ones among them, in the order of the grid.
 
     ``measure`` measures a point and says what came out. Raises ``extra-missing``, ``needs-input``
     where the sweep has no objective.
     """
-    found = _Search(sweep, points, known)
-    while found.wanted():
-        point = found.ask()
+    study = _Search(sweep, points, outcomes)
+    while study.wanted():
+        point = study.ask()
         if point is not None:
             outcome = measure(point)
             if not outcome.done:
                 # The time is used up.
                 break
-            found.tell(point, outcome)
-    return found.tried
+            study.tell(point, outcome)
+    return study.tried
 
 
 class _Search:
     """One study of Optuna over the places of a grid."""
 
-    def __init__(self, sweep: Sweep, points: Sequence[Point], known: Mapping[str, Outcome]) -> None:
+    def __init__(
+        self, sweep: Sweep, points: Sequence[Point], outcomes: Mapping[str, Outcome]
+    ) -> None:
         optuna = _optuna()
         if not sweep.objectives:
             raise Error(
@@ -50,7 +52,7 @@ class _Search:
                 hint="add to the sweep: objectives: {throughput: max}",
             )
         self._sweep, self._points, self._optuna = sweep, points, optuna
-        self._outcomes = {key: each for key, each in known.items() if each.done}
+        self._outcomes = {key: outcome for key, outcome in outcomes.items() if outcome.done}
         self._by_place = {self._place(point.values): point for point in points}
         self._axes = self._distributions()
         ways = ["maximize" if way == HIGHER else "minimize" for way in sweep.objectives.values()]
@@ -64,11 +66,13 @@ class _Search:
 
     def _distributions(self) -> dict[str, Any]:
         """For each independent axis the numbers of its values that occur."""
-        found = {}
+        distributions = {}
         for at, group in enumerate(groups(self._sweep)):
-            numbers = sorted({place[at] for place in self._by_place})
-            found[",".join(group)] = self._optuna.distributions.CategoricalDistribution(numbers)
-        return found
+            numbers = sorted({position[at] for position in self._by_place})
+            distributions[",".join(group)] = self._optuna.distributions.CategoricalDistribution(
+                numbers
+            )
+        return distributions
 
     def _place(self, values: Mapping[str, Any]) -> tuple[int, ...]:
         """Where a point is in the grid: the number of its value, for each independent axis."""
@@ -120,10 +124,10 @@ class _Search:
     def _add(self, point: Point, outcome: Outcome) -> None:
         values = _values(self._sweep, outcome)
         if values is not None:
-            place = dict(zip(self._axes, self._place(point.values), strict=True))
+            params = dict(zip(self._axes, self._place(point.values), strict=True))
             broken = self._broken(point)
             made = self._optuna.trial.create_trial(
-                params=place, distributions=self._axes, values=values, constraints=broken
+                params=params, distributions=self._axes, values=values, constraints=broken
             )
             self._study.add_trial(made)
 
@@ -141,9 +145,9 @@ class _Search:
 
 
 def _values(sweep: Sweep, outcome: Outcome) -> list[float] | None:
-    found = [outcome.figure(name) for name in sweep.objectives]
-    values = [value for value in found if value is not None]
-    return values if outcome.status == MEASURED and len(values) == len(found) else None
+    figures = [outcome.figure(name) for name in sweep.objectives]
+    values = [value for value in figures if value is not None]
+    return values if outcome.status == MEASURED and len(values) == len(figures) else None
 
 
 def _optuna() -> Any:

@@ -108,9 +108,9 @@ class Wish:
         for name, value in self.options.items():
             if value and name != "constraint":
                 yield f"--{name.replace('_', '-')}={value}"
-        wanted = "&".join(filter(None, (self.options.get("constraint", ""), *labels)))
-        if wanted:
-            yield f"--constraint={wanted}"
+        constraint = "&".join(filter(None, (self.options.get("constraint", ""), *labels)))
+        if constraint:
+            yield f"--constraint={constraint}"
         if self.exclusive:
             yield "--exclusive"
         elif cpus and "cpus_per_task" not in self.options:
@@ -173,18 +173,18 @@ class SlurmExecutor:
 
     def logs(self, handle: api.JobHandle) -> list[str]:
         """New lines of all tasks."""
-        found = self._output.lines(_parts_of(handle)[1])
-        if not found:
+        lines = self._output.lines(_parts_of(handle)[1])
+        if not lines:
             time.sleep(_LOOK_S)
-        return found
+        return lines
 
     def poll(self, handle: api.JobHandle) -> api.JobState:
         """How the whole array goes; asks Slurm every two seconds at most.
 
         Raises ``slurm-failed`` where it has answered nothing for too long.
         """
-        asked, state = self._states.get(handle.id, (0.0, api.JobState("waiting")))
-        if time.monotonic() - asked >= PAUSE_S:
+        polled_at, state = self._states.get(handle.id, (0.0, api.JobState("waiting")))
+        if time.monotonic() - polled_at >= PAUSE_S:
             state = self._asked(handle)
             self._states[handle.id] = (time.monotonic(), state)
         return state
@@ -336,12 +336,12 @@ def _parts_of(handle: api.JobHandle) -> tuple[str, Path]:
 
 def _state(tasks: Mapping[str, tuple[str, str]] | None, folder: Path) -> api.JobState:
     """The state of an array from those of its tasks and what they have left."""
-    known = tasks or {}
-    states = Counter(state for state, _ in known.values())
+    queued = tasks or {}
+    states = Counter(state for state, _ in queued.values())
     active = sum(states[name] for name in ACTIVE)
     if active:
         return api.JobState(
-            "waiting" if states["PENDING"] == active else "running", reason=_waits_for(known)
+            "waiting" if states["PENDING"] == active else "running", reason=_waits_for(queued)
         )
     return _ended(states, exit_codes(folder))
 
@@ -350,10 +350,10 @@ def _ended(states: Mapping[str, int], codes: Sequence[int]) -> api.JobState:
     if not states and not codes:
         return api.JobState("lost", reason="Slurm no longer knows it")
     bad = [name for name in states if name not in ("COMPLETED", "FAILED")]
-    told = ", ".join(f"{states[name]} {name}" for name in bad)
+    reason = ", ".join(f"{states[name]} {name}" for name in bad)
     if "TIMEOUT" in bad:
-        told += " (--time=MINUTES asks for more)"
-    return api.JobState("ended", max(codes, default=1), told)
+        reason += " (--time=MINUTES asks for more)"
+    return api.JobState("ended", max(codes, default=1), reason)
 
 
 def _waits_for(tasks: Mapping[str, tuple[str, str]]) -> str:

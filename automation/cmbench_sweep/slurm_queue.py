@@ -50,8 +50,8 @@ def ask(words: Sequence[str], env: Mapping[str, str] | None = None, say: Say | N
             process.wait()
         lines = _lines(problems)
         if status is None:
-            told = f": {_plain_words(words[0], lines[-1])}" if lines else ""
-            raise SilentError(f"{words[0]} took longer than a minute{told}")
+            detail = f": {_plain_words(words[0], lines[-1])}" if lines else ""
+            raise SilentError(f"{words[0]} took longer than a minute{detail}")
         if status:
             raise SilentError(_plain_words(words[0], (lines or [f"exit status {status}"])[-1]))
         out.seek(0)
@@ -88,9 +88,9 @@ def _plain_words(program: str, line: str) -> str:
 
 def _plain(env: Mapping[str, str] | None) -> dict[str, str]:
     """Without what makes these commands show less: a partition, a user, a format of somebody's."""
-    given = os.environ if env is None else env
+    variables = os.environ if env is None else env
     hides = ("SQUEUE_", "SINFO_", "SACCT_")
-    return {key: value for key, value in given.items() if not key.startswith(hides)}
+    return {key: value for key, value in variables.items() if not key.startswith(hides)}
 
 
 _FULL = "temporarily unable"
@@ -109,9 +109,9 @@ def submit(words: Sequence[str], name: str, env: Mapping[str, str], say: Say | N
             _refuse_after(end, "sbatch", problem, say)
         time.sleep(PAUSE_S)
         with suppress(SilentError):
-            known = ask(["squeue", "-h", f"--name={name}", "-o", "%F"]).split()
-            if known:
-                return known[0]
+            numbers = ask(["squeue", "-h", f"--name={name}", "-o", "%F"]).split()
+            if numbers:
+                return numbers[0]
 
 
 def reach(say: Say | None = None) -> None:
@@ -149,22 +149,22 @@ def tasks_of(number: str) -> dict[str, tuple[str, str]] | None:
     Raises ``SilentError`` where nobody answers.
     """
     try:
-        told = ask(["squeue", "-h", "-r", "-t", "all", "-j", number, "-o", "%K|%T|%r"])
+        output = ask(["squeue", "-h", "-r", "-t", "all", "-j", number, "-o", "%K|%T|%r"])
     except SilentError as problem:
         if "Invalid job id" not in str(problem):
             raise
-        told = ""
-    rows = [line.split("|", 2) for line in told.splitlines() if line.count("|") >= 2]
+        output = ""
+    rows = [line.split("|", 2) for line in output.splitlines() if line.count("|") >= 2]
     return {part: (state, reason) for part, state, reason in rows} or _accounted(number)
 
 
 def _accounted(number: str) -> dict[str, tuple[str, str]] | None:
     """The same from the accounts of a job that has left the queue, where there are accounts."""
     try:
-        told = ask(["sacct", "-n", "-X", "-P", "-j", number, "-o", "JobID,State"])
+        output = ask(["sacct", "-n", "-X", "-P", "-j", number, "-o", "JobID,State"])
     except (SilentError, Error):
         return None
-    rows = [line.partition("|") for line in told.splitlines()]
+    rows = [line.partition("|") for line in output.splitlines()]
     return {row[0].partition("_")[2]: (row[2].partition(" ")[0], "") for row in rows} or None
 
 
@@ -175,25 +175,25 @@ def check(partition: str, labels: Iterable[str]) -> None:
     is refused.
     """
     try:
-        told = ask(["sinfo", "-h", "-o", "%P|%a|%f"])
+        output = ask(["sinfo", "-h", "-o", "%P|%a|%f"])
     except SilentError:
         return
-    rows = [(line.split("|", 2) + ["", ""])[:3] for line in told.splitlines() if line]
+    rows = [(line.split("|", 2) + ["", ""])[:3] for line in output.splitlines() if line]
     _check_partitions(partition, {name: state for name, state, _ in rows})
-    asked = [features for name, _, features in rows if not partition or _is_asked(name, partition)]
-    _check_labels(set(labels), [{*text.split(",")} - {"(null)"} for text in asked])
+    texts = [features for name, _, features in rows if not partition or _is_asked(name, partition)]
+    _check_labels(set(labels), [{*text.split(",")} - {"(null)"} for text in texts])
 
 
 def _check_partitions(partition: str, states: Mapping[str, str]) -> None:
     """Refuse names that are not in ``states``, and partitions none of which is up."""
-    known = {name.rstrip("*") for name in states}
+    names = {name.rstrip("*") for name in states}
     for name in filter(None, partition.split(",")):
-        if name not in known:
-            _refuse("partition", name, known)
-    asked = {n.rstrip("*"): state for n, state in states.items() if _is_asked(n, partition)}
-    if asked and "up" not in asked.values():
+        if name not in names:
+            _refuse("partition", name, names)
+    chosen = {n.rstrip("*"): state for n, state in states.items() if _is_asked(n, partition)}
+    if chosen and "up" not in chosen.values():
         up = sorted(name.rstrip("*") for name, state in states.items() if state == "up")
-        name, state = next(iter(asked.items()))
+        name, state = next(iter(chosen.items()))
         raise Error(
             "bad-value",
             f"Slurm's partition {name} is {state}: nothing starts there",
@@ -203,16 +203,16 @@ def _check_partitions(partition: str, states: Mapping[str, str]) -> None:
         )
 
 
-def _check_labels(wanted: set[str], features: Sequence[set[str]]) -> None:
-    known = set().union(*features)
-    for name in sorted(wanted - known):
-        _refuse("node with the label", name, known)
-    if wanted and not any(wanted <= each for each in features):
-        _refuse("node with all of", ", ".join(sorted(wanted)), known)
+def _check_labels(labels: set[str], features: Sequence[set[str]]) -> None:
+    existing = set().union(*features)
+    for name in sorted(labels - existing):
+        _refuse("node with the label", name, existing)
+    if labels and not any(labels <= available for available in features):
+        _refuse("node with all of", ", ".join(sorted(labels)), existing)
 
 
-def _refuse(what: str, name: str, known: Iterable[str]) -> None:
-    names = sorted(known)
+def _refuse(what: str, name: str, existing: Iterable[str]) -> None:
+    names = sorted(existing)
     hint = did_you_mean(name, names) or f"there are: {', '.join(names) or 'none'}"
     raise Error("bad-value", f"Slurm has no {what} {name}", hint=hint)
 
@@ -250,11 +250,11 @@ def _minutes(text: str) -> int:
 def largest_array() -> int:
     """How many tasks one array may have; what most clusters allow where Slurm does not say."""
     try:
-        told = ask(["scontrol", "show", "config"])
+        config = ask(["scontrol", "show", "config"])
     except SilentError:
         return _LARGEST
-    found = re.search(r"MaxArraySize\s*=\s*(\d+)", told)
-    return max(1, int(found[1]) - 1) if found else _LARGEST
+    match = re.search(r"MaxArraySize\s*=\s*(\d+)", config)
+    return max(1, int(match[1]) - 1) if match else _LARGEST
 
 
 def update_waiting(number: str, settings: Mapping[str, str]) -> bool:

@@ -35,20 +35,20 @@ class Real(float):
 
 def _whole(text: str) -> Whole | str:
     try:
-        found = Whole(text, 16) if text.startswith("0x") else Whole(text)
+        number = Whole(text, 16) if text.startswith("0x") else Whole(text)
     except ValueError:
         return text
-    found.spelling = text.replace("_", "")
-    return found
+    number.spelling = text.replace("_", "")
+    return number
 
 
 def _real(text: str) -> Real | str:
     try:
-        found = Real(text)
+        number = Real(text)
     except ValueError:
         return text
-    found.spelling = text
-    return found
+    number.spelling = text
+    return number
 
 
 @lru_cache

@@ -50,7 +50,7 @@ class Host:
     def ask(
         self,
         verb: str,
-        asked: Mapping[str, Any],
+        arguments: Mapping[str, Any],
         data: bytes | IO[bytes] = b"",
         timeout: float | None = _CALL_S,
     ) -> tuple[dict[str, Any], bytes]:
@@ -60,7 +60,7 @@ class Host:
         """
         mark = secrets.token_hex(12)
         program = Path(__file__).with_name("remote_agent.py").read_bytes()
-        request = json.dumps({**asked, "verb": verb}).encode()
+        request = json.dumps({**arguments, "verb": verb}).encode()
         sent = b"%d\n%s%s\n" % (len(program), program, request)
         script = _START.format(pythons=_PYTHONS, read=_READ, mark=mark, none=NO_PYTHON)
         words = ssh.connection(self.name, self.options)
@@ -69,8 +69,8 @@ class Host:
             done = ssh.call(words, sent + data, timeout)
         else:
             done = ssh.pour(words, sent, data)
-        before, found, after = done.stdout.partition(b"\n" + mark.encode())
-        if not found:
+        before, separator, after = done.stdout.partition(b"\n" + mark.encode())
+        if not separator:
             raise self._no_answer(done.returncode, done.stderr, before)
         line, _, rest = after.partition(b"\n")
         return self._answer(line.decode("utf-8", "replace")), rest
@@ -78,11 +78,11 @@ class Host:
     def _no_answer(self, status: int, stderr: bytes, printed: bytes) -> Error:
         if status == ssh.UNREACHED:
             return ssh.failure(self.name, stderr, self.options)
-        told = (stderr + printed).decode("utf-8", "replace").strip().splitlines()
+        lines = (stderr + printed).decode("utf-8", "replace").strip().splitlines()
         return Error(
             "host-unfit",
             f"{self.name}: its shell ended with status {status} without doing anything",
-            context=told[-6:],
+            context=lines[-6:],
             hint="a command must run there without a terminal; try: "
             + ssh.as_typed(self.name, self.options, "echo", "works"),
         )
@@ -94,21 +94,21 @@ class Host:
                 f"{self.name} has no Python 3.10 or newer on its PATH",
                 hint="install one there, or leave out the host",
             )
-        found: dict[str, Any] = json.loads(line)
-        if "error" in found:
-            raise self._refusal(found)
-        return found
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise self._refusal(answer)
+        return answer
 
-    def _refusal(self, told: Mapping[str, Any]) -> Error:
-        if told["errno"] in (errno.ENOSPC, errno.EDQUOT):
+    def _refusal(self, failure: Mapping[str, Any]) -> Error:
+        if failure["errno"] in (errno.ENOSPC, errno.EDQUOT):
             return Error(
                 "no-space",
-                f"{self.name}: no space left for {told['path'] or 'what is sent'}",
+                f"{self.name}: no space left for {failure['path'] or 'what is sent'}",
                 hint="free space there, or choose another folder: --folder=DIR",
             )
-        path = f"{told['path']}: " if told["path"] else ""
-        hint = "choose another folder there: --folder=DIR" if told["errno"] else ""
-        return Error("host-unfit", f"{self.name}: {path}{told['error']}", hint=hint)
+        path = f"{failure['path']}: " if failure["path"] else ""
+        hint = "choose another folder there: --folder=DIR" if failure["errno"] else ""
+        return Error("host-unfit", f"{self.name}: {path}{failure['error']}", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,20 +160,20 @@ def reach(host: Host, folder: str, job: str, submitting: Sequence[str] = ()) -> 
     Earlier places there that were not used go, but for those of the jobs ``submitting``.
     """
     before = time.time()
-    asked = {"base": folder, "job": job, "submitting": list(submitting)}
-    told, _ = host.ask("probe", asked)
-    skew = told["time"] - (before + time.time()) / 2
+    arguments = {"base": folder, "job": job, "submitting": list(submitting)}
+    answer, _ = host.ask("probe", arguments)
+    skew = answer["time"] - (before + time.time()) / 2
     return There(
         host=host,
-        base=told["base"],
+        base=answer["base"],
         job=job,
         skew=skew,
-        free=told["free"],
-        cpu=told["cpu"],
-        glibc=told["glibc"],
-        pythons=tuple(dict.fromkeys([told["python"], *told["pythons"]])),
-        parcels=frozenset(told["parcels"]),
-        entries=frozenset(told["entries"]),
+        free=answer["free"],
+        cpu=answer["cpu"],
+        glibc=answer["glibc"],
+        pythons=tuple(dict.fromkeys([answer["python"], *answer["pythons"]])),
+        parcels=frozenset(answer["parcels"]),
+        entries=frozenset(answer["entries"]),
     )
 
 
@@ -209,9 +209,9 @@ class SshExecutor:
     name = "ssh"
 
     def __init__(
-        self, host: Host, wanted: Wanted, stay: bool = False, patience: float = 120.0
+        self, host: Host, arrivals: Wanted, stay: bool = False, patience: float = 120.0
     ) -> None:
-        self._host, self._wanted = host, wanted
+        self._host, self._wanted = host, arrivals
         self._stay, self._patience = stay, patience
         self._seen: dict[str, _Seen] = {}
         self.unreached: set[str] = set()
@@ -220,8 +220,8 @@ class SshExecutor:
     def submit(self, job: api.Job) -> api.JobHandle:
         """Start ``job``, whose paths are those there; the word ``PYTHON`` is the Python there."""
         handle = api.JobHandle(self.name, f"{self._host.name} {job.scratch}")
-        asked = {"command": job.command, "environment": dict(job.environment)}
-        self._host.ask("start", asked | _place(handle))
+        arguments = {"command": job.command, "environment": dict(job.environment)}
+        self._host.ask("start", arguments | _place(handle))
         return handle
 
     def logs(self, handle: api.JobHandle) -> list[str]:
@@ -260,10 +260,10 @@ class SshExecutor:
 
     def _take(self, handle: api.JobHandle, seen: _Seen) -> None:
         """One look: output, results, state."""
-        asked = {"at": seen.at, "have": self._wanted.have(), **_place(handle)}
-        told, data = self._host.ask("look", asked)
+        arguments = {"at": seen.at, "have": self._wanted.have(), **_place(handle)}
+        answer, data = self._host.ask("look", arguments)
         seen.heard = time.monotonic()
-        output, packed = data[: told["output"]], data[told["output"] :]
+        output, packed = data[: answer["output"]], data[answer["output"] :]
         seen.at += len(output)
         *lines, seen.rest = (seen.rest + output).split(b"\n")
         if packed:
@@ -271,11 +271,11 @@ class SshExecutor:
         seen.lines += [line.decode("utf-8", "replace") for line in lines]
         new = bool(output or packed)
         seen.pause = _SHORTEST_S if new else min(1.5 * seen.pause, _LONGEST_S)
-        if new and told["status"] != "running":
+        if new and answer["status"] != "running":
             seen.pause = 0.0
         if not new:
             # What was done before the end is here: only now may the end be told.
-            seen.state = api.JobState(told["status"], told["code"], told["reason"])
+            seen.state = api.JobState(answer["status"], answer["code"], answer["reason"])
 
     def cancel(self, handle: api.JobHandle) -> None:
         """End it with all that it has started; nothing of it stays there."""
@@ -315,7 +315,7 @@ def unpacked(packed: bytes, target: Path, allowed: Callable[[str, str], bool]) -
 
     Only plain files whose first two names are ``allowed`` are taken. Raises ``archive-unsafe``.
     """
-    found: dict[str, None] = {}
+    points: dict[str, None] = {}
     with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as tar:
         for member in tar:
             parts = PurePosixPath(member.name).parts
@@ -326,5 +326,5 @@ def unpacked(packed: bytes, target: Path, allowed: Callable[[str, str], bool]) -
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(stream.read())
             if parts[0] == "points":
-                found[parts[1]] = None
-    return list(found)
+                points[parts[1]] = None
+    return list(points)

@@ -103,7 +103,7 @@ class PointStore:
         """What the file ``path`` says of a point; still to do where it cannot be read."""
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
-            runs = tuple(Run(**each) for each in data["runs"])
+            runs = tuple(Run(**fields) for fields in data["runs"])
             return Outcome(**{**data, "runs": runs, "key": key})
         except (OSError, ValueError, TypeError, KeyError):
             return Outcome(key)
@@ -167,21 +167,21 @@ class PointStore:
         finally:
             locks.release(path, handle)
 
-    def name(self, name: str, told: Mapping[str, Any]) -> None:
+    def name(self, name: str, data: Mapping[str, Any]) -> None:
         """Keep which points a sweep has."""
         with for_its_group(self.root):
-            write(self.root / "names" / f"{name}.json", told)
+            write(self.root / "names" / f"{name}.json", data)
 
     def named(self, name: str) -> dict[str, Any]:
         """What is kept of a sweep; raises ``sweep-not-found``."""
         path = self.root / "names" / f"{name}.json"
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            data = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            known = self.names()
-            hint = did_you_mean(name, known) or f"there are: {', '.join(known[:8]) or 'none yet'}"
+            names = self.names()
+            hint = did_you_mean(name, names) or f"there are: {', '.join(names[:8]) or 'none yet'}"
             raise Error("sweep-not-found", f"there is no sweep {name}", hint=hint) from None
-        return dict(found)
+        return dict(data)
 
     def keys_of(self, name: str) -> set[str]:
         """Return the keys of the points of a sweep; none where they cannot be read."""

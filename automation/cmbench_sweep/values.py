@@ -122,8 +122,8 @@ class Outcome:
 
     def figure(self, name: str) -> float | None:
         """The median of a figure over the runs, in its own unit; ``None`` where no run has it."""
-        found = self.all_of(name)
-        return median(found) if found else None
+        values = self.all_of(name)
+        return median(values) if values else None
 
     def all_of(self, name: str) -> list[float]:
         """A figure in each run that has it."""
@@ -144,6 +144,6 @@ def median(values: Iterable[float]) -> float:
 
 def spread(values: Iterable[float]) -> float | None:
     """(largest - smallest) / median, without a unit; ``None`` for one value, or a median of 0."""
-    known = list(values)
-    middle = median(known) if known else 0
-    return (max(known) - min(known)) / abs(middle) if len(known) > 1 and middle else None
+    numbers = list(values)
+    middle = median(numbers) if numbers else 0
+    return (max(numbers) - min(numbers)) / abs(middle) if len(numbers) > 1 and middle else None

@@ -69,7 +69,7 @@ def run_experiment(command: Command) -> Reply:
             refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS, *_ELSEWHERE, *own))
         return explore(command)
     refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS, *_ELSEWHERE, "docker"))
-    place = _place(command.flags)
+    site = _place(command.flags)
     opened = _opened(command)
     redone = [
         name
@@ -83,10 +83,10 @@ def run_experiment(command: Command) -> Reply:
         others = driver.shared_with(opened)
         if others:
             say(f"some points are of other sweeps too, which get the new results: {listed(others)}")
-    opened = driver.run_sweep(opened, place, say, _screen(command))
-    known = opened.outcomes()
-    reply = _reply(opened.sweep, opened.points, known)
-    return Reply(reply.answer, reply.text, reply.data, _failure(opened, known))
+    opened = driver.run_sweep(opened, site, say, _screen(command))
+    outcomes = opened.outcomes()
+    reply = _reply(opened.sweep, opened.points, outcomes)
+    return Reply(reply.answer, reply.text, reply.data, _failure(opened, outcomes))
 
 
 def replay_experiment(command: Command) -> Reply:
@@ -109,10 +109,10 @@ def plan_experiment(command: Command) -> Reply:
     refuse_unknown(command.flags, (*_COMMON, "on", "executor", "labels", *_ELSEWHERE))
     if not command.flags.get("sweep"):
         raise Error("needs-input", "no sweep is named", hint="write --sweep=FILE")
-    place = _place(command.flags)
+    site = _place(command.flags)
     opened = _opened(command)
     seen = driver.foresee(opened)
-    jobs = place.preview(opened)
+    jobs = site.preview(opened)
     data = {
         "name": opened.sweep.name,
         "points": [render.data_of(point, seen.known[point.key]) for point in opened.points],
@@ -135,18 +135,18 @@ def show_experiment(command: Command) -> Reply:
     if not names:
         return _names(store)
     sweep, points = sweep_from(store.named(names[0]))
-    known = store.outcomes(points)
-    found = report(sweep, points, known)
+    outcomes = store.outcomes(points)
+    sweep_report = report(sweep, points, outcomes)
     flags = command.flags
     if flags.get("effects"):
-        figure = found.figure("" if flags["effects"] is True else str(flags["effects"]))
-        each = effects(found, figure)
-        return Reply({}, lambda: render.effects(each, figure), [asdict(e) for e in each])
+        figure = sweep_report.figure("" if flags["effects"] is True else str(flags["effects"]))
+        rows = effects(sweep_report, figure)
+        return Reply({}, lambda: render.effects(rows, figure), [asdict(e) for e in rows])
     if flags.get("frontier"):
         return _frontier(command, sweep, points)
     if flags.get("best"):
         return _best(command, sweep, points)
-    return _reply(sweep, points, known)
+    return _reply(sweep, points, outcomes)
 
 
 def _frontier(command: Command, sweep: Sweep, points: tuple[Point, ...]) -> Reply:
@@ -157,17 +157,17 @@ def _frontier(command: Command, sweep: Sweep, points: tuple[Point, ...]) -> Repl
             "--frontier names no two figures",
             hint="write --frontier=throughput,latency_p99",
         )
-    known = PointStore(command.workspace.root).outcomes(points)
-    found = report(sweep, points, known)
-    kept = frontier(found, x, y)
-    data = [render.data_of(each.point, each.outcome) for each in kept]
-    return Reply({"list": data}, lambda: "\n".join(render.table(found, kept)), data)
+    outcomes = PointStore(command.workspace.root).outcomes(points)
+    sweep_report = report(sweep, points, outcomes)
+    entries = frontier(sweep_report, x, y)
+    data = [render.data_of(entry.point, entry.outcome) for entry in entries]
+    return Reply({"list": data}, lambda: "\n".join(render.table(sweep_report, entries)), data)
 
 
 def _best(command: Command, sweep: Sweep, points: tuple[Point, ...]) -> Reply:
-    found = report(sweep, points, PointStore(command.workspace.root).outcomes(points))
-    asked = command.flags["best"]
-    top = best(found, "" if asked is True else str(asked))
+    sweep_report = report(sweep, points, PointStore(command.workspace.root).outcomes(points))
+    figure = command.flags["best"]
+    top = best(sweep_report, "" if figure is True else str(figure))
     if top is None:
         raise Error("no-results", "no point satisfies the constraints", hint="relax them")
     data = render.data_of(top.point, top.outcome)
@@ -178,20 +178,20 @@ def _names(store: PointStore) -> Reply:
     rows = []
     for name in store.names():
         points = sweep_from(store.named(name))[1]
-        known = store.outcomes(points).values()
+        outcomes = store.outcomes(points).values()
         rows.append(
             {"name": name, "points": len(points)}
-            | {status: sum(o.status == status for o in known) for status in (MEASURED, FAILED)}
+            | {status: sum(o.status == status for o in outcomes) for status in (MEASURED, FAILED)}
         )
     lines = [f"{r['measured']:>7} of {r['points']:<7} {r['name']}" for r in rows]
     text = "\n".join(lines) or "no sweeps yet; measure one: cm run experiment --sweep=FILE"
     return Reply({"list": rows}, text, rows)
 
 
-def sweep_from(told: Mapping[str, Any]) -> tuple[Sweep, tuple[Point, ...]]:
+def sweep_from(stored: Mapping[str, Any]) -> tuple[Sweep, tuple[Point, ...]]:
     """A sweep and its points as they were kept; raises ``sweep-not-found``."""
     try:
-        data = dict(told["sweep"])
+        data = dict(stored["sweep"])
         parts: dict[str, Any] = {
             "repeat": Repeat(**data.pop("repeat")),
             "budget": Budget(**data.pop("budget")),
@@ -201,7 +201,7 @@ def sweep_from(told: Mapping[str, Any]) -> tuple[Sweep, tuple[Point, ...]]:
         for name in ("exclude", "constraints"):
             parts[name] = tuple(data.pop(name))
         zips = tuple(map(tuple, data.pop("zips")))
-        points = tuple(Point(**each) for each in told["points"])
+        points = tuple(Point(**point) for point in stored["points"])
         return Sweep(**data, axes=axes, zips=zips, **parts), points
     except (KeyError, TypeError) as problem:
         raise Error(
@@ -255,10 +255,12 @@ def _check_flags(on: str, flags: Mapping[str, Any]) -> None:
             "points do not run in Docker containers",
             hint="on Slurm, --apptainer=docker://IMAGE runs the same image",
         )
-    for place, names in _PLACES.items():
+    for executor, names in _PLACES.items():
         for name in (name for name in names if name in flags):
             if name not in _PLACES.get(on, ()):
-                raise Error("unknown-flag", f"--{name} is of {place}", hint=f"add --on={place}")
+                raise Error(
+                    "unknown-flag", f"--{name} is of {executor}", hint=f"add --on={executor}"
+                )
     for name in ("labels", *_PLACES.get(on, ())):
         if flags.get(name) is True and name not in ("share_nodes", "keep"):
             raise Error("bad-value", f"--{name} needs a value", hint=f"write --{name}=VALUE")
@@ -310,8 +312,8 @@ def _slurm(flags: Mapping[str, Any]) -> driver.Place:
         setup=(*_modules(flags.get("modules")), *_lines(flags.get("setup"))),
         scratch=str(flags.get("scratch") or ""),
     )
-    asked = {name: str(flags[name]) for name in _OF_SLURM if flags.get(name)}
-    return OnCluster(SlurmCluster(wish, _container(flags, wish.asks_for_gpus), asked))
+    requested = {name: str(flags[name]) for name in _OF_SLURM if flags.get(name)}
+    return OnCluster(SlurmCluster(wish, _container(flags, wish.asks_for_gpus), requested))
 
 
 def _lines(value: Any) -> list[str]:
@@ -375,18 +377,18 @@ def _screen(command: Command) -> api.OnEvent | None:
     return screen(command.console, command.options)
 
 
-def _reply(sweep: Sweep, points: tuple[Point, ...], known: Mapping[str, Any]) -> Reply:
-    found = report(sweep, points, known)
+def _reply(sweep: Sweep, points: tuple[Point, ...], outcomes: Mapping[str, Any]) -> Reply:
+    sweep_report = report(sweep, points, outcomes)
     data = {
         "name": sweep.name,
-        "points": [render.data_of(point, known[point.key]) for point in points],
+        "points": [render.data_of(point, outcomes[point.key]) for point in points],
     }
-    return Reply(data, lambda: render.shown(found, points, known), data)
+    return Reply(data, lambda: render.shown(sweep_report, points, outcomes), data)
 
 
-def _failure(opened: Opened, known: Mapping[str, Outcome]) -> Error | None:
-    failed = [key for key, outcome in known.items() if outcome.status == FAILED]
-    left = [key for key, outcome in known.items() if outcome.status == OPEN]
+def _failure(opened: Opened, outcomes: Mapping[str, Outcome]) -> Error | None:
+    failed = [key for key, outcome in outcomes.items() if outcome.status == FAILED]
+    left = [key for key, outcome in outcomes.items() if outcome.status == OPEN]
     # What is left to measure again has its old result for everybody else.
     before = PointStore(opened.workspace.root)
     if failed:

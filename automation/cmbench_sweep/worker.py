@@ -133,12 +133,12 @@ class Worker:
         batch = self._batch
         while not outcome.done:
             number = len(outcome.runs) + 1
-            run, told = self._run(point, self._store.run_folder(point.key) / f"run-{number}")
-            if told["code"] == _NO_SPACE:
+            run, answer = self._run(point, self._store.run_folder(point.key) / f"run-{number}")
+            if answer["code"] == _NO_SPACE:
                 # It is the machine that has failed, not the point.
-                raise Error(_NO_SPACE, told["reason"], hint=_MAKE_ROOM)
+                raise Error(_NO_SPACE, answer["reason"], hint=_MAKE_ROOM)
             if run is None:
-                reason, code, record = (told[key] for key in ("reason", "code", "record"))
+                reason, code, record = (answer[key] for key in ("reason", "code", "record"))
                 host = socket.gethostname()
                 outcome = replace(
                     outcome, status=FAILED, reason=reason, code=code, record=record, host=host
@@ -156,27 +156,27 @@ class Worker:
         began = time.monotonic()
         # What a run has left that was killed, or is measured anew, is none of this one's figures.
         clear(folder)
-        told = self._in_a_process(point, folder)
-        if told["code"] == _INTERRUPTED:
+        answer = self._in_a_process(point, folder)
+        if answer["code"] == _INTERRUPTED:
             raise StopError
-        if "figures" not in told:
-            return None, told
+        if "figures" not in answer:
+            return None, answer
         seconds = round(time.monotonic() - began, 3)
-        return Run(told["figures"], seconds, told["record"], socket.gethostname(), at), told
+        return Run(answer["figures"], seconds, answer["record"], socket.gethostname(), at), answer
 
     def _in_a_process(self, point: Point, folder: Path) -> dict[str, Any]:
         if not self._batch.scratch:
             return self._forked(point, folder)
-        place = Path(os.path.expandvars(self._batch.scratch)).absolute()
+        scratch = Path(os.path.expandvars(self._batch.scratch)).absolute()
         try:
-            place.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix="cmbench-", dir=place) as near:
-                told = self._forked(point, Path(near))
+            scratch.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix="cmbench-", dir=scratch) as near:
+                answer = self._forked(point, Path(near))
                 shutil.copytree(near, folder, dirs_exist_ok=True, symlinks=True)
-                return told
+                return answer
         except (OSError, shutil.Error) as problem:
             raise Error(
-                "file-error", f"--scratch: {place}: {problem}", hint="name a folder of the nodes"
+                "file-error", f"--scratch: {scratch}: {problem}", hint="name a folder of the nodes"
             ) from None
 
     def _forked(self, point: Point, folder: Path) -> dict[str, Any]:
@@ -255,19 +255,19 @@ def _load() -> None:
 def _told(said: bytes, status: int, limit: float) -> dict[str, Any]:
     """What a run has said, or why it has said nothing."""
     try:
-        found: dict[str, Any] = json.loads(said)
+        answer: dict[str, Any] = json.loads(said)
     except ValueError:
-        found = {}
-    failed = {"reason": "", "code": "", "record": "", **found}
-    error = _without_answer(found, status, limit)
+        answer = {}
+    failed = {"reason": "", "code": "", "record": "", **answer}
+    error = _without_answer(answer, status, limit)
     return failed if error is None else {**failed, "reason": error.message, "code": error.code}
 
 
-def _without_answer(found: Mapping[str, Any], status: int, limit: float) -> Error | None:
+def _without_answer(answer: Mapping[str, Any], status: int, limit: float) -> Error | None:
     """Why a run has not said how it went; ``None`` where it has."""
-    if found.get("late"):
+    if answer.get("late"):
         return Error("out-of-time", f"it ran past {limit:g} s")
-    if found:
+    if answer:
         return None
     number = os.waitstatus_to_exitcode(status)
     ended = f"by {signal.Signals(-number).name}" if number < 0 else f"with status {number}"
@@ -312,8 +312,8 @@ def _child(
     except KeyboardInterrupt:
         said = {"code": _INTERRUPTED}
     except BaseException as problem:
-        told = internal(problem)
-        said |= {"code": told.code, "reason": _reason(told)}
+        internal_error = internal(problem)
+        said |= {"code": internal_error.code, "reason": _reason(internal_error)}
     with suppress(OSError):
         os.write(writing, json.dumps(said).encode())
     sys.stdout.flush()
@@ -348,9 +348,9 @@ def explain_full_disk(error: Error, folders: Sequence[str]) -> Error:
     disk = os.path.realpath(full or folders[0])
     while not os.path.ismount(disk):
         disk = os.path.dirname(disk)
-    told = Error(_NO_SPACE, f"no space left on the disk at {disk}: {error.message}")
-    told.hint, told.context, told.record = _MAKE_ROOM, error.context, error.record
-    return told
+    disk_error = Error(_NO_SPACE, f"no space left on the disk at {disk}: {error.message}")
+    disk_error.hint, disk_error.context, disk_error.record = _MAKE_ROOM, error.context, error.record
+    return disk_error
 
 
 def _reason(error: Error) -> str:
@@ -361,11 +361,11 @@ def _reason(error: Error) -> str:
 
 def read_batch(path: str, part: int = 0) -> Batch:
     """The batch that the driver has put into a file; of several parts, this one."""
-    told = json.loads(Path(path).read_text(encoding="utf-8"))
-    told["points"] = tuple(Point(**each) for each in told["points"][part :: told["parts"]])
-    told["prepare"] = tuple(Point(**each) for each in told["prepare"])
-    told["repositories"] = tuple(told["repositories"])
-    return Batch(**{**told, "repeat": Repeat(**told["repeat"])})
+    data = json.loads(Path(path).read_text(encoding="utf-8"))
+    data["points"] = tuple(Point(**point) for point in data["points"][part :: data["parts"]])
+    data["prepare"] = tuple(Point(**point) for point in data["prepare"])
+    data["repositories"] = tuple(data["repositories"])
+    return Batch(**{**data, "repeat": Repeat(**data["repeat"])})
 
 
 def main(path: str, part: str = "0") -> int:

@@ -100,7 +100,7 @@ class Words:
             if seen != self._seen or time.time() - changed < _TICK_S:
                 # A byte that is no text spoils its own token, not those of all others.
                 text = path.read_text(encoding="utf-8-sig", errors="replace")
-                self._words = tuple(each.encode() for each in text.split())
+                self._words = tuple(word.encode() for word in text.split())
                 self._seen = seen
         except OSError:
             self._seen, self._words = (), ()
@@ -109,9 +109,9 @@ class Words:
 
 def _identity(path: Path) -> tuple[tuple[int, ...], float]:
     """What is another with another file or content, and when that was made, in s since 1970."""
-    found = path.stat()
-    names = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-    return names, max(found.st_mtime, found.st_ctime)
+    status = path.stat()
+    names = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return names, max(status.st_mtime, status.st_ctime)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,15 +143,15 @@ class Server:
         """
         if self.tokens is None:
             return
-        word, _, given = request.headers.get("authorization", "").partition(" ")
-        if word.lower() != "bearer" or not given.strip():
+        word, _, token = request.headers.get("authorization", "").partition(" ")
+        if word.lower() != "bearer" or not token.strip():
             raise Error("needs-token", "this server needs a token", hint="ask who runs it")
         network = self.network(request)
         since = time.monotonic() - _MINUTE_S
         if sum(at > since and who == network for at, who in self.guesses) >= _GUESSES:
             raise Error("too-many", "too many wrong tokens came from here", hint="wait a minute")
-        known = self.words.of(self.tokens)
-        if not any(hmac.compare_digest(given.strip().encode(), each) for each in known):
+        tokens = self.words.of(self.tokens)
+        if not any(hmac.compare_digest(token.strip().encode(), valid) for valid in tokens):
             self.guesses.append((time.monotonic(), network))
             raise Error(
                 "bad-token", "this token is not, or no longer, valid", hint="ask for a new one"
@@ -160,8 +160,8 @@ class Server:
 
 def server_of(request: Request) -> Server:
     """The server that a request is for."""
-    found: Server = request.app.state.crowd
-    return found
+    server: Server = request.app.state.crowd
+    return server
 
 
 async def work_of(make: Callable[[], T]) -> T:
@@ -181,10 +181,10 @@ def problem(error: Error) -> Response:
     """An error as a problem."""
     error = told_outside(error)
     status = STATUS.get(error.code, 400)
-    told: dict[str, Any] = {"type": "about:blank", "title": error.code, "status": status}
-    told |= {"code": error.code, "detail": error.message, "hint": error.hint}
+    body: dict[str, Any] = {"type": "about:blank", "title": error.code, "status": status}
+    body |= {"code": error.code, "detail": error.message, "hint": error.hint}
     headers = {"retry-after": "3600"} if status == 429 else {}
-    return JSONResponse(told, status, headers, media_type="application/problem+json")
+    return JSONResponse(body, status, headers, media_type="application/problem+json")
 
 
 async def post_run(request: Request) -> Response:
@@ -192,7 +192,7 @@ async def post_run(request: Request) -> Response:
     server = server_of(request)
     server.check_token(request)
     data = await _body(request, m.LARGEST)
-    told = await work_of(lambda: m.verify(data, request.headers.get(m.SIGNATURE_HEADER, "")))
+    manifest = await work_of(lambda: m.verify(data, request.headers.get(m.SIGNATURE_HEADER, "")))
     if request.headers.get("idempotency-key", m.digest(data)) != m.digest(data):
         raise Error(
             "bad-value",
@@ -200,33 +200,37 @@ async def post_run(request: Request) -> Response:
             hint="leave it out, or correct it",
         )
     network = server.network(request)
-    server.files.check_room(sum(each.bytes for each in told.files))
-    _check_day(told)
-    new = await work_of(lambda: server.ledger.receive(data, told, network))
-    state = (await work_of(lambda: server.ledger.row(told.id)))["state"]
-    wanted = await work_of(lambda: _wanted(server.files, told)) if state == RECEIVING else []
-    answer = {"id": told.id, "wanted": wanted, "delete_token": server.ledger.delete_token(told.id)}
+    server.files.check_room(sum(file.bytes for file in manifest.files))
+    _check_day(manifest)
+    new = await work_of(lambda: server.ledger.receive(data, manifest, network))
+    state = (await work_of(lambda: server.ledger.row(manifest.id)))["state"]
+    missing = await work_of(lambda: _wanted(server.files, manifest)) if state == RECEIVING else []
+    answer = {
+        "id": manifest.id,
+        "wanted": missing,
+        "delete_token": server.ledger.delete_token(manifest.id),
+    }
     return JSONResponse(answer, 201 if new else 200)
 
 
-def _check_day(told: m.Manifest) -> None:
+def _check_day(manifest: m.Manifest) -> None:
     """Raise ``bad-manifest`` for a result of days to come; a clock may be a day ahead."""
     latest = (datetime.now(timezone.utc) + timedelta(days=1)).date().isoformat()
-    if not _OLDEST <= told.created <= latest:
-        words = f"the manifest is refused: created is {told.created}, not {_OLDEST} to {latest}"
+    if not _OLDEST <= manifest.created <= latest:
+        words = f"the manifest is refused: created is {manifest.created}, not {_OLDEST} to {latest}"
         raise Error("bad-manifest", words, hint="set the clock of the machine, and measure again")
 
 
-def _wanted(files: Files, told: m.Manifest) -> list[dict[str, Any]]:
-    found = []
-    for each in told.files:
-        if not each.bytes and not files.is_whole(told.id, each):
-            with files.writing(told.id, each):
+def _wanted(files: Files, manifest: m.Manifest) -> list[dict[str, Any]]:
+    missing = []
+    for file in manifest.files:
+        if not file.bytes and not files.is_whole(manifest.id, file):
+            with files.writing(manifest.id, file):
                 pass
-            files.finish(told.id, each)
-        if not files.is_whole(told.id, each):
-            found.append({"sha256": each.sha256, "offset": files.offset(told.id, each)})
-    return found
+            files.finish(manifest.id, file)
+        if not files.is_whole(manifest.id, file):
+            missing.append({"sha256": file.sha256, "offset": files.offset(manifest.id, file)})
+    return missing
 
 
 async def head_file(request: Request) -> Response:
@@ -276,19 +280,19 @@ def _offset(bytes_: int) -> Response:
 
 
 def _is_packed(request: Request) -> bool:
-    given = request.headers.get("content-encoding", "identity")
-    if given not in ("identity", "gzip"):
-        raise Error("bad-value", f"Content-Encoding {given:.20} is not known", hint="use gzip")
-    return given == "gzip"
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding not in ("identity", "gzip"):
+        raise Error("bad-value", f"Content-Encoding {encoding:.20} is not known", hint="use gzip")
+    return encoding == "gzip"
 
 
 def _range(request: Request, file: m.File) -> tuple[int, int]:
     """The bytes of the file that a request brings, as Python counts them."""
-    given = request.headers.get("content-range", "")
-    match = _RANGE.fullmatch(given)
+    header = request.headers.get("content-range", "")
+    match = _RANGE.fullmatch(header)
     first, last, total = map(int, match.groups()) if match else (0, 0, -1)
     if total != file.bytes or not first <= last < total:
-        words = f"Content-Range is {given[:60]!r}"
+        words = f"Content-Range is {header[:60]!r}"
         hint = f"write bytes FIRST-LAST/{file.bytes}"
         raise Error("bad-value", words, hint=hint)
     return first, last + 1
@@ -296,8 +300,10 @@ def _range(request: Request, file: m.File) -> tuple[int, int]:
 
 def _asked(server: Server, request: Request) -> tuple[Row, m.File]:
     row = server.ledger.row(request.path_params["id"])
-    wanted = request.path_params["sha256"]
-    file = next((each for each in manifest_of(row).files if each.sha256 == wanted), None)
+    sha256 = request.path_params["sha256"]
+    file = next(
+        (candidate for candidate in manifest_of(row).files if candidate.sha256 == sha256), None
+    )
     if file is None:
         raise Error("upload-not-found", "its manifest names no such file", hint="check the digest")
     return row, file
@@ -327,8 +333,8 @@ async def get_run(request: Request) -> Response:
 async def delete_run(request: Request) -> Response:
     """Remove a result with all of its files."""
     server, run = server_of(request), request.path_params["id"]
-    given = request.headers.get(DELETE_HEADER, "")
-    await work_of(lambda: server.checker.remove(run, given))
+    token = request.headers.get(DELETE_HEADER, "")
+    await work_of(lambda: server.checker.remove(run, token))
     return Response(status_code=204)
 
 
@@ -343,18 +349,18 @@ async def ready(request: Request) -> Response:
 async def get_work(request: Request) -> Response:
     """What is wanted."""
     ledger = server_of(request).ledger
-    found = await work_of(lambda: work.open_work(ledger))
-    return JSONResponse({"work": [work.told_of(each) for each in found[: work.MOST_TOLD]]})
+    items = await work_of(lambda: work.open_work(ledger))
+    return JSONResponse({"work": [work.told_of(item) for item in items[: work.MOST_TOLD]]})
 
 
 async def lease_work(request: Request) -> Response:
     """Lease work to the key that has signed ``{"key": …, "do": "lease", "work": id or ""}``."""
     server = server_of(request)
     server.check_token(request)
-    sender, wanted = await _signed(request, "lease")
+    sender, requested = await _signed(request, "lease")
     network = server.network(request)
-    told = await work_of(lambda: work.lease(server.ledger, sender, wanted, network))
-    return JSONResponse(told, 201)
+    lease = await work_of(lambda: work.lease(server.ledger, sender, requested, network))
+    return JSONResponse(lease, 201)
 
 
 async def return_work(request: Request) -> Response:
@@ -372,12 +378,12 @@ async def _signed(request: Request, does: str) -> tuple[str, str]:
     """Who has signed that this is to be done, and with which work; raises ``bad-signature``."""
     data = await _body(request, _LONGEST_ASKED)
     try:
-        told = json.loads(data)
-        key, work_ = str(told["key"]), told["work"]
+        fields = json.loads(data)
+        key, work_ = str(fields["key"]), fields["work"]
     except (ValueError, TypeError, KeyError, RecursionError):
         raise _not_signed() from None
     signed = m.is_signed(data, key, request.headers.get(m.SIGNATURE_HEADER, ""))
-    if not signed or told.get("do") != does or not isinstance(work_, str):
+    if not signed or fields.get("do") != does or not isinstance(work_, str):
         raise _not_signed()
     return sender_of(key), work_
 
@@ -388,12 +394,12 @@ def _not_signed() -> Error:
 
 
 async def _body(request: Request, most: int) -> bytes:
-    found = b""
+    body = b""
     async for data in request.stream():
-        found += data
-        if len(found) > most:
+        body += data
+        if len(body) > most:
             raise Error("too-large", f"it has more than {most:,} bytes", hint="send less")
-    return found
+    return body
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,18 +437,18 @@ OPERATIONS = (
 def document() -> dict[str, Any]:
     """All of it in OpenAPI 3.1."""
     paths: dict[str, dict[str, Any]] = {}
-    for each in OPERATIONS:
-        answers = {str(code): {"description": words} for code, words in each.answers.items()}
+    for operation in OPERATIONS:
+        answers = {str(code): {"description": words} for code, words in operation.answers.items()}
         answers["default"] = {"description": "application/problem+json with code, detail, hint"}
-        told: dict[str, Any] = {"summary": each.summary, "responses": answers}
-        names = re.findall(r"{(\w+)}", each.path)
+        described: dict[str, Any] = {"summary": operation.summary, "responses": answers}
+        names = re.findall(r"{(\w+)}", operation.path)
         text = {"type": "string"}
-        told["parameters"] = [
+        described["parameters"] = [
             {"name": name, "in": "path", "required": True, "schema": text} for name in names
         ]
-        if each.token:
-            told["security"] = [{"token": []}, {}]
-        paths.setdefault(each.path, {})[each.method.lower()] = told
+        if operation.token:
+            described["security"] = [{"token": []}, {}]
+        paths.setdefault(operation.path, {})[operation.method.lower()] = described
     schemes = {"token": {"type": "http", "scheme": "bearer"}}
     info = {"title": "Results of volunteers", "version": "1"}
     return {
@@ -460,5 +466,8 @@ async def openapi(request: Request) -> Response:
 
 def routes() -> list[Route]:
     """All of them."""
-    told = [Route(each.path, each.does, methods=[each.method]) for each in OPERATIONS]
-    return [*told, Route(f"{BASE}/openapi.json", openapi)]
+    listed = [
+        Route(operation.path, operation.does, methods=[operation.method])
+        for operation in OPERATIONS
+    ]
+    return [*listed, Route(f"{BASE}/openapi.json", openapi)]

@@ -128,8 +128,8 @@ class Checker:
         """Forget uploads that do not go on, and files that belong to nothing any more."""
         self.ledger.expire()
         # In this order: what begins in between is in the second list too.
-        found = set(self.files.runs())
-        for run in found - self.ledger.kept():
+        runs = set(self.files.runs())
+        for run in runs - self.ledger.kept():
             self.files.remove(run)
         self._spent.clear()
         self._swept = time.monotonic()
@@ -142,7 +142,7 @@ class Checker:
         ``no-space`` and the like where this machine has no means to check anything now.
         """
         rows = self.ledger.rows(crowd_run.c.state == QUEUED)
-        rows.sort(key=lambda each: self._spent.get(_origin(each), 0.0))
+        rows.sort(key=lambda queued: self._spent.get(_origin(queued), 0.0))
         row = next((r for r in rows if self.ledger.move(r["id"], (QUEUED,), CHECKING)), None)
         if row is None:
             return False
@@ -168,23 +168,23 @@ class Checker:
         self._spent[origin] = self._spent.get(origin, 0.0) + seconds
 
     def _check(self, row: Row) -> None:
-        told = manifest_of(row)
-        checks, found, told = self._checked(row, told)
-        row = {**row, "work": work_of(told)}
-        verdict = self._verdict(row, told, checks, found)
+        manifest = manifest_of(row)
+        checks, logged, manifest = self._checked(row, manifest)
+        row = {**row, "work": work_of(manifest)}
+        verdict = self._verdict(row, manifest, checks, logged)
         self.ledger.move(row["id"], (CHECKING,), why=_why(verdict["checks"]), **verdict)
-        self._after(row, told, verdict["state"])
+        self._after(row, manifest, verdict["state"])
 
     def _verdict(
-        self, row: Row, told: m.Manifest, checks: Checks, found: Mapping[str, Any]
+        self, row: Row, manifest: m.Manifest, checks: Checks, logged: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The columns of a checked upload: without a proof, none of them holds a figure."""
-        failed = any(each["passed"] is False for each in checks)
-        if failed or not found:
+        failed = any(item["passed"] is False for item in checks)
+        if failed or not logged:
             state = REFUSED if failed else QUARANTINE
-            without = to_json(_result(row, told, ""))
+            without = to_json(_result(row, manifest, ""))
             return {"state": state, "tier": UPLOADED, "checks": checks, "result": without}
-        value, result = found["value"], _result(row, told, found["result"])
+        value, result = logged["value"], _result(row, manifest, logged["result"])
         far = judge.outlier({**row, "value": value}, self._class(row))
         checks = [*checks, *([check("outlier", None, far)] if far else [])]
         return {
@@ -197,46 +197,46 @@ class Checker:
             "result": to_json(result),
         }
 
-    def _after(self, row: Row, told: m.Manifest, state: str) -> None:
+    def _after(self, row: Row, manifest: m.Manifest, state: str) -> None:
         if state == REFUSED:
             self.files.remove(row["id"])
         if state in COUNTED:
             self.judge_anew(row)
         if state == PUBLISHED:
-            self._published(row, told)
+            self._published(row, manifest)
 
-    def _published(self, row: Row, told: m.Manifest) -> None:
+    def _published(self, row: Row, manifest: m.Manifest) -> None:
         if self.ledger.row(row["id"])["tier"] in PROVEN:
-            work.want(self.ledger, work.spec_of(told), of=(row["hardware"], row["work"]))
+            work.want(self.ledger, work.spec_of(manifest), of=(row["hardware"], row["work"]))
         self.publish([row["sender"]])
 
-    def _checked(self, row: Row, told: m.Manifest) -> tuple[Checks, dict[str, Any], m.Manifest]:
+    def _checked(self, row: Row, manifest: m.Manifest) -> tuple[Checks, dict[str, Any], m.Manifest]:
         """The checks of an upload, what its logs hold, and its manifest as they say."""
-        files = {each.role: each for each in told.files}
+        files = {file.role: file for file in manifest.files}
         checks = [*row["checks"]]
-        if told.files:
+        if manifest.files:
             checks.append(check("files", True, "every file has the SHA-256 that was announced"))
         log = files.get("performance-detail")
         if log is None:
             words = "no log of a performance run was sent: its figures cannot be recomputed"
-            return [*checks, check("logs", None, words)], {}, told
-        paths = {role: self.files.path(row["id"], each) for role, each in files.items()}
-        seed, fits = work.answered(self.ledger, row, told) if row["lease"] else ("", ())
+            return [*checks, check("logs", None, words)], {}, manifest
+        paths = {role: self.files.path(row["id"], file) for role, file in files.items()}
+        seed, fits = work.answered(self.ledger, row, manifest) if row["lease"] else ("", ())
         try:
-            found = recomputed(told, paths, seed)
+            logged = recomputed(manifest, paths, seed)
         except Error as problem:
-            return [*checks, check("logs", False, problem.message)], {}, told
-        if found["short"] and told.config.style in (work.FULL, ""):
-            told = _of_style(told, work.SHORT)
-            fits = work.answered(self.ledger, row, told)[1] if row["lease"] else ()
-        checks += [*_of_logs(found), *_of_figure(told, found)]
-        checks.append(self._copied(row, log.sha256, found["measured"]))
+            return [*checks, check("logs", False, problem.message)], {}, manifest
+        if logged["short"] and manifest.config.style in (work.FULL, ""):
+            manifest = _of_style(manifest, work.SHORT)
+            fits = work.answered(self.ledger, row, manifest)[1] if row["lease"] else ()
+        checks += [*_of_logs(logged), *_of_figure(manifest, logged)]
+        checks.append(self._copied(row, log.sha256, logged["measured"]))
         if row["lease"]:
             checks.append(check("work unit", *fits))
-            if all(each["passed"] is not False for each in checks):
+            if all(file["passed"] is not False for file in checks):
                 work.finish(self.ledger, row["lease"])
         words = "accuracy as reported, not recomputed: the server has no data set; it is not shown"
-        return [*checks, check("accuracy", None, words)], found, told
+        return [*checks, check("accuracy", None, words)], logged, manifest
 
     def _copied(self, row: Row, log: str, measured: str) -> dict[str, Any]:
         """Whether somebody, or the same sender, has sent this log before, in whatever form.
@@ -247,7 +247,7 @@ class Checker:
         # One that was refused is nobody's: a liar must not be able to spoil an honest log.
         others = (crowd_run.c.id != row["id"], crowd_run.c.state != REFUSED)
         same = self.ledger.rows(crowd_run.c.log_digest.in_((log, measured)), *others)
-        first = not any((each["at"], each["id"]) < (row["at"], row["id"]) for each in same)
+        first = not any((other["at"], other["id"]) < (row["at"], row["id"]) for other in same)
         words = "its log was not sent before" if first else "the same log was sent before"
         return check("copied", first, words)
 
@@ -258,10 +258,10 @@ class Checker:
 
     def judge_anew(self, row: Row) -> None:
         """Give all of a run's class the tiers that they have now, and publish what that changes."""
-        rows = {each["id"]: each for each in self._class(row)}
+        rows = {item["id"]: item for item in self._class(row)}
         changed = {}
         for run, (tier, words) in judge.tiers(list(rows.values())).items():
-            checks = [each for each in rows[run]["checks"] if each["check"] != "agreement"]
+            checks = [item for item in rows[run]["checks"] if item["check"] != "agreement"]
             checks.append(check("agreement", True if tier != CHECKED else None, words))
             if (tier, checks) != (rows[run]["tier"], rows[run]["checks"]):
                 changed[run] = (tier, checks)
@@ -280,24 +280,24 @@ class Checker:
         rows = self.ledger.rows(*own)
         folder, store = self._folder / sender, self.ledger.store
         if not rows:
-            place = store.places.named(str(folder))
-            if place is not None:
-                store.forget(place)
+            source = store.places.named(str(folder))
+            if source is not None:
+                store.forget(source)
             # Last: as long as it is there, the next server does all of this again.
             shutil.rmtree(folder, ignore_errors=True)
             return
         results = (replace(from_json(row["result"]), tier=row["tier"]) for row in rows)
-        _write(folder / RESULTS, "".join(f"{to_json(each)}\n" for each in results))
-        place = store.places.add(folder)
-        store.add(place, store.places.results(place))
+        _write(folder / RESULTS, "".join(f"{to_json(result)}\n" for result in results))
+        source = store.places.add(folder)
+        store.add(source, store.places.results(source))
 
     def accept(self, run: str, who: str) -> None:
         """Publish what lies in quarantine; raises ``wrong-state``, ``upload-not-found``."""
         row = self.ledger.row(run)
         if not self.ledger.move(run, (QUARANTINE,), PUBLISHED, who):
             raise _state(row, QUARANTINE)
-        told, form = manifest_of(row), from_json(row["result"]).workload.form
-        self._published(row, _of_style(told, form.partition(" ")[0]) if form else told)
+        manifest, form = manifest_of(row), from_json(row["result"]).workload.form
+        self._published(row, _of_style(manifest, form.partition(" ")[0]) if form else manifest)
 
     def reject(self, run: str, who: str, why: str) -> None:
         """Take a result out of what is shown and compared; raises ``upload-not-found``."""
@@ -319,9 +319,9 @@ class Checker:
         self.publish([row["sender"]])
 
 
-def _of_style(told: m.Manifest, style: str) -> m.Manifest:
+def _of_style(manifest: m.Manifest, style: str) -> m.Manifest:
     """A manifest of another length of run: that its log has, whatever it says itself."""
-    return replace(told, config=replace(told.config, style=style))
+    return replace(manifest, config=replace(manifest.config, style=style))
 
 
 def _origin(row: Row) -> str:
@@ -329,40 +329,40 @@ def _origin(row: Row) -> str:
 
 
 def _why(checks: Checks) -> str:
-    return "; ".join(each["words"] for each in checks if each["passed"] is False)
+    return "; ".join(item["words"] for item in checks if item["passed"] is False)
 
 
-def _state(row: Row, wanted: str) -> Error:
-    words = f"{row['id']} is {row['state']}, not {wanted}"
+def _state(row: Row, expected: str) -> Error:
+    words = f"{row['id']} is {row['state']}, not {expected}"
     return Error("wrong-state", words, hint="see cm review results")
 
 
-def _of_logs(found: Mapping[str, Any]) -> Checks:
+def _of_logs(logged: Mapping[str, Any]) -> Checks:
     """The findings of the submission checks, in words; what a short run lacks is only told."""
-    if not found["known"]:
+    if not logged["known"]:
         return [check("benchmark", False, "no rules are known for this benchmark in this round")]
-    told = []
-    for rule, severity, words in found["findings"]:
+    checks = []
+    for rule, severity, words in logged["findings"]:
         passed = {"error": False, "warning": None, "nature": None, "note": None}[severity]
-        told.append(check(rule, passed, words))
-    return [*told, *(check("rule", True, title) for title in found["kept"])]
+        checks.append(check(rule, passed, words))
+    return [*checks, *(check("rule", True, title) for title in logged["kept"])]
 
 
-def _of_figure(told: m.Manifest, found: Mapping[str, Any]) -> Checks:
+def _of_figure(manifest: m.Manifest, logged: Mapping[str, Any]) -> Checks:
     """Whether the figure is what the manifest says, and what its hardware can do."""
-    checks = [_claim(told, found)]
-    if found["value"] and found["result"]:
-        unit = from_json(found["result"]).unit
-        checks.append(check("roofline", *plausible(told, found["value"], unit)))
+    checks = [_claim(manifest, logged)]
+    if logged["value"] and logged["result"]:
+        unit = from_json(logged["result"]).unit
+        checks.append(check("roofline", *plausible(manifest, logged["value"], unit)))
     return checks
 
 
-def _claim(told: m.Manifest, found: Mapping[str, Any]) -> dict[str, Any]:
+def _claim(manifest: m.Manifest, logged: Mapping[str, Any]) -> dict[str, Any]:
     """Whether the manifest says of the result what its log does; only the log counts."""
-    value = found["value"]
+    value = logged["value"]
     if not value:
         return check("figure", False, "its logs contain no result")
-    said = next((each.value for each in told.metrics if each.name == "result"), None)
+    said = next((metric.value for metric in manifest.metrics if metric.name == "result"), None)
     if said is None:
         return check("figure", None, f"{value:g} by its logs; its manifest names no result")
     close = abs(said - value) <= CLAIM * abs(value)
@@ -370,22 +370,22 @@ def _claim(told: m.Manifest, found: Mapping[str, Any]) -> dict[str, Any]:
     return check("figure", close, f"recomputed: {words}" if close else f"it does not fit: {words}")
 
 
-def _result(row: Row, told: m.Manifest, computed: str) -> Result:
+def _result(row: Row, manifest: m.Manifest, computed: str) -> Result:
     """The result as it is published: names by the manifest, figures by the logs or none."""
-    work_, config = told.workload, told.config
+    work_, config = manifest.workload, manifest.config
     form = "" if config.style in ("valid", "") else f"{config.style} run"
     names = ("benchmark", "scenario", "model", "round", "division", "category", "dataset")
     workload = Workload(form=form, **{name: getattr(work_, name) for name in names})
-    shown = {k: v for k, v in asdict(told.system).items() if k != "architecture"}
-    shown["accelerators"] = told.system.accelerators or 0
-    name = told.system.accelerator or told.system.cpu or "unknown"
-    system = System(name=name, os=told.software.os if told.software else "", **shown)
+    shown = {k: v for k, v in asdict(manifest.system).items() if k != "architecture"}
+    shown["accelerators"] = manifest.system.accelerators or 0
+    name = manifest.system.accelerator or manifest.system.cpu or "unknown"
+    system = System(name=name, os=manifest.software.os if manifest.software else "", **shown)
     software = Software(
         framework=config.backend,
         backend=config.backend,
         device=config.device,
         precision=work_.precision,
-        versions=dict(told.software.versions) if told.software else {},
+        versions=dict(manifest.software.versions) if manifest.software else {},
     )
     base = from_json(computed) if computed else Result("", workload, system, metric="not checked")
     return replace(
@@ -400,7 +400,7 @@ def _result(row: Row, told: m.Manifest, computed: str) -> Result:
         settings=dict(config.settings),
         command=config.command,
         tier=CHECKED if computed else UPLOADED,
-        measured_at=base.measured_at or told.created,
+        measured_at=base.measured_at or manifest.created,
         notes=f"upload {row['id']}",
         folder="",
     )

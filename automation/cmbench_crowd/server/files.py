@@ -90,13 +90,13 @@ class Files:
     def finish(self, run: str, file: m.File) -> None:
         """Let a part that has all of its bytes be the file; raises ``bad-file``, ``no-space``."""
         part = self._part(run, file)
-        found = hashlib.sha256()
+        sha = hashlib.sha256()
         try:
             with open(part, "rb") as stream:
                 while data := stream.read(_STEP):
-                    found.update(data)
+                    sha.update(data)
                 os.fsync(stream.fileno())
-            if found.hexdigest() != file.sha256:
+            if sha.hexdigest() != file.sha256:
                 part.unlink()
                 raise Error(
                     "bad-file",

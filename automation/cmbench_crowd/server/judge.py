@@ -58,25 +58,25 @@ def hosts(rows: Sequence[Row]) -> list[Host]:
 
 def tiers(rows: Sequence[Row]) -> dict[str, tuple[str, str]]:
     """The tier of each checked run of one class, with the reason in words."""
-    known = hosts(rows)
-    able = [host for host in known if len(host.logs) >= RUNS]
+    machines = hosts(rows)
+    able = [host for host in machines if len(host.logs) >= RUNS]
     bound = allowed(able)
-    found = {}
-    for host in known:
+    judged = {}
+    for host in machines:
         peers = [p for p in able if host in able and _independent(host, p)]
         close = [p for p in peers if abs(host.middle - p.middle) <= bound]
         words = _words(host, host in able, len(peers), len(close), bound)
         for run in host.logs:
-            found[run] = (REPRODUCED if close else CHECKED, words)
-    return found
+            judged[run] = (REPRODUCED if close else CHECKED, words)
+    return judged
 
 
-def allowed(known: Sequence[Host]) -> float:
+def allowed(machines: Sequence[Host]) -> float:
     """How far hosts may be apart, as the logarithm of a ratio.
 
     It is 5 %, or three median deviations of the runs of a host, but 25 % at most.
     """
-    spread = [abs(each - host.middle) for host in known for each in host.logs.values()]
+    spread = [abs(value - host.middle) for host in machines for value in host.logs.values()]
     return min(LOOSE, max(CLOSE, 3 * median(spread))) if spread else CLOSE
 
 
@@ -103,7 +103,7 @@ def outlier(row: Row, rows: Sequence[Row]) -> str:
         return ""
     middles = [host.middle for host in others]
     usual = median(middles)
-    deviation = max(_SCALE * median([abs(each - usual) for each in middles]), CLOSE / FAR)
+    deviation = max(_SCALE * median([abs(middle - usual) for middle in middles]), CLOSE / FAR)
     away = (math.log(row["value"]) - usual) / deviation
     if abs(away) <= FAR:
         return ""

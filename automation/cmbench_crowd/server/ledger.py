@@ -76,12 +76,12 @@ class Ledger:
         ``proxied`` says that somebody else stands behind our own: all of these are one network.
         """
         try:
-            found = _address(address)
+            parsed = _address(address)
         except ValueError:
             return self._derived("network proxy")[:16] if proxied else ""
-        if found.is_loopback:
+        if parsed.is_loopback:
             return self._derived("network proxy")[:16] if proxied else ""
-        wide = ipaddress.ip_network((found, 24 if found.version == 4 else 48), strict=False)
+        wide = ipaddress.ip_network((parsed, 24 if parsed.version == 4 else 48), strict=False)
         return self._derived(f"network {wide}")[:16]
 
     def delete_token(self, run: str) -> str:
@@ -95,27 +95,27 @@ class Ledger:
     def _derived(self, text: str) -> str:
         return hmac.new(self._secret, text.encode(), hashlib.sha256).hexdigest()
 
-    def receive(self, data: bytes, told: m.Manifest, network: str) -> bool:
+    def receive(self, data: bytes, manifest: m.Manifest, network: str) -> bool:
         """Take a manifest whose signature was checked; whether it is a new one.
 
         Raises ``too-many``, ``upload-removed``, ``wrong-state`` for an id with another manifest.
         """
         with self.store.writing() as connection:
-            known = self._row(connection, told.id)
-            if known is not None:
-                if known["state"] == REMOVED:
-                    raise _removed(told.id)
-                if known["digest"] != m.digest(data):
+            existing = self._row(connection, manifest.id)
+            if existing is not None:
+                if existing["state"] == REMOVED:
+                    raise _removed(manifest.id)
+                if existing["digest"] != m.digest(data):
                     raise Error(
                         "wrong-state",
-                        f"{told.id} is the id of another manifest",
+                        f"{manifest.id} is the id of another manifest",
                         hint="give each result an id of its own",
                     )
                 return False
-            sender = sender_of(told.key)
-            self._admit(connection, sender, told.key, network)
-            connection.execute(crowd_run.insert(), _new(data, told, sender, network))
-            self._tell(connection, sender, "received", told.id)
+            sender = sender_of(manifest.key)
+            self._admit(connection, sender, manifest.key, network)
+            connection.execute(crowd_run.insert(), _new(data, manifest, sender, network))
+            self._tell(connection, sender, "received", manifest.id)
         return True
 
     def _admit(self, connection: sa.Connection, sender: str, key: str, network: str) -> None:
@@ -164,23 +164,23 @@ class Ledger:
 
     def row(self, run: str) -> Row:
         """What is known of an upload; raises ``upload-not-found``, ``upload-removed``."""
-        found = self.trace(run)
-        if found["state"] == REMOVED:
+        row = self.trace(run)
+        if row["state"] == REMOVED:
             raise _removed(run)
-        return found
+        return row
 
     def trace(self, run: str) -> Row:
         """``row``, of what was removed too; raises ``upload-not-found``."""
         with self.store.reading() as connection:
-            found = self._row(connection, run)
-        if found is None:
+            row = self._row(connection, run)
+        if row is None:
             raise Error("upload-not-found", f"no result has the id {run:.40}", hint="check the id")
-        return found
+        return row
 
     def _row(self, connection: sa.Connection, run: str) -> Row | None:
         chosen = sa.select(crowd_run).where(crowd_run.c.id == run)
-        found = connection.execute(chosen).mappings().first()
-        return None if found is None else dict(found)
+        row = connection.execute(chosen).mappings().first()
+        return None if row is None else dict(row)
 
     def is_new(self) -> bool:
         """Whether nothing was ever uploaded."""
@@ -270,9 +270,9 @@ class Ledger:
     def check_sender(self, word: str) -> None:
         """Raise ``upload-not-found`` for what is no contributor who has sent something."""
         with self.store.reading() as connection:
-            known = set(connection.execute(sa.select(crowd_sender.c.id)).scalars())
+            senders = set(connection.execute(sa.select(crowd_sender.c.id)).scalars())
             run = self._row(connection, word)
-        if word in known:
+        if word in senders:
             return
         if run is not None:
             raise Error(
@@ -283,7 +283,7 @@ class Ledger:
         raise Error(
             "upload-not-found",
             f"contributor {word:.40} has sent nothing",
-            hint=did_you_mean(word, known) or "see who has sent a result: cm review results ID",
+            hint=did_you_mean(word, senders) or "see who has sent a result: cm review results ID",
         )
 
     def block(self, sender: str, who: str) -> None:
@@ -294,18 +294,18 @@ class Ledger:
             connection.execute(crowd_sender.update().where(same).values(blocked=True))
             self._tell(connection, who, "blocked", sender)
 
-    def tell(self, who: str, what: str, about: str, told: str = "") -> None:
+    def tell(self, who: str, what: str, about: str, detail: str = "") -> None:
         """Add a line to the log of events."""
         with self.store.writing() as connection:
-            self._tell(connection, who, what, about, told)
+            self._tell(connection, who, what, about, detail)
 
-    def _tell(self, c: sa.Connection, who: str, what: str, about: str, told: str = "") -> None:
+    def _tell(self, c: sa.Connection, who: str, what: str, about: str, detail: str = "") -> None:
         row = {
             "at": time.time(),
             "who": who,
             "what": what,
             "about": about,
-            "told": plain(told, 2000),
+            "told": plain(detail, 2000),
         }
         c.execute(crowd_event.insert(), row)
 
@@ -317,13 +317,13 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
         host = host[1:].partition("]")[0]
     elif host.count(":") == 1:
         host = host.partition(":")[0]
-    found = ipaddress.ip_address(host)
-    if isinstance(found, ipaddress.IPv4Address):
-        return found
+    parsed = ipaddress.ip_address(host)
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return parsed
     # An address of IPv4 as sockets for both write it, or 6to4 and NAT64, which have no loopback.
-    nat64 = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF) if found in _NAT64 else None
-    short = found.sixtofour or nat64
-    return found.ipv4_mapped or (short if short and not short.is_loopback else found)
+    nat64 = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF) if parsed in _NAT64 else None
+    short = parsed.sixtofour or nat64
+    return parsed.ipv4_mapped or (short if short and not short.is_loopback else parsed)
 
 
 def sender_of(key: str) -> str:
@@ -333,16 +333,16 @@ def sender_of(key: str) -> str:
 
 def hardware_of(system: m.System) -> str:
     """The class of a machine: its parts, with the memory to the next power of two in GB."""
-    told = asdict(system)
-    told["memory_gb"] = max(0, round(system.memory_gb) - 1).bit_length()
-    return digest(told)[:16]
+    parts = asdict(system)
+    parts["memory_gb"] = max(0, round(system.memory_gb) - 1).bit_length()
+    return digest(parts)[:16]
 
 
-def work_of(told: m.Manifest) -> str:
+def work_of(manifest: m.Manifest) -> str:
     """The class of what was measured: what must be equal for figures to be compared."""
-    work, config = told.workload, told.config
+    work, config = manifest.workload, manifest.config
     names = ("suite", "round", "benchmark", "model", "scenario", "division", "precision")
-    versions = told.software.versions if told.software else {}
+    versions = manifest.software.versions if manifest.software else {}
     major = versions.get(config.backend, "").partition(".")[0]
     return digest([[getattr(work, n) for n in names], config.backend, major, config.style])[:16]
 
@@ -379,20 +379,20 @@ def plain(text: str, most: int = LONGEST) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in cut)
 
 
-def _new(data: bytes, told: m.Manifest, sender: str, network: str) -> dict[str, Any]:
+def _new(data: bytes, manifest: m.Manifest, sender: str, network: str) -> dict[str, Any]:
     return {
-        "id": told.id,
+        "id": manifest.id,
         "digest": m.digest(data),
         "sender": sender,
         "network": network,
         "at": time.time(),
         "state": RECEIVING,
         "tier": UPLOADED,
-        "hardware": hardware_of(told.system),
-        "work": work_of(told),
+        "hardware": hardware_of(manifest.system),
+        "work": work_of(manifest),
         "manifest": data.decode("utf-8"),
         "log_digest": "",
-        "lease": told.work_unit or "",
+        "lease": manifest.work_unit or "",
         "value": None,
         "seconds": 0.0,
         "checks": [check("signature", True, "the manifest is signed by its key")],

@@ -35,11 +35,11 @@ async def contributors(request: Request) -> Response:
     own: dict[str, list[Row]] = {}
     for row in reversed(rows):
         own.setdefault(row["sender"], []).append(row)
-    found = {
-        sender: {"id": sender, "day": _day(each[0]), "runs": len(each), "credit": _credit(each)}
-        for sender, each in own.items()
+    people = {
+        sender: {"id": sender, "day": _day(runs[0]), "runs": len(runs), "credit": _credit(runs)}
+        for sender, runs in own.items()
     }
-    return page(request, "crowd/contributors.html", people=list(found.values()))
+    return page(request, "crowd/contributors.html", people=list(people.values()))
 
 
 def _credit(rows: list[Row]) -> str:
@@ -72,9 +72,9 @@ def _of(ledger: Ledger, sender: str) -> list[Row]:
 
 
 def _shown(row: Row) -> Mapping[str, Any]:
-    told = manifest_of(row)
+    manifest = manifest_of(row)
     result = from_json(row["result"])
-    words = (told.workload.benchmark, told.workload.scenario, told.config.backend)
+    words = (manifest.workload.benchmark, manifest.workload.scenario, manifest.config.backend)
     return {
         "id": row["id"],
         "day": _day(row),
@@ -87,7 +87,7 @@ def _shown(row: Row) -> Mapping[str, Any]:
 
 def _beside(ledger: Ledger, sender: str, rows: list[Row]) -> list[Mapping[str, Any]]:
     """For each class that a contributor has measured: the own median and that of the others."""
-    found: list[Mapping[str, Any]] = []
+    comparisons: list[Mapping[str, Any]] = []
     classes = {(r["hardware"], r["work"]): r for r in rows if r["value"]}
     for (hardware, of), row in classes.items():
         same = (crowd_run.c.hardware == hardware, crowd_run.c.work == of)
@@ -97,8 +97,8 @@ def _beside(ledger: Ledger, sender: str, rows: list[Row]) -> list[Mapping[str, A
         others = [host.middle for host in hosts if host.sender != sender]
         if own is not None and others:
             ratio = math.exp(own - median(others))
-            found.append({**_shown(row), "others": len(others), "ratio": f"{ratio:.3g}"})
-    return found
+            comparisons.append({**_shown(row), "others": len(others), "ratio": f"{ratio:.3g}"})
+    return comparisons
 
 
 async def upload(request: Request) -> Response:
@@ -107,19 +107,19 @@ async def upload(request: Request) -> Response:
     row = await api.work_of(lambda: ledger.row(run))
     seen = row["state"] == PUBLISHED
     result = from_json(row["result"]) if row["result"] and seen else None
-    told = public(row)
+    details = public(row)
     # What was refused comes first, then what could not be judged.
-    told["checks"].sort(key=lambda each: (each["passed"] is True, each["passed"] is None))
-    values: dict[str, Any] = {"run": told, "result": result, "trust": trust(row["tier"])}
+    details["checks"].sort(key=lambda item: (item["passed"] is True, item["passed"] is None))
+    values: dict[str, Any] = {"run": details, "result": result, "trust": trust(row["tier"])}
     return page(request, "crowd/upload.html", **values)
 
 
 async def wanted(request: Request) -> Response:
     """What still needs hosts."""
     ledger = api.server_of(request).ledger
-    found = await api.work_of(lambda: work.open_work(ledger))
-    told = [work.told_of(each) for each in found[: work.MOST_TOLD]]
-    return page(request, "crowd/wanted.html", work=told, server=str(request.base_url).rstrip("/"))
+    open_work = await api.work_of(lambda: work.open_work(ledger))
+    listed = [work.told_of(item) for item in open_work[: work.MOST_TOLD]]
+    return page(request, "crowd/wanted.html", work=listed, server=str(request.base_url).rstrip("/"))
 
 
 async def interface(request: Request) -> Response:

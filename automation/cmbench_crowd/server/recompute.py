@@ -52,18 +52,18 @@ _SEED = "seed"
 _ROUNDING_MS = 1.0
 
 
-def recomputed(told: m.Manifest, files: Mapping[str, Path], seed: str = "") -> dict[str, Any]:
+def recomputed(manifest: m.Manifest, files: Mapping[str, Path], seed: str = "") -> dict[str, Any]:
     """What the process finds of a manifest and its files by role.
 
     Raises ``check-failed``, and ``OSError`` where this machine has no means to look at them now.
     ``seed`` is that of a work unit, which LoadGen's seeds follow from in place of the round's.
     """
     with tempfile.TemporaryDirectory(prefix="cmbench-check-") as folder:
-        place = Path(folder)
-        (place / "manifest.json").write_bytes(m.encode(told))
-        (place / _SEED).write_text(seed)
+        root = Path(folder)
+        (root / "manifest.json").write_bytes(m.encode(manifest))
+        (root / _SEED).write_text(seed)
         for role, path in files.items():
-            (place / role).symlink_to(path)
+            (root / role).symlink_to(path)
         command = [sys.executable, "-m", __spec__.name, folder]
         env = {"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(sys.path), "HOME": folder}
         try:
@@ -84,8 +84,8 @@ def recomputed(told: m.Manifest, files: Mapping[str, Path], seed: str = "") -> d
         raise _failed(_TOO_MUCH)
     if done.returncode:
         raise _failed("are not logs of LoadGen, or no round has such a result")
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
 
 
 def _failed(why: str) -> Error:
@@ -98,13 +98,15 @@ def main(folder: Path) -> dict[str, Any]:
     from mlperf.submission import layouts
     from mlperf.submission.checks.base import Site
 
-    told = m.parse((folder / "manifest.json").read_bytes())
-    division = told.workload.division or "open"
-    tree = layouts.Tree(_tree(folder, told, division), layouts.of_round(told.workload.round))
+    manifest = m.parse((folder / "manifest.json").read_bytes())
+    division = manifest.workload.division or "open"
+    tree = layouts.Tree(
+        _tree(folder, manifest, division), layouts.of_round(manifest.workload.round)
+    )
     site = Site(tree, division, _SENDER, tree.root / division / _SENDER)
     findings, rules = _judged(site, folder)
     broken = {rule for rule, severity, _ in findings if severity in ("error", "nature")}
-    result = _result(tree.root, told.workload.round)
+    result = _result(tree.root, manifest.workload.round)
     told_of = [(rule, severity, plain(words)) for rule, severity, words in findings[:MOST]]
     return {
         "findings": told_of,
@@ -132,24 +134,24 @@ def _judged(site: Site, folder: Path) -> tuple[list[Finding], dict[str, str]]:
     seed = (folder / _SEED).read_text()
     if seed:
         of_round = performance.SEEDS.id
-        findings = [each for each in findings if each[0] != of_round]
+        findings = [finding for finding in findings if finding[0] != of_round]
         findings += [(_SEEDS, "error", words) for words in _seeds(folder, int(seed))]
         rules = {id_: title for id_, title in rules.items() if id_ != of_round}
         rules[_SEEDS] = "the seeds are those of its work unit"
     return findings, rules
 
 
-def _tree(folder: Path, told: m.Manifest, division: str) -> Path:
+def _tree(folder: Path, manifest: m.Manifest, division: str) -> Path:
     """A submission tree of this one result: what the checks and readers of trees look at."""
     root = folder / "tree"
     sender = root / division / _SENDER
-    name = re.sub(r"[^A-Za-z0-9._-]", "", told.workload.benchmark)
-    cell = sender / "results" / _SYSTEM / name / told.workload.scenario
-    for role, place in PLACES.items():
+    name = re.sub(r"[^A-Za-z0-9._-]", "", manifest.workload.benchmark)
+    cell = sender / "results" / _SYSTEM / name / manifest.workload.scenario
+    for role, path in PLACES.items():
         if (folder / role).is_file():
-            (cell / place).parent.mkdir(parents=True, exist_ok=True)
-            (cell / place).symlink_to((folder / role).resolve())
-    system = {"system_type": told.workload.category or "edge", "system_name": _SYSTEM}
+            (cell / path).parent.mkdir(parents=True, exist_ok=True)
+            (cell / path).symlink_to((folder / role).resolve())
+    system = {"system_type": manifest.workload.category or "edge", "system_name": _SYSTEM}
     (sender / "systems").mkdir(parents=True, exist_ok=True)
     (sender / "systems" / f"{_SYSTEM}.json").write_text(json.dumps(system), encoding="utf-8")
     return root
@@ -158,8 +160,8 @@ def _tree(folder: Path, told: m.Manifest, division: str) -> Path:
 def _result(root: Path, benchmark_round: str) -> Result | None:
     from cmbench_results.readers import tree
 
-    found = (each for each in tree.read(root, benchmark_round) if isinstance(each, Result))
-    return next(found, None)
+    results = (item for item in tree.read(root, benchmark_round) if isinstance(item, Result))
+    return next(results, None)
 
 
 @cache
@@ -186,10 +188,10 @@ def _seeds(folder: Path, seed: int) -> Iterator[str]:
     from mlperf.catalog import rounds
 
     values = _values(folder / "performance-detail")
-    for name, wanted in rounds.own_seeds(seed).items():
+    for name, expected in rounds.own_seeds(seed).items():
         used = values.get(f"effective_{name}_rng_seed")
-        if used != wanted:
-            yield f"{name}_rng_seed is {used}, its work unit has {wanted}"
+        if used != expected:
+            yield f"{name}_rng_seed is {used}, its work unit has {expected}"
 
 
 def _times(log: Path) -> Iterator[str]:
@@ -198,8 +200,8 @@ def _times(log: Path) -> Iterator[str]:
     last = 0.0
     with open(log, encoding="utf-8", errors="replace") as stream:
         for line in stream:
-            found = re.search(r'"time_ms": ([\d.]{1,20})\b', line)
-            now = float(found[1]) if found and found[1].count(".") <= 1 else last
+            match = re.search(r'"time_ms": ([\d.]{1,20})\b', line)
+            now = float(match[1]) if match and match[1].count(".") <= 1 else last
             if now < last - _ROUNDING_MS:
                 yield f"its lines are not in the order of time: {now:g} ms after {last:g} ms"
                 return
@@ -212,16 +214,16 @@ def _times(log: Path) -> Iterator[str]:
 def _latencies(folder: Path) -> Iterator[str]:
     """Latencies of the detailed log that do not fit each other, or its summary."""
     values = _values(folder / "performance-detail")
-    known = {name: values.get(f"result_{name}_latency_ns") for name in ("min", "mean", "max")}
-    known |= {f"{p}_percentile": v for p, v in _percentiles(values)}
-    numbers = {k: v for k, v in known.items() if isinstance(v, int | float)}
+    latencies = {name: values.get(f"result_{name}_latency_ns") for name in ("min", "mean", "max")}
+    latencies |= {f"{p}_percentile": v for p, v in _percentiles(values)}
+    numbers = {k: v for k, v in latencies.items() if isinstance(v, int | float)}
     percentiles = sorted((name for name in numbers if name[0].isdigit()), key=_share)
     # LoadGen's sum of many long latencies, as fast machines have them Offline, overflows.
     scenario = shared.scenario_of(str(values.get("effective_scenario")))
     mean = [] if scenario and scenario.batched else ["mean"]
     for between in (percentiles, mean):
-        told = [numbers[name] for name in ("min", *between, "max") if name in numbers]
-        if told != sorted(told):
+        ordered = [numbers[name] for name in ("min", *between, "max") if name in numbers]
+        if ordered != sorted(ordered):
             yield "its latencies are not in order from min to max"
     # The summary of the others has latencies of queries, the detailed log those of samples.
     if scenario and scenario.samples_per_query == 1:
@@ -230,18 +232,18 @@ def _latencies(folder: Path) -> Iterator[str]:
 
 def _beside(numbers: Mapping[str, float], summary: Path) -> Iterator[str]:
     """Latencies of a summary that are others than those of the detailed log."""
-    for found in map(_LATENCY.fullmatch, read_or_empty(summary).splitlines()):
-        if found is None:
+    for match in map(_LATENCY.fullmatch, read_or_empty(summary).splitlines()):
+        if match is None:
             continue
-        name = found[1].lower() if found[1] else f"{found[2]}_percentile"
-        if numbers.get(name, int(found[3])) != int(found[3]):
-            yield f"its summary has {found[3]} ns as {name} latency, not {numbers[name]:g}"
+        name = match[1].lower() if match[1] else f"{match[2]}_percentile"
+        if numbers.get(name, int(match[3])) != int(match[3]):
+            yield f"its summary has {match[3]} ns as {name} latency, not {numbers[name]:g}"
 
 
 def _percentiles(values: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     for key, value in values.items():
-        if found := re.fullmatch(r"result_(\d{1,2}(?:\.\d{1,4})?)_percentile_latency_ns", key):
-            yield found[1], value
+        if match := re.fullmatch(r"result_(\d{1,2}(?:\.\d{1,4})?)_percentile_latency_ns", key):
+            yield match[1], value
 
 
 def _share(name: str) -> float:

@@ -18,26 +18,26 @@ FASTEST = 5e16
 """Operations of an accelerator in a second, some times what any has."""
 
 
-def plausible(told: m.Manifest, value: float, unit: str) -> tuple[bool | None, str]:
+def plausible(manifest: m.Manifest, value: float, unit: str) -> tuple[bool | None, str]:
     """Whether a figure is below what its hardware permits, in words; None where nothing is known.
 
     ``value`` is samples or tokens a second, or the milliseconds of a query.
     """
-    work, system = told.workload, told.system
+    work, system = manifest.workload, manifest.system
     if unit == "ms":
         scenario = scenario_of(work.scenario)
         samples = scenario.samples_per_query if scenario else 1
         value, unit = 1000 * samples / value, "samples/s"
-    each = _operations(work.benchmark, unit)
+    flop = _operations(work.benchmark, unit)
     most = _most(system, work.precision)
     # The open division, and the tiny forms, compute other models.
     own = work.division == "open" or work.model.endswith(("_tiny", "_synthetic"))
-    if not each or not most or own:
+    if not flop or not most or own:
         return None, "no limit is known for this work on this hardware"
-    words = f"{value:.4g} {unit} of {each / 1e9:g} GFLOP each are {value * each / 1e12:.3g} TFLOP/s"
+    words = f"{value:.4g} {unit} of {flop / 1e9:g} GFLOP each are {value * flop / 1e12:.3g} TFLOP/s"
     what = f"{system.accelerators} accelerators" if system.accelerators else f"{system.cores} cores"
     bound = f"{what} can compute {most / 1e12:.3g} at most"
-    return value * each <= most, f"{words}; {bound}"
+    return value * flop <= most, f"{words}; {bound}"
 
 
 def _operations(benchmark: str, unit: str) -> float:

@@ -115,15 +115,15 @@ def _is_ours(handle: int) -> bool:
 
 
 def _home(command: Command) -> str:
-    given = command.flags.get("home")
-    return os.path.abspath(str(given)) if given else os.path.dirname(command.workspace.root)
+    path = command.flags.get("home")
+    return os.path.abspath(str(path)) if path else os.path.dirname(command.workspace.root)
 
 
 def _tokens(flags: Mapping[str, Any]) -> Path | None:
-    given = flags.get("token_file")
-    if not given:
+    file = flags.get("token_file")
+    if not file:
         return None
-    path = Path(str(given)).expanduser().absolute()
+    path = Path(str(file)).expanduser().absolute()
     try:
         words = path.read_text(encoding="utf-8").split()
     except (OSError, UnicodeDecodeError) as problem:
@@ -209,10 +209,10 @@ def _check_words(ledger: Ledger, flags: Mapping[str, Any]) -> None:
 
 
 def _words(flags: Mapping[str, Any], name: str) -> list[str]:
-    given = flags.get(name)
-    if given is True:
+    value = flags.get(name)
+    if value is True:
         raise Error("needs-input", f"--{name} needs an id", hint=f"write --{name}=ID,ID")
-    return [word for word in str(given or "").split(",") if word]
+    return [word for word in str(value or "").split(",") if word]
 
 
 def _want(server: Server, path: Path) -> list[str]:
@@ -242,18 +242,18 @@ def _waiting(server: Server, names: Sequence[str]) -> Reply:
         rows = [server.ledger.row(name) for name in names]
     else:
         rows = server.ledger.rows(crowd_run.c.state == QUARANTINE)
-    found = [public(row) for row in rows]
+    listed = [public(row) for row in rows]
     lines = []
-    for each in found:
-        figure = each["figure"]
-        lines.append(f"{each['id']}  {each['state']}  {each['tier']}  figure {figure}")
-        lines.append(f"    of contributor {each['contributor']}")
-        lines += [f"    {_mark(c['passed'])} {c['words']}" for c in each["checks"]]
+    for item in listed:
+        figure = item["figure"]
+        lines.append(f"{item['id']}  {item['state']}  {item['tier']}  figure {figure}")
+        lines.append(f"    of contributor {item['contributor']}")
+        lines += [f"    {_mark(c['passed'])} {c['words']}" for c in item["checks"]]
         if names:
-            events = server.ledger.events(each["id"])
+            events = server.ledger.events(item["id"])
             lines += [f"    {e['who']}: {e['what']} {e['told']}".rstrip() for e in events]
     text = "\n".join(lines) or "nothing to review"
-    return Reply({"list": found}, text, found)
+    return Reply({"list": listed}, text, listed)
 
 
 def _mark(passed: bool | None) -> str:

@@ -43,11 +43,11 @@ FEW, OFTEN = 3, 10
 _FIELDS = ("benchmark", "scenario", "model", "round", "division", "precision", "mode")
 
 
-def spec_of(told: m.Manifest) -> dict[str, Any]:
+def spec_of(manifest: m.Manifest) -> dict[str, Any]:
     """What a run has measured, for others to measure it too."""
-    spec: dict[str, Any] = {name: getattr(told.workload, name) for name in _FIELDS}
-    spec |= {"backend": told.config.backend, "style": told.config.style}
-    system = told.system
+    spec: dict[str, Any] = {name: getattr(manifest.workload, name) for name in _FIELDS}
+    spec |= {"backend": manifest.config.backend, "style": manifest.config.style}
+    system = manifest.system
     many = f"{system.accelerators} x " if system.accelerators else ""
     spec["hardware"] = f"{many}{system.accelerator}" * bool(system.accelerator)
     spec["hardware"] = spec["hardware"] or f"{system.cpu}, {system.cores} cores"
@@ -61,24 +61,24 @@ def want(
     work = digest([*of] or [sorted(spec.items())])[:32]
     row = {"id": work, "at": time.time(), "spec": {**spec, "class": list(of)}, "wanted": hosts}
     with ledger.store.writing() as connection:
-        known = sa.select(crowd_work.c.id).where(crowd_work.c.id == work)
-        if connection.execute(known).first() is None:
+        existing = sa.select(crowd_work.c.id).where(crowd_work.c.id == work)
+        if connection.execute(existing).first() is None:
             connection.execute(crowd_work.insert(), row)
     return work
 
 
 def open_work(ledger: Ledger) -> list[dict[str, Any]]:
     """What still needs hosts, the least confirmed first."""
-    found = _stands(ledger)
-    wanted = [each for each in found if len(each["senders"]) < each["wanted"]]
-    wanted.sort(key=lambda each: (len(each["senders"]), each["leased"], each["id"]))
-    return wanted
+    items = _stands(ledger)
+    unfinished = [item for item in items if len(item["senders"]) < item["wanted"]]
+    unfinished.sort(key=lambda item: (len(item["senders"]), item["leased"], item["id"]))
+    return unfinished
 
 
-def told_of(each: Mapping[str, Any]) -> dict[str, Any]:
+def told_of(item: Mapping[str, Any]) -> dict[str, Any]:
     """What anybody may know of work that is wanted."""
     names = ("id", "spec", "wanted", "leased")
-    return {**{name: each[name] for name in names}, "confirmed": len(each["senders"])}
+    return {**{name: item[name] for name in names}, "confirmed": len(item["senders"])}
 
 
 def _stands(ledger: Ledger) -> list[dict[str, Any]]:
@@ -88,16 +88,16 @@ def _stands(ledger: Ledger) -> list[dict[str, Any]]:
         confirmed = _confirmed(connection)
         leased = _leased(connection)
         standings = _standings(connection)
-    found = []
+    items = []
     for row in rows:
         spec = dict(row["spec"])
         of = tuple(spec.pop("class", ()))
         senders = confirmed.get(of or row["id"], set())
         ranks = {standings.get(sender, NEW) for sender in senders}
         hosts = row["wanted"] + _more(ranks, ledger.is_audited(row["id"]))
-        told = {"id": row["id"], "spec": spec, "leased": leased.get(row["id"], 0)}
-        found.append({**told, "wanted": max(1, hosts), "senders": senders})
-    return found
+        item = {"id": row["id"], "spec": spec, "leased": leased.get(row["id"], 0)}
+        items.append({**item, "wanted": max(1, hosts), "senders": senders})
+    return items
 
 
 def _more(ranks: set[str], audited: bool) -> int:
@@ -120,12 +120,12 @@ def _standings(connection: sa.Connection) -> dict[str, str]:
     chosen = sa.select(*grouped, sa.func.count()).group_by(*grouped)
     counts: dict[str, list[int]] = {}
     for sender, state, tier, count in connection.execute(chosen):
-        told = counts.setdefault(sender, [0, 0, 0])
+        totals = counts.setdefault(sender, [0, 0, 0])
         counted = state in COUNTED
-        told[0] += count * (counted and tier == REPRODUCED)
-        told[1] += count * (counted and tier in PROVEN)
-        told[2] += count * (state in (REFUSED, REJECTED))
-    return {sender: standing(*told) for sender, told in counts.items()}
+        totals[0] += count * (counted and tier == REPRODUCED)
+        totals[1] += count * (counted and tier in PROVEN)
+        totals[2] += count * (state in (REFUSED, REJECTED))
+    return {sender: standing(*totals) for sender, totals in counts.items()}
 
 
 def _confirmed(connection: sa.Connection) -> dict[Any, set[str]]:
@@ -135,17 +135,17 @@ def _confirmed(connection: sa.Connection) -> dict[Any, set[str]]:
     named = (column.sender, column.hardware, column.work, crowd_lease.c.work_id)
     joined = crowd_run.outerjoin(crowd_lease, crowd_lease.c.id == column.lease)
     chosen = sa.select(*named).select_from(joined).where(*proven).distinct()
-    found: dict[Any, set[str]] = {}
+    senders: dict[Any, set[str]] = {}
     for sender, hardware, of, work in connection.execute(chosen):
-        found.setdefault((hardware, of), set()).add(sender)
-        found.setdefault(work, set()).add(sender)
-    return found
+        senders.setdefault((hardware, of), set()).add(sender)
+        senders.setdefault(work, set()).add(sender)
+    return senders
 
 
 def _leased(connection: sa.Connection) -> dict[str, int]:
-    told = crowd_lease.c
-    running = (told.state == LEASED, told.deadline > time.time())
-    chosen = sa.select(told.work_id, sa.func.count()).where(*running).group_by(told.work_id)
+    columns = crowd_lease.c
+    running = (columns.state == LEASED, columns.deadline > time.time())
+    chosen = sa.select(columns.work_id, sa.func.count()).where(*running).group_by(columns.work_id)
     return {work: int(count) for work, count in connection.execute(chosen)}
 
 
@@ -154,14 +154,14 @@ def lease(ledger: Ledger, sender: str, work: str = "", network: str = "") -> dic
 
     Raises ``no-work``, ``too-many``, ``bad-token`` for a key that was blocked.
     """
-    found = open_work(ledger)
+    items = open_work(ledger)
     with ledger.store.writing() as connection:
         ledger.admits(connection, sender)
         mine = _mine(connection, sender)
-        for each in found:
-            if work in ("", each["id"]) and each["id"] in mine:
-                return _told(mine[each["id"]], each)
-        free = (e for e in found if work in ("", e["id"]) and _is_free(e, sender))
+        for item in items:
+            if work in ("", item["id"]) and item["id"] in mine:
+                return _told(mine[item["id"]], item)
+        free = (e for e in items if work in ("", e["id"]) and _is_free(e, sender))
         chosen = next(free, None)
         if chosen is None:
             raise Error("no-work", "there is no work for this key now", hint="try again tomorrow")
@@ -178,8 +178,8 @@ def _bounded(connection: sa.Connection, ledger: Ledger, sender: str, mine: int) 
     if mine >= MOST_LEASES:
         words = f"a key leases at most {MOST_LEASES} at a time"
         raise Error("too-many", words, hint="finish one or give it back")
-    told, most = crowd_lease.c, ledger.limits.leases_of_key
-    lately = (told.sender == sender, told.deadline > time.time() + DAY_S - HOUR_S)
+    columns, most = crowd_lease.c, ledger.limits.leases_of_key
+    lately = (columns.sender == sender, columns.deadline > time.time() + DAY_S - HOUR_S)
     counted = sa.select(sa.func.count()).select_from(crowd_lease).where(*lately)
     if int(connection.execute(counted).scalar() or 0) >= most:
         # Of many seeds one could choose.
@@ -199,15 +199,15 @@ def _new(work: str, sender: str) -> dict[str, Any]:
 
 
 def _mine(connection: sa.Connection, sender: str) -> dict[str, Row]:
-    now, told = time.time(), crowd_lease.c
-    own = (told.sender == sender, told.state == LEASED, told.deadline > now)
+    now, columns = time.time(), crowd_lease.c
+    own = (columns.sender == sender, columns.state == LEASED, columns.deadline > now)
     rows = connection.execute(sa.select(crowd_lease).where(*own)).mappings()
     return {row["work_id"]: dict(row) for row in rows}
 
 
-def _is_free(each: Mapping[str, Any], sender: str) -> bool:
-    enough = len(each["senders"]) + each["leased"] >= each["wanted"]
-    return not enough and sender not in each["senders"]
+def _is_free(item: Mapping[str, Any], sender: str) -> bool:
+    enough = len(item["senders"]) + item["leased"] >= item["wanted"]
+    return not enough and sender not in item["senders"]
 
 
 def _told(row: Row, work: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,16 +217,16 @@ def _told(row: Row, work: Mapping[str, Any]) -> dict[str, Any]:
 
 def give_back(ledger: Ledger, name: str, sender: str) -> None:
     """Give a lease back, so that somebody else gets the work; raises ``lease-not-found``."""
-    told = crowd_lease.c
+    columns = crowd_lease.c
     with ledger.store.writing() as connection:
-        mine = (told.id == name, told.sender == sender, told.state == LEASED)
+        mine = (columns.id == name, columns.sender == sender, columns.state == LEASED)
         changed = connection.execute(crowd_lease.update().where(*mine).values(state=RETURNED))
         if not changed.rowcount:
             raise _no_lease(name)
     ledger.tell(sender, "gave back", name)
 
 
-def answered(ledger: Ledger, row: Row, told: m.Manifest) -> tuple[str, tuple[bool | None, str]]:
+def answered(ledger: Ledger, row: Row, manifest: m.Manifest) -> tuple[str, tuple[bool | None, str]]:
     """The seed of the lease that a run names, and whether the run is what it asked for, or why not.
 
     Without a lease of this key there is no seed, and the logs have to have that of the round.
@@ -237,18 +237,21 @@ def answered(ledger: Ledger, row: Row, told: m.Manifest) -> tuple[str, tuple[boo
         lease_ = connection.execute(chosen.where(*same)).mappings().first()
     if lease_ is None:
         return "", (False, "its work unit was not leased to this key")
-    return lease_["seed"], _fits(dict(lease_), row, told)
+    return lease_["seed"], _fits(dict(lease_), row, manifest)
 
 
-def _fits(lease_: Row, row: Row, told: m.Manifest) -> tuple[bool | None, str]:
+def _fits(lease_: Row, row: Row, manifest: m.Manifest) -> tuple[bool | None, str]:
     if lease_["state"] != LEASED:
         return False, f"its work unit was {lease_['state']} before"
     if row["at"] > lease_["deadline"]:
         return False, "its work unit had expired"
     spec = lease_["spec"]
-    asked = {**{n: getattr(told.workload, n) for n in _FIELDS}, "backend": told.config.backend}
-    asked["style"] = told.config.style or FULL
-    wrong = [name for name, value in asked.items() if spec.get(name) and spec[name] != value]
+    measured = {
+        **{n: getattr(manifest.workload, n) for n in _FIELDS},
+        "backend": manifest.config.backend,
+    }
+    measured["style"] = manifest.config.style or FULL
+    wrong = [name for name, value in measured.items() if spec.get(name) and spec[name] != value]
     if wrong:
         return False, f"its work unit asks for another {wrong[0]}"
     if spec.get("class") and spec["class"][0] != row["hardware"]:

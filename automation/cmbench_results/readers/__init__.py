@@ -42,62 +42,62 @@ _KINDS = {
 }
 
 
-def read(kind: str, place: Path, benchmark_round: str = "") -> Found:
+def read(kind: str, path: Path, benchmark_round: str = "") -> Found:
     """All that a place of a kind holds; ``benchmark_round`` where the place does not tell."""
     reader: Reader = import_module(f"{__name__}.{kind}").read
-    return reader(place, benchmark_round)
+    return reader(path, benchmark_round)
 
 
-def kind_of(place: Path) -> str:
+def kind_of(path: Path) -> str:
     """Which kind of place this is; raises ``file-not-found``, ``no-results``."""
-    if not place.exists():
-        raise Error("file-not-found", f"{place} does not exist", hint="check the path")
-    kind = _of_file(place) if place.is_file() else _of_folder(place)
+    if not path.exists():
+        raise Error("file-not-found", f"{path} does not exist", hint="check the path")
+    kind = _of_file(path) if path.is_file() else _of_folder(path)
     if kind:
         return kind
-    known = [f"{what}" for what in _KINDS.values()]
+    kinds = [f"{what}" for what in _KINDS.values()]
     raise Error(
         "no-results",
-        f"{place} contains no results of a known kind",
-        context=["known are:", *known],
+        f"{path} contains no results of a known kind",
+        context=["known are:", *kinds],
         hint="name the folder that a run wrote, or the top of a tree (with closed/ or open/)",
     )
 
 
-def _of_file(place: Path) -> str:
-    if place.suffix == ".zip":
+def _of_file(path: Path) -> str:
+    if path.suffix == ".zip":
         return "bundle"
     by_name = {"cm-result.json": "experiments", "summary_results.json": "summary"}
-    if place.name in by_name:
-        return by_name[place.name]
-    return "run" if place.suffix == ".json" else ""
+    if path.name in by_name:
+        return by_name[path.name]
+    return "run" if path.suffix == ".json" else ""
 
 
-def _of_folder(place: Path) -> str:
-    if (place / "closed").is_dir() or (place / "open").is_dir():
+def _of_folder(path: Path) -> str:
+    if (path / "closed").is_dir() or (path / "open").is_dir():
         return "tree"
-    if (place / "crowd.jsonl").is_file():
+    if (path / "crowd.jsonl").is_file():
         return "crowd"
-    if (place / "summary_results.json").is_file():
+    if (path / "summary_results.json").is_file():
         return "summary"
-    first = next(files(place, ("results.json", "cm-result.json")), None)
+    first = next(files(path, ("results.json", "cm-result.json")), None)
     if first is None:
         return ""
     return "experiments" if first.name == "cm-result.json" else "run"
 
 
-def files(place: Path, names: tuple[str, ...], deepest: int = DEEPEST) -> Iterator[Path]:
-    """The files of these names in ``place``, in a fixed order; links to folders are not entered."""
-    if place.is_file():
-        yield place
+def files(path: Path, names: tuple[str, ...], deepest: int = DEEPEST) -> Iterator[Path]:
+    """The files of these names in ``path``, in a fixed order; links to folders are not entered."""
+    if path.is_file():
+        yield path
         return
-    start = len(place.parts)
-    for folder, below, found in os.walk(place):
-        here = Path(folder)
+    start = len(path.parts)
+    for folder, below, file_names in os.walk(path):
+        parent = Path(folder)
         below[:] = sorted(name for name in below if not name.startswith("."))
-        if len(here.parts) - start >= deepest:
+        if len(parent.parts) - start >= deepest:
             below.clear()
-        yield from (here / name for name in names if name in found)
+        yield from (parent / name for name in names if name in file_names)
 
 
 def text_of(path: Path) -> str:
@@ -114,12 +114,12 @@ def rows_of(path: Path) -> list[object]:
     import json
 
     try:
-        found = json.loads(text_of(path))
+        rows = json.loads(text_of(path))
     except RecursionError:
         raise ValueError("it is nested too deep") from None
-    if not isinstance(found, list):
+    if not isinstance(rows, list):
         raise ValueError("it is not a list of results")
-    return found
+    return rows
 
 
 def unread(path: Path, problem: Exception) -> Unread:

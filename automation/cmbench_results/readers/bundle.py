@@ -12,16 +12,16 @@ from cmbench_results.readers import BIGGEST, Found, Unread, unread
 from cmbench_results.values import MalformedError, Result, from_json
 
 
-def read(place: Path, benchmark_round: str = "") -> Found:
+def read(path: Path, benchmark_round: str = "") -> Found:
     """Its results, where they are as they were written."""
     try:
-        lines = _lines(place)
+        lines = _lines(path)
     except (OSError, ValueError, KeyError, zipfile.BadZipFile, RecursionError) as problem:
-        yield unread(place, problem)
+        yield unread(path, problem)
         return
     for number, line in enumerate(lines, 1):
-        found = _result(line)
-        yield Unread(f"{place}, line {number}", found) if isinstance(found, str) else found
+        result = _result(line)
+        yield Unread(f"{path}, line {number}", result) if isinstance(result, str) else result
 
 
 def _result(line: str) -> Result | str:
@@ -31,13 +31,13 @@ def _result(line: str) -> Result | str:
         return str(problem)
 
 
-def _lines(place: Path) -> list[str]:
-    with zipfile.ZipFile(place) as archive:
-        told = json.loads(_member(archive, CHECKSUMS))
-        if told["format"] > BUNDLE_FORMAT:
+def _lines(path: Path) -> list[str]:
+    with zipfile.ZipFile(path) as archive:
+        checksums = json.loads(_member(archive, CHECKSUMS))
+        if checksums["format"] > BUNDLE_FORMAT:
             raise ValueError("a newer version of cmbench wrote it")
         data = _member(archive, RESULTS)
-    if hashlib.sha256(data).hexdigest() != told["sha256"][RESULTS]:
+    if hashlib.sha256(data).hexdigest() != checksums["sha256"][RESULTS]:
         raise ValueError("its results have changed since they were written")
     return data.decode("utf-8").splitlines()
 

@@ -10,15 +10,15 @@ from cmbench_results.values import MalformedError, Result, from_json
 RESULTS = "crowd.jsonl"
 
 
-def read(place: Path, benchmark_round: str = "") -> Found:
+def read(path: Path, benchmark_round: str = "") -> Found:
     """Its results, as the server has recomputed them."""
     try:
-        lines = text_of(place / RESULTS).splitlines()
+        lines = text_of(path / RESULTS).splitlines()
     except (OSError, ValueError) as problem:
-        yield unread(place, problem)
+        yield unread(path, problem)
         return
     for number, line in enumerate(lines, 1):
-        yield _result(f"{place}, line {number}", line)
+        yield _result(f"{path}, line {number}", line)
 
 
 def _result(where: str, line: str) -> Result | Unread:

@@ -12,29 +12,31 @@ from cmbench_results.values import Result
 FILE = "cm-result.json"
 
 
-def read(place: Path, benchmark_round: str = "") -> Found:
-    """The results of all such files below ``place``.
+def read(root: Path, benchmark_round: str = "") -> Found:
+    """The results of all such files below ``root``.
 
     One result may stand in several files, with its power in a row of its own.
     """
     faults: list[Unread] = []
-    known = list(merged(each for path in files(place, (FILE,)) for each in rows(path, faults)))
-    return iter([*known, *faults])
+    results = list(
+        merged(row_result for path in files(root, (FILE,)) for row_result in rows(path, faults))
+    )
+    return iter([*results, *faults])
 
 
 def rows(path: Path, faults: list[Unread]) -> Iterator[Result]:
     """The rows of one file as results; what cannot be read is added to ``faults``."""
     try:
-        found = rows_of(path)
+        read_rows = rows_of(path)
     except (OSError, ValueError) as problem:
         faults.append(unread(path, problem))
         return
-    for number, row in enumerate(found, 1):
-        each = _result(row)
-        if isinstance(each, str):
-            faults.append(Unread(f"{path}, row {number}", each))
+    for number, row in enumerate(read_rows, 1):
+        row_result = _result(row)
+        if isinstance(row_result, str):
+            faults.append(Unread(f"{path}, row {number}", row_result))
         else:
-            yield each
+            yield row_result
 
 
 def _result(row: object) -> Result | str:

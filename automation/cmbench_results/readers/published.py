@@ -78,13 +78,13 @@ def result(row: Row) -> Result:
         lacking = ", ".join(word for word, value in needed.items() if not value)
         raise IncompleteError(f"not a result of MLPerf inference: it has no {lacking}")
     benchmark = shared.benchmark_of(text(row.get("MlperfModel")) or model, model)
-    known = shared.scenario_of(scenario)
-    value, unit, energy = _figures(row, known)
+    scenario_rules = shared.scenario_of(scenario)
+    value, unit, energy = _figures(row, scenario_rules)
     if unit == "samples/s" and shared.counts_tokens(benchmark, version):
         # Rounds 4.0 and 4.1 call them samples or queries.
         unit = "tokens/s"
     link = text(told(row, "link"))
-    found = Result(
+    read_result = Result(
         key=natural_key(
             version, *name, model=text(row.get("UsedModel")) or model, scenario=scenario
         ),
@@ -100,14 +100,14 @@ def result(row: Row) -> Result:
         software=Software(
             framework=text(told(row, "framework")), precision=text(row.get("weight_data_types"))
         ),
-        metric=known.result.meaning if known else "",
+        metric=scenario_rules.result.meaning if scenario_rules else "",
         value=value,
         unit=unit,
         direction=LOWER if unit == "ms" else HIGHER,
         organization=name[1],
         validity="VALID" if value is not None else "",
         accuracy=_accuracy(row.get("Accuracy")),
-        metrics=(*_speed(value, unit, known), *energy),
+        metrics=(*_speed(value, unit, scenario_rules), *energy),
         inferred=text(row.get("inferred")) == "1",
         availability=text(row.get("Availability")),
         tier=OFFICIAL if link.startswith(_PUBLISHER) else LOCAL,
@@ -116,7 +116,7 @@ def result(row: Row) -> Result:
         notes=text(told(row, "notes")),
     )
     # In the unit that counts: the energy of a token is none of a sample.
-    return replace(found, metrics=tuple(_per_sample(found)))
+    return replace(read_result, metrics=tuple(_per_sample(read_result)))
 
 
 def natural_key(
@@ -127,12 +127,12 @@ def natural_key(
     return "/".join(word.lower() for word in words)
 
 
-def merged(found: Iterable[Result]) -> Iterator[Result]:
+def merged(results: Iterable[Result]) -> Iterator[Result]:
     """One result for each key: a row with the speed and one with the power are the same result."""
     by_key: dict[str, Result] = {}
-    for each in found:
-        known = by_key.get(each.key)
-        by_key[each.key] = each if known is None else _both(known, each)
+    for item in results:
+        earlier = by_key.get(item.key)
+        by_key[item.key] = item if earlier is None else _both(earlier, item)
     yield from by_key.values()
 
 
@@ -169,11 +169,11 @@ def _energy(power: float, unit: str, scenario: Any) -> Iterator[Metric]:
         yield Metric(ENERGY, power / 1000 / samples, "J", LOWER, CERTIFIED)
 
 
-def _per_sample(found: Result) -> Iterator[Metric]:
+def _per_sample(source: Result) -> Iterator[Metric]:
     """Its metrics, with the energy of a sample where power and throughput are known."""
-    yield from found.metrics
-    power, rate = found.figure(POWER), found.figure(THROUGHPUT)
-    if found.figure(ENERGY) is None and power and rate and rate.unit == "samples/s" and rate.value:
+    yield from source.metrics
+    power, rate = source.figure(POWER), source.figure(THROUGHPUT)
+    if source.figure(ENERGY) is None and power and rate and rate.unit == "samples/s" and rate.value:
         yield Metric(ENERGY, power.value / rate.value, "J", LOWER, power.tier)
 
 
@@ -188,12 +188,12 @@ def _speed(value: float | None, unit: str, scenario: Any) -> Iterator[Metric]:
 
 def _accuracy(value: object) -> float | None:
     """The first figure of what may be a number or a text such as ``ROUGE1: 44.5  ROUGE2: 22``."""
-    found = number(value)
-    if found is None and isinstance(value, str):
+    parsed = number(value)
+    if parsed is None and isinstance(value, str):
         before, colon, after = value.partition(":")
         match = _FIGURE.search(after if colon else before)
-        found = number(match.group()) if match else None
-    return found
+        parsed = number(match.group()) if match else None
+    return parsed
 
 
 def _system(row: Row) -> System:

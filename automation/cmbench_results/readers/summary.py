@@ -11,8 +11,8 @@ from cmbench_results.readers.published import merged
 FILE = "summary_results.json"
 
 
-def read(place: Path, benchmark_round: str = "") -> Found:
+def read(path: Path, benchmark_round: str = "") -> Found:
     """The results of that file."""
     faults: list[Unread] = []
-    known = list(merged(rows(place if place.is_file() else place / FILE, faults)))
-    return iter([*known, *faults])
+    results = list(merged(rows(path if path.is_file() else path / FILE, faults)))
+    return iter([*results, *faults])

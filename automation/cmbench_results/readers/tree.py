@@ -37,7 +37,7 @@ _IN_NAME = re.compile(r"v?(\d+\.\d+)")
 _PERCENTILES = {"50.00": "latency_p50", "90.00": "latency_p90", "99.00": "latency_p99"}
 
 
-def read(place: Path, benchmark_round: str = "") -> Found:
+def read(path: Path, benchmark_round: str = "") -> Found:
     """The results of a tree, whose round its logs tell by their seeds, else the folder's name.
 
     Raises ``needs-input`` where neither does.
@@ -45,57 +45,59 @@ def read(place: Path, benchmark_round: str = "") -> Found:
     from mlperf.submission import layouts
     from mlperf.submission.checks.base import Site
 
-    found = benchmark_round or _round(place)
-    if not found:
+    version = benchmark_round or _round(path)
+    if not version:
         raise Error(
             "needs-input",
-            f"{place} does not name the round of its results",
+            f"{path} does not name the round of its results",
             hint="add the round, for example --round=5.1",
         )
-    tree = layouts.Tree(place, layouts.of_round(found))
-    origin = _origin(place)
+    tree = layouts.Tree(path, layouts.of_round(version))
+    origin = _origin(path)
     for division, submitter, root in tree.submitters():
         site = Site(tree, division, submitter, root)
         for cell in site.cells:
             yield _cell(site, cell, origin)
 
 
-def _round(place: Path) -> str:
+def _round(path: Path) -> str:
     """The round whose seeds most of the first logs have, else one in the name of the folder."""
     from mlperf import catalog
 
-    by_seed = {catalog.rounds.seeds(each).get("qsl"): each for each in catalog.rounds.ROUNDS}
-    seen = Counter(by_seed[seed] for seed in _seeds(place) if seed in by_seed)
+    by_seed = {
+        catalog.rounds.seeds(version).get("qsl"): version for version in catalog.rounds.ROUNDS
+    }
+    seen = Counter(by_seed[seed] for seed in _seeds(path) if seed in by_seed)
     if seen:
         return seen.most_common(1)[0][0]
-    match = _IN_NAME.search(place.resolve().name)
+    match = _IN_NAME.search(path.resolve().name)
     return match.group(1) if match and match.group(1) in catalog.rounds.ROUNDS else ""
 
 
-def _seeds(place: Path) -> Iterator[object]:
+def _seeds(root: Path) -> Iterator[object]:
     from mlperf.harness.measuring import detail_log
 
-    for path in _logs(place, 9):
-        told = detail_log.read(path).values
-        yield told.get("requested_qsl_rng_seed") or told.get("qsl_rng_seed") or "none"
+    for path in _logs(root, 9):
+        values = detail_log.read(path).values
+        yield values.get("requested_qsl_rng_seed") or values.get("qsl_rng_seed") or "none"
 
 
-def _logs(place: Path, most: int) -> Iterator[Path]:
-    found = place.glob("*/*/results/*/*/*/performance/run_1/mlperf_log_detail.txt")
-    for _, path in zip(range(most), found, strict=False):
+def _logs(root: Path, most: int) -> Iterator[Path]:
+    logs = root.glob("*/*/results/*/*/*/performance/run_1/mlperf_log_detail.txt")
+    for _, path in zip(range(most), logs, strict=False):
         yield path
 
 
-def _origin(place: Path) -> str:
+def _origin(path: Path) -> str:
     """The address of the repository of MLCommons that the folder was cloned from, or empty.
 
     It is what the checkout says of itself.
     """
     try:
-        told = (place / ".git" / "config").read_text(encoding="utf-8", errors="replace")
+        config = (path / ".git" / "config").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-    match = _PUBLISHED.search(told)
+    match = _PUBLISHED.search(config)
     return f"https://github.com/mlcommons/{match.group(1)}" if match else ""
 
 
@@ -107,16 +109,16 @@ def _cell(site: Any, cell: Any, origin: str) -> Result | Unread:
     spec, scenario = site.rules(cell.benchmark), _scenario(cell)
     if scenario is None:
         return Unread(str(cell.results), f"{cell.scenario} is not a scenario")
-    found = counted(run, spec, scenario, site.layout.round)
-    value, validity, source = found.value, text(run.validity), LOGS
+    measured = counted(run, spec, scenario, site.layout.round)
+    value, validity, source = measured.value, text(run.validity), LOGS
     if not run.values:
         value, validity = _summarized(cell, key_of(spec, scenario, site.layout.round))
         source = LOG_SUMMARY
     if value is None and not run.values:
         return Unread(str(cell.run), "neither mlperf_log_detail.txt nor its summary can be read")
-    told = site.systems.get(cell.system, {})
-    place = site.where(cell.results)
-    metrics = (*_metrics(run, value, found.unit), *_energy(cell, run, scenario, found))
+    described = site.systems.get(cell.system, {})
+    path = site.where(cell.results)
+    metrics = (*_metrics(run, value, measured.unit), *_energy(cell, run, scenario, measured))
     return Result(
         key=natural_key(
             site.layout.round,
@@ -135,25 +137,25 @@ def _cell(site: Any, cell: Any, origin: str) -> Result | Unread:
             division=site.division,
             category=",".join(sorted(site.category(cell.system).split(","))),
         ),
-        system=_system(told, cell.system),
-        software=_software(told, site, cell),
-        metric=found.metric,
+        system=_system(described, cell.system),
+        software=_software(described, site, cell),
+        metric=measured.metric,
         value=value,
-        unit=found.unit,
-        direction=HIGHER if found.higher_is_better else LOWER,
+        unit=measured.unit,
+        direction=HIGHER if measured.higher_is_better else LOWER,
         organization=text(site.submitter),
         validity=validity,
-        reasons=tuple(text(each) for each in run.errors[:5]),
+        reasons=tuple(text(error) for error in run.errors[:5]),
         **_accuracy(cell, spec),
         metrics=metrics,
         measured_at=_started(run),
         duration_s=_seconds(run),
-        inferred=found.measured is not scenario,
-        availability=text(told.get("status")),
+        inferred=measured.measured is not scenario,
+        availability=text(described.get("status")),
         tier=OFFICIAL if origin else LOCAL,
         figures_from=source,
-        link=f"{origin}/tree/main/{place}" if origin else "",
-        notes=text(told.get("system_type_detail") or told.get("sw_notes")),
+        link=f"{origin}/tree/main/{path}" if origin else "",
+        notes=text(described.get("system_type_detail") or described.get("sw_notes")),
         folder=str(cell.results),
     )
 
@@ -163,9 +165,9 @@ def _summarized(cell: Any, key: Any) -> tuple[float | None, str]:
     from mlperf.catalog.scenario import SUMMARY_VERDICT
     from mlperf.submission.files import text as text_of
 
-    told = text_of(cell.run / "mlperf_log_summary.txt")
-    figure = re.search(key.summary, told, re.MULTILINE) if key.summary else None
-    verdict = SUMMARY_VERDICT.search(told)
+    summary = text_of(cell.run / "mlperf_log_summary.txt")
+    figure = re.search(key.summary, summary, re.MULTILINE) if key.summary else None
+    verdict = SUMMARY_VERDICT.search(summary)
     value = number(figure[1]) if figure else None
     return None if value is None else value / key.divisor, verdict[1] if verdict else ""
 
@@ -182,36 +184,36 @@ def _form(cell: Any) -> str:
     return text(form(cell))
 
 
-def _system(told: Mapping[str, Any], folder: str) -> System:
-    accelerators = count(told.get("accelerators_per_node"))
-    memory = re.match(r"\s*([\d.]+)\s*([GT])i?B", str(told.get("host_memory_capacity", "")))
+def _system(described: Mapping[str, Any], folder: str) -> System:
+    accelerators = count(described.get("accelerators_per_node"))
+    memory = re.match(r"\s*([\d.]+)\s*([GT])i?B", str(described.get("host_memory_capacity", "")))
     scale = {"G": 1.0, "T": 1000.0}[memory[2]] if memory else 0.0
     return System(
-        name=text(told.get("system_name")) or folder,
-        cpu=text(told.get("host_processor_model_name")),
-        sockets=count(told.get("host_processors_per_node")),
-        cores=count(told.get("host_processor_core_count")),
+        name=text(described.get("system_name")) or folder,
+        cpu=text(described.get("host_processor_model_name")),
+        sockets=count(described.get("host_processors_per_node")),
+        cores=count(described.get("host_processor_core_count")),
         memory_gb=(number(memory[1]) or 0.0) * scale if memory else 0.0,
-        accelerator=text(told.get("accelerator_model_name")) if accelerators else "",
+        accelerator=text(described.get("accelerator_model_name")) if accelerators else "",
         accelerators=accelerators,
-        nodes=count(told.get("number_of_nodes")) or 1,
-        os=text(told.get("operating_system")),
+        nodes=count(described.get("number_of_nodes")) or 1,
+        os=text(described.get("operating_system")),
     )
 
 
-def _software(told: Mapping[str, Any], site: Any, cell: Any) -> Software:
+def _software(system: Mapping[str, Any], site: Any, cell: Any) -> Software:
     from mlperf.submission.checks.base import read_object
 
     described = next(
         (
-            found
+            content
             for path in sorted(cell.measurements.glob("*.json"))
-            if (found := read_object(path)) and "weight_data_types" in found
+            if (content := read_object(path)) and "weight_data_types" in content
         ),
         {},
     )
     return Software(
-        framework=text(told.get("framework")),
+        framework=text(system.get("framework")),
         precision=text(described.get("weight_data_types")),
     )
 
@@ -232,10 +234,10 @@ def _accuracy(cell: Any, spec: Any) -> dict[str, Any]:
 def _metrics(run: Any, value: float | None, unit: str) -> Iterator[Metric]:
     if value is not None and unit != "ms":
         yield Metric(THROUGHPUT, value, unit, HIGHER)
-    known = run.latencies()
+    latencies = run.latencies()
     for name, metric in _PERCENTILES.items():
-        if name in known:
-            yield Metric(metric, known[name], "ms", LOWER)
+        if name in latencies:
+            yield Metric(metric, latencies[name], "ms", LOWER)
 
 
 def _energy(cell: Any, run: Any, scenario: Any, result: Any) -> Iterator[Metric]:
@@ -251,8 +253,8 @@ def _energy(cell: Any, run: Any, scenario: Any, result: Any) -> Iterator[Metric]
 
 def _started(run: Any) -> str:
     """The local time of the run, which the log does not place in a zone."""
-    told = text(run.values.get("power_begin"))
-    match = re.fullmatch(r"(\d\d)-(\d\d)-(\d{4}) (\d\d:\d\d:\d\d)\.\d+", told)
+    begin = text(run.values.get("power_begin"))
+    match = re.fullmatch(r"(\d\d)-(\d\d)-(\d{4}) (\d\d:\d\d:\d\d)\.\d+", begin)
     return f"{match[3]}-{match[1]}-{match[2]}T{match[4]}" if match else ""
 
 
