@@ -26,7 +26,7 @@ _WHEN = (1980, 1, 1, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """What is sent: a manifest's bytes, their signature, the bytes of its files by digest."""
+    """The content of an upload: a manifest, its signature, the bytes of its files by digest."""
 
     data: bytes
     signature: str
@@ -63,7 +63,7 @@ def read(path: Path) -> Parcel:
             "file-not-found", f"{path} is not a file", hint="name a bundle, or a result's id"
         )
     if path.stat().st_size > _LARGEST:
-        # What is in it is listed as a whole before any of it is looked at.
+        # All members are listed before any of them is read.
         raise _bad(path, f"it is larger than {_LARGEST >> 20} MiB")
     try:
         _few(path)

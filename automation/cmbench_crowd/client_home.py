@@ -85,7 +85,7 @@ class ClientHome:
         return self._json(self.state(bundle, server))
 
     def note(self, bundle: Path, server: str, state: Mapping[str, Any]) -> None:
-        """Keep what is known of a bundle at a server."""
+        """Store the state of a bundle at a server."""
         text = json.dumps({"server": server, **state}, indent=1).encode()
         publish(self.state(bundle, server), text)
 
@@ -100,7 +100,7 @@ class ClientHome:
             (self.outbox / f"{stem}.zip").unlink(missing_ok=True)
 
     def states(self) -> Iterator[tuple[Path, dict[str, Any]]]:
-        """Each result that a server has got, by the file that says so."""
+        """Yield the states of all results that a server has received, with their files."""
         for path in sorted(self.outbox.glob("*.json")):
             if state := self._json(path):
                 yield path, state

@@ -115,7 +115,7 @@ def result_of(root: str | os.PathLike[str], word: str) -> Result:
 
 
 def _results_of(places: Places) -> tuple[dict[str, Result], list[Error]]:
-    """The results of all files that can be read, and what is wrong with the others."""
+    """Return the results of all files that can be read, and the errors of the others."""
     readable, broken = places.readable()
 
     def of(source: Place) -> list[Result]:
@@ -129,7 +129,7 @@ def _results_of(places: Places) -> tuple[dict[str, Result], list[Error]]:
 
 
 def drafted(root: str | os.PathLike[str], word: str, wish: Wish) -> tuple[Draft, Path]:
-    """What a result would send, and the place of its bundle.
+    """Return the draft of a result, and the path of its bundle.
 
     Raises what ``level_of``, ``result_of``, ``drafts.draft`` and ``drafts.without`` do.
     """
@@ -308,7 +308,7 @@ def leased(root: str | os.PathLike[str], server: Server, work: str) -> dict[str,
 
 
 def returned(root: str | os.PathLike[str], server: Server, unit: str) -> None:
-    """Give leased work back, so that somebody else gets it; raises what ``Server.lease`` does."""
+    """Return leased work, so that others can lease it; raise what ``Server.lease`` does."""
     server.give_back(unit, *_asked_for(root, {"do": "return", "work": unit}))
 
 
@@ -335,7 +335,7 @@ def offer(
     server: Server | None,
     say: Callable[[str], None],
 ) -> None:
-    """Show what each result would send, and send it where a server is named and a yes was said."""
+    """Show the drafts of results, and send them if a server is named and the user agrees."""
     needs_cryptography()
     client = ClientHome(root)
     for word in words:
@@ -349,7 +349,7 @@ def offer(
 
 
 def told_of(answer: Mapping[str, Any], server: Server) -> str:
-    """What a server says of a result, in lines: first what it has not passed."""
+    """Return the answer of a server about a result, in lines: failed checks first."""
     checks = answer.get("checks")
     entries = (
         [entry for entry in checks if isinstance(entry, dict)] if isinstance(checks, list) else []

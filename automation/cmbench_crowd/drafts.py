@@ -194,7 +194,7 @@ def _config(result: Result, redaction: Redaction) -> m.Config:
 
 
 def _command(line: str, redaction: Redaction) -> str:
-    """A command of only those flags that tell how it measured."""
+    """Return a command with only the flags that say how it measured."""
     try:
         words = shlex.split(line)
     except ValueError:
@@ -241,7 +241,7 @@ def _metrics(result: Result) -> Iterator[m.Metric]:
 
 
 def _logs(result: Result, redaction: Redaction) -> Iterator[tuple[str, str, bytes, str]]:
-    """Role, name, bytes and a note of each log that is of this result and no later one."""
+    """Yield role, name, bytes and note of the logs that are of this result and no later one."""
     folder = Path(result.folder)
     now = [item for item in run.read(folder / "results.json") if not isinstance(item, Unread)]
     if result.key not in {item.key for item in now}:
@@ -298,7 +298,7 @@ def _drop(data: dict[str, Any], name: str) -> None:
 
 
 def lines(manifest: m.Manifest) -> Iterator[tuple[str, str]]:
-    """Each field by its name and its content, if any, in the order of the bytes."""
+    """Yield the fields with their names and contents, if any, in the order of the bytes."""
     for name, value in json.loads(m.encode(manifest)).items():
         if name == "metrics":
             yield from ((f"metrics.{e['name']}", f"{e['value']:g} {e['unit']}") for e in value)

@@ -65,7 +65,7 @@ class Server:
         return cls(url.strip().rstrip("/"), token, patience or Patience())
 
     def ready(self) -> None:
-        """Ask once whether an upload would be taken now; nothing of this machine is told.
+        """Check once whether an upload would be accepted now; send no data of this machine.
 
         Raises ``wrong-clock`` for one that is a day off the server's, and as ``withdraw``.
         """
@@ -128,7 +128,7 @@ class Server:
             return self._json(self._ask(session, "GET", f"{_API}/{run}"))
 
     def work(self) -> list[Any]:
-        """What is wanted, as the server tells it; raises as ``withdraw``."""
+        """Return the open work of the server; raise as ``withdraw``."""
         with self._session() as session:
             items = self._json(self._ask(session, "GET", _WORK)).get("work")
         if not isinstance(items, list):
@@ -136,7 +136,7 @@ class Server:
         return items
 
     def lease(self, data: bytes, signature: str) -> dict[str, Any]:
-        """Work that is leased to whoever has signed ``data``; raises as ``withdraw``."""
+        """Lease work to the key that has signed ``data``; raise as ``withdraw``."""
         headers = {"Content-Type": "application/json", m.SIGNATURE_HEADER: signature}
         with self._session() as session:
             answer = self._ask(session, "POST", f"{_WORK}/lease", data=data, headers=headers)
@@ -161,7 +161,7 @@ class Server:
         import requests
 
         session = requests.Session()
-        # Else ~/.netrc would be sent, and the version of Python told.
+        # Else ~/.netrc and the version of Python would be sent.
         session.auth = _no_login
         # A proxy of the environment is for other machines: it would read what goes to this one.
         session.trust_env = not _is_loopback(urlsplit(self.base).hostname or "")
@@ -207,7 +207,7 @@ class Server:
         return sha256, offset
 
     def _file(self, session: Session, run: str, sha256: str, data: bytes, offset: int) -> None:
-        """Send one file from an offset on; what gets lost is asked for."""
+        """Send one file from an offset on; resume where bytes were lost."""
         path, left = f"{_API}/{run}/files/{sha256}", self.patience.attempts
         while offset < len(data):
             end = min(offset + CHUNK, len(data))
@@ -320,7 +320,7 @@ class Server:
         return fields
 
     def _pause(self, left: int, why: str) -> None:
-        """Wait before the next attempt, longer each time; raises where none is left."""
+        """Wait before the next attempt, longer every time; raise if none is left."""
         if left <= 0:
             raise self._unreachable(why)
         time.sleep(self.patience.pause * 2 ** (self.patience.attempts - left - 1))

@@ -36,13 +36,13 @@ class Lease:
     spec: Mapping[str, str]
 
     def env(self) -> dict[str, str]:
-        """What it asks of the benchmark, as the variables of its inputs."""
+        """Return the settings of the benchmark as the variables of its inputs."""
         requested = {_ENV[name]: value for name, value in self.spec.items() if name in _ENV}
         return {**requested, "CM_MLPERF_LOADGEN_SEED": self.seed}
 
 
 def taken(fields: Mapping[str, Any]) -> Lease:
-    """The lease that a server tells; raises ``bad-server`` for one that could do harm."""
+    """Return the lease in an answer of a server; raise ``bad-server`` for a malformed one."""
     spec = fields.get("spec")
     plain = {k: v for k, v in spec.items() if k in _ENV} if isinstance(spec, dict) else {}
     texts = {"id": (_ID, fields.get("id")), "seed": (_SEED, fields.get("seed"))}

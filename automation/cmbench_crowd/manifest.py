@@ -203,7 +203,7 @@ def key_text(public: bytes) -> str:
 def verify(data: bytes, signature: str) -> Manifest:
     """The manifest of signed bytes; raises ``bad-manifest``, ``bad-signature``.
 
-    A signature tells that the holder of the key made these bytes, not that they are true.
+    A signature proves that the holder of the key made these bytes, not that they are true.
     """
     manifest = parse(data)
     if not is_signed(data, manifest.key, signature):

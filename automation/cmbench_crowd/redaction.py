@@ -76,7 +76,7 @@ _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?%?")
 
 
 class Redaction:
-    """Words that must not leave; ``text`` and ``log`` give what is left without them."""
+    """Words that must not leave; ``text`` and ``log`` return a text without them."""
 
     def __init__(self, words: Iterable[str]) -> None:
         forms = {form for word in words for form in _forms(word)}
@@ -94,7 +94,7 @@ class Redaction:
         return self.text(text) != text
 
     def text(self, text: str) -> str:
-        """``text`` with ``***`` in their place."""
+        """Return ``text`` with the words replaced by ``***``."""
         return mask(_SHAPES.sub(HIDDEN, self._words.sub(HIDDEN, text)))
 
     def log(self, role: str, data: bytes) -> tuple[bytes, int]:
@@ -175,7 +175,7 @@ def _day(value: object) -> str:
 def _day_of_wall(value: object) -> str:
     """The day by UTC of a time by the clock on the wall, which LoadGen takes for UTC.
 
-    Beside that of the upload it would tell where the machine stands.
+    Together with that of the upload it would reveal the location of the machine.
     """
     try:
         return _day(_by_utc(datetime.fromisoformat(str(value).removesuffix("Z"))))
@@ -205,7 +205,7 @@ _TIMES: Mapping[str, Callable[[object], str]] = {
     "power_begin": _day_of_power,
     "power_end": _day_of_power,
     "loadgen_build_date_utc": _day,
-    # Beside the same time by UTC it tells where the machine stands that has built LoadGen.
+    # With the same time in UTC it reveals the location of the machine that has built LoadGen.
     "loadgen_build_date_local": _hidden,
     "loadgen_git_commit_date": _day,
 }
@@ -237,7 +237,7 @@ def _forms(word: str) -> Iterator[str]:
         return
     yield data.hex()
     for skipped in range(3):
-        # What stands before and after a word in one text changes its first and last signs.
+        # The characters around a word in a text change its first and last signs.
         text = base64.b64encode(b"\0" * skipped + data).decode("ascii").rstrip("=")
         middle = text[(0, 2, 3)[skipped] : None if (len(data) + skipped) % 3 == 0 else -1]
         yield from (middle, middle.replace("+", "-").replace("/", "_"))

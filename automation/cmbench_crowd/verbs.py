@@ -1,4 +1,4 @@
-"""The verbs of ``cm … crowd``: each parses, asks, and renders."""
+"""The verbs of ``cm … crowd``: parse, query, render."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def lease_crowd(command: Command) -> Reply:
 
 
 def _work(item: Mapping[str, Any]) -> list[str]:
-    """Work that is wanted, as its server tells it, in lines for a terminal."""
+    """Return open work, as its server describes it, in lines for a terminal."""
     work, confirmed, needed, leased = (
         f"{item.get(name, '?')!s:.40}" for name in ("id", "confirmed", "wanted", "leased")
     )
@@ -217,7 +217,7 @@ def _wish(command: Command) -> Wish:
 
 
 def wish_of(flags: Mapping[str, Any], may_ask: bool) -> Wish:
-    """What flags say of what is to be sent; raises ``bad-value``."""
+    """Return the upload options of flags; raise ``bad-value``."""
     level = str(flags.get("consent") or "0")
     if level not in ("0", *map(str, contribute.LEVELS)):
         hint = "\n".join(f"{number}: {what}" for number, what in contribute.LEVELS.items())

@@ -26,7 +26,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing in which results differ, with its value in each; empty where it is not told."""
+    """One property in which results differ, with its values; empty where it is unknown."""
 
     what: str
     values: tuple[str, ...]
@@ -44,7 +44,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Results side by side, in the order in which they were asked for."""
+    """Results side by side, in the order of the request."""
 
     results: tuple[Result, ...]
     figures: tuple[Figure, ...]

@@ -95,13 +95,13 @@ def _amount(name: str, value: object) -> float:
 
 @lru_cache(4096)
 def listed(system: str) -> Price | None:
-    """The listed price of the cloud instance that the name of a system tells."""
+    """Return the listed price of the cloud instance that the name of a system contains."""
     return next((price for name, price in table() if name.search(system)), None)
 
 
 @cache
 def table() -> tuple[tuple[re.Pattern[str], Price], ...]:
-    """All listed prices, each with the pattern of its instance's name."""
+    """Return all listed prices, with the patterns of the names of their instances."""
     import yaml
 
     data = yaml.safe_load(_TABLE.read_text(encoding="utf-8"))

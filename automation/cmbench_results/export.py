@@ -23,7 +23,7 @@ _LOGS = ("mlperf_log_summary.txt", "mlperf_log_detail.txt")
 
 
 def as_csv(rows: Rows, path: Path) -> None:
-    """Write a table with one line for each result; raises ``no-space``, ``not-writable``."""
+    """Write a table with a line per result; raise ``no-space``, ``not-writable``."""
 
     def write(new: Path) -> None:
         with open(new, "w", encoding="utf-8", newline="") as stream:
@@ -33,7 +33,7 @@ def as_csv(rows: Rows, path: Path) -> None:
 
 
 def csv_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """A table with one line for each result, line by line; its head is of the first result."""
+    """Write a table with a line per result, line by line; its head is of the first result."""
     part = io.StringIO()
     writer: csv.DictWriter[str] | None = None
     for row in rows:

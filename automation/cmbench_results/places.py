@@ -1,4 +1,4 @@
-"""The files of results: one for each place that was added, from which the database is made.
+"""The files of results: one per source that was added, from which the database is made.
 
 ``HOME/cmbench/results/places/<id>.jsonl``: the first line describes the place, each other one is a
 result. A file is replaced as a whole by one rename; who writes holds the lock beside them.
@@ -50,7 +50,7 @@ class Places:
         self._folder = self.root / "places"
 
     def readable(self) -> tuple[list[Place], list[Error]]:
-        """The places whose files begin as they should, and what is wrong with the other files.
+        """Return the sources whose files begin as they should, and the errors of the other files.
 
         They are in the order in which they were added.
         """
@@ -71,11 +71,11 @@ class Places:
         return os.access(self._folder, os.R_OK | os.X_OK)
 
     def ids(self) -> set[str]:
-        """The ids of all places, with those of broken files."""
+        """Return the ids of all sources, with those of broken files."""
         return {path.stem for path in self._folder.glob("*.jsonl")}
 
     def named(self, name: str) -> Place | None:
-        """The place with this id or path, though its file may be broken; ``None``: there is none.
+        """Return the source with this id or path, though its file may be broken; ``None`` for none.
 
         Of a broken one only the id is known.
         """
@@ -91,11 +91,11 @@ class Places:
             return Place(file.stem, "", "", "")
 
     def has(self, source: Place) -> bool:
-        """Whether nobody has removed it."""
+        """Return whether a source still has its file."""
         return self._file(source).exists()
 
     def results(self, source: Place) -> Iterator[Result]:
-        """The results of a place, none where it was removed; raises ``broken-results``."""
+        """Yield the results of a source, none if it was removed; raise ``broken-results``."""
         path = self._file(source)
         try:
             with open(path, encoding="utf-8") as stream:
@@ -111,7 +111,7 @@ class Places:
             raise _broken(path, problem) from None
 
     def add(self, path: Path, benchmark_round: str = "") -> Place:
-        """Read a place, or read it again, and keep what it holds.
+        """Read a source, or read it again, and store its results.
 
         Of runs of our own the ones that were there before stay: their folder shows the last only.
         Raises ``file-not-found``, ``no-results``, ``needs-input``, ``no-space``.
@@ -137,7 +137,7 @@ class Places:
             return self._write(source, results)
 
     def without(self, source: Place, uids: Iterable[str]) -> Place | None:
-        """Forget some results of a place; ``None`` where that was all of it."""
+        """Remove some results of a source; return ``None`` if those were all."""
         gone = set(uids)
         with self._locked():
             remaining = [result for result in self.results(source) if result.uid not in gone]
@@ -147,7 +147,7 @@ class Places:
             return None
 
     def remove(self, source: Place) -> None:
-        """Forget a place; what lies there stays."""
+        """Remove a source; its own files stay."""
         with self._locked():
             self._file(source).unlink(missing_ok=True)
 
@@ -155,7 +155,7 @@ class Places:
         return self._folder / f"{source.id}.jsonl"
 
     def _head(self, path: Path) -> Place | None:
-        """The place of a file; ``None`` where another process has removed it meanwhile."""
+        """Return the source of a file; ``None`` if another process has removed it meanwhile."""
         try:
             with open(path, encoding="utf-8") as stream:
                 head = json.loads(next(stream))
@@ -251,7 +251,7 @@ def _broken(path: Path, problem: Exception) -> Error:
 
 
 def _now() -> str:
-    """The time in UTC; two states of a place within one second are told apart."""
+    """Return the time in UTC; two states of a source within one second must differ."""
     micros = time.time_ns() // 1000
     seconds, rest = divmod(micros, 1_000_000)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{rest:06}Z"

@@ -26,7 +26,7 @@ MOST_VALUES, MOST_WORDS = 300, 60
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which results: for each column the values that it may have, and words that occur anywhere.
+    """Filters of results: allowed values by column, and words that occur anywhere.
 
     A value may hold ``*``; one that begins with ``!`` must not be there. Case does not count.
     Raises ``bad-value`` for more of them than can be asked at once.
@@ -100,9 +100,9 @@ def find(store: Store, filters: Filter, sort: str = "", limit: int = 20, offset:
 
 
 def facets(store: Store, filters: Filter, names: Sequence[str]) -> dict[str, list[tuple[str, int]]]:
-    """How many results each value of these columns has, the most frequent first.
+    """Count the results of every value of these columns, the most frequent first.
 
-    Each column is counted with the filters of the other ones. Raises ``bad-value``.
+    A column is counted with the filters of the other ones. Raises ``bad-value``.
     """
     for name in names:
         if name not in schema.WORDS:
@@ -122,7 +122,7 @@ def facets(store: Store, filters: Filter, names: Sequence[str]) -> dict[str, lis
 def kinds(
     store: Store, filters: Filter, names: Sequence[str], most: int = 100
 ) -> list[tuple[tuple[str, ...], int]]:
-    """The combinations of values that these columns have, and how many results have each."""
+    """Return the combinations of values of these columns, with their numbers of results."""
     columns, number = [schema.run.c[name] for name in names], sa.func.count().label("number")
     chosen = sa.select(*columns, number).where(*_where(filters)).group_by(*columns)
     with store.reading() as connection:

@@ -1,4 +1,4 @@
-"""The database of a CM home that can only be read: SQLite writes beside a file that it reads.
+"""The database of a CM home that can only be read: SQLite writes next to a file that it reads.
 
 So a copy is read, which is brought up to date as the file would be, and is gone afterwards.
 """
@@ -17,7 +17,7 @@ _TRIES = 5
 
 
 def cannot_be_written(folder: Path) -> bool:
-    """Whether a folder, or what it would be made in, may only be read."""
+    """Return whether a folder, or its nearest existing parent, may only be read."""
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     return not os.access(existing, os.W_OK | os.X_OK)
 

@@ -32,7 +32,7 @@ def figure(value: float | None, unit: str = "") -> str:
 
 
 def added(source: Place, taken: int) -> str:
-    """What was read from a place, and what could not be."""
+    """Return the numbers of results and faults of a source."""
     lines = [f"{count(taken, 'result')} from {source.path}"]
     if source.unread:
         lines.append(f"{count(source.unread, 'row')} could not be read:")
@@ -46,7 +46,7 @@ def added(source: Place, taken: int) -> str:
 
 
 def table(rows: Sequence[Row], total: int, costs: Costs | None = None) -> str:
-    """Results as a table of two lines each: the figure, and on what it was measured."""
+    """Return results as a table of two lines per result: the figure, and the system."""
     if not rows:
         return "no result matches"
     lines: list[str] = []

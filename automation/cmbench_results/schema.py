@@ -92,7 +92,7 @@ crowd_run = sa.Table(
     sa.Column("at", sa.Float, nullable=False),
     sa.Column("state", sa.Text, nullable=False, index=True),
     sa.Column("tier", sa.Text, nullable=False),
-    # What is compared with what: equal hardware and equal work.
+    # The classes that are compared: equal hardware and equal work.
     sa.Column("hardware", sa.String(16), nullable=False),
     sa.Column("work", sa.String(16), nullable=False),
     sa.Column("manifest", sa.Text, nullable=False),

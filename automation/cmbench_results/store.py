@@ -49,7 +49,7 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 class _GoneError(Exception):
-    """Another process has removed the place that is being read: nothing of it is kept."""
+    """Another process has removed the source that is being read: nothing of it is stored."""
 
 
 class Store:
@@ -159,15 +159,15 @@ class Store:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     def add(self, source: Place, results: Iterable[Result]) -> int:
-        """Let the database hold these results of a place and no others of it; returns how many.
+        """Replace the results of a source in the database by these; return how many.
 
-        What several places say of one result is combined.
+        Results that several sources have are combined.
         """
         with self.writing() as connection:
             return self._put(connection, source, results)
 
     def take_in(self, source: Place) -> int:
-        """Add a place as its file has it; nothing of one that was removed meanwhile.
+        """Add a source as its file has it; nothing of one that was removed meanwhile.
 
         Raises ``broken-results``.
         """
@@ -191,7 +191,7 @@ class Store:
         return len(now)
 
     def remove(self, source: Place, uids: Iterable[str] = ()) -> int:
-        """Take a place out, whose results have these ids; what others say of them comes back.
+        """Remove a source, whose results have these ids; restore them from other sources.
 
         Returns how many they are.
         """
@@ -202,7 +202,7 @@ class Store:
             return len(gone)
 
     def forget(self, source: Place) -> int:
-        """Remove a place, its file too; returns how many results it had.
+        """Remove a source with its file; return how many results it had.
 
         What others say of the results of a broken one is not known: all is made anew then.
         """
@@ -222,7 +222,7 @@ class Store:
         return gone
 
     def _restore(self, connection: sa.Connection, uids: set[str], without: Place) -> None:
-        """Take results out, and in again as the other places of this home have them."""
+        """Remove results, and add them again as the other sources of this home have them."""
         if not uids:
             return
         _delete(connection, sorted(uids))
@@ -233,13 +233,13 @@ class Store:
                     _insert(connection, other, chunk)
 
     def readable(self) -> list[Place]:
-        """Every place whose file begins as it should; the others are in ``unread``."""
+        """Return every source whose file begins as it should; the others are in ``unread``."""
         readable, broken = self.places.readable()
         self._note(broken)
         return readable
 
     def some(self, source: Place, uids: Set[str]) -> list[Result]:
-        """The results of a place with these ids; none of a broken one, which is in ``unread``."""
+        """Return the results of a source with these ids; none of a broken one, see ``unread``."""
         try:
             return [result for result in self.places.results(source) if result.uid in uids]
         except Error as error:
@@ -250,13 +250,13 @@ class Store:
         self.unread.update((error.message, error) for error in broken)
 
     def known(self) -> dict[str, str]:
-        """When each place that is in the database was added."""
+        """Return the times at which the sources in the database were added."""
         with self.reading() as connection:
             rows = connection.execute(sa.select(schema.place.c.id, schema.place.c.added))
             return {row.id: row.added for row in rows}
 
     def version(self) -> str:
-        """A text that is another one when what is in the database is."""
+        """Return a text that changes with the content of the database."""
         with self.reading() as connection:
             many = connection.execute(sa.select(sa.func.count()).select_from(schema.run)).scalar()
         return digest([many, sorted(self.known().items())])[:16]
@@ -285,7 +285,7 @@ class Store:
         return sum(self._try(source) for source in readable)
 
     def _forget(self, ids: Iterable[str]) -> None:
-        """Take out the places that have no file now; others may share a database that has a url."""
+        """Remove sources without a file; others may share a database that has a url."""
         if self._file is None or not self.places.there():
             return
         for name in sorted({*ids} - self.places.ids()):
@@ -383,7 +383,7 @@ def set_aside(places: Places) -> Path | None:
 
 
 def _is_whole(file: Path) -> bool:
-    """Whether SQLite finds no damage; what it cannot look at just now may be whole."""
+    """Return whether SQLite finds no damage; one that cannot be opened now counts as whole."""
     try:
         with closing(sqlite3.connect(file, timeout=_WAIT_S)) as connection:
             return bool(connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
@@ -507,7 +507,7 @@ def _delete(connection: sa.Connection, uids: Sequence[str]) -> None:
 
 
 def _insert(connection: sa.Connection, source: Place, results: Sequence[Result]) -> list[str]:
-    """Insert results, combined with what other places say of them; returns their ids."""
+    """Insert results, combined with those of other sources; return their ids."""
     by_uid = {result.uid: result for result in results}
     columns = (schema.run.c.uid, schema.run.c.place_id, schema.detail.c.result)
     both = sa.select(*columns).join(schema.detail).where(columns[0].in_(by_uid))

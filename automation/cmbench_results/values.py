@@ -39,12 +39,12 @@ LONGEST = 2_000
 
 
 class MalformedError(ValueError):
-    """Data that is no result; the text names the place."""
+    """Data that is no result; the text names its position."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One figure; ``tier`` tells how energy was measured and is empty elsewhere."""
+    """One figure; ``tier`` says how energy was measured and is empty elsewhere."""
 
     name: str
     value: float
@@ -55,7 +55,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """The hardware of a result; what is not known is empty, or 0."""
+    """The hardware of a result; unknown fields are empty, or 0."""
 
     name: str
     cpu: str = ""
@@ -181,7 +181,7 @@ def number(value: object) -> float | None:
 
 
 def count(value: object) -> int:
-    """A number of things out of foreign data; 0 where it tells none."""
+    """Return a count from foreign data; 0 if it has none."""
     parsed = number(value)
     return int(parsed) if parsed is not None and 0 <= parsed < 1e9 else 0
 
@@ -191,7 +191,7 @@ CLOSE = 2e-3
 
 
 def combined(existing: Result, other: Result) -> Result:
-    """What two places say of one result, as one.
+    """Combine two records of one result.
 
     The figures with the better source count, unless they are not those that were published. What
     MLCommons has published stays official, with its link, where the logs confirm it.
@@ -220,7 +220,7 @@ def _worth(result: Result) -> int:
 
 
 def to_json(result: Result) -> str:
-    """A result as one line of JSON, without what is empty."""
+    """Return a result as one line of JSON, without empty fields."""
     return json.dumps(_plain(result), ensure_ascii=False, allow_nan=False)
 
 

@@ -1,4 +1,4 @@
-"""The verbs of ``cm … results``: each parses, asks the store, and renders."""
+"""The verbs of ``cm … results``: parse, query the store, render."""
 
 from __future__ import annotations
 

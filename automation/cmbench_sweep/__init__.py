@@ -1,4 +1,4 @@
-"""Sweeps: many runs of one script over values of its inputs, each point measured once.
+"""Sweeps: many runs of one script over values of its inputs; points are measured once.
 
-``docs/decisions/050`` tells how a sweep file becomes points, and points become results.
+``docs/decisions/050`` describes how a sweep file becomes points, and points become results.
 """

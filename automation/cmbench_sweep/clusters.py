@@ -56,7 +56,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a group of points asks of a cluster.
+    """The resources that a group of points needs from a cluster.
 
     ``points`` is their number, ``labels`` are those that a node must have, ``cpus`` how many a task
     needs (0: nobody says). ``seconds`` is what a point may take.
@@ -77,7 +77,7 @@ class Cluster(Protocol):
 
     @property
     def scratch(self) -> str:
-        """A folder of each node in which runs write; empty for none."""
+        """Return a folder of every node in which runs write; empty for none."""
 
     @property
     def container(self) -> Container | None:
@@ -97,7 +97,7 @@ class Cluster(Protocol):
         """What looks at jobs that were submitted before."""
 
     def cpus(self, point: Point) -> int:
-        """How many CPUs a task for a point needs; 0 where nobody says."""
+        """Return how many CPUs a task for a point needs; 0 if unspecified."""
 
     def executor(self, demand: Demand, say: Say) -> tuple[api.Executor, int]:
         """What submits a group of points as one job, and among how many tasks it divides them.
@@ -197,9 +197,9 @@ class OnCluster:
         return list(ended.values())
 
     def _running(self, jobs: Jobs, keys: set[str], say: Say) -> dict[Kept, frozenset[str]]:
-        """The jobs of earlier calls that still run, and what each has to do; others are forgotten.
+        """Return running jobs of earlier calls with their open points; forget the jobs that ended.
 
-        Those that have some of the points ``keys`` are told of.
+        Those that have some of the points ``keys`` are reported.
         """
         running = {}
         for job in jobs.of(self.cluster.name):
@@ -233,7 +233,7 @@ class OnCluster:
         return submitted
 
     def _groups(self, opened: Opened, points: Sequence[Point]) -> dict[Demand, list[Point]]:
-        """The points that become one job each, by what they ask for."""
+        """Return the points that become one job, by the resources that they need."""
         groups: dict[tuple[tuple[str, ...], int], list[Point]] = {}
         for point in points:
             groups.setdefault((tuple(point.labels), self.cluster.cpus(point)), []).append(point)
@@ -243,7 +243,7 @@ class OnCluster:
         }
 
     def preview(self, opened: Opened) -> list[tuple[str, str]]:
-        """The commands that would submit the points that are left, each with its script.
+        """Return the commands that would submit the open points, with their scripts.
 
         Nothing is written or submitted; ``JOB`` is the folder of a job.
         """
@@ -311,7 +311,7 @@ def was_interrupted(state: api.JobState) -> bool:
 
 
 def _require_locks(root: Path) -> None:
-    """Refuse a home that nodes share and whose locks each of them has for itself."""
+    """Refuse a home that nodes share but whose locks are local to a node."""
     option = locks.only_here(root)
     if option:
         raise Error(
@@ -364,6 +364,6 @@ class Output:
 
 
 def exit_codes(folder: Path) -> list[int]:
-    """The exit status of each task of a job that has left one."""
+    """Return the exit status of every task of a job that has left one."""
     ends = [read_or_empty(path).strip() for path in folder.glob("end-*[0-9]")]
     return [int(end) for end in ends if end.isdigit()]

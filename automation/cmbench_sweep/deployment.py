@@ -49,7 +49,7 @@ class Parcel:
 
     @cached_property
     def digest(self) -> str:
-        """What it is called: another content has another one."""
+        """Return its name: the digest of its content."""
         sha = hashlib.sha256(self.head.encode())
         for name, path in self.files.items():
             status = path.lstat()
@@ -99,7 +99,7 @@ def _ownerless(info: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def repository(folder: str) -> Parcel:
-    """A repository of scripts as it is now, with what is not committed, without what is ignored."""
+    """Return a repository of scripts with uncommitted files, without ignored ones."""
     names = _tracked(folder)
     root = Path(folder)
     every = sorted(_walked(folder) if names is None else names)

@@ -1,4 +1,4 @@
-"""A sweep from its file to its outcomes: prepare, hand points to an executor, see how they end."""
+"""Run a sweep from its file to its outcomes: prepare, pass points to an executor, collect."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Place(Protocol):
         """The points that can be measured there, before anything is made for them."""
 
     def preview(self, opened: Opened) -> list[tuple[str, str]]:
-        """The commands that would submit jobs, each with its script; none where there are none."""
+        """Return the commands that would submit jobs, with their scripts; empty for none."""
 
     def tidy(self, opened: Opened) -> None:
         """Remove what calls have left there that were killed, of points that are all known."""
@@ -53,7 +53,7 @@ class Place(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A sweep with its points, and what is known of them."""
+    """A sweep with its points and their stored outcomes."""
 
     workspace: api.Workspace
     sweep: Sweep
@@ -61,7 +61,7 @@ class Opened:
     store: PointStore
 
     def outcomes(self) -> dict[str, Outcome]:
-        """What is known of each point now, by key."""
+        """Return the current outcomes of the points, by key."""
         return self.store.outcomes(self.points)
 
     def left(self) -> list[Point]:
@@ -87,7 +87,7 @@ class Foreseen:
         return sum(outcome.status == status for outcome in self.known.values())
 
     def lacking(self) -> str:
-        """What to report about points that were measured for a file that asked for less."""
+        """Return the notice about points that were measured for a file that required less."""
         return told_of_lacking(incomplete(self.opened, self.known))
 
 
@@ -200,7 +200,7 @@ def _prepare(opened: Opened, site: Place, say: Say, on_event: api.OnEvent | None
 
 
 def _searched(opened: Opened, site: Place, say: Say, on_event: api.OnEvent | None) -> Opened:
-    """Measure the points that a search asks for, one after the other."""
+    """Measure the points that a search proposes, one after the other."""
     from cmbench_sweep.searching import search
 
     points = site.choose(opened, opened.points, say)
@@ -251,7 +251,7 @@ def shared_with(opened: Opened) -> list[str]:
 
 
 def incomplete(opened: Opened, outcomes: Mapping[str, Outcome]) -> list[Point]:
-    """Measured points with fewer figures or runs than the file asks for by now."""
+    """Return measured points with fewer figures or runs than the file now requires."""
     sweep = opened.sweep
     done = [point for point in opened.points if outcomes[point.key].status == MEASURED]
     return [
@@ -263,7 +263,7 @@ def incomplete(opened: Opened, outcomes: Mapping[str, Outcome]) -> list[Point]:
 
 
 def told_of_lacking(points: Sequence[Point]) -> str:
-    """What is said of incomplete points; empty where there are none."""
+    """Return the notice about incomplete points; empty if there are none."""
     which = f"{counted(len(points), 'measured point')} with fewer figures or runs than are asked"
     return f"{which} for now: --complete measures again" if points else ""
 
@@ -323,12 +323,12 @@ INTERRUPTED = 3
 
 
 class Teller:
-    """Tells of points as a worker says that they have ended."""
+    """Reports points when a worker prints that they have ended."""
 
     def __init__(
         self, opened: Opened, points: Sequence[Point], say: Say, most: int | None = None
     ) -> None:
-        """Tell of ``points``, of which at most ``most`` will be measured."""
+        """Report progress of ``points``, of which at most ``most`` will be measured."""
         self._opened, self._say = opened, say
         self._total = len(points) if most is None else min(most, len(points))
         self._points = {point.key: point for point in points}
@@ -346,19 +346,19 @@ class Teller:
             elif "waits" in said:
                 self._wait(str(said["waits"]))
             elif said["point"] in self._points:
-                # A job that was found again tells also of what was known before.
+                # A job that was found again also reports points that were measured before.
                 self._point(self._points[said["point"]])
         except (ValueError, KeyError, TypeError):
             self.other.append(text)
 
     def _wait(self, why: str) -> None:
-        """Tell once what is waited for."""
+        """Report the reason for waiting, once."""
         if why not in self._waits:
             self._waits.add(why)
             self._say(f"waiting: {why}")
 
     def note(self, state: api.JobState) -> None:
-        """Tell how a job has ended that may not have done all of its points; raises its error."""
+        """Report the end of a job that may not have done all of its points; raise its error."""
         if self.problem is not None:
             raise self.problem
         if state.reason or state.exit_code not in (0, INTERRUPTED):
@@ -379,7 +379,7 @@ class Teller:
 
     def _point(self, point: Point) -> None:
         if point.key in self._ended:
-            # A task that was taken back begins anew, and tells again.
+            # A task that was requeued starts again, and reports again.
             return
         self._ended.add(point.key)
         outcome = self._opened.store.outcome(point.key)

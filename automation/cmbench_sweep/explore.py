@@ -62,7 +62,7 @@ def replay(command: Command) -> Reply:
 
 
 def _recorded(entry: Path, flags: Mapping[str, Any]) -> dict[str, Any]:
-    """What was asked for in a folder of an experiment; raises ``sweep-not-found``."""
+    """Return the settings in a folder of an experiment; raise ``sweep-not-found``."""
     for path in sorted(entry.glob(f"{flags.get('dir') or '*'}/{INPUT}"), reverse=True):
         if (path.parent / str(flags.get("uid") or ".")).is_dir():
             settings: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -177,7 +177,7 @@ def _list(values: Sequence[str]) -> str:
 
 
 def _word(word: str) -> str:
-    """A word as CM hands it to the shell, which may fill in variables: in quotes for blanks."""
+    """Return a word as CM passes it to the shell, which may expand variables: blanks in quotes."""
     return '"' + word.replace('"', '\\"') + '"' if " " in word else word
 
 
@@ -202,7 +202,7 @@ def _values(name: str, value: Any) -> list[Any]:
 
 
 def filled(line: str, values: Mapping[str, str]) -> str:
-    """A command line with its values in their places."""
+    """Return a command line with its values filled in."""
     return _NAMED.sub(lambda match: values[match[1]], line)
 
 

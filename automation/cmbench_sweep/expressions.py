@@ -44,7 +44,7 @@ class _Scope(dict[str, Any]):
 
 
 def names_in(text: str) -> set[str]:
-    """The names that an expression asks for; raises ``ExpressionError``."""
+    """Return the names that an expression uses; raise ``ExpressionError``."""
     tree = _parsed(text)
     bound = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and _is_target(n)}
     used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and not _is_target(n)}

@@ -20,9 +20,9 @@ _OWN = "cm-result.json"
 
 
 def figures_of(ran: api.FinishedRun, record: Mapping[str, str], folder: str) -> dict[str, float]:
-    """The figures of a run that ``record`` asks for, all that are there where it asks for none.
+    """Return the figures of a run that ``record`` names, or all of them if it is empty.
 
-    ``folder`` is where the run was. Raises ``no-figure`` where one is missing that was asked for.
+    ``folder`` is that of the run. Raises ``no-figure`` if a required one is missing.
     """
     figures = {**_of_harness(ran), **_of_file(os.path.join(folder, _OWN))}
     figures.setdefault(SECONDS, float(ran.steps[-1]["seconds"]))

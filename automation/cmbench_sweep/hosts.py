@@ -1,6 +1,6 @@
-"""Measures on machines that are reached by SSH, several at once, each with its share of the points.
+"""Measures on machines that are reached by SSH, several at once, which share the points.
 
-Order: every machine is asked what it is; points get their machines under the lock of the jobs; then
+Order: every machine is probed; points get their machines under the lock of the jobs; then
 code, libraries and cache entries are brought, as far as they lack there, and the workers start.
 """
 
@@ -121,7 +121,7 @@ class OnHosts:
 
 
 class _Round:
-    """One share of the points for each machine, from asking the machines to their last result."""
+    """One share of the points for every machine, from the probe to the last result."""
 
     def __init__(
         self, site: OnHosts, opened: Opened, luggage: Luggage, teller: Teller, say: Say
@@ -228,7 +228,7 @@ class _Round:
         reached: Sequence[tuple[Machine, There]],
         points: Sequence[Point],
     ) -> dict[Kept, tuple[There, list[Point]]]:
-        """Give each point that no job has to a machine; the jobs, not started yet."""
+        """Assign points that no job has to machines; return the jobs, which are not started yet."""
         shares = {}
         with self._jobs.assigning(self._say):
             hosts = [machine.host.name for machine in self._place.machines]
@@ -363,7 +363,7 @@ def _nothing(packed: bytes) -> None:
 
 
 def shared_out(machines: Sequence[Machine], points: Sequence[Point]) -> dict[Machine, list[Point]]:
-    """Each point to the machine with its labels that has the fewest; those with labels first."""
+    """Assign points to the machine with their labels that has the fewest; labelled ones first."""
     shares: dict[Machine, list[Point]] = {}
     for point in sorted(points, key=lambda item: -len(item.labels)):
         able = [item for item in machines if item.labels.issuperset(point.labels)]
@@ -394,7 +394,7 @@ def bring(store: PointStore, packed: bytes, keys: set[str]) -> None:
 
 
 def _settle(store: PointStore, key: str, folder: Path) -> None:
-    """Put one point in its place, unless it is done or somebody measures it here."""
+    """Store one point, unless it is done or another process measures it here."""
     with store.claim(key) as mine:
         if not mine or store.outcome(key).done:
             return
@@ -423,7 +423,7 @@ def _here(outcome: Outcome, runs: Path) -> Outcome:
 
 
 class Luggage:
-    """What is brought to every machine; made once, when the first lacks it, sent where it lacks."""
+    """The files that every machine needs; made for the first that lacks them, then sent again."""
 
     def __init__(self, opened: Opened, wheels: str = "") -> None:
         self._opened = opened

@@ -55,7 +55,7 @@ class Jobs:
 
     @contextmanager
     def assigning(self, say: Callable[[str], None] = lambda text: None) -> Iterator[None]:
-        """Hold the right to give points to jobs; ``say`` is told if another one has it."""
+        """Hold the right to give points to jobs; ``say`` is called if another process has it."""
 
         def wait(handle: int) -> None:
             say("waiting: another call is submitting points")
@@ -173,7 +173,7 @@ class Jobs:
         return taken.intersection(keys)
 
     def note(self, job: Kept, flags: Mapping[str, str]) -> None:
-        """Keep what a job is and has, and that it now asks for ``flags``."""
+        """Store a job with the flags ``flags`` of its command."""
         data = {"executor": job.handle.executor, "id": job.handle.id, "points": sorted(job.keys)}
         write(job.folder / "job.json", {**data, "replaced": job.replaced, "asked": flags})
 

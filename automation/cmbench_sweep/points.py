@@ -1,4 +1,4 @@
-"""From a sweep to its points, each with its key; what the script refuses is told at once."""
+"""From a sweep to its points with their keys; all values that the script refuses are reported."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _distinct(points: Sequence[Point]) -> list[Point]:
 
 
 def _chosen(sweep: Sweep) -> list[Mapping[str, Any]]:
-    """The places that are to be measured: all, or as many as a random search may try."""
+    """Return the combinations to measure: all, or as many as a random search may try."""
     places = _drawn(sweep) if sweep.search.method == "random" else _places(sweep)
     chosen = list(itertools.islice(places, sweep.budget.points or MOST_POINTS + 1))
     if len(chosen) > MOST_POINTS:
@@ -118,7 +118,7 @@ def _chosen(sweep: Sweep) -> list[Mapping[str, Any]]:
 
 
 def _drawn(sweep: Sweep) -> Iterator[Mapping[str, Any]]:
-    """As many places as a random search may try; of very many, they are drawn by their number."""
+    """Draw as many combinations as a random search may try; if very many, by their number."""
     source, most, whole = random.Random(sweep.search.seed), sweep.search.points, size(sweep)
     if whole <= MOST_PLACES:
         places = list(_places(sweep))
@@ -134,7 +134,7 @@ def _too_many(what: str) -> Error:
 
 
 def _places(sweep: Sweep) -> Iterator[Mapping[str, Any]]:
-    """The product of the axes, zipped ones together, without what is excluded.
+    """Return the product of the axes, zipped ones together, without what is excluded.
 
     Raises ``bad-sweep`` where too many are to be gone through.
     """
@@ -148,7 +148,7 @@ def _places(sweep: Sweep) -> Iterator[Mapping[str, Any]]:
 
 
 def _place(sweep: Sweep, number: int) -> Mapping[str, Any]:
-    """The place with this number in the product of the axes."""
+    """Return the combination with this number in the product of the axes."""
     values = []
     for names in reversed(groups(sweep)):
         number, at = divmod(number, len(sweep.axes[names[0]]))
@@ -166,7 +166,7 @@ def _is_wanted(sweep: Sweep, values: Mapping[str, Any]) -> bool:
 
 
 def groups(sweep: Sweep) -> list[tuple[str, ...]]:
-    """The axes that change independently: each alone, or those that are zipped."""
+    """Return the axes that change independently: single ones, or those that are zipped."""
     together = {name: group for group in sweep.zips for name in group}
     return list(dict.fromkeys(together.get(name, (name,)) for name in sweep.axes))
 

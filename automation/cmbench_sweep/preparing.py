@@ -62,7 +62,7 @@ def preparation(workspace: api.Workspace, sweep: Sweep, points: Sequence[Point])
 
 
 def samples(sweep: Sweep, points: Sequence[Point]) -> list[Point]:
-    """Points in which each value of each axis occurs: what one of them needs, one of these does."""
+    """Return points that cover every value of every axis: they need all that any point needs."""
     chosen: dict[str, Point] = {}
     seen: set[tuple[object, ...]] = set()
     together = groups(sweep)
@@ -129,7 +129,7 @@ class _MadeError(Exception):
 
 
 class _Watch:
-    """Hears what a run tells, and ends it when every script in ``left`` has made its entries."""
+    """Receives the events of a run, and ends it when all scripts in ``left`` have made entries."""
 
     def __init__(self, left: Counter[str], on_event: api.OnEvent | None) -> None:
         self.left = left
@@ -137,7 +137,7 @@ class _Watch:
         self.watches = bool(getattr(on_event, "watches", True))
 
     def __call__(self, event: api.Event) -> None:
-        """Hand an event on."""
+        """Pass an event on."""
         if self._on_event is not None:
             self._on_event(event)
         if event.kind == "finished" and event.step is not None and event.step.status == "done":
@@ -147,7 +147,7 @@ class _Watch:
 
 
 def _missing(node: Mapping[str, Any]) -> Iterator[Shared]:
-    """The entries that are to be made below a step, each with its needs."""
+    """Return the entries that are to be made below a step, with what they need."""
     for child in node["children"]:
         yield from _missing(child)
         if child["cached"] == "miss":

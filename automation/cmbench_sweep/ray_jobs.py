@@ -2,7 +2,7 @@
 
 Ray only starts workers, one for each node that has the labels (its custom resources); each asks for
 all CPUs and GPUs of such a node, and goes through all points, whose locks divide them. The names
-are those of Ray's documentation of its jobs API; ``docs/decisions/069`` tells why it is used so.
+are those of Ray's documentation of its jobs API; ``docs/decisions/069`` gives the reasons.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class SilentError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node that is alive, with what it has."""
+    """A node that is alive, with its resources."""
 
     cpus: float
     gpus: float
@@ -129,7 +129,7 @@ def head(address: str = "") -> Head:
 
 
 class RayExecutor:
-    """Runs a job as tasks on nodes of a cluster, one on each of ``nodes``.
+    """Runs a job as tasks on nodes of a cluster, one on every node of ``nodes``.
 
     Raises ``ray-failed`` where Ray refuses, or answers nothing for ``SILENT_S`` seconds.
     """
@@ -145,7 +145,7 @@ class RayExecutor:
         self._heard: dict[str, float] = {}
 
     def submit(self, job: api.Job) -> api.JobHandle:
-        """Let a task start on each node as soon as that is free; raises ``ray-failed``."""
+        """Submit a task for every node, which starts when that is free; raise ``ray-failed``."""
         folder = Path(job.scratch)
         (folder / "job.sh").write_text(task_script(job, "$1"), encoding="utf-8")
         names = [f"cmbench-{folder.name}-{number}" for number in range(len(self._nodes))]
@@ -175,7 +175,7 @@ class RayExecutor:
         return lines
 
     def poll(self, handle: api.JobHandle) -> api.JobState:
-        """How the tasks go; asks Ray every two seconds at most. Raises ``ray-failed``."""
+        """Return the state of the tasks, read every two seconds at most; raise ``ray-failed``."""
         polled_at, state = self._states.get(handle.id, (0.0, api.JobState("waiting")))
         if time.monotonic() - polled_at >= _PAUSE_S:
             state = self._asked(handle)
@@ -251,7 +251,7 @@ class RayCluster:
     asked: ClassVar[Mapping[str, str]] = {}
 
     def reach(self, say: Say) -> None:
-        """Does nothing: ``check`` asks its nodes, whatever the labels."""
+        """Do nothing: ``check`` queries the nodes, whatever the labels."""
 
     def check(self, labels: Sequence[str]) -> None:
         """Refuse labels that are resources of no node; raises ``bad-value``, ``ray-failed``."""
@@ -266,16 +266,16 @@ class RayCluster:
         return 0
 
     def executor(self, demand: Demand, say: Say) -> tuple[RayExecutor, int]:
-        """A worker on each node with the labels, each for all of the points."""
+        """Return an executor with a worker on every node with the labels, for all of the points."""
         nodes = self._fitting(demand.labels)[: demand.points]
         return RayExecutor(self.head, nodes, demand.labels), 1
 
     def preview(self, demand: Demand, job: api.Job) -> tuple[str, str]:
-        """Nothing: Ray is asked over HTTP."""
+        """Return nothing: Ray is queried over HTTP."""
         return "", ""
 
     def adapt(self, handle: api.JobHandle, before: Mapping[str, str], say: Say) -> bool:
-        """Does nothing: nothing is asked of Ray but nodes with labels."""
+        """Do nothing: only nodes with labels are requested from Ray."""
         return False
 
     def _fitting(self, labels: Sequence[str]) -> list[Node]:

@@ -1,4 +1,4 @@
-"""From a sweep file to a ``Sweep``: everything that is wrong with it is told at once."""
+"""From a sweep file to a ``Sweep``: all of its faults are reported at once."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _name_of(path: str) -> str:
 
 
 def _given_twice(text: str) -> list[tuple[str, str]]:
-    """The names that a mapping of a YAML text has twice, each with its line (``line 3``).
+    """Return the names that a mapping of a YAML text has twice, with their lines (``line 3``).
 
     A loader keeps the last of them and says nothing.
     """
@@ -80,7 +80,7 @@ def _given_twice(text: str) -> list[tuple[str, str]]:
 
 
 def _twice(keys: Iterable[Any]) -> Iterator[tuple[str, str]]:
-    """Of the keys of a mapping, the scalars that came before, each with its line."""
+    """Return the scalars among the keys of a mapping that occurred before, with their lines."""
     seen = set()
     for key in keys:
         named = (key.tag, str(key.value))
@@ -90,7 +90,7 @@ def _twice(keys: Iterable[Any]) -> Iterator[tuple[str, str]]:
 
 
 class Faults:
-    """Collects what is wrong, each with its place in the file."""
+    """Collects the faults of a file, with their positions in it."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
@@ -107,7 +107,7 @@ class Faults:
         return value if isinstance(value, str) else ""
 
     def known(self, where: str, names: Iterable[Any], allowed: Iterable[str]) -> None:
-        """Tell of names that are not known, with the nearest one."""
+        """Report unknown names, with the nearest allowed one."""
         allowed = list(allowed)
         for name in names:
             if name not in allowed:
@@ -156,7 +156,7 @@ class Faults:
 
 
 def sweep_of(data: Any, name: str, faults: Faults) -> Sweep:
-    """A sweep out of the plain data of a file; what is wrong goes to ``faults``."""
+    """Return a sweep from the plain data of a file; add its faults to ``faults``."""
     fields = faults.mapping("the file", data)
     if data is None:
         faults.add("", "the file is empty")
@@ -346,7 +346,7 @@ def _duration(where: str, value: Any, faults: Faults) -> float:
 
 
 def _labels(data: Any, faults: Faults) -> dict[str, str]:
-    """Labels for all points, or each with the condition of the points that need it."""
+    """Return labels for all points, or with the condition of the points that need them."""
     conditions = (
         data if isinstance(data, Mapping) else dict.fromkeys(map(str, faults.items("", data)))
     )
@@ -357,7 +357,7 @@ def _labels(data: Any, faults: Faults) -> dict[str, str]:
 
 
 def _record(data: Any, faults: Faults) -> dict[str, str]:
-    """Names of figures, each with its place: ``env.KEY``, ``state.a.b``; itself for a list."""
+    """Return names of figures with their sources: ``env.KEY``, ``state.a.b``; empty for a list."""
     if isinstance(data, Mapping):
         sources = {str(name): str(source) for name, source in data.items()}
         for name, source in sources.items():
@@ -407,7 +407,7 @@ def _check_names(parts: Mapping[str, Any], axes: Mapping[str, Any], faults: Faul
 def _check_figures(
     where: str, names: Iterable[str], parts: Mapping[str, Any], faults: Faults
 ) -> None:
-    """Where ``record`` says which figures are kept, those that are asked for are among them."""
+    """Check that required figures are among those that ``record`` names, if it names any."""
     recorded = parts["record"]
     for name in sorted(names) if recorded else ():
         if name not in recorded:

@@ -43,7 +43,7 @@ def remote_run(command: Command) -> Reply:
         if name.startswith("remote_")
     }
     host = _host(flags)
-    # What is wrong with the request is told before anybody is asked.
+    # Faults of the request are reported before any machine is contacted.
     command.request()
     for line in _commands(flags, "pre_run_cmds"):
         _ordered(command, host, line)
@@ -65,7 +65,7 @@ def remote_run(command: Command) -> Reply:
 
 
 def _host(flags: Mapping[str, Any]) -> Host:
-    """The machine that is asked for; raises ``unknown-flag``, ``bad-value``."""
+    """Return the requested machine; raise ``unknown-flag``, ``bad-value``."""
     for name, value in flags.items():
         _check(name, value)
     words = []
@@ -113,7 +113,7 @@ def _ordered(command: Command, host: Host, line: str) -> None:
 
 
 def _measured(command: Command, host: Host) -> tuple[Outcome, Path]:
-    """Run the request there; how that has ended, and the folder with what it has left."""
+    """Run the request remotely; return its outcome and the folder with its files."""
     request = {name: value for name, value in command.flags.items() if name not in _OF_OUTPUT}
     if command.names:
         request["script"] = command.names[0]
@@ -135,4 +135,4 @@ def _measured(command: Command, host: Host) -> tuple[Outcome, Path]:
 
 
 def _nothing(event: api.Event) -> None:
-    """Nobody watches."""
+    """Report to no screen."""

@@ -32,7 +32,7 @@ _RUN = 'read go || exit; "$@" < /dev/null; echo $? > end.new && mv end.new end'
 
 
 def probe(request: dict[str, Any]) -> dict[str, Any]:
-    """Say what the machine is and has, and reserve a place for a job."""
+    """Return the facts of the machine, and reserve a folder for a job."""
     base = Path(os.path.expanduser(os.path.expandvars(request["base"]))).absolute()
     with _alone(base):
         (base / "jobs" / request["job"]).mkdir(parents=True)
@@ -71,7 +71,7 @@ def _require(path: Path) -> None:
 
 @contextmanager
 def _alone(base: Path) -> Iterator[None]:
-    """Reserve a place while nobody removes all, and the other way round.
+    """Reserve a folder under a lock, so that no other call removes all of them meanwhile.
 
     The lock is on the folder above, so that nothing is left behind.
     """
@@ -100,7 +100,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _forget(base: Path, job: str, submitting: list[str]) -> None:
-    """Remove the places of jobs before ``job`` that were not started, and never will be."""
+    """Remove the folders of jobs before ``job`` that were not started, and never will be."""
     for path in base.glob("jobs/*"):
         # Several machines can have one home, and places in it side by side.
         waited_for = path.name >= job or path.name.startswith(tuple(f"{n}-" for n in submitting))
@@ -192,7 +192,7 @@ def _process(folder: Path) -> tuple[int, bool]:
 
 
 def look(request: dict[str, Any]) -> dict[str, Any]:
-    """How a job goes, what it has printed, and the points that are done and not there yet."""
+    """Return the state of a job, its new output, and the finished points that the caller lacks."""
     base = Path(request["base"])
     folder = base / "jobs" / request["job"]
     try:

@@ -33,7 +33,7 @@ def foreseen(seen: Foreseen) -> str:
 
 
 def submitted(jobs: Sequence[tuple[str, str]]) -> str:
-    """The commands that would submit jobs, and the script of each; empty for none."""
+    """Return the commands that would submit jobs, with their scripts; empty for none."""
     lines: list[str] = []
     for words, text in jobs:
         lines += ["", "submitted:", f"  {words}", "job.sh:"]
@@ -111,7 +111,7 @@ def shown(sweep_report: Report, points: Sequence[Point], outcomes: Mapping[str, 
 
 
 def _told(sweep_report: Report) -> list[str]:
-    """The table and the best point; what was asked for and is nowhere takes neither away."""
+    """Return the table and the best point, or the table and why there is no best one."""
     try:
         sweep_report.figure()
         return [*table(sweep_report), "", *_best(sweep_report)]
@@ -173,7 +173,7 @@ def _best(sweep_report: Report) -> Iterator[str]:
 
 
 def effects(rows: Sequence[Effect], figure: str) -> str:
-    """The effect of each axis: its values, the figure, the ratio to the first value."""
+    """Return the effects of the axes: values, figure, ratio to the first value."""
     lines = [f"{figure}; ratios are of points that differ in this axis alone, to its first value"]
     axis = ""
     for row in rows:

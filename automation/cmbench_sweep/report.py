@@ -1,4 +1,4 @@
-"""What the points of a sweep say together: the best, the frontier, the effect of each axis."""
+"""Reports on the points of a sweep: the best, the frontier, the effects of the axes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOWER_IS_BETTER = ("latency", "seconds", "time", "energy", "power", "memory", "
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A measured point with what it has come to; figures are medians of its runs."""
+    """A measured point with its outcome; figures are medians of its runs."""
 
     point: Point
     outcome: Outcome
@@ -127,7 +127,7 @@ def _better(sweep_report: Report, entry: Measured, name: str) -> float:
 
 
 def effects(sweep_report: Report, figure: str = "") -> list[Effect]:
-    """What each value of each axis does to a figure, compared with the first value of the axis."""
+    """Compare the values of every axis in one figure with the first value of the axis."""
     name = sweep_report.figure(figure)
     having = [entry for entry in sweep_report.measured if name in entry.figures]
     return [

@@ -1,6 +1,6 @@
-"""Points chosen one after the other, by what those before have given: Optuna, ask and tell.
+"""Points chosen one after the other, by the results of earlier ones, with Optuna.
 
-The space is that of the grid. What is measured already is told first and costs nothing.
+The space is that of the grid. Outcomes that exist are added first and cost nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def search(
 
 
 class _Search:
-    """One study of Optuna over the places of a grid."""
+    """One study of Optuna over the points of a grid."""
 
     def __init__(
         self, sweep: Sweep, points: Sequence[Point], outcomes: Mapping[str, Outcome]
@@ -65,7 +65,7 @@ class _Search:
                 self._add(point, self._outcomes[point.key])
 
     def _distributions(self) -> dict[str, Any]:
-        """For each independent axis the numbers of its values that occur."""
+        """Return the value numbers that occur on every independent axis."""
         distributions = {}
         for at, group in enumerate(groups(self._sweep)):
             numbers = sorted({position[at] for position in self._by_place})
@@ -75,7 +75,7 @@ class _Search:
         return distributions
 
     def _place(self, values: Mapping[str, Any]) -> tuple[int, ...]:
-        """Where a point is in the grid: the number of its value, for each independent axis."""
+        """Return the position of a point in the grid: its value numbers on the independent axes."""
         return tuple(
             next(
                 number

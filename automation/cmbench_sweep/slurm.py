@@ -2,7 +2,7 @@
 
 A job is in the queue of Slurm, and no process needs to wait for it: the submitter may die, and
 another process finds the job again by its handle. The folder of a job, its points and the cache
-are on a file system that the nodes share. ``docs/decisions/052`` tells how states are found.
+are on a file system that the nodes share. ``docs/decisions/052`` describes how states are read.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class SlurmExecutor:
         return lines
 
     def poll(self, handle: api.JobHandle) -> api.JobState:
-        """How the whole array goes; asks Slurm every two seconds at most.
+        """Return the state of the whole array; query Slurm every two seconds at most.
 
         Raises ``slurm-failed`` where it has answered nothing for too long.
         """
@@ -208,7 +208,7 @@ class SlurmExecutor:
         return _state(tasks, folder)
 
     def _release(self, number: str, tasks: Mapping[str, tuple[str, str]]) -> None:
-        """Let tasks go on that Slurm holds because it could not start them; a few times each.
+        """Release tasks that Slurm holds because it could not start them; a few times per task.
 
         It does so where a node, or Slurm itself, has died at the moment of the start.
         """
@@ -230,7 +230,7 @@ class SlurmExecutor:
 
 @dataclass(frozen=True, slots=True)
 class SlurmCluster:
-    """A cluster under Slurm; ``wish`` is what is asked of it besides labels.
+    """A cluster under Slurm; ``wish`` has the requested options besides labels.
 
     ``asked`` are the flags of the command that say so, by their names.
     """
@@ -273,7 +273,7 @@ class SlurmCluster:
         return shlex.join(words), text
 
     def executor(self, demand: Demand, say: Say) -> tuple[SlurmExecutor, int]:
-        """One array, a task for each point as far as arrays of that length are allowed."""
+        """Return an array with a task per point, as far as arrays of that length are allowed."""
         parts = min(demand.points, largest_array())
         wish = self.wish
         if not wish.options.get("time"):

@@ -30,7 +30,7 @@ class SilentError(Exception):
 def ask(words: Sequence[str], env: Mapping[str, str] | None = None, say: Say | None = None) -> str:
     """The output of a command of Slurm; raises ``SilentError``, ``slurm-missing``.
 
-    What it says while it goes on trying goes to ``say`` at once.
+    Its messages while it retries go to ``say`` at once.
     """
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as problems:
         try:
@@ -59,7 +59,7 @@ def ask(words: Sequence[str], env: Mapping[str, str] | None = None, say: Say | N
 
 
 def _wait(process: subprocess.Popen[bytes], problems: IO[bytes], say: Say | None) -> int | None:
-    """Wait for a command, and report new lines of what it says; ``None`` where it takes too long.
+    """Wait for a command, and report its new lines; return ``None`` after the timeout.
 
     A line that is an error is not reported: its command ends with it, and it is raised.
     """
@@ -87,7 +87,7 @@ def _plain_words(program: str, line: str) -> str:
 
 
 def _plain(env: Mapping[str, str] | None) -> dict[str, str]:
-    """Without what makes these commands show less: a partition, a user, a format of somebody's."""
+    """Return the environment without variables that hide jobs: a partition, a user, a format."""
     variables = os.environ if env is None else env
     hides = ("SQUEUE_", "SINFO_", "SACCT_")
     return {key: value for key, value in variables.items() if not key.startswith(hides)}
@@ -146,7 +146,7 @@ def _refuse_after(end: float, program: str, problem: SilentError, say: Say | Non
 def tasks_of(number: str) -> dict[str, tuple[str, str]] | None:
     """State and reason of each task of a job by its number; ``None`` where Slurm has forgotten it.
 
-    Raises ``SilentError`` where nobody answers.
+    Raises ``SilentError`` if Slurm does not answer.
     """
     try:
         output = ask(["squeue", "-h", "-r", "-t", "all", "-j", number, "-o", "%K|%T|%r"])

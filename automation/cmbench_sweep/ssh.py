@@ -1,8 +1,8 @@
-"""The executor of other machines: a job is a worker there that needs nobody here while it runs.
+"""The executor of other machines: a job is a worker there that runs without the caller.
 
 ``remote_agent.py`` is sent with each call and does what is asked on the other side. Who submits may
 die: the handle of a job is its host and its folder there, and another process takes it up by that.
-``docs/decisions/064`` tells how it fits together.
+``docs/decisions/064`` describes how the parts work together.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Took = Callable[[bytes], None]
 
 
 class Host:
-    """One machine; ``options`` are words for ``ssh``. It is asked one thing at a time."""
+    """One machine; ``options`` are words for ``ssh``. It gets one request at a time."""
 
     def __init__(self, name: str, options: Sequence[str] = ()) -> None:
         self.name = name
@@ -131,7 +131,7 @@ class There:
 
     @property
     def handle(self) -> api.JobHandle:
-        """What names the job of this place."""
+        """Return the handle of the job of this reservation."""
         return api.JobHandle(SshExecutor.name, f"{self.host.name} {self.base}/jobs/{self.job}")
 
     def path(self, *parts: str) -> str:
@@ -155,9 +155,9 @@ class There:
 
 
 def reach(host: Host, folder: str, job: str, submitting: Sequence[str] = ()) -> There:
-    """Ask a machine what it is and has, and reserve a place for a job below ``folder`` there.
+    """Query the facts of a machine, and reserve a folder for a job below ``folder`` on it.
 
-    Earlier places there that were not used go, but for those of the jobs ``submitting``.
+    Earlier reservations that were not used are removed, but for those of the jobs ``submitting``.
     """
     before = time.time()
     arguments = {"base": folder, "job": job, "submitting": list(submitting)}
@@ -179,7 +179,7 @@ def reach(host: Host, folder: str, job: str, submitting: Sequence[str] = ()) -> 
 
 @dataclass(slots=True)
 class _Seen:
-    """What is known of a job."""
+    """The progress of a job."""
 
     state: api.JobState = field(default_factory=lambda: api.JobState("running"))
     at: int = 0
@@ -274,7 +274,7 @@ class SshExecutor:
         if new and answer["status"] != "running":
             seen.pause = 0.0
         if not new:
-            # What was done before the end is here: only now may the end be told.
+            # All that was done before the end has arrived: only now may the end be reported.
             seen.state = api.JobState(answer["status"], answer["code"], answer["reason"])
 
     def cancel(self, handle: api.JobHandle) -> None:
@@ -300,7 +300,7 @@ class SshExecutor:
 
 
 def _place(handle: api.JobHandle) -> dict[str, str]:
-    """Where a job is, as the other side is asked."""
+    """Return the folder of a job, as arguments for the other side."""
     path = PurePosixPath(handle.id.partition(" ")[2])
     return {"base": str(path.parents[1]), "job": path.name}
 

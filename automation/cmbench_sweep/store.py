@@ -35,7 +35,7 @@ FORMAT = 1
 
 
 class _TakenError(Exception):
-    """Somebody else holds a lock."""
+    """Another process holds a lock."""
 
 
 class PointStore:
@@ -60,7 +60,7 @@ class PointStore:
         return same
 
     def folder(self, key: str) -> Path:
-        """Where what is known of a point is."""
+        """Return the folder with the outcome of a point."""
         return self.points / key
 
     def run_folder(self, key: str) -> Path:
@@ -69,7 +69,7 @@ class PointStore:
             return self.folder(key)
         draft = self._replacement(key)
         try:
-            # Who measures here next may be somebody else of the group.
+            # The next to measure here may be another user of the group.
             with for_its_group(self.root):
                 draft.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
@@ -91,7 +91,7 @@ class PointStore:
         return key in self.replaced and self.replaced[key] == self.version(key)
 
     def outcome(self, key: str) -> Outcome:
-        """What is known of a point; one that cannot be read is still to do."""
+        """Return the outcome of a point; one that cannot be read is still to do."""
         if not self._is_replaced(key):
             return self.read(key, self.folder(key) / "outcome.json")
         version = self.replaced[key]
@@ -109,7 +109,7 @@ class PointStore:
             return Outcome(key)
 
     def outcomes(self, points: Iterable[Point]) -> dict[str, Outcome]:
-        """What is known of each, by key."""
+        """Return the outcomes of points, by key."""
         return {point.key: self.outcome(point.key) for point in points}
 
     def put(self, outcome: Outcome) -> None:
@@ -131,7 +131,7 @@ class PointStore:
                 write(self._replacement(key) / "outcome.json", asdict(outcome))
 
     def _publish(self, outcome: Outcome) -> None:
-        """Let an outcome take the place of another one, with what its runs have written."""
+        """Replace an outcome by another one, with the files of its runs."""
         folder, draft = self.folder(outcome.key), self._replacement(outcome.key)
         for path in [path for path in draft.glob("*") if path.name != "outcome.json"]:
             clear(folder / path.name)
@@ -173,7 +173,7 @@ class PointStore:
             write(self.root / "names" / f"{name}.json", data)
 
     def named(self, name: str) -> dict[str, Any]:
-        """What is kept of a sweep; raises ``sweep-not-found``."""
+        """Return the stored data of a sweep; raise ``sweep-not-found``."""
         path = self.root / "names" / f"{name}.json"
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
@@ -252,7 +252,7 @@ def _refuse(handle: int) -> None:
 
 @contextmanager
 def machine(on_wait: Callable[[], None]) -> Iterator[None]:
-    """Have this machine to oneself among all that measure points here, whoever they are.
+    """Lock this machine against every other process that measures points on it.
 
     ``on_wait`` is called before waiting for another one.
     """

@@ -74,7 +74,7 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One place in the space: the values of the axes, and the whole request as flags.
+    """One combination of values of the axes, and the whole request as flags.
 
     ``labels`` are those that a machine must have.
     ``key`` names what is measured: the same request of the same script has the same one.
@@ -100,7 +100,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What is known of a point. ``reason`` and ``code`` say why one has failed.
+    """The outcome of a point. ``reason`` and ``code`` say why one has failed.
 
     ``replaces`` is the version of the outcome that this one takes the place of, where a point is
     measured again.
@@ -126,7 +126,7 @@ class Outcome:
         return median(values) if values else None
 
     def all_of(self, name: str) -> list[float]:
-        """A figure in each run that has it."""
+        """Return a figure of every run that has it."""
         return [run.figures[name] for run in self.runs if name in run.figures]
 
     @property

@@ -1,4 +1,4 @@
-"""The verbs of ``cm … experiment``: each parses, asks, and renders."""
+"""The verbs of ``cm … experiment``: parse, query, render."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def _ray(flags: Mapping[str, Any]) -> driver.Place:
 
 
 def _check_flags(on: str, flags: Mapping[str, Any]) -> None:
-    """Refuse flags of another place than ``on``, and those without their value."""
+    """Refuse flags of another executor than ``on``, and those without their value."""
     if "docker" in flags:
         raise Error(
             "bad-value",
@@ -300,7 +300,7 @@ def _seconds(value: Any) -> float:
 
 
 def _slurm(flags: Mapping[str, Any]) -> driver.Place:
-    """A cluster under Slurm, asked for what the flags say."""
+    """Return a cluster under Slurm with the options of the flags."""
     from cmbench_sweep.clusters import OnCluster
     from cmbench_sweep.slurm import SlurmCluster, Wish
 
@@ -347,7 +347,7 @@ def _number(name: str, value: Any) -> int:
 
 
 def _container(flags: Mapping[str, Any], gpus: bool) -> Container | None:
-    """The image that is asked for; raises ``file-not-found``."""
+    """Return the requested image; raise ``file-not-found``."""
     from cmbench_sweep.clusters import Container
 
     program = next((name for name in _CONTAINERS if flags.get(name)), "")
@@ -364,7 +364,7 @@ def _container(flags: Mapping[str, Any], gpus: bool) -> Container | None:
 
 
 def _sayer(command: Command) -> driver.Say:
-    """What tells how it goes: nothing where JSON is to be alone on the output."""
+    """Return what reports progress: nothing where JSON is to be alone on the output."""
     silent = command.as_json or command.options.quiet or command.options.silent
     return (lambda text: None) if silent else command.say
 

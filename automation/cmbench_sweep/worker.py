@@ -72,7 +72,7 @@ class Batch:
 
 
 class StopError(Exception):
-    """The worker is to end; what it was at is still to do."""
+    """The worker must end; its current point is still to do."""
 
 
 class Worker:
@@ -85,11 +85,11 @@ class Worker:
         self._parent = os.getppid()
         self._out: Any = sys.stdout
         self._waits: set[str] = set()
-        # Loaded before the first fork, not after each.
+        # Loaded before the first fork, not after every one.
         _load()
 
     def work(self) -> None:
-        """Measure every point that nobody else has measured or is measuring; wait for the others.
+        """Measure every open point that no other process measures; wait for the others.
 
         Raises ``Error`` where nothing can be kept, ``StopError`` where it is to end.
         """
@@ -129,7 +129,7 @@ class Worker:
             raise StopError
 
     def _measure(self, point: Point, outcome: Outcome) -> Outcome:
-        """Run a point until its rule says enough; each run is kept when it has ended."""
+        """Run a point until its rule says enough; store every run when it has ended."""
         batch = self._batch
         while not outcome.done:
             number = len(outcome.runs) + 1

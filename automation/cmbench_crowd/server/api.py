@@ -108,7 +108,7 @@ class Words:
 
 
 def _identity(path: Path) -> tuple[tuple[int, ...], float]:
-    """What is another with another file or content, and when that was made, in s since 1970."""
+    """Return the identity of a file and its content, and its time of change in s since 1970."""
     status = path.stat()
     names = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     return names, max(status.st_mtime, status.st_ctime)
@@ -116,7 +116,7 @@ def _identity(path: Path) -> tuple[tuple[int, ...], float]:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What the handlers work with; without ``tokens``, a file, nobody needs one to write."""
+    """The state of the handlers; without ``tokens``, a file, writing needs no token."""
 
     ledger: Ledger
     files: Files
@@ -128,7 +128,7 @@ class Server:
     words: Words = field(default_factory=Words)
 
     def network(self, request: Request) -> str:
-        """The network of whoever asks; empty where that is somebody on this machine, to try.
+        """Return the network of the client; empty if that is this machine, for trials.
 
         What a proxy has handed on without saying for whom, or without being believed, is of one.
         """
@@ -339,7 +339,7 @@ async def delete_run(request: Request) -> Response:
 
 
 async def ready(request: Request) -> Response:
-    """Whether an upload would be taken now, of whoever asks."""
+    """Report whether an upload would be accepted now from this client."""
     server = server_of(request)
     server.check_token(request)
     await work_of(lambda: server.files.check_room(0))
@@ -347,7 +347,7 @@ async def ready(request: Request) -> Response:
 
 
 async def get_work(request: Request) -> Response:
-    """What is wanted."""
+    """Return the open work."""
     ledger = server_of(request).ledger
     items = await work_of(lambda: work.open_work(ledger))
     return JSONResponse({"work": [work.told_of(item) for item in items[: work.MOST_TOLD]]})
@@ -414,7 +414,7 @@ class Operation:
 
     @property
     def summary(self) -> str:
-        """What it is for, in a sentence."""
+        """A summary in a sentence."""
         return (self.does.__doc__ or "").strip().partition("\n")[0]
 
 

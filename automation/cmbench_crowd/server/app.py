@@ -82,7 +82,7 @@ class Gate:
         self._local = local
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or hand it on."""
+        """Answer one request, or pass it on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -152,7 +152,7 @@ async def _slow(request: Request, problem: Exception) -> Response:
 
 
 async def _gone(request: Request, problem: Exception) -> Response:
-    # Nobody reads it: what has come stays, and the next request goes on there.
+    # The answer is unread: received bytes stay, and the next request resumes there.
     return Response(status_code=400)
 
 

@@ -239,12 +239,12 @@ class Checker:
         return [*checks, check("accuracy", None, words)], logged, manifest
 
     def _copied(self, row: Row, log: str, measured: str) -> dict[str, Any]:
-        """Whether somebody, or the same sender, has sent this log before, in whatever form.
+        """Check whether any sender has sent this log before, in whatever form.
 
         Rows of earlier servers have the digest of the file.
         """
         self.ledger.move(row["id"], (CHECKING,), CHECKING, why="its log", log_digest=measured)
-        # One that was refused is nobody's: a liar must not be able to spoil an honest log.
+        # A refused upload does not count: a liar must not be able to spoil an honest log.
         others = (crowd_run.c.id != row["id"], crowd_run.c.state != REFUSED)
         same = self.ledger.rows(crowd_run.c.log_digest.in_((log, measured)), *others)
         first = not any((other["at"], other["id"]) < (row["at"], row["id"]) for other in same)
@@ -300,7 +300,7 @@ class Checker:
         self._published(row, _of_style(manifest, form.partition(" ")[0]) if form else manifest)
 
     def reject(self, run: str, who: str, why: str) -> None:
-        """Take a result out of what is shown and compared; raises ``upload-not-found``."""
+        """Take a result out of pages and comparisons; raise ``upload-not-found``."""
         row = self.ledger.row(run)
         if not self.ledger.move(run, COUNTED, REJECTED, who, why):
             raise _state(row, " or ".join(COUNTED))
@@ -338,7 +338,7 @@ def _state(row: Row, expected: str) -> Error:
 
 
 def _of_logs(logged: Mapping[str, Any]) -> Checks:
-    """The findings of the submission checks, in words; what a short run lacks is only told."""
+    """Return the findings of the submission checks; faults of a short run are notes."""
     if not logged["known"]:
         return [check("benchmark", False, "no rules are known for this benchmark in this round")]
     checks = []

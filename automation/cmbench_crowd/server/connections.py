@@ -27,7 +27,7 @@ def impatient(most_of_one: int) -> type[H11Protocol]:
 
 
 class Impatient(H11Protocol):
-    """Hangs up when a request's headers take too long, or nobody reads the answer."""
+    """Hangs up when a request's headers take too long, or the answer is not read."""
 
     of_one: Counter[str]
     most: int

@@ -1,4 +1,4 @@
-"""How far results may be trusted beside each other: hosts that agree, and figures far from all.
+"""Trust in results by comparison: hosts that agree, and figures far from all.
 
 Both compare one class of hardware at one kind of work. A host is one contributor with at least
 ``RUNS`` checked runs; two are independent where their keys differ, and their networks do.
@@ -57,7 +57,7 @@ def hosts(rows: Sequence[Row]) -> list[Host]:
 
 
 def tiers(rows: Sequence[Row]) -> dict[str, tuple[str, str]]:
-    """The tier of each checked run of one class, with the reason in words."""
+    """Return the tiers of the checked runs of one class, with their reasons."""
     machines = hosts(rows)
     able = [host for host in machines if len(host.logs) >= RUNS]
     bound = allowed(able)
@@ -83,7 +83,7 @@ def allowed(machines: Sequence[Host]) -> float:
 def _independent(one: Host, other: Host) -> bool:
     if one.sender == other.sender:
         return False
-    # Of this machine's own addresses there is only one network, which tells nothing.
+    # Of this machine's own addresses there is only one network, which proves nothing.
     return not (one.networks & other.networks) - {""}
 
 

@@ -73,7 +73,7 @@ class Ledger:
     def network(self, address: str, proxied: bool = False) -> str:
         """A pseudonym of the /24 or /48 of an address; empty for our own.
 
-        ``proxied`` says that somebody else stands behind our own: all of these are one network.
+        ``proxied`` says that a proxy forwards to our own address: all of these are one network.
         """
         try:
             parsed = _address(address)
@@ -85,7 +85,7 @@ class Ledger:
         return self._derived(f"network {wide}")[:16]
 
     def delete_token(self, run: str) -> str:
-        """What removes an upload: made of its id, so that it can be told again."""
+        """Return the token that removes an upload; it is derived from the id."""
         return self._derived(f"delete {run}")
 
     def is_audited(self, work: str) -> bool:
@@ -145,7 +145,7 @@ class Ledger:
         self._leased.append((time.monotonic(), network))
 
     def _bounds(self, sender: str, network: str) -> Iterator[tuple[int, Sequence[Any], str, str]]:
-        """Each limit, the uploads that count for it, and what is said where it is reached."""
+        """Yield the limits, the uploads that count for them, and their messages."""
         limits, column = self.limits, crowd_run.c
         of_key, of_network = column.sender == sender, column.network == (network or "none")
         lately = column.at > time.time() - HOUR_S
@@ -163,7 +163,7 @@ class Ledger:
         yield limits.waiting, (waiting,), words, tomorrow
 
     def row(self, run: str) -> Row:
-        """What is known of an upload; raises ``upload-not-found``, ``upload-removed``."""
+        """Return the row of an upload; raise ``upload-not-found``, ``upload-removed``."""
         row = self.trace(run)
         if row["state"] == REMOVED:
             raise _removed(run)
@@ -268,7 +268,7 @@ class Ledger:
             return [dict(row) for row in connection.execute(chosen).mappings()]
 
     def check_sender(self, word: str) -> None:
-        """Raise ``upload-not-found`` for what is no contributor who has sent something."""
+        """Raise ``upload-not-found`` for a word that is no contributor of an upload."""
         with self.store.reading() as connection:
             senders = set(connection.execute(sa.select(crowd_sender.c.id)).scalars())
             run = self._row(connection, word)

@@ -1,4 +1,4 @@
-"""Pages of the crowd beside those of the explorer: contributors, one upload, what is wanted."""
+"""Pages of the crowd next to those of the explorer: contributors, one upload, open work."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _day(row: Row) -> str:
 
 
 async def contributor(request: Request) -> Response:
-    """One contributor: credit, results, and each machine beside others of its class."""
+    """Show a contributor: credit, results, and machines compared with others of their class."""
     ledger, sender = api.server_of(request).ledger, request.path_params["sender"]
     rows = await api.work_of(lambda: _of(ledger, sender))
     if not rows:
@@ -86,7 +86,7 @@ def _shown(row: Row) -> Mapping[str, Any]:
 
 
 def _beside(ledger: Ledger, sender: str, rows: list[Row]) -> list[Mapping[str, Any]]:
-    """For each class that a contributor has measured: the own median and that of the others."""
+    """Return the own median and that of others for every class that a contributor has measured."""
     comparisons: list[Mapping[str, Any]] = []
     classes = {(r["hardware"], r["work"]): r for r in rows if r["value"]}
     for (hardware, of), row in classes.items():

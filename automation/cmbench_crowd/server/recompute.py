@@ -94,7 +94,7 @@ def _failed(why: str) -> Error:
 
 
 def main(folder: Path) -> dict[str, Any]:
-    """What is printed; ``folder`` holds ``manifest.json`` and files by role."""
+    """Return the answer to print; ``folder`` holds ``manifest.json`` and files by role."""
     from mlperf.submission import layouts
     from mlperf.submission.checks.base import Site
 
@@ -120,7 +120,7 @@ def main(folder: Path) -> dict[str, Any]:
 
 
 def _judged(site: Site, folder: Path) -> tuple[list[Finding], dict[str, str]]:
-    """What is wrong with the run, and the titles of all rules that were looked at."""
+    """Return the faults of the run, and the titles of all rules that were checked."""
     from mlperf.submission.checks import figures, performance, settings, tokens
     from mlperf.submission.checks.base import Rule
 
@@ -166,7 +166,7 @@ def _result(root: Path, benchmark_round: str) -> Result | None:
 
 @cache
 def _values(log: Path) -> Mapping[str, object]:
-    """What a detailed log tells, by key."""
+    """Return the values of a detailed log, by key."""
     from mlperf.harness.measuring import detail_log
 
     values: Mapping[str, object] = detail_log.read(log).values
@@ -212,7 +212,7 @@ def _times(log: Path) -> Iterator[str]:
 
 
 def _latencies(folder: Path) -> Iterator[str]:
-    """Latencies of the detailed log that do not fit each other, or its summary."""
+    """Yield latencies of the detailed log that contradict each other, or its summary."""
     values = _values(folder / "performance-detail")
     latencies = {name: values.get(f"result_{name}_latency_ns") for name in ("min", "mean", "max")}
     latencies |= {f"{p}_percentile": v for p, v in _percentiles(values)}

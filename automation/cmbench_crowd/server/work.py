@@ -150,7 +150,7 @@ def _leased(connection: sa.Connection) -> dict[str, int]:
 
 
 def lease(ledger: Ledger, sender: str, work: str = "", network: str = "") -> dict[str, Any]:
-    """Lease work to a contributor: the one that is asked for, or what needs hosts most.
+    """Lease work to a contributor: the requested one, or that which needs hosts most.
 
     Raises ``no-work``, ``too-many``, ``bad-token`` for a key that was blocked.
     """
@@ -174,7 +174,7 @@ def lease(ledger: Ledger, sender: str, work: str = "", network: str = "") -> dic
 
 
 def _bounded(connection: sa.Connection, ledger: Ledger, sender: str, mine: int) -> None:
-    """Raise ``too-many`` for a key that has leased so much, or has asked so often."""
+    """Raise ``too-many`` for a key with too many leases, or too many requests."""
     if mine >= MOST_LEASES:
         words = f"a key leases at most {MOST_LEASES} at a time"
         raise Error("too-many", words, hint="finish one or give it back")
@@ -216,7 +216,7 @@ def _told(row: Row, work: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def give_back(ledger: Ledger, name: str, sender: str) -> None:
-    """Give a lease back, so that somebody else gets the work; raises ``lease-not-found``."""
+    """Return a lease, so that others get the work; raise ``lease-not-found``."""
     columns = crowd_lease.c
     with ledger.store.writing() as connection:
         mine = (columns.id == name, columns.sender == sender, columns.state == LEASED)

@@ -1,1 +1,1 @@
-"""The history of the tables, for Alembic: each file of ``versions`` is one change."""
+"""The history of the tables, for Alembic: a file of ``versions`` is one change."""

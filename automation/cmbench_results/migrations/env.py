@@ -1,4 +1,4 @@
-"""What Alembic runs to change the tables, on the connection that the store hands over."""
+"""The program of Alembic that changes the tables, on the connection that the store passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a place on the disk to results: one module for each kind of place.
+"""From a path on the disk to results: one module per kind of source.
 
 A kind is a function from a path to what it found there, results and what could not be read. Which
 one a place is of, ``kind_of`` tells from what lies there.
@@ -43,13 +43,13 @@ _KINDS = {
 
 
 def read(kind: str, path: Path, benchmark_round: str = "") -> Found:
-    """All that a place of a kind holds; ``benchmark_round`` where the place does not tell."""
+    """Return all items of a source of a kind; ``benchmark_round`` if it does not name its round."""
     reader: Reader = import_module(f"{__name__}.{kind}").read
     return reader(path, benchmark_round)
 
 
 def kind_of(path: Path) -> str:
-    """Which kind of place this is; raises ``file-not-found``, ``no-results``."""
+    """Return the kind of a source; raise ``file-not-found``, ``no-results``."""
     if not path.exists():
         raise Error("file-not-found", f"{path} does not exist", hint="check the path")
     kind = _of_file(path) if path.is_file() else _of_folder(path)
@@ -123,6 +123,6 @@ def rows_of(path: Path) -> list[object]:
 
 
 def unread(path: Path, problem: Exception) -> Unread:
-    """What is reported about a file that could not be read."""
+    """Return the fault of a file that could not be read."""
     why = getattr(problem, "strerror", "") or str(problem)
     return Unread(str(path), " ".join(why.split())[:300] or type(problem).__name__)

@@ -1,4 +1,4 @@
-"""What a server of volunteers' results has published of one contributor: a result for each line."""
+"""The published results of one contributor on a server of volunteers: a result per line."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def natural_key(
 
 
 def merged(results: Iterable[Result]) -> Iterator[Result]:
-    """One result for each key: a row with the speed and one with the power are the same result."""
+    """Merge results by key: a row with the speed and one with the power are the same result."""
     by_key: dict[str, Result] = {}
     for item in results:
         earlier = by_key.get(item.key)
@@ -152,7 +152,7 @@ def _figures(row: Row, scenario: Any) -> tuple[float | None, str, tuple[Metric, 
     value, unit = number(told(row, "Result")), text(told(row, "Units"))
     power, power_unit = number(told(row, "power")), text(told(row, "power_unit"))
     if unit.lower() in ("watts", "millijoules"):
-        # A row of power: what it calls the result is the power, where the speed has another row.
+        # A row of power: its result is the power, if the speed has another row.
         power, power_unit = power if power is not None else value, unit
         value, unit = None, ""
     unit = _UNITS.get(unit.lower(), "ms" if "ms" in unit else unit)

@@ -1,4 +1,4 @@
-"""Results of our own harness: results.json beside the logs of its runs."""
+"""Results of our own harness: results.json next to the logs of its runs."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def _metrics(
 
 
 def _energy(run: Mapping[str, Any], logged: Mapping[str, Any]) -> Iterator[Metric]:
-    """The energy of a sample, where the CPU's counters were read and the log tells how many."""
+    """Yield the energy per sample, if the CPU's counters were read and the log has the count."""
     telemetry = (run.get("circumstances") or {}).get("telemetry") or {}
     joules = sum(number(value) or 0 for value in (telemetry.get("energy_j") or {}).values())
     if joules and logged.get("samples"):

@@ -1,4 +1,4 @@
-"""Submission trees and results repositories: each figure is computed from logs of LoadGen."""
+"""Submission trees and results repositories: all figures are computed from logs of LoadGen."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _PERCENTILES = {"50.00": "latency_p50", "90.00": "latency_p90", "99.00": "latenc
 
 
 def read(path: Path, benchmark_round: str = "") -> Found:
-    """The results of a tree, whose round its logs tell by their seeds, else the folder's name.
+    """Return the results of a tree; its round is that of the seeds, else of the folder's name.
 
     Raises ``needs-input`` where neither does.
     """
@@ -252,7 +252,7 @@ def _energy(cell: Any, run: Any, scenario: Any, result: Any) -> Iterator[Metric]
 
 
 def _started(run: Any) -> str:
-    """The local time of the run, which the log does not place in a zone."""
+    """Return the local time of the run; the log does not name its zone."""
     begin = text(run.values.get("power_begin"))
     match = re.fullmatch(r"(\d\d)-(\d\d)-(\d{4}) (\d\d:\d\d:\d\d)\.\d+", begin)
     return f"{match[3]}-{match[1]}-{match[2]}T{match[4]}" if match else ""

@@ -1,1 +1,1 @@
-"""One file for each change, in order."""
+"""One file per change, in order."""
