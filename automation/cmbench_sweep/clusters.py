@@ -21,11 +21,19 @@ from cmbench.lib import locks
 from cmbench.lib.engine_code import import_paths
 from cmbench.lib.text_files import counted, read_or_empty
 from cmbench_sweep import deployment
-from cmbench_sweep.driver import INTERRUPTED, Opened, Say, Teller, batch_of, job_in, worker_job
-from cmbench_sweep.jobs import Jobs, Kept, attend
+from cmbench_sweep.driver import (
+    INTERRUPTED,
+    OpenSweep,
+    ProgressReporter,
+    Say,
+    batch_of,
+    job_in,
+    worker_job,
+)
+from cmbench_sweep.jobs import Jobs, SubmittedJob, attend
 from cmbench_sweep.points import request_of
 from cmbench_sweep.preparing import samples
-from cmbench_sweep.values import MEASURED, Point, median
+from cmbench_sweep.values import MEASURED, SweepPoint, median
 
 _SUBMISSIONS = 3
 """So often a point is submitted whose tasks are interrupted."""
@@ -34,7 +42,7 @@ PART = "{part}"
 
 
 @dataclass(frozen=True, slots=True)
-class Container:
+class JobContainer:
     """An image that workers run in, by Apptainer or by Singularity, its older name.
 
     It has a Python 3.10 and what the scripts take from the system. ``gpus``: those of NVIDIA are
@@ -80,11 +88,11 @@ class Cluster(Protocol):
         """Return a folder of every node in which runs write; empty for none."""
 
     @property
-    def container(self) -> Container | None:
+    def container(self) -> JobContainer | None:
         """In what workers run; ``None`` where they run as they are."""
 
     @property
-    def asked(self) -> Mapping[str, str]:
+    def flags(self) -> Mapping[str, str]:
         """The flags of the command that say what jobs ask for, by their names."""
 
     def reach(self, say: Say) -> None:
@@ -96,7 +104,7 @@ class Cluster(Protocol):
     def looker(self) -> api.Executor:
         """What looks at jobs that were submitted before."""
 
-    def cpus(self, point: Point) -> int:
+    def cpus(self, point: SweepPoint) -> int:
         """Return how many CPUs a task for a point needs; 0 if unspecified."""
 
     def executor(self, demand: Demand, say: Say) -> tuple[api.Executor, int]:
@@ -109,7 +117,7 @@ class Cluster(Protocol):
         """The command that would submit ``job`` and its script; empty where there are none."""
 
     def adapt(self, handle: api.JobHandle, before: Mapping[str, str], say: Say) -> bool:
-        """Let a job that was submitted ask for what ``asked`` says; whether it does now.
+        """Let a job that was submitted ask for what ``flags`` says; whether it does now.
 
         ``before`` are the flags that it was submitted with. Raises ``bad-value`` and others where
         it cannot.
@@ -117,7 +125,7 @@ class Cluster(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class OnCluster:
+class ClusterSite:
     """Measures on the nodes of ``cluster``."""
 
     cluster: Cluster
@@ -132,7 +140,7 @@ class OnCluster:
         """What points share is made here, but for containers: their Python is another one."""
         return self.cluster.container is None
 
-    def choose(self, opened: Opened, points: Sequence[Point], say: Say) -> list[Point]:
+    def choose(self, opened: OpenSweep, points: Sequence[SweepPoint], say: Say) -> list[SweepPoint]:
         """All: the cluster looks for nodes with the labels.
 
         Raises what ``measure`` would, after long work, for those that no job has yet.
@@ -148,17 +156,19 @@ class OnCluster:
             self.cluster.check(labels)
         return list(points)
 
-    def tidy(self, opened: Opened) -> None:
+    def tidy(self, opened: OpenSweep) -> None:
         """Does nothing: the next question about running jobs forgets ended ones."""
 
-    def measure(self, opened: Opened, points: Sequence[Point], teller: Teller, say: Say) -> None:
+    def measure(
+        self, opened: OpenSweep, points: Sequence[SweepPoint], reporter: ProgressReporter, say: Say
+    ) -> None:
         """Submit the points that no job has yet, one job for those with the same labels; wait.
 
         Points of tasks that were interrupted are submitted again, a few times. Ctrl-C takes what
         was submitted here out of the queue. Raises ``slurm-failed`` and others.
         """
         for left in range(_SUBMISSIONS, 0, -1):
-            states = self._submitted_and_attended(opened, points, teller, say)
+            states = self._submitted_and_attended(opened, points, reporter, say)
             points = [p for p in points if not opened.store.outcome(p.key).done]
             keys = [point.key for point in points]
             elsewhere = Jobs(opened.store).elsewhere(self.cluster.name, keys)
@@ -169,7 +179,7 @@ class OnCluster:
             say(f"interrupted: {counted(len(points), 'point')}, submitted again")
 
     def _submitted_and_attended(
-        self, opened: Opened, points: Sequence[Point], teller: Teller, say: Say
+        self, opened: OpenSweep, points: Sequence[SweepPoint], reporter: ProgressReporter, say: Say
     ) -> list[api.JobState]:
         """How the jobs have ended that have ``points``."""
         jobs = Jobs(opened.store)
@@ -187,16 +197,16 @@ class OnCluster:
         for job in others:
             jobs.attend(job)
         try:
-            ended = attend({**others, **mine}, teller.line, say)
+            ended = attend({**others, **mine}, reporter.line, say)
         except KeyboardInterrupt:
             _cancel(jobs, mine)
             raise
         for job, state in ended.items():
             jobs.forget(job)
-            teller.note(state)
+            reporter.note(state)
         return list(ended.values())
 
-    def _running(self, jobs: Jobs, keys: set[str], say: Say) -> dict[Kept, frozenset[str]]:
+    def _running(self, jobs: Jobs, keys: set[str], say: Say) -> dict[SubmittedJob, frozenset[str]]:
         """Return running jobs of earlier calls with their open points; forget the jobs that ended.
 
         Those that have some of the points ``keys`` are reported.
@@ -209,13 +219,13 @@ class OnCluster:
             running[job] = jobs.left(job)
             if running[job] & keys:
                 say(f"{self.cluster.name} {job.handle.id.split()[0]} is found again")
-                if self.cluster.adapt(job.handle, job.asked, say):
-                    jobs.note(job, {**job.asked, **self.cluster.asked})
+                if self.cluster.adapt(job.handle, job.flags, say):
+                    jobs.note(job, {**job.flags, **self.cluster.flags})
         return running
 
     def _submit(
-        self, opened: Opened, jobs: Jobs, points: Sequence[Point], say: Say
-    ) -> dict[Kept, api.Executor]:
+        self, opened: OpenSweep, jobs: Jobs, points: Sequence[SweepPoint], say: Say
+    ) -> dict[SubmittedJob, api.Executor]:
         groups = self._groups(opened, points)
         for demand in groups:
             self.cluster.check(demand.labels)
@@ -227,14 +237,16 @@ class OnCluster:
             job = self._job(opened, group, parts, folder)
             command = (*job.command, PART) if parts > 1 else job.command
             handle = executor.submit(replace(job, command=command))
-            submitted[jobs.keep(folder, handle, group, self.cluster.asked)] = executor
+            submitted[jobs.keep(folder, handle, group, self.cluster.flags)] = executor
             suffix = f" with {', '.join(labels)}" if labels else ""
             say(f"{handle.executor} {handle.id.split()[0]}: {counted(len(group), 'point')}{suffix}")
         return submitted
 
-    def _groups(self, opened: Opened, points: Sequence[Point]) -> dict[Demand, list[Point]]:
+    def _groups(
+        self, opened: OpenSweep, points: Sequence[SweepPoint]
+    ) -> dict[Demand, list[SweepPoint]]:
         """Return the points that become one job, by the resources that they need."""
-        groups: dict[tuple[tuple[str, ...], int], list[Point]] = {}
+        groups: dict[tuple[tuple[str, ...], int], list[SweepPoint]] = {}
         for point in points:
             groups.setdefault((tuple(point.labels), self.cluster.cpus(point)), []).append(point)
         return {
@@ -242,7 +254,7 @@ class OnCluster:
             for (labels, cpus), group in groups.items()
         }
 
-    def preview(self, opened: Opened) -> list[tuple[str, str]]:
+    def preview(self, opened: OpenSweep) -> list[tuple[str, str]]:
         """Return the commands that would submit the open points, with their scripts.
 
         Nothing is written or submitted; ``JOB`` is the folder of a job.
@@ -260,7 +272,7 @@ class OnCluster:
         return [preview for preview in previews if preview[0]]
 
     def _inside(
-        self, opened: Opened, job: api.Job, libraries: Path, code: Sequence[Path]
+        self, opened: OpenSweep, job: api.Job, libraries: Path, code: Sequence[Path]
     ) -> api.Job:
         """``job`` in the container, with a Python that has no libraries of ours."""
         container = self.cluster.container
@@ -272,7 +284,9 @@ class OnCluster:
         python = ("python3", "-c", deployment.WORKER, str(libraries), *job.command[-1:])
         return replace(job, command=(*container.words(paths, job.cwd), *python))
 
-    def _job(self, opened: Opened, group: Sequence[Point], parts: int, folder: Path) -> api.Job:
+    def _job(
+        self, opened: OpenSweep, group: Sequence[SweepPoint], parts: int, folder: Path
+    ) -> api.Job:
         batch = batch_of(opened, group, bound=False)
         batch = replace(batch, parts=parts, scratch=self.cluster.scratch)
         if self.cluster.container is None:
@@ -286,7 +300,7 @@ class OnCluster:
         return self._inside(opened, worker_job(batch, folder, code), libraries, code)
 
 
-def point_seconds(opened: Opened) -> float:
+def point_seconds(opened: OpenSweep) -> float:
     """How many seconds a point may take: as the sweep allows, else by those that are known.
 
     Three times the median of measured points, five times what the plan of one foresees; else 0.
@@ -321,7 +335,7 @@ def _require_locks(root: Path) -> None:
         )
 
 
-def _cancel(jobs: Jobs, submitted: Mapping[Kept, api.Executor]) -> None:
+def _cancel(jobs: Jobs, submitted: Mapping[SubmittedJob, api.Executor]) -> None:
     for job, executor in submitted.items():
         executor.cancel(job.handle)
         jobs.forget(job)

@@ -41,7 +41,7 @@ _OF_RUNS = {"cache", "experiment"}
 
 
 @dataclass(frozen=True)
-class Parcel:
+class DeploymentArchive:
     """Files by their names in the parcel; ``head`` is the commit that they are at, if any."""
 
     files: Mapping[str, Path]
@@ -71,7 +71,7 @@ class Parcel:
         return made.getvalue()
 
 
-def laid_out(parcel: Parcel, below: Path) -> Path:
+def laid_out(parcel: DeploymentArchive, below: Path) -> Path:
     """The folder of a parcel on this file system, made once; raises ``no-space`` and others."""
     final = below / parcel.digest
     if not final.exists():
@@ -98,13 +98,13 @@ def _ownerless(info: tarfile.TarInfo) -> tarfile.TarInfo:
     return info
 
 
-def repository(folder: str) -> Parcel:
+def repository(folder: str) -> DeploymentArchive:
     """Return a repository of scripts with uncommitted files, without ignored ones."""
     names = _tracked(folder)
     root = Path(folder)
     every = sorted(_walked(folder) if names is None else names)
     files = {name: root / name for name in every if _is_file(root / name)}
-    return Parcel(files, revision(folder))
+    return DeploymentArchive(files, revision(folder))
 
 
 def _is_file(path: Path) -> bool:
@@ -130,21 +130,21 @@ def _walked(folder: str) -> Iterator[str]:
         yield from (os.path.relpath(os.path.join(top, name), folder) for name in files)
 
 
-def folder(path: str) -> Parcel:
+def folder(path: str) -> DeploymentArchive:
     """All files of a folder; raises ``bad-value`` if it is not one."""
     if not os.path.isdir(path):
         raise Error(
             "bad-value", f"{path} is not a folder", hint="pip download -d DIR PACKAGE makes one"
         )
-    return Parcel(_below(Path(path), sorted(Path(path).rglob("*"))))
+    return DeploymentArchive(_below(Path(path), sorted(Path(path).rglob("*"))))
 
 
-def engine() -> Parcel:
+def engine() -> DeploymentArchive:
     """The packages of cmbench, where they are installed outside of any repository."""
     files: dict[str, Path] = {}
     for folder in engine_code.travelling():
         files |= _below(folder.parent, sorted(folder.rglob("*")))
-    return Parcel(files)
+    return DeploymentArchive(files)
 
 
 def repository_of_engine(repositories: Iterable[str]) -> str:
@@ -155,13 +155,13 @@ def repository_of_engine(repositories: Iterable[str]) -> str:
     )
 
 
-def libraries() -> Parcel:
+def libraries() -> DeploymentArchive:
     """What the engine imports, as it is installed here."""
     files: dict[str, Path] = {}
     for distribution in _distributions(_ENGINE):
         root = Path(str(distribution.locate_file("")))
         files |= _below(root, (root / str(file) for file in distribution.files or ()))
-    return Parcel(dict(sorted(files.items())))
+    return DeploymentArchive(dict(sorted(files.items())))
 
 
 def _below(root: Path, paths: Iterable[Path]) -> dict[str, Path]:

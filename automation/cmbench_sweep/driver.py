@@ -20,14 +20,14 @@ from cmbench_sweep.jobs import Jobs
 from cmbench_sweep.points import points_of
 from cmbench_sweep.preparing import Preparation, preparation, prepare
 from cmbench_sweep.store import PointStore, write
-from cmbench_sweep.values import FAILED, MEASURED, Outcome, Point, Sweep, median
-from cmbench_sweep.worker import Batch, enough
+from cmbench_sweep.values import FAILED, MEASURED, PointOutcome, Sweep, SweepPoint, median
+from cmbench_sweep.worker import PointBatch, enough
 
 Say = Callable[[str], None]
 _LOOK_S = 0.5
 
 
-class Place(Protocol):
+class ExecutionSite(Protocol):
     """Where points are measured; ``prepares_here`` says whether what they share is made here."""
 
     @property
@@ -38,47 +38,49 @@ class Place(Protocol):
     def prepares_here(self) -> bool:
         """Whether what points share is made on this machine, for all of them."""
 
-    def choose(self, opened: Opened, points: Sequence[Point], say: Say) -> list[Point]:
+    def choose(self, opened: OpenSweep, points: Sequence[SweepPoint], say: Say) -> list[SweepPoint]:
         """The points that can be measured there, before anything is made for them."""
 
-    def preview(self, opened: Opened) -> list[tuple[str, str]]:
+    def preview(self, opened: OpenSweep) -> list[tuple[str, str]]:
         """Return the commands that would submit jobs, with their scripts; empty for none."""
 
-    def tidy(self, opened: Opened) -> None:
+    def tidy(self, opened: OpenSweep) -> None:
         """Remove what calls have left there that were killed, of points that are all known."""
 
-    def measure(self, opened: Opened, points: Sequence[Point], teller: Teller, say: Say) -> None:
+    def measure(
+        self, opened: OpenSweep, points: Sequence[SweepPoint], reporter: ProgressReporter, say: Say
+    ) -> None:
         """Measure ``points``; those that are not done in the end are still to do."""
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenSweep:
     """A sweep with its points and their stored outcomes."""
 
     workspace: api.Workspace
     sweep: Sweep
-    points: tuple[Point, ...]
+    points: tuple[SweepPoint, ...]
     store: PointStore
 
-    def outcomes(self) -> dict[str, Outcome]:
+    def outcomes(self) -> dict[str, PointOutcome]:
         """Return the current outcomes of the points, by key."""
         return self.store.outcomes(self.points)
 
-    def left(self) -> list[Point]:
+    def left(self) -> list[SweepPoint]:
         """The points that are still to do."""
         outcomes = self.outcomes()
         return [point for point in self.points if not outcomes[point.key].done]
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
+class SweepForecast:
     """What a sweep would do: counts of points, what is to be prepared, and the time in seconds.
 
     ``point_seconds`` is the median of what measured points have taken; ``None`` before the first.
     """
 
-    opened: Opened
-    known: Mapping[str, Outcome]
+    opened: OpenSweep
+    known: Mapping[str, PointOutcome]
     preparation: Preparation
     point_seconds: float | None
 
@@ -88,32 +90,34 @@ class Foreseen:
 
     def lacking(self) -> str:
         """Return the notice about points that were measured for a file that required less."""
-        return told_of_lacking(incomplete(self.opened, self.known))
+        return incomplete_notice(incomplete(self.opened, self.known))
 
 
-def open_sweep(workspace: api.Workspace, sweep: Sweep) -> Opened:
+def open_sweep(workspace: api.Workspace, sweep: Sweep) -> OpenSweep:
     """The points of a sweep; raises ``bad-sweep`` and what a request raises."""
-    return Opened(workspace, sweep, tuple(points_of(workspace, sweep)), PointStore(workspace.root))
+    return OpenSweep(
+        workspace, sweep, tuple(points_of(workspace, sweep)), PointStore(workspace.root)
+    )
 
 
-def foresee(opened: Opened) -> Foreseen:
+def foresee(opened: OpenSweep) -> SweepForecast:
     """What a sweep would do; runs nothing, writes nothing."""
     outcomes = opened.outcomes()
     left = [point for point in opened.points if not outcomes[point.key].done]
     times = [sum(r.seconds for r in o.runs) for o in outcomes.values() if o.status == MEASURED]
     needed = preparation(opened.workspace, opened.sweep, left or opened.points[:1])
-    return Foreseen(opened, outcomes, needed, median(times) if times else None)
+    return SweepForecast(opened, outcomes, needed, median(times) if times else None)
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
+class LocalSite:
     """Measures on this machine, which has ``labels``."""
 
     labels: frozenset[str] = frozenset()
     executor: ClassVar[str] = ""
     prepares_here: ClassVar[bool] = True
 
-    def choose(self, opened: Opened, points: Sequence[Point], say: Say) -> list[Point]:
+    def choose(self, opened: OpenSweep, points: Sequence[SweepPoint], say: Say) -> list[SweepPoint]:
         """The points that this machine has all labels for."""
         chosen = [point for point in points if self.labels.issuperset(point.labels)]
         if len(chosen) < len(points):
@@ -123,37 +127,39 @@ class Here:
             say(f"  --labels={','.join(sorted(self.labels | set(lacking)))}")
         return chosen
 
-    def preview(self, opened: Opened) -> list[tuple[str, str]]:
+    def preview(self, opened: OpenSweep) -> list[tuple[str, str]]:
         """Nothing is submitted."""
         return []
 
-    def tidy(self, opened: Opened) -> None:
+    def tidy(self, opened: OpenSweep) -> None:
         """Nothing is left."""
 
-    def measure(self, opened: Opened, points: Sequence[Point], teller: Teller, say: Say) -> None:
+    def measure(
+        self, opened: OpenSweep, points: Sequence[SweepPoint], reporter: ProgressReporter, say: Say
+    ) -> None:
         """Measure ``points``; raises ``sweep-stopped`` and what a worker raises."""
         folder = Jobs(opened.store).new_folder()
         job = worker_job(batch_of(opened, points), folder)
         try:
-            state = api.run_job(api.LocalExecutor(), job, teller.line)
+            state = api.run_job(api.LocalExecutor(), job, reporter.line)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        teller.check(state)
+        reporter.check(state)
 
 
 def run_sweep(
-    opened: Opened,
-    site: Place,
+    opened: OpenSweep,
+    site: ExecutionSite,
     say: Say = lambda text: None,
     on_event: api.OnEvent | None = None,
-) -> Opened:
+) -> OpenSweep:
     """Measure every point that is not done, or as many as a search may try; the sweep of those.
 
     Raises what preparing raises, and what ``site`` does.
     """
     lacking = incomplete(opened, opened.outcomes())
     if lacking:
-        say(told_of_lacking(lacking))
+        say(incomplete_notice(lacking))
     if opened.sweep.search.method == "optuna":
         return _searched(opened, site, say, on_event)
     keep_name(opened)
@@ -166,15 +172,17 @@ def run_sweep(
     return opened
 
 
-def _measure(opened: Opened, site: Place, points: Sequence[Point], say: Say) -> None:
+def _measure(
+    opened: OpenSweep, site: ExecutionSite, points: Sequence[SweepPoint], say: Say
+) -> None:
     """Measure ``points``; those that calls with another executor are at are waited for."""
-    teller = Teller(opened, points, say)
+    reporter = ProgressReporter(opened, points, say)
     left = list(points)
     while left:
         elsewhere = _elsewhere(opened, site, left)
         mine = [point for point in left if point.key not in elsewhere]
         if mine:
-            site.measure(opened, mine, teller, say)
+            site.measure(opened, mine, reporter, say)
         left = [p for p in left if p.key in _elsewhere(opened, site, left)]
         if not left or opened.sweep.budget.seconds:
             return
@@ -184,13 +192,15 @@ def _measure(opened: Opened, site: Place, points: Sequence[Point], say: Say) -> 
         left = [point for point in left if not opened.store.outcome(point.key).done]
 
 
-def _elsewhere(opened: Opened, site: Place, points: Sequence[Point]) -> set[str]:
+def _elsewhere(opened: OpenSweep, site: ExecutionSite, points: Sequence[SweepPoint]) -> set[str]:
     """The keys of ``points`` still to do that calls with another executor are at."""
     keys = [point.key for point in points if not opened.store.outcome(point.key).done]
     return Jobs(opened.store).elsewhere(site.executor, keys)
 
 
-def _prepare(opened: Opened, site: Place, say: Say, on_event: api.OnEvent | None) -> None:
+def _prepare(
+    opened: OpenSweep, site: ExecutionSite, say: Say, on_event: api.OnEvent | None
+) -> None:
     if not site.prepares_here:
         return
     seen = foresee(opened)
@@ -199,16 +209,18 @@ def _prepare(opened: Opened, site: Place, say: Say, on_event: api.OnEvent | None
         prepare(opened.workspace, seen.preparation.wanted_by, on_event)
 
 
-def _searched(opened: Opened, site: Place, say: Say, on_event: api.OnEvent | None) -> Opened:
+def _searched(
+    opened: OpenSweep, site: ExecutionSite, say: Say, on_event: api.OnEvent | None
+) -> OpenSweep:
     """Measure the points that a search proposes, one after the other."""
     from cmbench_sweep.searching import search
 
     points = site.choose(opened, opened.points, say)
     _prepare(opened, site, say, on_event)
-    teller = Teller(opened, points, say, opened.sweep.search.points)
+    reporter = ProgressReporter(opened, points, say, opened.sweep.search.points)
 
-    def measure(point: Point) -> Outcome:
-        site.measure(opened, [point], teller, say)
+    def measure(point: SweepPoint) -> PointOutcome:
+        site.measure(opened, [point], reporter, say)
         return opened.store.outcome(point.key)
 
     tried = search(opened.sweep, points, opened.outcomes(), measure)
@@ -217,13 +229,13 @@ def _searched(opened: Opened, site: Place, say: Say, on_event: api.OnEvent | Non
     return searched
 
 
-def keep_name(opened: Opened) -> None:
+def keep_name(opened: OpenSweep) -> None:
     """Let ``cm show experiment NAME`` find the points."""
     data = {"sweep": asdict(opened.sweep), "points": [asdict(point) for point in opened.points]}
     opened.store.name(opened.sweep.name, data)
 
 
-def again(opened: Opened, statuses: Sequence[str], lacking: bool = False) -> Opened:
+def again(opened: OpenSweep, statuses: Sequence[str], lacking: bool = False) -> OpenSweep:
     """Return the sweep in which points that have ended so, or lack something, are still to do.
 
     What is known of them stays for everybody else until each is measured. Points that a job of an
@@ -243,14 +255,14 @@ def again(opened: Opened, statuses: Sequence[str], lacking: bool = False) -> Ope
     return replace(opened, store=store.replacing(versions))
 
 
-def shared_with(opened: Opened) -> list[str]:
+def shared_with(opened: OpenSweep) -> list[str]:
     """Return the other sweeps that have some of the points that are measured again."""
     again_keys = opened.store.replaced.keys()
     names = [name for name in opened.store.names() if name != opened.sweep.name]
     return [name for name in names if again_keys & opened.store.keys_of(name)] if names else []
 
 
-def incomplete(opened: Opened, outcomes: Mapping[str, Outcome]) -> list[Point]:
+def incomplete(opened: OpenSweep, outcomes: Mapping[str, PointOutcome]) -> list[SweepPoint]:
     """Return measured points with fewer figures or runs than the file now requires."""
     sweep = opened.sweep
     done = [point for point in opened.points if outcomes[point.key].status == MEASURED]
@@ -262,7 +274,7 @@ def incomplete(opened: Opened, outcomes: Mapping[str, Outcome]) -> list[Point]:
     ]
 
 
-def told_of_lacking(points: Sequence[Point]) -> str:
+def incomplete_notice(points: Sequence[SweepPoint]) -> str:
     """Return the notice about incomplete points; empty if there are none."""
     which = f"{counted(len(points), 'measured point')} with fewer figures or runs than are asked"
     return f"{which} for now: --complete measures again" if points else ""
@@ -273,11 +285,11 @@ def judged(sweep: Sweep) -> str:
     return next(iter(sweep.objectives), next(iter(sweep.record), ""))
 
 
-def batch_of(opened: Opened, points: Sequence[Point], bound: bool = True) -> Batch:
+def batch_of(opened: OpenSweep, points: Sequence[SweepPoint], bound: bool = True) -> PointBatch:
     """What a worker needs to know to measure ``points``."""
     sweep, workspace = opened.sweep, opened.workspace
     seconds = sweep.budget.seconds
-    return Batch(
+    return PointBatch(
         home=os.path.dirname(workspace.root),
         repositories=tuple(repository.path for repository in workspace.repositories),
         points=tuple(points),
@@ -291,13 +303,13 @@ def batch_of(opened: Opened, points: Sequence[Point], bound: bool = True) -> Bat
     )
 
 
-def replaced_of(opened: Opened, points: Sequence[Point]) -> dict[str, str]:
+def replaced_of(opened: OpenSweep, points: Sequence[SweepPoint]) -> dict[str, str]:
     """Return the versions of the outcomes of ``points`` that are to be replaced, by key."""
     versions = opened.store.replaced
     return {point.key: versions[point.key] for point in points if point.key in versions}
 
 
-def worker_job(batch: Batch, folder: Path, code: Sequence[Path] = ()) -> api.Job:
+def worker_job(batch: PointBatch, folder: Path, code: Sequence[Path] = ()) -> api.Job:
     """The native program that measures a batch; its file is put into ``folder``.
 
     ``code`` are the folders that it imports cmbench from; empty for those of this process.
@@ -322,11 +334,11 @@ INTERRUPTED = 3
 """So a worker ends that stops before its points are done: by a signal, or by the budget."""
 
 
-class Teller:
+class ProgressReporter:
     """Reports points when a worker prints that they have ended."""
 
     def __init__(
-        self, opened: Opened, points: Sequence[Point], say: Say, most: int | None = None
+        self, opened: OpenSweep, points: Sequence[SweepPoint], say: Say, most: int | None = None
     ) -> None:
         """Report progress of ``points``, of which at most ``most`` will be measured."""
         self._opened, self._say = opened, say
@@ -377,7 +389,7 @@ class Teller:
                 hint="what was measured is kept: repeat the command to continue",
             )
 
-    def _point(self, point: Point) -> None:
+    def _point(self, point: SweepPoint) -> None:
         if point.key in self._ended:
             # A task that was requeued starts again, and reports again.
             return

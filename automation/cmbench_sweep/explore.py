@@ -217,7 +217,7 @@ def _entry(command: Command, make: bool = True) -> Path:
     entries: list[Any] = []
     if names or tags:
         query = {**artifact, "action": "find", **({} if by_name else by_tags)}
-        entries = _asked(cmind, query)["list"]
+        entries = _call_cm(cmind, query)["list"]
     if len(entries) > 1:
         places = sorted(entry.path for entry in entries)
         raise Error(
@@ -234,10 +234,10 @@ def _entry(command: Command, make: bool = True) -> Path:
             "no experiment has this name or these tags",
             hint="cm find experiment lists them",
         )
-    return Path(_asked(cmind, {**artifact, "action": "add", **by_tags})["path"])
+    return Path(_call_cm(cmind, {**artifact, "action": "add", **by_tags})["path"])
 
 
-def _asked(cmind: Any, i: dict[str, Any]) -> dict[str, Any]:
+def _call_cm(cmind: Any, i: dict[str, Any]) -> dict[str, Any]:
     answer: dict[str, Any] = cmind.access(i)
     if answer["return"]:
         raise Error("bad-value", str(answer.get("error")), hint="check the name of the experiment")

@@ -28,15 +28,24 @@ from cmbench.errors import Error, did_you_mean
 from cmbench.lib.engine_code import import_paths
 from cmbench.lib.text_files import counted
 from cmbench_sweep import deployment
-from cmbench_sweep.jobs import ARRIVING, Jobs, Kept, attend
+from cmbench_sweep.jobs import ARRIVING, Jobs, SubmittedJob, attend
 from cmbench_sweep.preparing import at_hand, samples
-from cmbench_sweep.ssh import PYTHON, Host, SshExecutor, There, Wanted, host_of, reach, unpacked
+from cmbench_sweep.ssh import (
+    PYTHON,
+    HostReservation,
+    ResultReceiver,
+    SshExecutor,
+    SshHost,
+    host_of,
+    reach,
+    unpacked,
+)
 from cmbench_sweep.store import PointStore
-from cmbench_sweep.values import Outcome, Point
-from cmbench_sweep.worker import Batch
+from cmbench_sweep.values import PointOutcome, SweepPoint
+from cmbench_sweep.worker import PointBatch
 
 if TYPE_CHECKING:
-    from cmbench_sweep.driver import Opened, Say, Teller
+    from cmbench_sweep.driver import OpenSweep, ProgressReporter, Say
 
 FOLDER = "~/.cache/cmbench-ssh"
 _WHEELS = (
@@ -47,15 +56,15 @@ _UNREACHED = "unreached"
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class LabeledHost:
     """A machine of a sweep and the labels that it has."""
 
-    host: Host
+    host: SshHost
     labels: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class OnHosts:
+class SshSite:
     """Measures on ``machines``; ``folder`` is where things are put there.
 
     ``stay`` lets what was brought stay there. ``wheels`` is a folder of Python packages that goes
@@ -63,7 +72,7 @@ class OnHosts:
     answer nothing.
     """
 
-    machines: tuple[Machine, ...]
+    machines: tuple[LabeledHost, ...]
     folder: str = FOLDER
     stay: bool = False
     wheels: str = ""
@@ -71,25 +80,25 @@ class OnHosts:
     executor: ClassVar[str] = SshExecutor.name
     prepares_here: ClassVar[bool] = False
 
-    def choose(self, opened: Opened, points: Sequence[Point], say: Say) -> list[Point]:
+    def choose(self, opened: OpenSweep, points: Sequence[SweepPoint], say: Say) -> list[SweepPoint]:
         """All; raises ``bad-value`` where no machine has the labels of a point."""
         for labels in {tuple(point.labels) for point in points}:
             if not any(machine.labels.issuperset(labels) for machine in self.machines):
                 raise self._without(labels)
         return list(points)
 
-    def preview(self, opened: Opened) -> list[tuple[str, str]]:
+    def preview(self, opened: OpenSweep) -> list[tuple[str, str]]:
         """Nothing is submitted."""
         return []
 
-    def tidy(self, opened: Opened) -> None:
+    def tidy(self, opened: OpenSweep) -> None:
         """Remove from the machines what was left there of jobs whose points are all known."""
         jobs = Jobs(opened.store)
         hosts = {machine.host.name: machine.host for machine in self.machines}
         for job in jobs.of(SshExecutor.name):
             host = hosts.get(host_of(job.handle))
             if host is not None and not jobs.left(job) and _has_begun(jobs, job):
-                executor = SshExecutor(host, Wanted(list, _nothing), self.stay)
+                executor = SshExecutor(host, ResultReceiver(list, _nothing), self.stay)
                 executor.cancel(job.handle)
                 _forget(jobs, job, executor)
 
@@ -102,16 +111,18 @@ class OnHosts:
         hint += "\nwrite labels of a host like this: --hosts=a,b=gpu+big"
         return Error("bad-value", f"no host has {what}", hint=hint)
 
-    def measure(self, opened: Opened, points: Sequence[Point], teller: Teller, say: Say) -> None:
+    def measure(
+        self, opened: OpenSweep, points: Sequence[SweepPoint], reporter: ProgressReporter, say: Say
+    ) -> None:
         """Measure ``points``; those that a machine has left go to others that do their work.
 
         Raises what keeps every machine from working.
         """
         machines = list(self.machines)
         left = list(points)
-        luggage = Luggage(opened, self.wheels)
+        payload = JobPayload(opened, self.wheels)
         while left and machines:
-            share = _Round(self, opened, luggage, teller, say)
+            share = _Round(self, opened, payload, reporter, say)
             done = share.go(machines, left)
             machines = [machine for machine in machines if machine.host.name in done]
             before, outcomes = len(left), opened.store.outcomes(left)
@@ -124,15 +135,20 @@ class _Round:
     """One share of the points for every machine, from the probe to the last result."""
 
     def __init__(
-        self, site: OnHosts, opened: Opened, luggage: Luggage, teller: Teller, say: Say
+        self,
+        site: SshSite,
+        opened: OpenSweep,
+        payload: JobPayload,
+        reporter: ProgressReporter,
+        say: Say,
     ) -> None:
-        self._place, self._opened, self._teller, self._say = site, opened, teller, say
-        self._luggage = luggage
+        self._site, self._opened, self._reporter, self._say = site, opened, reporter, say
+        self._payload = payload
         self._jobs = Jobs(opened.store)
         self._problems: dict[str, Error] = {}
         self.found_again = False
 
-    def go(self, machines: Sequence[Machine], points: Sequence[Point]) -> set[str]:
+    def go(self, machines: Sequence[LabeledHost], points: Sequence[SweepPoint]) -> set[str]:
         """Names of the machines that have done all they were given."""
         with self._jobs.submitting() as (job, others):
             reached = self._reached(machines, job, others)
@@ -153,7 +169,7 @@ class _Round:
         lazy = {name for name, s in mine.items() if s.exit_code or s.status == "lost"}
         return {machine.host.name for machine, _ in reached} - lazy - self._problems.keys()
 
-    def _executor(self, host: Host, job: Kept | None = None) -> SshExecutor:
+    def _executor(self, host: SshHost, job: SubmittedJob | None = None) -> SshExecutor:
         """What looks at a host, and takes over the results of a job there."""
         keys = sorted(job.keys) if job else []
         store = self._opened.store.replacing(job.replaced if job else {})
@@ -161,10 +177,12 @@ class _Round:
         def have() -> list[str]:
             return [key for key in keys if store.outcome(key).done]
 
-        arrivals = Wanted(have, lambda packed: bring(store, packed, set(keys)))
-        return SshExecutor(host, arrivals, self._place.stay, self._place.patience)
+        arrivals = ResultReceiver(have, lambda packed: bring(store, packed, set(keys)))
+        return SshExecutor(host, arrivals, self._site.stay, self._site.patience)
 
-    def _found_again(self, machines: Sequence[Machine], keys: set[str]) -> dict[Kept, SshExecutor]:
+    def _found_again(
+        self, machines: Sequence[LabeledHost], keys: set[str]
+    ) -> dict[SubmittedJob, SshExecutor]:
         """The jobs of earlier calls, and of others, that have some of the points."""
         hosts = {machine.host.name: machine.host for machine in machines}
         executors = {}
@@ -177,10 +195,10 @@ class _Round:
             ):
                 self._say(f"ssh {name}: {counted(len(job.keys), 'point')}, found again")
                 self._jobs.attend(job)
-                executors[job] = self._executor(hosts.get(name) or Host(name), job)
+                executors[job] = self._executor(hosts.get(name) or SshHost(name), job)
         return executors
 
-    def _taken(self, hosts: Container[str]) -> list[Kept]:
+    def _taken(self, hosts: Container[str]) -> list[SubmittedJob]:
         """The jobs whose points are not to be given to others.
 
         Those are left out of a machine that did not answer, and is not asked for any more.
@@ -193,11 +211,11 @@ class _Round:
         ]
 
     def _reached(
-        self, machines: Sequence[Machine], job: str, others: Sequence[str]
-    ) -> list[tuple[Machine, There]]:
+        self, machines: Sequence[LabeledHost], job: str, others: Sequence[str]
+    ) -> list[tuple[LabeledHost, HostReservation]]:
         """The machines that answer and can be used; the others are reported."""
 
-        def ask(machine: Machine) -> There | Error:
+        def ask(machine: LabeledHost) -> HostReservation | Error:
             try:
                 name = f"{job}-{machine.host.name}"
                 return reach(machine.host, self._folder(), name, [job, *others])
@@ -209,12 +227,14 @@ class _Round:
         for machine, answer in answers:
             if isinstance(answer, Error):
                 self._refused(machine.host.name, answer)
-        return [(machine, reply) for machine, reply in answers if isinstance(reply, There)]
+        return [
+            (machine, reply) for machine, reply in answers if isinstance(reply, HostReservation)
+        ]
 
     def _folder(self) -> str:
         """The folder of this CM home on any machine; others have their own beside it."""
         home = f"{socket.gethostname()}:{os.path.realpath(self._opened.workspace.root)}"
-        return f"{self._place.folder}/{hashlib.sha256(home.encode()).hexdigest()[:12]}"
+        return f"{self._site.folder}/{hashlib.sha256(home.encode()).hexdigest()[:12]}"
 
     def _refused(self, name: str, problem: Error) -> None:
         self._problems[name] = problem
@@ -225,13 +245,13 @@ class _Round:
 
     def _assigned(
         self,
-        reached: Sequence[tuple[Machine, There]],
-        points: Sequence[Point],
-    ) -> dict[Kept, tuple[There, list[Point]]]:
+        reached: Sequence[tuple[LabeledHost, HostReservation]],
+        points: Sequence[SweepPoint],
+    ) -> dict[SubmittedJob, tuple[HostReservation, list[SweepPoint]]]:
         """Assign points that no job has to machines; return the jobs, which are not started yet."""
         shares = {}
         with self._jobs.assigning(self._say):
-            hosts = [machine.host.name for machine in self._place.machines]
+            hosts = [machine.host.name for machine in self._site.machines]
             taken = {key for job in self._taken(hosts) for key in self._jobs.left(job)}
             taken |= self._jobs.elsewhere(SshExecutor.name, [point.key for point in points])
             free = [p for p in points if p.key not in taken and not self._done(p)]
@@ -241,22 +261,24 @@ class _Round:
                 shares[job] = (places[machine], share)
         return shares
 
-    def _keep(self, reservation: There, share: Sequence[Point]) -> Kept:
+    def _keep(self, reservation: HostReservation, share: Sequence[SweepPoint]) -> SubmittedJob:
         """Let others know of a job that will be started."""
         folder = self._jobs.folder(reservation.job)
         return self._jobs.keep(folder, reservation.handle, share)
 
-    def _done(self, point: Point) -> bool:
+    def _done(self, point: SweepPoint) -> bool:
         return self._opened.store.outcome(point.key).done
 
-    def _started(self, shares: Mapping[Kept, tuple[There, list[Point]]]) -> dict[Kept, SshExecutor]:
+    def _started(
+        self, shares: Mapping[SubmittedJob, tuple[HostReservation, list[SweepPoint]]]
+    ) -> dict[SubmittedJob, SshExecutor]:
         """Bring what the machines lack, and start their workers; all at once."""
 
-        def begin(job: Kept) -> SshExecutor | Error:
+        def begin(job: SubmittedJob) -> SshExecutor | Error:
             reservation, share = shares[job]
             try:
                 executor = self._executor(reservation.host, job)
-                executor.submit(self._luggage.job(reservation, share))
+                executor.submit(self._payload.job(reservation, share))
                 return executor
             except Error as problem:
                 return problem
@@ -274,7 +296,9 @@ class _Round:
                 self._say(f"ssh {name}: {counted(len(job.keys), 'point')}")
         return executors
 
-    def _give_up(self, shares: Mapping[Kept, tuple[There, list[Point]]]) -> None:
+    def _give_up(
+        self, shares: Mapping[SubmittedJob, tuple[HostReservation, list[SweepPoint]]]
+    ) -> None:
         """End what was just begun."""
         for job, (reservation, _) in shares.items():
             executor = self._executor(reservation.host)
@@ -283,8 +307,8 @@ class _Round:
 
     def _release(
         self,
-        reached: Sequence[tuple[Machine, There]],
-        shares: Mapping[Kept, tuple[There, list[Point]]],
+        reached: Sequence[tuple[LabeledHost, HostReservation]],
+        shares: Mapping[SubmittedJob, tuple[HostReservation, list[SweepPoint]]],
     ) -> None:
         """Leave the machines that have got nothing."""
         used = {reservation.handle.id for reservation, _ in shares.values()}
@@ -292,10 +316,12 @@ class _Round:
             if reservation.handle.id not in used:
                 self._executor(machine.host).fetch(reservation.handle)
 
-    def _attended(self, executors: Mapping[Kept, SshExecutor]) -> dict[Kept, api.JobState]:
+    def _attended(
+        self, executors: Mapping[SubmittedJob, SshExecutor]
+    ) -> dict[SubmittedJob, api.JobState]:
         """Wait for all; Ctrl-C ends what runs for us."""
         try:
-            ended = attend(executors, self._teller.line, self._say)
+            ended = attend(executors, self._reporter.line, self._say)
         except KeyboardInterrupt:
             for job, executor in executors.items():
                 executor.cancel(job.handle)
@@ -315,10 +341,10 @@ class _Round:
             self._ended(job, state)
         return ended
 
-    def _ended(self, job: Kept, state: api.JobState) -> None:
+    def _ended(self, job: SubmittedJob, state: api.JobState) -> None:
         name = host_of(job.handle)
         left = [key for key in job.keys if not self._opened.store.outcome(key).done]
-        problem, self._teller.problem = self._teller.problem, None
+        problem, self._reporter.problem = self._reporter.problem, None
         if problem is not None:
             self._explain(problem, job)
             self._refused(name, problem)
@@ -327,22 +353,22 @@ class _Round:
         elif left and state.status == "lost":
             self._say(f"ssh {name}: the worker has died, alone or with its machine")
         elif left:
-            self._teller.note(state)
+            self._reporter.note(state)
 
-    def _explain(self, problem: Error, job: Kept) -> None:
+    def _explain(self, problem: Error, job: SubmittedJob) -> None:
         """Let the hint of a worker say what can be done from here."""
         folder = str(PurePosixPath(job.handle.id.partition(" ")[2]).parents[1])
-        if problem.code == "pip-failed" and not self._place.wheels:
+        if problem.code == "pip-failed" and not self._site.wheels:
             problem.hint = _WHEELS
         elif problem.code == "no-space":
             problem.hint = "free space there, or choose another folder: --folder=DIR"
-        elif folder in problem.hint and not self._place.stay:
+        elif folder in problem.hint and not self._site.stay:
             # What was brought is removed with the last job.
             lines = [line for line in problem.hint.splitlines() if folder not in line]
             problem.hint = "\n".join([*lines, "to look into its files there, add --keep"])
 
 
-def _has_begun(jobs: Jobs, job: Kept) -> bool:
+def _has_begun(jobs: Jobs, job: SubmittedJob) -> bool:
     """Wait for another process that is bringing a job to its machine; whether that was done."""
     name = "-".join(PurePosixPath(job.handle.id).name.split("-")[:2])
     while jobs.is_submitting(name):
@@ -350,7 +376,7 @@ def _has_begun(jobs: Jobs, job: Kept) -> bool:
     return (job.folder / "job.json").exists()
 
 
-def _forget(jobs: Jobs, job: Kept, executor: SshExecutor) -> None:
+def _forget(jobs: Jobs, job: SubmittedJob, executor: SshExecutor) -> None:
     """Remove what was kept of a job; where its machine may still have it, all but its handle."""
     if job.handle.id in executor.not_left:
         jobs.keep(job.folder, job.handle, ())
@@ -362,9 +388,11 @@ def _nothing(packed: bytes) -> None:
     """Take no results: all of them are known."""
 
 
-def shared_out(machines: Sequence[Machine], points: Sequence[Point]) -> dict[Machine, list[Point]]:
+def shared_out(
+    machines: Sequence[LabeledHost], points: Sequence[SweepPoint]
+) -> dict[LabeledHost, list[SweepPoint]]:
     """Assign points to the machine with their labels that has the fewest; labelled ones first."""
-    shares: dict[Machine, list[Point]] = {}
+    shares: dict[LabeledHost, list[SweepPoint]] = {}
     for point in sorted(points, key=lambda item: -len(item.labels)):
         able = [item for item in machines if item.labels.issuperset(point.labels)]
         if able:
@@ -407,10 +435,10 @@ def _settle(store: PointStore, key: str, folder: Path) -> None:
             path.rename(target)
         outcome = PointStore.read(key, folder / "outcome.json")
         if outcome.done:
-            store.put(_here(outcome, store.records))
+            store.put(_localized(outcome, store.records))
 
 
-def _here(outcome: Outcome, runs: Path) -> Outcome:
+def _localized(outcome: PointOutcome, runs: Path) -> PointOutcome:
     """An outcome whose records are those that were brought."""
 
     def moved(record: str) -> str:
@@ -422,10 +450,10 @@ def _here(outcome: Outcome, runs: Path) -> Outcome:
     return replace(outcome, runs=brought, record=moved(outcome.record))
 
 
-class Luggage:
+class JobPayload:
     """The files that every machine needs; made for the first that lacks them, then sent again."""
 
-    def __init__(self, opened: Opened, wheels: str = "") -> None:
+    def __init__(self, opened: OpenSweep, wheels: str = "") -> None:
         self._opened = opened
         # The engine plans one thing at a time.
         self._planning = threading.Lock()
@@ -440,7 +468,7 @@ class Luggage:
         ]
         self._wheels = deployment.folder(wheels) if wheels else None
 
-    def job(self, reservation: There, share: Sequence[Point]) -> api.Job:
+    def job(self, reservation: HostReservation, share: Sequence[SweepPoint]) -> api.Job:
         """Bring what ``reservation`` lacks; the job that measures ``share`` there."""
         from cmbench_sweep.driver import batch_of
 
@@ -462,7 +490,7 @@ class Luggage:
         )
         return self._job(reservation, batch)
 
-    def _entries(self, reservation: There, share: Sequence[Point]) -> str:
+    def _entries(self, reservation: HostReservation, share: Sequence[SweepPoint]) -> str:
         """Bring the cache entries that ``share`` needs, as far as they lack there and fit."""
         workspace = self._opened.workspace
         machine = Hardware(reservation.cpu, reservation.glibc, reservation.pythons)
@@ -478,7 +506,7 @@ class Luggage:
                 with open(target, "rb") as stream:
                     return reservation.file("entries.tar", stream)
 
-    def _job(self, reservation: There, batch: Batch) -> api.Job:
+    def _job(self, reservation: HostReservation, batch: PointBatch) -> api.Job:
         path = reservation.file("batch.json", json.dumps(asdict(batch)).encode())
         code = [reservation.path("parcels", self._engine.digest, below) for below in self._below]
         libraries = reservation.path("parcels", self._libraries.digest)

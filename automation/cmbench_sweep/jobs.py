@@ -20,7 +20,7 @@ from cmbench import api
 from cmbench.lib import locks
 from cmbench.lib.files import file_error
 from cmbench_sweep.store import PointStore, for_its_group, lock_error, write
-from cmbench_sweep.values import Point
+from cmbench_sweep.values import SweepPoint
 
 _DAY_S = 86400.0
 _SUBMITTING = ".submitting"
@@ -31,18 +31,18 @@ ARRIVING = ".arriving-"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SubmittedJob:
     """A submitted job: where its files are, its handle, the keys of its points.
 
     Outcomes of the versions ``replaced`` do not count for it: it measures those points again.
-    ``asked`` are the flags of the command that say what it asks of a cluster, by their names.
+    ``flags`` are the flags of the command that say what it asks of a cluster, by their names.
     """
 
     folder: Path
     handle: api.JobHandle
     keys: frozenset[str]
     replaced: Mapping[str, str] = field(default_factory=dict, compare=False)
-    asked: Mapping[str, str] = field(default_factory=dict, compare=False)
+    flags: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 class Jobs:
@@ -136,19 +136,19 @@ class Jobs:
         self,
         folder: Path,
         handle: api.JobHandle,
-        points: Sequence[Point],
+        points: Sequence[SweepPoint],
         flags: Mapping[str, str] | None = None,
-    ) -> Kept:
+    ) -> SubmittedJob:
         """Keep a job that was just submitted, and which of its points it measures again."""
         keys = [point.key for point in points]
         versions = self._store.replaced
         replaced = {key: versions[key] for key in keys if key in versions}
-        job = Kept(folder, handle, frozenset(keys), replaced, flags or {})
-        self.note(job, job.asked)
+        job = SubmittedJob(folder, handle, frozenset(keys), replaced, flags or {})
+        self.note(job, job.flags)
         self.attend(job)
         return job
 
-    def attend(self, job: Kept) -> None:
+    def attend(self, job: SubmittedJob) -> None:
         """Let other calls know, as long as this process lives, that a job is waited for."""
         if job.folder not in self._attended:
             with suppress(OSError), for_its_group(self._folder.parent):
@@ -172,25 +172,25 @@ class Jobs:
             taken |= {key for key in keys if locks.is_held(self._store.folder(key) / "lock")}
         return taken.intersection(keys)
 
-    def note(self, job: Kept, flags: Mapping[str, str]) -> None:
+    def note(self, job: SubmittedJob, flags: Mapping[str, str]) -> None:
         """Store a job with the flags ``flags`` of its command."""
         data = {"executor": job.handle.executor, "id": job.handle.id, "points": sorted(job.keys)}
         write(job.folder / "job.json", {**data, "replaced": job.replaced, "asked": flags})
 
-    def of(self, executor: str) -> list[Kept]:
+    def of(self, executor: str) -> list[SubmittedJob]:
         """The jobs that an executor has and that were not seen to end, the oldest first."""
         return [job for job in self._all() if job.handle.executor == executor]
 
-    def _all(self) -> Iterator[Kept]:
+    def _all(self) -> Iterator[SubmittedJob]:
         for path in sorted(self._folder.glob("*/job.json")):
             data = _read(path)
             if data:
                 handle = api.JobHandle(str(data["executor"]), str(data["id"]))
                 replaced = dict(data.get("replaced") or {})
                 flags = dict(data.get("asked") or {})
-                yield Kept(path.parent, handle, frozenset(data["points"]), replaced, flags)
+                yield SubmittedJob(path.parent, handle, frozenset(data["points"]), replaced, flags)
 
-    def left(self, job: Kept) -> frozenset[str]:
+    def left(self, job: SubmittedJob) -> frozenset[str]:
         """Return the keys of the points that a job still has to measure."""
         store = self._store.replacing(job.replaced)
         return frozenset(key for key in job.keys if not store.outcome(key).done)
@@ -203,7 +203,7 @@ class Jobs:
                 versions |= job.replaced
         return versions
 
-    def forget(self, job: Kept) -> None:
+    def forget(self, job: SubmittedJob) -> None:
         """Remove what was kept of a job that has ended."""
         handle = self._attended.pop(job.folder, -1)
         if handle >= 0:
@@ -220,16 +220,16 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def attend(
-    executors: Mapping[Kept, api.Executor],
+    executors: Mapping[SubmittedJob, api.Executor],
     line: Callable[[str], None],
     say: Callable[[str], None],
-) -> dict[Kept, api.JobState]:
+) -> dict[SubmittedJob, api.JobState]:
     """Wait until all jobs have ended; their output goes to ``line``, news to ``say``.
 
     Raises what an executor raises.
     """
-    ended: dict[Kept, api.JobState] = {}
-    reasons: dict[Kept, str] = {}
+    ended: dict[SubmittedJob, api.JobState] = {}
+    reasons: dict[SubmittedJob, str] = {}
     while len(ended) < len(executors):
         for job, executor in executors.items():
             if job not in ended:

@@ -15,13 +15,13 @@ from cmbench.lib.text_files import counted
 from cmbench_results.values import digest
 from cmbench_sweep.expressions import ExpressionError, evaluate
 from cmbench_sweep.reading import MOST_PLACES, MOST_POINTS
-from cmbench_sweep.values import Point, Sweep
+from cmbench_sweep.values import Sweep, SweepPoint
 
 _TOLD = 12
 """So many refused values a message lists."""
 
 
-def points_of(workspace: api.Workspace, sweep: Sweep) -> list[Point]:
+def points_of(workspace: api.Workspace, sweep: Sweep) -> list[SweepPoint]:
     """The points of a sweep in the order of its axes, the last one changing fastest.
 
     Raises ``bad-sweep`` with every value that the script refuses, ``script-not-found`` and others.
@@ -40,7 +40,7 @@ def points_of(workspace: api.Workspace, sweep: Sweep) -> list[Point]:
             refused.setdefault(f"{error.message}; {error.hint}".rstrip("; "), "")
             continue
         labels = [name for name, when in sweep.labels.items() if not when or _holds(when, values)]
-        points.append(Point(number, _key(request, flags, labels), values, flags, labels))
+        points.append(SweepPoint(number, _key(request, flags, labels), values, flags, labels))
     if refused:
         raise Error(
             "bad-sweep",
@@ -103,7 +103,7 @@ def _key(request: api.RunRequest, flags: Mapping[str, Any], labels: Sequence[str
     return digest([script.uid, content, tags, inputs, sorted(labels)])[:24]
 
 
-def _distinct(points: Sequence[Point]) -> list[Point]:
+def _distinct(points: Sequence[SweepPoint]) -> list[SweepPoint]:
     """Points that are the same request in the end are one."""
     return list({point.key: point for point in reversed(points)}.values())[::-1]
 
@@ -190,7 +190,7 @@ def size(sweep: Sweep) -> int:
     return math.prod(len(_group(sweep, names)) for names in groups(sweep))
 
 
-def command_of(point: Point) -> str:
+def command_of(point: SweepPoint) -> str:
     """The command line that runs a point once."""
     import shlex
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cmbench import api
 from cmbench.errors import Error
 from cmbench_sweep.points import groups, request_of
-from cmbench_sweep.values import Point, Sweep
+from cmbench_sweep.values import Sweep, SweepPoint
 
 if TYPE_CHECKING:
     from cmbench.api.cache import Entry
@@ -22,7 +22,7 @@ MOST = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedEntry:
     """One step that is still to be made, and for how many of the points that were looked at."""
 
     what: str
@@ -36,15 +36,17 @@ class Shared:
 class Preparation:
     """What must be made before: ``steps``, and the points whose runs make all of them."""
 
-    steps: tuple[Shared, ...]
-    wanted_by: tuple[Point, ...]
+    steps: tuple[SharedEntry, ...]
+    wanted_by: tuple[SweepPoint, ...]
     looked_at: int
     free_bytes: int
 
 
-def preparation(workspace: api.Workspace, sweep: Sweep, points: Sequence[Point]) -> Preparation:
+def preparation(
+    workspace: api.Workspace, sweep: Sweep, points: Sequence[SweepPoint]
+) -> Preparation:
     """What the cache lacks for ``points``; raises what ``api.plan`` raises."""
-    shared: dict[str, Shared] = {}
+    shared: dict[str, SharedEntry] = {}
     wanted_by = []
     looked = samples(sweep, points)
     free = 0
@@ -61,9 +63,9 @@ def preparation(workspace: api.Workspace, sweep: Sweep, points: Sequence[Point])
     return Preparation(tuple(shared.values()), tuple(wanted_by), len(looked), free)
 
 
-def samples(sweep: Sweep, points: Sequence[Point]) -> list[Point]:
+def samples(sweep: Sweep, points: Sequence[SweepPoint]) -> list[SweepPoint]:
     """Return points that cover every value of every axis: they need all that any point needs."""
-    chosen: dict[str, Point] = {}
+    chosen: dict[str, SweepPoint] = {}
     seen: set[tuple[object, ...]] = set()
     together = groups(sweep)
     for point in points:
@@ -89,7 +91,7 @@ def take_in(workspace: api.Workspace, archive: str) -> None:
         print(f"{name} is made here: {why}")
 
 
-def at_hand(workspace: api.Workspace, sweep: Sweep, points: Sequence[Point]) -> list[Entry]:
+def at_hand(workspace: api.Workspace, sweep: Sweep, points: Sequence[SweepPoint]) -> list[Entry]:
     """The cache entries that points would use here."""
     entries: dict[str, Entry] = {}
     for point in samples(sweep, points):
@@ -105,7 +107,7 @@ def at_hand(workspace: api.Workspace, sweep: Sweep, points: Sequence[Point]) -> 
 
 
 def prepare(
-    workspace: api.Workspace, points: Sequence[Point], on_event: api.OnEvent | None = None
+    workspace: api.Workspace, points: Sequence[SweepPoint], on_event: api.OnEvent | None = None
 ) -> None:
     """Run what these points depend on, and not their script; raises what ``api.run`` raises.
 
@@ -146,14 +148,16 @@ class _Watch:
                 raise _MadeError
 
 
-def _missing(node: Mapping[str, Any]) -> Iterator[Shared]:
+def _missing(node: Mapping[str, Any]) -> Iterator[SharedEntry]:
     """Return the entries that are to be made below a step, with what they need."""
     for child in node["children"]:
         yield from _missing(child)
         if child["cached"] == "miss":
             name = " ".join((child["script"] or child["tags"], *child["variations"]))
             downloads = tuple((d["what"], d["bytes"] or 0) for d in child["downloads"])
-            yield Shared(name, 1, _known(child["disk_bytes"]), _known(child["seconds"]), downloads)
+            yield SharedEntry(
+                name, 1, _known(child["disk_bytes"]), _known(child["seconds"]), downloads
+            )
 
 
 def _known(value: float | None) -> int | None:

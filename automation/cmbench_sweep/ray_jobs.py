@@ -21,7 +21,7 @@ from cmbench.errors import Error, did_you_mean
 from cmbench.lib.text_files import read_or_empty
 from cmbench_sweep.clusters import Demand, Output, exit_codes, task_script
 from cmbench_sweep.driver import Say
-from cmbench_sweep.values import Point
+from cmbench_sweep.values import SweepPoint
 
 ADDRESS = "http://127.0.0.1:8265"
 SILENT_S = 900.0
@@ -31,12 +31,12 @@ _TASKS = "tasks.json"
 _OF_RAY = ("node:", "memory", "object_store_memory", "CPU", "GPU", "accelerator_type:")
 
 
-class SilentError(Exception):
+class RayUnreachableError(Exception):
     """Ray did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class RayNode:
     """A node that is alive, with its resources."""
 
     cpus: float
@@ -45,7 +45,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class RayHead:
     """The HTTP interface of a cluster, ``http://HOST:8265`` as a rule; ``token`` lets one in."""
 
     address: str
@@ -54,7 +54,7 @@ class Head:
     def ask(self, method: str, path: str, data: Mapping[str, Any] | None = None) -> Any:
         """The answer; ``None`` where there is no such thing.
 
-        Raises ``ray-failed`` where it refuses, ``SilentError`` where it does not answer.
+        Raises ``ray-failed`` where it refuses, ``RayUnreachableError`` where it does not answer.
         """
         import requests
 
@@ -65,7 +65,7 @@ class Head:
         except requests.exceptions.InvalidURL:
             raise _refused(self.address, "is not an address", "--ray=http://HOST:8265") from None
         except requests.exceptions.RequestException as problem:
-            raise SilentError(
+            raise RayUnreachableError(
                 f"{self.address} does not answer ({type(problem).__name__})"
             ) from None
         if reply.status_code == 404 and path.startswith("/api/jobs/"):
@@ -78,8 +78,8 @@ class Head:
             raise _refused(self.address, next(_last_words(lines), lines[-1]))
         return reply.json() if "json" in reply.headers.get("Content-Type", "") else {}
 
-    def nodes(self) -> list[Node]:
-        """The nodes that are alive; raises ``ray-failed``, ``SilentError``."""
+    def nodes(self) -> list[RayNode]:
+        """The nodes that are alive; raises ``ray-failed``, ``RayUnreachableError``."""
         answer = self.ask("GET", "/api/v0/nodes?detail=1&limit=10000")
         try:
             rows = answer["data"]["result"]["result"]
@@ -89,7 +89,7 @@ class Head:
                 self.address, "is not the dashboard of Ray 2", "check --ray=ADDRESS"
             ) from None
         return [
-            Node(
+            RayNode(
                 cpus=float(has.get("CPU", 0)),
                 gpus=float(has.get("GPU", 0)),
                 labels=frozenset(name for name in has if not name.startswith(_OF_RAY)),
@@ -109,7 +109,7 @@ def _last_words(lines: Sequence[str]) -> Iterator[str]:
     return (line.strip() for line in reversed(lines) if "Error: " in line)
 
 
-def head(address: str = "") -> Head:
+def head(address: str = "") -> RayHead:
     """The cluster at ``address``, or that of the environment, with the token that Ray would use.
 
     Raises ``bad-value``.
@@ -125,7 +125,7 @@ def head(address: str = "") -> Head:
         )
     path = os.environ.get("RAY_AUTH_TOKEN_PATH") or os.path.expanduser("~/.ray/auth_token")
     token = os.environ.get("RAY_AUTH_TOKEN") or read_or_empty(path).strip()
-    return Head(base or ADDRESS, token)
+    return RayHead(base or ADDRESS, token)
 
 
 class RayExecutor:
@@ -137,7 +137,7 @@ class RayExecutor:
     name = "ray"
 
     def __init__(
-        self, cluster: Head, nodes: Sequence[Node] = (), labels: Iterable[str] = ()
+        self, cluster: RayHead, nodes: Sequence[RayNode] = (), labels: Iterable[str] = ()
     ) -> None:
         self._head, self._nodes, self._labels = cluster, nodes, tuple(labels)
         self._output = Output()
@@ -163,7 +163,7 @@ class RayExecutor:
             data["entrypoint"] = f"cd '{folder}' && {data['entrypoint']}"
             try:
                 self._head.ask("POST", "/api/jobs/", data)
-            except SilentError as problem:
+            except RayUnreachableError as problem:
                 raise _refused(str(problem), "", "is its dashboard up? ray status") from None
         return api.JobHandle(self.name, f"cmbench-{folder.name} {folder}")
 
@@ -178,16 +178,16 @@ class RayExecutor:
         """Return the state of the tasks, read every two seconds at most; raise ``ray-failed``."""
         polled_at, state = self._states.get(handle.id, (0.0, api.JobState("waiting")))
         if time.monotonic() - polled_at >= _PAUSE_S:
-            state = self._asked(handle)
+            state = self._query_state(handle)
             self._states[handle.id] = (time.monotonic(), state)
         return state
 
-    def _asked(self, handle: api.JobHandle) -> api.JobState:
+    def _query_state(self, handle: api.JobHandle) -> api.JobState:
         now = time.monotonic()
         first = self._heard.setdefault(handle.id, now)
         try:
             tasks = [self._head.ask("GET", f"/api/jobs/{name}") for name in _tasks(handle)]
-        except SilentError as problem:
+        except RayUnreachableError as problem:
             if now - first > SILENT_S:
                 hint = "what runs there continues; the same command finds it again"
                 raise _refused(str(problem), f"for {now - first:.0f} s", hint) from None
@@ -198,7 +198,7 @@ class RayExecutor:
     def cancel(self, handle: api.JobHandle) -> None:
         """End all tasks, those that wait and those that run."""
         for name in _tasks(handle):
-            with suppress(SilentError, Error):
+            with suppress(RayUnreachableError, Error):
                 self._head.ask("POST", f"/api/jobs/{name}/stop")
 
     def fetch(self, handle: api.JobHandle) -> None:
@@ -244,11 +244,11 @@ def _why(failed: Sequence[Mapping[str, Any]], ended: int) -> str:
 class RayCluster:
     """A cluster of Ray; ``scratch`` is a folder of the nodes in which runs write."""
 
-    head: Head
+    head: RayHead
     scratch: str = ""
     name: ClassVar[str] = RayExecutor.name
     container: ClassVar[None] = None
-    asked: ClassVar[Mapping[str, str]] = {}
+    flags: ClassVar[Mapping[str, str]] = {}
 
     def reach(self, say: Say) -> None:
         """Do nothing: ``check`` queries the nodes, whatever the labels."""
@@ -261,7 +261,7 @@ class RayCluster:
         """What looks at any job."""
         return RayExecutor(self.head)
 
-    def cpus(self, point: Point) -> int:
+    def cpus(self, point: SweepPoint) -> int:
         """None: a worker has its node to itself."""
         return 0
 
@@ -278,10 +278,10 @@ class RayCluster:
         """Do nothing: only nodes with labels are requested from Ray."""
         return False
 
-    def _fitting(self, labels: Sequence[str]) -> list[Node]:
+    def _fitting(self, labels: Sequence[str]) -> list[RayNode]:
         try:
             nodes = self.head.nodes()
-        except SilentError as problem:
+        except RayUnreachableError as problem:
             raise _refused(str(problem), "", "name it: --ray=http://HOST:8265") from None
         fitting = [node for node in nodes if node.cpus and node.labels.issuperset(labels)]
         if fitting:

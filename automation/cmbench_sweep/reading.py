@@ -14,7 +14,7 @@ from cmbench.errors import Error, did_you_mean
 from cmbench.format.meta import load_yaml
 from cmbench_sweep.expressions import ExpressionError, evaluate, named, names_in
 from cmbench_sweep.spelling import loader
-from cmbench_sweep.values import HIGHER, LOWER, Budget, Repeat, Search, Sweep
+from cmbench_sweep.values import HIGHER, LOWER, Budget, Repeat, SearchSettings, Sweep
 
 MOST_POINTS = 100_000
 MOST_PLACES = 10 * MOST_POINTS
@@ -46,7 +46,7 @@ def read_sweep(path: str, name: str = "") -> Sweep:
     except UnicodeDecodeError:
         raise Error("bad-sweep", f"{path} is not UTF-8 text", hint="save it as UTF-8") from None
     faults = Faults()
-    for line, key in _given_twice(text):
+    for line, key in _duplicate_keys(text):
         faults.add(line, f"{key} is given twice")
     sweep = sweep_of(data, name or faults.text(data, "name") or _name_of(path), faults)
     faults.refuse(path)
@@ -59,7 +59,7 @@ def _name_of(path: str) -> str:
     return re.sub(r"[^\w.+-]+", "-", stem).strip(".+-") or "sweep"
 
 
-def _given_twice(text: str) -> list[tuple[str, str]]:
+def _duplicate_keys(text: str) -> list[tuple[str, str]]:
     """Return the names that a mapping of a YAML text has twice, with their lines (``line 3``).
 
     A loader keeps the last of them and says nothing.
@@ -93,11 +93,11 @@ class Faults:
     """Collects the faults of a file, with their positions in it."""
 
     def __init__(self) -> None:
-        self.found: list[str] = []
+        self.lines: list[str] = []
 
     def add(self, where: str, what: str) -> None:
         """Keep one."""
-        self.found.append(f"{where}: {what}" if where else what)
+        self.lines.append(f"{where}: {what}" if where else what)
 
     def text(self, data: Any, key: str) -> str:
         """The text of a key; empty where there is none."""
@@ -145,12 +145,12 @@ class Faults:
 
     def refuse(self, path: str) -> None:
         """Raise ``bad-sweep`` where there are any."""
-        if self.found:
-            many = f"{len(self.found)} faults" if len(self.found) > 1 else "a fault"
+        if self.lines:
+            many = f"{len(self.lines)} faults" if len(self.lines) > 1 else "a fault"
             raise Error(
                 "bad-sweep",
                 f"{path} has {many}",
-                context=self.found[:40],
+                context=self.lines[:40],
                 hint="correct the file; see docs/how-to/sweeps.md",
             )
 
@@ -221,7 +221,7 @@ def _evaluated(where: str, text: str, faults: Faults) -> Any:
 
 def _range(where: str, bounds: Mapping[str, Any], faults: Faults) -> list[Any]:
     """``{from: 1, to: 64, times: 2}`` or ``{from: 0, to: 1, step: 0.25}``; ``to`` belongs to it."""
-    before = len(faults.found)
+    before = len(faults.lines)
     faults.known(where, bounds, ("from", "to", "step", "times"))
     low, high = (faults.number(f"{where}.{k}", bounds.get(k), -math.inf) for k in ("from", "to"))
     if ("step" in bounds) == ("times" in bounds):
@@ -232,7 +232,7 @@ def _range(where: str, bounds: Mapping[str, Any], faults: Faults) -> list[Any]:
         faults.add(where, "step is above 0; times is above 1, and begins above 0")
     if high < low:
         faults.add(where, f"it ends ({high:g}) before it begins ({low:g})")
-    if len(faults.found) > before:
+    if len(faults.lines) > before:
         return []
     values = _up_to(
         (lambda n: low * _power(times, n)) if "times" in bounds else (lambda n: low + step * n),
@@ -376,7 +376,7 @@ def _objectives(data: Any, faults: Faults) -> dict[str, str]:
     return {name: str(way) for name, way in directions.items()}
 
 
-def _search(data: Any, faults: Faults) -> Search:
+def _search(data: Any, faults: Faults) -> SearchSettings:
     if isinstance(data, str):
         data = {"method": data}
     fields = faults.mapping("search", data)
@@ -386,7 +386,9 @@ def _search(data: Any, faults: Faults) -> Search:
     points = int(faults.number("search.points", fields.get("points", 0), 0, whole=True))
     if method != "grid" and not points:
         faults.add("search.points", f"the number of points for {method} is missing")
-    return Search(method, points, int(faults.number("search.seed", fields.get("seed", 0), 0, True)))
+    return SearchSettings(
+        method, points, int(faults.number("search.seed", fields.get("seed", 0), 0, True))
+    )
 
 
 def _check_names(parts: Mapping[str, Any], axes: Mapping[str, Any], faults: Faults) -> None:

@@ -16,9 +16,9 @@ from cmbench.cli.reply import Command, Reply
 from cmbench.errors import Error, did_you_mean
 from cmbench.lib import ssh
 from cmbench_sweep import driver
-from cmbench_sweep.hosts import Machine, OnHosts
-from cmbench_sweep.ssh import Host
-from cmbench_sweep.values import FAILED, MEASURED, Outcome, Sweep
+from cmbench_sweep.hosts import LabeledHost, SshSite
+from cmbench_sweep.ssh import SshHost
+from cmbench_sweep.values import FAILED, MEASURED, PointOutcome, Sweep
 
 USED = ("host", "port", "user", "client_refresh", "ssh_key_file", "pre_run_cmds", "post_run_cmds")
 REFUSED = {
@@ -64,7 +64,7 @@ def remote_run(command: Command) -> Reply:
     return Reply(data, f"ran on {host.name} in {run.seconds:.1f} s; record: {run.record}", data)
 
 
-def _host(flags: Mapping[str, Any]) -> Host:
+def _host(flags: Mapping[str, Any]) -> SshHost:
     """Return the requested machine; raise ``unknown-flag``, ``bad-value``."""
     for name, value in flags.items():
         _check(name, value)
@@ -75,7 +75,7 @@ def _host(flags: Mapping[str, Any]) -> Host:
     if flags.get("client_refresh"):
         words += ["-o", f"ServerAliveInterval={flags['client_refresh']}"]
     name = str(flags.get("host") or "localhost")
-    return Host(f"{flags['user']}@{name}" if flags.get("user") else name, words)
+    return SshHost(f"{flags['user']}@{name}" if flags.get("user") else name, words)
 
 
 def _check(name: str, value: object) -> None:
@@ -97,7 +97,7 @@ def _commands(flags: Mapping[str, Any], name: str) -> list[str]:
     return [str(line) for line in value] if isinstance(value, list) else [str(value)]
 
 
-def _ordered(command: Command, host: Host, line: str) -> None:
+def _ordered(command: Command, host: SshHost, line: str) -> None:
     """Run a line of the user's own there."""
     done = ssh.call([*ssh.connection(host.name, host.options), line])
     text = (done.stdout + done.stderr).decode("utf-8", "replace").rstrip()
@@ -112,7 +112,7 @@ def _ordered(command: Command, host: Host, line: str) -> None:
         )
 
 
-def _measured(command: Command, host: Host) -> tuple[Outcome, Path]:
+def _measured(command: Command, host: SshHost) -> tuple[PointOutcome, Path]:
     """Run the request remotely; return its outcome and the folder with its files."""
     request = {name: value for name, value in command.flags.items() if name not in _OF_OUTPUT}
     if command.names:
@@ -122,7 +122,7 @@ def _measured(command: Command, host: Host) -> tuple[Outcome, Path]:
     opened = driver.again(opened, [MEASURED, FAILED])
     quiet = command.as_json or command.options.quiet or command.options.silent
     say: driver.Say = (lambda text: None) if quiet else command.say
-    driver.run_sweep(opened, OnHosts((Machine(host),)), say, _nothing)
+    driver.run_sweep(opened, SshSite((LabeledHost(host),)), say, _nothing)
     key = opened.points[0].key
     outcome = opened.store.outcome(key)
     if not outcome.done:

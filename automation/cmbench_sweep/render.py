@@ -8,15 +8,15 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib.text_files import counted, size_text
-from cmbench_sweep.driver import Foreseen
+from cmbench_sweep.driver import SweepForecast
 from cmbench_sweep.points import command_of
-from cmbench_sweep.report import Effect, Measured, Report, best, middle_and_range
-from cmbench_sweep.values import FAILED, MEASURED, OPEN, Outcome, Point, spread
+from cmbench_sweep.report import Effect, MeasuredPoint, Report, best, middle_and_range
+from cmbench_sweep.values import FAILED, MEASURED, OPEN, PointOutcome, SweepPoint, spread
 
 _ROWS = 40
 
 
-def foreseen(seen: Foreseen) -> str:
+def foreseen(seen: SweepForecast) -> str:
     """What ``cm plan experiment`` prints."""
     sweep, points = seen.opened.sweep, seen.opened.points
     done, failed = seen.count(MEASURED), seen.count(FAILED)
@@ -46,7 +46,7 @@ def _values(values: Sequence[Any]) -> str:
     return text if len(text) <= 54 else f"{values[0]} … {values[-1]} ({len(values)} values)"
 
 
-def _prepared(seen: Foreseen) -> Iterator[str]:
+def _prepared(seen: SweepForecast) -> Iterator[str]:
     steps = seen.preparation.steps
     if not steps:
         yield "prepared: everything that points share is in the cache"
@@ -63,7 +63,7 @@ def _prepared(seen: Foreseen) -> Iterator[str]:
     yield f"  download {size_text(sum(sizes.values()))}, disk {size_text(disk)} of {free}{more}"
 
 
-def _time(seen: Foreseen, left: int) -> Iterator[str]:
+def _time(seen: SweepForecast, left: int) -> Iterator[str]:
     before = sum(step.seconds or 0 for step in seen.preparation.steps)
     start = f"time: {time_text(before)} to prepare, " if before else "time: "
     if seen.point_seconds is None:
@@ -74,7 +74,7 @@ def _time(seen: Foreseen, left: int) -> Iterator[str]:
         yield f"  no run starts after {time_text(seen.opened.sweep.budget.seconds)}"
 
 
-def _points(points: Sequence[Point], outcomes: Mapping[str, Outcome]) -> Iterator[str]:
+def _points(points: Sequence[SweepPoint], outcomes: Mapping[str, PointOutcome]) -> Iterator[str]:
     for point in points[:_ROWS]:
         status = outcomes[point.key].status
         suffix = "" if status == OPEN else f"  ({status})"
@@ -83,7 +83,7 @@ def _points(points: Sequence[Point], outcomes: Mapping[str, Outcome]) -> Iterato
         yield f"        and {len(points) - _ROWS:,} more: --json has all"
 
 
-def values_text(point: Point, without: Sequence[str] = ()) -> str:
+def values_text(point: SweepPoint, without: Sequence[str] = ()) -> str:
     """The values of a point, but for some axes: ``batch_size=8 threads=2``."""
     texts = [f"{name}={value}" for name, value in point.values.items() if name not in without]
     return " ".join(texts) or "the only one"
@@ -96,13 +96,15 @@ def time_text(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
-def shown(sweep_report: Report, points: Sequence[Point], outcomes: Mapping[str, Outcome]) -> str:
+def shown(
+    sweep_report: Report, points: Sequence[SweepPoint], outcomes: Mapping[str, PointOutcome]
+) -> str:
     """What ``cm show experiment NAME`` prints: counts, the points, the best one."""
     counts = {s: sum(o.status == s for o in outcomes.values()) for s in (MEASURED, FAILED, OPEN)}
     summary = ", ".join(f"{many:,} {_WORDS[status]}" for status, many in counts.items() if many)
     lines = [f"{sweep_report.sweep.name}: {counted(len(points), 'point')}: {summary}", ""]
     if sweep_report.measured:
-        lines += [*_told(sweep_report)]
+        lines += [*_result_lines(sweep_report)]
     failed = [point for point in points if outcomes[point.key].status == FAILED]
     if failed:
         lines += ["", "failed (again with --retry-failed):"]
@@ -110,7 +112,7 @@ def shown(sweep_report: Report, points: Sequence[Point], outcomes: Mapping[str, 
     return "\n".join(lines).rstrip()
 
 
-def _told(sweep_report: Report) -> list[str]:
+def _result_lines(sweep_report: Report) -> list[str]:
     """Return the table and the best point, or the table and why there is no best one."""
     try:
         sweep_report.figure()
@@ -123,7 +125,7 @@ def _told(sweep_report: Report) -> list[str]:
 _WORDS = {MEASURED: "measured", FAILED: "failed", OPEN: "still to do"}
 
 
-def table(sweep_report: Report, rows: Sequence[Measured] | None = None) -> Iterator[str]:
+def table(sweep_report: Report, rows: Sequence[MeasuredPoint] | None = None) -> Iterator[str]:
     """The points with up to three figures, the best first, and what differs between them."""
     figure = sweep_report.figure()
     names = _columns(sweep_report, figure)
@@ -187,7 +189,7 @@ def effects(rows: Sequence[Effect], figure: str) -> str:
     return "\n".join(lines)
 
 
-def data_of(point: Point, outcome: Outcome) -> dict[str, Any]:
+def data_of(point: SweepPoint, outcome: PointOutcome) -> dict[str, Any]:
     """A point as JSON holds it."""
     return {
         "point": point.number,

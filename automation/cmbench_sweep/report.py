@@ -8,17 +8,17 @@ from typing import Any
 
 from cmbench.errors import Error, did_you_mean
 from cmbench_sweep.expressions import ExpressionError, evaluate, names_in
-from cmbench_sweep.values import HIGHER, LOWER, MEASURED, Outcome, Point, Sweep, median
+from cmbench_sweep.values import HIGHER, LOWER, MEASURED, PointOutcome, Sweep, SweepPoint, median
 
 _LOWER_IS_BETTER = ("latency", "seconds", "time", "energy", "power", "memory", "bytes", "value")
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredPoint:
     """A measured point with its outcome; figures are medians of its runs."""
 
-    point: Point
-    outcome: Outcome
+    point: SweepPoint
+    outcome: PointOutcome
     figures: Mapping[str, float]
 
 
@@ -42,7 +42,7 @@ class Report:
     """The measured points of a sweep, and which figures they have."""
 
     sweep: Sweep
-    measured: tuple[Measured, ...]
+    measured: tuple[MeasuredPoint, ...]
     figures: tuple[str, ...]
 
     def way(self, figure: str) -> str:
@@ -70,19 +70,21 @@ class Report:
         return chosen
 
 
-def report(sweep: Sweep, points: Sequence[Point], outcomes: Mapping[str, Outcome]) -> Report:
+def report(
+    sweep: Sweep, points: Sequence[SweepPoint], outcomes: Mapping[str, PointOutcome]
+) -> Report:
     """What the measured ones among ``points`` say."""
     measured = []
     for point in points:
         outcome = outcomes[point.key]
         if outcome.status == MEASURED:
             figures = {n: v for n in outcome.names if (v := outcome.figure(n)) is not None}
-            measured.append(Measured(point, outcome, figures))
+            measured.append(MeasuredPoint(point, outcome, figures))
     names = dict.fromkeys(name for entry in measured for name in entry.figures)
     return Report(sweep, tuple(measured), tuple(names))
 
 
-def good(sweep_report: Report) -> list[Measured]:
+def good(sweep_report: Report) -> list[MeasuredPoint]:
     """The points whose figures fulfil the constraints; raises ``bad-value``.
 
     A figure that some points have is not fulfilled by those that lack it.
@@ -93,7 +95,7 @@ def good(sweep_report: Report) -> list[Measured]:
     return [entry for entry in having if _fulfils(sweep_report.sweep, entry)]
 
 
-def _fulfils(sweep: Sweep, entry: Measured) -> bool:
+def _fulfils(sweep: Sweep, entry: MeasuredPoint) -> bool:
     scope = {**entry.point.values, **entry.figures}
     try:
         return all(evaluate(text, scope) for text in sweep.constraints)
@@ -103,26 +105,26 @@ def _fulfils(sweep: Sweep, entry: Measured) -> bool:
         ) from None
 
 
-def best(sweep_report: Report, figure: str = "") -> Measured | None:
+def best(sweep_report: Report, figure: str = "") -> MeasuredPoint | None:
     """The best point in a figure that fulfils the constraints; ``None`` where none does."""
     name = sweep_report.figure(figure)
     having = [entry for entry in good(sweep_report) if name in entry.figures]
     return max(having, key=lambda entry: _better(sweep_report, entry, name), default=None)
 
 
-def frontier(sweep_report: Report, x: str, y: str) -> list[Measured]:
+def frontier(sweep_report: Report, x: str, y: str) -> list[MeasuredPoint]:
     """The points that no other one beats in both figures, in the order of ``x``."""
     names = sweep_report.figure(x), sweep_report.figure(y)
     having = [entry for entry in good(sweep_report) if all(name in entry.figures for name in names)]
     ordered = sorted(having, key=lambda e: [-_better(sweep_report, e, name) for name in names])
-    unbeaten: list[Measured] = []
+    unbeaten: list[MeasuredPoint] = []
     for entry in ordered:
         if not unbeaten or _better(sweep_report, entry, y) > _better(sweep_report, unbeaten[-1], y):
             unbeaten.append(entry)
     return sorted(unbeaten, key=lambda entry: entry.figures[x])
 
 
-def _better(sweep_report: Report, entry: Measured, name: str) -> float:
+def _better(sweep_report: Report, entry: MeasuredPoint, name: str) -> float:
     return entry.figures[name] * (1 if sweep_report.way(name) == HIGHER else -1)
 
 
@@ -138,7 +140,7 @@ def effects(sweep_report: Report, figure: str = "") -> list[Effect]:
     ]
 
 
-def _effect(having: Sequence[Measured], name: str, axis: str, value: Any, base: Any) -> Effect:
+def _effect(having: Sequence[MeasuredPoint], name: str, axis: str, value: Any, base: Any) -> Effect:
     others = {_rest(e, axis): e.figures[name] for e in having if e.point.values[axis] == base}
     mine = [entry for entry in having if entry.point.values[axis] == value]
     pairs = [(entry.figures[name], others.get(_rest(entry, axis))) for entry in mine]
@@ -146,7 +148,7 @@ def _effect(having: Sequence[Measured], name: str, axis: str, value: Any, base: 
     return Effect(axis, value, base, tuple(e.figures[name] for e in mine), tuple(ratios))
 
 
-def _rest(entry: Measured, axis: str) -> str:
+def _rest(entry: MeasuredPoint, axis: str) -> str:
     return repr({name: value for name, value in entry.point.values.items() if name != axis})
 
 

@@ -10,24 +10,27 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench_sweep.points import groups
-from cmbench_sweep.report import Measured, good, report
-from cmbench_sweep.values import HIGHER, MEASURED, Outcome, Point, Sweep
+from cmbench_sweep.report import MeasuredPoint, good, report
+from cmbench_sweep.values import HIGHER, MEASURED, PointOutcome, Sweep, SweepPoint
 
-Measure = Callable[[Point], Outcome]
+Measure = Callable[[SweepPoint], PointOutcome]
 _ASKS = 20
 """For each point that may be tried, Optuna is asked so often at most: it repeats itself."""
 
 
 def search(
-    sweep: Sweep, points: Sequence[Point], outcomes: Mapping[str, Outcome], measure: Measure
-) -> list[Point]:
+    sweep: Sweep,
+    points: Sequence[SweepPoint],
+    outcomes: Mapping[str, PointOutcome],
+    measure: Measure,
+) -> list[SweepPoint]:
     """The points that were tried, the known ones among them, in the order of the grid.
 
     ``measure`` measures a point and says what came out. Raises ``extra-missing``, ``needs-input``
     where the sweep has no objective.
     """
     study = _Search(sweep, points, outcomes)
-    while study.wanted():
+    while study.may_try():
         point = study.ask()
         if point is not None:
             outcome = measure(point)
@@ -42,7 +45,7 @@ class _Search:
     """One study of Optuna over the points of a grid."""
 
     def __init__(
-        self, sweep: Sweep, points: Sequence[Point], outcomes: Mapping[str, Outcome]
+        self, sweep: Sweep, points: Sequence[SweepPoint], outcomes: Mapping[str, PointOutcome]
     ) -> None:
         optuna = _optuna()
         if not sweep.objectives:
@@ -59,7 +62,7 @@ class _Search:
         sampler = optuna.samplers.TPESampler(seed=sweep.search.seed, multivariate=True)
         self._study = optuna.create_study(directions=ways, sampler=sampler)
         self._trial: Any = None
-        self._asked = 0
+        self._tries = 0
         for point in points:
             if point.key in self._outcomes:
                 self._add(point, self._outcomes[point.key])
@@ -88,15 +91,15 @@ class _Search:
             for group in groups(self._sweep)
         )
 
-    def wanted(self) -> bool:
+    def may_try(self) -> bool:
         """Whether a further point may be tried."""
         left = len(self._points) - len(self._outcomes)
         tries = self._sweep.search.points
-        return left > 0 and len(self._outcomes) < tries and self._asked < _ASKS * tries
+        return left > 0 and len(self._outcomes) < tries and self._tries < _ASKS * tries
 
-    def ask(self) -> Point | None:
+    def ask(self) -> SweepPoint | None:
         """A point that was not tried; ``None`` where Optuna names one that was, or is left out."""
-        self._asked += 1
+        self._tries += 1
         self._trial = self._study.ask(self._axes)
         point = self._by_place.get(tuple(self._trial.params[name] for name in self._axes))
         if point is not None and point.key not in self._outcomes:
@@ -107,7 +110,7 @@ class _Search:
             self.tell(point, self._outcomes[point.key])
         return None
 
-    def tell(self, point: Point, outcome: Outcome) -> None:
+    def tell(self, point: SweepPoint, outcome: PointOutcome) -> None:
         """Let Optuna know what a point has given."""
         self._outcomes[point.key] = outcome
         values = _values(self._sweep, outcome)
@@ -121,7 +124,7 @@ class _Search:
     def _fail(self) -> None:
         self._study.tell(self._trial, state=self._optuna.trial.TrialState.FAIL)
 
-    def _add(self, point: Point, outcome: Outcome) -> None:
+    def _add(self, point: SweepPoint, outcome: PointOutcome) -> None:
         values = _values(self._sweep, outcome)
         if values is not None:
             params = dict(zip(self._axes, self._place(point.values), strict=True))
@@ -131,20 +134,20 @@ class _Search:
             )
             self._study.add_trial(made)
 
-    def _broken(self, point: Point) -> dict[str, float]:
+    def _broken(self, point: SweepPoint) -> dict[str, float]:
         """For Optuna: above zero where a point does not fulfil the constraints."""
         if not self._sweep.constraints:
             return {}
-        fulfils: list[Measured] = good(report(self._sweep, [point], self._outcomes))
+        fulfils: list[MeasuredPoint] = good(report(self._sweep, [point], self._outcomes))
         return {"constraints": 0.0 if fulfils else 1.0}
 
     @property
-    def tried(self) -> list[Point]:
+    def tried(self) -> list[SweepPoint]:
         """The points of which something is known."""
         return [point for point in self._points if point.key in self._outcomes]
 
 
-def _values(sweep: Sweep, outcome: Outcome) -> list[float] | None:
+def _values(sweep: Sweep, outcome: PointOutcome) -> list[float] | None:
     figures = [outcome.figure(name) for name in sweep.objectives]
     values = [value for value in figures if value is not None]
     return values if outcome.status == MEASURED and len(values) == len(figures) else None

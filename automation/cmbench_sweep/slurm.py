@@ -20,11 +20,11 @@ from typing import ClassVar
 from cmbench import api
 from cmbench.errors import Error
 from cmbench.lib.text_files import listed
-from cmbench_sweep.clusters import Container, Demand, Output, exit_codes, task_script
+from cmbench_sweep.clusters import Demand, JobContainer, Output, exit_codes, task_script
 from cmbench_sweep.driver import Say
 from cmbench_sweep.slurm_queue import (
     PAUSE_S,
-    SilentError,
+    SlurmUnreachableError,
     ask,
     check,
     largest_array,
@@ -34,7 +34,7 @@ from cmbench_sweep.slurm_queue import (
     tasks_of,
     update_waiting,
 )
-from cmbench_sweep.values import Point
+from cmbench_sweep.values import SweepPoint
 
 ACTIVE = (
     *("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD"),
@@ -61,7 +61,7 @@ _OURS = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SbatchOptions:
     """What is asked of Slurm besides the points.
 
     ``options`` are those of ``sbatch`` that have flags of ours, by their names, with the texts that
@@ -129,13 +129,13 @@ class SlurmExecutor:
 
     def __init__(
         self,
-        wish: Wish | None = None,
+        wish: SbatchOptions | None = None,
         parts: int = 1,
         labels: Sequence[str] = (),
         say: Say | None = None,
         cpus: int = 0,
     ) -> None:
-        self._wish = wish or Wish()
+        self._wish = wish or SbatchOptions()
         self._say = say
         self._parts = parts
         self._labels = tuple(labels)
@@ -185,17 +185,17 @@ class SlurmExecutor:
         """
         polled_at, state = self._states.get(handle.id, (0.0, api.JobState("waiting")))
         if time.monotonic() - polled_at >= PAUSE_S:
-            state = self._asked(handle)
+            state = self._query_state(handle)
             self._states[handle.id] = (time.monotonic(), state)
         return state
 
-    def _asked(self, handle: api.JobHandle) -> api.JobState:
+    def _query_state(self, handle: api.JobHandle) -> api.JobState:
         number, folder = _parts_of(handle)
         now = time.monotonic()
         first = self._heard.setdefault(handle.id, now)
         try:
             tasks = tasks_of(number)
-        except SilentError as problem:
+        except SlurmUnreachableError as problem:
             if now - first > SILENT_S:
                 raise Error(
                     "slurm-failed",
@@ -216,12 +216,12 @@ class SlurmExecutor:
             task = f"{number}_{part}"
             if _HELD in reason.replace(" ", "_") and self._released[task] < _RELEASES:
                 self._released[task] += 1
-                with suppress(SilentError):
+                with suppress(SlurmUnreachableError):
                     ask(["scontrol", "release", task])
 
     def cancel(self, handle: api.JobHandle) -> None:
         """End all tasks, those that wait and those that run."""
-        with suppress(SilentError):
+        with suppress(SlurmUnreachableError):
             ask(["scancel", _parts_of(handle)[0]])
 
     def fetch(self, handle: api.JobHandle) -> None:
@@ -232,12 +232,12 @@ class SlurmExecutor:
 class SlurmCluster:
     """A cluster under Slurm; ``wish`` has the requested options besides labels.
 
-    ``asked`` are the flags of the command that say so, by their names.
+    ``flags`` are the flags of the command that say so, by their names.
     """
 
-    wish: Wish
-    container: Container | None = None
-    asked: Mapping[str, str] = field(default_factory=dict)
+    wish: SbatchOptions
+    container: JobContainer | None = None
+    flags: Mapping[str, str] = field(default_factory=dict)
     name: ClassVar[str] = SlurmExecutor.name
 
     @property
@@ -257,7 +257,7 @@ class SlurmCluster:
         """What looks at any job."""
         return SlurmExecutor()
 
-    def cpus(self, point: Point) -> int:
+    def cpus(self, point: SweepPoint) -> int:
         """As many as the point has ``threads``, where others may be on its node."""
         threads = str(point.flags.get("threads", ""))
         return int(threads) if threads.isdecimal() and not self.wish.exclusive else 0
@@ -283,7 +283,7 @@ class SlurmCluster:
         return self._executor(wish, demand, parts, say), parts
 
     def _executor(
-        self, wish: Wish, demand: Demand, parts: int, say: Say | None = None
+        self, wish: SbatchOptions, demand: Demand, parts: int, say: Say | None = None
     ) -> SlurmExecutor:
         return SlurmExecutor(wish, parts, demand.labels, say, demand.cpus)
 
@@ -293,7 +293,7 @@ class SlurmCluster:
         ``before`` are the flags that it was submitted with. Raises ``bad-value`` for one that a
         submitted job cannot change, ``slurm-failed`` where Slurm refuses.
         """
-        changed = {name: v for name, v in self.asked.items() if before.get(name) != v}
+        changed = {name: v for name, v in self.flags.items() if before.get(name) != v}
         if not changed:
             return False
         number = _parts_of(handle)[0]
@@ -310,7 +310,7 @@ class SlurmCluster:
             check(self.wish.partition, ())
         try:
             moved = update_waiting(number, {_UPDATES[name]: v for name, v in changed.items()})
-        except SilentError as problem:
+        except SlurmUnreachableError as problem:
             raise Error(
                 "slurm-failed",
                 f"job {number} of Slurm has these points, and does not take {words}: {problem}",

@@ -23,12 +23,12 @@ _LARGEST = 1000
 _ROOM_MIN = 10
 
 
-class SilentError(Exception):
+class SlurmUnreachableError(Exception):
     """Slurm did not answer, or refused; the text is its own."""
 
 
 def ask(words: Sequence[str], env: Mapping[str, str] | None = None, say: Say | None = None) -> str:
-    """The output of a command of Slurm; raises ``SilentError``, ``slurm-missing``.
+    """The output of a command of Slurm; raises ``SlurmUnreachableError``, ``slurm-missing``.
 
     Its messages while it retries go to ``say`` at once.
     """
@@ -51,9 +51,11 @@ def ask(words: Sequence[str], env: Mapping[str, str] | None = None, say: Say | N
         lines = _lines(problems)
         if status is None:
             detail = f": {_plain_words(words[0], lines[-1])}" if lines else ""
-            raise SilentError(f"{words[0]} took longer than a minute{detail}")
+            raise SlurmUnreachableError(f"{words[0]} took longer than a minute{detail}")
         if status:
-            raise SilentError(_plain_words(words[0], (lines or [f"exit status {status}"])[-1]))
+            raise SlurmUnreachableError(
+                _plain_words(words[0], (lines or [f"exit status {status}"])[-1])
+            )
         out.seek(0)
         return out.read().decode("utf-8", "replace")
 
@@ -105,10 +107,10 @@ def submit(words: Sequence[str], name: str, env: Mapping[str, str], say: Say | N
     while True:
         try:
             return ask(words, env, say).strip().partition(";")[0]
-        except SilentError as problem:
+        except SlurmUnreachableError as problem:
             _refuse_after(end, "sbatch", problem, say)
         time.sleep(PAUSE_S)
-        with suppress(SilentError):
+        with suppress(SlurmUnreachableError):
             numbers = ask(["squeue", "-h", f"--name={name}", "-o", "%F"]).split()
             if numbers:
                 return numbers[0]
@@ -121,12 +123,14 @@ def reach(say: Say | None = None) -> None:
         try:
             ask(["sinfo", "-h", "-o", "%R"])
             return
-        except SilentError as problem:
+        except SlurmUnreachableError as problem:
             _refuse_after(end, "sinfo", problem, say)
         time.sleep(PAUSE_S)
 
 
-def _refuse_after(end: float, program: str, problem: SilentError, say: Say | None) -> None:
+def _refuse_after(
+    end: float, program: str, problem: SlurmUnreachableError, say: Say | None
+) -> None:
     """Report a problem that may pass; raise ``slurm-failed`` for another, and after ``end``."""
     left = end - time.monotonic()
     if _UNREACHED.search(str(problem)) and left > 0:
@@ -146,11 +150,11 @@ def _refuse_after(end: float, program: str, problem: SilentError, say: Say | Non
 def tasks_of(number: str) -> dict[str, tuple[str, str]] | None:
     """State and reason of each task of a job by its number; ``None`` where Slurm has forgotten it.
 
-    Raises ``SilentError`` if Slurm does not answer.
+    Raises ``SlurmUnreachableError`` if Slurm does not answer.
     """
     try:
         output = ask(["squeue", "-h", "-r", "-t", "all", "-j", number, "-o", "%K|%T|%r"])
-    except SilentError as problem:
+    except SlurmUnreachableError as problem:
         if "Invalid job id" not in str(problem):
             raise
         output = ""
@@ -162,7 +166,7 @@ def _accounted(number: str) -> dict[str, tuple[str, str]] | None:
     """The same from the accounts of a job that has left the queue, where there are accounts."""
     try:
         output = ask(["sacct", "-n", "-X", "-P", "-j", number, "-o", "JobID,State"])
-    except (SilentError, Error):
+    except (SlurmUnreachableError, Error):
         return None
     rows = [line.partition("|") for line in output.splitlines()]
     return {row[0].partition("_")[2]: (row[2].partition(" ")[0], "") for row in rows} or None
@@ -176,11 +180,13 @@ def check(partition: str, labels: Iterable[str]) -> None:
     """
     try:
         output = ask(["sinfo", "-h", "-o", "%P|%a|%f"])
-    except SilentError:
+    except SlurmUnreachableError:
         return
     rows = [(line.split("|", 2) + ["", ""])[:3] for line in output.splitlines() if line]
     _check_partitions(partition, {name: state for name, state, _ in rows})
-    texts = [features for name, _, features in rows if not partition or _is_asked(name, partition)]
+    texts = [
+        features for name, _, features in rows if not partition or _is_selected(name, partition)
+    ]
     _check_labels(set(labels), [{*text.split(",")} - {"(null)"} for text in texts])
 
 
@@ -190,7 +196,7 @@ def _check_partitions(partition: str, states: Mapping[str, str]) -> None:
     for name in filter(None, partition.split(",")):
         if name not in names:
             _refuse("partition", name, names)
-    chosen = {n.rstrip("*"): state for n, state in states.items() if _is_asked(n, partition)}
+    chosen = {n.rstrip("*"): state for n, state in states.items() if _is_selected(n, partition)}
     if chosen and "up" not in chosen.values():
         up = sorted(name.rstrip("*") for name, state in states.items() if state == "up")
         name, state = next(iter(chosen.items()))
@@ -225,15 +231,15 @@ def limit(seconds: float, partition: str) -> str:
     if seconds <= 0:
         return ""
     minutes = int(seconds / 60) + _ROOM_MIN
-    with suppress(SilentError):
+    with suppress(SlurmUnreachableError):
         rows = [r.split() for r in ask(["sinfo", "-h", "-o", "%P %l"]).splitlines()]
-        own = [most for name, most in rows if _is_asked(name, partition)]
+        own = [most for name, most in rows if _is_selected(name, partition)]
         bounds = filter(None, map(_minutes, own))
         minutes = min([minutes, *bounds])
     return str(minutes)
 
 
-def _is_asked(name: str, partition: str) -> bool:
+def _is_selected(name: str, partition: str) -> bool:
     """Whether a task may go to a partition; the default one has a star behind its name."""
     return name.rstrip("*") in partition.split(",") if partition else name.endswith("*")
 
@@ -251,7 +257,7 @@ def largest_array() -> int:
     """How many tasks one array may have; what most clusters allow where Slurm does not say."""
     try:
         config = ask(["scontrol", "show", "config"])
-    except SilentError:
+    except SlurmUnreachableError:
         return _LARGEST
     match = re.search(r"MaxArraySize\s*=\s*(\d+)", config)
     return max(1, int(match[1]) - 1) if match else _LARGEST
@@ -260,7 +266,7 @@ def largest_array() -> int:
 def update_waiting(number: str, settings: Mapping[str, str]) -> bool:
     """Change what the waiting tasks of a job ask for; whether there are any.
 
-    ``settings`` have the names that ``scontrol update`` knows. Raises ``SilentError``.
+    ``settings`` have the names that ``scontrol update`` knows. Raises ``SlurmUnreachableError``.
     """
     waiting = ask(["squeue", "-h", "-t", "PD", "-j", number, "-o", "%i"]).split()
     words = [f"{name}={value}" for name, value in settings.items()]

@@ -15,7 +15,7 @@ _WHOLE = re.compile(r"[-+]?[0-9][0-9_]{0,40}|0x[0-9a-fA-F]{1,16}")
 _REAL = re.compile(r"[-+]?(\.[0-9]+|[0-9]+\.?[0-9]*)([eE][-+]?[0-9]+)?")
 
 
-class Whole(int):
+class SpelledInt(int):
     """A whole number that is written as in its file."""
 
     spelling: str
@@ -24,7 +24,7 @@ class Whole(int):
         return self.spelling
 
 
-class Real(float):
+class SpelledFloat(float):
     """A number that is written as in its file."""
 
     spelling: str
@@ -33,18 +33,18 @@ class Real(float):
         return self.spelling
 
 
-def _whole(text: str) -> Whole | str:
+def _whole(text: str) -> SpelledInt | str:
     try:
-        number = Whole(text, 16) if text.startswith("0x") else Whole(text)
+        number = SpelledInt(text, 16) if text.startswith("0x") else SpelledInt(text)
     except ValueError:
         return text
     number.spelling = text.replace("_", "")
     return number
 
 
-def _real(text: str) -> Real | str:
+def _real(text: str) -> SpelledFloat | str:
     try:
-        number = Real(text)
+        number = SpelledFloat(text)
     except ValueError:
         return text
     number.spelling = text

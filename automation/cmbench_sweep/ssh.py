@@ -40,7 +40,7 @@ _START = (
 Took = Callable[[bytes], None]
 
 
-class Host:
+class SshHost:
     """One machine; ``options`` are words for ``ssh``. It gets one request at a time."""
 
     def __init__(self, name: str, options: Sequence[str] = ()) -> None:
@@ -112,13 +112,13 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
-class There:
+class HostReservation:
     """A machine that was asked: where things are on it, what it is and has.
 
     ``skew`` is how many seconds its clock is before ours; ``glibc`` is empty where it has none.
     """
 
-    host: Host
+    host: SshHost
     base: str
     job: str
     skew: float
@@ -154,7 +154,7 @@ class There:
         return self.path("jobs", self.job, name)
 
 
-def reach(host: Host, folder: str, job: str, submitting: Sequence[str] = ()) -> There:
+def reach(host: SshHost, folder: str, job: str, submitting: Sequence[str] = ()) -> HostReservation:
     """Query the facts of a machine, and reserve a folder for a job below ``folder`` on it.
 
     Earlier reservations that were not used are removed, but for those of the jobs ``submitting``.
@@ -163,7 +163,7 @@ def reach(host: Host, folder: str, job: str, submitting: Sequence[str] = ()) -> 
     arguments = {"base": folder, "job": job, "submitting": list(submitting)}
     answer, _ = host.ask("probe", arguments)
     skew = answer["time"] - (before + time.time()) / 2
-    return There(
+    return HostReservation(
         host=host,
         base=answer["base"],
         job=job,
@@ -178,7 +178,7 @@ def reach(host: Host, folder: str, job: str, submitting: Sequence[str] = ()) -> 
 
 
 @dataclass(slots=True)
-class _Seen:
+class _JobProgress:
     """The progress of a job."""
 
     state: api.JobState = field(default_factory=lambda: api.JobState("running"))
@@ -191,7 +191,7 @@ class _Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ResultReceiver:
     """What of a job's results is here already, and who takes a tar file with others."""
 
     have: Callable[[], list[str]]
@@ -209,11 +209,11 @@ class SshExecutor:
     name = "ssh"
 
     def __init__(
-        self, host: Host, arrivals: Wanted, stay: bool = False, patience: float = 120.0
+        self, host: SshHost, arrivals: ResultReceiver, stay: bool = False, patience: float = 120.0
     ) -> None:
         self._host, self._wanted = host, arrivals
         self._stay, self._patience = stay, patience
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _JobProgress] = {}
         self.unreached: set[str] = set()
         self.not_left: set[str] = set()
 
@@ -221,7 +221,7 @@ class SshExecutor:
         """Start ``job``, whose paths are those there; the word ``PYTHON`` is the Python there."""
         handle = api.JobHandle(self.name, f"{self._host.name} {job.scratch}")
         arguments = {"command": job.command, "environment": dict(job.environment)}
-        self._host.ask("start", arguments | _place(handle))
+        self._host.ask("start", arguments | _job_arguments(handle))
         return handle
 
     def logs(self, handle: api.JobHandle) -> list[str]:
@@ -237,8 +237,8 @@ class SshExecutor:
         seen = self._seen.get(handle.id) or self._look(handle)
         return api.JobState("running", 0, seen.state.reason) if seen.lines else seen.state
 
-    def _look(self, handle: api.JobHandle) -> _Seen:
-        seen = self._seen.setdefault(handle.id, _Seen())
+    def _look(self, handle: api.JobHandle) -> _JobProgress:
+        seen = self._seen.setdefault(handle.id, _JobProgress())
         now = time.monotonic()
         if now < seen.next or seen.state.status in ("ended", "lost"):
             return seen
@@ -251,16 +251,16 @@ class SshExecutor:
         seen.next = time.monotonic() + seen.pause
         return seen
 
-    def _silent(self, handle: api.JobHandle, seen: _Seen, problem: Error) -> api.JobState:
+    def _silent(self, handle: api.JobHandle, seen: _JobProgress, problem: Error) -> api.JobState:
         seen.pause = min(2 * seen.pause, _LONGEST_S)
         if time.monotonic() - seen.heard < self._patience:
             return api.JobState("running", reason=f"no answer: {problem.message}")
         self.unreached.add(handle.id)
         return api.JobState("lost", reason=problem.message)
 
-    def _take(self, handle: api.JobHandle, seen: _Seen) -> None:
+    def _take(self, handle: api.JobHandle, seen: _JobProgress) -> None:
         """One look: output, results, state."""
-        arguments = {"at": seen.at, "have": self._wanted.have(), **_place(handle)}
+        arguments = {"at": seen.at, "have": self._wanted.have(), **_job_arguments(handle)}
         answer, data = self._host.ask("look", arguments)
         seen.heard = time.monotonic()
         output, packed = data[: answer["output"]], data[answer["output"] :]
@@ -289,7 +289,7 @@ class SshExecutor:
     def _leave(self, verb: str, handle: api.JobHandle) -> None:
         for again in (True, False):
             try:
-                self._host.ask(verb, {"stay": self._stay, **_place(handle)})
+                self._host.ask(verb, {"stay": self._stay, **_job_arguments(handle)})
             except Error:
                 # The connection may have been lost, and nothing but that.
                 if not again:
@@ -299,7 +299,7 @@ class SshExecutor:
             return
 
 
-def _place(handle: api.JobHandle) -> dict[str, str]:
+def _job_arguments(handle: api.JobHandle) -> dict[str, str]:
     """Return the folder of a job, as arguments for the other side."""
     path = PurePosixPath(handle.id.partition(" ")[2])
     return {"base": str(path.parents[1]), "job": path.name}

@@ -29,7 +29,7 @@ from typing import Any
 from cmbench.errors import Error, did_you_mean
 from cmbench.lib import locks
 from cmbench.lib.files import file_error
-from cmbench_sweep.values import MEASURED, Outcome, Point, Run
+from cmbench_sweep.values import MEASURED, PointOutcome, SweepPoint, SweepRun
 
 FORMAT = 1
 
@@ -90,29 +90,29 @@ class PointStore:
     def _is_replaced(self, key: str) -> bool:
         return key in self.replaced and self.replaced[key] == self.version(key)
 
-    def outcome(self, key: str) -> Outcome:
+    def outcome(self, key: str) -> PointOutcome:
         """Return the outcome of a point; one that cannot be read is still to do."""
         if not self._is_replaced(key):
             return self.read(key, self.folder(key) / "outcome.json")
         version = self.replaced[key]
         draft = self.read(key, self._replacement(key) / "outcome.json")
-        return draft if draft.replaces == version else Outcome(key, replaces=version)
+        return draft if draft.replaces == version else PointOutcome(key, replaces=version)
 
     @staticmethod
-    def read(key: str, path: Path) -> Outcome:
+    def read(key: str, path: Path) -> PointOutcome:
         """What the file ``path`` says of a point; still to do where it cannot be read."""
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
-            runs = tuple(Run(**fields) for fields in data["runs"])
-            return Outcome(**{**data, "runs": runs, "key": key})
+            runs = tuple(SweepRun(**fields) for fields in data["runs"])
+            return PointOutcome(**{**data, "runs": runs, "key": key})
         except (OSError, ValueError, TypeError, KeyError):
-            return Outcome(key)
+            return PointOutcome(key)
 
-    def outcomes(self, points: Iterable[Point]) -> dict[str, Outcome]:
+    def outcomes(self, points: Iterable[SweepPoint]) -> dict[str, PointOutcome]:
         """Return the outcomes of points, by key."""
         return {point.key: self.outcome(point.key) for point in points}
 
-    def put(self, outcome: Outcome) -> None:
+    def put(self, outcome: PointOutcome) -> None:
         """Keep what is known of a point; its lock must be held. Raises ``no-space`` and others.
 
         Only figures take the place of figures: a point that was measured, and fails when it is
@@ -130,7 +130,7 @@ class PointStore:
             else:
                 write(self._replacement(key) / "outcome.json", asdict(outcome))
 
-    def _publish(self, outcome: Outcome) -> None:
+    def _publish(self, outcome: PointOutcome) -> None:
         """Replace an outcome by another one, with the files of its runs."""
         folder, draft = self.folder(outcome.key), self._replacement(outcome.key)
         for path in [path for path in draft.glob("*") if path.name != "outcome.json"]:

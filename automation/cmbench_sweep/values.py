@@ -37,7 +37,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class SearchSettings:
     """Points that are chosen rather than all of them: ``method`` is ``grid``, ``random``, ..."""
 
     method: str = "grid"
@@ -69,11 +69,11 @@ class Sweep:
     record: Mapping[str, str] = field(default_factory=dict)
     objectives: Mapping[str, str] = field(default_factory=dict)
     constraints: tuple[str, ...] = ()
-    search: Search = field(default_factory=Search)
+    search: SearchSettings = field(default_factory=SearchSettings)
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class SweepPoint:
     """One combination of values of the axes, and the whole request as flags.
 
     ``labels`` are those that a machine must have.
@@ -88,7 +88,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SweepRun:
     """One run of a point: its figures, how long it took in seconds, its record, where."""
 
     figures: Figures
@@ -99,7 +99,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PointOutcome:
     """The outcome of a point. ``reason`` and ``code`` say why one has failed.
 
     ``replaces`` is the version of the outcome that this one takes the place of, where a point is
@@ -108,7 +108,7 @@ class Outcome:
 
     key: str
     status: str = OPEN
-    runs: tuple[Run, ...] = ()
+    runs: tuple[SweepRun, ...] = ()
     reason: str = ""
     code: str = ""
     record: str = ""

@@ -14,7 +14,7 @@ from cmbench.errors import Error, did_you_mean
 from cmbench.lib.ssh import check_name
 from cmbench.lib.text_files import listed
 from cmbench_sweep import driver, render
-from cmbench_sweep.driver import Opened
+from cmbench_sweep.driver import OpenSweep
 from cmbench_sweep.reading import read_sweep
 from cmbench_sweep.report import best, effects, frontier, report
 from cmbench_sweep.store import PointStore
@@ -23,15 +23,15 @@ from cmbench_sweep.values import (
     MEASURED,
     OPEN,
     Budget,
-    Outcome,
-    Point,
+    PointOutcome,
     Repeat,
-    Search,
+    SearchSettings,
     Sweep,
+    SweepPoint,
 )
 
 if TYPE_CHECKING:
-    from cmbench_sweep.clusters import Container
+    from cmbench_sweep.clusters import JobContainer
 
 _COMMON = ("sweep", "name", "out", "json", "quiet", "silent", "verbose", "debug", "help")
 _OF_RUNS = ("retry_failed", "new", "complete", "on", "executor", "labels")
@@ -149,7 +149,7 @@ def show_experiment(command: Command) -> Reply:
     return _reply(sweep, points, outcomes)
 
 
-def _frontier(command: Command, sweep: Sweep, points: tuple[Point, ...]) -> Reply:
+def _frontier(command: Command, sweep: Sweep, points: tuple[SweepPoint, ...]) -> Reply:
     x, comma, y = str(command.flags["frontier"]).partition(",")
     if not comma:
         raise Error(
@@ -164,7 +164,7 @@ def _frontier(command: Command, sweep: Sweep, points: tuple[Point, ...]) -> Repl
     return Reply({"list": data}, lambda: "\n".join(render.table(sweep_report, entries)), data)
 
 
-def _best(command: Command, sweep: Sweep, points: tuple[Point, ...]) -> Reply:
+def _best(command: Command, sweep: Sweep, points: tuple[SweepPoint, ...]) -> Reply:
     sweep_report = report(sweep, points, PointStore(command.workspace.root).outcomes(points))
     figure = command.flags["best"]
     top = best(sweep_report, "" if figure is True else str(figure))
@@ -188,20 +188,20 @@ def _names(store: PointStore) -> Reply:
     return Reply({"list": rows}, text, rows)
 
 
-def sweep_from(stored: Mapping[str, Any]) -> tuple[Sweep, tuple[Point, ...]]:
+def sweep_from(stored: Mapping[str, Any]) -> tuple[Sweep, tuple[SweepPoint, ...]]:
     """A sweep and its points as they were kept; raises ``sweep-not-found``."""
     try:
         data = dict(stored["sweep"])
         parts: dict[str, Any] = {
             "repeat": Repeat(**data.pop("repeat")),
             "budget": Budget(**data.pop("budget")),
-            "search": Search(**data.pop("search")),
+            "search": SearchSettings(**data.pop("search")),
         }
         axes = {name: tuple(values) for name, values in data.pop("axes").items()}
         for name in ("exclude", "constraints"):
             parts[name] = tuple(data.pop(name))
         zips = tuple(map(tuple, data.pop("zips")))
-        points = tuple(Point(**point) for point in stored["points"])
+        points = tuple(SweepPoint(**point) for point in stored["points"])
         return Sweep(**data, axes=axes, zips=zips, **parts), points
     except (KeyError, TypeError) as problem:
         raise Error(
@@ -211,7 +211,7 @@ def sweep_from(stored: Mapping[str, Any]) -> tuple[Sweep, tuple[Point, ...]]:
         ) from None
 
 
-def _opened(command: Command) -> Opened:
+def _opened(command: Command) -> OpenSweep:
     path = command.flags["sweep"]
     if path is True:
         raise Error("bad-value", "--sweep needs a file", hint="write --sweep=FILE")
@@ -220,7 +220,7 @@ def _opened(command: Command) -> Opened:
     return driver.open_sweep(command.workspace, sweep)
 
 
-def _place(flags: Mapping[str, Any]) -> driver.Place:
+def _place(flags: Mapping[str, Any]) -> driver.ExecutionSite:
     """Where points are measured: here, on a cluster, on hosts; raises ``bad-value`` and others."""
     on = str(flags.get("on") or flags.get("executor") or _implied(flags))
     if on not in ("local", *_PLACES):
@@ -233,18 +233,20 @@ def _place(flags: Mapping[str, Any]) -> driver.Place:
         return _ray(flags)
     if on == "ssh":
         return _hosts(flags)
-    return driver.Here(frozenset(filter(None, str(flags.get("labels") or "").split(","))))
+    return driver.LocalSite(frozenset(filter(None, str(flags.get("labels") or "").split(","))))
 
 
 def _implied(flags: Mapping[str, Any]) -> str:
     return "ssh" if "hosts" in flags else "ray" if "ray" in flags else "local"
 
 
-def _ray(flags: Mapping[str, Any]) -> driver.Place:
-    from cmbench_sweep.clusters import OnCluster
+def _ray(flags: Mapping[str, Any]) -> driver.ExecutionSite:
+    from cmbench_sweep.clusters import ClusterSite
     from cmbench_sweep.ray_jobs import RayCluster, head
 
-    return OnCluster(RayCluster(head(str(flags.get("ray") or "")), str(flags.get("scratch") or "")))
+    return ClusterSite(
+        RayCluster(head(str(flags.get("ray") or "")), str(flags.get("scratch") or ""))
+    )
 
 
 def _check_flags(on: str, flags: Mapping[str, Any]) -> None:
@@ -266,20 +268,20 @@ def _check_flags(on: str, flags: Mapping[str, Any]) -> None:
             raise Error("bad-value", f"--{name} needs a value", hint=f"write --{name}=VALUE")
 
 
-def _hosts(flags: Mapping[str, Any]) -> driver.Place:
+def _hosts(flags: Mapping[str, Any]) -> driver.ExecutionSite:
     """The machines of ``--hosts=a,b=gpu+big``; all have those of ``--labels``."""
-    from cmbench_sweep.hosts import FOLDER, Machine, OnHosts
-    from cmbench_sweep.ssh import Host
+    from cmbench_sweep.hosts import FOLDER, LabeledHost, SshSite
+    from cmbench_sweep.ssh import SshHost
 
     common = set(filter(None, str(flags.get("labels") or "").split(",")))
-    machines: dict[str, Machine] = {}
+    machines: dict[str, LabeledHost] = {}
     for word in filter(None, str(flags.get("hosts") or "").split(",")):
         name, _, labels = word.partition("=")
         check_name(name)
-        machines[name] = Machine(Host(name), frozenset({*labels.split("+"), *common} - {""}))
+        machines[name] = LabeledHost(SshHost(name), frozenset({*labels.split("+"), *common} - {""}))
     if not machines:
         raise Error("needs-input", "no host is named", hint="write --hosts=HOST,USER@HOST")
-    return OnHosts(
+    return SshSite(
         tuple(machines.values()),
         folder=str(flags.get("folder") or FOLDER).rstrip("/"),
         stay=bool(flags.get("keep")),
@@ -299,12 +301,12 @@ def _seconds(value: Any) -> float:
         ) from None
 
 
-def _slurm(flags: Mapping[str, Any]) -> driver.Place:
+def _slurm(flags: Mapping[str, Any]) -> driver.ExecutionSite:
     """Return a cluster under Slurm with the options of the flags."""
-    from cmbench_sweep.clusters import OnCluster
-    from cmbench_sweep.slurm import SlurmCluster, Wish
+    from cmbench_sweep.clusters import ClusterSite
+    from cmbench_sweep.slurm import SbatchOptions, SlurmCluster
 
-    wish = Wish(
+    wish = SbatchOptions(
         {name: str(flags[name]) for name in _OF_SBATCH if flags.get(name)},
         exclusive=not flags.get("share_nodes"),
         more=tuple(_split_words(flags.get("sbatch"))),
@@ -313,7 +315,7 @@ def _slurm(flags: Mapping[str, Any]) -> driver.Place:
         scratch=str(flags.get("scratch") or ""),
     )
     requested = {name: str(flags[name]) for name in _OF_SLURM if flags.get(name)}
-    return OnCluster(SlurmCluster(wish, _container(flags, wish.asks_for_gpus), requested))
+    return ClusterSite(SlurmCluster(wish, _container(flags, wish.asks_for_gpus), requested))
 
 
 def _lines(value: Any) -> list[str]:
@@ -346,9 +348,9 @@ def _number(name: str, value: Any) -> int:
     return int(value)
 
 
-def _container(flags: Mapping[str, Any], gpus: bool) -> Container | None:
+def _container(flags: Mapping[str, Any], gpus: bool) -> JobContainer | None:
     """Return the requested image; raise ``file-not-found``."""
-    from cmbench_sweep.clusters import Container
+    from cmbench_sweep.clusters import JobContainer
 
     program = next((name for name in _CONTAINERS if flags.get(name)), "")
     if not program:
@@ -360,7 +362,7 @@ def _container(flags: Mapping[str, Any], gpus: bool) -> Container | None:
             f"--{program}={image} does not exist",
             hint="name an image (.sif), an unpacked one, or docker://NAME",
         )
-    return Container(program, image if "://" in image else os.path.abspath(image), gpus)
+    return JobContainer(program, image if "://" in image else os.path.abspath(image), gpus)
 
 
 def _sayer(command: Command) -> driver.Say:
@@ -377,7 +379,7 @@ def _screen(command: Command) -> api.OnEvent | None:
     return screen(command.console, command.options)
 
 
-def _reply(sweep: Sweep, points: tuple[Point, ...], outcomes: Mapping[str, Any]) -> Reply:
+def _reply(sweep: Sweep, points: tuple[SweepPoint, ...], outcomes: Mapping[str, Any]) -> Reply:
     sweep_report = report(sweep, points, outcomes)
     data = {
         "name": sweep.name,
@@ -386,7 +388,7 @@ def _reply(sweep: Sweep, points: tuple[Point, ...], outcomes: Mapping[str, Any])
     return Reply(data, lambda: render.shown(sweep_report, points, outcomes), data)
 
 
-def _failure(opened: Opened, outcomes: Mapping[str, Outcome]) -> Error | None:
+def _failure(opened: OpenSweep, outcomes: Mapping[str, PointOutcome]) -> Error | None:
     failed = [key for key, outcome in outcomes.items() if outcome.status == FAILED]
     left = [key for key, outcome in outcomes.items() if outcome.status == OPEN]
     # What is left to measure again has its old result for everybody else.

@@ -31,7 +31,15 @@ from cmbench_sweep.figures import figures_of
 from cmbench_sweep.points import request_of
 from cmbench_sweep.preparing import prepare, take_in
 from cmbench_sweep.store import PointStore, clear, machine
-from cmbench_sweep.values import FAILED, MEASURED, Outcome, Point, Repeat, Run, spread
+from cmbench_sweep.values import (
+    FAILED,
+    MEASURED,
+    PointOutcome,
+    Repeat,
+    SweepPoint,
+    SweepRun,
+    spread,
+)
 
 GRACE_S = 4.0
 """A run that is to end has so many seconds before it is killed."""
@@ -43,7 +51,7 @@ _FULL_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class PointBatch:
     """What a worker is given.
 
     ``home`` is the CM home and ``root`` the folder of cmbench in it; ``judged`` is the figure
@@ -57,7 +65,7 @@ class Batch:
 
     home: str
     repositories: tuple[str, ...]
-    points: tuple[Point, ...]
+    points: tuple[SweepPoint, ...]
     record: Mapping[str, str]
     repeat: Repeat
     judged: str = ""
@@ -65,7 +73,7 @@ class Batch:
     until: float = 0.0
     bound: bool = True
     parts: int = 1
-    prepare: tuple[Point, ...] = ()
+    prepare: tuple[SweepPoint, ...] = ()
     archive: str = ""
     scratch: str = ""
     replaced: Mapping[str, str] = field(default_factory=dict)
@@ -75,10 +83,10 @@ class StopError(Exception):
     """The worker must end; its current point is still to do."""
 
 
-class Worker:
+class PointWorker:
     """Works through a batch; several on one file system divide it among themselves."""
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: PointBatch) -> None:
         self._batch = batch
         self._workspace = api.Workspace.open(batch.home, batch.repositories)
         self._store = PointStore(self._workspace.root, batch.replaced)
@@ -96,7 +104,7 @@ class Worker:
         if self._batch.prepare:
             with machine(self._tell_busy):
                 self._prepare()
-        left: Sequence[Point] = self._batch.points
+        left: Sequence[SweepPoint] = self._batch.points
         while left:
             taken = [point for point in left if not self._point(point)]
             if len(taken) == len(left):
@@ -110,7 +118,7 @@ class Worker:
             take_in(self._workspace, self._batch.archive)
         prepare(self._workspace, self._batch.prepare)
 
-    def _point(self, point: Point) -> bool:
+    def _point(self, point: SweepPoint) -> bool:
         """Measure a point unless it is done; false where another process is at it."""
         self._check()
         with self._store.claim(point.key) as mine:
@@ -128,7 +136,7 @@ class Worker:
         if late or (self._batch.bound and os.getppid() != self._parent):
             raise StopError
 
-    def _measure(self, point: Point, outcome: Outcome) -> Outcome:
+    def _measure(self, point: SweepPoint, outcome: PointOutcome) -> PointOutcome:
         """Run a point until its rule says enough; store every run when it has ended."""
         batch = self._batch
         while not outcome.done:
@@ -150,7 +158,7 @@ class Worker:
             self._store.put(outcome)
         return outcome
 
-    def _run(self, point: Point, folder: Path) -> tuple[Run | None, Mapping[str, Any]]:
+    def _run(self, point: SweepPoint, folder: Path) -> tuple[SweepRun | None, Mapping[str, Any]]:
         """One run in a process of its own; ``None`` for one that has failed, with why."""
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         began = time.monotonic()
@@ -162,9 +170,11 @@ class Worker:
         if "figures" not in answer:
             return None, answer
         seconds = round(time.monotonic() - began, 3)
-        return Run(answer["figures"], seconds, answer["record"], socket.gethostname(), at), answer
+        return SweepRun(
+            answer["figures"], seconds, answer["record"], socket.gethostname(), at
+        ), answer
 
-    def _in_a_process(self, point: Point, folder: Path) -> dict[str, Any]:
+    def _in_a_process(self, point: SweepPoint, folder: Path) -> dict[str, Any]:
         if not self._batch.scratch:
             return self._forked(point, folder)
         scratch = Path(os.path.expandvars(self._batch.scratch)).absolute()
@@ -179,7 +189,7 @@ class Worker:
                 "file-error", f"--scratch: {scratch}: {problem}", hint="name a folder of the nodes"
             ) from None
 
-    def _forked(self, point: Point, folder: Path) -> dict[str, Any]:
+    def _forked(self, point: SweepPoint, folder: Path) -> dict[str, Any]:
         reading, writing = os.pipe()
         sys.stdout.flush()
         pid = os.fork()
@@ -195,7 +205,7 @@ class Worker:
         finally:
             os.close(reading)
         _, status = os.waitpid(pid, 0)
-        return _told(said, status, self._batch.point_seconds)
+        return _parse_answer(said, status, self._batch.point_seconds)
 
     def _attend(self, pid: int, reading: int) -> bytes:
         """What the run says until its end; one that is out of time is ended."""
@@ -215,7 +225,7 @@ class Worker:
             if self._batch.bound and os.getppid() != self._parent:
                 raise StopError
 
-    def _tell(self, point: Point, outcome: Outcome) -> None:
+    def _tell(self, point: SweepPoint, outcome: PointOutcome) -> None:
         """Report how a point has ended; listeners are optional."""
         self._print({"point": point.key, "status": outcome.status})
 
@@ -236,7 +246,7 @@ class Worker:
 _LATE = b'{"late": true}'
 
 
-def enough(outcome: Outcome, repeat: Repeat, judged: str) -> bool:
+def enough(outcome: PointOutcome, repeat: Repeat, judged: str) -> bool:
     """Whether a point has been run often enough."""
     runs = len(outcome.runs)
     if runs >= repeat.most or runs < repeat.least:
@@ -252,7 +262,7 @@ def _load() -> None:
         import_module(name)
 
 
-def _told(said: bytes, status: int, limit: float) -> dict[str, Any]:
+def _parse_answer(said: bytes, status: int, limit: float) -> dict[str, Any]:
     """What a run has said, or why it has said nothing."""
     try:
         answer: dict[str, Any] = json.loads(said)
@@ -291,7 +301,11 @@ def _end(pid: int, reap: bool = True) -> None:
 
 
 def _child(
-    workspace: api.Workspace, point: Point, record: Mapping[str, str], folder: Path, writing: int
+    workspace: api.Workspace,
+    point: SweepPoint,
+    record: Mapping[str, str],
+    folder: Path,
+    writing: int,
 ) -> None:
     """The process of one run: it says how that went, and ends."""
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
@@ -359,13 +373,13 @@ def _reason(error: Error) -> str:
     return f"{step}{error.message}{last}"[:1000]
 
 
-def read_batch(path: str, part: int = 0) -> Batch:
+def read_batch(path: str, part: int = 0) -> PointBatch:
     """The batch that the driver has put into a file; of several parts, this one."""
     data = json.loads(Path(path).read_text(encoding="utf-8"))
-    data["points"] = tuple(Point(**point) for point in data["points"][part :: data["parts"]])
-    data["prepare"] = tuple(Point(**point) for point in data["prepare"])
+    data["points"] = tuple(SweepPoint(**point) for point in data["points"][part :: data["parts"]])
+    data["prepare"] = tuple(SweepPoint(**point) for point in data["prepare"])
     data["repositories"] = tuple(data["repositories"])
-    return Batch(**{**data, "repeat": Repeat(**data["repeat"])})
+    return PointBatch(**{**data, "repeat": Repeat(**data["repeat"])})
 
 
 def main(path: str, part: str = "0") -> int:
@@ -374,7 +388,7 @@ def main(path: str, part: str = "0") -> int:
         signal.signal(number, signal.default_int_handler)
     try:
         batch = read_batch(path, int(part))
-        Worker(batch).work()
+        PointWorker(batch).work()
     except (StopError, KeyboardInterrupt):
         return 3
     except Error as problem:

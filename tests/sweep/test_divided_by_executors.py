@@ -14,24 +14,24 @@ import pytest
 from cmbench import api
 from cmbench.errors import Error
 from cmbench_sweep import driver
-from cmbench_sweep.driver import Opened, Say, Teller
-from cmbench_sweep.hosts import OnHosts, _Round
+from cmbench_sweep.driver import OpenSweep, ProgressReporter, Say
+from cmbench_sweep.hosts import SshSite, _Round
 from cmbench_sweep.jobs import Jobs
 from cmbench_sweep.store import PointStore
-from cmbench_sweep.values import MEASURED, Outcome, Point, Run, Sweep
+from cmbench_sweep.values import MEASURED, PointOutcome, Sweep, SweepPoint, SweepRun
 from cmbench_sweep.worker import explain_full_disk
 
-POINTS = [Point(n, key, {"size": n}, {}) for n, key in enumerate("abc")]
+POINTS = [SweepPoint(n, key, {"size": n}, {}) for n, key in enumerate("abc")]
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Opened:
+def opened(tmp_path: Path) -> OpenSweep:
     workspace = cast(api.Workspace, SimpleNamespace(root=str(tmp_path)))
-    return Opened(workspace, Sweep("s", {}, {}), tuple(POINTS), PointStore(tmp_path))
+    return OpenSweep(workspace, Sweep("s", {}, {}), tuple(POINTS), PointStore(tmp_path))
 
 
-def put(opened: Opened, key: str) -> None:
-    opened.store.put(Outcome(key, MEASURED, (Run({"rate": 1.0}, 1.0),)))
+def put(opened: OpenSweep, key: str) -> None:
+    opened.store.put(PointOutcome(key, MEASURED, (SweepRun({"rate": 1.0}, 1.0),)))
 
 
 @dataclass
@@ -44,16 +44,18 @@ class Measures:
     def __post_init__(self) -> None:
         self.measured: list[str] = []
 
-    def choose(self, opened: Opened, points: Sequence[Point], say: Say) -> list[Point]:
+    def choose(self, opened: OpenSweep, points: Sequence[SweepPoint], say: Say) -> list[SweepPoint]:
         return list(points)
 
-    def preview(self, opened: Opened) -> list[tuple[str, str]]:
+    def preview(self, opened: OpenSweep) -> list[tuple[str, str]]:
         return []
 
-    def tidy(self, opened: Opened) -> None:
+    def tidy(self, opened: OpenSweep) -> None:
         pass
 
-    def measure(self, opened: Opened, points: Sequence[Point], teller: Teller, say: Say) -> None:
+    def measure(
+        self, opened: OpenSweep, points: Sequence[SweepPoint], reporter: ProgressReporter, say: Say
+    ) -> None:
         for point in points:
             put(opened, point.key)
             self.measured.append(point.key)
@@ -70,7 +72,7 @@ class Measures:
     ],
 )
 def test_points_in_the_hands_of_another_executor_are_waited_for(
-    opened: Opened, theirs: str, ours: str, measured: str
+    opened: OpenSweep, theirs: str, ours: str, measured: str
 ) -> None:
     jobs = Jobs(opened.store)
     kept = jobs.keep(jobs.new_folder(), api.JobHandle(theirs, "1 x/jobs/y"), POINTS[:2])
@@ -90,7 +92,7 @@ def test_points_in_the_hands_of_another_executor_are_waited_for(
 
 
 def test_a_job_that_nobody_waits_for_keeps_no_other_executor_from_its_points(
-    opened: Opened,
+    opened: OpenSweep,
 ) -> None:
     jobs = Jobs(opened.store)
     kept = jobs.keep(jobs.new_folder(), api.JobHandle("slurm", "1 x"), POINTS[:2])
@@ -103,12 +105,12 @@ def test_a_job_that_nobody_waits_for_keeps_no_other_executor_from_its_points(
         assert Jobs(opened.store).elsewhere("slurm", ["a", "c"]) == set()
 
 
-def test_progress_counts_the_points_that_were_left(opened: Opened) -> None:
+def test_progress_counts_the_points_that_were_left(opened: OpenSweep) -> None:
     said: list[str] = []
-    teller = Teller(opened, POINTS[1:], said.append)
+    reporter = ProgressReporter(opened, POINTS[1:], said.append)
     for key in "abc":
         put(opened, key)
-        teller.line(f'{{"point": "{key}", "status": "measured"}}')
+        reporter.line(f'{{"point": "{key}", "status": "measured"}}')
     assert [line.split("  size")[0].strip() for line in said] == ["1 of 2", "2 of 2"]
 
 
@@ -143,9 +145,9 @@ def test_a_full_disk_is_the_reason(
         (False, "no-space", "free space there, or choose another folder: --folder=DIR"),
     ],
 )
-def test_hints_name_no_file_that_goes(opened: Opened, stay: bool, code: str, hint: str) -> None:
+def test_hints_name_no_file_that_goes(opened: OpenSweep, stay: bool, code: str, hint: str) -> None:
     round_ = object.__new__(_Round)
-    round_._place = OnHosts((), stay=stay)
+    round_._place = SshSite((), stay=stay)
     jobs = Jobs(opened.store)
     kept = jobs.keep(jobs.new_folder(), api.JobHandle("ssh", "one /far/base/jobs/1"), POINTS)
     text = "read it\nrepeat this step alone: bash /far/base/jobs/1/run.sh"

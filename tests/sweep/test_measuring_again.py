@@ -13,10 +13,10 @@ from sweep_lab import RUN, points, start
 
 from cmbench import api
 from cmbench_sweep import driver
-from cmbench_sweep.driver import Opened
+from cmbench_sweep.driver import OpenSweep
 from cmbench_sweep.jobs import Jobs
 from cmbench_sweep.store import PointStore
-from cmbench_sweep.values import FAILED, MEASURED, OPEN, Outcome, Point, Run, Sweep
+from cmbench_sweep.values import FAILED, MEASURED, OPEN, PointOutcome, Sweep, SweepPoint, SweepRun
 from support import HANG_S, Finished, Home, wait_for
 
 Cm = Callable[..., Finished]
@@ -71,8 +71,8 @@ def test_a_point_that_fails_when_it_is_measured_again_keeps_its_figures(
     assert {name.name for each in homes for name in each.iterdir()} == {"outcome.json", "run-1"}
 
 
-def measured(key: str, rate: float, status: str = MEASURED) -> Outcome:
-    return Outcome(key, status, (Run({"rate": rate}, 1.0),))
+def measured(key: str, rate: float, status: str = MEASURED) -> PointOutcome:
+    return PointOutcome(key, status, (SweepRun({"rate": rate}, 1.0),))
 
 
 def test_an_outcome_is_replaced_once_and_as_a_whole(tmp_path: Path) -> None:
@@ -93,19 +93,19 @@ def test_an_outcome_is_replaced_once_and_as_a_whole(tmp_path: Path) -> None:
     assert (store.folder("a") / "run-1").is_dir()
     assert not (store.folder("a") / "replacement").exists()
     # A failure like the one before is another outcome all the same.
-    store.put(Outcome("b", FAILED, reason="no"))
+    store.put(PointOutcome("b", FAILED, reason="no"))
     anew = store.replacing({"b": store.version("b")})
-    anew.put(Outcome("b", FAILED, reason="no"))
+    anew.put(PointOutcome("b", FAILED, reason="no"))
     assert anew.outcome("b").done
 
 
 def test_a_call_that_is_repeated_takes_part_in_measuring_again(tmp_path: Path) -> None:
-    found = [Point(n, key, {}, {}) for n, key in enumerate("abc")]
+    found = [SweepPoint(n, key, {}, {}) for n, key in enumerate("abc")]
     store = PointStore(tmp_path)
     for point in found:
         store.put(measured(point.key, 1))
     workspace = cast(api.Workspace, SimpleNamespace(root=str(tmp_path)))
-    opened = Opened(workspace, Sweep("s", {}, {}), tuple(found), store)
+    opened = OpenSweep(workspace, Sweep("s", {}, {}), tuple(found), store)
     first = driver.again(opened, [MEASURED])
     assert [point.key for point in first.left()] == ["a", "b", "c"]
     jobs = Jobs(first.store)

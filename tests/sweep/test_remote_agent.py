@@ -12,8 +12,8 @@ from typing import Any, cast
 import pytest
 
 from cmbench_sweep import remote_agent
-from cmbench_sweep.hosts import Machine, OnHosts, _Round
-from cmbench_sweep.ssh import Host
+from cmbench_sweep.hosts import LabeledHost, SshSite, _Round
+from cmbench_sweep.ssh import SshHost
 from cmbench_sweep.store import PointStore
 
 
@@ -69,7 +69,7 @@ def test_places_of_calls_that_are_dead_go_with_the_next_one(tmp_path: Path) -> N
     assert left == ["2-one", "3-two", "4-one"]
 
 
-class Near(Host):
+class Near(SshHost):
     """A machine whose requests are answered here."""
 
     def ask(
@@ -79,12 +79,12 @@ class Near(Host):
 
 
 def test_machines_with_one_home_have_places_of_their_own(tmp_path: Path) -> None:
-    machines = tuple(Machine(Near(name)) for name in ("one", "me@two:22"))
+    machines = tuple(LabeledHost(Near(name)) for name in ("one", "me@two:22"))
     opened = SimpleNamespace(
         store=PointStore(tmp_path), workspace=SimpleNamespace(root=str(tmp_path))
     )
     said: list[str] = []
-    place = OnHosts(machines, folder=str(tmp_path / "cache"))
+    place = SshSite(machines, folder=str(tmp_path / "cache"))
     share = _Round(place, cast(Any, opened), cast(Any, None), cast(Any, None), said.append)
     found = share._reached(machines, "1-2", [])
     assert said == []

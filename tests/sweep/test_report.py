@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from cmbench_sweep.render import shown
 from cmbench_sweep.report import best, report
-from cmbench_sweep.values import MEASURED, Outcome, Point, Run, Sweep
+from cmbench_sweep.values import MEASURED, PointOutcome, Sweep, SweepPoint, SweepRun
 
 SWEEP = Sweep(name="s", request={"tags": "a"}, axes={"n": (1, 2)})
-POINTS = tuple(Point(n, str(n), {"n": n}, {"tags": "a", "n": str(n)}) for n in (1, 2))
+POINTS = tuple(SweepPoint(n, str(n), {"n": n}, {"tags": "a", "n": str(n)}) for n in (1, 2))
 KNOWN = {
-    "1": Outcome("1", MEASURED, (Run({"rate": 3.0}, 1.0),)),
-    "2": Outcome("2", MEASURED, (Run({"rate": 2.0, "accuracy": 0.9}, 1.0),)),
+    "1": PointOutcome("1", MEASURED, (SweepRun({"rate": 3.0}, 1.0),)),
+    "2": PointOutcome("2", MEASURED, (SweepRun({"rate": 2.0, "accuracy": 0.9}, 1.0),)),
 }
 
 

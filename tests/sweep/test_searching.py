@@ -15,7 +15,7 @@ import pytest
 from cmbench.errors import Error
 from cmbench_sweep.reading import read_sweep
 from cmbench_sweep.searching import search
-from cmbench_sweep.values import MEASURED, Outcome, Point, Run, Search, Sweep
+from cmbench_sweep.values import MEASURED, PointOutcome, SearchSettings, Sweep, SweepPoint, SweepRun
 from support import Finished
 
 AXES = {"batch": (1, 2, 4, 8, 16, 32, 64), "threads": tuple(range(1, 9)), "mode": ("a", "b", "c")}
@@ -37,7 +37,7 @@ def rate(values: dict[str, Any]) -> float:
     )
 
 
-def space(**changes: Any) -> tuple[Sweep, list[Point]]:
+def space(**changes: Any) -> tuple[Sweep, list[SweepPoint]]:
     sweep = Sweep("s", {"tags": "x"}, AXES, objectives={"rate": "max"}, **changes)
     places = [
         {"batch": b, "threads": t, "mode": m}
@@ -45,23 +45,23 @@ def space(**changes: Any) -> tuple[Sweep, list[Point]]:
         for t in AXES["threads"]
         for m in AXES["mode"]
     ]
-    return sweep, [Point(n, f"k{n}", values, {}) for n, values in enumerate(places)]
+    return sweep, [SweepPoint(n, f"k{n}", values, {}) for n, values in enumerate(places)]
 
 
-def outcome(point: Point) -> Outcome:
-    return Outcome(point.key, MEASURED, (Run({"rate": rate(dict(point.values))}, 1.0),))
+def outcome(point: SweepPoint) -> PointOutcome:
+    return PointOutcome(point.key, MEASURED, (SweepRun({"rate": rate(dict(point.values))}, 1.0),))
 
 
-def needed(order: Sequence[Point], best: float) -> int:
+def needed(order: Sequence[SweepPoint], best: float) -> int:
     """How many points in this order until one has 95 % of the best."""
     return next(n for n, each in enumerate(order, 1) if rate(dict(each.values)) >= 0.95 * best)
 
 
-def asked(seed: int) -> list[Point]:
-    sweep, points = space(search=Search("optuna", TRIES, seed))
-    order: list[Point] = []
+def asked(seed: int) -> list[SweepPoint]:
+    sweep, points = space(search=SearchSettings("optuna", TRIES, seed))
+    order: list[SweepPoint] = []
 
-    def measure(point: Point) -> Outcome:
+    def measure(point: SweepPoint) -> PointOutcome:
         order.append(point)
         return outcome(point)
 
@@ -84,33 +84,33 @@ def test_optuna_needs_fewer_points_than_the_grid() -> None:
 
 
 def test_what_is_known_costs_nothing_and_constraints_count() -> None:
-    sweep, points = space(search=Search("optuna", 12, 1), constraints=("threads <= 4",))
+    sweep, points = space(search=SearchSettings("optuna", 12, 1), constraints=("threads <= 4",))
     known = {point.key: outcome(point) for point in points[:8]}
-    measured: list[Point] = []
+    measured: list[SweepPoint] = []
 
-    def measure(point: Point) -> Outcome:
+    def measure(point: SweepPoint) -> PointOutcome:
         measured.append(point)
         return outcome(point)
 
     assert len(search(sweep, points, known, measure)) == 12
     assert len(measured) == 4
     assert not {point.key for point in measured} & known.keys()
-    tried = search(sweep, points, known, lambda point: Outcome(point.key))
+    tried = search(sweep, points, known, lambda point: PointOutcome(point.key))
     assert len(tried) == 8, "a point that is not done ends the search"
     with pytest.raises(Error, match="objective"):
-        search(Sweep("s", {}, AXES, search=Search("optuna", 2)), points, {}, measure)
+        search(Sweep("s", {}, AXES, search=SearchSettings("optuna", 2)), points, {}, measure)
 
 
 def test_values_that_are_equal_but_written_differently_are_both_tried(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text("request: {tags: x}\naxes: {n: [1.1, 1.10]}", encoding="utf-8")
     sweep = replace(
-        read_sweep(str(path)), objectives={"rate": "max"}, search=Search("optuna", 2, 1)
+        read_sweep(str(path)), objectives={"rate": "max"}, search=SearchSettings("optuna", 2, 1)
     )
-    points = [Point(n, f"k{n}", {"n": value}, {}) for n, value in enumerate(sweep.axes["n"])]
+    points = [SweepPoint(n, f"k{n}", {"n": value}, {}) for n, value in enumerate(sweep.axes["n"])]
 
-    def measure(point: Point) -> Outcome:
-        return Outcome(point.key, MEASURED, (Run({"rate": 1.0}, 1.0),))
+    def measure(point: SweepPoint) -> PointOutcome:
+        return PointOutcome(point.key, MEASURED, (SweepRun({"rate": 1.0}, 1.0),))
 
     assert search(sweep, points, {}, measure) == points
 

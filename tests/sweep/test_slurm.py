@@ -239,9 +239,11 @@ def test_points_in_a_container(
 
 
 def test_gpus_are_let_into_a_container() -> None:
-    from cmbench_sweep.clusters import Container
+    from cmbench_sweep.clusters import JobContainer
 
-    words = list(Container("singularity", "a.sif", gpus=True).words(["/a", "/a/b", "/ab"], "/a/j"))
+    words = list(
+        JobContainer("singularity", "a.sif", gpus=True).words(["/a", "/a/b", "/ab"], "/a/j")
+    )
     assert words == [
         "singularity",
         "exec",

@@ -13,7 +13,7 @@ import pytest
 from cmbench import api
 from cmbench.errors import Error
 from cmbench_sweep import slurm_queue
-from cmbench_sweep.slurm import SlurmCluster, Wish
+from cmbench_sweep.slurm import SbatchOptions, SlurmCluster
 from cmbench_sweep.slurm_queue import check, submit
 from support import Finished
 
@@ -91,7 +91,7 @@ def test_a_default_partition_that_is_down(put: Put) -> None:
 
 def moved(asked: dict[str, str], before: dict[str, str]) -> tuple[bool, list[str]]:
     said: list[str] = []
-    cluster = SlurmCluster(Wish({"partition": asked.get("partition", "")}), None, asked)
+    cluster = SlurmCluster(SbatchOptions({"partition": asked.get("partition", "")}), None, asked)
     return cluster.adapt(JOB, before, said.append), said
 
 
