@@ -31,7 +31,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from cmbench_results import query
-from cmbench_results.places import Place, Places
+from cmbench_results.places import Places, ResultSource
 from cmbench_results.query import Filter
 from cmbench_results.sql import sa
 from cmbench_results.store import Store
@@ -41,10 +41,10 @@ from cmbench_results.values import (
     LOWER,
     POWER,
     THROUGHPUT,
-    Metric,
-    Result,
-    System,
-    Workload,
+    BenchmarkResult,
+    BenchmarkWorkload,
+    ResultMetric,
+    SystemDescription,
 )
 
 BENCHMARKS = ("resnet50", "bert-99", "bert-99.9", "rnnt", "llama2-70b-99", "3d-unet-99")
@@ -53,16 +53,16 @@ FACETS = ("benchmark", "scenario", "round", "division", "organization")
 KEY = b"k" * 32
 
 
-def made(number: int, chance: random.Random) -> Result:
+def made(number: int, chance: random.Random) -> BenchmarkResult:
     """One result with random figures, a third of them with power."""
     speed = chance.lognormvariate(8, 2)
-    metrics = [Metric(THROUGHPUT, speed, "samples/s", HIGHER)]
-    metrics.append(Metric("latency_p99", 1e4 / speed, "ms", LOWER))
+    metrics = [ResultMetric(THROUGHPUT, speed, "samples/s", HIGHER)]
+    metrics.append(ResultMetric("latency_p99", 1e4 / speed, "ms", LOWER))
     if number % 3 == 0:
         watts = chance.uniform(50, 5000)
-        metrics.append(Metric(POWER, watts, "W", LOWER, "certified"))
-        metrics.append(Metric(ENERGY, watts / speed, "J", LOWER, "certified"))
-    work = Workload(
+        metrics.append(ResultMetric(POWER, watts, "W", LOWER, "certified"))
+        metrics.append(ResultMetric(ENERGY, watts / speed, "J", LOWER, "certified"))
+    work = BenchmarkWorkload(
         chance.choice(BENCHMARKS),
         chance.choice(SCENARIOS),
         round=chance.choice(("4.0", "4.1", "5.0", "5.1")),
@@ -70,10 +70,12 @@ def made(number: int, chance: random.Random) -> Result:
         category=chance.choice(("edge", "datacenter")),
     )
     name = f"system {chance.randrange(2000)}"
-    return Result(
+    return BenchmarkResult(
         key=f"made/{number}",
         workload=work,
-        system=System(name, cpu="a CPU", cores=64, accelerator="an accelerator", accelerators=8),
+        system=SystemDescription(
+            name, cpu="a CPU", cores=64, accelerator="an accelerator", accelerators=8
+        ),
         metric="throughput",
         value=speed,
         unit="samples/s",
@@ -276,7 +278,7 @@ def main() -> None:
         return
     chance = random.Random(1)
     with tempfile.TemporaryDirectory() as home:
-        place = Place("benchmark", "run", "/benchmark", "2026-01-01T00:00:00Z")
+        place = ResultSource("benchmark", "run", "/benchmark", "2026-01-01T00:00:00Z")
         with Store(Places(Path(home) / "cmbench"), given.db) as store:
             start = time.process_time()
             store.add(place, (made(number, chance) for number in range(given.results)))

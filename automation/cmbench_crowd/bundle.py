@@ -25,7 +25,7 @@ _WHEN = (1980, 1, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class UploadBundle:
     """The content of an upload: a manifest, its signature, the bytes of its files by digest."""
 
     data: bytes
@@ -38,7 +38,7 @@ class Parcel:
         return m.parse(self.data)
 
 
-def pack(parcel: Parcel) -> bytes:
+def pack(parcel: UploadBundle) -> bytes:
     """A bundle; the same parcel always gives the same bytes."""
     members = {MANIFEST: parcel.data, SIGNATURE: parcel.signature.encode("ascii")}
     members |= {f"{FILES}{sha256}": parcel.files[sha256] for sha256 in sorted(parcel.files)}
@@ -52,7 +52,7 @@ def pack(parcel: Parcel) -> bytes:
     return stream.getvalue()
 
 
-def read(path: Path) -> Parcel:
+def read(path: Path) -> UploadBundle:
     """The parcel of a bundle from anywhere, checked whole.
 
     Raises ``file-not-found``, ``bad-bundle``, ``bad-manifest``, ``bad-signature``.
@@ -84,7 +84,7 @@ def _few(path: Path) -> None:
         raise ValueError(f"it has {count} members")
 
 
-def _parcel(archive: zipfile.ZipFile) -> Parcel:
+def _parcel(archive: zipfile.ZipFile) -> UploadBundle:
     data = _member(archive, MANIFEST, m.LARGEST)
     signature = _member(archive, SIGNATURE, 200).decode("ascii")
     listed = {file.sha256: file for file in m.verify(data, signature).files}
@@ -98,7 +98,7 @@ def _parcel(archive: zipfile.ZipFile) -> Parcel:
     for sha256, content in files.items():
         if m.digest(content) != sha256:
             raise ValueError(f"the file {sha256[:12]} has other content")
-    return Parcel(data, signature, files)
+    return UploadBundle(data, signature, files)
 
 
 def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:

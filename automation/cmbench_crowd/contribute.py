@@ -17,12 +17,12 @@ from cmbench.lib.files import file_error
 from cmbench.lib.wrapping import wrapped
 from cmbench_crowd import bundle, drafts, leases
 from cmbench_crowd import manifest as m
-from cmbench_crowd.bundle import Parcel
+from cmbench_crowd.bundle import UploadBundle
 from cmbench_crowd.client_home import ClientHome, needs_cryptography, publish
 from cmbench_crowd.drafts import Draft
-from cmbench_crowd.http_client import Server
-from cmbench_results.places import Place, Places
-from cmbench_results.values import Result
+from cmbench_crowd.http_client import CrowdClient
+from cmbench_results.places import Places, ResultSource
+from cmbench_results.values import BenchmarkResult
 
 LEVELS = {
     m.METRICS: "the figures, and the hardware they were measured on",
@@ -34,7 +34,7 @@ _VERDICTS = {"False": (0, "failed"), "True": (2, "passed")}
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class UploadOptions:
     """What is to be sent: fields switched off, a level of consent, a work unit.
 
     ``may_ask``: a person is at a terminal. ``yes``: it was said beforehand that it is sent.
@@ -49,7 +49,7 @@ class Wish:
     look: bool = False
 
 
-def level_of(client: ClientHome, wish: Wish) -> int:
+def level_of(client: ClientHome, wish: UploadOptions) -> int:
     """The level of consent: as wished, as kept, or as answered now; a new one is kept.
 
     Raises ``needs-input`` where nobody can be asked, ``not-confirmed`` for a no.
@@ -92,7 +92,7 @@ def answered(question: str) -> str:
     return sys.stdin.readline().strip()
 
 
-def result_of(root: str | os.PathLike[str], word: str) -> Result:
+def result_of(root: str | os.PathLike[str], word: str) -> BenchmarkResult:
     """A kept result by the first characters of its id, or the newest of this machine: ``last``.
 
     Raises ``result-not-found``, ``ambiguous``; ``broken-results`` where it may be in a file that
@@ -114,11 +114,11 @@ def result_of(root: str | os.PathLike[str], word: str) -> Result:
     return matches[0]
 
 
-def _results_of(places: Places) -> tuple[dict[str, Result], list[Error]]:
+def _results_of(places: Places) -> tuple[dict[str, BenchmarkResult], list[Error]]:
     """Return the results of all files that can be read, and the errors of the others."""
     readable, broken = places.readable()
 
-    def of(source: Place) -> list[Result]:
+    def of(source: ResultSource) -> list[BenchmarkResult]:
         try:
             return list(places.results(source))
         except Error as error:
@@ -128,7 +128,7 @@ def _results_of(places: Places) -> tuple[dict[str, Result], list[Error]]:
     return {result.uid: result for source in readable for result in of(source)}, broken
 
 
-def drafted(root: str | os.PathLike[str], word: str, wish: Wish) -> tuple[Draft, Path]:
+def drafted(root: str | os.PathLike[str], word: str, wish: UploadOptions) -> tuple[Draft, Path]:
     """Return the draft of a result, and the path of its bundle.
 
     Raises what ``level_of``, ``result_of``, ``drafts.draft`` and ``drafts.without`` do.
@@ -169,7 +169,7 @@ def _wrapped(head: str, text: str, indent: int = 0) -> list[str]:
     return wrapped(text, head, " " * (indent or len(head))) or [head.rstrip()]
 
 
-def confirmed(draft: Draft, wish: Wish, where: str) -> Draft:
+def confirmed(draft: Draft, wish: UploadOptions, where: str) -> Draft:
     """The draft as a person wants it, who has said yes; raises ``not-confirmed``."""
     print(visible(shown(draft)), file=sys.stderr)
     if wish.yes:
@@ -189,7 +189,7 @@ def confirmed(draft: Draft, wish: Wish, where: str) -> Draft:
     raise Error("not-confirmed", "nothing was sent", hint="answer y, or add --yes, to send it")
 
 
-def packed(client: ClientHome, draft: Draft, stored: Path) -> Parcel:
+def packed(client: ClientHome, draft: Draft, stored: Path) -> UploadBundle:
     """The signed parcel of a draft, kept at ``stored`` until it is withdrawn.
 
     One that is there with the same content is taken as it is, with its id: so a result that is sent
@@ -205,12 +205,12 @@ def packed(client: ClientHome, draft: Draft, stored: Path) -> Parcel:
             hint=f"withdraw it first: cm withdraw crowd {stored.stem[:8]}",
         )
     data = m.encode(draft.manifest)
-    parcel = Parcel(data, m.to_text(client.key().sign(data)), draft.files)
+    parcel = UploadBundle(data, m.to_text(client.key().sign(data)), draft.files)
     publish(stored, bundle.pack(parcel))
     return parcel
 
 
-def _kept(path: Path) -> Parcel | None:
+def _kept(path: Path) -> UploadBundle | None:
     try:
         return bundle.read(path)
     except Error:
@@ -222,9 +222,13 @@ def _content(manifest: m.Manifest) -> dict[str, Any]:
 
 
 def sent(
-    client: ClientHome, parcel: Parcel, path: Path, server: Server, say: Callable[[str], None]
+    client: ClientHome,
+    parcel: UploadBundle,
+    path: Path,
+    server: CrowdClient,
+    say: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Send a parcel, or go on; what the server says of it. Raises what ``Server.send`` does."""
+    """Send a parcel, or resume; return the answer. Raises what ``CrowdClient.send`` does."""
     earlier = client.sent(path, server.base)
 
     def note(state: Mapping[str, Any]) -> None:
@@ -246,7 +250,7 @@ def withdrawn(root: str | os.PathLike[str], word: str, patience: Any = None) -> 
     """Let servers remove a result, or ``all``; the ids of those removed.
 
     One that cannot be reached does not keep others from it. Raises ``result-not-found``,
-    ``ambiguous``, and what ``Server.withdraw`` does.
+    ``ambiguous``, and what ``CrowdClient.withdraw`` does.
     """
     client = ClientHome(root)
     uploads = _sent_as(client, result_of(root, word).uid if word == "last" else word)
@@ -281,7 +285,7 @@ def _withdraw(
 ) -> Error | None:
     """Let one server remove a result; why that has failed, if it has."""
     try:
-        server = Server.at(str(state["server"]), patience=patience)
+        server = CrowdClient.at(str(state["server"]), patience=patience)
         server.withdraw(str(state["id"]), str(state.get("delete_token", "")))
         client.forget(path)
     except Error as problem:
@@ -297,42 +301,42 @@ def _named(path: Path, state: Mapping[str, Any], word: str) -> bool:
     return word == "all" or path.name.startswith(word) or str(state.get("id", "")).startswith(word)
 
 
-def leased(root: str | os.PathLike[str], server: Server, work: str) -> dict[str, Any]:
+def leased(root: str | os.PathLike[str], server: CrowdClient, work: str) -> dict[str, Any]:
     """Work of a server's list for this device, of one's choice or of the server's; it is kept.
 
-    Raises what ``Server.lease`` and ``leases.keep`` do.
+    Raises what ``CrowdClient.lease`` and ``leases.keep`` do.
     """
-    lease = server.lease(*_asked_for(root, {"do": "lease", "work": work}))
+    lease = server.lease(*_signed_request(root, {"do": "lease", "work": work}))
     leases.keep(ClientHome(root), lease)
     return lease
 
 
-def returned(root: str | os.PathLike[str], server: Server, unit: str) -> None:
-    """Return leased work, so that others can lease it; raise what ``Server.lease`` does."""
-    server.give_back(unit, *_asked_for(root, {"do": "return", "work": unit}))
+def returned(root: str | os.PathLike[str], server: CrowdClient, unit: str) -> None:
+    """Return leased work, so that others can lease it; raise what ``CrowdClient.lease`` does."""
+    server.give_back(unit, *_signed_request(root, {"do": "return", "work": unit}))
 
 
-def _asked_for(root: str | os.PathLike[str], fields: Mapping[str, str]) -> tuple[bytes, str]:
+def _signed_request(root: str | os.PathLike[str], fields: Mapping[str, str]) -> tuple[bytes, str]:
     key = ClientHome(root).key()
     text = m.key_text(key.public_key().public_bytes_raw())
     data = m.canonical({"key": text, **fields})
     return data, m.to_text(key.sign(data))
 
 
-def results_in(folder: str) -> Iterator[Result]:
+def results_in(folder: str) -> Iterator[BenchmarkResult]:
     """The results that a folder of a run holds now."""
     from cmbench_results.readers import run
 
     for result in run.read(Path(folder) / "results.json"):
-        if isinstance(result, Result):
+        if isinstance(result, BenchmarkResult):
             yield result
 
 
 def offer(
     root: str | os.PathLike[str],
     words: Sequence[str],
-    wish: Wish,
-    server: Server | None,
+    wish: UploadOptions,
+    server: CrowdClient | None,
     say: Callable[[str], None],
 ) -> None:
     """Show the drafts of results, and send them if a server is named and the user agrees."""
@@ -345,10 +349,10 @@ def offer(
             say(f"Nothing was sent. To send it: cm upload crowd {word[:8]} --server=URL")
             continue
         parcel = packed(client, confirmed(draft, wish, server.base), path)
-        say(told_of(sent(client, parcel, path, server, say), server))
+        say(answer_text(sent(client, parcel, path, server, say), server))
 
 
-def told_of(answer: Mapping[str, Any], server: Server) -> str:
+def answer_text(answer: Mapping[str, Any], server: CrowdClient) -> str:
     """Return the answer of a server about a result, in lines: failed checks first."""
     checks = answer.get("checks")
     entries = (

@@ -16,8 +16,8 @@ from cmbench.errors import Error, did_you_mean
 from cmbench.lib.secrecy import HIDDEN
 from cmbench_crowd import manifest as m
 from cmbench_crowd.redaction import Redaction
-from cmbench_results.readers import Unread, run
-from cmbench_results.values import LOCAL, Result
+from cmbench_results.readers import ReadFault, run
+from cmbench_results.values import LOCAL, BenchmarkResult
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -77,7 +77,7 @@ class Draft:
 
 
 def draft(
-    result: Result,
+    result: BenchmarkResult,
     level: int,
     key: Ed25519PrivateKey,
     redaction: Redaction | None = None,
@@ -90,14 +90,14 @@ def draft(
     redaction = redaction or Redaction.here()
     _own(result)
     files: dict[str, bytes] = {}
-    listed: list[m.File] = []
+    listed: list[m.ManifestFile] = []
     notes: list[str] = []
     for role, name, data, note in _logs(result, redaction) if level >= m.LOGS else ():
         notes += [note] if note else []
         if data:
             sha256 = m.digest(data)
             files[sha256] = data
-            listed.append(m.File(role, name, sha256, len(data), _LOGS[role][2]))
+            listed.append(m.ManifestFile(role, name, sha256, len(data), _LOGS[role][2]))
     manifest = m.Manifest(
         id=uuid.uuid4().hex,
         created=result.measured_at[:10],
@@ -115,7 +115,7 @@ def draft(
     return Draft(manifest, files, tuple(notes))
 
 
-def _own(result: Result) -> None:
+def _own(result: BenchmarkResult) -> None:
     from mlperf import catalog
 
     name = result.workload.benchmark
@@ -134,9 +134,9 @@ def _own(result: Result) -> None:
         )
 
 
-def _system(result: Result, redaction: Redaction) -> m.System:
+def _system(result: BenchmarkResult, redaction: Redaction) -> m.ManifestSystem:
     system = result.system
-    return m.System(
+    return m.ManifestSystem(
         cpu=_name(system.cpu, redaction),
         architecture=_word(platform.machine(), redaction),
         sockets=system.sockets,
@@ -148,7 +148,7 @@ def _system(result: Result, redaction: Redaction) -> m.System:
     )
 
 
-def _software(result: Result, redaction: Redaction) -> m.Software:
+def _software(result: BenchmarkResult, redaction: Redaction) -> m.ManifestSoftware:
     os_name = _SYSTEM.match(result.system.os)
     versions = {
         name: match.group()
@@ -157,13 +157,13 @@ def _software(result: Result, redaction: Redaction) -> m.Software:
         and (match := _VERSION.match(version))
         and not redaction.within(version)
     }
-    return m.Software(os_name.group() if os_name else "", versions)
+    return m.ManifestSoftware(os_name.group() if os_name else "", versions)
 
 
-def _workload(result: Result, redaction: Redaction) -> m.Workload:
+def _workload(result: BenchmarkResult, redaction: Redaction) -> m.ManifestWorkload:
     workload = result.workload
     modes = (result.value is not None, result.accuracy is not None)
-    return m.Workload(
+    return m.ManifestWorkload(
         suite="mlperf-inference",
         round=workload.round if re.fullmatch(r"\d+\.\d+", workload.round) else "",
         benchmark=workload.benchmark,
@@ -177,14 +177,14 @@ def _workload(result: Result, redaction: Redaction) -> m.Workload:
     )
 
 
-def _config(result: Result, redaction: Redaction) -> m.Config:
+def _config(result: BenchmarkResult, redaction: Redaction) -> m.ManifestConfig:
     style = re.search(r"(test|fast) run", result.workload.form)
     settings = {
         name: value
         for name, value in result.settings.items()
         if name in _SETTINGS and _NUMBER.fullmatch(value)
     }
-    return m.Config(
+    return m.ManifestConfig(
         backend=_word(result.software.backend, redaction),
         device=_word(result.software.device, redaction),
         style=style[1] if style else "valid",
@@ -231,19 +231,19 @@ def _word(text: str, redaction: Redaction) -> str:
     return text if fits else ""
 
 
-def _metrics(result: Result) -> Iterator[m.Metric]:
+def _metrics(result: BenchmarkResult) -> Iterator[m.ManifestMetric]:
     if result.value is not None:
-        yield m.Metric("result", float(result.value), result.unit)
+        yield m.ManifestMetric("result", float(result.value), result.unit)
     if result.accuracy is not None:
-        yield m.Metric("accuracy", float(result.accuracy), result.accuracy_unit)
+        yield m.ManifestMetric("accuracy", float(result.accuracy), result.accuracy_unit)
     for metric in result.metrics:
-        yield m.Metric(metric.name, float(metric.value), metric.unit)
+        yield m.ManifestMetric(metric.name, float(metric.value), metric.unit)
 
 
-def _logs(result: Result, redaction: Redaction) -> Iterator[tuple[str, str, bytes, str]]:
+def _logs(result: BenchmarkResult, redaction: Redaction) -> Iterator[tuple[str, str, bytes, str]]:
     """Yield role, name, bytes and note of the logs that are of this result and no later one."""
     folder = Path(result.folder)
-    now = [item for item in run.read(folder / "results.json") if not isinstance(item, Unread)]
+    now = [item for item in run.read(folder / "results.json") if not isinstance(item, ReadFault)]
     if result.key not in {item.key for item in now}:
         yield "", "", b"", "its logs no longer exist: a later run is in their folder"
         return

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from cmbench.errors import Error
 from cmbench.lib.secrecy import mask
 from cmbench_crowd import manifest as m
-from cmbench_crowd.bundle import Parcel
+from cmbench_crowd.bundle import UploadBundle
 
 if TYPE_CHECKING:
     from requests import Response, Session
@@ -39,7 +39,7 @@ TOKEN_HEADER = "X-Cmbench-Delete-Token"
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """How often something without progress is tried again; all times in seconds."""
 
     attempts: int = 5
@@ -49,20 +49,20 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class CrowdClient:
     """One server: ``base`` is its address without a path at the end, ``token`` what it may want."""
 
     base: str
     token: str = ""
-    patience: Patience = field(default_factory=Patience)
+    patience: RetryPolicy = field(default_factory=RetryPolicy)
 
     @classmethod
-    def at(cls, url: str, token: str = "", patience: Patience | None = None) -> Server:
+    def at(cls, url: str, token: str = "", patience: RetryPolicy | None = None) -> CrowdClient:
         """The server of a URL; raises ``bad-value`` unless it is https, or http on loopback."""
         why = _why_not(url.strip())
         if why:
             raise Error("bad-value", f"--server: {why}", hint="write --server=https://HOST")
-        return cls(url.strip().rstrip("/"), token, patience or Patience())
+        return cls(url.strip().rstrip("/"), token, patience or RetryPolicy())
 
     def ready(self) -> None:
         """Check once whether an upload would be accepted now; send no data of this machine.
@@ -86,7 +86,7 @@ class Server:
 
     def send(
         self,
-        parcel: Parcel,
+        parcel: UploadBundle,
         earlier: Mapping[str, Any],
         note: Callable[[dict[str, Any]], None],
         say: Callable[[str], None] = lambda text: None,
@@ -171,7 +171,7 @@ class Server:
             session.headers["Authorization"] = f"Bearer {self.token}"
         return session
 
-    def _begin(self, session: Session, parcel: Parcel) -> dict[str, Any]:
+    def _begin(self, session: Session, parcel: UploadBundle) -> dict[str, Any]:
         headers = {
             "Content-Type": "application/json",
             "Idempotency-Key": m.digest(parcel.data),
@@ -197,7 +197,7 @@ class Server:
         fields["wanted"] = [self._wanted(item, parcel) for item in missing]
         return fields
 
-    def _wanted(self, item: object, parcel: Parcel) -> tuple[str, int]:
+    def _wanted(self, item: object, parcel: UploadBundle) -> tuple[str, int]:
         sha256, offset = "", -1
         if isinstance(item, dict):
             sha256, offset = str(item.get("sha256")), item.get("offset", 0)
@@ -270,9 +270,11 @@ class Server:
             )
             answer._content = self._body(answer)
         except requests.exceptions.SSLError as problem:
-            raise self._unreachable(f"its certificate is not trusted: {_told(problem)}") from None
+            raise self._unreachable(
+                f"its certificate is not trusted: {_root_cause(problem)}"
+            ) from None
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as problem:
-            return _told(problem)
+            return _root_cause(problem)
         if answer.status_code in _AGAIN:
             return f"it answers {answer.status_code} {self._detail(answer)}".strip()
         return answer
@@ -376,7 +378,7 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _told(problem: Exception) -> str:
+def _root_cause(problem: Exception) -> str:
     """Why a request has failed, in the words of whatever was first to fail."""
     seen: list[BaseException] = [problem]
     while cause := _inner(seen[-1]):
@@ -397,5 +399,5 @@ _OF_PROXIES = ("ProxyError", "InvalidProxyURL", "ProxySchemeUnknown")
 _PROXIES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 
 
-def _name(parcel: Parcel, sha256: str) -> str:
+def _name(parcel: UploadBundle, sha256: str) -> str:
     return next(file.role for file in parcel.manifest.files if file.sha256 == sha256)

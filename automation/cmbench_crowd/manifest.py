@@ -67,7 +67,7 @@ def _from(least: float, most: float) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class ManifestSystem:
     """The hardware: models and numbers of parts, never the name of this one machine.
 
     Nothing has 0 sockets, cores, nodes or GB: there it says that they are not told. A machine may
@@ -85,7 +85,7 @@ class System:
 
 
 @dataclass(frozen=True, slots=True)
-class Software:
+class ManifestSoftware:
     """What ran (from level 2 on); versions by the name of the package."""
 
     os: str = field(metadata=_is(r"[A-Za-z0-9 ._-]*", 60), default="")
@@ -95,7 +95,7 @@ class Software:
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class ManifestWorkload:
     """What was measured, in the words of the rules; ``mode`` is performance, accuracy or all."""
 
     suite: str = field(metadata=_is("mlperf-inference"))
@@ -111,7 +111,7 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class ManifestConfig:
     """How it was measured; ``style`` is the length of a run, ``command`` what repeats it."""
 
     backend: str = field(metadata=_is(f"({_WORD})?", 60))
@@ -124,7 +124,7 @@ class Config:
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class ManifestMetric:
     """A figure; ``result`` is what the rules count, the others are named as in cmbench_results."""
 
     name: str = field(metadata=_is(r"[a-z][a-z0-9_.]*", 60))
@@ -133,7 +133,7 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class ManifestFile:
     """A file that goes with the manifest (level 3); ``sha256`` and ``bytes`` are of it unpacked."""
 
     role: str = field(metadata=_is("|".join(ROLES)))
@@ -151,12 +151,12 @@ class Manifest:
     created: str = field(metadata=_is(r"\d{4}-\d\d-\d\d"))
     consent: int = field(metadata=_from(METRICS, LOGS))
     key: str = field(metadata=_is(f"{_SCHEME}{_BASE64}{{43}}"))
-    system: System
-    workload: Workload
-    config: Config
-    metrics: tuple[Metric, ...] = field(metadata=_from(1, MOST_METRICS))
-    software: Software | None = None
-    files: tuple[File, ...] = field(metadata=_from(0, len(ROLES)), default=())
+    system: ManifestSystem
+    workload: ManifestWorkload
+    config: ManifestConfig
+    metrics: tuple[ManifestMetric, ...] = field(metadata=_from(1, MOST_METRICS))
+    software: ManifestSoftware | None = None
+    files: tuple[ManifestFile, ...] = field(metadata=_from(0, len(ROLES)), default=())
     work_unit: str | None = field(metadata=_is(r"[A-Za-z0-9_-]+", 64), default=None)
     format: int = field(metadata=_from(FORMAT, FORMAT), default=FORMAT)
 

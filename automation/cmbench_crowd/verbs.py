@@ -15,9 +15,9 @@ from cmbench.lib.wrapping import wrapped
 from cmbench_crowd import bundle, contribute
 from cmbench_crowd import manifest as m
 from cmbench_crowd.client_home import ClientHome, publish
-from cmbench_crowd.contribute import Wish
+from cmbench_crowd.contribute import UploadOptions
 from cmbench_crowd.drafts import Draft
-from cmbench_crowd.http_client import Server
+from cmbench_crowd.http_client import CrowdClient
 
 _WISH = ("consent", "without", "work_unit", "yes", "y")
 _MEASURED = ("model", "scenario", "backend", "device", "precision", "category", "execution_mode")
@@ -108,7 +108,7 @@ def bundle_crowd(command: Command) -> Reply:
 def upload_crowd(command: Command) -> Reply:
     """``cm upload crowd RESULT|FILE --server=URL``: show it, ask, send; goes on where it stopped.
 
-    Raises ``needs-input``, ``not-confirmed``, what ``contribute.drafted`` and ``Server.send`` do.
+    Raises ``needs-input``, ``not-confirmed``, as ``contribute.drafted`` and ``CrowdClient.send``.
     """
     refuse_unknown(command.flags, (*_WISH, *_COMMON, "server", "token_file"))
     word, wish, server = _result(command), _wish(command), server_of(command.flags)
@@ -121,7 +121,7 @@ def upload_crowd(command: Command) -> Reply:
         draft, stored = contribute.drafted(command.workspace.root, word, wish)
         parcel = contribute.packed(client, contribute.confirmed(draft, wish, server.base), stored)
     answer = contribute.sent(client, parcel, stored, server, _say(command))
-    return Reply(answer, contribute.told_of(answer, server), answer)
+    return Reply(answer, contribute.answer_text(answer, server), answer)
 
 
 def _say(command: Command) -> Callable[[str], None]:
@@ -149,7 +149,7 @@ def withdraw_crowd(command: Command) -> Reply:
 def lease_crowd(command: Command) -> Reply:
     """``cm lease crowd [WORK] --server=URL``: work that is wanted, and how to do it.
 
-    Raises ``needs-input``, ``server-refused`` and what ``Server.send`` does.
+    Raises ``needs-input``, ``server-refused`` and what ``CrowdClient.send`` does.
     """
     refuse_unknown(command.flags, ("server", "token_file", "list", *_COMMON))
     server = server_of(command.flags)
@@ -189,7 +189,7 @@ def _when(deadline: object) -> str:
 def return_crowd(command: Command) -> Reply:
     """``cm return crowd UNIT --server=URL``: give leased work back.
 
-    Raises ``needs-input``, ``server-refused`` and what ``Server.send`` does.
+    Raises ``needs-input``, ``server-refused`` and what ``CrowdClient.send`` does.
     """
     refuse_unknown(command.flags, ("server", "token_file", *_COMMON))
     unit = _result(command)
@@ -197,7 +197,7 @@ def return_crowd(command: Command) -> Reply:
     return Reply({}, f"given back: {unit}", {"id": unit})
 
 
-def server_of(flags: Mapping[str, Any]) -> Server:
+def server_of(flags: Mapping[str, Any]) -> CrowdClient:
     """The server that flags name; raises ``needs-input``, ``bad-value``, ``file-not-found``."""
     url, path = flags.get("server"), flags.get("token_file")
     if not url or url is True:
@@ -209,14 +209,14 @@ def server_of(flags: Mapping[str, Any]) -> Server:
         except (OSError, UnicodeDecodeError):
             hint = "name a file that contains the server's token"
             raise Error("file-not-found", f"{path} cannot be read", hint=hint) from None
-    return Server.at(str(url), token)
+    return CrowdClient.at(str(url), token)
 
 
-def _wish(command: Command) -> Wish:
+def _wish(command: Command) -> UploadOptions:
     return wish_of(command.flags, command.can_ask)
 
 
-def wish_of(flags: Mapping[str, Any], may_ask: bool) -> Wish:
+def wish_of(flags: Mapping[str, Any], may_ask: bool) -> UploadOptions:
     """Return the upload options of flags; raise ``bad-value``."""
     level = str(flags.get("consent") or "0")
     if level not in ("0", *map(str, contribute.LEVELS)):
@@ -230,7 +230,7 @@ def wish_of(flags: Mapping[str, Any], may_ask: bool) -> Wish:
     )
     unit = flags.get("work_unit")
     yes = bool(flags.get("yes") or flags.get("y"))
-    return Wish(names, int(level), str(unit) if unit else None, yes, may_ask)
+    return UploadOptions(names, int(level), str(unit) if unit else None, yes, may_ask)
 
 
 def _result(command: Command) -> str:

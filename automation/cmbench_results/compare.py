@@ -10,7 +10,7 @@ from cmbench.errors import Error
 from cmbench_results import schema
 from cmbench_results.sql import sa
 from cmbench_results.store import Store
-from cmbench_results.values import ACCURACY, HIGHER, LOWER, Metric, Result
+from cmbench_results.values import ACCURACY, HIGHER, LOWER, BenchmarkResult, ResultMetric
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +43,17 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ResultComparison:
     """Results side by side, in the order of the request."""
 
-    results: tuple[Result, ...]
+    results: tuple[BenchmarkResult, ...]
     figures: tuple[Figure, ...]
     spreads: tuple[Spread, ...]
     differences: tuple[Difference, ...]
     same: int
 
 
-def compare(store: Store, uids: Sequence[str]) -> Comparison:
+def compare(store: Store, uids: Sequence[str]) -> ResultComparison:
     """Compare the named results; raises ``needs-input``, ``result-not-found``, ``ambiguous``."""
     if len(uids) < 2:
         raise Error(
@@ -62,11 +62,11 @@ def compare(store: Store, uids: Sequence[str]) -> Comparison:
             hint="name them by their ids: cm compare results ID ID (cm find results shows them)",
         )
     results = tuple(store.result(uid) for uid in uids)
-    described = [_told(result) for result in results]
+    described = [_describe(result) for result in results]
     names = list(dict.fromkeys(name for description in described for name in description))
     rows = [(name, tuple(description.get(name, "") for description in described)) for name in names]
     differences = tuple(Difference(name, row) for name, row in rows if len(set(row)) > 1)
-    return Comparison(
+    return ResultComparison(
         results=results,
         figures=tuple(_figures(results)),
         spreads=tuple(spread(store, result) for result in results),
@@ -75,7 +75,7 @@ def compare(store: Store, uids: Sequence[str]) -> Comparison:
     )
 
 
-def spread(store: Store, result: Result) -> Spread:
+def spread(store: Store, result: BenchmarkResult) -> Spread:
     """How far the valid runs of the same configuration lie apart."""
     value = schema.run.c.value
     chosen = sa.select(value).where(
@@ -92,21 +92,21 @@ def spread(store: Store, result: Result) -> Spread:
     return Spread(len(values), median, relative, min(values), max(values))
 
 
-def _figures(results: Sequence[Result]) -> list[Figure]:
+def _figures(results: Sequence[BenchmarkResult]) -> list[Figure]:
     tables = [_metrics_of(result) for result in results]
     names = dict.fromkeys(name for table in tables for name in table)
     figures = (_figure(name, [table.get(name) for table in tables]) for name in names)
     return [entry for entry in figures if entry is not None]
 
 
-def _metrics_of(result: Result) -> dict[str, Metric]:
+def _metrics_of(result: BenchmarkResult) -> dict[str, ResultMetric]:
     metrics = {metric.name: metric for metric in result.metrics}
     if result.accuracy is not None:
-        metrics[ACCURACY] = Metric(ACCURACY, result.accuracy, result.accuracy_unit, HIGHER)
+        metrics[ACCURACY] = ResultMetric(ACCURACY, result.accuracy, result.accuracy_unit, HIGHER)
     return metrics
 
 
-def _figure(name: str, metrics: Sequence[Metric | None]) -> Figure | None:
+def _figure(name: str, metrics: Sequence[ResultMetric | None]) -> Figure | None:
     """One metric of all; ``None`` where units, or ways to measure energy, differ."""
     existing = [metric for metric in metrics if metric is not None]
     if len({(metric.unit, metric.tier) for metric in existing}) > 1:
@@ -123,7 +123,7 @@ def _ratios(values: Sequence[float | None], direction: str) -> tuple[float | Non
     return tuple(None if not v else (v / first if up else first / v) for v in values)
 
 
-def _told(result: Result) -> dict[str, str]:
+def _describe(result: BenchmarkResult) -> dict[str, str]:
     """Everything that may explain a difference, by its name."""
     work, system, software = result.workload, result.system, result.software
     facts: dict[str, object] = {"organization": result.organization}

@@ -34,7 +34,7 @@ class Price:
     source: str = ""
     captured: str = ""
 
-    def told(self) -> str:
+    def text(self) -> str:
         """The price as people read it."""
         machine = " ".join(filter(None, (self.provider, self.instance, self.region)))
         dated = f", {self.captured}" if self.captured else ""
@@ -42,7 +42,7 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class CostModel:
     """How results are priced: by the user's own figures where there are any, else by the table."""
 
     own: Price | None = None
@@ -70,11 +70,11 @@ class Costs:
         return price.per_hour / (rate * 3600) * 1e6
 
 
-def of_flags(flags: Mapping[str, object]) -> Costs:
+def of_flags(flags: Mapping[str, object]) -> CostModel:
     """The prices that a command line gives; raises ``bad-value``."""
     amounts = {name: _amount(name, flags[name]) for name in _OWN if name in flags}
     if "price_per_hour" in amounts:
-        return Costs(Price(amounts["price_per_hour"], "USD", "own price"))
+        return CostModel(Price(amounts["price_per_hour"], "USD", "own price"))
     if "purchase_price" in amounts and not amounts.get("lifetime_years"):
         raise Error(
             "needs-input",
@@ -83,7 +83,7 @@ def of_flags(flags: Mapping[str, object]) -> Costs:
         )
     hours = amounts.get("lifetime_years", 0.0) * _HOURS_A_YEAR
     purchase = amounts["purchase_price"] / hours if "purchase_price" in amounts else 0.0
-    return Costs(None, purchase, amounts.get("price_per_kwh"))
+    return CostModel(None, purchase, amounts.get("price_per_kwh"))
 
 
 def _amount(name: str, value: object) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib.files import file_error, whole_file
-from cmbench_results.values import Result, to_json
+from cmbench_results.values import BenchmarkResult, to_json
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -80,7 +80,7 @@ def as_parquet(rows: Rows, path: Path) -> None:
     _written(path, lambda new: parquet.write_table(table, new))
 
 
-def as_bundle(results: Sequence[Result], path: Path) -> int:
+def as_bundle(results: Sequence[BenchmarkResult], path: Path) -> int:
     """Write results with the logs that still lie in their folders; returns the number of logs.
 
     ``cm add results FILE`` reads it elsewhere.
@@ -105,7 +105,7 @@ def as_bundle(results: Sequence[Result], path: Path) -> int:
     return len(logs)
 
 
-def _logs(result: Result) -> list[tuple[str, Path]]:
+def _logs(result: BenchmarkResult) -> list[tuple[str, Path]]:
     if not result.folder:
         return []
     folder = Path(result.folder)

@@ -18,8 +18,8 @@ from cmbench.errors import Error
 from cmbench.lib import locks
 from cmbench.lib.files import file_error
 from cmbench_results import readers
-from cmbench_results.readers import Unread
-from cmbench_results.values import MalformedError, Result, digest, from_json, to_json
+from cmbench_results.readers import ReadFault
+from cmbench_results.values import BenchmarkResult, MalformedError, digest, from_json, to_json
 
 FORMAT = 1
 COPIED = ("run", "tree")
@@ -29,7 +29,7 @@ MOST_TOLD = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResultSource:
     """Where results came from: a folder or file, its kind, and when it was read last."""
 
     id: str
@@ -38,7 +38,7 @@ class Place:
     added: str
     results: int = 0
     unread: int = 0
-    examples: tuple[Unread, ...] = ()
+    examples: tuple[ReadFault, ...] = ()
     benchmark_round: str = ""
 
 
@@ -49,12 +49,12 @@ class Places:
         self.root = Path(root) / "results"
         self._folder = self.root / "places"
 
-    def readable(self) -> tuple[list[Place], list[Error]]:
+    def readable(self) -> tuple[list[ResultSource], list[Error]]:
         """Return the sources whose files begin as they should, and the errors of the other files.
 
         They are in the order in which they were added.
         """
-        readable: list[Place] = []
+        readable: list[ResultSource] = []
         broken: list[Error] = []
         for path in sorted(self._folder.glob("*.jsonl")):
             try:
@@ -74,7 +74,7 @@ class Places:
         """Return the ids of all sources, with those of broken files."""
         return {path.stem for path in self._folder.glob("*.jsonl")}
 
-    def named(self, name: str) -> Place | None:
+    def named(self, name: str) -> ResultSource | None:
         """Return the source with this id or path, though its file may be broken; ``None`` for none.
 
         Of a broken one only the id is known.
@@ -88,13 +88,13 @@ class Places:
         try:
             return self._head(file)
         except Error:
-            return Place(file.stem, "", "", "")
+            return ResultSource(file.stem, "", "", "")
 
-    def has(self, source: Place) -> bool:
+    def has(self, source: ResultSource) -> bool:
         """Return whether a source still has its file."""
         return self._file(source).exists()
 
-    def results(self, source: Place) -> Iterator[Result]:
+    def results(self, source: ResultSource) -> Iterator[BenchmarkResult]:
         """Yield the results of a source, none if it was removed; raise ``broken-results``."""
         path = self._file(source)
         try:
@@ -110,7 +110,7 @@ class Places:
         except (OSError, StopIteration, ValueError, KeyError, TypeError, AttributeError) as problem:
             raise _broken(path, problem) from None
 
-    def add(self, path: Path, benchmark_round: str = "") -> Place:
+    def add(self, path: Path, benchmark_round: str = "") -> ResultSource:
         """Read a source, or read it again, and store its results.
 
         Of runs of our own the ones that were there before stay: their folder shows the last only.
@@ -120,9 +120,9 @@ class Places:
         kind = readers.kind_of(path)
         read = readers.read(kind, path, benchmark_round)
         items = list(_distinct(read) if kind in COPIED else read)
-        results = [item for item in items if isinstance(item, Result)]
-        faults = [item for item in items if isinstance(item, Unread)]
-        source = Place(
+        results = [item for item in items if isinstance(item, BenchmarkResult)]
+        faults = [item for item in items if isinstance(item, ReadFault)]
+        source = ResultSource(
             id=digest(str(path))[:16],
             kind=kind,
             path=str(path),
@@ -136,7 +136,7 @@ class Places:
         with self._locked():
             return self._write(source, results)
 
-    def without(self, source: Place, uids: Iterable[str]) -> Place | None:
+    def without(self, source: ResultSource, uids: Iterable[str]) -> ResultSource | None:
         """Remove some results of a source; return ``None`` if those were all."""
         gone = set(uids)
         with self._locked():
@@ -146,29 +146,31 @@ class Places:
             self._file(source).unlink(missing_ok=True)
             return None
 
-    def remove(self, source: Place) -> None:
+    def remove(self, source: ResultSource) -> None:
         """Remove a source; its own files stay."""
         with self._locked():
             self._file(source).unlink(missing_ok=True)
 
-    def _file(self, source: Place) -> Path:
+    def _file(self, source: ResultSource) -> Path:
         return self._folder / f"{source.id}.jsonl"
 
-    def _head(self, path: Path) -> Place | None:
+    def _head(self, path: Path) -> ResultSource | None:
         """Return the source of a file; ``None`` if another process has removed it meanwhile."""
         try:
             with open(path, encoding="utf-8") as stream:
                 head = json.loads(next(stream))
             if head.pop("format") > FORMAT:
                 raise MalformedError("a newer version wrote it")
-            head["examples"] = tuple(Unread(*fields) for fields in head["examples"])
-            return Place(**head)
+            head["examples"] = tuple(ReadFault(*fields) for fields in head["examples"])
+            return ResultSource(**head)
         except FileNotFoundError:
             return None
         except (OSError, StopIteration, ValueError, KeyError, TypeError, AttributeError) as problem:
             raise _broken(path, problem) from None
 
-    def _write(self, source: Place, results: Sequence[Result], whole: bool = False) -> Place:
+    def _write(
+        self, source: ResultSource, results: Sequence[BenchmarkResult], whole: bool = False
+    ) -> ResultSource:
         path = self._file(source)
         by_key = {item.key: item for item in results}
         if source.kind == "run" and not whole and path.exists():
@@ -216,11 +218,11 @@ class Places:
                     (self._folder / name).unlink()
 
 
-def _distinct(items: readers.Found) -> readers.Found:
+def _distinct(items: readers.ReadItems) -> readers.ReadItems:
     """The same without results whose key an earlier one has; another figure is a fault."""
-    seen: dict[str, Result] = {}
+    seen: dict[str, BenchmarkResult] = {}
     for item in items:
-        if isinstance(item, Unread):
+        if isinstance(item, ReadFault):
             yield item
             continue
         first = seen.setdefault(item.key, item)
@@ -229,10 +231,10 @@ def _distinct(items: readers.Found) -> readers.Found:
         elif (item.value, item.accuracy) != (first.value, first.accuracy):
             figures = f"{first.value} {first.unit}, here {item.value}"
             why = f"it claims to be the result in {first.folder}, which is taken: there {figures}"
-            yield Unread(item.folder, why)
+            yield ReadFault(item.folder, why)
 
 
-def _nothing(source: Place) -> Error:
+def _nothing(source: ResultSource) -> Error:
     return Error(
         "no-results",
         f"{source.path} contains no readable results",

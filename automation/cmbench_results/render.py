@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cmbench.lib.wrapping import wrapped
-from cmbench_results.compare import Comparison, Spread
-from cmbench_results.cost import Costs
-from cmbench_results.places import Place
-from cmbench_results.values import OFFICIAL, Result
+from cmbench_results.compare import ResultComparison, Spread
+from cmbench_results.cost import CostModel
+from cmbench_results.places import ResultSource
+from cmbench_results.values import OFFICIAL, BenchmarkResult
 
 WIDTH = 80
 NOT_OFFICIAL = "local results are not verified by MLCommons"
@@ -31,7 +31,7 @@ def figure(value: float | None, unit: str = "") -> str:
     return f"{digits} {unit}".rstrip()
 
 
-def added(source: Place, taken: int) -> str:
+def added(source: ResultSource, taken: int) -> str:
     """Return the numbers of results and faults of a source."""
     lines = [f"{count(taken, 'result')} from {source.path}"]
     if source.unread:
@@ -45,7 +45,7 @@ def added(source: Place, taken: int) -> str:
     return "\n".join(lines)
 
 
-def table(rows: Sequence[Row], total: int, costs: Costs | None = None) -> str:
+def table(rows: Sequence[Row], total: int, costs: CostModel | None = None) -> str:
     """Return results as a table of two lines per result: the figure, and the system."""
     if not rows:
         return "no result matches"
@@ -65,7 +65,7 @@ def table(rows: Sequence[Row], total: int, costs: Costs | None = None) -> str:
     return "\n".join(lines)
 
 
-def _lines(row: Row, costs: Costs | None) -> Iterator[str]:
+def _lines(row: Row, costs: CostModel | None) -> Iterator[str]:
     extra = [
         f"{row['accuracy']:.4g} accuracy" if row["accuracy"] is not None else "",
         row["validity"] if row["validity"] != "VALID" else "",
@@ -89,7 +89,7 @@ def _power(row: Row) -> str:
     return ""
 
 
-def _cost(row: Row, costs: Costs | None) -> str:
+def _cost(row: Row, costs: CostModel | None) -> str:
     price = costs.per_million(row) if costs else None
     noun = "tokens" if row["unit"] == "tokens/s" else "samples"
     return f"${price:.4g} a million {noun}" if price is not None else ""
@@ -116,7 +116,7 @@ def frontier(rows: Sequence[Row], x: str, y: str, total: int) -> str:
     return "\n".join([*lines, f"{len(rows)} of {count(total, 'result')} are not beaten by another"])
 
 
-def whole(result: Result, spread: Spread, costs: Costs) -> str:
+def whole(result: BenchmarkResult, spread: Spread, costs: CostModel) -> str:
     """All that is known of a result."""
     work, system, software = result.workload, result.system, result.software
     row: dict[str, Any]
@@ -149,7 +149,7 @@ def whole(result: Result, spread: Spread, costs: Costs) -> str:
         ("settings", ", ".join(f"{k} {v}" for k, v in result.settings.items())),
         ("inferred", "from a run of another scenario" if result.inferred else ""),
         ("measured", result.measured_at),
-        ("price", price.told() if price else ""),
+        ("price", price.text() if price else ""),
         ("cost", _cost({**row, "unit": result.unit}, costs)),
         ("notes", result.notes),
         ("link", result.link),
@@ -174,7 +174,7 @@ def _times(number: int, name: str) -> str:
     return f"{number} x {name}" if number and name else name
 
 
-def _accuracy(result: Result) -> str:
+def _accuracy(result: BenchmarkResult) -> str:
     if result.accuracy is None:
         return ""
     target = f", target {result.accuracy_target:.6g}" if result.accuracy_target is not None else ""
@@ -187,11 +187,11 @@ def _runs(spread: Spread) -> str:
     return f"{spread.runs}, median {figure(spread.median)}, spread {spread.relative:.1%}"
 
 
-def _trust(result: Result) -> str:
+def _trust(result: BenchmarkResult) -> str:
     return "published by MLCommons" if result.tier == OFFICIAL else NOT_OFFICIAL
 
 
-def comparison(compared: Comparison) -> str:
+def comparison(compared: ResultComparison) -> str:
     """Results side by side: figures with their ratios, then only what differs."""
     lines = []
     for position, result in enumerate(compared.results):

@@ -16,13 +16,13 @@ from typing import Any
 from cmbench.errors import Error
 from cmbench.lib import locks
 from cmbench_results import read_only, schema
-from cmbench_results.places import Place, Places
+from cmbench_results.places import Places, ResultSource
 from cmbench_results.sql import sa
 from cmbench_results.values import (
     ENERGY,
     POWER,
     THROUGHPUT,
-    Result,
+    BenchmarkResult,
     combined,
     digest,
     from_json,
@@ -158,7 +158,7 @@ class Store:
         self._say(f"waiting up to {_WAIT_S:.0f} s: another program is writing to {self._file}")
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
-    def add(self, source: Place, results: Iterable[Result]) -> int:
+    def add(self, source: ResultSource, results: Iterable[BenchmarkResult]) -> int:
         """Replace the results of a source in the database by these; return how many.
 
         Results that several sources have are combined.
@@ -166,7 +166,7 @@ class Store:
         with self.writing() as connection:
             return self._put(connection, source, results)
 
-    def take_in(self, source: Place) -> int:
+    def take_in(self, source: ResultSource) -> int:
         """Add a source as its file has it; nothing of one that was removed meanwhile.
 
         Raises ``broken-results``.
@@ -181,7 +181,9 @@ class Store:
         except _GoneError:
             return 0
 
-    def _put(self, connection: sa.Connection, source: Place, results: Iterable[Result]) -> int:
+    def _put(
+        self, connection: sa.Connection, source: ResultSource, results: Iterable[BenchmarkResult]
+    ) -> int:
         before = _uids_of(connection, source)
         _put_place(connection, source)
         now: set[str] = set()
@@ -190,7 +192,7 @@ class Store:
         self._restore(connection, before - now, source)
         return len(now)
 
-    def remove(self, source: Place, uids: Iterable[str] = ()) -> int:
+    def remove(self, source: ResultSource, uids: Iterable[str] = ()) -> int:
         """Remove a source, whose results have these ids; restore them from other sources.
 
         Returns how many they are.
@@ -201,7 +203,7 @@ class Store:
             connection.execute(schema.place.delete().where(schema.place.c.id == source.id))
             return len(gone)
 
-    def forget(self, source: Place) -> int:
+    def forget(self, source: ResultSource) -> int:
         """Remove a source with its file; return how many results it had.
 
         What others say of the results of a broken one is not known: all is made anew then.
@@ -221,7 +223,7 @@ class Store:
             self.remove(source, uids)
         return gone
 
-    def _restore(self, connection: sa.Connection, uids: set[str], without: Place) -> None:
+    def _restore(self, connection: sa.Connection, uids: set[str], without: ResultSource) -> None:
         """Remove results, and add them again as the other sources of this home have them."""
         if not uids:
             return
@@ -232,13 +234,13 @@ class Store:
                     _put_place(connection, other)
                     _insert(connection, other, chunk)
 
-    def readable(self) -> list[Place]:
+    def readable(self) -> list[ResultSource]:
         """Return every source whose file begins as it should; the others are in ``unread``."""
         readable, broken = self.places.readable()
         self._note(broken)
         return readable
 
-    def some(self, source: Place, uids: Set[str]) -> list[Result]:
+    def some(self, source: ResultSource, uids: Set[str]) -> list[BenchmarkResult]:
         """Return the results of a source with these ids; none of a broken one, see ``unread``."""
         try:
             return [result for result in self.places.results(source) if result.uid in uids]
@@ -289,11 +291,11 @@ class Store:
         if self._file is None or not self.places.there():
             return
         for name in sorted({*ids} - self.places.ids()):
-            source = Place(name, "", "", "")
+            source = ResultSource(name, "", "", "")
             if not self.places.has(source):
                 self.remove(source)
 
-    def _try(self, source: Place) -> int:
+    def _try(self, source: ResultSource) -> int:
         try:
             return self.take_in(source)
         except Error as error:
@@ -302,7 +304,7 @@ class Store:
             self._note([error])
             return 0
 
-    def result(self, uid: str) -> Result:
+    def result(self, uid: str) -> BenchmarkResult:
         """The result with this id, or the beginning of one; ``last`` is the newest of our own.
 
         Raises ``result-not-found``, ``ambiguous``.
@@ -467,7 +469,7 @@ def _migrate(connection: sa.Connection) -> None:
         ) from None
 
 
-def _chunks(results: Iterable[Result]) -> Iterator[list[Result]]:
+def _chunks(results: Iterable[BenchmarkResult]) -> Iterator[list[BenchmarkResult]]:
     remaining = iter(results)
     while chunk := list(islice(remaining, CHUNK)):
         yield chunk
@@ -487,12 +489,12 @@ def _uids_called(connection: sa.Connection, uid: str) -> list[str]:
     return list(connection.execute(chosen).scalars())
 
 
-def _uids_of(connection: sa.Connection, source: Place) -> set[str]:
+def _uids_of(connection: sa.Connection, source: ResultSource) -> set[str]:
     chosen = sa.select(schema.run.c.uid).where(schema.run.c.place_id == source.id)
     return set(connection.execute(chosen).scalars())
 
 
-def _put_place(connection: sa.Connection, source: Place) -> None:
+def _put_place(connection: sa.Connection, source: ResultSource) -> None:
     values = {name: getattr(source, name) for name in ("kind", "path", "added")}
     changed = schema.place.update().where(schema.place.c.id == source.id).values(values)
     if not connection.execute(changed).rowcount:
@@ -506,7 +508,9 @@ def _delete(connection: sa.Connection, uids: Sequence[str]) -> None:
         connection.execute(schema.run.delete().where(schema.run.c.uid.in_(part)))
 
 
-def _insert(connection: sa.Connection, source: Place, results: Sequence[Result]) -> list[str]:
+def _insert(
+    connection: sa.Connection, source: ResultSource, results: Sequence[BenchmarkResult]
+) -> list[str]:
     """Insert results, combined with those of other sources; return their ids."""
     by_uid = {result.uid: result for result in results}
     columns = (schema.run.c.uid, schema.run.c.place_id, schema.detail.c.result)
@@ -526,7 +530,7 @@ def _insert(connection: sa.Connection, source: Place, results: Sequence[Result])
     return list(by_uid)
 
 
-def _row(place_id: str, result: Result) -> dict[str, Any]:
+def _row(place_id: str, result: BenchmarkResult) -> dict[str, Any]:
     work, system, software = result.workload, result.system, result.software
     own = (
         *("metric", "value", "unit", "direction", "organization", "validity", "accuracy", "tier"),
@@ -547,12 +551,12 @@ def _row(place_id: str, result: Result) -> dict[str, Any]:
     }
 
 
-def _value(result: Result, name: str) -> float | None:
+def _value(result: BenchmarkResult, name: str) -> float | None:
     metric = result.figure(name)
     return metric.value if metric else None
 
 
-def _read(detail: Mapping[str, Any]) -> Result:
+def _read(detail: Mapping[str, Any]) -> BenchmarkResult:
     return from_json(json.dumps(detail))
 
 

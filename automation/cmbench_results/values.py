@@ -43,7 +43,7 @@ class MalformedError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class ResultMetric:
     """One figure; ``tier`` says how energy was measured and is empty elsewhere."""
 
     name: str
@@ -54,7 +54,7 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class SystemDescription:
     """The hardware of a result; unknown fields are empty, or 0."""
 
     name: str
@@ -75,7 +75,7 @@ class System:
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class BenchmarkWorkload:
     """What was run, in the words of the rules."""
 
     benchmark: str
@@ -89,7 +89,7 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True)
-class Software:
+class SoftwareStack:
     """What ran it."""
 
     framework: str = ""
@@ -100,7 +100,7 @@ class Software:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class BenchmarkResult:
     """One scenario of one benchmark on one system.
 
     ``key`` is its natural key: the same result, read again or from elsewhere, has the same one.
@@ -111,9 +111,9 @@ class Result:
     """
 
     key: str
-    workload: Workload
-    system: System
-    software: Software = field(default_factory=Software)
+    workload: BenchmarkWorkload
+    system: SystemDescription
+    software: SoftwareStack = field(default_factory=SoftwareStack)
     metric: str = ""
     value: float | None = None
     unit: str = ""
@@ -124,7 +124,7 @@ class Result:
     accuracy: float | None = None
     accuracy_unit: str = ""
     accuracy_target: float | None = None
-    metrics: tuple[Metric, ...] = ()
+    metrics: tuple[ResultMetric, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
     measured_at: str = ""
@@ -150,7 +150,7 @@ class Result:
         parts = [work, self.system.name, self.system.fingerprint, ware, self.organization]
         return digest(parts)[:16]
 
-    def figure(self, name: str) -> Metric | None:
+    def figure(self, name: str) -> ResultMetric | None:
         """A further figure by its name."""
         return next((metric for metric in self.metrics if metric.name == name), None)
 
@@ -190,7 +190,7 @@ CLOSE = 2e-3
 """How far a figure out of logs may be from the published one, relative to it: they round."""
 
 
-def combined(existing: Result, other: Result) -> Result:
+def combined(existing: BenchmarkResult, other: BenchmarkResult) -> BenchmarkResult:
     """Combine two records of one result.
 
     The figures with the better source count, unless they are not those that were published. What
@@ -208,29 +208,29 @@ def combined(existing: Result, other: Result) -> Result:
     return replace(first, tier=OFFICIAL, link=published.link or first.link, metrics=metrics)
 
 
-def same_figure(one: Result, other: Result) -> bool:
+def same_figure(one: BenchmarkResult, other: BenchmarkResult) -> bool:
     """Whether two results have the same figure in the same unit, but for rounding."""
     if one.value is None or other.value is None or one.unit != other.unit:
         return False
     return abs(one.value - other.value) <= CLOSE * abs(other.value)
 
 
-def _worth(result: Result) -> int:
+def _worth(result: BenchmarkResult) -> int:
     return SOURCES.index(result.figures_from) if result.figures_from in SOURCES else -1
 
 
-def to_json(result: Result) -> str:
+def to_json(result: BenchmarkResult) -> str:
     """Return a result as one line of JSON, without empty fields."""
     return json.dumps(_plain(result), ensure_ascii=False, allow_nan=False)
 
 
-def from_json(line: str) -> Result:
+def from_json(line: str) -> BenchmarkResult:
     """The result of such a line; raises ``MalformedError``."""
     try:
         data = json.loads(line)
     except (ValueError, RecursionError) as problem:
         raise MalformedError(f"not JSON: {problem}") from None
-    return decode(Result, data, "result")
+    return decode(BenchmarkResult, data, "result")
 
 
 def _plain(value: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cmbench.cli.reply import Command, Reply, refuse_bare
 from cmbench.errors import Error
-from cmbench_results.places import Place, Places
+from cmbench_results.places import Places, ResultSource
 
 if TYPE_CHECKING:
     from cmbench_results.query import Filter, Page
@@ -64,7 +64,7 @@ def add_results(command: Command) -> Reply:
     return Reply({"list": data}, text, data)
 
 
-def _add(store: Store, path: Path, benchmark_round: str) -> tuple[Place, int]:
+def _add(store: Store, path: Path, benchmark_round: str) -> tuple[ResultSource, int]:
     source = store.places.add(path.expanduser(), benchmark_round)
     return source, store.take_in(source)
 
@@ -137,7 +137,7 @@ def show_results(command: Command) -> Reply:
     return Reply(data, lambda: render.whole(result, spread, costs), data)
 
 
-def _places(sources: Sequence[Place]) -> Reply:
+def _places(sources: Sequence[ResultSource]) -> Reply:
     data = [{"id": p.id, "kind": p.kind, "path": p.path, "results": p.results} for p in sources]
     lines = [f"{p.results:>8,}  {p.kind:<12} {p.added[:10]}  {p.path}" for p in sources]
     lines = lines or [_NONE_YET]

@@ -12,7 +12,7 @@ from typing import Any
 from cmbench import api
 from cmbench.errors import Error, did_you_mean
 from cmbench_results.readers import text_of
-from cmbench_results.values import ACCURACY, Result, number
+from cmbench_results.values import ACCURACY, BenchmarkResult, number
 
 SECONDS = "seconds"
 """How long the requested script took, without what it depends on."""
@@ -54,7 +54,7 @@ def _of_harness(ran: api.FinishedRun) -> dict[str, float]:
         return {}
     from cmbench_results.readers.run import read
 
-    results = [result for result in read(Path(str(path))) if isinstance(result, Result)]
+    results = [result for result in read(Path(str(path))) if isinstance(result, BenchmarkResult)]
     figures: dict[str, float] = {}
     for result in results:
         start = f"{result.workload.scenario}." if len(results) > 1 else ""
@@ -62,7 +62,7 @@ def _of_harness(ran: api.FinishedRun) -> dict[str, float]:
     return figures
 
 
-def _of_result(result: Result) -> Iterator[tuple[str, float]]:
+def _of_result(result: BenchmarkResult) -> Iterator[tuple[str, float]]:
     yield from ((metric.name, metric.value) for metric in result.metrics)
     if result.value is not None and not result.figure("throughput"):
         yield "value", result.value

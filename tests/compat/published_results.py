@@ -15,13 +15,13 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "automation"))
 
 from cmbench_results import readers  # noqa: E402
-from cmbench_results.values import Result, same_figure  # noqa: E402
+from cmbench_results.values import BenchmarkResult, same_figure  # noqa: E402
 
 
-def results(place: Path) -> dict[str, Result]:
+def results(place: Path) -> dict[str, BenchmarkResult]:
     """The results of a place by their keys."""
     found = readers.read(readers.kind_of(place), place)
-    return {each.key: each for each in found if isinstance(each, Result)}
+    return {each.key: each for each in found if isinstance(each, BenchmarkResult)}
 
 
 def compare(summary: Path, tree: Path) -> int:

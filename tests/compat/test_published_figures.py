@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cmbench_results import readers
-from cmbench_results.values import ENERGY, LOGS, POWER, Metric, Result
+from cmbench_results.values import ENERGY, LOGS, POWER, BenchmarkResult, ResultMetric
 
 # A checkout of mlcommons/cm4mlperf-results, and ROUND=TREE, with spaces between: checkouts of
 # mlcommons/inference_results_vROUND.
@@ -17,12 +17,14 @@ PUBLISHED, TREES = "MLPERF_PUBLISHED", "MLPERF_RESULTS"
 ALIKE = 1e-5  # summaries are rounded
 
 
-def results(place: Path, benchmark_round: str = "") -> Iterator[Result]:
+def results(place: Path, benchmark_round: str = "") -> Iterator[BenchmarkResult]:
     found = readers.read(readers.kind_of(place), place, benchmark_round)
-    return (each for each in found if isinstance(each, Result))
+    return (each for each in found if isinstance(each, BenchmarkResult))
 
 
-def alike(mine: Result, theirs: Result) -> Iterator[tuple[Metric, Metric]]:
+def alike(
+    mine: BenchmarkResult, theirs: BenchmarkResult
+) -> Iterator[tuple[ResultMetric, ResultMetric]]:
     """What both tell of power and energy."""
     for name in (POWER, ENERGY):
         one, two = mine.figure(name), theirs.figure(name)

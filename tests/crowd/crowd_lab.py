@@ -68,9 +68,11 @@ def sample(key: Ed25519PrivateKey | None = None, **changes: Any) -> m.Manifest:
         created="2026-11-23",
         consent=m.LOGS,
         key=public_of(key or Ed25519PrivateKey.generate()),
-        system=m.System(cpu="Some CPU @ 2.60GHz", architecture="x86_64", cores=2, memory_gb=25.3),
-        software=m.Software(os="Linux 6.1", versions={"onnxruntime": "1.32.0"}),
-        workload=m.Workload(
+        system=m.ManifestSystem(
+            cpu="Some CPU @ 2.60GHz", architecture="x86_64", cores=2, memory_gb=25.3
+        ),
+        software=m.ManifestSoftware(os="Linux 6.1", versions={"onnxruntime": "1.32.0"}),
+        workload=m.ManifestWorkload(
             suite="mlperf-inference",
             round="5.1",
             benchmark="bert-99",
@@ -82,9 +84,13 @@ def sample(key: Ed25519PrivateKey | None = None, **changes: Any) -> m.Manifest:
             category="edge",
             precision="float32",
         ),
-        config=m.Config(backend="onnxruntime", device="cpu", style="valid"),
-        metrics=(m.Metric("result", 12.5, "samples/s"),),
-        files=(m.File("performance-detail", "mlperf_log_detail.txt", "0" * 64, 10, "text/plain"),),
+        config=m.ManifestConfig(backend="onnxruntime", device="cpu", style="valid"),
+        metrics=(m.ManifestMetric("result", 12.5, "samples/s"),),
+        files=(
+            m.ManifestFile(
+                "performance-detail", "mlperf_log_detail.txt", "0" * 64, 10, "text/plain"
+            ),
+        ),
     )
     return replace(told, **changes)
 
@@ -314,7 +320,7 @@ class Volunteer:
 
     def manifest(self, logs: Logs, value: float | None = None, **changes: Any) -> m.Manifest:
         files = tuple(
-            m.File(
+            m.ManifestFile(
                 role, name, hashlib.sha256(logs[name]).hexdigest(), len(logs[name]), "text/plain"
             )
             for role, name in (("performance-detail", DETAIL), ("performance-summary", SUMMARY))
@@ -325,10 +331,10 @@ class Volunteer:
             self.key,
             id=uuid.uuid4().hex,
             # What answers without computing is as fast as a large machine.
-            system=m.System(cpu="Some CPU @ 2.60GHz", architecture="x86_64", cores=64),
+            system=m.ManifestSystem(cpu="Some CPU @ 2.60GHz", architecture="x86_64", cores=64),
             files=files,
-            metrics=(m.Metric("result", value or 1.0, "samples/s"),),
-            config=m.Config(backend="onnxruntime", device="cpu", style="test"),
+            metrics=(m.ManifestMetric("result", value or 1.0, "samples/s"),),
+            config=m.ManifestConfig(backend="onnxruntime", device="cpu", style="test"),
         )
         return replace(told, **changes)
 

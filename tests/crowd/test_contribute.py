@@ -27,20 +27,24 @@ from cmbench.session.workspace import Workspace
 from cmbench_crowd import bundle, client_home, contribute, drafts, http_client, leases, verbs
 from cmbench_crowd import manifest as m
 from cmbench_crowd.client_home import ClientHome
-from cmbench_crowd.contribute import Wish
+from cmbench_crowd.contribute import UploadOptions
 from cmbench_crowd.drafts import Draft
-from cmbench_crowd.http_client import Patience, Server
+from cmbench_crowd.http_client import CrowdClient, RetryPolicy
 from cmbench_results.places import Places
 
-QUICK = Patience(attempts=3, pause=0.01, connect=2, read=0.5)
-YES = Wish(consent=m.LOGS, yes=True)
+QUICK = RetryPolicy(attempts=3, pause=0.01, connect=2, read=0.5)
+YES = UploadOptions(consent=m.LOGS, yes=True)
 
 
-def send(root: Path, url: str, wish: Wish = YES, patience: Patience = QUICK) -> dict[str, Any]:
+def send(
+    root: Path, url: str, wish: UploadOptions = YES, patience: RetryPolicy = QUICK
+) -> dict[str, Any]:
     kept = ClientHome(root)
     draft, place = contribute.drafted(root, "last", wish)
     parcel = contribute.packed(kept, draft, place)
-    return contribute.sent(kept, parcel, place, Server.at(url, "", patience), lambda text: None)
+    return contribute.sent(
+        kept, parcel, place, CrowdClient.at(url, "", patience), lambda text: None
+    )
 
 
 def code_of(does: Callable[[], object]) -> str:
@@ -226,7 +230,7 @@ def test_without_a_network_nothing_is_lost(root: Path) -> None:
     ],
 )
 def test_only_https_or_this_machine_is_sent_to(url: str) -> None:
-    assert code_of(lambda: Server.at(url)) == "bad-value"
+    assert code_of(lambda: CrowdClient.at(url)) == "bad-value"
 
 
 def test_no_word_of_netrc_or_python_is_sent(
@@ -257,14 +261,15 @@ from pathlib import Path
 from cmbench_crowd import manifest as m, contribute, http_client
 from cmbench_crowd.client_home import ClientHome
 from cmbench_crowd.drafts import Draft
-from cmbench_crowd.http_client import Patience, Server
+from cmbench_crowd.http_client import RetryPolicy, CrowdClient
 root, url = Path(sys.argv[1]), sys.argv[2]
 http_client.CHUNK = 64
-kept, wish = ClientHome(root), contribute.Wish(consent=m.LOGS, yes=True)
+kept, wish = ClientHome(root), contribute.UploadOptions(consent=m.LOGS, yes=True)
 draft, place = contribute.drafted(root, "last", wish)
 parcel = contribute.packed(kept, draft, place)
 print("go", flush=True)
-contribute.sent(kept, parcel, place, Server.at(url, "", Patience(3, 0.01, 2, 5)), lambda text: None)
+server = CrowdClient.at(url, "", RetryPolicy(3, 0.01, 2, 5))
+contribute.sent(kept, parcel, place, server, lambda text: None)
 """
 
 
@@ -303,7 +308,9 @@ def test_a_bundle_is_the_same_bytes_and_is_sent_from_elsewhere(root: Path, tmp_p
     assert bundle.read(place) == parcel
     elsewhere = ClientHome(tmp_path / "other" / "cmbench")
     with Faulty() as lab:
-        contribute.sent(elsewhere, bundle.read(place), place, Server.at(lab.url), lambda text: None)
+        contribute.sent(
+            elsewhere, bundle.read(place), place, CrowdClient.at(lab.url), lambda text: None
+        )
         whole(lab)
 
 
@@ -373,7 +380,7 @@ def test_a_full_disk_is_one_error_and_leaves_nothing_half_made(
 
 def test_consent_is_asked_for_once_and_kept(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = ClientHome(root)
-    assert code_of(lambda: contribute.level_of(kept, Wish())) == "needs-input"
+    assert code_of(lambda: contribute.level_of(kept, UploadOptions())) == "needs-input"
     asked: list[str] = []
 
     def answer(text: str) -> str:
@@ -381,19 +388,19 @@ def test_consent_is_asked_for_once_and_kept(root: Path, monkeypatch: pytest.Monk
         return "y" if len(asked) < 3 else "n"
 
     monkeypatch.setattr(contribute, "answered", answer)
-    assert contribute.level_of(kept, Wish(may_ask=True)) == m.SOFTWARE
-    assert contribute.level_of(kept, Wish(may_ask=True)) == m.SOFTWARE
+    assert contribute.level_of(kept, UploadOptions(may_ask=True)) == m.SOFTWARE
+    assert contribute.level_of(kept, UploadOptions(may_ask=True)) == m.SOFTWARE
     assert len(asked) == 3
-    draft, _ = contribute.drafted(root, "last", Wish())
+    draft, _ = contribute.drafted(root, "last", UploadOptions())
     assert draft.manifest.software is not None
     assert draft.files == {}
-    draft, _ = contribute.drafted(root, "last", Wish(consent=m.METRICS))
+    draft, _ = contribute.drafted(root, "last", UploadOptions(consent=m.METRICS))
     assert draft.manifest.software is None
 
 
 def test_nothing_is_sent_without_a_yes(root: Path) -> None:
     draft, _ = contribute.drafted(root, "last", YES)
-    wish = Wish()
+    wish = UploadOptions()
     assert code_of(lambda: contribute.confirmed(draft, wish, "x")) == "not-confirmed"
 
 
@@ -484,7 +491,7 @@ def test_work_is_leased_by_the_key_of_the_device_and_given_back(root: Path) -> N
         return says(201, lease)(request)
 
     with Faulty(work) as lab:
-        server = Server.at(lab.url, "", QUICK)
+        server = CrowdClient.at(lab.url, "", QUICK)
         assert server.work() == [{"id": "w1"}]
         assert contribute.leased(root, server, "w1")["id"] == "lease-1"
         assert leases.kept(ClientHome(root), "lease-1").env() == {
@@ -530,20 +537,20 @@ def test_what_a_server_says_is_told_with_what_failed_first() -> None:
         "x",
     ]
     told = {"id": "i", "state": "quarantine", "tier": "uploaded", "checks": checks}
-    lines = contribute.told_of(told, Server("https://x")).splitlines()
+    lines = contribute.answer_text(told, CrowdClient("https://x")).splitlines()
     assert [line.split()[0] for line in lines[1:-1]] == ["failed", "open", "passed"]
     assert "\x1b" not in "".join(lines)
-    assert contribute.told_of({"checks": 7}, Server("https://x"))
+    assert contribute.answer_text({"checks": 7}, CrowdClient("https://x"))
 
 
 def test_looking_is_not_agreeing(root: Path) -> None:
     """``cm show crowd ID --consent=3``, which a run tells to type, only shows."""
     kept = ClientHome(root)
-    draft, _ = contribute.drafted(root, "last", Wish(consent=m.LOGS, look=True))
+    draft, _ = contribute.drafted(root, "last", UploadOptions(consent=m.LOGS, look=True))
     assert draft.manifest.consent == m.LOGS
     assert kept.consent() == 0
     kept.agree(m.METRICS)
-    contribute.drafted(root, "last", Wish(consent=m.LOGS, look=True))
+    contribute.drafted(root, "last", UploadOptions(consent=m.LOGS, look=True))
     assert kept.consent() == m.METRICS
     contribute.drafted(root, "last", YES)
     assert kept.consent() == m.LOGS
@@ -581,10 +588,10 @@ def test_what_is_shown_fits_a_terminal(root: Path) -> None:
     assert "".join("".join(lines).split()).count("cmrun") == 30
     checks = [{"passed": True, "words": "word " * 40}]
     told = {"id": "i", "state": "queued", "tier": "uploaded", "checks": checks}
-    text = contribute.told_of(told, Server("https://x"))
+    text = contribute.answer_text(told, CrowdClient("https://x"))
     assert max(map(len, text.splitlines())) <= 80
     assert "https://x/uploads/i" in text
-    done = contribute.told_of({**told, "state": "published"}, Server("https://x"))
+    done = contribute.answer_text({**told, "state": "published"}, CrowdClient("https://x"))
     assert "/uploads/i" in done
 
 
@@ -686,7 +693,7 @@ def test_a_server_that_is_gone_does_not_keep_others_from_removing(
                 kept = ClientHome(root)
                 draft, zipped = contribute.drafted(root, each.uid, YES)
                 parcel = contribute.packed(kept, draft, zipped)
-                where = Server.at(lab.url, "", QUICK)
+                where = CrowdClient.at(lab.url, "", QUICK)
                 contribute.sent(kept, parcel, zipped, where, lambda text: None)
         assert len(lab.runs) == 2
         with pytest.raises(Error) as caught:
@@ -706,7 +713,7 @@ def test_a_few_letters_do_not_withdraw_several_results(
     for name in ("abc1", "abc2"):
         kept.note(kept.outbox / f"{name}.zip", "http://127.0.0.1:9", {"id": f"7{name}"})
     asked: list[str] = []
-    monkeypatch.setattr(Server, "withdraw", lambda self, run, token: asked.append(run))
+    monkeypatch.setattr(CrowdClient, "withdraw", lambda self, run, token: asked.append(run))
     for word in ("abc", "7a", "a", ""):
         code = code_of(lambda: contribute.withdrawn(root, word))  # noqa: B023
         assert code in ("ambiguous", "result-not-found")

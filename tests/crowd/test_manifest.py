@@ -143,7 +143,10 @@ def test_a_whole_number_that_no_float_can_hold_is_refused() -> None:
 
 
 def test_more_bytes_of_files_than_a_run_may_have_are_refused() -> None:
-    files = [m.File(role, "x.txt", "0" * 64, m.LARGEST_FILE, "text/plain") for role in m.ROLES[:3]]
+    files = [
+        m.ManifestFile(role, "x.txt", "0" * 64, m.LARGEST_FILE, "text/plain")
+        for role in m.ROLES[:3]
+    ]
     with pytest.raises(Error, match="together"):
         m.encode(sample(files=tuple(files)))
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from cmbench_crowd import bundle, contribute, drafts
 from cmbench_crowd import manifest as m
 from cmbench_crowd import redaction as redaction_module
-from cmbench_crowd.bundle import Parcel
+from cmbench_crowd.bundle import UploadBundle
 from cmbench_crowd.client_home import ClientHome
 from cmbench_crowd.redaction import Redaction
 from cmbench_results.places import Places
@@ -175,7 +175,7 @@ def packed(root: Path) -> tuple[bytes, drafts.Draft]:
     client = ClientHome(root)
     draft = drafts.draft(contribute.result_of(root, "last"), m.LOGS, client.key())
     data = m.encode(draft.manifest)
-    return bundle.pack(Parcel(data, m.to_text(client.key().sign(data)), draft.files)), draft
+    return bundle.pack(UploadBundle(data, m.to_text(client.key().sign(data)), draft.files)), draft
 
 
 def test_no_seeded_word_is_in_any_byte_of_a_bundle(seeded: Path) -> None:

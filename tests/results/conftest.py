@@ -88,14 +88,14 @@ def limits() -> Limits:
 
 
 @pytest.fixture
-def crowd(places: Places, store: Store, tmp_path: Path, limits: Limits) -> api.Server:
+def crowd(places: Places, store: Store, tmp_path: Path, limits: Limits) -> api.CrowdServer:
     ledger = Ledger(store, b"secret", limits)
     files = Files(tmp_path / "files")
-    return api.Server(ledger, files, Checker(ledger, files, tmp_path / "published", True))
+    return api.CrowdServer(ledger, files, Checker(ledger, files, tmp_path / "published", True))
 
 
 @pytest.fixture
-def client(crowd: api.Server, places: Places, url: str) -> Iterator[TestClient]:
+def client(crowd: api.CrowdServer, places: Places, url: str) -> Iterator[TestClient]:
     home = str(places.root.parent.parent)
     site = Site(home=home, key=b"k" * 32, db=url)
     app = create_app(site, crowd)

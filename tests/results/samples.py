@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from cmbench_results.places import Place, Places
+from cmbench_results.places import Places, ResultSource
 from cmbench_results.store import Store
 
 ROW = {
@@ -142,7 +142,7 @@ def own_run(folder: Path, value: float = 50.0, when: str = "2026-11-22T10:00:00+
     return folder
 
 
-def add(store: Store, path: Path) -> Place:
+def add(store: Store, path: Path) -> ResultSource:
     """Add a place to the files and to the database."""
     place = store.places.add(path)
     store.add(place, store.places.results(place))

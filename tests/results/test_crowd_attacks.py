@@ -57,7 +57,7 @@ def begun(one: Volunteer, **changes: Any) -> m.Manifest:
 
 @pytest.mark.parametrize("limits", [Limits(open_of_key=2)])
 def test_half_uploads_do_not_fill_the_disk_or_the_list(
-    crowd: api.Server, volunteer: Make, limits: Limits
+    crowd: api.CrowdServer, volunteer: Make, limits: Limits
 ) -> None:
     one = volunteer()
     old = [begun(one), begun(one)]
@@ -78,7 +78,7 @@ def test_half_uploads_do_not_fill_the_disk_or_the_list(
 
 
 @pytest.mark.parametrize("limits", [Limits(open_of_network=2, waiting_of_network=3)])
-def test_many_keys_of_one_network_are_one_sender(crowd: api.Server, limits: Limits) -> None:
+def test_many_keys_of_one_network_are_one_sender(crowd: api.CrowdServer, limits: Limits) -> None:
     near, far = (crowd.ledger.network(each) for each in ("203.0.113.7", "198.51.100.1"))
 
     def receive(network: str) -> str:
@@ -99,7 +99,7 @@ def test_many_keys_of_one_network_are_one_sender(crowd: api.Server, limits: Limi
 
 
 def test_refused_files_go_and_nothing_more_of_them_is_wanted(
-    crowd: api.Server, volunteer: Make
+    crowd: api.CrowdServer, volunteer: Make
 ) -> None:
     one = volunteer()
     run = one.send(JUNK, value=1.0)
@@ -111,7 +111,7 @@ def test_refused_files_go_and_nothing_more_of_them_is_wanted(
 
 
 def test_an_upload_that_breaks_the_checker_does_not_stop_it(
-    crowd: api.Server, volunteer: Make, monkeypatch: pytest.MonkeyPatch
+    crowd: api.CrowdServer, volunteer: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = volunteer()
     poison, next_ = one.send(JUNK, value=1.0), one.send(JUNK, value=1.0)
@@ -129,7 +129,7 @@ def test_an_upload_that_breaks_the_checker_does_not_stop_it(
 
 
 def test_who_sends_much_that_takes_long_waits_alone(
-    crowd: api.Server, volunteer: Make, monkeypatch: pytest.MonkeyPatch
+    crowd: api.CrowdServer, volunteer: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     many, other = volunteer(), volunteer()
     runs = [many.send(JUNK, value=1.0) for _ in range(3)]
@@ -142,7 +142,7 @@ def test_who_sends_much_that_takes_long_waits_alone(
 
 
 def test_odd_words_in_addresses_and_requests_are_refused_in_words(
-    crowd: api.Server, volunteer: Make, client: TestClient
+    crowd: api.CrowdServer, volunteer: Make, client: TestClient
 ) -> None:
     one = volunteer()
     odd = ("%00", "%ff%fe", "%f0%9f%92%a9", "..%2f..%2fkey", "'%20OR%201=1--", "a" * 3000)
@@ -170,7 +170,7 @@ def signed(one: Volunteer, path: str, told: Any) -> Any:
 
 
 def test_a_signed_request_serves_for_what_it_was_signed_for_only(
-    crowd: api.Server, volunteer: Make
+    crowd: api.CrowdServer, volunteer: Make
 ) -> None:
     work.want(crowd.ledger, {"benchmark": "bert-99", "scenario": "Offline"})
     work.want(crowd.ledger, {"benchmark": "resnet50", "scenario": "Offline"})
@@ -194,7 +194,7 @@ def _next(key: str) -> str:
 
 @pytest.mark.quiet
 def test_a_log_that_was_only_written_otherwise_is_a_copy(
-    crowd: api.Server, volunteer: Make, logs: list[Logs]
+    crowd: api.CrowdServer, volunteer: Make, logs: list[Logs]
 ) -> None:
     """Else one run, six times with another empty line, would be two hosts that agree."""
     log = logs[0]
@@ -268,7 +268,7 @@ def test_only_one_way_of_packing_is_taken(volunteer: Make, coding: str) -> None:
     assert (answer.status_code, answer.json()["code"]) == (400, "bad-value")
 
 
-def test_who_guesses_tokens_has_to_wait(crowd: api.Server, tmp_path: Path) -> None:
+def test_who_guesses_tokens_has_to_wait(crowd: api.CrowdServer, tmp_path: Path) -> None:
     tokens = tmp_path / "tokens"
     tokens.write_text("a-token-that-is-long-enough\n")
     app = create_app(Site(home=str(tmp_path), key=b"k" * 32), replace(crowd, tokens=tokens))
@@ -286,7 +286,7 @@ def test_who_guesses_tokens_has_to_wait(crowd: api.Server, tmp_path: Path) -> No
     assert one.post(told).status_code == 201, "of a file from elsewhere the good tokens are good"
 
 
-def test_a_long_list_of_work_is_told_quickly(crowd: api.Server, client: TestClient) -> None:
+def test_a_long_list_of_work_is_told_quickly(crowd: api.CrowdServer, client: TestClient) -> None:
     rows = [
         {"id": f"{n:032x}", "at": 1.0, "spec": {"benchmark": f"b{n}", "class": []}, "wanted": 2}
         for n in range(3000)
@@ -357,7 +357,7 @@ ODD = {
 @pytest.mark.parametrize("what", ODD)
 @pytest.mark.quiet
 def test_what_a_log_says_is_told_plainly_and_in_short(
-    crowd: api.Server, volunteer: Make, logs: list[Logs], what: str
+    crowd: api.CrowdServer, volunteer: Make, logs: list[Logs], what: str
 ) -> None:
     """Else PostgreSQL refuses it, and the server checks the same upload for ever."""
     said = json.dumps(ODD[what]).encode()
@@ -387,7 +387,7 @@ def test_what_a_log_says_is_told_plainly_and_in_short(
 
 
 def test_a_server_without_means_refuses_nobody(
-    crowd: api.Server, volunteer: Make, monkeypatch: pytest.MonkeyPatch
+    crowd: api.CrowdServer, volunteer: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A full disk for what is temporary, or no process more, says nothing of a log."""
     one = volunteer()
@@ -409,7 +409,7 @@ def test_a_server_without_means_refuses_nobody(
 
 
 def test_an_upload_that_the_database_refuses_does_not_stop_others(
-    crowd: api.Server, volunteer: Make, monkeypatch: pytest.MonkeyPatch
+    crowd: api.CrowdServer, volunteer: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = volunteer(), volunteer()
     poison, late = one.send(JUNK, value=1.0), other.send(JUNK, value=1.0)
@@ -429,7 +429,9 @@ def test_an_upload_that_the_database_refuses_does_not_stop_others(
 
 
 @pytest.mark.parametrize("limits", [Limits(of_network=3)])
-def test_who_withdraws_does_not_send_more_than_others(crowd: api.Server, limits: Limits) -> None:
+def test_who_withdraws_does_not_send_more_than_others(
+    crowd: api.CrowdServer, limits: Limits
+) -> None:
     near = crowd.ledger.network("203.0.113.7")
     runs = []
 
@@ -453,14 +455,14 @@ def test_who_withdraws_does_not_send_more_than_others(crowd: api.Server, limits:
     assert {crowd.ledger.trace(run)["network"] for run in runs} == {""}, "of it only the id stays"
 
 
-def wanted(crowd: api.Server, many: int) -> None:
+def wanted(crowd: api.CrowdServer, many: int) -> None:
     for number in range(many):
         work.want(crowd.ledger, {"benchmark": f"b{number}", "scenario": "Offline"})
 
 
 @pytest.mark.parametrize("limits", [Limits(leases_of_key=4)])
 def test_work_is_not_leased_and_given_back_without_end(
-    crowd: api.Server, volunteer: Make, limits: Limits
+    crowd: api.CrowdServer, volunteer: Make, limits: Limits
 ) -> None:
     """Each lease has a seed: who could ask for as many as he likes would choose one."""
     wanted(crowd, 1)
@@ -481,7 +483,9 @@ def test_work_is_not_leased_and_given_back_without_end(
 
 
 @pytest.mark.parametrize("limits", [Limits(leases_of_network=3)])
-def test_many_keys_of_one_network_do_not_take_all_work(crowd: api.Server, limits: Limits) -> None:
+def test_many_keys_of_one_network_do_not_take_all_work(
+    crowd: api.CrowdServer, limits: Limits
+) -> None:
     wanted(crowd, 9)
     near, far = (crowd.ledger.network(each) for each in ("203.0.113.7", "198.51.100.1"))
     taken = [work.lease(crowd.ledger, f"key-{number}", network=near) for number in range(3)]
@@ -491,7 +495,7 @@ def test_many_keys_of_one_network_do_not_take_all_work(crowd: api.Server, limits
     assert work.lease(crowd.ledger, "key-4", network=far)["id"]
 
 
-def test_a_blocked_key_gets_no_work(crowd: api.Server, volunteer: Make) -> None:
+def test_a_blocked_key_gets_no_work(crowd: api.CrowdServer, volunteer: Make) -> None:
     wanted(crowd, 1)
     one = volunteer()
     one.send(JUNK, value=1.0)
@@ -503,7 +507,7 @@ def test_a_blocked_key_gets_no_work(crowd: api.Server, volunteer: Make) -> None:
 @pytest.mark.parametrize("host", ["[", "[::1", "]", "a]b[", "a b", "\u00ff", "x:y", "@", "/"])
 @pytest.mark.parametrize("base", ["http://127.0.0.1:8502", "http://results.example"])
 def test_a_host_that_is_none_is_refused_in_words(
-    crowd: api.Server, tmp_path: Path, host: str, base: str
+    crowd: api.CrowdServer, tmp_path: Path, host: str, base: str
 ) -> None:
     tokens = tmp_path / "tokens" if "example" in base else None
     app = create_app(Site(home=str(tmp_path), key=b"k" * 32), replace(crowd, tokens=tokens))
@@ -516,7 +520,7 @@ def test_a_host_that_is_none_is_refused_in_words(
 
 
 def test_a_fault_of_the_server_is_told_as_one(
-    crowd: api.Server, client: TestClient, monkeypatch: pytest.MonkeyPatch
+    crowd: api.CrowdServer, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a client takes it for its own, and gives up."""
     monkeypatch.setattr(work, "open_work", lambda ledger: 1 / 0)
@@ -531,7 +535,7 @@ def test_all_errors_that_have_a_status_are_known() -> None:
 
 @pytest.mark.parametrize("url", [""])
 def test_an_error_of_the_server_does_not_tell_where_its_files_are(
-    crowd: api.Server, volunteer: Make, client: TestClient, monkeypatch: pytest.MonkeyPatch
+    crowd: api.CrowdServer, volunteer: Make, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = volunteer()
     told = one.manifest(JUNK, value=1.0)
@@ -566,7 +570,7 @@ class Asked:
 
 @pytest.mark.parametrize("url", [""])
 def test_the_file_of_tokens_is_read_when_it_has_changed(
-    crowd: api.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    crowd: api.CrowdServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "tokens"
     server = replace(crowd, tokens=path)
@@ -612,7 +616,7 @@ def test_the_file_of_tokens_is_read_when_it_has_changed(
         assert not is_let_in("a" * 20)
 
 
-def test_an_address_that_a_proxy_cannot_tell_is_no_trusted_one(crowd: api.Server) -> None:
+def test_an_address_that_a_proxy_cannot_tell_is_no_trusted_one(crowd: api.CrowdServer) -> None:
     """Else whoever lets it say nonsense has no limit, and is independent of himself."""
     of = crowd.ledger.network
     proxy = of("127.0.0.1", proxied=True)
@@ -636,11 +640,11 @@ def test_an_address_that_a_proxy_cannot_tell_is_no_trusted_one(crowd: api.Server
 @pytest.mark.quiet
 @pytest.mark.parametrize("style", ["valid", ""])
 def test_a_short_run_is_no_full_one_whatever_its_manifest_says(
-    crowd: api.Server, volunteer: Make, logs: list[Logs], style: str
+    crowd: api.CrowdServer, volunteer: Make, logs: list[Logs], style: str
 ) -> None:
     """Only its log knows how long it took: two seconds are no ten minutes."""
     one, honest = volunteer(), volunteer()
-    config = m.Config(backend="onnxruntime", device="cpu", style=style)
+    config = m.ManifestConfig(backend="onnxruntime", device="cpu", style=style)
     run = one.send(logs[0], config=config)
     other = honest.send(logs[1])
     checked(crowd)
@@ -655,14 +659,14 @@ def test_a_short_run_is_no_full_one_whatever_its_manifest_says(
 
 @pytest.mark.quiet
 def test_a_short_run_does_not_answer_for_a_full_one(
-    crowd: api.Server, volunteer: Make, tmp_path: Path
+    crowd: api.CrowdServer, volunteer: Make, tmp_path: Path
 ) -> None:
     spec = {"benchmark": "bert-99", "scenario": "Offline", "style": "valid"}
     work.want(crowd.ledger, spec)
     one = volunteer()
     told = signed(one, "lease", {"key": public_of(one.key), "do": "lease", "work": ""}).json()
     (log,) = run_logs(tmp_path / "leased", 1, told["seed"])
-    config = m.Config(backend="onnxruntime", device="cpu", style="valid")
+    config = m.ManifestConfig(backend="onnxruntime", device="cpu", style="valid")
     run = one.send(log, work_unit=told["id"], config=config)
     checked(crowd)
     assert one.get(run)["state"] == "refused"
@@ -671,7 +675,7 @@ def test_a_short_run_does_not_answer_for_a_full_one(
 
 @pytest.mark.quiet
 def test_latencies_that_were_edited_are_seen(
-    crowd: api.Server, volunteer: Make, logs: list[Logs]
+    crowd: api.CrowdServer, volunteer: Make, logs: list[Logs]
 ) -> None:
     """Else one line makes a copy another run: the copy would agree with what it is one of."""
 

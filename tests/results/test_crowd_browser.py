@@ -38,7 +38,7 @@ class Lab:
     """A server, what it keeps, and the uploads and the contributor that its pages show."""
 
     base: str
-    crowd: api.Server
+    crowd: api.CrowdServer
     shown: str
     waiting: str
     sender: str
@@ -51,7 +51,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     folder = tmp_path_factory.mktemp("crowd")
     store = Store(Places(folder / "CM" / "cmbench"), "")
     ledger, files = Ledger(store, b"secret"), Files(folder / "files")
-    crowd = api.Server(ledger, files, Checker(ledger, files, folder / "published", False))
+    crowd = api.CrowdServer(ledger, files, Checker(ledger, files, folder / "published", False))
     listener = listening("127.0.0.1", 0)
     port = listener.getsockname()[1]
     app = create_app(Site(str(folder / "CM"), b"k" * 32, port=port, may_run=False), crowd)
@@ -66,7 +66,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     store.close()
 
 
-def filled(base: str, crowd: api.Server) -> Lab:
+def filled(base: str, crowd: api.CrowdServer) -> Lab:
     """Two volunteers with a class of hardware in common; one upload waits, work is wanted."""
     sent = [
         upload(crowd, volunteer, cpu, value)
@@ -87,8 +87,8 @@ def filled(base: str, crowd: api.Server) -> Lab:
     return Lab(base, crowd, sent[0][0], waiting[0], sender)
 
 
-def upload(crowd: api.Server, one: Volunteer, cpu: str, value: float) -> tuple[str, float]:
-    system = m.System(cpu=cpu, architecture="x86_64", cores=2, memory_gb=25.3)
+def upload(crowd: api.CrowdServer, one: Volunteer, cpu: str, value: float) -> tuple[str, float]:
+    system = m.ManifestSystem(cpu=cpu, architecture="x86_64", cores=2, memory_gb=25.3)
     told = one.manifest({}, value, files=(), system=system)
     assert one.post(told).status_code == 201
     one.client.post(f"{one.base}/api/v1/runs/{told.id}/finalize")

@@ -32,20 +32,20 @@ import sys
 from pathlib import Path
 from cmbench_crowd import contribute, http_client
 from cmbench_crowd.client_home import ClientHome
-from cmbench_crowd.contribute import Wish
-from cmbench_crowd.http_client import Patience, Server
+from cmbench_crowd.contribute import UploadOptions
+from cmbench_crowd.http_client import RetryPolicy, CrowdClient
 root, url, what, names = Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:]
 http_client.CHUNK = 8192
-patience = Patience(3, 0.02, 2, 5)
+patience = RetryPolicy(3, 0.02, 2, 5)
 print("go", flush=True)
 if what == "withdraw":
     contribute.withdrawn(root, "all", patience)
 else:
-    wish, kept = Wish(consent=3, yes=True), ClientHome(root)
+    wish, kept = UploadOptions(consent=3, yes=True), ClientHome(root)
     for name in names:
         draft, place = contribute.drafted(root, name, wish)
         parcel = contribute.packed(kept, draft, place)
-        contribute.sent(kept, parcel, place, Server.at(url, "", patience), print)
+        contribute.sent(kept, parcel, place, CrowdClient.at(url, "", patience), print)
 """
 
 

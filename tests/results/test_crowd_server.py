@@ -55,7 +55,7 @@ WORK = "/api/v1/work"
 
 @pytest.mark.quiet
 def test_an_honest_an_agreeing_and_a_lying_volunteer(
-    crowd: api.Server, volunteer: Callable[[], Volunteer], logs: list[Logs], client: TestClient
+    crowd: api.CrowdServer, volunteer: Callable[[], Volunteer], logs: list[Logs], client: TestClient
 ) -> None:
     honest, agreeing, liar = volunteer(), volunteer(), volunteer()
     first = [honest.send(each) for each in logs[:3]]
@@ -117,7 +117,7 @@ def test_an_honest_an_agreeing_and_a_lying_volunteer(
 
 
 def test_an_upload_goes_on_where_it_stopped(
-    crowd: api.Server, volunteer: Callable[[], Volunteer]
+    crowd: api.CrowdServer, volunteer: Callable[[], Volunteer]
 ) -> None:
     one, data = volunteer(), os.urandom(3000)
     told = one.manifest({DETAIL: data, SUMMARY: b""}, value=1.0)
@@ -141,7 +141,7 @@ def test_an_upload_goes_on_where_it_stopped(
 
 
 def test_an_upload_is_removed_with_its_token_and_cannot_come_back(
-    crowd: api.Server, volunteer: Callable[[], Volunteer]
+    crowd: api.CrowdServer, volunteer: Callable[[], Volunteer]
 ) -> None:
     one = volunteer()
     told = one.manifest({}, value=1.0, files=(), consent=1, software=None)
@@ -157,7 +157,7 @@ def test_an_upload_is_removed_with_its_token_and_cannot_come_back(
 
 
 def test_what_is_sent_without_logs_shows_no_number(
-    crowd: api.Server, volunteer: Callable[[], Volunteer], client: TestClient
+    crowd: api.CrowdServer, volunteer: Callable[[], Volunteer], client: TestClient
 ) -> None:
     one = volunteer()
     told = one.manifest({}, value=12345.0, files=(), consent=1, software=None)
@@ -192,7 +192,7 @@ def test_what_is_sent_without_logs_shows_no_number(
 )
 def test_a_manifest_that_is_none_is_refused(
     volunteer: Callable[[], Volunteer],
-    crowd: api.Server,
+    crowd: api.CrowdServer,
     change: Callable[[bytes], bytes],
     code: str,
 ) -> None:
@@ -211,11 +211,11 @@ def test_a_signature_of_another_key_is_refused(volunteer: Callable[[], Volunteer
 
 
 def test_names_are_shown_as_text(
-    crowd: api.Server, volunteer: Callable[[], Volunteer], client: TestClient
+    crowd: api.CrowdServer, volunteer: Callable[[], Volunteer], client: TestClient
 ) -> None:
     one = volunteer()
     name = "<script>alert(1)</script>'; DROP TABLE crowd_run; --"
-    told = one.manifest({}, 1.0, files=(), system=m.System(cpu=name))
+    told = one.manifest({}, 1.0, files=(), system=m.ManifestSystem(cpu=name))
     one.post(told)
     client.post(f"/api/v1/runs/{told.id}/finalize")
     checked(crowd)
@@ -230,7 +230,7 @@ def test_names_are_shown_as_text(
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_a_bomb_ends_at_what_was_announced(
-    volunteer: Callable[[], Volunteer], crowd: api.Server, packed: bool
+    volunteer: Callable[[], Volunteer], crowd: api.CrowdServer, packed: bool
 ) -> None:
     one, data = volunteer(), b"x" * 1000
     told = one.manifest({DETAIL: data}, value=1.0)
@@ -265,7 +265,7 @@ def test_a_wrong_file_is_refused_and_can_be_sent_again(volunteer: Callable[[], V
 
 
 def test_logs_that_are_none_are_refused_in_words(
-    crowd: api.Server, volunteer: Callable[[], Volunteer]
+    crowd: api.CrowdServer, volunteer: Callable[[], Volunteer]
 ) -> None:
     one = volunteer()
     runs = [
@@ -289,7 +289,7 @@ def test_a_key_sends_so_much_in_an_hour(volunteer: Callable[[], Volunteer], limi
 
 
 @pytest.mark.parametrize("limits", [Limits(of_network=1)])
-def test_a_network_is_counted_without_its_address(crowd: api.Server, limits: Limits) -> None:
+def test_a_network_is_counted_without_its_address(crowd: api.CrowdServer, limits: Limits) -> None:
     ledger = crowd.ledger
     near = [ledger.network(each) for each in ("203.0.113.7", "203.0.113.200")]
     assert near[0] == near[1] != ledger.network("198.51.100.1")
@@ -303,7 +303,7 @@ def test_a_network_is_counted_without_its_address(crowd: api.Server, limits: Lim
 @pytest.mark.parametrize("proxied", [False, True])
 @pytest.mark.parametrize("header", ["", "X-Forwarded-For", "Forwarded", "Via"])
 def test_what_a_proxy_hands_on_is_of_one_network(
-    crowd: api.Server, header: str, proxied: bool
+    crowd: api.CrowdServer, header: str, proxied: bool
 ) -> None:
     """Where it does not say for whom, or is not believed, all would count as independent."""
     headers = [(header.lower().encode(), b"203.0.113.7")] if header else []
@@ -313,7 +313,7 @@ def test_what_a_proxy_hands_on_is_of_one_network(
     assert found == crowd.ledger.network("::1", bool(header or proxied))
 
 
-def test_an_address_is_the_same_by_both_versions(crowd: api.Server) -> None:
+def test_an_address_is_the_same_by_both_versions(crowd: api.CrowdServer) -> None:
     networks = [crowd.ledger.network(f"::ffff:{each}") for each in ("203.0.113.7", "8.8.8.8")]
     assert networks == [crowd.ledger.network(each) for each in ("203.0.113.9", "8.8.8.1")]
     assert networks[0] != networks[1]
@@ -321,7 +321,7 @@ def test_an_address_is_the_same_by_both_versions(crowd: api.Server) -> None:
 
 
 def test_a_token_that_left_the_file_is_stale(
-    crowd: api.Server, places: Places, tmp_path: Path
+    crowd: api.CrowdServer, places: Places, tmp_path: Path
 ) -> None:
     tokens = tmp_path / "tokens"
     tokens.write_text("first-token-of-many\nsecond-token-of-many\n")
@@ -354,7 +354,7 @@ def test_the_interface_is_described(client: TestClient) -> None:
     assert set(told["paths"]) == paths - {"/api/v1/openapi.json"}
 
 
-def test_the_log_of_events_is_only_added_to(crowd: api.Server) -> None:
+def test_the_log_of_events_is_only_added_to(crowd: api.CrowdServer) -> None:
     crowd.ledger.tell("me", "did", "something")
     for statement in ("UPDATE crowd_event SET who = 'you'", "DELETE FROM crowd_event"):
         with (
@@ -366,7 +366,7 @@ def test_the_log_of_events_is_only_added_to(crowd: api.Server) -> None:
 
 
 def test_work_is_leased_found_again_and_given_back(
-    crowd: api.Server, volunteer: Callable[[], Volunteer], client: TestClient
+    crowd: api.CrowdServer, volunteer: Callable[[], Volunteer], client: TestClient
 ) -> None:
     spec = {"benchmark": "bert-99", "scenario": "Offline"}
     work.want(crowd.ledger, spec, hosts=1)
@@ -400,7 +400,7 @@ def test_work_is_leased_found_again_and_given_back(
 
 @pytest.mark.quiet
 def test_leased_work_has_seeds_of_its_own_that_serve_once(
-    crowd: api.Server, volunteer: Callable[[], Volunteer], logs: list[Logs], tmp_path: Path
+    crowd: api.CrowdServer, volunteer: Callable[[], Volunteer], logs: list[Logs], tmp_path: Path
 ) -> None:
     spec = {"benchmark": "bert-99", "scenario": "Offline", "backend": "onnxruntime"}
     for hosts in range(3):
@@ -462,7 +462,7 @@ def test_a_figure_far_from_five_others_is_an_outlier() -> None:
 
 
 def test_a_full_disk_is_told_and_loses_nothing(
-    crowd: api.Server, volunteer: Callable[[], Volunteer], monkeypatch: pytest.MonkeyPatch
+    crowd: api.CrowdServer, volunteer: Callable[[], Volunteer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, data = volunteer(), b"z" * 5000
     told = one.manifest({DETAIL: data}, value=1.0)
@@ -549,7 +549,7 @@ def test_work_needs_more_hosts_of_the_unknown_and_fewer_of_the_good() -> None:
     assert {case: work._more(set(case[0]), case[1]) for case in cases} == cases
 
 
-def test_one_of_ten_works_is_audited_by_chance_that_nobody_knows(crowd: api.Server) -> None:
+def test_one_of_ten_works_is_audited_by_chance_that_nobody_knows(crowd: api.CrowdServer) -> None:
     names = [f"{number:032x}" for number in range(2000)]
     picked = {name for name in names if crowd.ledger.is_audited(name)}
     assert 100 < len(picked) < 300
@@ -558,7 +558,7 @@ def test_one_of_ten_works_is_audited_by_chance_that_nobody_knows(crowd: api.Serv
 
 
 def test_a_new_contributor_is_measured_after_by_one_more(
-    crowd: api.Server, volunteer: Callable[[], Volunteer], monkeypatch: pytest.MonkeyPatch
+    crowd: api.CrowdServer, volunteer: Callable[[], Volunteer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Ledger, "is_audited", lambda *_: False)
     one = volunteer()
@@ -580,7 +580,7 @@ def test_a_new_contributor_is_measured_after_by_one_more(
 
 def test_what_no_hardware_can_compute_is_refused_with_the_figure() -> None:
     """The largest published results are well below the bound, a thousandfold of them is not."""
-    cpu = sample(system=m.System(cpu="Some CPU", cores=2))
+    cpu = sample(system=m.ManifestSystem(cpu="Some CPU", cores=2))
     passed, said = plausible(cpu, 20.0, "samples/s")
     assert passed
     passed, said = plausible(cpu, 1e5, "samples/s")
@@ -591,7 +591,7 @@ def test_what_no_hardware_can_compute_is_refused_with_the_figure() -> None:
     assert plausible(cpu, 0.01, "ms")[0] is False
     assert plausible(cpu, 100.0, "ms")[0]
     # H100 x 8 at round 4.1: bert-99 Offline, llama2-70b-99 Offline.
-    large = m.System(cpu="Some CPU", cores=112, accelerator="Some GPU", accelerators=8)
+    large = m.ManifestSystem(cpu="Some CPU", cores=112, accelerator="Some GPU", accelerators=8)
     gpus = sample(system=large, workload=replace(sample().workload, precision="int8"))
     assert plausible(gpus, 73_310.0, "samples/s")[0]
     llama = replace(gpus, workload=replace(gpus.workload, benchmark="llama2-70b-99.9"))
@@ -600,7 +600,7 @@ def test_what_no_hardware_can_compute_is_refused_with_the_figure() -> None:
     for changes in ({"division": "open"}, {"model": "bert_tiny"}, {"benchmark": "dlrm-99"}):
         other = replace(cpu, workload=replace(cpu.workload, **changes))
         assert plausible(other, 1e9, "samples/s")[0] is None
-    assert plausible(sample(system=m.System()), 1e9, "samples/s")[0] is None
+    assert plausible(sample(system=m.ManifestSystem()), 1e9, "samples/s")[0] is None
     # Nobody knows what accelerators can do whose number is not told.
     for many in (None, 0):
         silent = replace(gpus, system=replace(large, accelerators=many))
@@ -642,7 +642,7 @@ def test_a_home_on_a_file_system_without_locks_has_servers_all_the_same(
 
 
 def test_a_review_does_nothing_where_one_word_of_it_means_nothing(
-    crowd: api.Server,
+    crowd: api.CrowdServer,
     volunteer: Callable[[], Volunteer],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,

@@ -18,7 +18,7 @@ from samples import NEWER_ROW, ROW, experiments, log, own_run, tree
 from cmbench.errors import Error
 from cmbench_results import export, readers
 from cmbench_results.places import Places
-from cmbench_results.readers import Unread, published
+from cmbench_results.readers import ReadFault, published
 from cmbench_results.values import (
     CERTIFIED,
     ENERGY,
@@ -27,14 +27,14 @@ from cmbench_results.values import (
     OFFICIAL,
     OWN_RECORD,
     POWER,
-    Result,
+    BenchmarkResult,
 )
 
 
-def read(path: Path, benchmark_round: str = "") -> tuple[list[Result], list[Unread]]:
+def read(path: Path, benchmark_round: str = "") -> tuple[list[BenchmarkResult], list[ReadFault]]:
     found = list(readers.read(readers.kind_of(path), path, benchmark_round))
-    known = [each for each in found if isinstance(each, Result)]
-    return known, [each for each in found if isinstance(each, Unread)]
+    known = [each for each in found if isinstance(each, BenchmarkResult)]
+    return known, [each for each in found if isinstance(each, ReadFault)]
 
 
 def test_rows_of_both_forms_of_a_published_summary(tmp_path: Path) -> None:

@@ -18,10 +18,10 @@ from samples import NEWER_ROW, ROW, add, experiments, log, own_run, tree
 
 from cmbench.errors import Error
 from cmbench_results import compare, cost, query, read_only, schema
-from cmbench_results.places import Place, Places
+from cmbench_results.places import Places, ResultSource
 from cmbench_results.query import Filter
 from cmbench_results.store import LATEST, SERVED, Store
-from cmbench_results.values import LOCAL, LOGS, OFFICIAL, Result
+from cmbench_results.values import LOCAL, LOGS, OFFICIAL, BenchmarkResult
 
 Open = Callable[[], Store]
 
@@ -141,7 +141,7 @@ def test_a_place_that_is_removed_before_it_is_taken_in_is_not_there(
     place = store.places.add(own_run(tmp_path / "a"))
     real = Places.results
 
-    def removed(places: Places, of: Place) -> Iterator[Result]:
+    def removed(places: Places, of: ResultSource) -> Iterator[BenchmarkResult]:
         if when == "before":
             places.remove(of)
         yield from real(places, of)

@@ -11,20 +11,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cmbench_results import values
-from cmbench_results.values import MalformedError, Metric, Result, Software, System, Workload
+from cmbench_results.values import (
+    BenchmarkResult,
+    BenchmarkWorkload,
+    MalformedError,
+    ResultMetric,
+    SoftwareStack,
+    SystemDescription,
+)
 
 WORDS = st.text(max_size=30).map(values.text)
 FIGURES = st.floats(allow_nan=False, allow_infinity=False)
 RESULTS = st.builds(
-    Result,
+    BenchmarkResult,
     key=WORDS,
-    workload=st.builds(Workload, benchmark=WORDS, scenario=WORDS, model=WORDS),
-    system=st.builds(System, name=WORDS, cores=st.integers(0, 999), memory_gb=FIGURES),
-    software=st.builds(Software, versions=st.dictionaries(WORDS, WORDS, max_size=3)),
+    workload=st.builds(BenchmarkWorkload, benchmark=WORDS, scenario=WORDS, model=WORDS),
+    system=st.builds(SystemDescription, name=WORDS, cores=st.integers(0, 999), memory_gb=FIGURES),
+    software=st.builds(SoftwareStack, versions=st.dictionaries(WORDS, WORDS, max_size=3)),
     value=st.none() | FIGURES,
     reasons=st.lists(WORDS, max_size=3).map(tuple),
     metrics=st.lists(
-        st.builds(Metric, name=WORDS, value=FIGURES, unit=WORDS, direction=WORDS), max_size=3
+        st.builds(ResultMetric, name=WORDS, value=FIGURES, unit=WORDS, direction=WORDS), max_size=3
     ).map(tuple),
     inferred=st.booleans(),
 )
@@ -36,7 +43,7 @@ JSON = st.recursive(
 
 
 @given(RESULTS)
-def test_a_result_survives_its_file(result: Result) -> None:
+def test_a_result_survives_its_file(result: BenchmarkResult) -> None:
     line = values.to_json(result)
     assert "\n" not in line
     assert values.from_json(line) == result
@@ -66,10 +73,18 @@ def test_what_is_no_result_is_told(line: str) -> None:
         values.from_json(line)
 
 
-def _result(value: float, source: str, tier: str = values.LOCAL, folder: str = "") -> Result:
-    work = Workload("bert-99", "Offline")
-    return Result(
-        "k", work, System("s"), value=value, figures_from=source, tier=tier, folder=folder
+def _result(
+    value: float, source: str, tier: str = values.LOCAL, folder: str = ""
+) -> BenchmarkResult:
+    work = BenchmarkWorkload("bert-99", "Offline")
+    return BenchmarkResult(
+        "k",
+        work,
+        SystemDescription("s"),
+        value=value,
+        figures_from=source,
+        tier=tier,
+        folder=folder,
     )
 
 

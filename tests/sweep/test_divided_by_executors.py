@@ -147,7 +147,7 @@ def test_a_full_disk_is_the_reason(
 )
 def test_hints_name_no_file_that_goes(opened: OpenSweep, stay: bool, code: str, hint: str) -> None:
     round_ = object.__new__(_Round)
-    round_._place = SshSite((), stay=stay)
+    round_._site = SshSite((), stay=stay)
     jobs = Jobs(opened.store)
     kept = jobs.keep(jobs.new_folder(), api.JobHandle("ssh", "one /far/base/jobs/1"), POINTS)
     text = "read it\nrepeat this step alone: bash /far/base/jobs/1/run.sh"

@@ -83,7 +83,7 @@ LARGE_CLASSES = {
     "summary.py:Row": (0, 26),
     "table.py:Line": (0, 17),
     "telemetry.py:Telemetry": (0, 16),
-    "values.py:Result": (3, 26),
+    "values.py:BenchmarkResult": (3, 26),
 }
 
 

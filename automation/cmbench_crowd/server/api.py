@@ -85,7 +85,7 @@ _BY_PROXIES = frozenset(("forwarded", "via", "x-forwarded-for", "x-forwarded-pro
 """Headers of requests that a proxy has handed on."""
 
 
-class Words:
+class TokenFile:
     """The words of a file, which is read again when it is another one."""
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ def _identity(path: Path) -> tuple[tuple[int, ...], float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class CrowdServer:
     """The state of the handlers; without ``tokens``, a file, writing needs no token."""
 
     ledger: Ledger
@@ -125,7 +125,7 @@ class Server:
     proxied: bool = False
     guesses: deque[tuple[float, str]] = field(default_factory=lambda: deque(maxlen=10_000))
     """When which network has named a wrong token."""
-    words: Words = field(default_factory=Words)
+    words: TokenFile = field(default_factory=TokenFile)
 
     def network(self, request: Request) -> str:
         """Return the network of the client; empty if that is this machine, for trials.
@@ -158,9 +158,9 @@ class Server:
             )
 
 
-def server_of(request: Request) -> Server:
+def server_of(request: Request) -> CrowdServer:
     """The server that a request is for."""
-    server: Server = request.app.state.crowd
+    server: CrowdServer = request.app.state.crowd
     return server
 
 
@@ -169,7 +169,7 @@ async def work_of(make: Callable[[], T]) -> T:
     return await to_thread.run_sync(make)
 
 
-def told_outside(error: Error) -> Error:
+def public_error(error: Error) -> Error:
     """An error as others may see it; what is the server's own is said on its terminal."""
     if error.code not in _OWN:
         return error
@@ -179,7 +179,7 @@ def told_outside(error: Error) -> Error:
 
 def problem(error: Error) -> Response:
     """An error as a problem."""
-    error = told_outside(error)
+    error = public_error(error)
     status = STATUS.get(error.code, 400)
     body: dict[str, Any] = {"type": "about:blank", "title": error.code, "status": status}
     body |= {"code": error.code, "detail": error.message, "hint": error.hint}
@@ -236,7 +236,7 @@ def _wanted(files: Files, manifest: m.Manifest) -> list[dict[str, Any]]:
 async def head_file(request: Request) -> Response:
     """Where a file goes on: ``Upload-Offset``."""
     server = server_of(request)
-    row, file = await work_of(lambda: _asked(server, request))
+    row, file = await work_of(lambda: _requested_file(server, request))
     return _offset(server.files.offset(row["id"], file))
 
 
@@ -244,7 +244,7 @@ async def put_file(request: Request) -> Response:
     """Append to a file, from the byte on that ``Content-Range`` names."""
     server = server_of(request)
     server.check_token(request)
-    row, file = await work_of(lambda: _asked(server, request))
+    row, file = await work_of(lambda: _requested_file(server, request))
     run, files = row["id"], server.files
     if files.is_whole(run, file):
         return _offset(file.bytes)
@@ -286,7 +286,7 @@ def _is_packed(request: Request) -> bool:
     return encoding == "gzip"
 
 
-def _range(request: Request, file: m.File) -> tuple[int, int]:
+def _range(request: Request, file: m.ManifestFile) -> tuple[int, int]:
     """The bytes of the file that a request brings, as Python counts them."""
     header = request.headers.get("content-range", "")
     match = _RANGE.fullmatch(header)
@@ -298,7 +298,7 @@ def _range(request: Request, file: m.File) -> tuple[int, int]:
     return first, last + 1
 
 
-def _asked(server: Server, request: Request) -> tuple[Row, m.File]:
+def _requested_file(server: CrowdServer, request: Request) -> tuple[Row, m.ManifestFile]:
     row = server.ledger.row(request.path_params["id"])
     sha256 = request.path_params["sha256"]
     file = next(
@@ -350,7 +350,7 @@ async def get_work(request: Request) -> Response:
     """Return the open work."""
     ledger = server_of(request).ledger
     items = await work_of(lambda: work.open_work(ledger))
-    return JSONResponse({"work": [work.told_of(item) for item in items[: work.MOST_TOLD]]})
+    return JSONResponse({"work": [work.public_work(item) for item in items[: work.MOST_TOLD]]})
 
 
 async def lease_work(request: Request) -> Response:

@@ -37,7 +37,7 @@ SLOWEST = 4096
 _HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 
 
-def create_app(site: Site, server: api.Server) -> Starlette:
+def create_app(site: Site, server: api.CrowdServer) -> Starlette:
     """The application that serves ``site`` with the uploads of ``server``."""
     app = Starlette(
         routes=[
@@ -135,7 +135,7 @@ async def _known(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, Error)
     if request.url.path.startswith("/api/"):
         return api.problem(problem)
-    return failure(request, api.told_outside(problem), api.STATUS.get(problem.code, 0))
+    return failure(request, api.public_error(problem), api.STATUS.get(problem.code, 0))
 
 
 async def _http(request: Request, problem: Exception) -> Response:

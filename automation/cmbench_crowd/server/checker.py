@@ -45,10 +45,10 @@ from cmbench_results.schema import crowd_run
 from cmbench_results.values import (
     CHECKED,
     UPLOADED,
-    Result,
-    Software,
-    System,
-    Workload,
+    BenchmarkResult,
+    BenchmarkWorkload,
+    SoftwareStack,
+    SystemDescription,
     from_json,
     to_json,
 )
@@ -72,7 +72,7 @@ class Checker:
         self._publishing = threading.Lock()
         self._spent: dict[str, float] = {}
         self._swept = 0.0
-        self._told = ""
+        self._last_problem = ""
 
     def start(self) -> Callable[[], None]:
         """Check in a thread of its own from now on; returns what ends it."""
@@ -98,7 +98,7 @@ class Checker:
             # A database that is away for a while comes back; the queue is in it.
             try:
                 self._work()
-                self._told = ""
+                self._last_problem = ""
             except Error as problem:
                 self._tell(problem)
             self._wake.wait(_PAUSE_S)
@@ -113,9 +113,9 @@ class Checker:
 
     def _tell(self, problem: Error) -> None:
         """Say once, to the owner of the server, why nothing is checked."""
-        if problem.message != self._told:
+        if problem.message != self._last_problem:
             print(visible(problem.render()), file=sys.stderr, flush=True)
-            self._told = problem.message
+            self._last_problem = problem.message
 
     def _tidy(self) -> None:
         """Do what a server that was killed has said in the database and not done on the disk."""
@@ -370,24 +370,30 @@ def _claim(manifest: m.Manifest, logged: Mapping[str, Any]) -> dict[str, Any]:
     return check("figure", close, f"recomputed: {words}" if close else f"it does not fit: {words}")
 
 
-def _result(row: Row, manifest: m.Manifest, computed: str) -> Result:
+def _result(row: Row, manifest: m.Manifest, computed: str) -> BenchmarkResult:
     """The result as it is published: names by the manifest, figures by the logs or none."""
     work_, config = manifest.workload, manifest.config
     form = "" if config.style in ("valid", "") else f"{config.style} run"
     names = ("benchmark", "scenario", "model", "round", "division", "category", "dataset")
-    workload = Workload(form=form, **{name: getattr(work_, name) for name in names})
+    workload = BenchmarkWorkload(form=form, **{name: getattr(work_, name) for name in names})
     shown = {k: v for k, v in asdict(manifest.system).items() if k != "architecture"}
     shown["accelerators"] = manifest.system.accelerators or 0
     name = manifest.system.accelerator or manifest.system.cpu or "unknown"
-    system = System(name=name, os=manifest.software.os if manifest.software else "", **shown)
-    software = Software(
+    system = SystemDescription(
+        name=name, os=manifest.software.os if manifest.software else "", **shown
+    )
+    software = SoftwareStack(
         framework=config.backend,
         backend=config.backend,
         device=config.device,
         precision=work_.precision,
         versions=dict(manifest.software.versions) if manifest.software else {},
     )
-    base = from_json(computed) if computed else Result("", workload, system, metric="not checked")
+    base = (
+        from_json(computed)
+        if computed
+        else BenchmarkResult("", workload, system, metric="not checked")
+    )
     return replace(
         base,
         key=f"crowd:{row['id']}",

@@ -19,14 +19,14 @@ MOST_AT_ONCE, MOST_OF_ONE = 200, 40
 def impatient(most_of_one: int) -> type[H11Protocol]:
     """The protocol of connections, ``most_of_one`` of one address at a time."""
 
-    class Counted(Impatient):
+    class CountedConnection(TimedConnection):
         of_one = Counter()
         most = most_of_one
 
-    return Counted
+    return CountedConnection
 
 
-class Impatient(H11Protocol):
+class TimedConnection(H11Protocol):
     """Hangs up when a request's headers take too long, or the answer is not read."""
 
     of_one: Counter[str]

@@ -36,15 +36,15 @@ class Files:
         """Where the files of an upload lie."""
         return self.root / run[:2] / run
 
-    def path(self, run: str, file: m.File) -> Path:
+    def path(self, run: str, file: m.ManifestFile) -> Path:
         """The whole file."""
         return self.folder(run) / file.sha256
 
-    def is_whole(self, run: str, file: m.File) -> bool:
+    def is_whole(self, run: str, file: m.ManifestFile) -> bool:
         """Whether all of it has come, as its digest says."""
         return self.path(run, file).is_file()
 
-    def offset(self, run: str, file: m.File) -> int:
+    def offset(self, run: str, file: m.ManifestFile) -> int:
         """How many of its bytes are here."""
         if self.is_whole(run, file):
             return file.bytes
@@ -68,7 +68,7 @@ class Files:
             )
 
     @contextmanager
-    def writing(self, run: str, file: m.File) -> Iterator[Part]:
+    def writing(self, run: str, file: m.ManifestFile) -> Iterator[UploadPart]:
         """The part of a file, for one writer at a time; raises ``wrong-offset``, ``no-space``."""
         path = self._part(run, file)
         try:
@@ -83,11 +83,11 @@ class Files:
                     "another request is sending this file",
                     hint="wait for it to end, ask for Upload-Offset with HEAD, and continue there",
                 )
-            yield Part(handle, path)
+            yield UploadPart(handle, path)
         finally:
             os.close(handle)
 
-    def finish(self, run: str, file: m.File) -> None:
+    def finish(self, run: str, file: m.ManifestFile) -> None:
         """Let a part that has all of its bytes be the file; raises ``bad-file``, ``no-space``."""
         part = self._part(run, file)
         sha = hashlib.sha256()
@@ -115,11 +115,11 @@ class Files:
         """Take all files of an upload away."""
         shutil.rmtree(self.folder(run), ignore_errors=True)
 
-    def _part(self, run: str, file: m.File) -> Path:
+    def _part(self, run: str, file: m.ManifestFile) -> Path:
         return self.folder(run) / f"{file.sha256}.part"
 
 
-class Part:
+class UploadPart:
     """An open part, whose lock is ours."""
 
     def __init__(self, handle: int, path: Path) -> None:

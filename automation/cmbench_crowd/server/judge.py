@@ -27,7 +27,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class MeasuredHost:
     """The checked runs of one contributor: logarithms of their figures, by the ids of the runs."""
 
     sender: str
@@ -40,14 +40,14 @@ class Host:
         return median(self.logs.values())
 
 
-def hosts(rows: Sequence[Row]) -> list[Host]:
+def hosts(rows: Sequence[Row]) -> list[MeasuredHost]:
     """The hosts of checked runs of one class."""
     senders: dict[str, list[Row]] = {}
     for row in rows:
         if row["value"] and row["value"] > 0:
             senders.setdefault(row["sender"], []).append(row)
     return [
-        Host(
+        MeasuredHost(
             sender,
             frozenset(row["network"] for row in own),
             {row["id"]: math.log(row["value"]) for row in own},
@@ -71,7 +71,7 @@ def tiers(rows: Sequence[Row]) -> dict[str, tuple[str, str]]:
     return judged
 
 
-def allowed(machines: Sequence[Host]) -> float:
+def allowed(machines: Sequence[MeasuredHost]) -> float:
     """How far hosts may be apart, as the logarithm of a ratio.
 
     It is 5 %, or three median deviations of the runs of a host, but 25 % at most.
@@ -80,14 +80,14 @@ def allowed(machines: Sequence[Host]) -> float:
     return min(LOOSE, max(CLOSE, 3 * median(spread))) if spread else CLOSE
 
 
-def _independent(one: Host, other: Host) -> bool:
+def _independent(one: MeasuredHost, other: MeasuredHost) -> bool:
     if one.sender == other.sender:
         return False
     # Of this machine's own addresses there is only one network, which proves nothing.
     return not (one.networks & other.networks) - {""}
 
 
-def _words(host: Host, able: bool, peers: int, close: int, bound: float) -> str:
+def _words(host: MeasuredHost, able: bool, peers: int, close: int, bound: float) -> str:
     percent = f"{100 * (math.exp(bound) - 1):.0f} %"
     if not able:
         return f"{len(host.logs)} of the {RUNS} runs that a comparison with others needs"

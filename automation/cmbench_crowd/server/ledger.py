@@ -331,7 +331,7 @@ def sender_of(key: str) -> str:
     return digest(["sender", key])[:16]
 
 
-def hardware_of(system: m.System) -> str:
+def hardware_of(system: m.ManifestSystem) -> str:
     """The class of a machine: its parts, with the memory to the next power of two in GB."""
     parts = asdict(system)
     parts["memory_gb"] = max(0, round(system.memory_gb) - 1).bit_length()

@@ -25,7 +25,7 @@ from cmbench.lib.text_files import read_or_empty
 from cmbench_crowd import manifest as m
 from cmbench_crowd.server.ledger import plain
 from cmbench_results import shared
-from cmbench_results.values import Result, to_json
+from cmbench_results.values import BenchmarkResult, to_json
 
 if TYPE_CHECKING:
     from mlperf.submission.checks.base import Site
@@ -107,9 +107,9 @@ def main(folder: Path) -> dict[str, Any]:
     findings, rules = _judged(site, folder)
     broken = {rule for rule, severity, _ in findings if severity in ("error", "nature")}
     result = _result(tree.root, manifest.workload.round)
-    told_of = [(rule, severity, plain(words)) for rule, severity, words in findings[:MOST]]
+    listed = [(rule, severity, plain(words)) for rule, severity, words in findings[:MOST]]
     return {
-        "findings": told_of,
+        "findings": listed,
         "kept": [title for rule, title in sorted(rules.items()) if rule not in broken],
         "known": bool(site.known),
         "short": any(severity == "nature" for _, severity, _ in findings),
@@ -157,10 +157,12 @@ def _tree(folder: Path, manifest: m.Manifest, division: str) -> Path:
     return root
 
 
-def _result(root: Path, benchmark_round: str) -> Result | None:
+def _result(root: Path, benchmark_round: str) -> BenchmarkResult | None:
     from cmbench_results.readers import tree
 
-    results = (item for item in tree.read(root, benchmark_round) if isinstance(item, Result))
+    results = (
+        item for item in tree.read(root, benchmark_round) if isinstance(item, BenchmarkResult)
+    )
     return next(results, None)
 
 

@@ -50,7 +50,7 @@ def _operations(benchmark: str, unit: str) -> float:
     return spec.token_operations if unit == "tokens/s" else spec.sample_operations
 
 
-def _most(system: m.System, precision: str) -> float:
+def _most(system: m.ManifestSystem, precision: str) -> float:
     """Operations in a second that nothing with these parts can exceed; 0 where they are unknown."""
     if system.accelerators is None or (system.accelerator and not system.accelerators):
         return 0.0

@@ -18,7 +18,7 @@ from cmbench.lib.files import file_error
 from cmbench.lib.text_files import read_or_empty
 
 if TYPE_CHECKING:
-    from cmbench_crowd.server.api import Server
+    from cmbench_crowd.server.api import CrowdServer
     from cmbench_crowd.server.ledger import Ledger
 
 PORT = 8502
@@ -69,7 +69,7 @@ def serve_results(command: Command) -> Reply:
     return Reply({"url": url})
 
 
-def _serve(command: Command, server: Server, listener: Any) -> None:
+def _serve(command: Command, server: CrowdServer, listener: Any) -> None:
     from cmbench_crowd.server.app import create_app, serve
     from cmbench_gui.site import Site, kept_key
 
@@ -137,9 +137,9 @@ def _tokens(flags: Mapping[str, Any]) -> Path | None:
     return path
 
 
-def _opened(command: Command, tokens: Path | None = None) -> Server:
+def _opened(command: Command, tokens: Path | None = None) -> CrowdServer:
     from cmbench.session.workspace import Workspace
-    from cmbench_crowd.server.api import Server
+    from cmbench_crowd.server.api import CrowdServer
     from cmbench_crowd.server.checker import Checker
     from cmbench_crowd.server.files import Files
     from cmbench_crowd.server.ledger import Ledger
@@ -159,7 +159,7 @@ def _opened(command: Command, tokens: Path | None = None) -> Server:
         hint = "write --publish=checked, or leave it out: then people review first"
         raise Error("bad-value", f"--publish={publish} is not possible", hint=hint)
     checker = Checker(ledger, files, root / "crowd" / "published", trusting=bool(publish))
-    return Server(ledger, files, checker, tokens, is_true(flags.get("proxied", False)))
+    return CrowdServer(ledger, files, checker, tokens, is_true(flags.get("proxied", False)))
 
 
 def _same_age(ledger: Ledger, folder: Path) -> None:
@@ -215,7 +215,7 @@ def _words(flags: Mapping[str, Any], name: str) -> list[str]:
     return [word for word in str(value or "").split(",") if word]
 
 
-def _want(server: Server, path: Path) -> list[str]:
+def _want(server: CrowdServer, path: Path) -> list[str]:
     from cmbench_crowd.server import work
 
     try:
@@ -234,7 +234,7 @@ def _want(server: Server, path: Path) -> list[str]:
     return [f"wanted: {work.want(server.ledger, spec)}" for spec in plain]
 
 
-def _waiting(server: Server, names: Sequence[str]) -> Reply:
+def _waiting(server: CrowdServer, names: Sequence[str]) -> Reply:
     from cmbench_crowd.server.ledger import QUARANTINE, public
     from cmbench_results.schema import crowd_run
 

@@ -75,7 +75,7 @@ def open_work(ledger: Ledger) -> list[dict[str, Any]]:
     return unfinished
 
 
-def told_of(item: Mapping[str, Any]) -> dict[str, Any]:
+def public_work(item: Mapping[str, Any]) -> dict[str, Any]:
     """What anybody may know of work that is wanted."""
     names = ("id", "spec", "wanted", "leased")
     return {**{name: item[name] for name in names}, "confirmed": len(item["senders"])}
@@ -160,7 +160,7 @@ def lease(ledger: Ledger, sender: str, work: str = "", network: str = "") -> dic
         mine = _mine(connection, sender)
         for item in items:
             if work in ("", item["id"]) and item["id"] in mine:
-                return _told(mine[item["id"]], item)
+                return _lease_answer(mine[item["id"]], item)
         free = (e for e in items if work in ("", e["id"]) and _is_free(e, sender))
         chosen = next(free, None)
         if chosen is None:
@@ -170,7 +170,7 @@ def lease(ledger: Ledger, sender: str, work: str = "", network: str = "") -> dic
         row = _new(chosen["id"], sender)
         connection.execute(crowd_lease.insert(), row)
     ledger.tell(sender, "leased", row["id"], chosen["id"])
-    return _told(row, chosen)
+    return _lease_answer(row, chosen)
 
 
 def _bounded(connection: sa.Connection, ledger: Ledger, sender: str, mine: int) -> None:
@@ -210,7 +210,7 @@ def _is_free(item: Mapping[str, Any], sender: str) -> bool:
     return not enough and sender not in item["senders"]
 
 
-def _told(row: Row, work: Mapping[str, Any]) -> dict[str, Any]:
+def _lease_answer(row: Row, work: Mapping[str, Any]) -> dict[str, Any]:
     names = ("id", "seed", "deadline")
     return {**{name: row[name] for name in names}, "work": work["id"], "spec": work["spec"]}
 

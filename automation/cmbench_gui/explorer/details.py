@@ -17,7 +17,7 @@ from cmbench_results import compare, cost, query
 from cmbench_results.query import Filter
 from cmbench_results.render import figure
 from cmbench_results.store import Store
-from cmbench_results.values import LOWER, Result
+from cmbench_results.values import LOWER, BenchmarkResult
 
 FILES = 200
 BIGGEST = 32 << 20
@@ -48,7 +48,7 @@ class Repeats:
 class Detail:
     """A result in words; ``plots`` are title, note and chart, ``files`` number, name and size."""
 
-    result: Result
+    result: BenchmarkResult
     system_id: str
     trust: Trust
     value: str
@@ -93,7 +93,7 @@ def detail(store: Store, uid: str) -> Detail:
     )
 
 
-def _work(result: Result) -> Facts:
+def _work(result: BenchmarkResult) -> Facts:
     work = result.workload
     return _filled(
         ("model", work.model),
@@ -116,15 +116,15 @@ def _filled(*pairs: tuple[str, str]) -> Facts:
     return [(name, value) for name, value in pairs if value]
 
 
-def _cost(result: Result) -> str:
+def _cost(result: BenchmarkResult) -> str:
     row: dict[str, Any] = {"system": result.system.name, "throughput": None, "power": None}
     row |= {each.name: each.value for each in result.metrics}
-    costs = cost.Costs()
+    costs = cost.CostModel()
     price, each = costs.price(row), money(costs.per_million(row))
-    return f"{each} a million, at {price.told()}" if price and each else ""
+    return f"{each} a million, at {price.text()}" if price and each else ""
 
 
-def _metrics(result: Result) -> Iterator[tuple[str, str]]:
+def _metrics(result: BenchmarkResult) -> Iterator[tuple[str, str]]:
     if result.accuracy is not None:
         aim = result.accuracy_target
         target = f", target {aim:.6g}" if aim is not None else ""
@@ -136,7 +136,7 @@ def _metrics(result: Result) -> Iterator[tuple[str, str]]:
         yield each.name.replace("_", " "), told
 
 
-def _system(result: Result) -> Facts:
+def _system(result: BenchmarkResult) -> Facts:
     told = {name: getattr(result.system, name) for name in _SYSTEM}
     return [
         (_NAMES.get(name, name), f"{value:g}" if isinstance(value, int | float) else str(value))
@@ -145,7 +145,7 @@ def _system(result: Result) -> Facts:
     ]
 
 
-def _repeats(store: Store, result: Result) -> Repeats:
+def _repeats(store: Store, result: BenchmarkResult) -> Repeats:
     """Runs of the same configuration, in the order of their time."""
     wanted = Filter({"series": (result.series,)})
     rows = query.find(store, wanted, "measured_at", 60).rows
@@ -175,7 +175,7 @@ def _repeats(store: Store, result: Result) -> Repeats:
     return Repeats(len(valid), f"{len(valid)} runs, spread {apart:.1%}", facts, chart)
 
 
-def _plots(result: Result) -> list[tuple[str, str, charts.Chart]]:
+def _plots(result: BenchmarkResult) -> list[tuple[str, str, charts.Chart]]:
     """What the harness recorded while the run lasted, as its report draws it.
 
     A file that somebody else has written may hold anything: what cannot be drawn is left out.
@@ -197,7 +197,7 @@ def _plots(result: Result) -> list[tuple[str, str, charts.Chart]]:
         return []
 
 
-def files(result: Result) -> list[tuple[str, Path, int]]:
+def files(result: BenchmarkResult) -> list[tuple[str, Path, int]]:
     """What lies in the folder of a result and can be read: name, place and bytes of each.
 
     Links are not followed: a foreign tree may point anywhere.
@@ -227,7 +227,7 @@ def _size(size: int) -> str:
     return f"{size / 1e6:,.1f} MB" if size >= 1e5 else f"{size / 1e3:,.1f} KB"
 
 
-def text_of(result: Result, number: int) -> tuple[str, bytes]:
+def text_of(result: BenchmarkResult, number: int) -> tuple[str, bytes]:
     """The name and the content of one of its files; raises ``file-not-found``, ``too-large``."""
     known = files(result)
     if not 0 <= number < len(known):
@@ -252,7 +252,7 @@ class Side:
     """Results side by side, in words."""
 
     letters: tuple[str, ...]
-    results: tuple[Result, ...]
+    results: tuple[BenchmarkResult, ...]
     trusts: tuple[Trust, ...]
     spreads: tuple[str, ...]
     figures: list[tuple[str, list[tuple[str, str, str]]]]
@@ -298,7 +298,7 @@ def _cell(value: float | None, ratio: float | None) -> tuple[str, str, str]:
     return figure(value), f"x {ratio:.3f}" if abs(ratio - 1) < 0.1 else f"x {ratio:.3g}", way
 
 
-def _between(results: Sequence[Result], spreads: Sequence[compare.Spread]) -> list[str]:
+def _between(results: Sequence[BenchmarkResult], spreads: Sequence[compare.Spread]) -> list[str]:
     """The ratio of the medians of repeated runs to the first, and how far it may be from it."""
     down = results[0].direction == LOWER
     pairs = [(each, spreads[0]) if not down else (spreads[0], each) for each in spreads[1:]]
@@ -320,7 +320,7 @@ def _spread(found: compare.Spread) -> str:
     return f"{found.runs} runs, spread {found.relative:.1%}"
 
 
-def _beside(letters: Sequence[str], results: Sequence[Result]) -> charts.Chart | None:
+def _beside(letters: Sequence[str], results: Sequence[BenchmarkResult]) -> charts.Chart | None:
     known = [(name, each) for name, each in zip(letters, results, strict=True) if each.value]
     if len(known) < 2:
         return None

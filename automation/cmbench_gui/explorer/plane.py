@@ -15,7 +15,7 @@ from cmbench_gui.explorer.charting import scatter
 from cmbench_gui.explorer.plot import Best, Kind, Plot, energetic, series_of, title
 from cmbench_gui.explorer.view import COST, View
 from cmbench_results import query
-from cmbench_results.cost import Costs
+from cmbench_results.cost import CostModel
 from cmbench_results.store import Store
 from cmbench_results.values import CERTIFIED, TELEMETRY
 
@@ -96,7 +96,7 @@ def _without_tier(names: Sequence[str]) -> tuple[list[str], list[str]]:
 def _spots(store: Store, view: View, series: dict[str, int]) -> Iterator[Spot]:
     axes = [name for name in (view.x, view.y) if name != COST]
     names = list(dict.fromkeys((*_READ, view.by, *axes)))
-    costs: Costs | None = view.costs() if COST in (view.x, view.y) else None
+    costs: CostModel | None = view.costs() if COST in (view.x, view.y) else None
     energy = energetic(view.x, view.y)
     for values in query.columns_of(store, view.wanted, names):
         row: dict[str, Any] = dict(zip(names, values, strict=True))

@@ -9,7 +9,7 @@ from typing import Any
 from cmbench_gui.explorer.columns import Columns
 from cmbench_gui.explorer.view import ROWS, View
 from cmbench_results import query
-from cmbench_results.cost import Costs
+from cmbench_results.cost import CostModel
 from cmbench_results.render import figure
 from cmbench_results.store import Store
 from cmbench_results.values import OFFICIAL
@@ -180,7 +180,7 @@ def _heading(view: View, name: str, column: str, down: bool) -> Heading:
     return Heading(name, view.ordered(column, down).at("/results"), way if by == column else "none")
 
 
-def _line(row: Row, view: View, hold: str, costs: Costs | None) -> Line:
+def _line(row: Row, view: View, hold: str, costs: CostModel | None) -> Line:
     return Line(
         uid=row["uid"],
         value=figure(row["value"], row["unit"]),

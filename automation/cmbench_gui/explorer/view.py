@@ -52,7 +52,7 @@ class View:
         """Whether the cost is shown."""
         return "priced" in self.marks or bool(self.prices)
 
-    def costs(self) -> cost.Costs:
+    def costs(self) -> cost.CostModel:
         """By what results are priced; raises ``bad-value``, ``needs-input``."""
         return cost.of_flags(self.prices)
 

@@ -13,19 +13,19 @@ from importlib import import_module
 from pathlib import Path
 
 from cmbench.errors import Error
-from cmbench_results.values import Result
+from cmbench_results.values import BenchmarkResult
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class ReadFault:
     """A file, or a part of one, that looks like a result and could not be read."""
 
     place: str
     why: str
 
 
-Found = Iterator[Result | Unread]
-Reader = Callable[[Path, str], Found]
+ReadItems = Iterator[BenchmarkResult | ReadFault]
+Reader = Callable[[Path, str], ReadItems]
 
 BIGGEST = 64 << 20
 """Bytes of a file that is read whole."""
@@ -42,7 +42,7 @@ _KINDS = {
 }
 
 
-def read(kind: str, path: Path, benchmark_round: str = "") -> Found:
+def read(kind: str, path: Path, benchmark_round: str = "") -> ReadItems:
     """Return all items of a source of a kind; ``benchmark_round`` if it does not name its round."""
     reader: Reader = import_module(f"{__name__}.{kind}").read
     return reader(path, benchmark_round)
@@ -122,7 +122,7 @@ def rows_of(path: Path) -> list[object]:
     return rows
 
 
-def unread(path: Path, problem: Exception) -> Unread:
+def unread(path: Path, problem: Exception) -> ReadFault:
     """Return the fault of a file that could not be read."""
     why = getattr(problem, "strerror", "") or str(problem)
-    return Unread(str(path), " ".join(why.split())[:300] or type(problem).__name__)
+    return ReadFault(str(path), " ".join(why.split())[:300] or type(problem).__name__)

@@ -8,11 +8,11 @@ import zipfile
 from pathlib import Path
 
 from cmbench_results.export import BUNDLE_FORMAT, CHECKSUMS, RESULTS
-from cmbench_results.readers import BIGGEST, Found, Unread, unread
-from cmbench_results.values import MalformedError, Result, from_json
+from cmbench_results.readers import BIGGEST, ReadFault, ReadItems, unread
+from cmbench_results.values import BenchmarkResult, MalformedError, from_json
 
 
-def read(path: Path, benchmark_round: str = "") -> Found:
+def read(path: Path, benchmark_round: str = "") -> ReadItems:
     """Its results, where they are as they were written."""
     try:
         lines = _lines(path)
@@ -21,10 +21,10 @@ def read(path: Path, benchmark_round: str = "") -> Found:
         return
     for number, line in enumerate(lines, 1):
         result = _result(line)
-        yield Unread(f"{path}, line {number}", result) if isinstance(result, str) else result
+        yield ReadFault(f"{path}, line {number}", result) if isinstance(result, str) else result
 
 
-def _result(line: str) -> Result | str:
+def _result(line: str) -> BenchmarkResult | str:
     try:
         return from_json(line)
     except MalformedError as problem:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cmbench_results.readers import Found, Unread, text_of, unread
-from cmbench_results.values import MalformedError, Result, from_json
+from cmbench_results.readers import ReadFault, ReadItems, text_of, unread
+from cmbench_results.values import BenchmarkResult, MalformedError, from_json
 
 RESULTS = "crowd.jsonl"
 
 
-def read(path: Path, benchmark_round: str = "") -> Found:
+def read(path: Path, benchmark_round: str = "") -> ReadItems:
     """Its results, as the server has recomputed them."""
     try:
         lines = text_of(path / RESULTS).splitlines()
@@ -21,8 +21,8 @@ def read(path: Path, benchmark_round: str = "") -> Found:
         yield _result(f"{path}, line {number}", line)
 
 
-def _result(where: str, line: str) -> Result | Unread:
+def _result(where: str, line: str) -> BenchmarkResult | ReadFault:
     try:
         return from_json(line)
     except MalformedError as problem:
-        return Unread(where, str(problem))
+        return ReadFault(where, str(problem))

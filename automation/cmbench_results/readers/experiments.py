@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from cmbench_results.readers import Found, Unread, files, rows_of, unread
+from cmbench_results.readers import ReadFault, ReadItems, files, rows_of, unread
 from cmbench_results.readers.published import IncompleteError, merged, result
-from cmbench_results.values import Result
+from cmbench_results.values import BenchmarkResult
 
 FILE = "cm-result.json"
 
 
-def read(root: Path, benchmark_round: str = "") -> Found:
+def read(root: Path, benchmark_round: str = "") -> ReadItems:
     """The results of all such files below ``root``.
 
     One result may stand in several files, with its power in a row of its own.
     """
-    faults: list[Unread] = []
+    faults: list[ReadFault] = []
     results = list(
         merged(row_result for path in files(root, (FILE,)) for row_result in rows(path, faults))
     )
     return iter([*results, *faults])
 
 
-def rows(path: Path, faults: list[Unread]) -> Iterator[Result]:
+def rows(path: Path, faults: list[ReadFault]) -> Iterator[BenchmarkResult]:
     """The rows of one file as results; what cannot be read is added to ``faults``."""
     try:
         read_rows = rows_of(path)
@@ -34,12 +34,12 @@ def rows(path: Path, faults: list[Unread]) -> Iterator[Result]:
     for number, row in enumerate(read_rows, 1):
         row_result = _result(row)
         if isinstance(row_result, str):
-            faults.append(Unread(f"{path}, row {number}", row_result))
+            faults.append(ReadFault(f"{path}, row {number}", row_result))
         else:
             yield row_result
 
 
-def _result(row: object) -> Result | str:
+def _result(row: object) -> BenchmarkResult | str:
     """The result of a row, or why it is not one."""
     if not isinstance(row, Mapping):
         return "a row is not an object"

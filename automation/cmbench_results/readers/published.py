@@ -22,11 +22,11 @@ from cmbench_results.values import (
     POWER,
     SUMMARY,
     THROUGHPUT,
-    Metric,
-    Result,
-    Software,
-    System,
-    Workload,
+    BenchmarkResult,
+    BenchmarkWorkload,
+    ResultMetric,
+    SoftwareStack,
+    SystemDescription,
     count,
     number,
     text,
@@ -63,15 +63,15 @@ class IncompleteError(ValueError):
     """A row without what makes it a result."""
 
 
-def told(row: Row, name: str) -> Any:
+def get_field(row: Row, name: str) -> Any:
     """A field by any of its names in the two forms."""
     return next((row[key] for key in _NAMES.get(name, (name,)) if row.get(key) is not None), None)
 
 
-def result(row: Row) -> Result:
+def result(row: Row) -> BenchmarkResult:
     """The result of one row; raises ``IncompleteError``."""
     version = text(row.get("version")).lstrip("v")
-    name = [text(told(row, key)) for key in ("Division", "Organization", "Platform")]
+    name = [text(get_field(row, key)) for key in ("Division", "Organization", "Platform")]
     model, scenario = text(row.get("Model")), text(row.get("Scenario"))
     needed = dict(zip(_NEEDED, (version, *name, model, scenario), strict=True))
     if not all(needed.values()):
@@ -83,22 +83,25 @@ def result(row: Row) -> Result:
     if unit == "samples/s" and shared.counts_tokens(benchmark, version):
         # Rounds 4.0 and 4.1 call them samples or queries.
         unit = "tokens/s"
-    link = text(told(row, "link"))
-    read_result = Result(
+    link = text(get_field(row, "link"))
+    read_result = BenchmarkResult(
         key=natural_key(
             version, *name, model=text(row.get("UsedModel")) or model, scenario=scenario
         ),
-        workload=Workload(
+        workload=BenchmarkWorkload(
             benchmark=benchmark,
             scenario=scenario,
             model=text(row.get("UsedModel")) or model,
             round=version,
             division=name[0],
-            category=",".join(sorted(text(told(row, "SystemType")).replace(" ", "").split(","))),
+            category=",".join(
+                sorted(text(get_field(row, "SystemType")).replace(" ", "").split(","))
+            ),
         ),
         system=_system(row),
-        software=Software(
-            framework=text(told(row, "framework")), precision=text(row.get("weight_data_types"))
+        software=SoftwareStack(
+            framework=text(get_field(row, "framework")),
+            precision=text(row.get("weight_data_types")),
         ),
         metric=scenario_rules.result.meaning if scenario_rules else "",
         value=value,
@@ -113,7 +116,7 @@ def result(row: Row) -> Result:
         tier=OFFICIAL if link.startswith(_PUBLISHER) else LOCAL,
         figures_from=SUMMARY,
         link=link,
-        notes=text(told(row, "notes")),
+        notes=text(get_field(row, "notes")),
     )
     # In the unit that counts: the energy of a token is none of a sample.
     return replace(read_result, metrics=tuple(_per_sample(read_result)))
@@ -127,16 +130,16 @@ def natural_key(
     return "/".join(word.lower() for word in words)
 
 
-def merged(results: Iterable[Result]) -> Iterator[Result]:
+def merged(results: Iterable[BenchmarkResult]) -> Iterator[BenchmarkResult]:
     """Merge results by key: a row with the speed and one with the power are the same result."""
-    by_key: dict[str, Result] = {}
+    by_key: dict[str, BenchmarkResult] = {}
     for item in results:
         earlier = by_key.get(item.key)
         by_key[item.key] = item if earlier is None else _both(earlier, item)
     yield from by_key.values()
 
 
-def _both(one: Result, other: Result) -> Result:
+def _both(one: BenchmarkResult, other: BenchmarkResult) -> BenchmarkResult:
     first, second = (one, other) if one.value is not None else (other, one)
     names = {metric.name for metric in first.metrics}
     more = tuple(metric for metric in second.metrics if metric.name not in names)
@@ -147,10 +150,10 @@ def _both(one: Result, other: Result) -> Result:
     return replace(together, metrics=tuple(_per_sample(together)))
 
 
-def _figures(row: Row, scenario: Any) -> tuple[float | None, str, tuple[Metric, ...]]:
+def _figures(row: Row, scenario: Any) -> tuple[float | None, str, tuple[ResultMetric, ...]]:
     """The figure in its unit, and the power; a row may have power alone."""
-    value, unit = number(told(row, "Result")), text(told(row, "Units"))
-    power, power_unit = number(told(row, "power")), text(told(row, "power_unit"))
+    value, unit = number(get_field(row, "Result")), text(get_field(row, "Units"))
+    power, power_unit = number(get_field(row, "power")), text(get_field(row, "power_unit"))
     if unit.lower() in ("watts", "millijoules"):
         # A row of power: its result is the power, if the speed has another row.
         power, power_unit = power if power is not None else value, unit
@@ -161,29 +164,29 @@ def _figures(row: Row, scenario: Any) -> tuple[float | None, str, tuple[Metric, 
     return value, unit, energy
 
 
-def _energy(power: float, unit: str, scenario: Any) -> Iterator[Metric]:
+def _energy(power: float, unit: str, scenario: Any) -> Iterator[ResultMetric]:
     if unit == "watts":
-        yield Metric(POWER, power, "W", LOWER, CERTIFIED)
+        yield ResultMetric(POWER, power, "W", LOWER, CERTIFIED)
     elif unit == "millijoules":
         samples = scenario.samples_per_query if scenario else 1
-        yield Metric(ENERGY, power / 1000 / samples, "J", LOWER, CERTIFIED)
+        yield ResultMetric(ENERGY, power / 1000 / samples, "J", LOWER, CERTIFIED)
 
 
-def _per_sample(source: Result) -> Iterator[Metric]:
+def _per_sample(source: BenchmarkResult) -> Iterator[ResultMetric]:
     """Its metrics, with the energy of a sample where power and throughput are known."""
     yield from source.metrics
     power, rate = source.figure(POWER), source.figure(THROUGHPUT)
     if source.figure(ENERGY) is None and power and rate and rate.unit == "samples/s" and rate.value:
-        yield Metric(ENERGY, power.value / rate.value, "J", LOWER, power.tier)
+        yield ResultMetric(ENERGY, power.value / rate.value, "J", LOWER, power.tier)
 
 
-def _speed(value: float | None, unit: str, scenario: Any) -> Iterator[Metric]:
+def _speed(value: float | None, unit: str, scenario: Any) -> Iterator[ResultMetric]:
     if value is None:
         return
     if unit != "ms":
-        yield Metric(THROUGHPUT, value, unit, HIGHER)
+        yield ResultMetric(THROUGHPUT, value, unit, HIGHER)
     elif scenario and scenario.stream:
-        yield Metric(f"latency_p{100 * scenario.percentile:.0f}", value, "ms", LOWER)
+        yield ResultMetric(f"latency_p{100 * scenario.percentile:.0f}", value, "ms", LOWER)
 
 
 def _accuracy(value: object) -> float | None:
@@ -196,15 +199,15 @@ def _accuracy(value: object) -> float | None:
     return parsed
 
 
-def _system(row: Row) -> System:
-    accelerators = count(told(row, "accelerators"))
-    return System(
-        name=text(told(row, "SystemName")) or text(row.get("Platform")),
-        cpu=text(told(row, "cpu")),
-        sockets=count(told(row, "sockets")),
-        cores=count(told(row, "cores")),
-        accelerator=text(told(row, "accelerator")) if accelerators else "",
+def _system(row: Row) -> SystemDescription:
+    accelerators = count(get_field(row, "accelerators"))
+    return SystemDescription(
+        name=text(get_field(row, "SystemName")) or text(row.get("Platform")),
+        cpu=text(get_field(row, "cpu")),
+        sockets=count(get_field(row, "sockets")),
+        cores=count(get_field(row, "cores")),
+        accelerator=text(get_field(row, "accelerator")) if accelerators else "",
         accelerators=accelerators,
-        nodes=count(told(row, "nodes")) or 1,
+        nodes=count(get_field(row, "nodes")) or 1,
         os=text(row.get("operating_system")),
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cmbench_results import shared
-from cmbench_results.readers import Found, Unread, files, text_of, unread
+from cmbench_results.readers import ReadFault, ReadItems, files, text_of, unread
 from cmbench_results.values import (
     ENERGY,
     HIGHER,
@@ -17,11 +17,11 @@ from cmbench_results.values import (
     OWN_RECORD,
     TELEMETRY,
     THROUGHPUT,
-    Metric,
-    Result,
-    Software,
-    System,
-    Workload,
+    BenchmarkResult,
+    BenchmarkWorkload,
+    ResultMetric,
+    SoftwareStack,
+    SystemDescription,
     digest,
     number,
     text,
@@ -32,20 +32,20 @@ _LATENCIES |= {"95.00": "latency_p95", "99.00": "latency_p99", "99.90": "latency
 _DETAIL = "mlperf_log_detail.txt"
 
 
-def read(root: Path, benchmark_round: str = "") -> Found:
+def read(root: Path, benchmark_round: str = "") -> ReadItems:
     """The results of every results.json in ``root``, which may be one itself."""
     for path in files(root, ("results.json",)):
         yield from _of_file(path)
 
 
-def _of_file(path: Path) -> list[Result | Unread]:
+def _of_file(path: Path) -> list[BenchmarkResult | ReadFault]:
     try:
         return list(of_document(json.loads(text_of(path)), path.parent))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         return [unread(path, problem)]
 
 
-def of_document(document: Mapping[str, Any], folder: Path) -> Iterator[Result]:
+def of_document(document: Mapping[str, Any], folder: Path) -> Iterator[BenchmarkResult]:
     """The scenarios that were run, out of what results.json says.
 
     Raises ``KeyError``, ``TypeError``, ``AttributeError`` or ``ValueError`` for another file.
@@ -57,14 +57,14 @@ def of_document(document: Mapping[str, Any], folder: Path) -> Iterator[Result]:
             yield _result(document, entry, folder)
 
 
-def _result(document: Mapping[str, Any], entry: Mapping[str, Any], folder: Path) -> Result:
+def _result(document: Mapping[str, Any], entry: Mapping[str, Any], folder: Path) -> BenchmarkResult:
     run, judged = entry.get("performance_run") or {}, entry.get("accuracy_run") or {}
     around = run.get("circumstances") or judged["circumstances"]
     scenario = text(entry["scenario"])
     logged = _logged(folder / scenario.lower() / "performance" / "run_1", scenario, document)
     value = number(logged.get("value", entry.get("value")))
     unit = text(entry.get("unit"))
-    return Result(
+    return BenchmarkResult(
         key=_key(document, entry, around),
         workload=_workload(document, scenario),
         system=_system(document),
@@ -97,9 +97,9 @@ def _key(document: Mapping[str, Any], entry: Mapping[str, Any], around: Mapping[
     return f"run:{digest([what, entry['scenario'], run.get('value'), prints, when])[:24]}"
 
 
-def _workload(document: Mapping[str, Any], scenario: str) -> Workload:
+def _workload(document: Mapping[str, Any], scenario: str) -> BenchmarkWorkload:
     form, style = text(document["form"]), text(document["style"])
-    return Workload(
+    return BenchmarkWorkload(
         benchmark=shared.benchmark_of(text(document["benchmark"])),
         scenario=scenario,
         model=text(document["model"].get("name")),
@@ -111,10 +111,10 @@ def _workload(document: Mapping[str, Any], scenario: str) -> Workload:
     )
 
 
-def _system(document: Mapping[str, Any]) -> System:
+def _system(document: Mapping[str, Any]) -> SystemDescription:
     host, facts = document["host"], document.get("device_facts") or {}
     accelerator = text(facts.get("name"))
-    return System(
+    return SystemDescription(
         name=text(document["sut"]).partition("-cmbench-")[0],
         cpu=text(host["cpu_model"]),
         cores=int(number(host["cores_usable"]) or 0),
@@ -125,12 +125,12 @@ def _system(document: Mapping[str, Any]) -> System:
     )
 
 
-def _software(document: Mapping[str, Any], around: Mapping[str, Any]) -> Software:
+def _software(document: Mapping[str, Any], around: Mapping[str, Any]) -> SoftwareStack:
     versions = {
         text(k): text(v) for k, v in (around.get("versions") or document["versions"]).items()
     }
     backend = text(document["backend"])
-    return Software(
+    return SoftwareStack(
         framework=f"{backend} {versions.get(backend, '')}".strip(),
         backend=backend,
         device=text(document["device"]),
@@ -167,19 +167,19 @@ def _logged(folder: Path, scenario: str, document: Mapping[str, Any]) -> dict[st
 
 def _metrics(
     run: Mapping[str, Any], value: float | None, unit: str, logged: Mapping[str, Any]
-) -> Iterator[Metric]:
+) -> Iterator[ResultMetric]:
     if value is not None and unit != "ms":
-        yield Metric(THROUGHPUT, value, unit, HIGHER)
+        yield ResultMetric(THROUGHPUT, value, unit, HIGHER)
     for name, metric in _LATENCIES.items():
         latency = number((run.get("latencies_ms") or {}).get(name))
         if latency is not None:
-            yield Metric(metric, latency, "ms", LOWER)
+            yield ResultMetric(metric, latency, "ms", LOWER)
     yield from _energy(run, logged)
 
 
-def _energy(run: Mapping[str, Any], logged: Mapping[str, Any]) -> Iterator[Metric]:
+def _energy(run: Mapping[str, Any], logged: Mapping[str, Any]) -> Iterator[ResultMetric]:
     """Yield the energy per sample, if the CPU's counters were read and the log has the count."""
     telemetry = (run.get("circumstances") or {}).get("telemetry") or {}
     joules = sum(number(value) or 0 for value in (telemetry.get("energy_j") or {}).values())
     if joules and logged.get("samples"):
-        yield Metric(ENERGY, joules / logged["samples"], "J", LOWER, TELEMETRY)
+        yield ResultMetric(ENERGY, joules / logged["samples"], "J", LOWER, TELEMETRY)

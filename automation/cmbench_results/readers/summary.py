@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cmbench_results.readers import Found, Unread
+from cmbench_results.readers import ReadFault, ReadItems
 from cmbench_results.readers.experiments import rows
 from cmbench_results.readers.published import merged
 
 FILE = "summary_results.json"
 
 
-def read(path: Path, benchmark_round: str = "") -> Found:
+def read(path: Path, benchmark_round: str = "") -> ReadItems:
     """The results of that file."""
-    faults: list[Unread] = []
+    faults: list[ReadFault] = []
     results = list(merged(rows(path if path.is_file() else path / FILE, faults)))
     return iter([*results, *faults])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench_results.readers import Found, Unread
+from cmbench_results.readers import ReadFault, ReadItems
 from cmbench_results.readers.published import natural_key
 from cmbench_results.values import (
     CERTIFIED,
@@ -22,11 +22,11 @@ from cmbench_results.values import (
     OFFICIAL,
     POWER,
     THROUGHPUT,
-    Metric,
-    Result,
-    Software,
-    System,
-    Workload,
+    BenchmarkResult,
+    BenchmarkWorkload,
+    ResultMetric,
+    SoftwareStack,
+    SystemDescription,
     count,
     number,
     text,
@@ -37,7 +37,7 @@ _IN_NAME = re.compile(r"v?(\d+\.\d+)")
 _PERCENTILES = {"50.00": "latency_p50", "90.00": "latency_p90", "99.00": "latency_p99"}
 
 
-def read(path: Path, benchmark_round: str = "") -> Found:
+def read(path: Path, benchmark_round: str = "") -> ReadItems:
     """Return the results of a tree; its round is that of the seeds, else of the folder's name.
 
     Raises ``needs-input`` where neither does.
@@ -101,25 +101,25 @@ def _origin(path: Path) -> str:
     return f"https://github.com/mlcommons/{match.group(1)}" if match else ""
 
 
-def _cell(site: Any, cell: Any, origin: str) -> Result | Unread:
+def _cell(site: Any, cell: Any, origin: str) -> BenchmarkResult | ReadFault:
     from mlperf.submission.checks.base import log
     from mlperf.submission.counted import counted, key_of
 
     run = log(cell.run)
     spec, scenario = site.rules(cell.benchmark), _scenario(cell)
     if scenario is None:
-        return Unread(str(cell.results), f"{cell.scenario} is not a scenario")
+        return ReadFault(str(cell.results), f"{cell.scenario} is not a scenario")
     measured = counted(run, spec, scenario, site.layout.round)
     value, validity, source = measured.value, text(run.validity), LOGS
     if not run.values:
         value, validity = _summarized(cell, key_of(spec, scenario, site.layout.round))
         source = LOG_SUMMARY
     if value is None and not run.values:
-        return Unread(str(cell.run), "neither mlperf_log_detail.txt nor its summary can be read")
+        return ReadFault(str(cell.run), "neither mlperf_log_detail.txt nor its summary can be read")
     described = site.systems.get(cell.system, {})
     path = site.where(cell.results)
     metrics = (*_metrics(run, value, measured.unit), *_energy(cell, run, scenario, measured))
-    return Result(
+    return BenchmarkResult(
         key=natural_key(
             site.layout.round,
             site.division,
@@ -128,7 +128,7 @@ def _cell(site: Any, cell: Any, origin: str) -> Result | Unread:
             model=cell.benchmark,
             scenario=scenario.value,
         ),
-        workload=Workload(
+        workload=BenchmarkWorkload(
             benchmark=spec.name if spec else cell.benchmark,
             scenario=scenario.value,
             model=cell.benchmark,
@@ -184,11 +184,11 @@ def _form(cell: Any) -> str:
     return text(form(cell))
 
 
-def _system(described: Mapping[str, Any], folder: str) -> System:
+def _system(described: Mapping[str, Any], folder: str) -> SystemDescription:
     accelerators = count(described.get("accelerators_per_node"))
     memory = re.match(r"\s*([\d.]+)\s*([GT])i?B", str(described.get("host_memory_capacity", "")))
     scale = {"G": 1.0, "T": 1000.0}[memory[2]] if memory else 0.0
-    return System(
+    return SystemDescription(
         name=text(described.get("system_name")) or folder,
         cpu=text(described.get("host_processor_model_name")),
         sockets=count(described.get("host_processors_per_node")),
@@ -201,7 +201,7 @@ def _system(described: Mapping[str, Any], folder: str) -> System:
     )
 
 
-def _software(system: Mapping[str, Any], site: Any, cell: Any) -> Software:
+def _software(system: Mapping[str, Any], site: Any, cell: Any) -> SoftwareStack:
     from mlperf.submission.checks.base import read_object
 
     described = next(
@@ -212,7 +212,7 @@ def _software(system: Mapping[str, Any], site: Any, cell: Any) -> Software:
         ),
         {},
     )
-    return Software(
+    return SoftwareStack(
         framework=text(system.get("framework")),
         precision=text(described.get("weight_data_types")),
     )
@@ -231,24 +231,24 @@ def _accuracy(cell: Any, spec: Any) -> dict[str, Any]:
     }
 
 
-def _metrics(run: Any, value: float | None, unit: str) -> Iterator[Metric]:
+def _metrics(run: Any, value: float | None, unit: str) -> Iterator[ResultMetric]:
     if value is not None and unit != "ms":
-        yield Metric(THROUGHPUT, value, unit, HIGHER)
+        yield ResultMetric(THROUGHPUT, value, unit, HIGHER)
     latencies = run.latencies()
     for name, metric in _PERCENTILES.items():
         if name in latencies:
-            yield Metric(metric, latencies[name], "ms", LOWER)
+            yield ResultMetric(metric, latencies[name], "ms", LOWER)
 
 
-def _energy(cell: Any, run: Any, scenario: Any, result: Any) -> Iterator[Metric]:
+def _energy(cell: Any, run: Any, scenario: Any, result: Any) -> Iterator[ResultMetric]:
     from mlperf.submission.counted import power
 
     used = power(cell.run, run)
     if used is not None:
-        yield Metric(POWER, used.watts, "W", LOWER, CERTIFIED)
+        yield ResultMetric(POWER, used.watts, "W", LOWER, CERTIFIED)
         joules = used.per_sample(run, scenario, result)
         if joules is not None:
-            yield Metric(ENERGY, joules, "J", LOWER, CERTIFIED)
+            yield ResultMetric(ENERGY, joules, "J", LOWER, CERTIFIED)
 
 
 def _started(run: Any) -> str:
