@@ -39,7 +39,7 @@ class UploadBundle:
 
 
 def pack(parcel: UploadBundle) -> bytes:
-    """A bundle; the same parcel always gives the same bytes."""
+    """Return a bundle; the same parcel always gives the same bytes."""
     members = {MANIFEST: parcel.data, SIGNATURE: parcel.signature.encode("ascii")}
     members |= {f"{FILES}{sha256}": parcel.files[sha256] for sha256 in sorted(parcel.files)}
     stream = io.BytesIO()
@@ -53,7 +53,7 @@ def pack(parcel: UploadBundle) -> bytes:
 
 
 def read(path: Path) -> UploadBundle:
-    """The parcel of a bundle from anywhere, checked whole.
+    """Return the parcel of a bundle from anywhere, checked whole.
 
     Raises ``file-not-found``, ``bad-bundle``, ``bad-manifest``, ``bad-signature``.
     """

@@ -32,7 +32,7 @@ class ClientHome:
         self.outbox = self.root / "outbox"
 
     def key(self) -> Ed25519PrivateKey:
-        """The key of this device, made when it is first asked for.
+        """Return the key of this device, made when it is first asked for.
 
         Raises ``broken-key``, ``extra-missing``, ``not-writable``, ``no-space``.
         """
@@ -64,7 +64,7 @@ class ClientHome:
         return key
 
     def consent(self) -> int:
-        """The level that the user has agreed to; 0 if nobody was asked."""
+        """Return the level that the user has agreed to; 0 if nobody was asked."""
         level = self._json(self.root / "consent.json").get("level")
         return level if type(level) is int and m.METRICS <= level <= m.LOGS else 0
 
@@ -73,7 +73,7 @@ class ClientHome:
         publish(self.root / "consent.json", json.dumps({"level": level}).encode())
 
     def lease(self, unit: str) -> dict[str, Any]:
-        """What was leased under an id; empty where nothing was."""
+        """Return what was leased under an id; empty where nothing was."""
         return self._json(self.root / "leases" / f"{unit}.json")
 
     def keep_lease(self, unit: str, fields: Mapping[str, Any]) -> None:
@@ -81,7 +81,7 @@ class ClientHome:
         publish(self.root / "leases" / f"{unit}.json", json.dumps(fields).encode())
 
     def sent(self, bundle: Path, server: str) -> dict[str, Any]:
-        """What is known of a bundle at a server: ``id``, ``delete_token``, ``done``; else empty."""
+        """Return a bundle's state at a server: ``id``, ``delete_token``, ``done``, or empty."""
         return self._json(self.state(bundle, server))
 
     def note(self, bundle: Path, server: str, state: Mapping[str, Any]) -> None:
@@ -106,7 +106,7 @@ class ClientHome:
                 yield path, state
 
     def state(self, bundle: Path, server: str) -> Path:
-        """The file that says what a server has got of a bundle."""
+        """Return the file that says what a server has got of a bundle."""
         return self.outbox / f"{bundle.stem}.{m.digest(server.encode())[:12]}.json"
 
     @staticmethod

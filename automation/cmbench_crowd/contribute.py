@@ -50,7 +50,7 @@ class UploadOptions:
 
 
 def level_of(client: ClientHome, wish: UploadOptions) -> int:
-    """The level of consent: as wished, as kept, or as answered now; a new one is kept.
+    """Return the level of consent: as wished, as kept, or as answered now; a new one is kept.
 
     Raises ``needs-input`` where nobody can be asked, ``not-confirmed`` for a no.
     """
@@ -82,18 +82,18 @@ def _asked_level() -> int:
 
 
 def ask(question: str) -> bool:
-    """Whether a person answers yes."""
+    """Return whether a person answers yes."""
     return answered(question).lower() in ("y", "yes")
 
 
 def answered(question: str) -> str:
-    """What a person answers; empty where the input ends."""
+    """Return what a person answers; empty where the input ends."""
     print(visible(question), end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip()
 
 
 def result_of(root: str | os.PathLike[str], word: str) -> BenchmarkResult:
-    """A kept result by the first characters of its id, or the newest of this machine: ``last``.
+    """Return a stored result by a prefix of its id, or the newest of this machine: ``last``.
 
     Raises ``result-not-found``, ``ambiguous``; ``broken-results`` where it may be in a file that
     cannot be read.
@@ -146,7 +146,7 @@ def drafted(root: str | os.PathLike[str], word: str, wish: UploadOptions) -> tup
 
 
 def shown(draft: Draft) -> str:
-    """Every field that would leave, and how many bytes that are."""
+    """Return every field that would leave, and how many bytes that are."""
     every = list(drafts.lines(draft.manifest))
     filled = [field for field in every if field[1]]
     empty = ", ".join(name for name, value in every if not value)
@@ -170,7 +170,7 @@ def _wrapped(head: str, text: str, indent: int = 0) -> list[str]:
 
 
 def confirmed(draft: Draft, wish: UploadOptions, where: str) -> Draft:
-    """The draft as a person wants it, who has said yes; raises ``not-confirmed``."""
+    """Return the draft as a person wants it, who has said yes; raise ``not-confirmed``."""
     print(visible(shown(draft)), file=sys.stderr)
     if wish.yes:
         return draft
@@ -190,7 +190,7 @@ def confirmed(draft: Draft, wish: UploadOptions, where: str) -> Draft:
 
 
 def packed(client: ClientHome, draft: Draft, stored: Path) -> UploadBundle:
-    """The signed parcel of a draft, kept at ``stored`` until it is withdrawn.
+    """Return the signed parcel of a draft, kept at ``stored`` until it is withdrawn.
 
     One that is there with the same content is taken as it is, with its id: so a result that is sent
     again, after whatever has happened, stays one. Raises ``already-sent``.
@@ -266,7 +266,7 @@ def withdrawn(root: str | os.PathLike[str], word: str, patience: Any = None) -> 
 
 
 def _sent_as(client: ClientHome, word: str) -> list[tuple[Path, dict[str, Any]]]:
-    """What was sent of one result, or of ``all``."""
+    """Return what was sent of one result, or of ``all``."""
     uploads = [(p, state) for p, state in client.states() if word and _named(p, state, word)]
     if not uploads:
         hint = "cm show crowd lists what was sent"
@@ -324,7 +324,7 @@ def _signed_request(root: str | os.PathLike[str], fields: Mapping[str, str]) -> 
 
 
 def results_in(folder: str) -> Iterator[BenchmarkResult]:
-    """The results that a folder of a run holds now."""
+    """Yield the results that a folder of a run holds now."""
     from cmbench_results.readers import run
 
     for result in run.read(Path(folder) / "results.json"):

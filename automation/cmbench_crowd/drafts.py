@@ -83,7 +83,7 @@ def draft(
     redaction: Redaction | None = None,
     work_unit: str | None = None,
 ) -> Draft:
-    """What a result would send at a level of consent.
+    """Return what a result would send at a level of consent.
 
     Raises ``not-sendable`` for what cannot be compared by others, or is not the user's own.
     """
@@ -265,7 +265,7 @@ def _log(path: Path, role: str, redaction: Redaction) -> tuple[bytes, str]:
 
 
 def without(full: Draft, names: Collection[str]) -> Draft:
-    """A draft with some fields switched off: ``system.cpu``, ``files.accuracy-log``, ``software``.
+    """Return a draft without some fields: ``system.cpu``, ``files.accuracy-log``, ``software``.
 
     Raises ``bad-value`` for a name that is not a field, or one that is needed.
     """

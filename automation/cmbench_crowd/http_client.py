@@ -58,7 +58,7 @@ class CrowdClient:
 
     @classmethod
     def at(cls, url: str, token: str = "", patience: RetryPolicy | None = None) -> CrowdClient:
-        """The server of a URL; raises ``bad-value`` unless it is https, or http on loopback."""
+        """Return the client of a URL; raise ``bad-value`` unless https, or http on loopback."""
         why = _why_not(url.strip())
         if why:
             raise Error("bad-value", f"--server: {why}", hint="write --server=https://HOST")
@@ -123,7 +123,7 @@ class CrowdClient:
             )
 
     def status(self, run: str) -> dict[str, Any]:
-        """What the server says of a result; raises as ``withdraw``."""
+        """Return what the server says of a result; raise as ``withdraw``."""
         with self._session() as session:
             return self._json(self._ask(session, "GET", f"{_API}/{run}"))
 
@@ -254,7 +254,7 @@ class CrowdClient:
         return answer if answer.status_code in fine else self._fine(answer)
 
     def _once(self, session: Session, method: str, path: str, **more: Any) -> Response | str:
-        """The answer to one request, or why none is valid."""
+        """Return the answer to one request, or why none is valid."""
         import requests
         import urllib3
 
@@ -280,7 +280,7 @@ class CrowdClient:
         return answer
 
     def _body(self, answer: Response) -> bytes:
-        """The whole answer, in bounded time and size: a server may send a byte a second."""
+        """Return the whole answer, in bounded time and size: a server may send a byte a second."""
         until = time.monotonic() + self.patience.read
         body = b""
         # As few bytes at once as come: a larger piece would wait for all of it.
@@ -304,7 +304,7 @@ class CrowdClient:
         )
 
     def _detail(self, answer: Response) -> str:
-        """The words of a problem (RFC 9457), bounded; empty where the server gives none."""
+        """Return the words of a problem (RFC 9457), bounded; empty where the server gives none."""
         try:
             fields = json.loads(answer.content)
             words = (fields.get("code"), fields.get("detail"))
@@ -357,7 +357,7 @@ def _no_login(request: Any) -> Any:
 
 
 def _why_not(url: str) -> str:
-    """Why a URL is no server that may be sent to; empty where it is one."""
+    """Return why a URL is no server that may be sent to; empty where it is one."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -379,7 +379,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _root_cause(problem: Exception) -> str:
-    """Why a request has failed, in the words of whatever was first to fail."""
+    """Return why a request has failed, in the words of whatever was first to fail."""
     seen: list[BaseException] = [problem]
     while cause := _inner(seen[-1]):
         seen.append(cause)

@@ -57,7 +57,7 @@ def taken(fields: Mapping[str, Any]) -> Lease:
 
 
 def kept(client: ClientHome, unit: str) -> Lease:
-    """A lease of this device that still runs; raises ``lease-not-found``."""
+    """Return a lease of this device that still runs; raise ``lease-not-found``."""
     fields = client.lease(unit) if _ID.fullmatch(unit) else {}
     lease = taken(fields) if fields else None
     if lease is None:

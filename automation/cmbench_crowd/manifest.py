@@ -162,14 +162,14 @@ class Manifest:
 
 
 def encode(manifest: Manifest) -> bytes:
-    """The canonical bytes of a manifest, with all checks; raises ``bad-manifest``."""
+    """Return the canonical bytes of a manifest, with all checks; raise ``bad-manifest``."""
     data = canonical(asdict(manifest))
     parse(data)
     return data
 
 
 def parse(data: bytes) -> Manifest:
-    """The manifest of canonical bytes from anywhere; raises ``bad-manifest``, which says where."""
+    """Return the manifest of foreign canonical bytes; raise ``bad-manifest``, which says where."""
     if len(data) > LARGEST:
         raise _bad(f"it has {len(data):,} bytes; {LARGEST:,} is the limit")
     try:
@@ -186,7 +186,7 @@ def parse(data: bytes) -> Manifest:
 
 
 def digest(data: bytes) -> str:
-    """The SHA-256 of a manifest's bytes in hexadecimal digits: its ``Idempotency-Key``."""
+    """Return the SHA-256 of a manifest's bytes in hexadecimal digits: its ``Idempotency-Key``."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -196,12 +196,12 @@ def to_text(data: bytes) -> str:
 
 
 def key_text(public: bytes) -> str:
-    """The 32 bytes of a public key in a manifest."""
+    """Return the 32 bytes of a public key in a manifest."""
     return _SCHEME + to_text(public)
 
 
 def verify(data: bytes, signature: str) -> Manifest:
-    """The manifest of signed bytes; raises ``bad-manifest``, ``bad-signature``.
+    """Return the manifest of signed bytes; raise ``bad-manifest``, ``bad-signature``.
 
     A signature proves that the holder of the key made these bytes, not that they are true.
     """
@@ -216,7 +216,7 @@ def verify(data: bytes, signature: str) -> Manifest:
 
 
 def is_signed(data: bytes, key: str, signature: str) -> bool:
-    """Whether the holder of a key, as it stands in a manifest, has signed these bytes.
+    """Return whether the holder of a key, as it stands in a manifest, has signed these bytes.
 
     A key has one text only, and is none for which everybody can sign (RFC 8032, 5.1.7; the points
     of small order of RFC 7748, 7).
@@ -247,7 +247,7 @@ def _bytes(text: str) -> bytes:
 
 
 def canonical(data: Mapping[str, Any]) -> bytes:
-    """The one form of a manifest's plain data as bytes; raises ``ValueError`` for NaN."""
+    """Return the one form of a manifest's plain data as bytes; raise ``ValueError`` for NaN."""
     text = json.dumps(
         data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )
@@ -297,7 +297,7 @@ def _apart(what: str, names: list[str]) -> None:
 
 
 def _object(cls: type[T], data: object, where: str) -> T:
-    """A dataclass from plain data with exactly its fields; raises ``bad-manifest``."""
+    """Return a dataclass from plain data with exactly its fields; raise ``bad-manifest``."""
     declared = {item.name: item for item in fields(cls)}
     if not isinstance(data, dict):
         raise _bad(f"{where or 'the whole'} is not an object")

@@ -86,11 +86,11 @@ class Redaction:
 
     @classmethod
     def here(cls) -> Redaction:
-        """Those of this machine, its user and its environment."""
+        """Return those of this machine, its user and its environment."""
         return cls((*_of_host(), *_of_environment()))
 
     def within(self, text: str) -> bool:
-        """Whether ``text`` has any of them, or something that looks like one."""
+        """Return whether ``text`` has any of them, or something that looks like one."""
         return self.text(text) != text
 
     def text(self, text: str) -> str:
@@ -98,7 +98,7 @@ class Redaction:
         return mask(_SHAPES.sub(HIDDEN, self._words.sub(HIDDEN, text)))
 
     def log(self, role: str, data: bytes) -> tuple[bytes, int]:
-        """A log of LoadGen without them, and how many of its lines were left out or changed."""
+        """Return a log of LoadGen without them, and the number of lines left out or changed."""
         clean = {"detail": self._detail, "summary": self._summary}.get(
             role.rpartition("-")[2], self._answers
         )
@@ -108,7 +108,7 @@ class Redaction:
         return "".join(cleaned).encode("utf-8"), changed
 
     def _detail(self, line: str) -> str:
-        """A line of the long log with only those fields, and texts, that LoadGen writes."""
+        """Return a line of the long log with only those fields, and texts, that LoadGen writes."""
         try:
             entry = json.loads(line.removeprefix(_MARK)) if line.startswith(_MARK) else None
         except (ValueError, RecursionError):
@@ -141,12 +141,12 @@ class Redaction:
         return _OWN.fullmatch(value) is not None and not self.within(value)
 
     def _name(self, key: object, form: re.Pattern[str]) -> bool:
-        """Whether LoadGen may have called something so."""
+        """Return whether LoadGen may have called something so."""
         fits = isinstance(key, str) and form.fullmatch(key)
         return bool(fits) and not self.within(str(key).replace("/", " "))
 
     def _prose(self, text: str) -> str:
-        """A message of LoadGen: plain words and numbers, else nothing of it."""
+        """Return a message of LoadGen: plain words and numbers, else nothing of it."""
         words = re.findall(r"\w+", text)
         plain = not _JOINED.search(_WITH.sub("", text)) and all(map(_WORDS.fullmatch, words))
         return self.text(text) if plain else HIDDEN
@@ -165,7 +165,7 @@ class Redaction:
 
 
 def _day(value: object) -> str:
-    """The day of a time by UTC."""
+    """Return the day of a time by UTC."""
     try:
         return f"{datetime.fromisoformat(str(value).removesuffix('Z')).date()}T00:00:00Z"
     except ValueError:
@@ -173,7 +173,7 @@ def _day(value: object) -> str:
 
 
 def _day_of_wall(value: object) -> str:
-    """The day by UTC of a time by the clock on the wall, which LoadGen takes for UTC.
+    """Return the day by UTC of a time by the clock on the wall, which LoadGen takes for UTC.
 
     Together with that of the upload it would reveal the location of the machine.
     """
@@ -227,7 +227,7 @@ def _bounded(form: str) -> str:
 
 
 def _forms(word: str) -> Iterator[str]:
-    """A word as it is and as other programs write it: escaped, in hexadecimal, in base64."""
+    """Yield a word as it is and as other programs write it: escaped, in hexadecimal, in base64."""
     word = word.strip()
     if len(word) < 2:
         return
@@ -267,7 +267,7 @@ def _of_host() -> Iterator[str]:
 
 
 def _of_person() -> Iterator[str]:
-    """The name that the account has, as a whole and in parts that are no common words."""
+    """Yield the name that the account has, as a whole and in parts that are no common words."""
     import pwd
 
     full_name = pwd.getpwnam(getpass.getuser()).pw_gecos.split(",")[0].strip()

@@ -198,7 +198,7 @@ def return_crowd(command: Command) -> Reply:
 
 
 def server_of(flags: Mapping[str, Any]) -> CrowdClient:
-    """The server that flags name; raises ``needs-input``, ``bad-value``, ``file-not-found``."""
+    """Return the server of flags; raise ``needs-input``, ``bad-value``, ``file-not-found``."""
     url, path = flags.get("server"), flags.get("token_file")
     if not url or url is True:
         raise Error("needs-input", "no server is named", hint="add --server=https://HOST")

@@ -76,7 +76,7 @@ def compare(store: Store, uids: Sequence[str]) -> ResultComparison:
 
 
 def spread(store: Store, result: BenchmarkResult) -> Spread:
-    """How far the valid runs of the same configuration lie apart."""
+    """Return how far the valid runs of the same configuration lie apart."""
     value = schema.run.c.value
     chosen = sa.select(value).where(
         schema.run.c.series == result.series,
@@ -107,7 +107,7 @@ def _metrics_of(result: BenchmarkResult) -> dict[str, ResultMetric]:
 
 
 def _figure(name: str, metrics: Sequence[ResultMetric | None]) -> Figure | None:
-    """One metric of all; ``None`` where units, or ways to measure energy, differ."""
+    """Return one metric of all; ``None`` where units, or ways to measure energy, differ."""
     existing = [metric for metric in metrics if metric is not None]
     if len({(metric.unit, metric.tier) for metric in existing}) > 1:
         return None

@@ -35,7 +35,7 @@ class Price:
     captured: str = ""
 
     def text(self) -> str:
-        """The price as people read it."""
+        """Return the price as people read it."""
         machine = " ".join(filter(None, (self.provider, self.instance, self.region)))
         dated = f", {self.captured}" if self.captured else ""
         return f"{self.per_hour:g} {self.currency}/h ({machine or self.kind}, {self.kind}{dated})"
@@ -50,7 +50,7 @@ class CostModel:
     per_kwh: float | None = None
 
     def price(self, row: Mapping[str, Any]) -> Price | None:
-        """The price of an hour of the machine of a result; ``None`` if unknown."""
+        """Return the price of an hour of the machine of a result; ``None`` if unknown."""
         if self.own is not None:
             return self.own
         if self.purchase_per_hour or self.per_kwh is not None:
@@ -62,7 +62,7 @@ class CostModel:
         return listed(str(row.get("system", "")))
 
     def per_million(self, row: Mapping[str, Any]) -> float | None:
-        """What a million samples, or tokens, cost; ``None`` without a throughput or a price."""
+        """Return the cost of a million samples, or tokens; ``None`` without throughput or price."""
         price = self.price(row)
         rate: float | None = row.get("throughput")
         if price is None or not rate:
@@ -71,7 +71,7 @@ class CostModel:
 
 
 def of_flags(flags: Mapping[str, object]) -> CostModel:
-    """The prices that a command line gives; raises ``bad-value``."""
+    """Return the prices that a command line gives; raise ``bad-value``."""
     amounts = {name: _amount(name, flags[name]) for name in _OWN if name in flags}
     if "price_per_hour" in amounts:
         return CostModel(Price(amounts["price_per_hour"], "USD", "own price"))
@@ -116,6 +116,6 @@ def table() -> tuple[tuple[re.Pattern[str], Price], ...]:
 
 
 def _pattern(instance: str) -> re.Pattern[str]:
-    """The name as a whole, with any of the separators that submitters write."""
+    """Return the name as a whole, with any of the separators that submitters write."""
     parts = map(re.escape, re.split(r"[._]", instance))
     return re.compile(rf"(?<![a-z0-9]){'[._-]'.join(parts)}(?![a-z0-9])", re.IGNORECASE)

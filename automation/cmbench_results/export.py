@@ -57,7 +57,7 @@ def as_json(rows: Rows, path: Path) -> None:
 
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """The same as a list of objects, object by object."""
+    """Yield the same as a list of objects, object by object."""
     mark = "[\n"
     for row in rows:
         yield mark + json.dumps(dict(row), ensure_ascii=False)

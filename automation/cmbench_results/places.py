@@ -67,7 +67,7 @@ class Places:
         return sorted(readable, key=lambda place: (place.added, place.path)), broken
 
     def there(self) -> bool:
-        """Whether the folder can be listed: where it cannot, nothing is known to be removed."""
+        """Return whether the folder can be listed: else no source counts as removed."""
         return os.access(self._folder, os.R_OK | os.X_OK)
 
     def ids(self) -> set[str]:
@@ -219,7 +219,7 @@ class Places:
 
 
 def _distinct(items: readers.ReadItems) -> readers.ReadItems:
-    """The same without results whose key an earlier one has; another figure is a fault."""
+    """Return the same without results whose key an earlier one has; another figure is a fault."""
     seen: dict[str, BenchmarkResult] = {}
     for item in items:
         if isinstance(item, ReadFault):

@@ -46,7 +46,7 @@ class Filter:
             )
 
     def without(self, column: str) -> Filter:
-        """The same with any value of one column."""
+        """Return the same with any value of one column."""
         columns = {name: values for name, values in self.columns.items() if name != column}
         return replace(self, columns=columns)
 
@@ -60,7 +60,7 @@ class Page:
 
 
 def of_flags(flags: Mapping[str, object], words: Iterable[str] = ()) -> Filter:
-    """The filter of a command line: ``benchmark="bert-99,resnet50"``, ``has="power"``.
+    """Return the filter of a command line: ``benchmark="bert-99,resnet50"``, ``has="power"``.
 
     Raises ``unknown-flag`` and ``bad-value``.
     """
@@ -76,7 +76,7 @@ def of_flags(flags: Mapping[str, object], words: Iterable[str] = ()) -> Filter:
 
 
 def figure(name: str) -> str:
-    """The name of a column of figures; raises ``bad-value``."""
+    """Return the name of a column of figures; raise ``bad-value``."""
     if name in schema.FIGURES:
         return name
     hint = did_you_mean(name, schema.FIGURES) or f"there are: {', '.join(schema.FIGURES)}"
@@ -84,7 +84,7 @@ def figure(name: str) -> str:
 
 
 def find(store: Store, filters: Filter, sort: str = "", limit: int = 20, offset: int = 0) -> Page:
-    """The results that fit, in the order of a column; ``-`` before its name turns it round.
+    """Return the results that fit, in the order of a column; ``-`` before its name turns it round.
 
     Without ``sort``: by benchmark and scenario, the best first. Raises ``bad-value``.
     """
@@ -131,7 +131,7 @@ def kinds(
 
 
 def points(store: Store, filters: Filter, x: str, y: str) -> list[Row]:
-    """The results that have both figures, with these alone and what they are called."""
+    """Return the results that have both figures, with these alone and what they are called."""
     names = (
         "uid",
         "system",
@@ -151,28 +151,28 @@ def points(store: Store, filters: Filter, x: str, y: str) -> list[Row]:
 
 
 def each(store: Store, filters: Filter, sort: str = "") -> Iterator[Row]:
-    """All results that fit, one after the other: never all of them in memory."""
+    """Yield all results that fit, one after the other: never all of them in memory."""
     chosen = sa.select(*SHOWN).where(*_where(filters)).order_by(*_order(sort))
     for row in _streamed(store, chosen):
         yield dict(row._mapping)
 
 
 def columns_of(store: Store, filters: Filter, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    """These columns of all results that fit, in no order, one result after the other."""
+    """Yield these columns of all results that fit, in no order, one result after the other."""
     chosen = sa.select(*(schema.run.c[name] for name in names)).where(*_where(filters))
     for row in _streamed(store, chosen):
         yield tuple(row)
 
 
 def columns_by_uid(store: Store, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    """The id and these columns of all results, by ascending id."""
+    """Yield the id and these columns of all results, by ascending id."""
     columns = [run.uid, *(schema.run.c[name] for name in names)]
     for row in _streamed(store, sa.select(*columns).order_by(run.uid)):
         yield tuple(row)
 
 
 def uids_by(store: Store, sort: str) -> Iterator[str]:
-    """The ids of all results in the order of a column; raises ``bad-value``."""
+    """Yield the ids of all results in the order of a column; raise ``bad-value``."""
     for row in _streamed(store, sa.select(run.uid).order_by(*_order(sort))):
         yield str(row[0])
 
@@ -182,7 +182,7 @@ _OF_UIDS = sa.select(*SHOWN).where(run.uid.in_(sa.bindparam("uids", expanding=Tr
 
 
 def of_uids(store: Store, uids: Sequence[str]) -> list[Row]:
-    """The results with these ids, in their order; one that is gone is left out."""
+    """Return the results with these ids, in their order; one that is gone is left out."""
     with store.reading() as connection:
         names = [column.name for column in SHOWN]
         matches = connection.execute(_OF_UIDS, {"uids": uids}).all()
@@ -197,7 +197,7 @@ def _streamed(store: Store, chosen: sa.Select[Any]) -> Iterator[sa.Row[Any]]:
 
 
 def unbeaten(points: Iterable[tuple[float, float, Any]], right: int, up: int) -> list[Any]:
-    """The third of those points that no other one beats, by ascending x.
+    """Return the third of those points that no other one beats, by ascending x.
 
     ``right`` and ``up`` are 1 where more of x, or y, is better, and -1 where less is. Of equal
     points the first is kept, by the third.
@@ -212,7 +212,7 @@ def unbeaten(points: Iterable[tuple[float, float, Any]], right: int, up: int) ->
 
 
 def frontier(results: Iterable[Row], x: str, y: str, units: str = "unit") -> list[Row]:
-    """The results that no other one beats in both figures, by ``x``.
+    """Return the results that no other one beats in both figures, by ``x``.
 
     Raises ``bad-value`` where they are in different units or of different benchmarks: no such
     figures can be compared.

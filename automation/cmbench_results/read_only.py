@@ -23,7 +23,7 @@ def cannot_be_written(folder: Path) -> bool:
 
 
 def copy_of(file: Path) -> TemporaryDirectory[str]:
-    """A folder with a copy of a database, where there is one; raises OSError.
+    """Return a folder with a copy of a database, where there is one; raise OSError.
 
     Its owner may be writing to it: then it is copied again.
     """

@@ -24,7 +24,7 @@ def count(number: int, noun: str) -> str:
 
 
 def figure(value: float | None, unit: str = "") -> str:
-    """A figure with four digits or more; ``-`` if there is none."""
+    """Return a figure with four digits or more; ``-`` if there is none."""
     if value is None:
         return "-"
     digits = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
@@ -106,7 +106,7 @@ def facets(counts: Mapping[str, Sequence[tuple[str, int]]], most: int = 8) -> st
 
 
 def frontier(rows: Sequence[Row], x: str, y: str, total: int) -> str:
-    """The results that no other one beats in both figures."""
+    """Return the results that no other one beats in both figures."""
     if not rows:
         return f"no result has both {x} and {y}"
     lines = [f"{'id':<10}{x:>18}{y:>18}  system"]
@@ -117,7 +117,7 @@ def frontier(rows: Sequence[Row], x: str, y: str, total: int) -> str:
 
 
 def whole(result: BenchmarkResult, spread: Spread, costs: CostModel) -> str:
-    """All that is known of a result."""
+    """Return all that is known of a result."""
     work, system, software = result.workload, result.system, result.software
     row: dict[str, Any]
     row = {"system": system.name, "power": None, "throughput": None, "unit": result.unit}

@@ -17,14 +17,14 @@ def benchmark_of(name: str, model: str = "") -> str:
 
 
 def scenario_of(name: str) -> Any:
-    """The ``Scenario`` of that name in any case, or None: rounds before 2.0 had others."""
+    """Return the ``Scenario`` of that name in any case, or None: rounds before 2.0 had others."""
     from mlperf import catalog
 
     return catalog.Scenario.of_folder(name)
 
 
 def counts_tokens(benchmark: str, benchmark_round: str) -> bool:
-    """Whether the results of a benchmark are in tokens per second in a round."""
+    """Return whether the results of a benchmark are in tokens per second in a round."""
     from mlperf import catalog
 
     spec = catalog.benchmarks("").get(benchmark)

@@ -305,7 +305,7 @@ class Store:
             return 0
 
     def result(self, uid: str) -> BenchmarkResult:
-        """The result with this id, or the beginning of one; ``last`` is the newest of our own.
+        """Return the result with this id or prefix of one; ``last`` is the newest of our own.
 
         Raises ``result-not-found``, ``ambiguous``.
         """
@@ -358,7 +358,7 @@ class Store:
         return Error("no-database", f"{where}: {lines[0] if lines else problem}", hint=hint)
 
     def _remedy(self) -> str:
-        """What to do with a file that is no database any more."""
+        """Return what to do with a file that is no database any more."""
         if (self.places.root.parent / SERVED).exists():
             return "it alone holds the uploads of a server: move it aside, restore your backup"
         return "rebuild it from the files: cm reindex results"
@@ -442,7 +442,7 @@ def _begin(connection: sa.Connection) -> None:
 
 
 def _revision(connection: sa.Connection) -> str:
-    """The revision of the tables that are there; empty where there are none."""
+    """Return the revision of the tables that are there; empty where there are none."""
     if not sa.inspect(connection).has_table("alembic_version"):
         return ""
     version = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
@@ -476,7 +476,7 @@ def _chunks(results: Iterable[BenchmarkResult]) -> Iterator[list[BenchmarkResult
 
 
 def _uids_called(connection: sa.Connection, uid: str) -> list[str]:
-    """The ids that begin so, a few of them; ``last`` is the newest of our own."""
+    """Return the ids that begin so, a few of them; ``last`` is the newest of our own."""
     column = schema.run.c.uid
     if uid == "last":
         newest = schema.run.c.measured_at.desc()
@@ -561,5 +561,5 @@ def _read(detail: Mapping[str, Any]) -> BenchmarkResult:
 
 
 def exists(root: str | os.PathLike[str]) -> bool:
-    """Whether a home has any results."""
+    """Return whether a home has any results."""
     return any((Path(root) / "results" / "places").glob("*.jsonl"))

@@ -151,18 +151,18 @@ class BenchmarkResult:
         return digest(parts)[:16]
 
     def figure(self, name: str) -> ResultMetric | None:
-        """A further figure by its name."""
+        """Return a further figure by its name."""
         return next((metric for metric in self.metrics if metric.name == name), None)
 
 
 def digest(data: Any) -> str:
-    """The SHA-256 of plain data, in 64 hexadecimal digits."""
+    """Return the SHA-256 of plain data, in 64 hexadecimal digits."""
     text = json.dumps(data, sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def text(value: object) -> str:
-    """A text out of foreign data: in one piece, printable, of bounded length; empty for none."""
+    """Return foreign data as text: one line, printable, of bounded length; empty for none."""
     if value is None or isinstance(value, dict | list):
         return ""
     cleaned = " ".join("".join(c if c.isprintable() else " " for c in str(value)).split())
@@ -170,7 +170,7 @@ def text(value: object) -> str:
 
 
 def number(value: object) -> float | None:
-    """A finite number out of foreign data, whatever its unit; ``None`` for anything else."""
+    """Return a finite number out of foreign data, whatever its unit; ``None`` for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -209,7 +209,7 @@ def combined(existing: BenchmarkResult, other: BenchmarkResult) -> BenchmarkResu
 
 
 def same_figure(one: BenchmarkResult, other: BenchmarkResult) -> bool:
-    """Whether two results have the same figure in the same unit, but for rounding."""
+    """Return whether two results have the same figure in the same unit, but for rounding."""
     if one.value is None or other.value is None or one.unit != other.unit:
         return False
     return abs(one.value - other.value) <= CLOSE * abs(other.value)
@@ -225,7 +225,7 @@ def to_json(result: BenchmarkResult) -> str:
 
 
 def from_json(line: str) -> BenchmarkResult:
-    """The result of such a line; raises ``MalformedError``."""
+    """Return the result of such a line; raise ``MalformedError``."""
     try:
         data = json.loads(line)
     except (ValueError, RecursionError) as problem:
@@ -243,13 +243,13 @@ def _plain(value: Any) -> Any:
 
 
 def _worth_telling(of: Field[Any], value: object) -> bool:
-    """Whether a field is not empty, or has to be there."""
+    """Return whether a field is not empty, or has to be there."""
     needed = of.default is MISSING and of.default_factory is MISSING
     return needed or (value is not False and value not in (None, "", [], {}))
 
 
 def decode(cls: type[T], data: object, where: str) -> T:
-    """The dataclass ``cls`` from plain data; raises ``MalformedError``.
+    """Return the dataclass ``cls`` from plain data; raise ``MalformedError``.
 
     Keys that are not known are left out: a later version may have written them.
     """

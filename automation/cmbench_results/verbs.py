@@ -97,7 +97,7 @@ def find_results(command: Command) -> Reply:
 
 
 def _is_empty(store: Store) -> bool:
-    """Whether it holds no result at all."""
+    """Return whether it holds no result at all."""
     from cmbench_results import query
 
     return query.find(store, query.Filter(), "", 1, 0).total == 0

@@ -54,7 +54,7 @@ class JobContainer:
     gpus: bool = False
 
     def words(self, paths: Sequence[str], folder: str) -> Iterator[str]:
-        """The words before a command that sees ``paths`` as they are, and starts in ``folder``."""
+        """Yield the words before a command that sees ``paths`` and starts in ``folder``."""
         yield from (self.program, "exec", *(["--nv"] if self.gpus else []))
         # One that lies in another one is there with that.
         outer = [p for p in paths if not any(p.startswith(f"{o.rstrip('/')}/") for o in paths)]
@@ -102,7 +102,7 @@ class Cluster(Protocol):
         """Refuse labels that no node has, with the nearest names; raises ``bad-value``."""
 
     def looker(self) -> api.Executor:
-        """What looks at jobs that were submitted before."""
+        """Return what looks at jobs that were submitted before."""
 
     def cpus(self, point: SweepPoint) -> int:
         """Return how many CPUs a task for a point needs; 0 if unspecified."""
@@ -114,7 +114,7 @@ class Cluster(Protocol):
         """
 
     def preview(self, demand: Demand, job: api.Job) -> tuple[str, str]:
-        """The command that would submit ``job`` and its script; empty where there are none."""
+        """Return the command that would submit ``job`` and its script; empty for none."""
 
     def adapt(self, handle: api.JobHandle, before: Mapping[str, str], say: Say) -> bool:
         """Let a job that was submitted ask for what ``flags`` says; whether it does now.
@@ -141,7 +141,7 @@ class ClusterSite:
         return self.cluster.container is None
 
     def choose(self, opened: OpenSweep, points: Sequence[SweepPoint], say: Say) -> list[SweepPoint]:
-        """All: the cluster looks for nodes with the labels.
+        """Return all: the cluster looks for nodes with the labels.
 
         Raises what ``measure`` would, after long work, for those that no job has yet.
         """
@@ -301,7 +301,7 @@ class ClusterSite:
 
 
 def point_seconds(opened: OpenSweep) -> float:
-    """How many seconds a point may take: as the sweep allows, else by those that are known.
+    """Return how many seconds a point may take: as the sweep allows, else by those that are known.
 
     Three times the median of measured points, five times what the plan of one foresees; else 0.
     """
@@ -316,7 +316,7 @@ def point_seconds(opened: OpenSweep) -> float:
 
 
 def was_interrupted(state: api.JobState) -> bool:
-    """Whether a job has ended by no will and no fault of its own: it may end well another time.
+    """Return whether a job has ended by an outside cause: a retry may succeed.
 
     One that is out of time or of memory, or that somebody has cancelled, would not.
     """
@@ -342,7 +342,7 @@ def _cancel(jobs: Jobs, submitted: Mapping[SubmittedJob, api.Executor]) -> None:
 
 
 def task_script(job: api.Job, number: str, setup: Sequence[str] = ()) -> str:
-    """The program of a task, whose number is the text ``number`` of the shell.
+    """Return the program of a task, whose number is the text ``number`` of the shell.
 
     ``setup`` are lines of bash before it, whose functions such as ``module`` come along; a login
     shell would set PATH anew. What the program ends with is in a file, where nobody keeps accounts.

@@ -72,7 +72,7 @@ class DeploymentArchive:
 
 
 def laid_out(parcel: DeploymentArchive, below: Path) -> Path:
-    """The folder of a parcel on this file system, made once; raises ``no-space`` and others."""
+    """Return the folder of an archive here, made once; raise ``no-space`` and others."""
     final = below / parcel.digest
     if not final.exists():
         try:
@@ -112,7 +112,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _tracked(folder: str) -> list[str] | None:
-    """What git counts to a checkout; ``None`` where it is none."""
+    """Return what git counts to a checkout; ``None`` where it is none."""
     if not os.path.exists(os.path.join(folder, ".git")):
         return None
     words = ["git", "-C", folder, "ls-files", "-co", "--exclude-standard", "-z"]
@@ -131,7 +131,7 @@ def _walked(folder: str) -> Iterator[str]:
 
 
 def folder(path: str) -> DeploymentArchive:
-    """All files of a folder; raises ``bad-value`` if it is not one."""
+    """Return all files of a folder; raise ``bad-value`` if it is not one."""
     if not os.path.isdir(path):
         raise Error(
             "bad-value", f"{path} is not a folder", hint="pip download -d DIR PACKAGE makes one"
@@ -140,7 +140,7 @@ def folder(path: str) -> DeploymentArchive:
 
 
 def engine() -> DeploymentArchive:
-    """The packages of cmbench, where they are installed outside of any repository."""
+    """Return the packages of cmbench, where they are installed outside of any repository."""
     files: dict[str, Path] = {}
     for folder in engine_code.travelling():
         files |= _below(folder.parent, sorted(folder.rglob("*")))
@@ -156,7 +156,7 @@ def repository_of_engine(repositories: Iterable[str]) -> str:
 
 
 def libraries() -> DeploymentArchive:
-    """What the engine imports, as it is installed here."""
+    """Return what the engine imports, as it is installed here."""
     files: dict[str, Path] = {}
     for distribution in _distributions(_ENGINE):
         root = Path(str(distribution.locate_file("")))
@@ -165,7 +165,7 @@ def libraries() -> DeploymentArchive:
 
 
 def _below(root: Path, paths: Iterable[Path]) -> dict[str, Path]:
-    """Files by their names below ``root``, without what was compiled from others."""
+    """Return files by their names below ``root``, without what was compiled from others."""
     sources = (p for p in paths if ".." not in p.parts and "__pycache__" not in p.parts)
     return {str(path.relative_to(root)): path for path in sources if _is_file(path)}
 

@@ -39,7 +39,7 @@ class ExecutionSite(Protocol):
         """Whether what points share is made on this machine, for all of them."""
 
     def choose(self, opened: OpenSweep, points: Sequence[SweepPoint], say: Say) -> list[SweepPoint]:
-        """The points that can be measured there, before anything is made for them."""
+        """Return the points that can be measured there, before anything is made for them."""
 
     def preview(self, opened: OpenSweep) -> list[tuple[str, str]]:
         """Return the commands that would submit jobs, with their scripts; empty for none."""
@@ -67,7 +67,7 @@ class OpenSweep:
         return self.store.outcomes(self.points)
 
     def left(self) -> list[SweepPoint]:
-        """The points that are still to do."""
+        """Return the points that are still to do."""
         outcomes = self.outcomes()
         return [point for point in self.points if not outcomes[point.key].done]
 
@@ -85,7 +85,7 @@ class SweepForecast:
     point_seconds: float | None
 
     def count(self, status: str) -> int:
-        """How many points are so."""
+        """Return how many points are so."""
         return sum(outcome.status == status for outcome in self.known.values())
 
     def lacking(self) -> str:
@@ -94,14 +94,14 @@ class SweepForecast:
 
 
 def open_sweep(workspace: api.Workspace, sweep: Sweep) -> OpenSweep:
-    """The points of a sweep; raises ``bad-sweep`` and what a request raises."""
+    """Return the points of a sweep; raise ``bad-sweep`` and what a request raises."""
     return OpenSweep(
         workspace, sweep, tuple(points_of(workspace, sweep)), PointStore(workspace.root)
     )
 
 
 def foresee(opened: OpenSweep) -> SweepForecast:
-    """What a sweep would do; runs nothing, writes nothing."""
+    """Return what a sweep would do; runs nothing, writes nothing."""
     outcomes = opened.outcomes()
     left = [point for point in opened.points if not outcomes[point.key].done]
     times = [sum(r.seconds for r in o.runs) for o in outcomes.values() if o.status == MEASURED]
@@ -118,7 +118,7 @@ class LocalSite:
     prepares_here: ClassVar[bool] = True
 
     def choose(self, opened: OpenSweep, points: Sequence[SweepPoint], say: Say) -> list[SweepPoint]:
-        """The points that this machine has all labels for."""
+        """Return the points that this machine has all labels for."""
         chosen = [point for point in points if self.labels.issuperset(point.labels)]
         if len(chosen) < len(points):
             lacking = sorted({n for point in points for n in point.labels} - self.labels)
@@ -193,7 +193,7 @@ def _measure(
 
 
 def _elsewhere(opened: OpenSweep, site: ExecutionSite, points: Sequence[SweepPoint]) -> set[str]:
-    """The keys of ``points`` still to do that calls with another executor are at."""
+    """Return the keys of ``points`` still to do that calls with another executor are at."""
     keys = [point.key for point in points if not opened.store.outcome(point.key).done]
     return Jobs(opened.store).elsewhere(site.executor, keys)
 
@@ -281,12 +281,12 @@ def incomplete_notice(points: Sequence[SweepPoint]) -> str:
 
 
 def judged(sweep: Sweep) -> str:
-    """The figure whose spread ends the repeats; empty for the first that a run gives."""
+    """Return the figure whose spread ends the repeats; empty for the first that a run gives."""
     return next(iter(sweep.objectives), next(iter(sweep.record), ""))
 
 
 def batch_of(opened: OpenSweep, points: Sequence[SweepPoint], bound: bool = True) -> PointBatch:
-    """What a worker needs to know to measure ``points``."""
+    """Return what a worker needs to know to measure ``points``."""
     sweep, workspace = opened.sweep, opened.workspace
     seconds = sweep.budget.seconds
     return PointBatch(
@@ -310,7 +310,7 @@ def replaced_of(opened: OpenSweep, points: Sequence[SweepPoint]) -> dict[str, st
 
 
 def worker_job(batch: PointBatch, folder: Path, code: Sequence[Path] = ()) -> api.Job:
-    """The native program that measures a batch; its file is put into ``folder``.
+    """Return the native program that measures a batch; its file is put into ``folder``.
 
     ``code`` are the folders that it imports cmbench from; empty for those of this process.
     """
@@ -319,7 +319,7 @@ def worker_job(batch: PointBatch, folder: Path, code: Sequence[Path] = ()) -> ap
 
 
 def job_in(folder: Path, code: Sequence[Path] = ()) -> api.Job:
-    """The same for a batch whose file is in ``folder`` when it starts."""
+    """Return the same for a batch whose file is in ``folder`` when it starts."""
     paths = [*map(str, code or import_paths()), *filter(None, [os.environ.get("PYTHONPATH")])]
     return api.Job(
         command=(sys.executable, "-m", "cmbench_sweep.worker", str(folder / _BATCH)),

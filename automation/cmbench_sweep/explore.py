@@ -103,7 +103,7 @@ def _explored(
 
 
 def exploration(words: Sequence[str], flags: Mapping[str, Any]) -> Exploration:
-    """The command line and its values; raises ``needs-input``, ``bad-value``."""
+    """Return the command line and its values; raise ``needs-input``, ``bad-value``."""
     if not words:
         raise Error(
             "needs-input",
@@ -144,7 +144,7 @@ _FIRST = re.compile(r"(.*\{\{[A-Za-z]\w*?)(\[.*)(\}\}.*)", re.DOTALL)
 
 
 def _rejoined(words: Sequence[str]) -> Iterator[str]:
-    """The words as they were typed: bash makes ``{{X[1}} {{X2]}}`` of ``{{X{[1,2]}}}``."""
+    """Yield the words as they were typed: bash makes ``{{X[1}} {{X2]}}`` of ``{{X{[1,2]}}}``."""
     left = list(words)
     while left:
         word = left.pop(0)
@@ -167,7 +167,7 @@ def _is_between(word: str, start: str, end: str) -> bool:
 
 
 def _list(values: Sequence[str]) -> str:
-    """A list of values that bash has divided; it has eaten the quotes of texts."""
+    """Return a list of values that bash has divided; it has eaten the quotes of texts."""
     text = ",".join(values)
     try:
         evaluate(text, {})
@@ -207,7 +207,7 @@ def filled(line: str, values: Mapping[str, str]) -> str:
 
 
 def _entry(command: Command, make: bool = True) -> Path:
-    """The folder of the experiment by its name or tags; made, or refused, where it is not there."""
+    """Return the folder of the experiment by its name or tags; make or refuse a missing one."""
     cmind = command.workspace.cmind
     tags, names = command.flags.get("tags"), command.names
     artifact: dict[str, Any] = {"automation": "experiment,a0a2d123ef064bcb"}
@@ -245,7 +245,7 @@ def _call_cm(cmind: Any, i: dict[str, Any]) -> dict[str, Any]:
 
 
 def _folder(entry: Path, flags: Mapping[str, Any]) -> Path:
-    """A new folder by the time; that of ``--dir``; with ``--rerun`` the last one."""
+    """Return a new folder by the time; that of ``--dir``; with ``--rerun`` the last one."""
     if flags.get("dir"):
         return entry / str(flags["dir"])
     last = max(entry.glob(f"*/{RESULT}"), default=None)
@@ -265,7 +265,7 @@ def _run(line: str, folder: Path, env: Mapping[str, str]) -> int:
 
 
 def _result(folder: Path, values: Mapping[str, str], status: int) -> dict[str, Any]:
-    """What a run has left in its file, with its name, its time and its values."""
+    """Return what a run has left in its file, with its name, its time and its values."""
     outputs: dict[str, Any] = {}
     for path in (folder / "cm-output.json", folder / RESULT):
         outputs |= _values_in(path)

@@ -39,7 +39,7 @@ class _Scope(dict[str, Any]):
             raise ExpressionError("an expression is too expensive")
 
     def inner(self, name: str, value: Any) -> _Scope:
-        """The same with one more name."""
+        """Return the same with one more name."""
         return _Scope({**self, name: value}, self._left)
 
 
@@ -65,7 +65,7 @@ def named(name: str) -> str:
 
 
 def _quoted(node: ast.AST) -> str | None:
-    """The name in ``axis('NAME')``; ``None`` for anything else."""
+    """Return the name in ``axis('NAME')``; ``None`` for anything else."""
     if not (isinstance(node, ast.Call) and ast.unparse(node.func) == _AXIS):
         return None
     first = node.args[0] if len(node.args) == 1 else None
@@ -74,7 +74,7 @@ def _quoted(node: ast.AST) -> str | None:
 
 
 def evaluate(text: str, names: Mapping[str, Any]) -> Any:
-    """The value of an expression in which ``names`` have these values.
+    """Return the value of an expression in which ``names`` have these values.
 
     Raises ``ExpressionError``.
     """
@@ -187,7 +187,7 @@ def _call(node: ast.Call, names: _Scope) -> Any:
 
 
 def _made(value: Any, names: _Scope) -> Any:
-    """A value; those of a list count."""
+    """Return a value; those of a list count."""
     names.spend(len(value) if isinstance(value, list | str) else 0)
     return value
 

@@ -48,7 +48,7 @@ def _at(ran: api.FinishedRun, source: str) -> Any:
 
 
 def _of_harness(ran: api.FinishedRun) -> dict[str, float]:
-    """The figures of the results.json that a run of the harness names."""
+    """Return the figures of the results.json that a run of the harness names."""
     path = ran.env.get("CM_MLPERF_INFERENCE_RESULTS_JSON")
     if not path or not os.path.isfile(str(path)):
         return {}
@@ -73,7 +73,7 @@ def _of_result(result: BenchmarkResult) -> Iterator[tuple[str, float]]:
 
 
 def _of_file(path: str) -> dict[str, float]:
-    """The numbers in the file that programs of CM's experiments write, nested names with dots."""
+    """Return the numbers in the file of programs of CM's experiments, nested names with dots."""
     if not os.path.isfile(path):
         return {}
     try:

@@ -81,7 +81,7 @@ class SshSite:
     prepares_here: ClassVar[bool] = False
 
     def choose(self, opened: OpenSweep, points: Sequence[SweepPoint], say: Say) -> list[SweepPoint]:
-        """All; raises ``bad-value`` where no machine has the labels of a point."""
+        """Return all; raise ``bad-value`` where no machine has the labels of a point."""
         for labels in {tuple(point.labels) for point in points}:
             if not any(machine.labels.issuperset(labels) for machine in self.machines):
                 raise self._without(labels)
@@ -149,7 +149,7 @@ class _Round:
         self.found_again = False
 
     def go(self, machines: Sequence[LabeledHost], points: Sequence[SweepPoint]) -> set[str]:
-        """Names of the machines that have done all they were given."""
+        """Return names of the machines that have done all they were given."""
         with self._jobs.submitting() as (job, others):
             reached = self._reached(machines, job, others)
             earlier = self._found_again(machines, {point.key for point in points})
@@ -170,7 +170,7 @@ class _Round:
         return {machine.host.name for machine, _ in reached} - lazy - self._problems.keys()
 
     def _executor(self, host: SshHost, job: SubmittedJob | None = None) -> SshExecutor:
-        """What looks at a host, and takes over the results of a job there."""
+        """Return what looks at a host, and takes over the results of a job there."""
         keys = sorted(job.keys) if job else []
         store = self._opened.store.replacing(job.replaced if job else {})
 
@@ -183,7 +183,7 @@ class _Round:
     def _found_again(
         self, machines: Sequence[LabeledHost], keys: set[str]
     ) -> dict[SubmittedJob, SshExecutor]:
-        """The jobs of earlier calls, and of others, that have some of the points."""
+        """Return the jobs of earlier calls, and of others, that have some of the points."""
         hosts = {machine.host.name: machine.host for machine in machines}
         executors = {}
         for job in self._taken(hosts):
@@ -199,7 +199,7 @@ class _Round:
         return executors
 
     def _taken(self, hosts: Container[str]) -> list[SubmittedJob]:
-        """The jobs whose points are not to be given to others.
+        """Return the jobs whose points are not to be given to others.
 
         Those are left out of a machine that did not answer, and is not asked for any more.
         """
@@ -213,7 +213,7 @@ class _Round:
     def _reached(
         self, machines: Sequence[LabeledHost], job: str, others: Sequence[str]
     ) -> list[tuple[LabeledHost, HostReservation]]:
-        """The machines that answer and can be used; the others are reported."""
+        """Return the machines that answer and can be used; the others are reported."""
 
         def ask(machine: LabeledHost) -> HostReservation | Error:
             try:
@@ -232,7 +232,7 @@ class _Round:
         ]
 
     def _folder(self) -> str:
-        """The folder of this CM home on any machine; others have their own beside it."""
+        """Return the folder of this CM home on any machine; others have their own beside it."""
         home = f"{socket.gethostname()}:{os.path.realpath(self._opened.workspace.root)}"
         return f"{self._site.folder}/{hashlib.sha256(home.encode()).hexdigest()[:12]}"
 
@@ -439,7 +439,7 @@ def _settle(store: PointStore, key: str, folder: Path) -> None:
 
 
 def _localized(outcome: PointOutcome, runs: Path) -> PointOutcome:
-    """An outcome whose records are those that were brought."""
+    """Return an outcome whose records are those that were brought."""
 
     def moved(record: str) -> str:
         path = Path(record)

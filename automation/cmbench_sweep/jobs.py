@@ -74,7 +74,7 @@ class Jobs:
             locks.release(path, handle)
 
     def new_folder(self) -> Path:
-        """A folder for a job; its name sorts by time and is like no other.
+        """Return a folder for a job; its name sorts by time and is like no other.
 
         What was left a day ago by one that nobody has kept goes, as what was arriving then.
         Raises ``not-writable``.
@@ -112,14 +112,14 @@ class Jobs:
             locks.release(path, handle)
 
     def is_submitting(self, name: str) -> bool:
-        """Whether a process is submitting the job that is called so."""
+        """Return whether a process is submitting the job that is called so."""
         return locks.is_held(self._mark(name))
 
     def _mark(self, name: str) -> Path:
         return self._folder / f"{name}{_SUBMITTING}"
 
     def _submitting(self) -> list[str]:
-        """The jobs that processes are submitting; what others have left who were killed goes."""
+        """Return the jobs that processes are submitting; remove marks of killed processes."""
         names = [
             path.name.removesuffix(_SUBMITTING) for path in self._folder.glob(f"*{_SUBMITTING}")
         ]
@@ -129,7 +129,7 @@ class Jobs:
         return live
 
     def folder(self, name: str) -> Path:
-        """The folder of a job that is called so."""
+        """Return the folder of a job that is called so."""
         return self._folder / name
 
     def keep(
@@ -178,7 +178,7 @@ class Jobs:
         write(job.folder / "job.json", {**data, "replaced": job.replaced, "asked": flags})
 
     def of(self, executor: str) -> list[SubmittedJob]:
-        """The jobs that an executor has and that were not seen to end, the oldest first."""
+        """Return the jobs that an executor has and that were not seen to end, the oldest first."""
         return [job for job in self._all() if job.handle.executor == executor]
 
     def _all(self) -> Iterator[SubmittedJob]:

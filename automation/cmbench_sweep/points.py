@@ -22,7 +22,7 @@ _TOLD = 12
 
 
 def points_of(workspace: api.Workspace, sweep: Sweep) -> list[SweepPoint]:
-    """The points of a sweep in the order of its axes, the last one changing fastest.
+    """Return the points of a sweep in the order of its axes, the last one changing fastest.
 
     Raises ``bad-sweep`` with every value that the script refuses, ``script-not-found`` and others.
     """
@@ -52,13 +52,13 @@ def points_of(workspace: api.Workspace, sweep: Sweep) -> list[SweepPoint]:
 
 
 def request_of(workspace: api.Workspace, flags: Mapping[str, Any]) -> api.RunRequest:
-    """The checked request of a point; raises what ``api.request`` raises."""
+    """Return the checked request of a point; raise what ``api.request`` raises."""
     inputs = copy.deepcopy(dict(flags))
     return api.request(workspace, inputs.pop("script", ""), **{"tags": "", **inputs})
 
 
 def flags_of(sweep: Sweep, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The request of a point: that of the sweep, with the values of the axes laid over it.
+    """Return the request of a point: that of the sweep, with the values of the axes laid over it.
 
     ``tags`` are added to those of the request, such as a variation; ``env.KEY`` goes into its
     group.
@@ -86,7 +86,7 @@ def _is_both(name: str, group: str) -> Error:
 
 
 def _as_typed(value: Any) -> Any:
-    """What a file says as a command line would: numbers are texts there."""
+    """Return what a file says as a command line would: numbers are texts there."""
     if isinstance(value, Mapping):
         return {str(key): _as_typed(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -95,7 +95,7 @@ def _as_typed(value: Any) -> Any:
 
 
 def _key(request: api.RunRequest, flags: Mapping[str, Any], labels: Sequence[str]) -> str:
-    """The digest of all that a point is: script, its files, request and labels of the machine."""
+    """Return the digest of a point: script, its files, request and labels of the machine."""
     script = request.script
     content = request.workspace.index.content(script.path).digest
     inputs = {key: value for key, value in flags.items() if key != "script"}
@@ -104,7 +104,7 @@ def _key(request: api.RunRequest, flags: Mapping[str, Any], labels: Sequence[str
 
 
 def _distinct(points: Sequence[SweepPoint]) -> list[SweepPoint]:
-    """Points that are the same request in the end are one."""
+    """Return points without those that repeat an earlier request."""
     return list({point.key: point for point in reversed(points)}.values())[::-1]
 
 
@@ -186,12 +186,12 @@ def _holds(text: str, values: Mapping[str, Any]) -> bool:
 
 
 def size(sweep: Sweep) -> int:
-    """How many points the axes make before any is excluded."""
+    """Return how many points the axes make before any is excluded."""
     return math.prod(len(_group(sweep, names)) for names in groups(sweep))
 
 
 def command_of(point: SweepPoint) -> str:
-    """The command line that runs a point once."""
+    """Return the command line that runs a point once."""
     import shlex
 
     words = [f"--{name}={value}" for name, value in _flat(point.flags) if name != "script"]

@@ -45,7 +45,7 @@ class Preparation:
 def preparation(
     workspace: api.Workspace, sweep: Sweep, points: Sequence[SweepPoint]
 ) -> Preparation:
-    """What the cache lacks for ``points``; raises what ``api.plan`` raises."""
+    """Return what the cache lacks for ``points``; raise what ``api.plan`` raises."""
     shared: dict[str, SharedEntry] = {}
     wanted_by = []
     looked = samples(sweep, points)
@@ -92,7 +92,7 @@ def take_in(workspace: api.Workspace, archive: str) -> None:
 
 
 def at_hand(workspace: api.Workspace, sweep: Sweep, points: Sequence[SweepPoint]) -> list[Entry]:
-    """The cache entries that points would use here."""
+    """Return the cache entries that points would use here."""
     entries: dict[str, Entry] = {}
     for point in samples(sweep, points):
         # What cannot be planned here may be possible there.
@@ -161,5 +161,5 @@ def _missing(node: Mapping[str, Any]) -> Iterator[SharedEntry]:
 
 
 def _known(value: float | None) -> int | None:
-    """What a plan says in whole numbers; below zero means unknown."""
+    """Return what a plan says in whole numbers; below zero means unknown."""
     return None if value is None or value < 0 else round(value)

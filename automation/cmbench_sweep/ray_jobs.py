@@ -52,7 +52,7 @@ class RayHead:
     token: str = ""
 
     def ask(self, method: str, path: str, data: Mapping[str, Any] | None = None) -> Any:
-        """The answer; ``None`` where there is no such thing.
+        """Return the answer; ``None`` where there is no such thing.
 
         Raises ``ray-failed`` where it refuses, ``RayUnreachableError`` where it does not answer.
         """
@@ -79,7 +79,7 @@ class RayHead:
         return reply.json() if "json" in reply.headers.get("Content-Type", "") else {}
 
     def nodes(self) -> list[RayNode]:
-        """The nodes that are alive; raises ``ray-failed``, ``RayUnreachableError``."""
+        """Return the nodes that are alive; raise ``ray-failed``, ``RayUnreachableError``."""
         answer = self.ask("GET", "/api/v0/nodes?detail=1&limit=10000")
         try:
             rows = answer["data"]["result"]["result"]
@@ -105,12 +105,12 @@ def _refused(address: str, what: str, hint: str = "") -> Error:
 
 
 def _last_words(lines: Sequence[str]) -> Iterator[str]:
-    """What a traceback of Ray's own comes down to."""
+    """Yield what a traceback of Ray's own comes down to."""
     return (line.strip() for line in reversed(lines) if "Error: " in line)
 
 
 def head(address: str = "") -> RayHead:
-    """The cluster at ``address``, or that of the environment, with the token that Ray would use.
+    """Return the cluster at ``address``, or of the environment, with the token that Ray would use.
 
     Raises ``bad-value``.
     """
@@ -206,7 +206,7 @@ class RayExecutor:
 
 
 def _travels(name: str) -> bool:
-    """Whether a variable of ours is for the workers: those of a node are its own."""
+    """Return whether a variable of ours is for the workers: those of a node are its own."""
     return name in ("PATH", "PYTHONPATH", "HOME") or not name.startswith(("RAY_", "CUDA_", "_"))
 
 
@@ -222,7 +222,7 @@ def _tasks(handle: api.JobHandle) -> list[str]:
 
 
 def _state(tasks: Sequence[Mapping[str, Any]], folder: Path) -> api.JobState:
-    """The state of a job from those of its tasks and what they have left."""
+    """Return the state of a job from those of its tasks and what they have left."""
     states = {str(task.get("status")) for task in tasks}
     if states & {"PENDING", "RUNNING"}:
         return api.JobState("running" if "RUNNING" in states else "waiting")
@@ -234,7 +234,7 @@ def _state(tasks: Sequence[Mapping[str, Any]], folder: Path) -> api.JobState:
 
 
 def _why(failed: Sequence[Mapping[str, Any]], ended: int) -> str:
-    """What Ray says of tasks that did not end by themselves."""
+    """Return what Ray says of tasks that did not end by themselves."""
     said = [str(task.get("message") or "") for task in failed]
     first = next(filter(None, said), "stopped").splitlines()[0]
     return f"only {ended} workers ended by themselves: {first}"
@@ -258,7 +258,7 @@ class RayCluster:
         self._fitting(labels)
 
     def looker(self) -> RayExecutor:
-        """What looks at any job."""
+        """Return what looks at any job."""
         return RayExecutor(self.head)
 
     def cpus(self, point: SweepPoint) -> int:
@@ -290,7 +290,7 @@ class RayCluster:
 
 
 def _without(labels: Sequence[str], existing: Sequence[str]) -> Error:
-    """The error where no node has all of ``labels``."""
+    """Return the error where no node has all of ``labels``."""
     hint = f"resources of nodes: {', '.join(existing) or 'none'}"
     lacking = next((name for name in labels if name not in existing), "")
     if lacking:

@@ -31,7 +31,7 @@ METHODS = ("grid", "random", "optuna")
 
 
 def read_sweep(path: str, name: str = "") -> Sweep:
-    """The sweep of a file, called ``name``, else as it says or as the file is called.
+    """Return the sweep of a file, called ``name``, else as it says or as the file is called.
 
     Raises ``file-not-found``, ``bad-meta`` for no YAML, and ``bad-sweep`` with every fault.
     """
@@ -54,7 +54,7 @@ def read_sweep(path: str, name: str = "") -> Sweep:
 
 
 def _name_of(path: str) -> str:
-    """What a sweep is called after its file; what no name may have becomes a hyphen."""
+    """Return what a sweep is called after its file; what no name may have becomes a hyphen."""
     stem = os.path.splitext(os.path.basename(path))[0]
     return re.sub(r"[^\w.+-]+", "-", stem).strip(".+-") or "sweep"
 
@@ -100,7 +100,7 @@ class Faults:
         self.lines.append(f"{where}: {what}" if where else what)
 
     def text(self, data: Any, key: str) -> str:
-        """The text of a key; empty where there is none."""
+        """Return the text of a key; empty where there is none."""
         value = data.get(key) if isinstance(data, Mapping) else None
         if value is not None and not isinstance(value, str):
             self.add(key, f"{value!r:.60} is not text")
@@ -115,7 +115,7 @@ class Faults:
                 self.add(where, f"{name} is not known; {near}")
 
     def mapping(self, where: str, value: Any) -> Mapping[str, Any]:
-        """A mapping, empty where there is none."""
+        """Return a mapping, empty where there is none."""
         if value is None:
             return {}
         if not isinstance(value, Mapping):
@@ -127,7 +127,7 @@ class Faults:
         return {str(key): item for key, item in value.items()}
 
     def items(self, where: str, value: Any) -> list[Any]:
-        """A list; one value is a list of one."""
+        """Return a list; one value is a list of one."""
         if value is None:
             return []
         if isinstance(value, Mapping):
@@ -135,7 +135,7 @@ class Faults:
         return list(value) if isinstance(value, list | tuple) else [value]
 
     def number(self, where: str, value: Any, least: float = 0.0, whole: bool = False) -> float:
-        """A finite number of at least ``least``."""
+        """Return a finite number of at least ``least``."""
         good = isinstance(value, int | float) and not isinstance(value, bool)
         if not good or not math.isfinite(value) or value < least or (whole and value % 1):
             kind = "whole number" if whole else "number"
@@ -188,7 +188,7 @@ def _axes(data: Any, faults: Faults) -> dict[str, tuple[Any, ...]]:
 
 
 def _axis(where: str, value: Any, faults: Faults) -> list[Any]:
-    """The values of an axis: a list, a range, or an expression that gives a list."""
+    """Return the values of an axis: a list, a range, or an expression that gives a list."""
     if isinstance(value, Mapping):
         return _range(where, value, faults)
     if isinstance(value, str):
@@ -205,7 +205,7 @@ def _axis(where: str, value: Any, faults: Faults) -> list[Any]:
 
 
 def _is_value(value: Any) -> bool:
-    """Whether it can be an input: one line of text that fits into a command, a number, a bool."""
+    """Return whether it can be an input: a line of text that fits a command, a number, a bool."""
     if isinstance(value, str):
         return not _CONTROL.search(value) and len(value.encode("utf-8", "replace")) <= _LONGEST
     return not isinstance(value, list | Mapping) and value is not None
@@ -252,7 +252,7 @@ def _power(times: float, number: int) -> float:
 
 
 def _up_to(value: Callable[[int], float], high: float) -> list[float]:
-    """The values of 0, 1, 2 … up to ``high``, rounding forgiven; one more than may be at most."""
+    """Return the values of 0, 1, 2 … up to ``high``; at most ``MOST_POINTS`` + 1."""
     end = min(high + abs(high) * 1e-9, sys.float_info.max)
     some = map(value, range(MOST_POINTS + 1))
     values = [round(n, 12) for n in itertools.takewhile(lambda n: n <= end, some)]
@@ -289,7 +289,7 @@ def _conditions(where: str) -> Callable[[Any, Faults], tuple[str, ...]]:
 
 
 def _alike(value: Any) -> list[Any]:
-    """The values that a condition means: ``8`` and ``"8"`` are one input."""
+    """Return the values that a condition means: ``8`` and ``"8"`` are one input."""
     values = value if isinstance(value, list) else [value]
     texts = [str(item) for item in values if not isinstance(item, str)]
     numbers = [_number(item) for item in values if isinstance(item, str)]

@@ -163,7 +163,7 @@ def start(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _keys(folder: Path) -> set[str]:
-    """The points of a job."""
+    """Return the points of a job."""
     try:
         batch = json.loads((folder / "batch.json").read_text(encoding="utf-8"))
         return {point["key"] for point in batch["points"]}
@@ -182,7 +182,7 @@ def _since(pid: int) -> str:
 
 
 def _process(folder: Path) -> tuple[int, bool]:
-    """The process group of a job, 0 for none, and whether it runs."""
+    """Return the process group of a job, 0 for none, and whether it runs."""
     try:
         identity = json.loads((folder / "process").read_text(encoding="utf-8"))
         os.kill(identity["pid"], 0)
@@ -224,12 +224,12 @@ def _looked(base: Path, folder: Path, request: dict[str, Any]) -> dict[str, Any]
 
 
 def _is_full(base: Path) -> bool:
-    """Whether a worker that has said nothing of its end had no room to do so."""
+    """Return whether a worker that has said nothing of its end had no room to do so."""
     return shutil.disk_usage(base).free < 1 << 16
 
 
 def _finished(base: Path, folder: Path, have: set[str]) -> list[tuple[str, dict[str, Any]]]:
-    """The points of a job with an outcome that is final, besides those in ``have``."""
+    """Return the points of a job with an outcome that is final, besides those in ``have``."""
     points = []
     for key in _keys(folder) - have:
         path = base / "home" / "cmbench" / "sweeps" / "points" / key / "outcome.json"
@@ -243,7 +243,7 @@ def _finished(base: Path, folder: Path, have: set[str]) -> list[tuple[str, dict[
 
 
 def _packed(base: Path, points: list[tuple[str, dict[str, Any]]]) -> bytes:
-    """The folders of points and the records of their runs as a tar file."""
+    """Return the folders of points and the records of their runs as a tar file."""
     home = base / "home" / "cmbench"
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w:gz", compresslevel=3, dereference=True) as tar:

@@ -17,7 +17,7 @@ _ROWS = 40
 
 
 def foreseen(seen: SweepForecast) -> str:
-    """What ``cm plan experiment`` prints."""
+    """Return what ``cm plan experiment`` prints."""
     sweep, points = seen.opened.sweep, seen.opened.points
     done, failed = seen.count(MEASURED), seen.count(FAILED)
     left = len(points) - done - failed
@@ -84,7 +84,7 @@ def _points(points: Sequence[SweepPoint], outcomes: Mapping[str, PointOutcome]) 
 
 
 def values_text(point: SweepPoint, without: Sequence[str] = ()) -> str:
-    """The values of a point, but for some axes: ``batch_size=8 threads=2``."""
+    """Return the values of a point, but for some axes: ``batch_size=8 threads=2``."""
     texts = [f"{name}={value}" for name, value in point.values.items() if name not in without]
     return " ".join(texts) or "the only one"
 
@@ -99,7 +99,7 @@ def time_text(seconds: float) -> str:
 def shown(
     sweep_report: Report, points: Sequence[SweepPoint], outcomes: Mapping[str, PointOutcome]
 ) -> str:
-    """What ``cm show experiment NAME`` prints: counts, the points, the best one."""
+    """Return what ``cm show experiment NAME`` prints: counts, the points, the best one."""
     counts = {s: sum(o.status == s for o in outcomes.values()) for s in (MEASURED, FAILED, OPEN)}
     summary = ", ".join(f"{many:,} {_WORDS[status]}" for status, many in counts.items() if many)
     lines = [f"{sweep_report.sweep.name}: {counted(len(points), 'point')}: {summary}", ""]
@@ -126,7 +126,7 @@ _WORDS = {MEASURED: "measured", FAILED: "failed", OPEN: "still to do"}
 
 
 def table(sweep_report: Report, rows: Sequence[MeasuredPoint] | None = None) -> Iterator[str]:
-    """The points with up to three figures, the best first, and what differs between them."""
+    """Yield the points with up to three figures, the best first, and what differs between them."""
     figure = sweep_report.figure()
     names = _columns(sweep_report, figure)
     same = [name for name, values in sweep_report.sweep.axes.items() if len(values) == 1]
@@ -190,7 +190,7 @@ def effects(rows: Sequence[Effect], figure: str) -> str:
 
 
 def data_of(point: SweepPoint, outcome: PointOutcome) -> dict[str, Any]:
-    """A point as JSON holds it."""
+    """Return a point as JSON holds it."""
     return {
         "point": point.number,
         "key": point.key,

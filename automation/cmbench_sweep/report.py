@@ -46,13 +46,13 @@ class Report:
     figures: tuple[str, ...]
 
     def way(self, figure: str) -> str:
-        """Which way a figure is better: as the sweep says, else by its name."""
+        """Return which way a figure is better: as the sweep says, else by its name."""
         direction = self.sweep.objectives.get(figure)
         last = figure.rpartition(".")[2]
         return direction or (LOWER if last.startswith(_LOWER_IS_BETTER) else HIGHER)
 
     def figure(self, name: str = "") -> str:
-        """The figure that is meant; the first objective, or the first there is, without a name.
+        """Return the named figure; without a name the first objective, or the first figure.
 
         Raises ``bad-value`` for one that no point has, ``no-results`` where none is measured.
         """
@@ -73,7 +73,7 @@ class Report:
 def report(
     sweep: Sweep, points: Sequence[SweepPoint], outcomes: Mapping[str, PointOutcome]
 ) -> Report:
-    """What the measured ones among ``points`` say."""
+    """Return what the measured ones among ``points`` say."""
     measured = []
     for point in points:
         outcome = outcomes[point.key]
@@ -85,7 +85,7 @@ def report(
 
 
 def good(sweep_report: Report) -> list[MeasuredPoint]:
-    """The points whose figures fulfil the constraints; raises ``bad-value``.
+    """Return the points whose figures fulfil the constraints; raise ``bad-value``.
 
     A figure that some points have is not fulfilled by those that lack it.
     """
@@ -106,14 +106,14 @@ def _fulfils(sweep: Sweep, entry: MeasuredPoint) -> bool:
 
 
 def best(sweep_report: Report, figure: str = "") -> MeasuredPoint | None:
-    """The best point in a figure that fulfils the constraints; ``None`` where none does."""
+    """Return the best point in a figure that fulfils the constraints; ``None`` where none does."""
     name = sweep_report.figure(figure)
     having = [entry for entry in good(sweep_report) if name in entry.figures]
     return max(having, key=lambda entry: _better(sweep_report, entry, name), default=None)
 
 
 def frontier(sweep_report: Report, x: str, y: str) -> list[MeasuredPoint]:
-    """The points that no other one beats in both figures, in the order of ``x``."""
+    """Return the points that no other one beats in both figures, in the order of ``x``."""
     names = sweep_report.figure(x), sweep_report.figure(y)
     having = [entry for entry in good(sweep_report) if all(name in entry.figures for name in names)]
     ordered = sorted(having, key=lambda e: [-_better(sweep_report, e, name) for name in names])

@@ -24,7 +24,7 @@ def search(
     outcomes: Mapping[str, PointOutcome],
     measure: Measure,
 ) -> list[SweepPoint]:
-    """The points that were tried, the known ones among them, in the order of the grid.
+    """Return the points that were tried, the known ones among them, in the order of the grid.
 
     ``measure`` measures a point and says what came out. Raises ``extra-missing``, ``needs-input``
     where the sweep has no objective.
@@ -92,13 +92,13 @@ class _Search:
         )
 
     def may_try(self) -> bool:
-        """Whether a further point may be tried."""
+        """Return whether a further point may be tried."""
         left = len(self._points) - len(self._outcomes)
         tries = self._sweep.search.points
         return left > 0 and len(self._outcomes) < tries and self._tries < _ASKS * tries
 
     def ask(self) -> SweepPoint | None:
-        """A point that was not tried; ``None`` where Optuna names one that was, or is left out."""
+        """Return an untried point; ``None`` if Optuna names one that was tried or is left out."""
         self._tries += 1
         self._trial = self._study.ask(self._axes)
         point = self._by_place.get(tuple(self._trial.params[name] for name in self._axes))

@@ -100,7 +100,7 @@ class SbatchOptions:
         return any("gpu" in word for word in words)
 
     def words(self, labels: Sequence[str], cpus: int = 0) -> Iterator[str]:
-        """The options of ``sbatch``.
+        """Yield the options of ``sbatch``.
 
         ``labels`` are features that a node must have. A task that does not have its node to itself
         gets ``cpus``, 0 for what Slurm gives.
@@ -156,7 +156,7 @@ class SlurmExecutor:
         return api.JobHandle(self.name, f"{number} {folder}")
 
     def submission(self, job: api.Job) -> tuple[list[str], str]:
-        """The words of ``sbatch`` for ``job``, and the text of its script."""
+        """Return the words of ``sbatch`` for ``job``, and the text of its script."""
         folder = Path(job.scratch)
         most = f"%{self._wish.throttle}" if self._wish.throttle else ""
         words = [
@@ -254,7 +254,7 @@ class SlurmCluster:
         check(self.wish.partition, labels)
 
     def looker(self) -> SlurmExecutor:
-        """What looks at any job."""
+        """Return what looks at any job."""
         return SlurmExecutor()
 
     def cpus(self, point: SweepPoint) -> int:
@@ -263,7 +263,7 @@ class SlurmCluster:
         return int(threads) if threads.isdecimal() and not self.wish.exclusive else 0
 
     def preview(self, demand: Demand, job: api.Job) -> tuple[str, str]:
-        """The command that would submit ``job``, and the text of its script."""
+        """Return the command that would submit ``job``, and the text of its script."""
         # On another machine than the login node nothing is known of limits.
         try:
             executor, _ = self.executor(demand, lambda text: None)
@@ -335,7 +335,7 @@ def _parts_of(handle: api.JobHandle) -> tuple[str, Path]:
 
 
 def _state(tasks: Mapping[str, tuple[str, str]] | None, folder: Path) -> api.JobState:
-    """The state of an array from those of its tasks and what they have left."""
+    """Return the state of an array from those of its tasks and what they have left."""
     queued = tasks or {}
     states = Counter(state for state, _ in queued.values())
     active = sum(states[name] for name in ACTIVE)
@@ -357,7 +357,7 @@ def _ended(states: Mapping[str, int], codes: Sequence[int]) -> api.JobState:
 
 
 def _waits_for(tasks: Mapping[str, tuple[str, str]]) -> str:
-    """Why tasks wait, where it is not for their turn."""
+    """Return why tasks wait, where it is not for their turn."""
     waits = {reason for state, reason in tasks.values() if state == "PENDING"}
     return listed(
         sorted(waits - {"None", "Resources", "Priority", "BeginTime", "JobArrayTaskLimit"})

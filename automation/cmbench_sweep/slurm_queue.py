@@ -28,7 +28,7 @@ class SlurmUnreachableError(Exception):
 
 
 def ask(words: Sequence[str], env: Mapping[str, str] | None = None, say: Say | None = None) -> str:
-    """The output of a command of Slurm; raises ``SlurmUnreachableError``, ``slurm-missing``.
+    """Return the output of a command of Slurm; raise ``SlurmUnreachableError``, ``slurm-missing``.
 
     Its messages while it retries go to ``say`` at once.
     """
@@ -78,7 +78,7 @@ def _wait(process: subprocess.Popen[bytes], problems: IO[bytes], say: Say | None
 
 
 def _lines(stream: IO[bytes]) -> list[str]:
-    """What was written to a file so far, without empty lines."""
+    """Return what was written to a file so far, without empty lines."""
     size = os.fstat(stream.fileno()).st_size
     text = os.pread(stream.fileno(), size, 0).decode("utf-8", "replace")
     return [line.rstrip() for line in text.splitlines() if line.strip()]
@@ -102,7 +102,7 @@ _UNREACHED = re.compile(
 
 
 def submit(words: Sequence[str], name: str, env: Mapping[str, str], say: Say | None = None) -> str:
-    """The number of a new job. An answer that was lost does not submit it twice."""
+    """Return the number of a new job. An answer that was lost does not submit it twice."""
     end = time.monotonic() + _SUBMIT_S
     while True:
         try:
@@ -163,7 +163,7 @@ def tasks_of(number: str) -> dict[str, tuple[str, str]] | None:
 
 
 def _accounted(number: str) -> dict[str, tuple[str, str]] | None:
-    """The same from the accounts of a job that has left the queue, where there are accounts."""
+    """Return the same from the accounts of a job that has left the queue, if there are any."""
     try:
         output = ask(["sacct", "-n", "-X", "-P", "-j", number, "-o", "JobID,State"])
     except (SlurmUnreachableError, Error):
@@ -224,7 +224,7 @@ def _refuse(what: str, name: str, existing: Iterable[str]) -> None:
 
 
 def limit(seconds: float, partition: str) -> str:
-    """A time limit for ``seconds`` of work as ``sbatch`` takes it, in minutes.
+    """Return a time limit for ``seconds`` of work as ``sbatch`` takes it, in minutes.
 
     It leaves room for the start, and is not above that of the partition. Empty for no seconds.
     """
@@ -240,12 +240,12 @@ def limit(seconds: float, partition: str) -> str:
 
 
 def _is_selected(name: str, partition: str) -> bool:
-    """Whether a task may go to a partition; the default one has a star behind its name."""
+    """Return whether a task may go to a partition; the default one has a star behind its name."""
     return name.rstrip("*") in partition.split(",") if partition else name.endswith("*")
 
 
 def _minutes(text: str) -> int:
-    """A time of Slurm, ``[days-]hours:minutes:seconds`` or less; 0 for none."""
+    """Return a time of Slurm, ``[days-]hours:minutes:seconds`` or less; 0 for none."""
     days, _, rest = text.rpartition("-")
     if not re.fullmatch(r"[\d:]+", rest):
         return 0
@@ -254,7 +254,7 @@ def _minutes(text: str) -> int:
 
 
 def largest_array() -> int:
-    """How many tasks one array may have; what most clusters allow where Slurm does not say."""
+    """Return how many tasks an array may have; the usual limit if Slurm does not say."""
     try:
         config = ask(["scontrol", "show", "config"])
     except SlurmUnreachableError:

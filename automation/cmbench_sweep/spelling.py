@@ -53,7 +53,7 @@ def _real(text: str) -> SpelledFloat | str:
 
 @lru_cache
 def loader() -> type[Any]:
-    """The class that ``yaml.load`` takes."""
+    """Return the class that ``yaml.load`` takes."""
     import yaml
 
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

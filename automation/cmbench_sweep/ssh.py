@@ -54,7 +54,7 @@ class SshHost:
         data: bytes | IO[bytes] = b"",
         timeout: float | None = _CALL_S,
     ) -> tuple[dict[str, Any], bytes]:
-        """The answer of the other side to one request, and its bytes; ``timeout`` in seconds.
+        """Return the answer of the other side to a request, and its bytes; ``timeout`` in seconds.
 
         Raises ``ssh-failed``, ``host-unfit``, ``no-space`` and others.
         """
@@ -135,7 +135,7 @@ class HostReservation:
         return api.JobHandle(SshExecutor.name, f"{self.host.name} {self.base}/jobs/{self.job}")
 
     def path(self, *parts: str) -> str:
-        """A path on that machine."""
+        """Return a path on that machine."""
         return str(PurePosixPath(self.base, *parts))
 
     def send(self, parcel: str, packed: bytes) -> None:
@@ -306,7 +306,7 @@ def _job_arguments(handle: api.JobHandle) -> dict[str, str]:
 
 
 def host_of(handle: api.JobHandle) -> str:
-    """The machine of a job."""
+    """Return the machine of a job."""
     return handle.id.partition(" ")[0]
 
 

@@ -64,7 +64,7 @@ class PointStore:
         return self.points / key
 
     def run_folder(self, key: str) -> Path:
-        """Where the runs of a point leave what they write; raises ``no-space`` and others."""
+        """Return where the runs of a point leave what they write; raise ``no-space`` and others."""
         if not self._is_replaced(key):
             return self.folder(key)
         draft = self._replacement(key)
@@ -100,7 +100,7 @@ class PointStore:
 
     @staticmethod
     def read(key: str, path: Path) -> PointOutcome:
-        """What the file ``path`` says of a point; still to do where it cannot be read."""
+        """Return what the file ``path`` says of a point; still to do where it cannot be read."""
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
             runs = tuple(SweepRun(**fields) for fields in data["runs"])
@@ -191,7 +191,7 @@ class PointStore:
             return set()
 
     def names(self) -> list[str]:
-        """The sweeps of this home."""
+        """Return the sweeps of this home."""
         return sorted(path.stem for path in (self.root / "names").glob("*.json"))
 
 
@@ -236,7 +236,7 @@ def write(path: Path, data: Mapping[str, Any] | Sequence[Any]) -> None:
 
 
 def lock_error(problem: OSError, path: Path) -> Error:
-    """Why a lock cannot be had."""
+    """Return why a lock cannot be had."""
     if problem.errno in locks.UNSUPPORTED:
         return Error(
             "no-locks",

@@ -121,7 +121,7 @@ class PointOutcome:
         return self.status != OPEN
 
     def figure(self, name: str) -> float | None:
-        """The median of a figure over the runs, in its own unit; ``None`` where no run has it."""
+        """Return the median of a figure over the runs, in its unit; ``None`` if no run has it."""
         values = self.all_of(name)
         return median(values) if values else None
 
@@ -136,7 +136,7 @@ class PointOutcome:
 
 
 def median(values: Iterable[float]) -> float:
-    """The middle value of one or more, in their own unit."""
+    """Return the middle value of one or more, in their own unit."""
     ordered = sorted(values)
     half = len(ordered) // 2
     return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2

@@ -189,7 +189,7 @@ def _names(store: PointStore) -> Reply:
 
 
 def sweep_from(stored: Mapping[str, Any]) -> tuple[Sweep, tuple[SweepPoint, ...]]:
-    """A sweep and its points as they were kept; raises ``sweep-not-found``."""
+    """Return a sweep and its points as they were kept; raise ``sweep-not-found``."""
     try:
         data = dict(stored["sweep"])
         parts: dict[str, Any] = {
@@ -221,7 +221,7 @@ def _opened(command: Command) -> OpenSweep:
 
 
 def _place(flags: Mapping[str, Any]) -> driver.ExecutionSite:
-    """Where points are measured: here, on a cluster, on hosts; raises ``bad-value`` and others."""
+    """Return the site: this machine, a cluster, hosts; raise ``bad-value`` and others."""
     on = str(flags.get("on") or flags.get("executor") or _implied(flags))
     if on not in ("local", *_PLACES):
         hint = did_you_mean(on, ("local", *_PLACES)) or "write --on=slurm, ssh or ray"
@@ -269,7 +269,7 @@ def _check_flags(on: str, flags: Mapping[str, Any]) -> None:
 
 
 def _hosts(flags: Mapping[str, Any]) -> driver.ExecutionSite:
-    """The machines of ``--hosts=a,b=gpu+big``; all have those of ``--labels``."""
+    """Return the machines of ``--hosts=a,b=gpu+big``; all have those of ``--labels``."""
     from cmbench_sweep.hosts import FOLDER, LabeledHost, SshSite
     from cmbench_sweep.ssh import SshHost
 
@@ -319,18 +319,18 @@ def _slurm(flags: Mapping[str, Any]) -> driver.ExecutionSite:
 
 
 def _lines(value: Any) -> list[str]:
-    """The lines of a flag that may be written more than once, or with ``,=``."""
+    """Return the lines of a flag that may be written more than once, or with ``,=``."""
     return [str(line) for line in (value if isinstance(value, list) else [value]) if line]
 
 
 def _modules(value: Any) -> list[str]:
-    """The line that loads the environment modules of ``--modules=A,B``; none for none."""
+    """Return the line that loads the environment modules of ``--modules=A,B``; none for none."""
     names = [name for line in _lines(value) for name in line.split(",") if name]
     return [_MODULES, f"module load {shlex.join(names)} || exit 1"] if names else []
 
 
 def _split_words(value: Any) -> list[str]:
-    """The words of ``--sbatch``; raises ``bad-value``."""
+    """Return the words of ``--sbatch``; raise ``bad-value``."""
     try:
         return [word for line in _lines(value) for word in shlex.split(line)]
     except ValueError as problem:
@@ -339,7 +339,7 @@ def _split_words(value: Any) -> list[str]:
 
 
 def _number(name: str, value: Any) -> int:
-    """A whole number above 0, or 0 where none is given; raises ``bad-value``."""
+    """Return a whole number above 0, or 0 where none is given; raise ``bad-value``."""
     if value is None:
         return 0
     if not str(value).isdecimal() or not int(value):

@@ -159,7 +159,7 @@ class PointWorker:
         return outcome
 
     def _run(self, point: SweepPoint, folder: Path) -> tuple[SweepRun | None, Mapping[str, Any]]:
-        """One run in a process of its own; ``None`` for one that has failed, with why."""
+        """Run a point in a process of its own; return ``None`` and the reason if it fails."""
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         began = time.monotonic()
         # What a run has left that was killed, or is measured anew, is none of this one's figures.
@@ -208,7 +208,7 @@ class PointWorker:
         return _parse_answer(said, status, self._batch.point_seconds)
 
     def _attend(self, pid: int, reading: int) -> bytes:
-        """What the run says until its end; one that is out of time is ended."""
+        """Return what the run says until its end; one that is out of time is ended."""
         limit = self._batch.point_seconds
         end = time.monotonic() + limit if limit else float("inf")
         said = b""
@@ -247,7 +247,7 @@ _LATE = b'{"late": true}'
 
 
 def enough(outcome: PointOutcome, repeat: Repeat, judged: str) -> bool:
-    """Whether a point has been run often enough."""
+    """Return whether a point has been run often enough."""
     runs = len(outcome.runs)
     if runs >= repeat.most or runs < repeat.least:
         return runs >= repeat.most
@@ -263,7 +263,7 @@ def _load() -> None:
 
 
 def _parse_answer(said: bytes, status: int, limit: float) -> dict[str, Any]:
-    """What a run has said, or why it has said nothing."""
+    """Return what a run has said, or why it has said nothing."""
     try:
         answer: dict[str, Any] = json.loads(said)
     except ValueError:
@@ -274,7 +274,7 @@ def _parse_answer(said: bytes, status: int, limit: float) -> dict[str, Any]:
 
 
 def _without_answer(answer: Mapping[str, Any], status: int, limit: float) -> Error | None:
-    """Why a run has not said how it went; ``None`` where it has."""
+    """Return why a run has not said how it went; ``None`` where it has."""
     if answer.get("late"):
         return Error("out-of-time", f"it ran past {limit:g} s")
     if answer:
@@ -374,7 +374,7 @@ def _reason(error: Error) -> str:
 
 
 def read_batch(path: str, part: int = 0) -> PointBatch:
-    """The batch that the driver has put into a file; of several parts, this one."""
+    """Return the batch that the driver has put into a file; of several parts, this one."""
     data = json.loads(Path(path).read_text(encoding="utf-8"))
     data["points"] = tuple(SweepPoint(**point) for point in data["points"][part :: data["parts"]])
     data["prepare"] = tuple(SweepPoint(**point) for point in data["prepare"])

@@ -93,7 +93,7 @@ class TokenFile:
         self._words: tuple[bytes, ...] = ()
 
     def of(self, path: Path) -> tuple[bytes, ...]:
-        """The words that are in the file now; none where it cannot be read."""
+        """Return the words that are in the file now; none where it cannot be read."""
         try:
             seen, changed = _identity(path)
             # Clocks of files tick slowly: one that has just changed may change again unseen.
@@ -159,18 +159,18 @@ class CrowdServer:
 
 
 def server_of(request: Request) -> CrowdServer:
-    """The server that a request is for."""
+    """Return the server that a request is for."""
     server: CrowdServer = request.app.state.crowd
     return server
 
 
 async def work_of(make: Callable[[], T]) -> T:
-    """What ``make`` gives, in a thread."""
+    """Return what ``make`` gives, in a thread."""
     return await to_thread.run_sync(make)
 
 
 def public_error(error: Error) -> Error:
-    """An error as others may see it; what is the server's own is said on its terminal."""
+    """Return an error as others may see it; what is the server's own is said on its terminal."""
     if error.code not in _OWN:
         return error
     print(visible(error.render()), file=sys.stderr, flush=True)
@@ -287,7 +287,7 @@ def _is_packed(request: Request) -> bool:
 
 
 def _range(request: Request, file: m.ManifestFile) -> tuple[int, int]:
-    """The bytes of the file that a request brings, as Python counts them."""
+    """Return the bytes of the file that a request brings, as Python counts them."""
     header = request.headers.get("content-range", "")
     match = _RANGE.fullmatch(header)
     first, last, total = map(int, match.groups()) if match else (0, 0, -1)
@@ -435,7 +435,7 @@ OPERATIONS = (
 
 
 def document() -> dict[str, Any]:
-    """All of it in OpenAPI 3.1."""
+    """Return all of it in OpenAPI 3.1."""
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
         answers = {str(code): {"description": words} for code, words in operation.answers.items()}
@@ -465,7 +465,7 @@ async def openapi(request: Request) -> Response:
 
 
 def routes() -> list[Route]:
-    """All of them."""
+    """Return all of them."""
     listed = [
         Route(operation.path, operation.does, methods=[operation.method])
         for operation in OPERATIONS

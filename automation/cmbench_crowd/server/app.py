@@ -38,7 +38,7 @@ _HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 
 
 def create_app(site: Site, server: api.CrowdServer) -> Starlette:
-    """The application that serves ``site`` with the uploads of ``server``."""
+    """Return the application that serves ``site`` with the uploads of ``server``."""
     app = Starlette(
         routes=[
             *api.routes(),
@@ -111,7 +111,7 @@ class Gate:
         await self._app(scope, patient if writes else receive, sealed)
 
     def _foreign(self, request: Request, writes: bool) -> str:
-        """Why a browser should not have sent this; empty where it may."""
+        """Return why a browser should not have sent this; empty where it may."""
         host = request.headers.get("host", "")
         if self._local and not is_loopback(urlsplit(f"//{host}").hostname or ""):
             return "this server does not have that name"
@@ -122,7 +122,7 @@ class Gate:
 
 
 def _impossible(scope: Scope, host: str) -> Error | None:
-    """Why no address is as this request says: then none can be made of it anywhere."""
+    """Return why no address is as this request says: then none can be made of it anywhere."""
     if not scope["path"].isprintable() or b"%00" in scope["query_string"]:
         # PostgreSQL has no such texts, and no name of anything here is one.
         return Error("upload-not-found", "there is no such address", hint="see /api")

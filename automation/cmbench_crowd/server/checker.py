@@ -178,7 +178,7 @@ class Checker:
     def _verdict(
         self, row: Row, manifest: m.Manifest, checks: Checks, logged: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The columns of a checked upload: without a proof, none of them holds a figure."""
+        """Return the columns of a checked upload: without a proof, none of them holds a figure."""
         failed = any(item["passed"] is False for item in checks)
         if failed or not logged:
             state = REFUSED if failed else QUARANTINE
@@ -211,7 +211,7 @@ class Checker:
         self.publish([row["sender"]])
 
     def _checked(self, row: Row, manifest: m.Manifest) -> tuple[Checks, dict[str, Any], m.Manifest]:
-        """The checks of an upload, what its logs hold, and its manifest as they say."""
+        """Return the checks of an upload, what its logs hold, and its manifest as they say."""
         files = {file.role: file for file in manifest.files}
         checks = [*row["checks"]]
         if manifest.files:
@@ -320,7 +320,7 @@ class Checker:
 
 
 def _of_style(manifest: m.Manifest, style: str) -> m.Manifest:
-    """A manifest of another length of run: that its log has, whatever it says itself."""
+    """Return a manifest of another length of run: that its log has, whatever it says itself."""
     return replace(manifest, config=replace(manifest.config, style=style))
 
 
@@ -349,7 +349,7 @@ def _of_logs(logged: Mapping[str, Any]) -> Checks:
 
 
 def _of_figure(manifest: m.Manifest, logged: Mapping[str, Any]) -> Checks:
-    """Whether the figure is what the manifest says, and what its hardware can do."""
+    """Return whether the figure is what the manifest says, and what its hardware can do."""
     checks = [_claim(manifest, logged)]
     if logged["value"] and logged["result"]:
         unit = from_json(logged["result"]).unit
@@ -358,7 +358,7 @@ def _of_figure(manifest: m.Manifest, logged: Mapping[str, Any]) -> Checks:
 
 
 def _claim(manifest: m.Manifest, logged: Mapping[str, Any]) -> dict[str, Any]:
-    """Whether the manifest says of the result what its log does; only the log counts."""
+    """Return whether the manifest says of the result what its log does; only the log counts."""
     value = logged["value"]
     if not value:
         return check("figure", False, "its logs contain no result")
@@ -371,7 +371,7 @@ def _claim(manifest: m.Manifest, logged: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _result(row: Row, manifest: m.Manifest, computed: str) -> BenchmarkResult:
-    """The result as it is published: names by the manifest, figures by the logs or none."""
+    """Return the result as it is published: names by the manifest, figures by the logs or none."""
     work_, config = manifest.workload, manifest.config
     form = "" if config.style in ("valid", "") else f"{config.style} run"
     names = ("benchmark", "scenario", "model", "round", "division", "category", "dataset")

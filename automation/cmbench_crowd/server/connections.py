@@ -17,7 +17,7 @@ MOST_AT_ONCE, MOST_OF_ONE = 200, 40
 
 
 def impatient(most_of_one: int) -> type[H11Protocol]:
-    """The protocol of connections, ``most_of_one`` of one address at a time."""
+    """Return the protocol of connections, ``most_of_one`` of one address at a time."""
 
     class CountedConnection(TimedConnection):
         of_one = Counter()

@@ -33,19 +33,19 @@ class Files:
         self.root = root
 
     def folder(self, run: str) -> Path:
-        """Where the files of an upload lie."""
+        """Return where the files of an upload lie."""
         return self.root / run[:2] / run
 
     def path(self, run: str, file: m.ManifestFile) -> Path:
-        """The whole file."""
+        """Return the whole file."""
         return self.folder(run) / file.sha256
 
     def is_whole(self, run: str, file: m.ManifestFile) -> bool:
-        """Whether all of it has come, as its digest says."""
+        """Return whether all of it has come, as its digest says."""
         return self.path(run, file).is_file()
 
     def offset(self, run: str, file: m.ManifestFile) -> int:
-        """How many of its bytes are here."""
+        """Return how many of its bytes are here."""
         if self.is_whole(run, file):
             return file.bytes
         try:
@@ -108,7 +108,7 @@ class Files:
             raise file_error(problem, part) from None
 
     def runs(self) -> Iterator[str]:
-        """The ids of all uploads that have files here."""
+        """Yield the ids of all uploads that have files here."""
         yield from (path.name for path in self.root.glob("??/*") if path.is_dir())
 
     def remove(self, run: str) -> None:
@@ -150,7 +150,7 @@ class Unpacker:
         self._gzip = zlib.decompressobj(wbits=31) if packed else None
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """What ``data`` holds, in pieces; raises ``too-large``, ``bad-file``."""
+        """Yield what ``data`` holds, in pieces; raise ``too-large``, ``bad-file``."""
         self._taken += len(data)
         if self._taken > self._most_taken:
             raise _too_large("a request is longer than its Content-Range says")

@@ -41,7 +41,7 @@ class MeasuredHost:
 
 
 def hosts(rows: Sequence[Row]) -> list[MeasuredHost]:
-    """The hosts of checked runs of one class."""
+    """Return the hosts of checked runs of one class."""
     senders: dict[str, list[Row]] = {}
     for row in rows:
         if row["value"] and row["value"] > 0:
@@ -72,7 +72,7 @@ def tiers(rows: Sequence[Row]) -> dict[str, tuple[str, str]]:
 
 
 def allowed(machines: Sequence[MeasuredHost]) -> float:
-    """How far hosts may be apart, as the logarithm of a ratio.
+    """Return how far hosts may be apart, as the logarithm of a ratio.
 
     It is 5 %, or three median deviations of the runs of a host, but 25 % at most.
     """
@@ -97,7 +97,7 @@ def _words(host: MeasuredHost, able: bool, peers: int, close: int, bound: float)
 
 
 def outlier(row: Row, rows: Sequence[Row]) -> str:
-    """Why a figure is far from those of other hosts of its class; empty where it is not."""
+    """Return why a figure is far from those of other hosts of its class; empty where it is not."""
     others = [host for host in hosts(rows) if host.sender != row["sender"]]
     if len(others) < HOSTS or not row["value"]:
         return ""

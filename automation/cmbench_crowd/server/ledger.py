@@ -71,7 +71,7 @@ class Ledger:
         self._leased: deque[tuple[float, str]] = deque(maxlen=100_000)
 
     def network(self, address: str, proxied: bool = False) -> str:
-        """A pseudonym of the /24 or /48 of an address; empty for our own.
+        """Return a pseudonym of the /24 or /48 of an address; empty for our own.
 
         ``proxied`` says that a proxy forwards to our own address: all of these are one network.
         """
@@ -89,7 +89,7 @@ class Ledger:
         return self._derived(f"delete {run}")
 
     def is_audited(self, work: str) -> bool:
-        """Whether work is one of those by chance that one more host measures than usual."""
+        """Return whether work is one of those by chance that one more host measures than usual."""
         return int(self._derived(f"audit {work}"), 16) % AUDITS == 0
 
     def _derived(self, text: str) -> str:
@@ -127,7 +127,7 @@ class Ledger:
                 raise Error("too-many", words.format(most), hint=hint)
 
     def admits(self, connection: sa.Connection, sender: str) -> bool:
-        """Whether a key has sent something before; raises ``bad-token`` for a blocked one."""
+        """Return whether a key has sent something before; raise ``bad-token`` for a blocked one."""
         who = connection.execute(sa.select(crowd_sender).where(crowd_sender.c.id == sender)).first()
         if who is not None and who.blocked:
             raise Error("bad-token", "this key was blocked", hint="ask who runs the server")
@@ -183,12 +183,12 @@ class Ledger:
         return None if row is None else dict(row)
 
     def is_new(self) -> bool:
-        """Whether nothing was ever uploaded."""
+        """Return whether nothing was ever uploaded."""
         with self.store.reading() as connection:
             return connection.execute(sa.select(crowd_run.c.id).limit(1)).first() is None
 
     def rows(self, *conditions: Any) -> list[Row]:
-        """The uploads that fit, the oldest first."""
+        """Return the uploads that fit, the oldest first."""
         chosen = sa.select(crowd_run).where(*conditions).order_by(crowd_run.c.at, crowd_run.c.id)
         with self.store.reading() as connection:
             return [dict(row) for row in connection.execute(chosen).mappings()]
@@ -225,7 +225,7 @@ class Ledger:
             connection.execute(crowd_run.update().where(*removed, ~lately).values(network=""))
 
     def kept(self) -> set[str]:
-        """The ids of uploads whose files are still looked at."""
+        """Return the ids of uploads whose files are still looked at."""
         gone = crowd_run.c.state.in_((REMOVED, REFUSED))
         with self.store.reading() as connection:
             return set(connection.execute(sa.select(crowd_run.c.id).where(~gone)).scalars())
@@ -260,7 +260,7 @@ class Ledger:
         self.move(run, every, REMOVED, "sender", seconds=0.0, log_digest="", **empty)
 
     def events(self, about: str = "", most: int = 100) -> list[Row]:
-        """The newest lines of the log of events, of one upload or of all."""
+        """Return the newest lines of the log of events, of one upload or of all."""
         chosen = sa.select(crowd_event).order_by(crowd_event.c.id.desc()).limit(most)
         if about:
             chosen = chosen.where(crowd_event.c.about == about)
@@ -311,7 +311,7 @@ class Ledger:
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """The address that a socket or a proxy names, some with a port; raises ``ValueError``."""
+    """Return the address that a socket or a proxy names, some with a port; raise ``ValueError``."""
     host = text.strip()
     if host.startswith("["):
         host = host[1:].partition("]")[0]
@@ -327,19 +327,19 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
 
 
 def sender_of(key: str) -> str:
-    """What pages call the holder of a public key by."""
+    """Return what pages call the holder of a public key by."""
     return digest(["sender", key])[:16]
 
 
 def hardware_of(system: m.ManifestSystem) -> str:
-    """The class of a machine: its parts, with the memory to the next power of two in GB."""
+    """Return the class of a machine: its parts, with the memory to the next power of two in GB."""
     parts = asdict(system)
     parts["memory_gb"] = max(0, round(system.memory_gb) - 1).bit_length()
     return digest(parts)[:16]
 
 
 def work_of(manifest: m.Manifest) -> str:
-    """The class of what was measured: what must be equal for figures to be compared."""
+    """Return the class of what was measured: what must be equal for figures to be compared."""
     work, config = manifest.workload, manifest.config
     names = ("suite", "round", "benchmark", "model", "scenario", "division", "precision")
     versions = manifest.software.versions if manifest.software else {}
@@ -348,12 +348,12 @@ def work_of(manifest: m.Manifest) -> str:
 
 
 def manifest_of(row: Row) -> m.Manifest:
-    """The manifest of an upload."""
+    """Return the manifest of an upload."""
     return m.parse(row["manifest"].encode("utf-8"))
 
 
 def public(row: Row) -> dict[str, Any]:
-    """What anybody may know of an upload."""
+    """Return what anybody may know of an upload."""
     return {
         "id": row["id"],
         "state": row["state"],
@@ -366,7 +366,7 @@ def public(row: Row) -> dict[str, Any]:
 
 
 def check(name: str, passed: bool | None, words: str) -> dict[str, Any]:
-    """One check of a result, in words; ``None`` where it could not be made."""
+    """Return one check of a result, in words; ``None`` where it could not be made."""
     return {"check": name, "passed": passed, "words": plain(words)}
 
 

@@ -43,7 +43,7 @@ async def contributors(request: Request) -> Response:
 
 
 def _credit(rows: list[Row]) -> str:
-    """The checked time of devices, in words."""
+    """Return the checked time of devices, in words."""
     return took(sum(row["seconds"] for row in rows if row["tier"] in PROVEN))
 
 
@@ -128,7 +128,7 @@ async def interface(request: Request) -> Response:
 
 
 def routes() -> list[Route]:
-    """All of them."""
+    """Return all of them."""
     return [
         Route("/", first, name=LEADS_ON),
         Route("/contributors", contributors),

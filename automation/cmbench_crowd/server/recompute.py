@@ -53,7 +53,7 @@ _ROUNDING_MS = 1.0
 
 
 def recomputed(manifest: m.Manifest, files: Mapping[str, Path], seed: str = "") -> dict[str, Any]:
-    """What the process finds of a manifest and its files by role.
+    """Return what the process finds of a manifest and its files by role.
 
     Raises ``check-failed``, and ``OSError`` where this machine has no means to look at them now.
     ``seed`` is that of a work unit, which LoadGen's seeds follow from in place of the round's.
@@ -142,7 +142,7 @@ def _judged(site: Site, folder: Path) -> tuple[list[Finding], dict[str, str]]:
 
 
 def _tree(folder: Path, manifest: m.Manifest, division: str) -> Path:
-    """A submission tree of this one result: what the checks and readers of trees look at."""
+    """Return a submission tree of this one result: what the checks and readers of trees look at."""
     root = folder / "tree"
     sender = root / division / _SENDER
     name = re.sub(r"[^A-Za-z0-9._-]", "", manifest.workload.benchmark)

@@ -41,7 +41,7 @@ def plausible(manifest: m.Manifest, value: float, unit: str) -> tuple[bool | Non
 
 
 def _operations(benchmark: str, unit: str) -> float:
-    """The least that a sample or a token takes; 0 where no bound is known."""
+    """Return the least that a sample or a token takes; 0 where no bound is known."""
     from mlperf import catalog
 
     spec = catalog.benchmarks("").get(benchmark)

@@ -44,7 +44,7 @@ _FIELDS = ("benchmark", "scenario", "model", "round", "division", "precision", "
 
 
 def spec_of(manifest: m.Manifest) -> dict[str, Any]:
-    """What a run has measured, for others to measure it too."""
+    """Return what a run has measured, for others to measure it too."""
     spec: dict[str, Any] = {name: getattr(manifest.workload, name) for name in _FIELDS}
     spec |= {"backend": manifest.config.backend, "style": manifest.config.style}
     system = manifest.system
@@ -68,7 +68,7 @@ def want(
 
 
 def open_work(ledger: Ledger) -> list[dict[str, Any]]:
-    """What still needs hosts, the least confirmed first."""
+    """Return what still needs hosts, the least confirmed first."""
     items = _stands(ledger)
     unfinished = [item for item in items if len(item["senders"]) < item["wanted"]]
     unfinished.sort(key=lambda item: (len(item["senders"]), item["leased"], item["id"]))
@@ -76,13 +76,13 @@ def open_work(ledger: Ledger) -> list[dict[str, Any]]:
 
 
 def public_work(item: Mapping[str, Any]) -> dict[str, Any]:
-    """What anybody may know of work that is wanted."""
+    """Return what anybody may know of work that is wanted."""
     names = ("id", "spec", "wanted", "leased")
     return {**{name: item[name] for name in names}, "confirmed": len(item["senders"])}
 
 
 def _stands(ledger: Ledger) -> list[dict[str, Any]]:
-    """All work with who has confirmed it, how often it is leased, and how many it needs."""
+    """Return all work with who has confirmed it, how often it is leased, and how many it needs."""
     with ledger.store.reading() as connection:
         rows = list(connection.execute(sa.select(crowd_work)).mappings())
         confirmed = _confirmed(connection)
@@ -101,14 +101,14 @@ def _stands(ledger: Ledger) -> list[dict[str, Any]]:
 
 
 def _more(ranks: set[str], audited: bool) -> int:
-    """How many more hosts than usual work needs, by the standing of those that confirmed it."""
+    """Return how many extra hosts work needs, by the standing of those that confirmed it."""
     if (audited and ranks) or ranks == {NEW}:
         return 1
     return -1 if GOOD in ranks else 0
 
 
 def standing(reproduced: int, proven: int, failed: int) -> str:
-    """How far a contributor is known: by runs that others agree with, less what was refused."""
+    """Return the standing of a contributor: runs that others agree with, less refused ones."""
     if reproduced >= OFTEN and failed * OFTEN <= reproduced:
         return GOOD
     return NEW if proven < FEW or failed >= proven else KNOWN

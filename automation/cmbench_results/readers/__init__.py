@@ -87,7 +87,7 @@ def _of_folder(path: Path) -> str:
 
 
 def files(path: Path, names: tuple[str, ...], deepest: int = DEEPEST) -> Iterator[Path]:
-    """The files of these names in ``path``, in a fixed order; links to folders are not entered."""
+    """Yield the files of these names in ``path``, in a fixed order; follow no links to folders."""
     if path.is_file():
         yield path
         return
@@ -101,7 +101,7 @@ def files(path: Path, names: tuple[str, ...], deepest: int = DEEPEST) -> Iterato
 
 
 def text_of(path: Path) -> str:
-    """The text of a file; raises ``OSError``, and ``ValueError`` for a pipe or one too large."""
+    """Return the text of a file; raise ``OSError``, ``ValueError`` for a pipe or a large file."""
     if path.exists() and not path.is_file():
         raise ValueError("it is not a regular file")
     if path.stat().st_size > BIGGEST:
@@ -110,7 +110,7 @@ def text_of(path: Path) -> str:
 
 
 def rows_of(path: Path) -> list[object]:
-    """The list in a JSON file; raises ``OSError`` and ``ValueError``."""
+    """Return the list in a JSON file; raise ``OSError`` and ``ValueError``."""
     import json
 
     try:

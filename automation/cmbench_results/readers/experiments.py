@@ -13,7 +13,7 @@ FILE = "cm-result.json"
 
 
 def read(root: Path, benchmark_round: str = "") -> ReadItems:
-    """The results of all such files below ``root``.
+    """Return the results of all such files below ``root``.
 
     One result may stand in several files, with its power in a row of its own.
     """
@@ -25,7 +25,7 @@ def read(root: Path, benchmark_round: str = "") -> ReadItems:
 
 
 def rows(path: Path, faults: list[ReadFault]) -> Iterator[BenchmarkResult]:
-    """The rows of one file as results; what cannot be read is added to ``faults``."""
+    """Yield the rows of one file as results; what cannot be read is added to ``faults``."""
     try:
         read_rows = rows_of(path)
     except (OSError, ValueError) as problem:
@@ -40,7 +40,7 @@ def rows(path: Path, faults: list[ReadFault]) -> Iterator[BenchmarkResult]:
 
 
 def _result(row: object) -> BenchmarkResult | str:
-    """The result of a row, or why it is not one."""
+    """Return the result of a row, or why it is not one."""
     if not isinstance(row, Mapping):
         return "a row is not an object"
     try:

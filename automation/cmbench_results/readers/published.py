@@ -64,12 +64,12 @@ class IncompleteError(ValueError):
 
 
 def get_field(row: Row, name: str) -> Any:
-    """A field by any of its names in the two forms."""
+    """Return a field by any of its names in the two forms."""
     return next((row[key] for key in _NAMES.get(name, (name,)) if row.get(key) is not None), None)
 
 
 def result(row: Row) -> BenchmarkResult:
-    """The result of one row; raises ``IncompleteError``."""
+    """Return the result of one row; raise ``IncompleteError``."""
     version = text(row.get("version")).lstrip("v")
     name = [text(get_field(row, key)) for key in ("Division", "Organization", "Platform")]
     model, scenario = text(row.get("Model")), text(row.get("Scenario"))
@@ -125,7 +125,7 @@ def result(row: Row) -> BenchmarkResult:
 def natural_key(
     version: str, division: str, organization: str, system: str, *, model: str, scenario: str
 ) -> str:
-    """The key of a result in a round; a tree and a summary of it give the same one."""
+    """Return the key of a result in a round; a tree and a summary of it give the same one."""
     words = (version, division, organization, system, model, scenario)
     return "/".join(word.lower() for word in words)
 
@@ -151,7 +151,7 @@ def _both(one: BenchmarkResult, other: BenchmarkResult) -> BenchmarkResult:
 
 
 def _figures(row: Row, scenario: Any) -> tuple[float | None, str, tuple[ResultMetric, ...]]:
-    """The figure in its unit, and the power; a row may have power alone."""
+    """Return the figure in its unit, and the power; a row may have power alone."""
     value, unit = number(get_field(row, "Result")), text(get_field(row, "Units"))
     power, power_unit = number(get_field(row, "power")), text(get_field(row, "power_unit"))
     if unit.lower() in ("watts", "millijoules"):
@@ -190,7 +190,7 @@ def _speed(value: float | None, unit: str, scenario: Any) -> Iterator[ResultMetr
 
 
 def _accuracy(value: object) -> float | None:
-    """The first figure of what may be a number or a text such as ``ROUGE1: 44.5  ROUGE2: 22``."""
+    """Return the first figure of a number or a text such as ``ROUGE1: 44.5  ROUGE2: 22``."""
     parsed = number(value)
     if parsed is None and isinstance(value, str):
         before, colon, after = value.partition(":")

@@ -33,7 +33,7 @@ _DETAIL = "mlperf_log_detail.txt"
 
 
 def read(root: Path, benchmark_round: str = "") -> ReadItems:
-    """The results of every results.json in ``root``, which may be one itself."""
+    """Return the results of every results.json in ``root``, which may be one itself."""
     for path in files(root, ("results.json",)):
         yield from _of_file(path)
 
@@ -46,7 +46,7 @@ def _of_file(path: Path) -> list[BenchmarkResult | ReadFault]:
 
 
 def of_document(document: Mapping[str, Any], folder: Path) -> Iterator[BenchmarkResult]:
-    """The scenarios that were run, out of what results.json says.
+    """Yield the scenarios that were run, out of what results.json says.
 
     Raises ``KeyError``, ``TypeError``, ``AttributeError`` or ``ValueError`` for another file.
     """
@@ -148,7 +148,7 @@ def _settings(document: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, 
 
 
 def _logged(folder: Path, scenario: str, document: Mapping[str, Any]) -> dict[str, Any]:
-    """What LoadGen's log says, where it still lies there; it goes before what we wrote of it."""
+    """Return the values of LoadGen's log, if it still exists; it overrides our own record."""
     from mlperf import catalog
     from mlperf.harness.measuring import detail_log
 

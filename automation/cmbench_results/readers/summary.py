@@ -12,7 +12,7 @@ FILE = "summary_results.json"
 
 
 def read(path: Path, benchmark_round: str = "") -> ReadItems:
-    """The results of that file."""
+    """Return the results of that file."""
     faults: list[ReadFault] = []
     results = list(merged(rows(path if path.is_file() else path / FILE, faults)))
     return iter([*results, *faults])

@@ -61,7 +61,7 @@ def read(path: Path, benchmark_round: str = "") -> ReadItems:
 
 
 def _round(path: Path) -> str:
-    """The round whose seeds most of the first logs have, else one in the name of the folder."""
+    """Return the round whose seeds most of the first logs have, else that of the folder's name."""
     from mlperf import catalog
 
     by_seed = {
@@ -89,7 +89,7 @@ def _logs(root: Path, most: int) -> Iterator[Path]:
 
 
 def _origin(path: Path) -> str:
-    """The address of the repository of MLCommons that the folder was cloned from, or empty.
+    """Return the address of the repository of MLCommons that the folder was cloned from, or empty.
 
     It is what the checkout says of itself.
     """
