@@ -32,7 +32,7 @@ class ClientHome:
         self.outbox = self.root / "outbox"
 
     def key(self) -> Ed25519PrivateKey:
-        """Return the key of this device, made when it is first asked for.
+        """Return the key of this device, made on its first use.
 
         Raises ``broken-key``, ``extra-missing``, ``not-writable``, ``no-space``.
         """
@@ -64,7 +64,7 @@ class ClientHome:
         return key
 
     def consent(self) -> int:
-        """Return the level that the user has agreed to; 0 if nobody was asked."""
+        """Return the level that the user has agreed to; 0 without an answer."""
         level = self._json(self.root / "consent.json").get("level")
         return level if type(level) is int and m.METRICS <= level <= m.LOGS else 0
 
@@ -121,7 +121,7 @@ class ClientHome:
 def publish(path: Path, data: bytes, replace: bool = True) -> None:
     """Write a file that its owner alone can read, whole or not at all; survives a power cut.
 
-    Without ``replace`` a file that is there stays, whoever made it. Raises ``no-space`` and
+    Without ``replace`` an existing file stays, whoever made it. Raises ``no-space`` and
     ``not-writable``.
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")

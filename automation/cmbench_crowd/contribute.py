@@ -1,4 +1,4 @@
-"""From a result's id to a server, with what the user is shown and asked on the way.
+"""From a result's id to a server, with what is shown to the user and confirmed on the way.
 
 The verbs and the script ``run-crowd-benchmark`` share it.
 """
@@ -35,7 +35,7 @@ _VERDICTS = {"False": (0, "failed"), "True": (2, "passed")}
 
 @dataclass(frozen=True, slots=True)
 class UploadOptions:
-    """What is to be sent: fields switched off, a level of consent, a work unit.
+    """Options of an upload: fields switched off, a level of consent, a work unit.
 
     ``may_ask``: a person is at a terminal. ``yes``: it was said beforehand that it is sent.
     ``look``: it is only shown, which is no consent.
@@ -52,7 +52,7 @@ class UploadOptions:
 def level_of(client: ClientHome, wish: UploadOptions) -> int:
     """Return the level of consent: as wished, as kept, or as answered now; a new one is kept.
 
-    Raises ``needs-input`` where nobody can be asked, ``not-confirmed`` for a no.
+    Raises ``needs-input`` without a terminal, ``not-confirmed`` for a no.
     """
     level = wish.consent or client.consent()
     if not level and not wish.may_ask:

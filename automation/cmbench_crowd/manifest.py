@@ -216,7 +216,7 @@ def verify(data: bytes, signature: str) -> Manifest:
 
 
 def is_signed(data: bytes, key: str, signature: str) -> bool:
-    """Return whether the holder of a key, as it stands in a manifest, has signed these bytes.
+    """Return whether the holder of a key, as text of a manifest, has signed these bytes.
 
     A key has one text only, and is none for which everybody can sign (RFC 8032, 5.1.7; the points
     of small order of RFC 7748, 7).

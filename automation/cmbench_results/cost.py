@@ -1,7 +1,7 @@
 """What a million samples cost: a dated table of prices, or the user's own figures.
 
-Prices are data with their source and date (``prices.yaml``). They are applied when a question is
-asked and never stored with a result.
+Prices are data with their source and date (``prices.yaml``). They are applied to the results of a
+query and never stored with a result.
 """
 
 from __future__ import annotations

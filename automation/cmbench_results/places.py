@@ -1,7 +1,7 @@
 """The files of results: one per source that was added, from which the database is made.
 
-``HOME/cmbench/results/places/<id>.jsonl``: the first line describes the place, each other one is a
-result. A file is replaced as a whole by one rename; who writes holds the lock beside them.
+``HOME/cmbench/results/places/<id>.jsonl``: the first line describes the source, all others are
+results. A file is replaced as a whole by one rename; writers hold the lock next to them.
 """
 
 from __future__ import annotations

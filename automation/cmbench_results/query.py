@@ -29,7 +29,7 @@ class Filter:
     """Filters of results: allowed values by column, and words that occur anywhere.
 
     A value may hold ``*``; one that begins with ``!`` must not be there. Case does not count.
-    Raises ``bad-value`` for more of them than can be asked at once.
+    Raises ``bad-value`` for more of them than a query may have.
     """
 
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

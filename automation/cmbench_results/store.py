@@ -153,7 +153,7 @@ class Store:
             if "locked" not in str(problem.orig):
                 raise
         finally:
-            # The connection is used again, and nothing else on it tells for whom it waits.
+            # The connection is used again, and nothing else on it says for whom it waits.
             connection.exec_driver_sql(f"PRAGMA busy_timeout={_WAIT_S * 1000:.0f}")
         self._say(f"waiting up to {_WAIT_S:.0f} s: another program is writing to {self._file}")
         connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -278,7 +278,7 @@ class Store:
     def rebuild(self) -> int:
         """Make all that comes from this home's files anew; returns the number of results.
 
-        What the database has of places in ``unread`` stays.
+        Rows of the sources in ``unread`` stay.
         """
         self.unread.clear()
         self.places.clear()

@@ -105,7 +105,7 @@ class BenchmarkResult:
 
     ``key`` is its natural key: the same result, read again or from elsewhere, has the same one.
     ``value`` is in ``unit`` and is the figure that the rules count in this scenario; ``None`` where
-    there is none. ``validity`` is LoadGen's VALID or INVALID, empty where no log tells it.
+    there is none. ``validity`` is LoadGen's VALID or INVALID, empty without a log.
     ``accuracy_target`` is in the unit of ``accuracy``. ``figures_from`` says what ``value`` was
     read from. Times are ISO 8601, in UTC. ``folder`` is where its files lie, or lay.
     """

@@ -44,9 +44,9 @@ FACETS = ("benchmark", "scenario", "round", "division", "organization", "acceler
 
 
 def add_results(command: Command) -> Reply:
-    """``cm add results DIR``: read a folder, a file or a tree, and keep what it holds.
+    """``cm add results DIR``: read a folder, a file or a tree, and store its results.
 
-    Raises ``needs-input``, and what ``Places.add`` does.
+    Raises ``needs-input``, and as ``Places.add``.
     """
     from cmbench_results import render
 
@@ -122,7 +122,7 @@ def _frontier(store: Store, filters: Filter, axes: str) -> Reply:
 
 
 def show_results(command: Command) -> Reply:
-    """``cm show results ID``: all that is known of one; without an id, the places they are from."""
+    """``cm show results ID``: all fields of one; without an id, the sources of results."""
     from cmbench_results import compare, cost, render
     from cmbench_results.values import to_json
 
@@ -196,7 +196,7 @@ def export_results(command: Command) -> Reply:
 
 
 def remove_results(command: Command) -> Reply:
-    """``cm rm results ID|DIR …``: forget results, or a place with all of its; files stay.
+    """``cm rm results ID|DIR …``: remove results, or a source with all of its; files stay.
 
     Raises ``needs-input``, ``result-not-found``.
     """

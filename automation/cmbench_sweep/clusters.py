@@ -1,7 +1,7 @@
 """Measures on the nodes of a cluster that has a queue; all of them share the file system.
 
 A ``Cluster`` is what one kind of cluster does its own way. What a task has printed and how it has
-ended is in files of its job, whoever has placed it: the queue is asked only whether it still runs.
+ended is in files of its job, whoever has placed it: the queue only says whether it still runs.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Demand:
     """The resources that a group of points needs from a cluster.
 
     ``points`` is their number, ``labels`` are those that a node must have, ``cpus`` how many a task
-    needs (0: nobody says). ``seconds`` is what a point may take.
+    needs (0: unspecified). ``seconds`` is the time that a point may take.
     """
 
     points: int
@@ -294,7 +294,7 @@ class ClusterSite:
         batch = replace(batch, prepare=tuple(samples(opened.sweep, group)))
         parcels = opened.store.root / "parcels"
         libraries = deployment.laid_out(deployment.libraries(), parcels)
-        # Beside an installed cmbench are packages that were built for another Python.
+        # Next to an installed cmbench are packages that were built for another Python.
         inside = deployment.repository_of_engine(batch.repositories)
         code = import_paths() if inside else (deployment.laid_out(deployment.engine(), parcels),)
         return self._inside(opened, worker_job(batch, folder, code), libraries, code)
@@ -318,7 +318,7 @@ def point_seconds(opened: OpenSweep) -> float:
 def was_interrupted(state: api.JobState) -> bool:
     """Return whether a job has ended by an outside cause: a retry may succeed.
 
-    One that is out of time or of memory, or that somebody has cancelled, would not.
+    One that is out of time or of memory, or was cancelled by hand, would not.
     """
     by_others = re.fullmatch(r"(\d+ (NODE_FAIL|PREEMPTED|BOOT_FAIL)(, )?)*", state.reason)
     return bool(by_others) and (bool(state.reason) or state.exit_code in (0, INTERRUPTED))
@@ -345,7 +345,7 @@ def task_script(job: api.Job, number: str, setup: Sequence[str] = ()) -> str:
     """Return the program of a task, whose number is the text ``number`` of the shell.
 
     ``setup`` are lines of bash before it, whose functions such as ``module`` come along; a login
-    shell would set PATH anew. What the program ends with is in a file, where nobody keeps accounts.
+    shell would set PATH anew. The exit status is in a file, for clusters without accounts.
     """
     words = [f'"{number}"' if word == PART else shlex.quote(word) for word in job.command]
     end = shlex.quote(job.scratch) + f'/end-"{number}"'

@@ -74,7 +74,7 @@ class OpenSweep:
 
 @dataclass(frozen=True, slots=True)
 class SweepForecast:
-    """What a sweep would do: counts of points, what is to be prepared, and the time in seconds.
+    """The forecast of a sweep: counts of points, steps to prepare, and the time in seconds.
 
     ``point_seconds`` is the median of what measured points have taken; ``None`` before the first.
     """
@@ -238,7 +238,7 @@ def keep_name(opened: OpenSweep) -> None:
 def again(opened: OpenSweep, statuses: Sequence[str], lacking: bool = False) -> OpenSweep:
     """Return the sweep in which points that have ended so, or lack something, are still to do.
 
-    What is known of them stays for everybody else until each is measured. Points that a job of an
+    Their outcomes stay for other callers until they are measured. Points that a job of an
     earlier call already measures again are measured by that one.
     """
     outcomes = opened.outcomes()

@@ -201,7 +201,7 @@ class _Round:
     def _taken(self, hosts: Container[str]) -> list[SubmittedJob]:
         """Return the jobs whose points are not to be given to others.
 
-        Those are left out of a machine that did not answer, and is not asked for any more.
+        Those are left out of a machine that did not answer, and is not in use any more.
         """
         jobs = self._jobs.of(SshExecutor.name)
         return [

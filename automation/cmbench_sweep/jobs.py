@@ -35,7 +35,7 @@ class SubmittedJob:
     """A submitted job: where its files are, its handle, the keys of its points.
 
     Outcomes of the versions ``replaced`` do not count for it: it measures those points again.
-    ``flags`` are the flags of the command that say what it asks of a cluster, by their names.
+    ``flags`` are the flags of the command that set requests to a cluster, by their names.
     """
 
     folder: Path
@@ -76,7 +76,7 @@ class Jobs:
     def new_folder(self) -> Path:
         """Return a folder for a job; its name sorts by time and is like no other.
 
-        What was left a day ago by one that nobody has kept goes, as what was arriving then.
+        Folders older than a day without a stored job are removed, as are unfinished arrivals.
         Raises ``not-writable``.
         """
         try:

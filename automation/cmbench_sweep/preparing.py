@@ -81,7 +81,7 @@ def samples(sweep: Sweep, points: Sequence[SweepPoint]) -> list[SweepPoint]:
 def take_in(workspace: api.Workspace, archive: str) -> None:
     """Take over the cache entries of ``archive`` that fit this machine, and remove it.
 
-    What is refused will be made here. Raises ``archive-corrupt``, ``no-space`` and others.
+    Refused entries will be made here. Raises ``archive-corrupt``, ``no-space`` and others.
     """
     from cmbench.api import cache
 
@@ -111,7 +111,7 @@ def prepare(
 ) -> None:
     """Run what these points depend on, and not their script; raises what ``api.run`` raises.
 
-    It ends when the last entry is made: what comes after may be what is to be measured.
+    It ends when the last entry is made: what follows may be the measured part.
     """
     for point in points:
         run_request = request_of(workspace, point.flags)

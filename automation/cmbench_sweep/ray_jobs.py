@@ -1,4 +1,4 @@
-"""A Ray cluster that somebody runs, as a place for jobs: asked over HTTP, without Ray itself.
+"""An existing Ray cluster as an executor of jobs: queried over HTTP, without Ray itself.
 
 Ray only starts workers, one for each node that has the labels (its custom resources); each asks for
 all CPUs and GPUs of such a node, and goes through all points, whose locks divide them. The names

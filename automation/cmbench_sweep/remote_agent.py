@@ -5,7 +5,7 @@ What the machine prints before the mark (a banner, a ``.bashrc``) is not ours. B
 
     parcels/DIGEST/   code and libraries, by their content
     home/             a CM home: cache entries, points, records
-    jobs/ID/          one job: what it was given, its output, its process, how it has ended
+    jobs/ID/          one job: its arguments, its output, its process, how it has ended
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _names(folder: Path) -> list[str]:
 def _forget(base: Path, job: str, submitting: list[str]) -> None:
     """Remove the folders of jobs before ``job`` that were not started, and never will be."""
     for path in base.glob("jobs/*"):
-        # Several machines can have one home, and places in it side by side.
+        # Several machines can have one home, with reservations side by side.
         waited_for = path.name >= job or path.name.startswith(tuple(f"{n}-" for n in submitting))
         if not waited_for and not (path / "process").exists():
             shutil.rmtree(path, ignore_errors=True)
@@ -290,7 +290,7 @@ def leave(request: dict[str, Any]) -> dict[str, Any]:
         (base / "jobs").rmdir()
         if not request["stay"]:
             base.rename(gone)
-    # Beside ours there may be what one was at who was killed.
+    # Remove what killed processes have left next to ours.
     for path in base.parent.glob(f".{base.name}.*"):
         shutil.rmtree(path, ignore_errors=True)
     return {}

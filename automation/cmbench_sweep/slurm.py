@@ -62,7 +62,7 @@ _OURS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SbatchOptions:
-    """What is asked of Slurm besides the points.
+    """The options of Slurm besides the points.
 
     ``options`` are those of ``sbatch`` that have flags of ours, by their names, with the texts that
     it takes; ``more`` are words that go to it as they are. At most ``throttle`` tasks run at once,
@@ -288,7 +288,7 @@ class SlurmCluster:
         return SlurmExecutor(wish, parts, demand.labels, say, demand.cpus)
 
     def adapt(self, handle: api.JobHandle, before: Mapping[str, str], say: Say) -> bool:
-        """Let the waiting tasks of a job ask for what the command asks for; whether it changed.
+        """Update the waiting tasks of a job to the flags of the command; return whether it changed.
 
         ``before`` are the flags that it was submitted with. Raises ``bad-value`` for one that a
         submitted job cannot change, ``slurm-failed`` where Slurm refuses.

@@ -148,7 +148,7 @@ def _refuse_after(
 
 
 def tasks_of(number: str) -> dict[str, tuple[str, str]] | None:
-    """State and reason of each task of a job by its number; ``None`` where Slurm has forgotten it.
+    """Return state and reason of the tasks of a job by number; ``None`` if Slurm has forgotten it.
 
     Raises ``SlurmUnreachableError`` if Slurm does not answer.
     """

@@ -113,7 +113,7 @@ class SshHost:
 
 @dataclass(frozen=True, slots=True)
 class HostReservation:
-    """A machine that was asked: where things are on it, what it is and has.
+    """A machine that was probed: its folders, facts and contents.
 
     ``skew`` is how many seconds its clock is before ours; ``glibc`` is empty where it has none.
     """

@@ -1,4 +1,4 @@
-"""What is known of points, on the disk of a CM home: one file says what each of them is.
+"""The outcomes of points, on the disk of a CM home: one file per point.
 
 ``HOME/cmbench/sweeps/points/KEY/outcome.json`` is replaced as a whole, by whoever holds the lock of
 the point, so a point is measured, failed, or still to do at any moment. Where it is measured again,
@@ -113,10 +113,10 @@ class PointStore:
         return {point.key: self.outcome(point.key) for point in points}
 
     def put(self, outcome: PointOutcome) -> None:
-        """Keep what is known of a point; its lock must be held. Raises ``no-space`` and others.
+        """Store the outcome of a point; its lock must be held. Raises ``no-space`` and others.
 
-        Only figures take the place of figures: a point that was measured, and fails when it is
-        measured again, has failed here and for nobody else.
+        Only figures replace figures: a point that was measured, and fails when it is
+        measured again, has failed here and for no other caller.
         """
         key = outcome.key
         with for_its_group(self.root):
@@ -197,7 +197,7 @@ class PointStore:
 
 @contextmanager
 def for_its_group(root: Path) -> Iterator[None]:
-    """Let what is made be writable for a group where ``root`` is: others measure there too."""
+    """Let new files be writable for a group where ``root`` is: other users measure there too."""
     before = os.umask(0o022)
     group = root.stat().st_mode & stat.S_IWGRP if root.is_dir() else 0
     os.umask(before & ~group)

@@ -77,7 +77,7 @@ class SweepPoint:
     """One combination of values of the axes, and the whole request as flags.
 
     ``labels`` are those that a machine must have.
-    ``key`` names what is measured: the same request of the same script has the same one.
+    ``key`` names the measurement: the same request of the same script has the same one.
     """
 
     number: int

@@ -101,7 +101,7 @@ def replay_experiment(command: Command) -> Reply:
 
 
 def plan_experiment(command: Command) -> Reply:
-    """``cm plan experiment --sweep=FILE``: its points, what is known, what would be prepared.
+    """``cm plan experiment --sweep=FILE``: its points, their state, the steps to prepare.
 
     With the flags of a cluster, also what would be submitted. Raises ``needs-input``,
     ``bad-sweep``, ``unknown-flag`` and others.
@@ -391,7 +391,7 @@ def _reply(sweep: Sweep, points: tuple[SweepPoint, ...], outcomes: Mapping[str, 
 def _failure(opened: OpenSweep, outcomes: Mapping[str, PointOutcome]) -> Error | None:
     failed = [key for key, outcome in outcomes.items() if outcome.status == FAILED]
     left = [key for key, outcome in outcomes.items() if outcome.status == OPEN]
-    # What is left to measure again has its old result for everybody else.
+    # Points that are left to measure again have their old results for all other callers.
     before = PointStore(opened.workspace.root)
     if failed:
         again = any(before.outcome(key).status == MEASURED for key in failed)

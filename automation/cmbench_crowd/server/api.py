@@ -1,6 +1,6 @@
 """The interface for programs: uploads that can be resumed, their state, and the list of work.
 
-Errors are problems by RFC 9457, with the ``code`` of the error beside ``detail``.
+Errors are problems by RFC 9457, with the ``code`` of the error next to ``detail``.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class CrowdServer:
     def network(self, request: Request) -> str:
         """Return the network of the client; empty if that is this machine, for trials.
 
-        What a proxy has handed on without saying for whom, or without being believed, is of one.
+        Requests that a proxy forwards without a trusted address are of one network.
         """
         address = request.client.host if request.client else ""
         proxied = self.proxied or not _BY_PROXIES.isdisjoint(request.headers)
@@ -170,7 +170,7 @@ async def work_of(make: Callable[[], T]) -> T:
 
 
 def public_error(error: Error) -> Error:
-    """Return an error as others may see it; what is the server's own is said on its terminal."""
+    """Return an error as others may see it; the server's own is printed on its terminal."""
     if error.code not in _OWN:
         return error
     print(visible(error.render()), file=sys.stderr, flush=True)

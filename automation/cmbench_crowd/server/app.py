@@ -1,7 +1,7 @@
 """The server as one application, and who may ask it.
 
 Everybody who reaches the port may read; writing needs a token where there is a file of tokens.
-Without one only this machine's own programs may write: not a page of somebody else in a browser.
+Without one only this machine's own programs may write: not a foreign page in a browser.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ async def _unknown(request: Request, problem: Exception) -> Response:
 
 
 def serve(app: Starlette, listener: socket.socket, proxied: bool) -> None:
-    """Serve until Ctrl-C or SIGTERM; ``proxied`` believes a proxy on this machine who has asked."""
+    """Serve until Ctrl-C or SIGTERM; ``proxied`` trusts a proxy on this machine for addresses."""
     import uvicorn
 
     from cmbench_crowd.server.connections import MOST_AT_ONCE, MOST_OF_ONE, impatient

@@ -1,9 +1,9 @@
-"""What the server knows of uploads: one row for each, its state, its checks, and what was done.
+"""The server's record of uploads: a row for each, its state, its checks, and its events.
 
 An upload is ``receiving`` its files, ``queued`` for the checks, ``checking``; then ``refused`` by
 them, or in ``quarantine`` until a person has looked, and ``published``. ``rejected`` is a person's
 no. ``removed`` is all that is left after its sender's delete token: an id that cannot be used
-again. Each change is written with its line in the log of events, or not at all.
+again. A change is written with its line in the log of events, or not at all.
 """
 
 from __future__ import annotations

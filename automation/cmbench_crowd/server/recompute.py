@@ -56,7 +56,7 @@ def recomputed(manifest: m.Manifest, files: Mapping[str, Path], seed: str = "") 
     """Return what the process finds of a manifest and its files by role.
 
     Raises ``check-failed``, and ``OSError`` where this machine has no means to look at them now.
-    ``seed`` is that of a work unit, which LoadGen's seeds follow from in place of the round's.
+    ``seed`` is that of a work unit, which LoadGen's seeds follow from instead of the round's.
     """
     with tempfile.TemporaryDirectory(prefix="cmbench-check-") as folder:
         root = Path(folder)

@@ -227,7 +227,7 @@ def give_back(ledger: Ledger, name: str, sender: str) -> None:
 
 
 def answered(ledger: Ledger, row: Row, manifest: m.Manifest) -> tuple[str, tuple[bool | None, str]]:
-    """The seed of the lease that a run names, and whether the run is what it asked for, or why not.
+    """Return the seed of the lease that a run names, and whether the run fits it, or why not.
 
     Without a lease of this key there is no seed, and the logs have to have that of the round.
     """

@@ -1,7 +1,7 @@
 """From a path on the disk to results: one module per kind of source.
 
-A kind is a function from a path to what it found there, results and what could not be read. Which
-one a place is of, ``kind_of`` tells from what lies there.
+A kind is a function from a path to its items, results and what could not be read.
+``kind_of`` derives the kind of a source from its files.
 """
 
 from __future__ import annotations

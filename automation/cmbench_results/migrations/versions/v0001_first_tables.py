@@ -1,4 +1,4 @@
-"""The first tables: places, runs and whole results."""
+"""The first tables: sources (``place``), runs and whole results."""
 
 from __future__ import annotations
 
