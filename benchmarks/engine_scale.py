@@ -336,7 +336,6 @@ def entries_engine(folder: Path, cm: str, number: int) -> Engine:
 
 def write_entries(store: Path, number: int) -> None:
     """Copies of the one entry in ``store``, nine in ten of them made with the one before."""
-    sys.path.insert(0, str(ROOT / "automation"))
     from cmbench.cache.cache_entry import sealed, unsealed
 
     (path,) = store.glob("entries/*/*.json")

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -62,13 +61,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not list(Path("/dev").glob("nvidia[0-9]*")) and not Path("/dev/dxg").exists():
         print("not run: no GPU")
         return 0
+    # Not at the top: the Python that measures need not have the engine.
+    from library_env import library_env
+
     began = time.monotonic()
     found = options.facts or [made(name, tags) for name, tags in MODELS.items()]
     words = [options.python, __file__, "--here", "--facts", *map(str, found)]
-    env = {**os.environ, "PYTHONPATH": str(LIBRARIES)}
     left = LIMIT_S - (time.monotonic() - began)
     try:
-        return subprocess.run(words, env=env, timeout=left, check=False).returncode
+        return subprocess.run(words, env=library_env(), timeout=left, check=False).returncode
     except subprocess.TimeoutExpired:
         print(f"stopped after {LIMIT_S} s")
         return 1

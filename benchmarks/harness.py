@@ -36,14 +36,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-# It makes the package of the harness importable, so it comes first.
-from plain_loop import ROOT, LIBRARIES, Case, batches_of, measure_bare, roofline_shape  # isort: skip
+# It names the command that brings numpy, so it comes first.
+from plain_loop import ROOT, Case, batches_of, measure_bare, roofline_shape  # isort: skip
 
 import benchmark_app
 import numpy as np
 import queue_limit
 import reference_harness
 import yaml
+from library_env import library_env
 from table_row import Row
 
 from mlperf import catalog
@@ -175,7 +176,7 @@ def program(name: str, folder: Path, request: object) -> int:
             stdin=subprocess.DEVNULL,
             stdout=console,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONPATH": str(LIBRARIES)},
+            env=library_env(),
             cwd=folder,
             check=False,
         )
@@ -515,7 +516,7 @@ def measure_both(case: Case, tuned: SpeedProfile, seconds: float) -> tuple[float
 
 def quantized(case: Case) -> ModelSpec:
     """The model in int8, calibrated on the first samples; made once for a model file."""
-    modules = sorted((LIBRARIES / "mlperf/harness").rglob("*.py"))
+    modules = sorted((ROOT / "lib/mlperf/harness").rglob("*.py"))
     programs = b"".join(path.read_bytes() for path in modules)
     key = hashlib.sha256(programs + case.model.sha256.encode()).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"cmbench-int8-{key}"
@@ -535,7 +536,7 @@ def quantized(case: Case) -> ModelSpec:
         }
         (folder / "run.json").write_text(json.dumps(asked), encoding="utf-8")
         words = [sys.executable, "-m", "mlperf.harness.quantization", str(folder / "run.json")]
-        subprocess.run(words, env={**os.environ, "PYTHONPATH": str(LIBRARIES)}, check=True)
+        subprocess.run(words, env=library_env(), check=True)
     written = json.loads(facts.read_text(encoding="utf-8"))
     return replace(
         case.model,

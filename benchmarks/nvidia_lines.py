@@ -24,6 +24,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from library_env import library_env
+
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARIES = ROOT / "lib"
 BATCH, LEAST_RATE, LANE_LIMIT_S = 128, 1_000_000, 100e-6
@@ -73,7 +75,7 @@ IN_PROCESS = {
 }
 """What each measures in a process that has imported nothing of it before."""
 _HEAD = (
-    "import sys, time, yaml; sys.path[:0] = {paths!r}\n"
+    "import time, yaml\n"
     "class No:\n"
     "    def machine(self): return None\n"
     "begun = time.process_time()\n"
@@ -82,9 +84,13 @@ _HEAD = (
 
 def seconds(code: str) -> float:
     """CPU seconds of the code in a fresh process, its imports counted."""
-    text = _HEAD.format(paths=[str(LIBRARIES)]) + code + "\nprint(time.process_time() - begun)"
+    text = _HEAD + code + "\nprint(time.process_time() - begun)"
     done = subprocess.run(
-        [sys.executable, "-c", text], check=True, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", text],
+        env=library_env(),
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     return float(done.stdout)
 
@@ -162,7 +168,6 @@ def queue_rate() -> float:
 
 def in_a_run() -> list[tuple[str, str, bool]]:
     """Name, figure and whether it is reached, of what a run does for each batch and query."""
-    sys.path.insert(0, str(LIBRARIES))
     lane, rate = min(lane_seconds() for _ in range(3)), max(queue_rate() for _ in range(3))
     samples = BATCH / lane
     return [
@@ -217,7 +222,7 @@ def build_seconds(python: str, facts: Path, folder: Path, times: int) -> tuple[f
     model = facts.parent / json.loads(facts.read_text(encoding="utf-8"))["file"]
     bare = _BARE.format(capability=CAPABILITY.replace(".", ""), batches=BATCHES)
     ours = [python, "-m", "mlperf.harness.engines", str(config)]
-    env = {**os.environ, "PYTHONPATH": str(LIBRARIES)}
+    env = library_env()
     rows = [
         (cpu_of(ours, env), cpu_of([python, "-c", bare, str(model), str(folder / "bare")]))
         for _ in range(times)

@@ -3,8 +3,6 @@
 It is measured in a process of its own: ``python benchmarks/plain_loop.py CONFIG.json``.
 """
 
-# ruff: noqa: E402 (the harness is a package of one of our scripts, not an installed one)
-
 from __future__ import annotations
 
 import json
@@ -19,14 +17,11 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-LIBRARIES = ROOT / "lib"
-sys.path.insert(0, str(LIBRARIES))
-
 try:
     import numpy as np
 except ImportError:
     sys.exit("numpy is missing here: run `make bench`, or pip install -e '.[test]' before")
+from cmbench import LIBRARIES
 from mlperf.harness import host, records
 from mlperf.harness.backends import registry as backends
 from mlperf.harness.backends.base import Array, Feeds, Predictor, empty_batch
@@ -35,6 +30,8 @@ from mlperf.harness.benchmarks.base import Benchmark
 from mlperf.harness.pipeline.batcher import cut
 from mlperf.harness.settings import MAIN, GraphSpec, ModelSpec, Overrides, Shape
 from mlperf.harness.tuning.layout_probe import batch_sizes
+
+ROOT = Path(LIBRARIES).parent
 
 
 @dataclass(frozen=True, slots=True)

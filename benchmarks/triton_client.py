@@ -30,13 +30,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-LIBRARIES = ROOT / "lib"
-sys.path.insert(0, str(LIBRARIES))
+from library_env import library_env
 
-from serving.bench import machine  # noqa: E402
-from serving.server import server as triton  # noqa: E402
-from serving.server.wanted import Wanted  # noqa: E402
+from serving.bench import machine
+from serving.server import server as triton
+from serving.server.wanted import Wanted
 
 PACKAGES = ("nvidia-pytriton==0.7.0", "tritonclient[http,grpc]==2.51.0",
             "nvidia-cuda-runtime-cu12", "numpy<2")  # fmt: skip
@@ -192,7 +190,7 @@ class Bench:
 def our_point(python: Path, words: Sequence[Any], folder: Path) -> dict[str, Any]:
     """One measurement of our program."""
     out = folder / "ours.json"
-    env = os.environ | {"PYTHONPATH": str(LIBRARIES)}
+    env = library_env()
     _output([python, "-m", "serving.bench", *words, "--json", out], env)
     point: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))["points"][0]
     return point

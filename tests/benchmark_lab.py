@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from steps import as_engine_calls
-from support import LIB, ROOT, run
+from support import LIB, ROOT, python_env, run
 
 SCRIPT = ROOT / "script"
 MODEL = SCRIPT / "get-ml-model-resnet50" / "tiny"
@@ -109,7 +109,7 @@ def harness_command(program: str, config: Path) -> list[str]:
 
 def harness_environment() -> dict[str, str]:
     """The environment that finds the harness."""
-    return {**os.environ, "PYTHONPATH": str(LIB), "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**python_env(LIB), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def relaxed(initial: Callable[..., Any]) -> Callable[..., Any]:

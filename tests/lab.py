@@ -14,12 +14,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from support import ROOT
-
-sys.path.insert(0, str(ROOT / "automation"))
-
 from cmbench.cache.store import Store
 from cmbench.cli import dispatch as cli
+from support import ROOT
 
 
 @dataclass(frozen=True)

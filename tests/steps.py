@@ -7,19 +7,15 @@ import importlib.util
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
-from support import LIB, ROOT
-
-sys.path.insert(0, str(ROOT / "automation"))
-
 from cmbench.errors import Error
 from cmbench.run.customize import is_reported, reported
+from support import LIB, ROOT
 
 SCRIPTS = ROOT / "script"
 

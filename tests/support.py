@@ -22,6 +22,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 LIB = ROOT / "lib"
+AUTOMATION = ROOT / "automation"
 
 HANG_S = 300
 """When a test gives up on what does not come, in seconds: no measure of anything, long for any
@@ -32,6 +33,14 @@ LONG_S = f"{2 * HANG_S}.{os.getpid()}"
 
 REACHES_IN = {"PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV"}
 UNTRACKED = {".git", ".venv", ".cm", "build", "dist", "__pycache__", "node_modules"}
+
+
+def python_env(*folders: Path | str) -> dict[str, str]:
+    """Return this process's environment for a Python that imports from ``folders`` too.
+
+    Without folders, it imports from wherever this process does.
+    """
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders or sys.path))}
 
 
 def readable(terminal: int, seconds: float) -> bool:

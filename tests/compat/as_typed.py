@@ -23,7 +23,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).parent))
 from documented import Session, from_file, sample, sessions
 from sandbox import Ran, Sandbox
 

@@ -16,11 +16,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "automation"))
-
-from cmbench_results.places import Places  # noqa: E402
-from cmbench_results.store import Store  # noqa: E402
+from cmbench_results.places import Places
+from cmbench_results.store import Store
 
 ALIKE = 1e-6
 

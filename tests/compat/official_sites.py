@@ -21,8 +21,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 import accepted_trees
 
 from mlperf.submission import checks, layouts, official

@@ -11,11 +11,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "automation"))
-
-from cmbench_results import readers  # noqa: E402
-from cmbench_results.values import BenchmarkResult, same_figure  # noqa: E402
+from cmbench_results import readers
+from cmbench_results.values import Result, same_figure
 
 
 def results(place: Path) -> dict[str, BenchmarkResult]:

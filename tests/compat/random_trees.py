@@ -23,13 +23,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(TESTS), str(TESTS.parent / "automation"), str(TESTS.parent / "lib")]
+import import_paths  # noqa: F401  (makes what follows importable)
 
-import mlperf.catalog as catalog  # noqa: E402
-import submission_lab as lab  # noqa: E402
-import submission_mutations as mutations  # noqa: E402
-from mlperf.submission import checks, official  # noqa: E402
+import mlperf.catalog as catalog
+import submission_lab as lab
+import submission_mutations as mutations
+from mlperf.submission import checks, official
 
 CATEGORIES = ("edge", "datacenter", "datacenter,edge")
 DIVISIONS = ("closed", "closed", "closed", "open", "network")

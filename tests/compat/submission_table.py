@@ -21,12 +21,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(TESTS), str(TESTS.parent / "automation"), str(TESTS.parent / "lib")]
+import import_paths  # noqa: F401  (makes what follows importable)
 
-import submission_lab as lab  # noqa: E402
-import submission_mutations as mutations  # noqa: E402
-from mlperf.submission import checks, layouts, names, official, verdict  # noqa: E402
+import submission_lab as lab
+import submission_mutations as mutations
+from mlperf.submission import checks, layouts, names, official, verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
-import pytest
-
-sys.path.append(str(Path(__file__).parent))
 import accepted_trees
+import pytest
 
 # ROUND=TREE, with spaces between: checkouts of mlcommons/inference_results_vROUND.
 VARIABLE = "MLPERF_RESULTS"

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-import pytest
-
-sys.path.append(str(Path(__file__).parent))
 import as_typed
+import pytest
 from documented import Session, from_file, sample, sessions
 from sandbox import Ran
 

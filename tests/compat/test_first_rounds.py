@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parent))
-import accepted_trees  # noqa: F401  (puts the packages on the path)
-
-from mlperf.submission import checks  # isort: skip
+from mlperf.submission import checks
 
 # A clone of mlcommons/inference with its tags.
 VARIABLE = "MLPERF_INFERENCE_HISTORY"

@@ -7,14 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import submission_table
 
 import power_lab
 import submission_lab as lab
-
-from mlperf.submission import official  # isort: skip
-
-sys.path.append(str(Path(__file__).parent))
-import submission_table
+from mlperf.submission import official
 
 VARIABLE = "MLPERF_INFERENCE"
 OLDER = "MLPERF_INFERENCE_4_1"

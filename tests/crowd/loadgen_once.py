@@ -42,7 +42,6 @@ def main(folder: Path, seconds: float, seeds: dict[str, int]) -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[2] / "lib"))
     from mlperf.catalog import rounds
 
     word = sys.argv[3]

@@ -31,6 +31,7 @@ from cmbench_crowd.contribute import UploadOptions
 from cmbench_crowd.drafts import Draft
 from cmbench_crowd.http_client import CrowdClient, RetryPolicy
 from cmbench_results.places import Places
+from support import python_env
 
 QUICK = RetryPolicy(attempts=3, pause=0.01, connect=2, read=0.5)
 YES = UploadOptions(consent=m.LOGS, yes=True)
@@ -278,7 +279,7 @@ def test_killed_at_any_moment_a_result_arrives_once(root: Path) -> None:
     kills = int(os.environ.get("CMBENCH_KILLS", "6"))
     chance = random.Random(17)
     command = [sys.executable, "-c", KILLED, str(root)]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    env = python_env()
 
     def slow(request: Request, number: int) -> bool:
         time.sleep(0.002)

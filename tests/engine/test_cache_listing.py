@@ -21,7 +21,7 @@ from cmbench.cache.cache_entry import Entry, sealed
 from cmbench.cache.listing import Listing
 from cmbench.cache.store import Store
 from lab import Lab
-from support import ROOT
+from support import python_env
 
 TOOL = """
 def preprocess(i):
@@ -194,8 +194,6 @@ def test_a_home_whose_name_is_no_text_is_only_slow(folder: Folder) -> None:
 
 
 _LOOK_FOR_EVER = """
-import sys
-sys.path.insert(0, {automation!r})
 from cmbench.cache import listing
 listing._WORTH = 1
 print(flush=True)
@@ -207,13 +205,13 @@ while True:
 def test_looks_that_are_killed_while_others_write(folder: Folder) -> None:
     rng = random.Random(20261122)
     code = _LOOK_FOR_EVER.format(
-        automation=str(ROOT / "automation"),
         entries=str(folder.entries),
         database=str(folder.database),
     )
     for _ in range(4):
         looks = [
-            subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in "ab"
+            subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=python_env())
+            for _ in "ab"
         ]
         for look in looks:
             assert look.stdout is not None

@@ -33,7 +33,7 @@ from cmbench.errors import Error
 from cmbench.format.model import Request, Tags
 from cmbench.index.select import parse_tags
 from lab import Lab, Result
-from support import ROOT
+from support import ROOT, python_env
 
 FAKE = """#!{python} -IS
 import json, os, sys, time
@@ -729,14 +729,15 @@ def test_an_interruption_ends_the_container(world: Lab, shop: Shop) -> None:
     shop.has("docker", run_sleeps=30)
     code = f"""
 import sys
-sys.path[:0] = [{str(ROOT / "tests")!r}]
 from pathlib import Path
 from lab import Lab
 lab = Lab.__new__(Lab)
 lab.home, lab.repo, lab.others = Path({str(world.home)!r}), Path({str(world.repo)!r}), []
 sys.exit(lab.call("docker", tags="run,bench").answer["return"])
 """
-    process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], env=python_env(), start_new_session=True
+    )
     for _ in range(200):
         if any(call["kind"] == "run" for call in shop.calls):
             break

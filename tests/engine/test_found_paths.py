@@ -13,7 +13,7 @@ import pytest
 
 from cmbench.cli import dispatch as cli
 from lab import Lab
-from support import ROOT, Home
+from support import ROOT, Home, python_env
 
 WORDS = ("find", "search", "list", "ls")
 
@@ -78,7 +78,7 @@ def test_a_terminal_gets_a_table(filled: Lab) -> None:
         "given = {'out': 'con', 'action': 'find', 'cmd': [], 'tags': 'get,a'}\n"
         "cli.handle('cache', 'search', lab.cmind(), given)\n"
     )
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    env = python_env()
     done = subprocess.run([sys.executable, "-c", code], stdout=side, env=env, check=True)
     os.close(side)
     text = os.read(main, 10_000).decode()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from cmbench.cli import commands
 from cmbench.cli.completion import complete
 from cmbench.errors import Error
 from lab import Lab
-from support import ROOT
+from support import AUTOMATION, ROOT, python_env
 
 PAGE = (ROOT / "docs/reference/python-api.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
@@ -42,7 +41,7 @@ def test_every_name_of_the_api_is_there_and_only_the_needed_modules_are_loaded()
         "import sys; from cmbench import api; api.Workspace, api.request;"
         "print([m for m in sys.modules if m.startswith(('cmbench.run', 'cmbench.cli', 'cmind'))])"
     )
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "automation")}
+    env = python_env(AUTOMATION)
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
 

@@ -6,7 +6,6 @@ The limits only go down. Unlike seconds, they do not depend on the host.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from collections.abc import Mapping
 import pytest
 
 from lab import Lab
-from support import ROOT
+from support import AUTOMATION, ROOT, python_env
 
 MODULES = {"plain": 66, "cached": 66}
 """Modules of the engine in a run of one script, and in one with a dependency from the cache."""
@@ -45,7 +44,7 @@ def home(lab: Lab) -> Mapping[str, str]:
     home = {"CM_REPOS": str(lab.home), "CM_CORE_SKIP_INTERNAL_REPOS": "yes"}
     # Where nothing is compiled, the folder of the script is not changed by the first run.
     home["PYTHONDONTWRITEBYTECODE"] = ""
-    return {**os.environ, **home, "PYTHONPATH": str(ROOT / "automation")}
+    return python_env(AUTOMATION) | home
 
 
 def loaded(tags: str, home: Mapping[str, str]) -> set[str]:

@@ -24,7 +24,7 @@ from cmbench_gui.jobs import control
 from cmbench_gui.jobs.views import drawn
 from cmbench_gui.jobs.watch import MOST_LINES, LogReader, events, progress, tree
 from cmbench_gui.site import Site
-from support import HANG_S, LONG_S, Home, wait_for
+from support import HANG_S, LONG_S, Home, python_env, wait_for
 
 
 @pytest.fixture
@@ -170,14 +170,15 @@ def test_two_servers_of_a_home_start_a_command_once(
     site: Site, ended: Callable[[str], control.Job]
 ) -> None:
     code = (
-        f"import sys; sys.path[:] = {sys.path!r}\n"
         "from cmbench_gui.jobs import control; from cmbench_gui.site import Site\n"
         "input()\n"
         f"print(control.start(Site({site.home!r}, b'', folder={site.folder!r}),"
         " ['cm', 'run', 'script', '--tags=is-long']), flush=True)\n"
     )
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    servers = [subprocess.Popen([sys.executable, "-c", code], **pipes) for _ in range(3)]
+    servers = [
+        subprocess.Popen([sys.executable, "-c", code], env=python_env(), **pipes) for _ in range(3)
+    ]
     for server in servers:
         server.stdin.write("\n")
         server.stdin.flush()
@@ -218,14 +219,13 @@ def test_a_run_survives_its_server_and_another_one_ends_it(
     site: Site, ended: Callable[[str], control.Job]
 ) -> None:
     code = (
-        f"import sys; sys.path[:] = {sys.path!r}\n"
         "from cmbench_gui.jobs import control; from cmbench_gui.site import Site; import os\n"
         f"print(control.start(Site({site.home!r}, b'', folder={site.folder!r}),"
         " ['cm', 'run', 'script', '--tags=is-long']), flush=True)\n"
         "os.kill(os.getpid(), 9)"
     )
     run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True
+        [sys.executable, "-c", code], env=python_env(), capture_output=True, text=True
     ).stdout.strip()
     wait_for(running_sleeps)
     assert control.job(site, run).running

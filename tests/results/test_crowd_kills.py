@@ -23,6 +23,7 @@ from cmbench_crowd.server.ledger import Ledger, manifest_of
 from cmbench_results import query
 from cmbench_results.places import Places
 from cmbench_results.store import Store
+from support import python_env
 
 KILLS = int(os.environ.get("CMBENCH_KILLS", "2"))
 """The usual run kills at few moments, ``CMBENCH_KILLS=100`` at all that are asked for."""
@@ -63,7 +64,7 @@ class Killer:
 
     def client(self, what: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", CLIENT, str(self.root), self.base, what, *self.names]
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        env = python_env()
         run = subprocess.Popen(command, env=env, text=True, stdout=-1, stderr=-1)
         assert run.stdout is not None
         assert run.stdout.readline() == "go\n"

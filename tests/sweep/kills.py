@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).parent)]
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import ssh_lab
 from ssh_lab import Ssh

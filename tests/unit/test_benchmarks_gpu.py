@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import benchmark_lab as lab
-from support import ROOT
+from support import ROOT, python_env
 
 TINY = lab.MODEL / "model.json"
 
@@ -90,7 +90,7 @@ def test_without_a_gpu_it_says_so_and_is_no_failure() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "not run: no GPU\n", "")
     # Where a GPU is, a Python without what is needed is told as well.
     words = [*words, "--here"]
-    env = {"PYTHONPATH": str(lab.LIB)}
+    env = python_env(lab.LIB)
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, env=env)
     assert done.returncode == 0
     assert done.stdout.startswith("not run: ")

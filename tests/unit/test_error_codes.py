@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 import sys
 from collections.abc import Iterator
 
@@ -11,7 +10,7 @@ import pytest
 
 from cmbench.error_codes import AREAS, CODES, Code
 from cmbench.errors import Error
-from support import ROOT, project_files, run
+from support import AUTOMATION, ROOT, project_files, python_env, run
 
 # Where the code stands in a call of each class; ``kind`` is the name of it in code of scripts that
 # knows nothing of the engine.
@@ -137,5 +136,5 @@ def test_a_place_may_name_another_exit_code() -> None:
 
 def test_the_command_line_starts_without_the_table() -> None:
     code = "import sys, cmbench.cli.dispatch; print('cmbench.error_codes' in sys.modules)"
-    env = os.environ | {"PYTHONPATH": str(ROOT / "automation")}
+    env = python_env(AUTOMATION)
     assert run([sys.executable, "-c", code], env=env).ok().stdout.strip() == "False"

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from cmbench.format.schema import KEY_ORDER
-from support import ROOT, project_files, run
+from support import AUTOMATION, LIB, ROOT, project_files, python_env, run
 
 ENGINE = ROOT / "automation" / "cmbench"
 
@@ -65,7 +65,25 @@ LINT_IMPORTS = (str(Path(sys.executable).with_name("lint-imports")), "--no-cache
 
 
 def test_import_contracts_are_kept() -> None:
-    run([*LINT_IMPORTS], cwd=ROOT).ok()
+    run([*LINT_IMPORTS], cwd=ROOT, env=python_env(LIB)).ok()
+
+
+PATH_LINES = 81
+"""Lines of Python and shell that name the module search path; only ever lowered."""
+
+
+def test_search_paths_are_set_in_few_lines() -> None:
+    """Tests pass ``support.python_env``, benchmarks ``library_env``; ``cmbench`` adds ``lib``."""
+    names = re.compile("sys" + r"\.path|PYTHON" + "PATH")
+    late = "noqa: E4" + "02"
+    lines = [
+        (f"{relative(path)}:{number}", line)
+        for path in project_files()
+        if path.suffix in (".py", ".sh")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+    ]
+    assert not [where for where, line in lines if late in line], "import at the top"
+    assert len([where for where, line in lines if names.search(line)]) <= PATH_LINES
 
 
 def imported_modules(node: ast.AST) -> Iterator[str]:
@@ -142,7 +160,7 @@ def test_the_command_line_starts_without_heavy_modules() -> None:
         "import sys; import cmbench.cli.dispatch;"
         f" print([m for m in {HEAVY!r} if m in sys.modules])"
     )
-    env = os.environ | {"PYTHONPATH": str(ENGINE.parent)}
+    env = python_env(AUTOMATION)
     done = run([sys.executable, "-S", "-c", _with_site_packages(code)], env=env)
     assert done.ok().stdout.strip() == "[]"
 

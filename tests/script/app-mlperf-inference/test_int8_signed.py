@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx")
 pytest.importorskip("openvino")
-import benchmark_lab as lab  # noqa: E402
-from mlperf.harness.backends import int8_signed, open_vino  # noqa: E402
-from support import run  # noqa: E402
+import onnx
+
+import benchmark_lab as lab
+from mlperf.harness.backends import int8_signed, open_vino
+from support import run
 
 node = onnx.helper.make_node
 SCALE = 0.05

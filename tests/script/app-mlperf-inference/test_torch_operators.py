@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from mlperf.harness.backends.base import Array
 from mlperf.harness.settings import GraphSpec, TensorSpec
 
-onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx2torch")
 
-from mlperf.harness.backends import registry as backends  # noqa: E402
-from mlperf.harness.errors import HarnessError  # noqa: E402
+import onnx
+
+from mlperf.harness.backends import registry as backends
+from mlperf.harness.errors import HarnessError
 
 TYPES = {"float32": onnx.TensorProto.FLOAT, "int64": onnx.TensorProto.INT64}
 quick = settings(max_examples=25, deadline=None)

@@ -343,7 +343,6 @@ def test_a_server_that_does_not_start_is_told_without_files_that_are_gone(
     program.write_text("#!/bin/sh\necho no stub for this Python\nexit 3\n")
     program.chmod(0o755)
     monkeypatch.setenv(triton_service.LAUNCHER, str(program))
-    monkeypatch.setenv("PYTHONPATH", str(lab.LIB))
     with (
         pytest.raises(HarnessError, match="ended no stub for this Python") as caught,
         served(spec("get-ml-model-resnet50")),

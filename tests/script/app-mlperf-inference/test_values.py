@@ -13,6 +13,7 @@ import pytest
 
 import benchmark_lab as lab
 from common.values import dataclass
+from support import python_env
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,4 +104,4 @@ def test_the_import_of_the_catalogue_compiles_no_methods() -> None:
         "assert found == [specs + 'resnet50'], found\n"
     )
     words = [sys.executable, "-c", program]
-    subprocess.run(words, check=True, env={"PYTHONPATH": str(lab.LIB)})
+    subprocess.run(words, check=True, env=python_env(lab.LIB))

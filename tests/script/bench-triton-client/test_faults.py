@@ -20,7 +20,7 @@ from serving.bench import load, served, session
 from serving.bench.errors import BenchError
 from serving.kserve import KserveError, Region
 from serving.kserve.regions import SHM, abandoned
-from support import LIB
+from support import python_env
 from triton_client_lab import Answer, says, serving
 from triton_client_lab import http as response
 
@@ -170,10 +170,9 @@ def test_a_server_that_stalls_is_not_spared_what_would_have_come(tmp_path: Path)
 def interrupted(port: int, *words: str) -> tuple[int, str, float]:
     """Status, output and seconds to the end of a client that gets Ctrl-C while it sends."""
     code = "import sys; from serving.bench.session import main; sys.exit(main(sys.argv[1:]))"
-    path = os.pathsep.join(map(str, [LIB, *sys.path]))
     process = subprocess.Popen(
         [sys.executable, "-c", code, "-m", "m", "--url", f"127.0.0.1:{port}", "-k", *words],
-        env=os.environ | {"PYTHONPATH": path},
+        env=python_env(),
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -301,13 +300,10 @@ def test_a_server_that_does_not_start_is_told_without_a_log_that_is_gone(
 
 
 def test_a_reader_that_leaves_is_no_traceback() -> None:
-    path = os.pathsep.join(map(str, [LIB, *sys.path]))
     words = [sys.executable, "-m", "serving.bench", "-m", "m", "--url", "127.0.0.1:1"]
     reader, writer = os.pipe()
     os.close(reader)
-    process = subprocess.Popen(
-        words, env=os.environ | {"PYTHONPATH": path}, stdout=writer, stderr=subprocess.PIPE
-    )
+    process = subprocess.Popen(words, env=python_env(), stdout=writer, stderr=subprocess.PIPE)
     os.close(writer)
     _, err = process.communicate(timeout=30)
     assert (process.returncode, err) == (141, b"")

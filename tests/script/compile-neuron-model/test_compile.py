@@ -21,7 +21,7 @@ import pytest
 from aws_neuron import artifact
 from cmbench.errors import Error
 from steps import Step
-from support import LIB, ROOT, run, wait_for
+from support import LIB, ROOT, python_env, run, wait_for
 
 SCRIPT = ROOT / "script" / "compile-neuron-model"
 
@@ -298,8 +298,7 @@ def test_the_artefact_for_the_processor_answers_as_the_model(
     shutil.copytree(ROOT / "script" / MODELS[benchmark] / "tiny", folder)
     (onnx,) = folder.glob("*.onnx")
     session = onnxruntime.InferenceSession(str(onnx))
-    paths = [str(ROOT / "lib")]
-    env = {**os.environ, "PYTHONPATH": ":".join((*paths, *sys.path))}
+    env = python_env()
     run([sys.executable, "-m", "modelzoo.torchscript", "--out", str(folder)], env=env).ok()
     given = {"CM_NEURON_MODEL_TARGET": "cpu", "PYTHONPATH": env["PYTHONPATH"]}
     made = step(tmp_path / "run", benchmark=benchmark, **given)

@@ -24,7 +24,7 @@ from serving.repository.plan import Artefact, Batching, Cores, Plan, Tensor, hel
 from serving.server import server
 from serving.server.wanted import Wanted
 from steps import Step
-from support import ROOT, run
+from support import LIB, ROOT, python_env, run
 
 MODEL = ROOT / "script" / "get-ml-model-resnet50" / "tiny" / "resnet50_tiny.onnx"
 INPUTS = (Tensor("input_tensor:0", "float32", (3, 28, 28)),)
@@ -471,9 +471,8 @@ def for_the_processor(launcher: Path, folder: Path) -> Path:
     request |= {"compiler_flags": [], "facts": str(folder / "model.json"), "target": "cpu"}
     request |= {"models": str(folder / "compiled"), "python": str(python)}
     (folder / "request.json").write_text(json.dumps(request))
-    sources = str(ROOT / "lib")
     words = [sys.executable, "-m", "aws_neuron.compiling", str(folder / "request.json")]
-    run(words, env={**os.environ, "PYTHONPATH": sources}).ok()
+    run(words, env=python_env(LIB)).ok()
     return Path(json.loads(answer.read_text())["path"])
 
 

@@ -25,7 +25,7 @@ from cmbench.lib.probe import ProbeResult
 from mlperf.submission import build, infer, machine, pack, runs, steps, truncate
 from mlperf.submission.errors import SubmissionError
 from mlperf.submission.fields import Field
-from support import ROOT
+from support import ROOT, python_env
 
 
 @pytest.fixture
@@ -225,7 +225,6 @@ def test_killed_while_writing_leaves_the_old_tree(request_: steps.Request) -> No
     first = everything(request_.submission_dir)
     code = (
         "import sys, time\n"
-        f"sys.path[:0] = {SOURCES!r}\n"
         "from pathlib import Path\n"
         "from mlperf.submission import build, steps, truncate\n"
         "def stop(root):\n"
@@ -235,7 +234,9 @@ def test_killed_while_writing_leaves_the_old_tree(request_: steps.Request) -> No
         f"steps.generate(steps.Request(Path({str(request_.results_dir)!r}), "
         f"Path({str(request_.submission_dir)!r}), 'Tester', clean=True))\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], env=python_env(), stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == "in the middle\n"
     process.send_signal(signal.SIGKILL)

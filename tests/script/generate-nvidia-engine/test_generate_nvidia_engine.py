@@ -21,7 +21,7 @@ from mlperf.harness.engines import builder, generate, names, profiles, sidecar
 from mlperf.harness.engines.names import Named
 from mlperf.harness.engines.profiles import OpenInput, Span
 from mlperf.harness.errors import HarnessError
-from support import ROOT
+from support import LIB, ROOT, python_env
 
 HARNESS = ROOT / "lib"
 TINY = ROOT / "script/get-ml-model-resnet50/tiny"
@@ -323,7 +323,7 @@ def killed_while_building(python: Path, tmp_path: Path) -> None:
     words = {"product": "tensorrt-rtx", "facts": facts, "benchmark": "3d-unet"}
     config = asked(folder, **words, compute_capabilities=["8.6"])
     command = [str(python), "-m", "mlperf.harness.engines", str(config)]
-    program = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(HARNESS)})
+    program = subprocess.Popen(command, env=python_env(LIB))
     time.sleep(2.5)
     program.send_signal(signal.SIGKILL)
     program.wait()
@@ -335,9 +335,7 @@ def killed_while_building(python: Path, tmp_path: Path) -> None:
 def test_the_program_tells_one_error(tmp_path: Path) -> None:
     config = asked(tmp_path, product="tensorrt-rtx", facts=str(tmp_path / "none.json"))
     words = [sys.executable, "-m", "mlperf.harness.engines", str(config)]
-    ended = subprocess.run(
-        words, env={**os.environ, "PYTHONPATH": str(HARNESS)}, capture_output=True, text=True
-    )
+    ended = subprocess.run(words, env=python_env(LIB), capture_output=True, text=True)
     assert ended.returncode == 1
     assert ended.stderr.count("\n") <= 2
     assert "cannot read" in ended.stderr

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -19,7 +18,7 @@ import pytest
 
 import benchmark_lab as lab
 from steps import Step
-from support import run, served
+from support import python_env, run, served
 
 RESNET50, BERT = (lab.SCRIPT / f"get-ml-model-{name}" for name in ("resnet50", "bert-large-squad"))
 PATHS = str(lab.LIB)
@@ -33,7 +32,7 @@ FORMS: dict[str, tuple[Path, tuple[str, ...]]] = {
 
 def path() -> dict[str, str]:
     """The environment of a program that finds all that this process does."""
-    return {**os.environ, "PYTHONPATH": ":".join((PATHS, *sys.path))}
+    return python_env()
 
 
 def made(folder: Path, script: Path, words: tuple[str, ...]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from importlib import metadata
@@ -15,6 +14,7 @@ import yaml
 
 from cmbench.errors import Error
 from steps import SCRIPTS, Step, fake_python, tool
+from support import python_env
 
 META = yaml.safe_load((SCRIPTS / "get-mlperf-inference-loadgen/meta.yaml").read_text())
 ROUNDS = {name: block for name, block in META["variations"].items() if name.startswith("r")}
@@ -72,7 +72,7 @@ def test_another_round_in_the_same_python_changes_nothing(tmp_path: Path) -> Non
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": folder},
+        env=python_env(folder),
         capture_output=True,
         text=True,
         check=True,

@@ -85,8 +85,7 @@ def _wait(true: Callable[[], bool]) -> None:
 
 
 LEFT = """
-import os, pathlib, sys, time
-sys.path.insert(0, {automation!r})
+import os, pathlib, time
 from cmbench.lib.caller import Caller
 here = pathlib.Path({here!r})
 with Caller.taken(os.environ).there():
@@ -97,7 +96,7 @@ with Caller.taken(os.environ).there():
 
 @pytest.mark.parametrize("call", ["cm", "cm_json"])
 def test_a_line_ends_with_a_word_that_is_killed(call: str, tmp_path: Path) -> None:
-    line = LEFT.format(here=str(tmp_path), automation=str(ROOT / "automation"))
+    line = LEFT.format(here=str(tmp_path))
     customize = str(ROOT / "script/run-harness/customize.py")
     program = WORD.format(customize=customize, call=call, line=line)
     with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.DEVNULL) as word:
@@ -115,10 +114,7 @@ def _is_there(pid: int) -> bool:
         return False
 
 
-def test_the_error_of_a_line_is_that_of_the_word(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT / "automation"))
+def test_the_error_of_a_line_is_that_of_the_word(tmp_path: Path) -> None:
     line = """
 import os
 from cmbench.cli.dispatch import _failure

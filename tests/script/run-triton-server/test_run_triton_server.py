@@ -36,7 +36,7 @@ from serving.server.errors import LateError, ServerError
 from serving.server.settings import Kept, Ports, new_mark, read
 from serving.server.wanted import Wanted
 from steps import Step
-from support import ROOT, wait_for
+from support import LIB, ROOT, python_env, wait_for
 
 KILLS = int(os.environ.get("CMBENCH_KILLS", "4"))
 LOG = """\
@@ -457,7 +457,7 @@ def owned_server(asked: Wanted, folder: Path) -> subprocess.Popen[bytes]:
         "    time.sleep(600)\n"
     )
     words = [sys.executable, "-c", program, asked.launcher, asked.repository, str(folder)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "lib")}
+    env = python_env(LIB)
     return subprocess.Popen(words, env=env, cwd=ROOT, stderr=subprocess.DEVNULL)
 
 
