@@ -23,22 +23,22 @@ def ports(text: str) -> list[int]:
     if text.strip().lower() == AUTO:
         return []
     words = names(text)
-    found = [int(word) for word in words if word.isdecimal() and 0 < int(word) < 1 << 16]
-    if len(words) != PORTS or len(set(found)) != PORTS:
+    numbers = [int(word) for word in words if word.isdecimal() and 0 < int(word) < 1 << 16]
+    if len(words) != PORTS or len(set(numbers)) != PORTS:
         raise Problem(
             "bad-value",
             f"--ports={text}: three different ports are needed, of HTTP, gRPC and metrics",
             hint="give them as in --ports=8000,8001,8002, or --ports=auto",
         )
-    return found
+    return numbers
 
 
-def ask(env: MutableMapping[str, Any], program: str, asked: Mapping[str, Any]) -> None:
+def ask(env: MutableMapping[str, Any], program: str, fields: Mapping[str, Any]) -> None:
     """Write what the native program is to do, and where its answer belongs."""
     folder = env["CM_TMP_RUN_DIR"]
     request = os.path.join(folder, "request.json")
     with open(request, "w", encoding="utf-8") as file:
-        json.dump({**asked, "answer": os.path.join(folder, "answer.json")}, file, indent=2)
+        json.dump({**fields, "answer": os.path.join(folder, "answer.json")}, file, indent=2)
     env["CM_TRITON_SERVER_PROGRAM"] = program
     env["CM_TRITON_SERVER_REQUEST"] = request
 

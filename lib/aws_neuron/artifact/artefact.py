@@ -98,76 +98,76 @@ class Artefact:
 
     def facts(self) -> dict[str, Any]:
         """What the file beside it says, as it is written."""
-        told: dict[str, Any] = {key: getattr(self, key) for key in FACTS}
+        record: dict[str, Any] = {key: getattr(self, key) for key in FACTS}
         for kind in ("inputs", "outputs"):
-            told[kind] = [
+            record[kind] = [
                 {"name": t.name, "dtype": t.dtype, "shape": list(t.shape)}
                 for t in getattr(self, kind)
             ]
         neuron = {key: getattr(self, key) for key in NEURON}
         source = self.source
         model = {"name": source.name, "file": source.file, "sha256": source.sha256}
-        told["neuron"] = {"format": FORMAT, **neuron, "model": model}
-        return told
+        record["neuron"] = {"format": FORMAT, **neuron, "model": model}
+        return record
 
 
-def from_facts(told: Any, where: str) -> Artefact:
+def from_facts(record: Any, where: str) -> Artefact:
     """The artefact that the content of a sidecar describes; ``where`` is that file's path.
 
     Raises ArtefactError with everything that is wrong with it.
     """
     try:
-        neuron = told["neuron"]
+        neuron = record["neuron"]
         if neuron.get("format") != FORMAT:
             made = f"format {neuron.get('format')} and not {FORMAT}"
             raise ArtefactError("damaged", f"{where} is of {made}")
-        plain = {key: told[key] for key in FACTS} | {key: neuron[key] for key in NEURON}
+        plain = {key: record[key] for key in FACTS} | {key: neuron[key] for key in NEURON}
         tensors: dict[str, Any] = {
-            kind: tuple(map(_tensor, told[kind])) for kind in ("inputs", "outputs")
+            kind: tuple(map(_tensor, record[kind])) for kind in ("inputs", "outputs")
         }
         plain["compiler_flags"] = tuple(plain["compiler_flags"])
         made_of = Source(*(neuron["model"][key] for key in ("name", "file", "sha256")))
-        found = Artefact(**plain, **tensors, source=made_of)
-        problems = list(_problems(found))
+        artefact = Artefact(**plain, **tensors, source=made_of)
+        problems = list(_problems(artefact))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         text = f"{where} does not describe a compiled model: {_words(error)}"
         raise ArtefactError("damaged", text) from error
     if problems:
         raise ArtefactError("damaged", f"{where}: {'; '.join(problems)}")
-    return found
+    return artefact
 
 
 def _words(error: Exception) -> str:
     return f"{error} is missing" if isinstance(error, KeyError) else str(error)
 
 
-def _tensor(told: Mapping[str, Any]) -> Tensor:
-    return Tensor(told["name"], told["dtype"], tuple(map(int, told["shape"])))
+def _tensor(record: Mapping[str, Any]) -> Tensor:
+    return Tensor(record["name"], record["dtype"], tuple(map(int, record["shape"])))
 
 
-def _problems(found: Artefact) -> Iterator[str]:
-    if found.target not in TARGETS:
-        yield f"no target {found.target}, only {', '.join(TARGETS)}"
-    if not _counts(found.batch_size):
-        yield f"the batch is {found.batch_size}"
-    if not isinstance(found.dynamic_batch, bool):
-        yield f"dynamic_batch is {found.dynamic_batch}"
-    for digest in (found.sha256, found.source.sha256):
+def _problems(artefact: Artefact) -> Iterator[str]:
+    if artefact.target not in TARGETS:
+        yield f"no target {artefact.target}, only {', '.join(TARGETS)}"
+    if not _counts(artefact.batch_size):
+        yield f"the batch is {artefact.batch_size}"
+    if not isinstance(artefact.dynamic_batch, bool):
+        yield f"dynamic_batch is {artefact.dynamic_batch}"
+    for digest in (artefact.sha256, artefact.source.sha256):
         if not SHA256.fullmatch(digest):
             yield f'"{digest}" is not a SHA-256'
-    if "/" in found.file or not found.file:
-        yield f'"{found.file}" is not a valid file name'
-    yield from _tensor_problems(found)
+    if "/" in artefact.file or not artefact.file:
+        yield f'"{artefact.file}" is not a valid file name'
+    yield from _tensor_problems(artefact)
 
 
 def _counts(number: Any) -> bool:
     return isinstance(number, int) and not isinstance(number, bool) and number > 0
 
 
-def _tensor_problems(found: Artefact) -> Iterator[str]:
-    if not found.inputs or not found.outputs:
+def _tensor_problems(artefact: Artefact) -> Iterator[str]:
+    if not artefact.inputs or not artefact.outputs:
         yield "it has no inputs or no outputs"
-    for tensor in (*found.inputs, *found.outputs):
+    for tensor in (*artefact.inputs, *artefact.outputs):
         if tensor.dtype not in DTYPES:
             yield f"{tensor.name} has the unknown type {tensor.dtype}"
         if any(size < 1 for size in tensor.shape):

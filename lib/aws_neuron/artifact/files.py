@@ -24,15 +24,15 @@ def read(path: Path, *, whole: bool = True) -> Artefact:
     """
     beside = path if path.suffix == ".json" else sidecar_of(path)
     try:
-        told = json.loads(beside.read_text(encoding="utf-8"))
+        record = json.loads(beside.read_text(encoding="utf-8"))
     except OSError as error:
         text = f"nothing tells what {path} was compiled for: {beside}: {error.strerror}"
         raise ArtefactError("missing", text) from error
     except ValueError as error:
         raise ArtefactError("damaged", f"{beside} is not JSON: {error}") from error
-    found = from_facts(told, str(beside))
-    _compare(beside.with_name(found.file), found, whole)
-    return found
+    artefact = from_facts(record, str(beside))
+    _compare(beside.with_name(artefact.file), artefact, whole)
+    return artefact
 
 
 def write(path: Path, artefact: Artefact) -> Path:
@@ -56,8 +56,8 @@ def sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _compare(path: Path, found: Artefact, whole: bool) -> None:
+def _compare(path: Path, artefact: Artefact, whole: bool) -> None:
     if not path.is_file():
         raise ArtefactError("missing", f"there is no {path}, which the file beside it describes")
-    if path.stat().st_size != found.bytes or (whole and sha256(path) != found.sha256):
+    if path.stat().st_size != artefact.bytes or (whole and sha256(path) != artefact.sha256):
         raise ArtefactError("damaged", f"{path} is not the file that was compiled")

@@ -13,8 +13,8 @@ from .artefact import ArtefactError
 @cache
 def _guide() -> dict[str, Any]:
     path = Path(__file__).with_name("guide.json")
-    told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return told
+    guide: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return guide
 
 
 def usual_folder() -> Path:

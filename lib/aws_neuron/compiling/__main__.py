@@ -23,15 +23,15 @@ def main(request: str) -> int:
     """The exit status: 0 also where the answer is a failure, which the hook tells."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, ended)
-    asked = json.loads(Path(request).read_text(encoding="utf-8"))
+    fields = json.loads(Path(request).read_text(encoding="utf-8"))
     answer: dict[str, Any]
     try:
-        answer = {"path": str(work.make(wanted.read(asked)))}
+        answer = {"path": str(work.make(wanted.read(fields)))}
     except (wanted.CompileError, ArtefactError) as error:
         kind = error.kind if isinstance(error, wanted.CompileError) else "bad-value"
         text = "\n".join((str(error), *getattr(error, "lines", ())))
         answer = {"failure": {"kind": kind, "text": text, "hint": error.hint}}
-    Path(asked["answer"]).write_text(json.dumps(answer, indent=2), encoding="utf-8")
+    Path(fields["answer"]).write_text(json.dumps(answer, indent=2), encoding="utf-8")
     return 0
 
 

@@ -82,16 +82,16 @@ def _sized(shape: list[int]) -> tuple[int, ...]:
     return tuple(LENGTH if size == -1 else size for size in shape)
 
 
-def read(asked: Mapping[str, Any]) -> Wanted:
+def read(fields: Mapping[str, Any]) -> Wanted:
     """What a request asks for; raises CompileError for what does not fit."""
-    facts_file = Path(asked["facts"])
+    facts_file = Path(fields["facts"])
     try:
         facts = json.loads(facts_file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         text = f"{facts_file}: {error}"
         raise CompileError("model-facts", text, "get the model again") from error
-    if asked["target"] not in TARGETS:
-        text = f"--target={asked['target']}: no such target, only {', '.join(TARGETS)}"
+    if fields["target"] not in TARGETS:
+        text = f"--target={fields['target']}: no such target, only {', '.join(TARGETS)}"
         raise CompileError("bad-value", text)
     if not str(facts["file"]).endswith((".pt", ".pth", ".pytorch")):
         text = f"{facts['file']} is not a model of PyTorch"
@@ -100,10 +100,10 @@ def read(asked: Mapping[str, Any]) -> Wanted:
     return Wanted(
         facts,
         facts_file.parent,
-        asked["benchmark"],
-        asked["target"],
-        int(asked["batch_size"]),
-        asked["python"],
-        tuple(asked["compiler_flags"]),
-        Path(asked["models"]),
+        fields["benchmark"],
+        fields["target"],
+        int(fields["batch_size"]),
+        fields["python"],
+        tuple(fields["compiler_flags"]),
+        Path(fields["models"]),
     )

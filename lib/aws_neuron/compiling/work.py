@@ -79,10 +79,10 @@ def locked(folder: Path) -> Iterator[None]:
 def there(wanted: Wanted) -> bool:
     """Whether the same was compiled before, and is as it was."""
     try:
-        found = artifact.read(wanted.path)
+        artefact = artifact.read(wanted.path)
     except ArtefactError:
         return False
-    same = (found.target, found.source.sha256, found.compiler_flags, found.batch_size)
+    same = (artefact.target, artefact.source.sha256, artefact.compiler_flags, artefact.batch_size)
     return same == (
         wanted.target,
         wanted.source.sha256,
@@ -99,11 +99,13 @@ def refuse_other(wanted: Wanted) -> None:
     if wanted.target != CPU:
         return
     try:
-        found = artifact.read(wanted.path, whole=False)
+        artefact = artifact.read(wanted.path, whole=False)
     except ArtefactError:
         return
-    if found.target != CPU:
-        text = f"{wanted.path} is for {found.target}, and one for {wanted.target} has the same name"
+    if artefact.target != CPU:
+        text = (
+            f"{wanted.path} is for {artefact.target}, and one for {wanted.target} has the same name"
+        )
         hint = "name another folder: --dir=/folder (of a run: --adr.neuron-model.dir=/folder)"
         raise CompileError("bad-value", text, hint)
 
@@ -210,9 +212,9 @@ def failed(status: int, causes: Sequence[str], last: tuple[str, ...]) -> Compile
 def described(wanted: Wanted, made: Path, answer: dict[str, Any]) -> Artefact:
     """The artefact, where it is what was asked for; raises CompileError where it is not."""
     expected = wanted.output
-    found = Tensor(expected.name, answer["output"]["dtype"], tuple(answer["output"]["shape"][1:]))
-    if found != expected:
-        text = f"the compiled model gives {found.dtype} {list(found.shape)} for a sample, and "
+    output = Tensor(expected.name, answer["output"]["dtype"], tuple(answer["output"]["shape"][1:]))
+    if output != expected:
+        text = f"the compiled model gives {output.dtype} {list(output.shape)} for a sample, and "
         text += f"{expected.dtype} {list(expected.shape)} was to be"
         raise CompileError("model-file", text, "look at the model's facts (model.json)")
     facts = wanted.facts

@@ -59,7 +59,7 @@ def _recognised(machine: Machine, like: System, vendor_round: str, name: str) ->
     gpu.update({key: round(value, 2) for key, value in numbers.items() if value})
     if machine.compute_capability:
         gpu["compute_capability"] = machine.compute_capability
-    told: dict[str, Any] = {
+    record: dict[str, Any] = {
         "id": name,
         "rounds": [vendor_round],
         "origin": [f"this machine: {machine}; nearest is {like.id}"],
@@ -68,8 +68,8 @@ def _recognised(machine: Machine, like: System, vendor_round: str, name: str) ->
         "machine": machine.machine,
     }
     if machine.instances:
-        told["mig"] = {"profile": machine.profile, "instances": machine.instances}
-    return told
+        record["mig"] = {"profile": machine.profile, "instances": machine.instances}
+    return record
 
 
 def _scaled(
@@ -95,5 +95,5 @@ def _round(rate: float) -> float | int:
     return int(rate) if rate >= 100 else round(rate, 3)
 
 
-def _text(told: Mapping[str, Any]) -> str:
-    return yaml.safe_dump(dict(told), sort_keys=False, width=100)
+def _text(record: Mapping[str, Any]) -> str:
+    return yaml.safe_dump(dict(record), sort_keys=False, width=100)

@@ -59,7 +59,7 @@ def nearest(word: str, known: Iterable[str], otherwise: str = NOTHING) -> str:
     """A question that names the nearest known word, or all of a few; else what is given."""
     names = sorted(set(known))
     folded = {name.lower(): name for name in names}
-    found = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=ALIKE)
-    if found:
-        return f"did you mean {folded[found[0]]}?"
+    matches = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=ALIKE)
+    if matches:
+        return f"did you mean {folded[matches[0]]}?"
     return f"one of: {', '.join(names)}" if len(names) <= 20 else otherwise

@@ -38,7 +38,7 @@ class Field:
         """All about it in two lines: what it may be and for what, and what happens with it."""
         bounds = [f"from {self.min:g}"] if self.min is not None else []
         bounds += [f"to {self.max:g}"] if self.max is not None else []
-        told = [
+        parts = [
             " ".join(
                 part for part in (self.type, self.unit and f"in {self.unit}", *bounds) if part
             ),
@@ -47,7 +47,7 @@ class Field:
             f"for {', '.join((*self.benchmarks, *self.scenarios)) or 'all'}",
         ]
         what = f"{self.here}{self.ours and f' as {self.ours}'}{self.why and f': {self.why}'}"
-        return f"{self.name}: {'; '.join(part for part in told if part)}\n    {what}"
+        return f"{self.name}: {'; '.join(part for part in parts if part)}\n    {what}"
 
     def misfit(self, value: Any) -> str:
         """Why ``value`` cannot be one of this field; empty when it can."""
@@ -106,12 +106,12 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 def read(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Field]:
     """The fields of the table; raises ``ValueError`` for an entry that is not one."""
     fields = {}
-    for name, told in table.items():
+    for name, entry in table.items():
         lists = {
-            key: tuple(told[key]) for key in ("choices", "benchmarks", "scenarios") if key in told
+            key: tuple(entry[key]) for key in ("choices", "benchmarks", "scenarios") if key in entry
         }
         try:
-            field = Field(name=name, **{**told, **lists})
+            field = Field(name=name, **{**entry, **lists})
         except TypeError as problem:
             raise ValueError(f"{name}: {problem}") from None
         if field.type not in _KINDS or field.here not in (USED, RECORD, REFUSED):

@@ -61,27 +61,29 @@ def read() -> dict[str, Input]:
     """The table; inputs that run-mlperf-inference-app has anyway are not in it."""
     known = fields.read(yaml.safe_load((HERE / "fields.yaml").read_text(encoding="utf-8")))
     table = yaml.safe_load((HERE / "inputs.yaml").read_text(encoding="utf-8"))
-    return {name: _input(name, told, known) for name, told in table.items() if "input" not in told}
+    return {
+        name: _input(name, entry, known) for name, entry in table.items() if "input" not in entry
+    }
 
 
 def _others(env: Mapping[str, Any], table: Mapping[str, Input]) -> Iterator[Input]:
     """Keys of the collections' script that are no input there: its variations set them."""
     known = fields.read(yaml.safe_load((HERE / "fields.yaml").read_text(encoding="utf-8")))
-    there = {row.env for row in table.values()}
+    inputs = {row.env for row in table.values()}
     for key in env:
         name = key.removeprefix(PREFIX).lower()
-        if key.startswith(PREFIX) and key not in there:
-            told = {"field": name} if name in known else {"here": RECORD, "why": _NO_INPUT}
-            yield _input(f"env.{key}", {"env": key, **told}, known)
+        if key.startswith(PREFIX) and key not in inputs:
+            entry = {"field": name} if name in known else {"here": RECORD, "why": _NO_INPUT}
+            yield _input(f"env.{key}", {"env": key, **entry}, known)
 
 
-def _input(name: str, told: Mapping[str, str], known: Mapping[str, Field]) -> Input:
-    key, becomes = told.get("env", f"{PREFIX}{name.upper()}"), told.get("becomes", "")
-    if "field" not in told:
-        return Input(name, key, told["here"], told["why"])
-    found = known[told["field"]]
-    here = USED if becomes else RECORD if found.here == USED else found.here
-    return Input(name, key, here, found.why, becomes, found)
+def _input(name: str, entry: Mapping[str, str], known: Mapping[str, Field]) -> Input:
+    key, becomes = entry.get("env", f"{PREFIX}{name.upper()}"), entry.get("becomes", "")
+    if "field" not in entry:
+        return Input(name, key, entry["here"], entry["why"])
+    field = known[entry["field"]]
+    here = USED if becomes else RECORD if field.here == USED else field.here
+    return Input(name, key, here, field.why, becomes, field)
 
 
 def take(env: MutableMapping[str, Any], capabilities: tuple[str, ...] = ()) -> list[str]:
@@ -91,11 +93,11 @@ def take(env: MutableMapping[str, Any], capabilities: tuple[str, ...] = ()) -> l
     taken: another implementation, values that do not fit, what is refused.
     """
     meant = env.get("CM_MLPERF_IMPLEMENTATION") in IMPLEMENTATIONS
-    given = _given(env) if meant or any(key.startswith(PREFIX) for key in env) else {}
+    texts = _given(env) if meant or any(key.startswith(PREFIX) for key in env) else {}
     if not meant:
-        _refuse(f"--{row.name} is for --implementation=nvidia" for row in _own(given))
+        _refuse(f"--{row.name} is for --implementation=nvidia" for row in _own(texts))
         return []
-    values = {row: row.value(text) for row, text in given.items()}
+    values = {row: row.value(text) for row, text in texts.items()}
     _refuse(problem for row, value in values.items() if (problem := row.misfit(value)))
     for row, value in values.items():
         if row.here == USED:
@@ -118,14 +120,14 @@ def _idle(env: Mapping[str, Any], row: Input) -> str:
     return (row.why or "it is kept for the record") if row.here == RECORD else ""
 
 
-def _own(given: Mapping[Input, str]) -> Iterator[Input]:
+def _own(texts: Mapping[Input, str]) -> Iterator[Input]:
     """The inputs whose keys mean nothing to other implementations."""
-    return (row for row in given if row.env.startswith(PREFIX))
+    return (row for row in texts if row.env.startswith(PREFIX))
 
 
 def _refuse(wrong: Any) -> None:
-    if found := list(wrong):
-        raise FlowError("bad-value", "; ".join(found), "leave them out, or correct them")
+    if problems := list(wrong):
+        raise FlowError("bad-value", "; ".join(problems), "leave them out, or correct them")
 
 
 def _become(env: MutableMapping[str, Any], row: Input, value: Any) -> None:

@@ -126,7 +126,11 @@ class Registry:
         )
 
     def config(
-        self, table: Table, system: str, ver: str = DEFAULT, given: Mapping[str, Any] | None = None
+        self,
+        table: Table,
+        system: str,
+        ver: str = DEFAULT,
+        overrides: Mapping[str, Any] | None = None,
     ) -> Config:
         """The values for a system, those that the caller gives last; raises FlowError."""
         of_system = [block for block in table.blocks.values() if block.system == system]
@@ -142,7 +146,7 @@ class Registry:
             there = sorted({name for block in of_system for name in block.versions})
             hint = f"{system} has {', '.join(there)}"
             raise FlowError("bad-value", f"--config_ver={ver} is not there for {system}", hint)
-        values = {**self._inherited(table, fitting[-1]), **self._given(table, given or {})}
+        values = {**self._inherited(table, fitting[-1]), **self._override(table, overrides or {})}
         scenario = words.scenario(table.scenario)
         config = Config(table.round, table.benchmark, scenario, system, ver, values)
         return replace(config, notes=tuple(self._notes(table, config)))
@@ -174,15 +178,15 @@ class Registry:
                     values[name] = Value(value, given_by, origin)
         return values
 
-    def _given(self, table: Table, given: Mapping[str, Any]) -> dict[str, Value]:
+    def _override(self, table: Table, overrides: Mapping[str, Any]) -> dict[str, Value]:
         """The caller's own values; raises FlowError with all that is wrong with them."""
         wrong, values = [], {}
-        for name, told in given.items():
+        for name, raw in overrides.items():
             field = self.fields.get(name)
             if field is None:
                 wrong.append(f"there is no field {name}: {nearest(name, self.fields)}")
                 continue
-            value = field.from_text(told) if isinstance(told, str) else told
+            value = field.from_text(raw) if isinstance(raw, str) else raw
             problem = field.misfit(value) or field.out_of_scope(table.benchmark, table.scenario)
             if not problem and field.here == REFUSED:
                 problem = f"{name} is refused: {field.why}"
@@ -243,8 +247,8 @@ def load(folder: Path = HERE, own: Path | None = None) -> Registry:
             system = _system(path, root, faults)
             if system:
                 systems[system.id] = system
-        found = (root / "configs").glob("**/*.yaml")
-        for path in sorted(found, key=lambda path: (len(path.parts), path)):
+        paths = (root / "configs").glob("**/*.yaml")
+        for path in sorted(paths, key=lambda path: (len(path.parts), path)):
             table = _table(path, root, faults)
             if table:
                 _join(tables, table)
@@ -291,7 +295,7 @@ def _join(tables: dict[tuple[str, str, str], Table], table: Table) -> None:
 def _document(path: Path, folder: Path, faults: list[Fault]) -> dict[str, Any]:
     name = path.relative_to(folder).as_posix()
     try:
-        told = yaml.load(path.read_bytes(), Loader=_Loader)  # a safe one
+        document = yaml.load(path.read_bytes(), Loader=_Loader)  # a safe one
     except yaml.MarkedYAMLError as problem:
         line = problem.problem_mark.line + 1 if problem.problem_mark else 0
         faults.append(Fault(name, line, f"it cannot be read: {problem.problem}"))
@@ -299,39 +303,39 @@ def _document(path: Path, folder: Path, faults: list[Fault]) -> dict[str, Any]:
     except (yaml.YAMLError, OSError) as problem:
         faults.append(Fault(name, 0, f"it cannot be read: {problem}"))
         return {}
-    if not isinstance(told, dict):
+    if not isinstance(document, dict):
         faults.append(Fault(name, 1, "it is not a mapping"))
         return {}
-    return told
+    return document
 
 
 def _system(path: Path, folder: Path, faults: list[Fault]) -> System | None:
-    told = _document(path, folder, faults)
-    if not told:
+    document = _document(path, folder, faults)
+    if not document:
         return None
-    gpu, mig = told.get("gpu") or {}, told.get("mig") or {}
+    gpu, mig = document.get("gpu") or {}, document.get("mig") or {}
     try:
         system = System(
-            id=told["id"],
-            rounds=_texts(told, "rounds"),
-            origin=_texts(told, "origin"),
+            id=document["id"],
+            rounds=_texts(document, "rounds"),
+            origin=_texts(document, "origin"),
             names=_texts(gpu, "names") if "names" in gpu else (),
-            count=int(told.get("count", 0)),
+            count=int(document.get("count", 0)),
             memory=float(gpu.get("memory_gib", 0)),
             power=float(gpu.get("power", 0)),
             compute_capability=str(gpu.get("compute_capability", "")),
-            machine=str(told.get("machine", "any")),
+            machine=str(document.get("machine", "any")),
             board=bool(gpu.get("board", False)),
             profile=str(mig.get("profile", "")),
             instances=int(mig.get("instances", 0)),
-            accelerator=told.get("accelerator", ""),
-            instance=told.get("instance", ""),
+            accelerator=document.get("accelerator", ""),
+            instance=document.get("instance", ""),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         what = f"it lacks {problem}" if isinstance(problem, KeyError) else str(problem)
         faults.append(Fault(path.relative_to(folder).as_posix(), 0, f"it is not a system: {what}"))
         return None
-    strange = [*_strange(told, _SYSTEM), *_strange(gpu, _GPU), *_strange(mig, _MIG)]
+    strange = [*_strange(document, _SYSTEM), *_strange(gpu, _GPU), *_strange(mig, _MIG)]
     if system.id != path.stem:
         strange.append(f"its id is {system.id}, and its name is not")
     wrong = [each for each in system.rounds if each not in words.VENDOR_ROUNDS]
@@ -340,36 +344,36 @@ def _system(path: Path, folder: Path, faults: list[Fault]) -> System | None:
     return system
 
 
-def _texts(told: Mapping[str, Any], key: str) -> tuple[str, ...]:
+def _texts(document: Mapping[str, Any], key: str) -> tuple[str, ...]:
     """A list of texts; raises ValueError for anything else, and KeyError without one."""
-    value = told[key]
+    value = document[key]
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise ValueError(f"{key} is {value!r}, and not a list of texts")
     return tuple(value)
 
 
-def _strange(told: Mapping[str, Any], known: frozenset[str]) -> Iterator[str]:
+def _strange(mapping: Mapping[str, Any], known: frozenset[str]) -> Iterator[str]:
     """Names that nobody reads."""
-    for key in told:
+    for key in mapping:
         if key not in known:
             yield f"a system has no {key}: {nearest(str(key), known)}"
 
 
 def _table(path: Path, folder: Path, faults: list[Fault]) -> Table | None:
-    told = _document(path, folder, faults)
+    document = _document(path, folder, faults)
     name = path.relative_to(folder).as_posix()
-    missing = _HEAD - told.keys()
+    missing = _HEAD - document.keys()
     if missing:
-        if told:
+        if document:
             faults.append(Fault(name, 1, f"it lacks {', '.join(sorted(missing))}"))
         return None
-    head = [str(told[key]) for key in ("round", "benchmark", "scenario")]
+    head = [str(document[key]) for key in ("round", "benchmark", "scenario")]
     # Further values of a round, such as derived ones, lie in a folder of their own below it.
     below = path.relative_to(folder / "configs").parts
     if head != [below[0], path.parent.name, path.stem]:
         faults.append(Fault(name, 1, f"it says that it is {' '.join(head)}"))
     blocks = {}
-    for key, block in (told["blocks"] or {}).items():
+    for key, block in (document["blocks"] or {}).items():
         if not isinstance(block, dict) or not isinstance(block.get("fields", {}), dict):
             faults.append(_line(path, folder, key, "it is not a block"))
             continue
@@ -381,14 +385,14 @@ def _table(path: Path, folder: Path, faults: list[Fault]) -> Table | None:
             name=str(key),
             root=folder,
             file=name,
-            source=str(told["source"]),
+            source=str(document["source"]),
             like=str(block.get("like", "")),
             origin=str(block.get("origin", "")),
             system=str(block.get("system", "")),
             versions=tuple(ver) if isinstance(ver, list) else (str(ver),),
             fields=block.get("fields", {}),
         )
-    return Table(name, str(told["source"]), head[0], head[1], head[2], blocks)
+    return Table(name, str(document["source"]), head[0], head[1], head[2], blocks)
 
 
 def _faults_of(

@@ -20,19 +20,19 @@ FALLBACK = "/home/mlperf_inference_data"
 
 def places() -> dict[str, list[Scratch]]:
     """By NVIDIA's words what is theirs: a word may have had other data in earlier rounds."""
-    found: dict[str, dict[Scratch, None]] = {}
+    scratches: dict[str, dict[Scratch, None]] = {}
     for spec in catalog.benchmarks("").values():
         if spec.scratch:
-            found.setdefault(spec.family, {})[spec.scratch] = None
-    return {word: list(each) for word, each in sorted(found.items())}
+            scratches.setdefault(spec.family, {})[spec.scratch] = None
+    return {word: list(each) for word, each in sorted(scratches.items())}
 
 
 def of_word(vendor_round: str, word: str) -> Scratch:
     """What is a benchmark's in a round; raises FlowError where the round has no such word."""
     name = words.benchmark(vendor_round, word)
-    found = words.rounds(vendor_round)[name].scratch
-    assert found is not None
-    return found
+    scratch = words.rounds(vendor_round)[name].scratch
+    assert scratch is not None
+    return scratch
 
 
 def of_form(scratch: Scratch, form: str) -> Scratch:
@@ -65,23 +65,23 @@ def of_benchmark(root: Path, name: str, folder: str = "") -> list[Path]:
     """What is there of a benchmark, in one of the folders or in all."""
     wanted = [folder] if folder else list(FOLDERS)
     of_forms = [of_form(own, form) for own in places()[name] for form in ("full", *STAND_INS)]
-    found = [root / part / getattr(own, part) for part in wanted for own in of_forms]
-    return [path for path in found if path.exists() or path.is_symlink()]
+    paths = [root / part / getattr(own, part) for part in wanted for own in of_forms]
+    return [path for path in paths if path.exists() or path.is_symlink()]
 
 
-def named(given: object, environ: Mapping[str, str]) -> str:
+def named(path: object, environ: Mapping[str, str]) -> str:
     """The path that counts: what is given, MLPERF_SCRATCH_PATH, the fixed one where it exists.
 
     Raises FlowError where there is none of them.
     """
-    told = str(given or "") or environ.get("MLPERF_SCRATCH_PATH", "")
-    if not told and Path(FALLBACK).is_dir():
-        told = FALLBACK
+    folder = str(path or "") or environ.get("MLPERF_SCRATCH_PATH", "")
+    if not folder and Path(FALLBACK).is_dir():
+        folder = FALLBACK
     choose = "export MLPERF_SCRATCH_PATH=, and a folder of a large disk: 3 TB for everything"
-    if not told:
+    if not folder:
         raise FlowError("needs-input", "the scratch space is not named", choose)
-    if words.placeholders(told):
+    if words.placeholders(folder):
         raise FlowError(
-            "bad-value", f"the scratch space {told} is a placeholder of the guide", choose
+            "bad-value", f"the scratch space {folder} is a placeholder of the guide", choose
         )
-    return told
+    return folder

@@ -181,14 +181,14 @@ def chosen(
     if exact:
         ids = ", ".join(system.id for system in exact)
         raise FlowError("ambiguous", f"{machine} may be {ids}", "name one: --system=ID")
-    found = nearest_to(machine, of_round)
-    if found is None:
+    closest = nearest_to(machine, of_round)
+    if closest is None:
         raise FlowError("not-available", f"no system of {vendor_round} is like {machine}")
     raise FlowError(
         "not-available",
-        f"{machine} is not a system of {vendor_round}; nearest is {found.id}: "
-        f"{difference(machine, found)}",
-        "\n".join(_ways(machine, found, vendor_round)),
+        f"{machine} is not a system of {vendor_round}; nearest is {closest.id}: "
+        f"{difference(machine, closest)}",
+        "\n".join(_ways(machine, closest, vendor_round)),
     )
 
 
@@ -217,12 +217,12 @@ def named(word: str, systems: Iterable[System], vendor_round: str) -> System:
     Where none has, the nearest one of the round is named.
     """
     known = {system.id.lower(): system for system in systems}
-    found = known.get(word.lower())
-    if found is not None and vendor_round in found.rounds:
-        return found
+    match = known.get(word.lower())
+    if match is not None and vendor_round in match.rounds:
+        return match
     own = "one of your own: cm run script --tags=add,custom,system,nvidia"
     ids = [system.id for system in known.values() if vendor_round in system.rounds]
-    others = found.rounds if found is not None else ()
+    others = match.rounds if match is not None else ()
     hint = words.of_rounds(others) if others else nearest(word, ids, own)
     raise FlowError("bad-value", f"{vendor_round} has no system {word}", hint)
 

@@ -52,10 +52,10 @@ def our_benchmark(vendor_round: str, word: str, config_ver: str) -> str:
 
 def scenario(word: str) -> Scenario:
     """The scenario: SingleStream, singlestream, single_stream, single-stream; raises FlowError."""
-    found = Scenario.of_folder(re.sub("[-_]", "", word))
-    if found not in SCENARIOS:
+    match = Scenario.of_folder(re.sub("[-_]", "", word))
+    if match not in SCENARIOS:
         raise FlowError("bad-value", f"there is no scenario {word}", nearest(word, SCENARIOS))
-    return found
+    return match
 
 
 @cache
@@ -72,8 +72,8 @@ def rounds(vendor_round: str) -> Mapping[str, BenchmarkSpec]:
             nearest(vendor_round, VENDOR_ROUNDS),
         )
     number = vendor_round.removeprefix("v")
-    found: dict[str, BenchmarkSpec] = {}
+    specs: dict[str, BenchmarkSpec] = {}
     for spec in catalog.benchmarks("").values():
         if spec.scratch and spec.allowed(number, "edge,datacenter"):
-            found.setdefault(spec.family, spec)
-    return found
+            specs.setdefault(spec.family, spec)
+    return specs

@@ -33,9 +33,9 @@ LONGER = 1.5
 def run_times(flow: Flow, work: Work) -> list[str]:
     """How long each performance run takes, and all of them, by the tuning guide's formula."""
     runs = [(item, *seconds(item.config.scenario, length(flow, work, item))) for item in work.items]
-    told = [f"run time: {item.name}: {took:.0f} s ({why})" for item, took, why in runs]
+    lines = [f"run time: {item.name}: {took:.0f} s ({why})" for item, took, why in runs]
     whole = sum(took for _, took, _ in runs)
-    return [*told, f"run time: at least {whole:.0f} s for {len(runs)} runs, and the preparation"]
+    return [*lines, f"run time: at least {whole:.0f} s for {len(runs)} runs, and the preparation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ def length(flow: Flow, work: Work, item: Item) -> Length:
 
     Without a rate in RUN_ARGS the harness measures first and expects what it has measured.
     """
-    given, fast = item.given, work.asked.fast
-    expected = next((float(given[name]) for name in expecting(item) if name in given), 0.0)
+    overrides, fast = item.overrides, work.arguments.fast
+    expected = next((float(overrides[name]) for name in expecting(item) if name in overrides), 0.0)
     if work.machine is not None and not expected:
         values = (item.value(name) for name in expecting(item))
         expected = next((float(value) for value in values if value), 0.0)
@@ -66,7 +66,7 @@ def length(flow: Flow, work: Work, item: Item) -> Length:
     least = 1 if fast else usual if flow.settings.execution_mode == "valid" else 0
     return Length(
         least_seconds(flow, item, fast),
-        int(given.get("min_query_count", least)),
+        int(overrides.get("min_query_count", least)),
         expected,
         measured(flow, item),
     )
@@ -84,9 +84,9 @@ def measured(flow: Flow, item: Item) -> float:
     logs = sorted(flow.results.glob(place), key=lambda path: path.stat().st_mtime)
     if not logs:
         return 0.0
-    told = detail(logs[-1])
+    entries = detail(logs[-1])
     keys = (scenario.result.otherwise, COMPLETED, OFFLINE.result.key)
-    return next((float(told[key]) for key in keys if key and told.get(key)), 0.0)
+    return next((float(entries[key]) for key in keys if key and entries.get(key)), 0.0)
 
 
 def seconds(scenario: Scenario, of: Length) -> tuple[float, str]:
@@ -126,16 +126,16 @@ def slower(scenario: Scenario, of: Length) -> float:
 
 def least_seconds(flow: Flow, item: Item, fast: bool) -> float:
     """The least length of a performance run in seconds."""
-    given = item.given.get("min_duration", 60_000 if fast else None)
-    return given / 1000 if given is not None else SECONDS[flow.settings.execution_mode]
+    duration = item.overrides.get("min_duration", 60_000 if fast else None)
+    return duration / 1000 if duration is not None else SECONDS[flow.settings.execution_mode]
 
 
 def problems(flow: Flow, item: Item, result: Mapping[str, Any], folder: Path) -> Iterator[str]:
     """Why a run is not as it must be, and the field that changes it."""
     del flow
     if result.get("performance_run") and result.get("validity") == "INVALID":
-        told = detail(folder / "performance" / "run_1" / "mlperf_log_detail.txt")
-        yield f"{item.name} is INVALID: {change(item, result, told)}"
+        entries = detail(folder / "performance" / "run_1" / "mlperf_log_detail.txt")
+        yield f"{item.name} is INVALID: {change(item, result, entries)}"
     if result.get("accuracy_run") and result.get("accuracy_reached") is False:
         yield (
             f"{item.name}: accuracy {result.get('accuracy')} is below"
@@ -143,14 +143,14 @@ def problems(flow: Flow, item: Item, result: Mapping[str, Any], folder: Path) ->
         )
 
 
-def change(item: Item, result: Mapping[str, Any], told: Mapping[str, Any]) -> str:
+def change(item: Item, result: Mapping[str, Any], entries: Mapping[str, Any]) -> str:
     """The field to change and its new value, from what LoadGen has logged."""
     reasons = "; ".join(str(reason) for reason in result.get("reasons", ())) or "LoadGen says so"
-    if too_few(item, told):
+    if too_few(item, entries):
         # In time, and still too few to be sure: a longer run, at the same rate.
-        longer: dict[str, float] = {"min_query_count": math.ceil(LONGER * queries_of(told))}
+        longer: dict[str, float] = {"min_query_count": math.ceil(LONGER * queries_of(entries))}
     else:
-        value = new_value(item, result, told)
+        value = new_value(item, result, entries)
         longer = {FIELDS[item.config.scenario]: value} if value else {}
     if not longer:
         return f"{reasons}: change --{FIELDS[item.config.scenario]}"
@@ -160,38 +160,38 @@ def change(item: Item, result: Mapping[str, Any], told: Mapping[str, Any]) -> st
 
 def _next_step(item: Item, changed: Mapping[str, Any]) -> str:
     """What helps a Server run where a lower rate alone does not."""
-    batch = int(item.given.get("gpu_batch_size", 0))
+    batch = int(item.overrides.get("gpu_batch_size", 0))
     if "server_target_qps" not in changed or batch < 2:
         return ""
     return f"; where that does not help, --gpu_batch_size={batch // 2}"
 
 
-def too_few(item: Item, told: Mapping[str, Any]) -> bool:
+def too_few(item: Item, entries: Mapping[str, Any]) -> bool:
     """Whether all was in time, and only early stopping or the least count was not reached."""
-    if item.config.scenario.batched or not queries_of(told):
+    if item.config.scenario.batched or not queries_of(entries):
         return False
-    in_time = told.get("result_perf_constraints_met", True) is not False
+    in_time = entries.get("result_perf_constraints_met", True) is not False
     return in_time and (
-        told.get("early_stopping_met") is False or told.get("result_min_queries_met") is False
+        entries.get("early_stopping_met") is False or entries.get("result_min_queries_met") is False
     )
 
 
-def queries_of(told: Mapping[str, Any]) -> int:
+def queries_of(entries: Mapping[str, Any]) -> int:
     """How many queries a run has made; 0 where the log does not tell."""
-    return int(told.get("result_query_count") or 0)
+    return int(entries.get("result_query_count") or 0)
 
 
-def new_value(item: Item, result: Mapping[str, Any], told: Mapping[str, Any]) -> float:
+def new_value(item: Item, result: Mapping[str, Any], entries: Mapping[str, Any]) -> float:
     """The new value of the field, in the field's unit; 0 where the log does not tell one."""
     scenario = item.config.scenario
     figure = result.get("value")
     if scenario.batched:
-        rate = told.get(scenario.result.key, figure)
+        rate = entries.get(scenario.result.key, figure)
         return round(float(rate) * LEAST_S, 3) if rate else 0
     if scenario.online:
-        target = told.get("effective_target_qps", item.value("server_target_qps"))
+        target = entries.get("effective_target_qps", item.value("server_target_qps"))
         # What was answered is the most that there was; far below the target, that is the measure.
-        rates = [float(rate) for rate in (target, told.get(COMPLETED)) if rate]
+        rates = [float(rate) for rate in (target, entries.get(COMPLETED)) if rate]
         return round(min(rates, default=0) * LESS, 3)
-    latency = told.get(scenario.result.otherwise)
+    latency = entries.get(scenario.result.otherwise)
     return float(latency) if latency else 0

@@ -89,13 +89,13 @@ class Asked:
 
     def lines(self) -> list[str]:
         """What was understood, for whoever typed it."""
-        told = [
+        lines = [
             f"benchmarks: {', '.join(self.benchmarks) or ALL}",
             f"scenarios: {', '.join(self.scenarios) or ALL}",
             f"config_ver: {', '.join(self.versions) or 'default'}",
             f"test_mode: {self.mode}",
         ]
-        told += [
+        lines += [
             f"{name}: {value}"
             for name, value in (
                 ("fast", self.fast),
@@ -105,13 +105,13 @@ class Asked:
             )
             if value
         ]
-        return [*told, *(f"{k}: {v}" for k, v in self.fields.items())]
+        return [*lines, *(f"{k}: {v}" for k, v in self.fields.items())]
 
     @property
     def named(self) -> dict[str, str]:
         """The flags that say whose values count, where they are given."""
-        told = {"system_name": self.system, "allow_nearest": self.nearest}
-        return {name: value for name, value in told.items() if value}
+        flags = {"system_name": self.system, "allow_nearest": self.nearest}
+        return {name: value for name, value in flags.items() if value}
 
 
 def read(text: str, known: Mapping[str, Field], vendor_round: str, benchmarks: str = "") -> Asked:
@@ -124,31 +124,31 @@ def read(text: str, known: Mapping[str, Field], vendor_round: str, benchmarks: s
     wrong: list[str] = []
     notes: list[str] = []
     flags: dict[str, Any] = {}
-    given: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     pairs = list(_pairs(text, known, wrong))
     wrong += _twice(pairs)
     for name, value in pairs:
         if name in FLAGS:
             flags[name] = _flag(name, value, wrong, notes)
         elif name in known:
-            given[name] = _field(known[name], value, wrong, notes)
+            settings[name] = _field(known[name], value, wrong, notes)
         else:
             wrong.append(f"there is no --{name}: {nearest(name, [*FLAGS, *known])}")
-    asked = _made(flags, given, vendor_round, benchmarks, wrong, notes)
+    arguments = _made(flags, settings, vendor_round, benchmarks, wrong, notes)
     if wrong:
         fields = "cm run script --tags=explain,nvidia-config --field=all"
         hint = f"all fields: {fields}\nall words: make info"
         raise FlowError("bad-value", f"RUN_ARGS: {'; '.join(wrong)}", hint)
-    return replace(asked, notes=tuple(notes))
+    return replace(arguments, notes=tuple(notes))
 
 
 def _refuse_placeholders(text: str) -> None:
     """Raise FlowError for a line of a guide in which nothing was chosen yet, with all of them."""
-    if found := words.placeholders(text):
-        what = "is a placeholder" if len(found) == 1 else "are placeholders"
+    if placeholders := words.placeholders(text):
+        what = "is a placeholder" if len(placeholders) == 1 else "are placeholders"
         raise FlowError(
             "bad-value",
-            f"RUN_ARGS: {', '.join(found)} {what} of the guide",
+            f"RUN_ARGS: {', '.join(placeholders)} {what} of the guide",
             "write what you want in its place, or leave it out: --benchmarks=resnet50 "
             "--scenarios=offline; all words: make info",
         )
@@ -160,9 +160,9 @@ def _twice(pairs: Sequence[tuple[str, str]]) -> list[str]:
     for name, value in pairs:
         values.setdefault(name, []).append(value)
     return [
-        f"--{name} is given twice: {' and '.join(told)}"
+        f"--{name} is given twice: {' and '.join(choices)}"
         for name, every in values.items()
-        if len(told := list(dict.fromkeys(every))) > 1
+        if len(choices := list(dict.fromkeys(every))) > 1
     ]
 
 
@@ -225,26 +225,28 @@ def _field(of: Field, text: str, wrong: list[str], notes: list[str]) -> Any:
 
 def _made(
     flags: Mapping[str, Any],
-    given: Mapping[str, Any],
+    settings: Mapping[str, Any],
     vendor_round: str,
     benchmarks: str,
     wrong: list[str],
     notes: list[str],
 ) -> Asked:
-    fields = {name: value for name, value in given.items() if name not in ("test_mode", "log_dir")}
-    asked = flags.get("benchmarks") or tuple(benchmarks.replace(",", " ").split())
+    fields = {
+        name: value for name, value in settings.items() if name not in ("test_mode", "log_dir")
+    }
+    names = flags.get("benchmarks") or tuple(benchmarks.replace(",", " ").split())
     if benchmarks and flags.get("benchmarks"):
         notes.append(f"BENCHMARKS={benchmarks} does not count beside --benchmarks")
     return Asked(
-        benchmarks=_each(asked, lambda word: words.benchmark(vendor_round, word), wrong),
+        benchmarks=_each(names, lambda word: words.benchmark(vendor_round, word), wrong),
         scenarios=_each(flags.get("scenarios", ()), words.scenario, wrong),
         versions=_versions(flags, wrong, notes),
-        mode=str(given.get("test_mode", PERFORMANCE)),
+        mode=str(settings.get("test_mode", PERFORMANCE)),
         fast=bool(flags.get("fast") or flags.get("test_run")),
         audit=str(flags.get("audit_test", "")),
         system=str(flags.get("system_name") or flags.get("system", "")),
         nearest=str(flags.get("allow_nearest", "")),
-        log_dir=str(flags.get("log_dir", given.get("log_dir", ""))),
+        log_dir=str(flags.get("log_dir", settings.get("log_dir", ""))),
         verbose=bool(flags.get("verbose")),
         fields=fields,
     )
@@ -252,15 +254,15 @@ def _made(
 
 def _each(typed: Iterable[str], meaning: Callable[[str], W], wrong: list[str]) -> tuple[W, ...]:
     """Each word once, as it is meant; ``all`` means the same as nothing."""
-    found: dict[W, None] = {}
+    meanings: dict[W, None] = {}
     for word in typed:
         if word.lower() == ALL:
             return ()
         try:
-            found[meaning(word.strip())] = None
+            meanings[meaning(word.strip())] = None
         except FlowError as problem:
             wrong.append(f"{problem}: {problem.hint}" if problem.hint else str(problem))
-    return tuple(found)
+    return tuple(meanings)
 
 
 def _versions(flags: Mapping[str, Any], wrong: list[str], notes: list[str]) -> tuple[str, ...]:
@@ -270,11 +272,13 @@ def _versions(flags: Mapping[str, Any], wrong: list[str], notes: list[str]) -> t
         parts.append("high_accuracy")
     if flags.get("harness_type") == "triton":
         parts.append("triton")
-    told = tuple(ver.lower() for ver in flags.get("config_ver", ()))
-    if flags.get("harness_type") == "hetero" or any("hetero" in ver for ver in told):
+    versions = tuple(ver.lower() for ver in flags.get("config_ver", ()))
+    if flags.get("harness_type") == "hetero" or any("hetero" in ver for ver in versions):
         wrong.append("HeteroMIG is refused: several benchmarks at once are no result of one")
-    if flags.get("power_setting") == "MaxQ" or any("maxq" in ver for ver in told):
+    if flags.get("power_setting") == "MaxQ" or any("maxq" in ver for ver in versions):
         wrong.append("MaxQ is refused: power runs are not made here")
-    if parts and told:
-        notes.append(f"config_ver={','.join(told)} counts, not harness_type and accuracy_target")
-    return told or (("_".join(parts),) if parts else ())
+    if parts and versions:
+        notes.append(
+            f"config_ver={','.join(versions)} counts, not harness_type and accuracy_target"
+        )
+    return versions or (("_".join(parts),) if parts else ())

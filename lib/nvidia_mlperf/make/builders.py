@@ -34,7 +34,7 @@ def chosen(flow: Flow, machine: Machine | None) -> str:
 def line(flow: Flow, work: Work, item: Item, builder: str, config_ver: str) -> list[str]:
     """The ``cm`` line that builds the engine of an item, with all that decides what it is."""
     form = "" if flow.settings.form == "full" else f",_{flow.settings.form}"
-    told = {
+    flags = {
         "model": item.ours,
         "benchmark": item.config.benchmark,
         "precision": PRECISIONS[item.value("precision", "int8")],
@@ -45,7 +45,7 @@ def line(flow: Flow, work: Work, item: Item, builder: str, config_ver: str) -> l
         "workspace_size": -(-item.value("workspace_size", 0) // MIB),
         "compute_capability": capability(work),
     }
-    words = [f"--{name}={value}" for name, value in told.items() if value not in ("", 0)]
+    words = [f"--{name}={value}" for name, value in flags.items() if value not in ("", 0)]
     tags = f"--tags=generate,engine,nvidia,{VARIATIONS[builder]}{form}"
     return ["run", "script", tags, *words, *flow.doer.python(), "--quiet"]
 
@@ -76,25 +76,25 @@ def put(env: Mapping[str, Any], place: Path, fields_sha256: str) -> None:
             files.put(
                 source.with_name(f"{name}{ending}"), target.with_name(f"{target.name}{ending}")
             )
-    told = {**facts, "file": place.name, "fields_sha256": fields_sha256}
-    files.write(described, json.dumps(told, indent=2) + "\n")
+    record = {**facts, "file": place.name, "fields_sha256": fields_sha256}
+    files.write(described, json.dumps(record, indent=2) + "\n")
 
 
 def model_of(plan: Path) -> dict[str, Any]:
     """The description of an engine's model; empty where there is none."""
     try:
-        told = json.loads(plan.with_name(f"{plan.name}{MODEL}").read_text(encoding="utf-8"))
+        model = json.loads(plan.with_name(f"{plan.name}{MODEL}").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return model if isinstance(model, dict) else {}
 
 
-def run_words(plan: Path, told: Mapping[str, Any]) -> list[str]:
+def run_words(plan: Path, facts: Mapping[str, Any]) -> list[str]:
     """The words of a run that opens an engine; ``told`` is what lies beside it."""
     return [
         "--backend=tensorrt",
-        f"--precision={told['precision']}",
-        f"--tensorrt_product={told['builder']}",
+        f"--precision={facts['precision']}",
+        f"--tensorrt_product={facts['builder']}",
         "--device=cuda",
         f"--engine_path={plan}",
     ]

@@ -28,7 +28,7 @@ def calibrate(flow: Flow) -> None:
     work = plan(flow)
     flow.tell(work.lines())
     items = {item.config.benchmark: item for item in reversed(work.items)}
-    _check(items, work.asked.benchmarks)
+    _check(items, work.arguments.benchmarks)
     for word, item in reversed(items.items()):
         if word in FLOAT:
             flow.tell([f"note: {word} stays float: {FLOAT[word]}"])
@@ -45,8 +45,8 @@ def _check(items: Mapping[str, Item], named: tuple[str, ...]) -> None:
     """Raise FlowError where nothing can be calibrated, or two caches would be one file."""
     if named and all(word in FLOAT for word in named):
         raise FlowError("not-available", f"{named[0]} has no int8 model: {FLOAT[named[0]]}")
-    given = [item for item in items.values() if item.given.get("cache_file")]
-    if len([word for word in items if word not in FLOAT]) > 1 and given:
+    ready = [item for item in items.values() if item.overrides.get("cache_file")]
+    if len([word for word in items if word not in FLOAT]) > 1 and ready:
         text = "--cache_file is one file, and there are several benchmarks"
         raise FlowError("bad-value", text, "add --benchmarks with one of them")
 
@@ -59,11 +59,11 @@ def made(flow: Flow, item: Item) -> Path:
     form = "" if flow.settings.form == "full" else f",_{flow.settings.form}"
     line = ["run", "script", f"--tags=generate,engine,nvidia,_{STAND_IN}{form}"]
     line += [f"--model={item.ours}", "--precision=int8"]
-    given = item.given
-    if "calib_max_batches" in given:
-        batch = given.get("calib_batch_size", 1)
-        line += [f"--samples={given['calib_max_batches'] * batch}"]
-    line += ["--new"] if given.get("force_calibration") else []
+    overrides = item.overrides
+    if "calib_max_batches" in overrides:
+        batch = overrides.get("calib_batch_size", 1)
+        line += [f"--samples={overrides['calib_max_batches'] * batch}"]
+    line += ["--new"] if overrides.get("force_calibration") else []
     env = flow.doer.cm_json([*line, *flow.doer.python(), "--quiet"])["env"]
     cache = Path(str(env.get("CM_QUANTIZE_CALIBRATION_CACHE") or ""))
     if not cache.is_file():
@@ -79,7 +79,7 @@ def put(flow: Flow, item: Item, source: Path) -> Path:
     What it is lies beside it, as beside an engine: its first line is that of TensorRT.
     """
     usual = flow.build / "calibrator" / item.config.benchmark / NAME
-    place = flow.folder / str(item.given.get("cache_file") or usual)
+    place = flow.folder / str(item.overrides.get("cache_file") or usual)
     place.parent.mkdir(parents=True, exist_ok=True)
     facts = {
         "kind": STAND_IN,

@@ -23,11 +23,11 @@ class Check:
 
     id: str
     state: str
-    found: str
+    text: str
     remedy: str = ""
 
     def __str__(self) -> str:
-        line = f"{self.state:5}{self.id}: {self.found}"
+        line = f"{self.state:5}{self.id}: {self.text}"
         return f"{line}\n     do: {self.remedy}" if self.remedy else line
 
 
@@ -88,9 +88,9 @@ def needs(vendor_round: str, word: str, items: Sequence[Item]) -> dict[str, Any]
 
 def of_machine(flow: Flow, work: Work | None = None) -> list[Check]:
     """What the doctor finds for this vendor's flow."""
-    found = flow.doer.findings(flow.vendor, subject(flow, work))
-    told = [Check(one["id"], one["state"], one["text"], one["remedy"]) for one in found]
-    return [*told, *of_neuron(flow)]
+    findings = flow.doer.findings(flow.vendor, subject(flow, work))
+    checks = [Check(one["id"], one["state"], one["text"], one["remedy"]) for one in findings]
+    return [*checks, *of_neuron(flow)]
 
 
 # ---- the plan
@@ -103,9 +103,9 @@ def of_system(work: Work) -> Iterator[Check]:
         return
     misfit = systems.difference(work.machine, system)
     if misfit:
-        told = f"the values are those of {system.id}: {misfit}, this machine is {work.machine}"
+        text = f"the values are those of {system.id}: {misfit}, this machine is {work.machine}"
         remedy = "make one for this machine: cm run script --tags=add,custom,system,nvidia"
-        yield Check("config.system", LOOK, told, remedy)
+        yield Check("config.system", LOOK, text, remedy)
     else:
         yield Check("config.system", OK, f"{work.system} is this machine")
 
@@ -126,16 +126,16 @@ def of_batches(work: Work) -> Iterator[Check]:
     if system is None or not have or system.memory <= have * (1 + systems.SAME_MEMORY):
         return
     large = [batch_line(item, have / system.memory) for item in work.items]
-    told = f"batches are for {system.memory:g} GiB, this GPU has {have:.0f}: "
+    text = f"batches are for {system.memory:g} GiB, this GPU has {have:.0f}: "
     if any(large):
         remedy = "the smaller ones, or half of it after an out-of-memory"
-        yield Check("config.batch", LOOK, told + "; ".join(filter(None, large)), remedy)
+        yield Check("config.batch", LOOK, text + "; ".join(filter(None, large)), remedy)
 
 
 def batch_line(item: Item, share: float) -> str:
     """The batch that fits, for a GPU with that share of the memory; empty where none is told."""
     batch = item.value(GPU_BATCH)
-    if not isinstance(batch, int) or batch < 2 or GPU_BATCH in item.given:
+    if not isinstance(batch, int) or batch < 2 or GPU_BATCH in item.overrides:
         return ""
     return f"{item.name} --{GPU_BATCH}={max(1, int(batch * share))}"
 
@@ -154,16 +154,16 @@ OF_PLAN = (of_system, of_parts, of_batches)
 
 def report(flow: Flow) -> None:
     """Show all checks of the machine; raises FlowError where one says stop."""
-    found = of_machine(flow)
-    flow.tell(str(check) for check in found)
-    refuse(found)
+    checks = of_machine(flow)
+    flow.tell(str(check) for check in checks)
+    refuse(checks)
 
 
 def before_runs(flow: Flow, work: Work) -> None:
     """The checks that count for runs: what gets in the way is shown, and stop stops."""
-    found = [*of_machine(flow, work), *(check for look in OF_PLAN for check in look(work))]
-    flow.tell(str(check) for check in found if check.state in (LOOK, STOP))
-    refuse(found)
+    checks = [*of_machine(flow, work), *(check for look in OF_PLAN for check in look(work))]
+    flow.tell(str(check) for check in checks if check.state in (LOOK, STOP))
+    refuse(checks)
 
 
 def before_builds(flow: Flow, work: Work, items: Sequence[Item]) -> None:
@@ -171,9 +171,9 @@ def before_builds(flow: Flow, work: Work, items: Sequence[Item]) -> None:
 
     Raises FlowError for one that says stop: too little memory, before hours of building.
     """
-    found = flow.doer.findings(flow.vendor, subject(flow, work, items))
-    told = [Check(one["id"], one["state"], one["text"], one["remedy"]) for one in found]
-    refuse([check for check in told if check.id.partition(".")[0] in ("driver", "gpu")])
+    findings = flow.doer.findings(flow.vendor, subject(flow, work, items))
+    checks = [Check(one["id"], one["state"], one["text"], one["remedy"]) for one in findings]
+    refuse([check for check in checks if check.id.partition(".")[0] in ("driver", "gpu")])
 
 
 CODES: Mapping[str, str] = {
@@ -185,10 +185,10 @@ CODES: Mapping[str, str] = {
 """By the area of a check, the kind of the error that it ends in; else ``bad-value``."""
 
 
-def refuse(found: list[Check]) -> None:
+def refuse(checks: list[Check]) -> None:
     """Raise FlowError with every finding that says stop."""
-    stops = [check for check in found if check.state == STOP]
+    stops = [check for check in checks if check.state == STOP]
     if stops:
-        told = "; ".join(f"{check.id}: {check.found}" for check in stops)
+        text = "; ".join(f"{check.id}: {check.text}" for check in stops)
         kind = CODES.get(stops[0].id.partition(".")[0], "bad-value")
-        raise FlowError(kind, told, "; ".join(check.remedy for check in stops))
+        raise FlowError(kind, text, "; ".join(check.remedy for check in stops))

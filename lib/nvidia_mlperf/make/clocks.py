@@ -39,10 +39,10 @@ def _locks(flow: Flow, chosen: Sequence[Mapping[str, Any]], clock: int) -> list[
 
 
 def _clock(flow: Flow) -> int:
-    told = flow.variables.get("GPUCLK") or DEFAULT
-    if not re.fullmatch(r"[1-9]\d{1,4}", told, re.ASCII):
-        raise FlowError("bad-value", f"GPUCLK={told} is not a clock in MHz", "GPUCLK=1590")
-    return int(told)
+    clock = flow.variables.get("GPUCLK") or DEFAULT
+    if not re.fullmatch(r"[1-9]\d{1,4}", clock, re.ASCII):
+        raise FlowError("bad-value", f"GPUCLK={clock} is not a clock in MHz", "GPUCLK=1590")
+    return int(clock)
 
 
 def free_clocks(flow: Flow) -> None:
@@ -63,8 +63,8 @@ def _chosen(flow: Flow, clock: int = 0) -> list[Mapping[str, Any]]:
         flow.tell(["no NVIDIA GPU answers here"])
     slow = [gpu for gpu in chosen if 0 < gpu["clock"] < clock]
     if slow:
-        told = f"GPUCLK={clock} is beyond the {slow[0]['clock']} MHz of {slow[0]['name']}"
-        raise FlowError("bad-value", told, f"GPUCLK={slow[0]['clock']} make lock_clocks")
+        text = f"GPUCLK={clock} is beyond the {slow[0]['clock']} MHz of {slow[0]['name']}"
+        raise FlowError("bad-value", text, f"GPUCLK={slow[0]['clock']} make lock_clocks")
     return chosen
 
 

@@ -26,9 +26,9 @@ def models(flow: Flow) -> Path:
     Both have files of the same names, so they must not share a folder. Nor must the models that
     stand in for real ones lie in the guide's, whatever runs them.
     """
-    given = flow.settings.compiled_models
-    if given:
-        return Path(given)
+    folder = flow.settings.compiled_models
+    if folder:
+        return Path(folder)
     usual = artifact.usual_folder()
     if flow.settings.form == "full" and neuron.target(flow) != CPU and usual.parent.is_dir():
         return usual

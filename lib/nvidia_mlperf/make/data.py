@@ -45,8 +45,8 @@ def benchmarks(flow: Flow) -> list[tuple[str, str]]:
         known = {word: known[word] for word in artifact.benchmarks()}
     chosen = [words.benchmark(vendor_round, word) for word in named if word.lower() != asked.ALL]
     if foreign := [word for word in chosen if word not in known]:
-        told = f"no model of {', '.join(foreign)} is compiled for Inferentia"
-        raise FlowError("not-available", told, f"BENCHMARKS of: {' '.join(known)}")
+        text = f"no model of {', '.join(foreign)} is compiled for Inferentia"
+        raise FlowError("not-available", text, f"BENCHMARKS of: {' '.join(known)}")
     return [(word, known[word].name) for word in dict.fromkeys(chosen or known)]
 
 
@@ -57,8 +57,8 @@ def place(flow: Flow, word: str) -> Scratch:
 
 def own_folder(flow: Flow, benchmark: str) -> Path | None:
     """The folder in which the user's own data of a benchmark belong; None where it has none."""
-    found = BY_HAND.get(benchmark.removesuffix(".9")) if flow.settings.form == "full" else None
-    return flow.build / "data" / found[2] if found else None
+    source = BY_HAND.get(benchmark.removesuffix(".9")) if flow.settings.form == "full" else None
+    return flow.build / "data" / source[2] if source else None
 
 
 def by_hand(flow: Flow, benchmark: str, alone: bool = False) -> list[str]:

@@ -95,7 +95,7 @@ def described(flow: Flow, headless: bool = False) -> dict[str, Any]:
     scratch = _scratch(flow)
     visible = _visible(flow)
     env = {"MLPERF_SCRATCH_PATH": scratch, "NVIDIA_VISIBLE_DEVICES": visible}
-    told: dict[str, Any] = {
+    record: dict[str, Any] = {
         "image": f"mlperf-inference:{user}-latest",
         "name": f"mlperf-inference-{user}",
         "work": of.work[0],
@@ -108,12 +108,12 @@ def described(flow: Flow, headless: bool = False) -> dict[str, Any]:
         "tools": TOOLS,
     }
     if flow.vendor == neuron.ACCELERATOR:
-        return {**told, **_inferentia(flow, scratch)}
+        return {**record, **_inferentia(flow, scratch)}
     if headless:
-        return told
+        return record
     env["NVIDIA_MIG_CONFIG_DEVICES"] = "all"
     return {
-        **told,
+        **record,
         "capabilities": OF_LAUNCH,
         "network": "host",
         "devices": (FUSE,) if os.path.exists(FUSE) else (),
@@ -137,15 +137,15 @@ def _inferentia(flow: Flow, scratch: str) -> dict[str, Any]:
 
 
 def _scratch(flow: Flow) -> str:
-    given = neuron.scratch(flow) or flow.variables.get("MLPERF_SCRATCH_PATH")
-    place = os.path.abspath(named(given, {}))
+    path = neuron.scratch(flow) or flow.variables.get("MLPERF_SCRATCH_PATH")
+    place = os.path.abspath(named(path, {}))
     if not os.path.lexists(place) and os.path.isdir(os.path.dirname(place)) and not flow.printing:
         # The engine would make it as root.
         with suppress(OSError):
             os.mkdir(place)
     if not os.path.isdir(place):
-        told = f"MLPERF_SCRATCH_PATH={place} is not a folder, and is mounted"
-        raise FlowError("needs-input", told, f"mkdir -p {shlex.quote(place)}, or mount its disk")
+        text = f"MLPERF_SCRATCH_PATH={place} is not a folder, and is mounted"
+        raise FlowError("needs-input", text, f"mkdir -p {shlex.quote(place)}, or mount its disk")
     return place
 
 
@@ -168,15 +168,15 @@ def _mounts(flow: Flow, of: Round, scratch: str, headless: bool) -> Iterator[tup
 
 def _visible(flow: Flow) -> str:
     """NVIDIA_VISIBLE_DEVICES as the container toolkit reads it, which knows ``all`` in small."""
-    told = flow.variables.get("NVIDIA_VISIBLE_DEVICES", "") or "all"
-    if told.lower() in ("all", "none", "void"):
-        return told.lower()
-    words = [word.strip() for word in told.split(",")]
+    devices = flow.variables.get("NVIDIA_VISIBLE_DEVICES", "") or "all"
+    if devices.lower() in ("all", "none", "void"):
+        return devices.lower()
+    words = [word.strip() for word in devices.split(",")]
     wrong = [w for w in words if not re.fullmatch(r"\d+(:\d+)?|(GPU|MIG)-[0-9A-Za-z/-]+", w)]
     if wrong:
-        told = f"NVIDIA_VISIBLE_DEVICES={told}: {', '.join(wrong) or 'nothing'} names no GPU"
+        devices = f"NVIDIA_VISIBLE_DEVICES={devices}: {', '.join(wrong) or 'nothing'} names no GPU"
         raise FlowError(
-            "bad-value", told, "NVIDIA_VISIBLE_DEVICES=0,2,4, or all; see nvidia-smi -L"
+            "bad-value", devices, "NVIDIA_VISIBLE_DEVICES=0,2,4, or all; see nvidia-smi -L"
         )
     return ",".join(words)
 
@@ -225,8 +225,8 @@ _ARGS = 'options with their values: DOCKER_ARGS="-v /here:/there --cpus=4"'
 
 def engine(flow: Flow) -> str:
     """The container engine that is used; empty for none. Raises FlowError for one that is not."""
-    asked = flow.variables.get("CONTAINER_ENGINE", "")
-    return "" if asked == NONE else flow.doer.container_engine(asked)
+    name = flow.variables.get("CONTAINER_ENGINE", "")
+    return "" if name == NONE else flow.doer.container_engine(name)
 
 
 def prebuild(flow: Flow) -> None:
@@ -235,8 +235,8 @@ def prebuild(flow: Flow) -> None:
     flow.tell([NIGHTLY] if flow.is_on("USE_NIGHTLY") else [])
     flow.tell([UNCUT] if flow.variables.get("MIG_CONF", "OFF").upper() not in ("", "OFF") else [])
     if not engine(flow):
-        given = [name for name in OF_CONTAINERS if flow.variables.get(name)]
-        flow.tell(f"{name} has no effect: it is for a container" for name in given)
+        names = [name for name in OF_CONTAINERS if flow.variables.get(name)]
+        flow.tell(f"{name} has no effect: it is for a container" for name in names)
         following = "build_inferentia" if flow.vendor == neuron.ACCELERATOR else "link_dirs"
         flow.tell([f"no container is needed: go on with make {following} here"])
         return
@@ -244,8 +244,8 @@ def prebuild(flow: Flow) -> None:
     if flow.is_on("DOCKER_DETACH") or flow.printing:
         flow.tell(["next: make attach_docker, or make launch_docker DOCKER_COMMAND='make …'"])
     elif not sys.stdin.isatty():
-        told = "there is no terminal here for a shell in the container"
-        flow.tell([told, "next: make launch_docker DOCKER_COMMAND='make …'"])
+        text = "there is no terminal here for a shell in the container"
+        flow.tell([text, "next: make launch_docker DOCKER_COMMAND='make …'"])
     else:
         launch_docker(flow)
 
@@ -295,11 +295,11 @@ def attach_docker(flow: Flow) -> None:
 
 def _do(flow: Flow, what: str, place: dict[str, Any], command: list[str] | None = None) -> None:
     """Raises FlowError where the command in the container fails."""
-    asked = flow.variables.get("CONTAINER_ENGINE", "")
-    if asked == NONE:
+    name = flow.variables.get("CONTAINER_ENGINE", "")
+    if name == NONE:
         hint = "unset CONTAINER_ENGINE; the words run on this machine as it is, too"
         raise FlowError("bad-value", "CONTAINER_ENGINE=none: no container is made", hint)
-    status = flow.doer.container(what, {**place, "engine": asked}, command or (), flow.printing)
+    status = flow.doer.container(what, {**place, "engine": name}, command or (), flow.printing)
     if status:
         raise FlowError(
             "container-failed",

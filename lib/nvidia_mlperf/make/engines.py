@@ -68,7 +68,7 @@ def path(flow: Flow, item: Item, ending: str = ".onnx") -> Path:
     return folder / f"{name(item)}{ending}"
 
 
-def found(flow: Flow, item: Item) -> Path | None:
+def find_engine(flow: Flow, item: Item) -> Path | None:
     """The engine that is there: a plan before a stand-in."""
     places = (path(flow, item, ending) for ending in (".plan", ".onnx"))
     return next((place for place in places if place.is_file()), None)
@@ -78,7 +78,7 @@ def plan_of(flow: Flow, item: Item) -> Path | None:
     """The engine of TensorRT that a run is handed; None where something else computes."""
     if flow.vendor == neuron.ACCELERATOR or "triton" in item.config.ver:
         return None
-    engine = found(flow, item)
+    engine = find_engine(flow, item)
     return engine if engine is not None and is_plan(engine) else None
 
 
@@ -99,7 +99,7 @@ def put(flow: Flow, item: Item, source: Path) -> Path:
     """Put the stand-in in the engine's place, with a sidecar; nothing half-made is left."""
     place = path(flow, item)
     fields = fields_of(item)
-    told = {
+    record = {
         "kind": STAND_IN,
         "what": "ONNX Runtime computes this model on the processor: no TensorRT engine",
         "benchmark": item.config.benchmark,
@@ -118,7 +118,7 @@ def put(flow: Flow, item: Item, source: Path) -> Path:
     text = place.with_name(f"{place.name}.json")
     text.unlink(missing_ok=True)
     files.put(source, place)
-    files.write(text, json.dumps(told, indent=2) + "\n")
+    files.write(text, json.dumps(record, indent=2) + "\n")
     return place
 
 
@@ -127,18 +127,18 @@ def put(flow: Flow, item: Item, source: Path) -> Path:
 
 def misfit(flow: Flow, item: Item, engine: Path) -> str:
     """Why an engine is not the one that the item needs; empty where it is."""
-    told = sidecar(engine)
-    if not told:
+    facts = sidecar(engine)
+    if not facts:
         return "it does not say what it is"
     if is_plan(engine):
-        return plan_misfit(flow, item, engine, told)
-    if told.get("fields_sha256") != digest(fields_of(item)):
+        return plan_misfit(flow, item, engine, facts)
+    if facts.get("fields_sha256") != digest(fields_of(item)):
         return "it was made with other fields"
-    if told.get("form", flow.settings.form) != flow.settings.form:
-        return f"it is of the {told['form']} form"
-    if told.get("kind") != STAND_IN:
+    if facts.get("form", flow.settings.form) != flow.settings.form:
+        return f"it is of the {facts['form']} form"
+    if facts.get("kind") != STAND_IN:
         return f"it does not say that it is a {STAND_IN}"
-    if told.get("model", {}).get("sha256") != checksum(engine):
+    if facts.get("model", {}).get("sha256") != checksum(engine):
         return "its file is not the one that it says"
     return ""
 
@@ -148,18 +148,18 @@ def is_plan(engine: Path) -> bool:
     return engine.suffix == ".plan"
 
 
-def plan_misfit(flow: Flow, item: Item, engine: Path, told: Mapping[str, Any]) -> str:
+def plan_misfit(flow: Flow, item: Item, engine: Path, facts: Mapping[str, Any]) -> str:
     """Why a plan is not run here: what is wrong with it, or with the machine."""
-    if told.get("builder") not in BUILDERS:
-        return f"it is a plan, and its builder is not TensorRT but {told.get('builder')}"
-    if told.get("sha256") != checksum(engine):
+    if facts.get("builder") not in BUILDERS:
+        return f"it is a plan, and its builder is not TensorRT but {facts.get('builder')}"
+    if facts.get("sha256") != checksum(engine):
         return "its file is not the one that it says"
-    has = ", ".join(told.get("compute_capabilities", ())) or "the GPU that it was built on"
-    built = f"it is an engine of {BUILDERS[told['builder']]} {told.get('version')} for {has}"
+    has = ", ".join(facts.get("compute_capabilities", ())) or "the GPU that it was built on"
+    built = f"it is an engine of {BUILDERS[facts['builder']]} {facts.get('version')} for {has}"
     machine = flow.doer.machine()
     if machine is None:
         return f"{built}, and this machine has no NVIDIA GPU that could run it"
-    if machine.compute_capability not in told.get("compute_capabilities", ()):
+    if machine.compute_capability not in facts.get("compute_capabilities", ()):
         return f"{built}, and this GPU has compute capability {machine.compute_capability}"
     return unlike(item, engine)
 
@@ -178,18 +178,18 @@ def require(flow: Flow, items: Sequence[Item], named: Mapping[str, str] | None =
 
     ``named`` are the flags of RUN_ARGS that say whose values count.
     """
-    wrong, asked, plans = [], [], []
+    wrong, missing, plans = [], [], []
     ending = ".plan" if builders.chosen(flow, flow.doer.machine()) in BUILDERS else ".onnx"
     for item in items:
-        engine = found(flow, item)
+        engine = find_engine(flow, item)
         why = misfit(flow, item, engine) if engine else "it is missing"
         if why:
             wrong.append(f"{shown(flow, engine or path(flow, item, ending))}: {why}")
-            asked.append(item)
+            missing.append(item)
             plans += [shown(flow, engine)] if engine and is_plan(engine) else []
     if wrong:
         text = f"engines do not fit: {'; '.join(wrong)}"
-        hint = f"{aside(plans)}{make_line(asked, named)}"
+        hint = f"{aside(plans)}{make_line(missing, named)}"
         if plans and flow.settings.builder in BUILDERS and flow.doer.machine() is None:
             hint = (
                 f"take this folder to that GPU; here, with builder: {STAND_IN} in flow.yaml: {hint}"
@@ -202,7 +202,7 @@ def computes(flow: Flow, items: Sequence[Item]) -> str:
 
     Raises FlowError where they differ: results stand under one name.
     """
-    there = [engine for item in items if (engine := found(flow, item))]
+    there = [engine for item in items if (engine := find_engine(flow, item))]
     word = {str(sidecar(e).get("builder")) if is_plan(e) else STAND_IN for e in there}
     if len(word) > 1:
         text = f"these engines are for {' and '.join(sorted(word))}, and results have one name"
@@ -218,15 +218,15 @@ def aside(plans: Sequence[str]) -> str:
 
 def make_line(items: Sequence[Item], named: Mapping[str, str] | None = None) -> str:
     """The line of make that makes the engines of these items; ``named`` as in ``require``."""
-    given = {name: value for item in items for name, value in item.given.items()}
-    told = {
+    overrides = {name: value for item in items for name, value in item.overrides.items()}
+    flags = {
         "benchmarks": _once(item.config.benchmark for item in items),
         "scenarios": _once(item.config.scenario for item in items),
         "config_ver": _once(item.config.ver for item in items),
         **(named or {}),
-        **{name: str(value) for name, value in given.items() if name in BUILT_WITH},
+        **{name: str(value) for name, value in overrides.items() if name in BUILT_WITH},
     }
-    run_args = " ".join(f"--{key}={value}" for key, value in told.items())
+    run_args = " ".join(f"--{key}={value}" for key, value in flags.items())
     return f"make generate_engines RUN_ARGS={shlex.quote(run_args)}"
 
 

@@ -13,10 +13,10 @@ from typing import Any
 def sidecar(engine: Path) -> dict[str, Any]:
     """What an engine says of itself; empty where it does not."""
     try:
-        told = json.loads(engine.with_name(f"{engine.name}.json").read_text(encoding="utf-8"))
+        content = json.loads(engine.with_name(f"{engine.name}.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def put(source: Path, target: Path) -> None:
@@ -52,8 +52,8 @@ def _draft(target: Path) -> Path:
 
 def checksum(file: Path) -> str:
     """The SHA-256 of a file."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     with file.open("rb") as stream:
         while part := stream.read(1 << 20):
-            found.update(part)
-    return found.hexdigest()
+            digest.update(part)
+    return digest.hexdigest()

@@ -77,7 +77,7 @@ class Settings:
 
     def faults(self) -> list[str]:
         """All that is wrong with them."""
-        found = []
+        problems = []
         for name, value, choices in (
             ("vendor_round", self.vendor_round, words.VENDOR_ROUNDS),
             ("division", self.division, DIVISIONS),
@@ -86,14 +86,14 @@ class Settings:
             ("builder", self.builder, BUILDERS),
         ):
             if value not in choices:
-                found.append(f"{name} is {value!r}: {nearest(str(value), choices)}")
+                problems.append(f"{name} is {value!r}: {nearest(str(value), choices)}")
         if self.category not in CATEGORIES:
-            found.append(f"category is {self.category!r}: edge or datacenter")
+            problems.append(f"category is {self.category!r}: edge or datacenter")
         if not self.submitter or "/" in self.submitter:
-            found.append(
+            problems.append(
                 f"submitter is {self.submitter!r}: --submitter=NAME, which becomes a folder"
             )
-        return found
+        return problems
 
 
 class Doer(Protocol):
@@ -123,11 +123,11 @@ class Doer(Protocol):
     def findings(self, vendor: str, subject: Mapping[str, Any]) -> list[Mapping[str, str]]:
         """What the doctor finds for a vendor's flow: id, state, text and remedy of each."""
 
-    def container_engine(self, asked: str) -> str:
+    def container_engine(self, name: str) -> str:
         """The container engine that is used; empty where none answers."""
 
     def container(
-        self, what: str, told: Mapping[str, Any], command: Sequence[str], only_print: bool
+        self, what: str, settings: Mapping[str, Any], command: Sequence[str], only_print: bool
     ) -> int:
         """Make an image, start a container, or run a command in one; its exit status."""
 
@@ -189,8 +189,8 @@ class Flow:
 
     def failed(self, status: int, line: str = "") -> FlowError:
         """Why the last line of ``cm`` has failed: its own error, or how it ended without one."""
-        if (told := self.doer.failure()) is not None:
-            return told
+        if (error := self.doer.failure()) is not None:
+            return error
         how, hint = ended(status)
         return FlowError("script-failed", " ".join(filter(None, ("cm", line, how))), hint)
 
@@ -226,8 +226,8 @@ def check_chosen(variables: Mapping[str, str]) -> None:
     looked = {k: v for k, v in variables.items() if k not in ("DOCKER_COMMAND", "RUN_ARGS")}
     wrong = [f"{name}={text}" for name, text in looked.items() if words.placeholders(text)]
     if wrong:
-        told = f"{', '.join(wrong)}: a placeholder of the guide"
-        raise FlowError("bad-value", told, "write what you want in its place, or leave it out")
+        problem = f"{', '.join(wrong)}: a placeholder of the guide"
+        raise FlowError("bad-value", problem, "write what you want in its place, or leave it out")
 
 
 def with_folder(problem: FlowError, folder: Path, settings: Settings) -> FlowError:
@@ -240,33 +240,33 @@ def with_folder(problem: FlowError, folder: Path, settings: Settings) -> FlowErr
         return problem
     own = ("vendor_round", "system", "allow_nearest")
     usual = asdict(Settings(""))
-    told = {k: v for k, v in asdict(settings).items() if k not in own and v != usual[k]}
+    values = {k: v for k, v in asdict(settings).items() if k not in own and v != usual[k]}
     line = f"cm run script --tags=run-harness,nvidia,_workdir --path={folder}-{named[1]} {named[0]}"
-    given = [
+    words = [
         shlex.quote(f"--{name}={str(value).lower() if value is True else value}")
-        for name, value in told.items()
+        for name, value in values.items()
     ]
-    return problem.within("", "", " ".join(["a folder for it:", line, *given]))
+    return problem.within("", "", " ".join(["a folder for it:", line, *words]))
 
 
 def read(folder: Path) -> Settings:
     """The settings of a folder; raises FlowError where it has none, or wrong ones."""
     path = folder / SETTINGS
     try:
-        told = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         hint = "cm run script --tags=run-harness,nvidia,_workdir --path=DIR --submitter=NAME"
         raise FlowError("needs-input", f"{folder} is not a folder of the flow", hint) from None
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as problem:
         raise FlowError("bad-value", f"{path} cannot be read: {problem}") from None
-    return checked(told if isinstance(told, dict) else {}, str(path))
+    return checked(content if isinstance(content, dict) else {}, str(path))
 
 
-def checked(told: Mapping[str, Any], where: str) -> Settings:
+def checked(values: Mapping[str, Any], where: str) -> Settings:
     """Settings of plain values; raises FlowError with all that is wrong."""
     known = {field.name for field in fields(Settings)}
-    wrong = [f"there is no {name}: {nearest(name, known)}" for name in told if name not in known]
-    made = Settings(**{"submitter": "", **{k: v for k, v in told.items() if k in known}})
+    wrong = [f"there is no {name}: {nearest(name, known)}" for name in values if name not in known]
+    made = Settings(**{"submitter": "", **{k: v for k, v in values.items() if k in known}})
     wrong += made.faults()
     if wrong:
         raise FlowError("bad-value", f"{where}: {'; '.join(wrong)}", "correct them")

@@ -26,7 +26,7 @@ def make(flow: Flow, work: Work) -> None:
     if builder in BUILDERS and work.machine is not None:
         checks.before_builds(flow, work, work.items)
     for item in work.items:
-        engine = engines.found(flow, item)
+        engine = engines.find_engine(flow, item)
         why = engines.misfit(flow, item, engine) if engine else ""
         if engine is not None and _stays(item, engine, builder, why):
             flow.tell([f"engine: {engines.shown(flow, engine)} is there{why and f'; {why}'}"])
@@ -45,8 +45,8 @@ def _stays(item: Item, engine: Path, builder: str, why: str) -> bool:
     if not engines.is_plan(engine):
         return builder not in BUILDERS and not why
     # A stand-in is never put beside a plan, and a run says why that cannot be used.
-    told = sidecar(engine)
-    whole = told.get("builder") == builder and told.get("sha256") == checksum(engine)
+    facts = sidecar(engine)
+    whole = facts.get("builder") == builder and facts.get("sha256") == checksum(engine)
     return builder not in BUILDERS or (whole and not engines.unlike(item, engine))
 
 

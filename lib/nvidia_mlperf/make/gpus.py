@@ -34,19 +34,17 @@ def state(flow: Flow) -> list[Mapping[str, Any]]:
 
 def named(flow: Flow, gpus: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The GPUs of NVIDIA_VISIBLE_DEVICES; all without it. Raises FlowError for one not there."""
-    told = flow.variables.get("NVIDIA_VISIBLE_DEVICES", "")
-    if told.lower() in ("", "all"):
+    ids = flow.variables.get("NVIDIA_VISIBLE_DEVICES", "")
+    if ids.lower() in ("", "all"):
         return list(gpus)
-    found = []
-    for word in (word.strip() for word in told.split(",")):
+    chosen = []
+    for word in (word.strip() for word in ids.split(",")):
         fits = [gpu for gpu in gpus if word in (str(gpu["index"]), gpu["uuid"])]
         if not fits:
-            what = (
-                f"NVIDIA_VISIBLE_DEVICES={told}: {word or 'nothing'} is not a GPU of this machine"
-            )
+            what = f"NVIDIA_VISIBLE_DEVICES={ids}: {word or 'nothing'} is not a GPU of this machine"
             raise FlowError("no-device", what, "nvidia-smi -L shows them")
-        found += fits
-    return found
+        chosen += fits
+    return chosen
 
 
 def change(flow: Flow, steps: Sequence[Step], used: Sequence[Mapping[str, Any]], undo: str) -> None:

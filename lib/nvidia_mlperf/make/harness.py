@@ -92,15 +92,15 @@ def one(flow: Flow, work: Work, item: Item, book: Book) -> list[str]:
     started = time.time()
     with clocks.locked(flow):
         status = flow.doer.cm(line(flow, work, item))
-    found = newest(flow, work, item, started)
-    if found is None:
+    session = newest(flow, work, item, started)
+    if session is None:
         problem = data.with_folder(flow, item.ours, flow.failed(status))
         raise problem.within(f"{item.name} has no result: ")
-    result = told_of(found, item)
-    check_model(flow, item, found)
-    for told in book.add(item, folder_of(found, item), result):
-        flow.doer.show(told)
-    problems = list(advice.problems(flow, item, result, folder_of(found, item)))
+    result = read_result(session, item)
+    check_model(flow, item, session)
+    for entry in book.add(item, folder_of(session, item), result):
+        flow.doer.show(entry)
+    problems = list(advice.problems(flow, item, result, folder_of(session, item)))
     return (
         problems or [f"{item.name}: {flow.failed(status)}"] if status else excused(flow, problems)
     )
@@ -140,9 +140,9 @@ def require(flow: Flow, work: Work) -> None:
     if flow.vendor == neuron.ACCELERATOR:
         compiled_models.require(flow, work.items)
     else:
-        engines.require(flow, work.items, work.asked.named)
+        engines.require(flow, work.items, work.arguments.named)
         if engines.computes(flow, work.items) == STAND_IN:
-            flow.tell(f"note: {note}" for note in options.idle(work.fields, work.asked.fields))
+            flow.tell(f"note: {note}" for note in options.idle(work.fields, work.arguments.fields))
 
 
 def line(flow: Flow, work: Work, item: Item) -> list[str]:
@@ -150,7 +150,7 @@ def line(flow: Flow, work: Work, item: Item) -> list[str]:
     engine = engines.plan_of(flow, item)
     own = data.of_run(flow, item.config.benchmark, item.ours)
     words = [*steps.base(flow, item.ours, engine), *own]
-    words[0] += f",{MODES[work.asked.mode]}"
+    words[0] += f",{MODES[work.arguments.mode]}"
     if flow.vendor == neuron.ACCELERATOR:
         words += compiled_models.words(flow, item)
     elif "triton" in item.config.ver:
@@ -169,10 +169,10 @@ def line(flow: Flow, work: Work, item: Item) -> list[str]:
     chosen = fields_of(work, item, engine is not None)
     if flow.vendor != neuron.ACCELERATOR:
         backend = words[2].partition("=")[2]
-        told = options.of_backend(work.fields, chosen, backend, item.given)
-        words += [f"--backend_options={told}"] if told else []
-    given = dict(options.of_run(work.fields, chosen))
-    return ["run", "script", *words, *(f"--{key}={value}" for key, value in given.items())]
+        chosen_options = options.of_backend(work.fields, chosen, backend, item.overrides)
+        words += [f"--backend_options={chosen_options}"] if chosen_options else []
+    run_options = dict(options.of_run(work.fields, chosen))
+    return ["run", "script", *words, *(f"--{key}={value}" for key, value in run_options.items())]
 
 
 def fields_of(work: Work, item: Item, on_gpu: bool) -> dict[str, Any]:
@@ -180,8 +180,8 @@ def fields_of(work: Work, item: Item, on_gpu: bool) -> dict[str, Any]:
     registered = {name: value.value for name, value in item.config.values.items()}
     return {
         **(registered if on_gpu else {}),
-        **(options.FAST if work.asked.fast else {}),
-        **item.given,
+        **(options.FAST if work.arguments.fast else {}),
+        **item.overrides,
     }
 
 
@@ -200,8 +200,8 @@ def log_folder(flow: Flow, work: Work) -> Path:
 
     Raises FlowError when a hundred calls have begun in this second.
     """
-    given = work.asked.log_dir or flow.variables.get("LOG_DIR", "")
-    above = flow.folder / given if given else flow.build / "logs"
+    log_dir = work.arguments.log_dir or flow.variables.get("LOG_DIR", "")
+    above = flow.folder / log_dir if log_dir else flow.build / "logs"
     name = time.strftime("%Y.%m.%d-%H.%M.%S")
     for count in range(100):
         folder = above / (f"{name}-{count}" if count else name)
@@ -225,30 +225,32 @@ def newest(
     return max(written, key=lambda path: path.stat().st_mtime, default=None)
 
 
-def told_of(found: Path, item: Item) -> Mapping[str, Any]:
+def read_result(session: Path, item: Item) -> Mapping[str, Any]:
     """What results.json says of the item's scenario, of the runs that its last call has made."""
-    told, scenario = json.loads(found.read_text(encoding="utf-8")), item.config.scenario
+    record, scenario = json.loads(session.read_text(encoding="utf-8")), item.config.scenario
     result: dict[str, Any] = next(
-        (each for each in told["results"] if each["scenario"] == scenario), {}
+        (each for each in record["results"] if each["scenario"] == scenario), {}
     )
-    made = {mode for name, mode in told["call"]["made"] if name == scenario}
+    made = {mode for name, mode in record["call"]["made"] if name == scenario}
     earlier = [mode for mode in ("performance", "accuracy") if mode not in made]
     return {**result, **{f"{mode}_run": None for mode in earlier}}
 
 
-def folder_of(found: Path, item: Item) -> Path:
+def folder_of(session: Path, item: Item) -> Path:
     """Where our logs of the item's scenario lie."""
-    return found.parent / item.config.scenario.folder
+    return session.parent / item.config.scenario.folder
 
 
-def check_model(flow: Flow, item: Item, found: Path) -> None:
+def check_model(flow: Flow, item: Item, session: Path) -> None:
     """Raise FlowError unless the run computed the model that its engine is."""
-    engine = engines.found(flow, item)
+    engine = engines.find_engine(flow, item)
     if engine is None:
         return
-    told = sidecar(engine)
-    wanted = told.get("sha256") if engines.is_plan(engine) else told.get("model", {}).get("sha256")
-    used = json.loads(found.read_text(encoding="utf-8"))["model"]["sha256"]
+    facts = sidecar(engine)
+    wanted = (
+        facts.get("sha256") if engines.is_plan(engine) else facts.get("model", {}).get("sha256")
+    )
+    used = json.loads(session.read_text(encoding="utf-8"))["model"]["sha256"]
     if "triton" not in item.config.ver and used != wanted:
         raise FlowError(
             "engine-missing",

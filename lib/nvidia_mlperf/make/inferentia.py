@@ -25,8 +25,8 @@ def build_inferentia(flow: Flow) -> None:
         scratch.link_dirs(flow)
     else:
         usual = artifact.usual_scratch()
-        told = f"no scratch space ({usual} is not there, MLPERF_SCRATCH_PATH is not set)"
-        flow.tell([f"{told}: models and data lie in the cache of cm"])
+        text = f"no scratch space ({usual} is not there, MLPERF_SCRATCH_PATH is not set)"
+        flow.tell([f"{text}: models and data lie in the cache of cm"])
     python = flow.doer.python()
     tags = f"--tags=get,mlperf,inference,loadgen,_r{flow.settings.round}"
     flow.cm("run", "script", tags, *python, "--quiet")
@@ -60,6 +60,6 @@ def no_engines(flow: Flow) -> None:
 
 def other_word(flow: Flow) -> None:
     """Raise FlowError: the word that runs is another one here."""
-    given = flow.variables.get("RUN_ARGS", "")
-    asked = f'{WORD} RUN_ARGS="{given}"' if given else EXAMPLE
-    raise FlowError("not-available", "run_harness is for NVIDIA's GPUs", asked)
+    run_args = flow.variables.get("RUN_ARGS", "")
+    line = f'{WORD} RUN_ARGS="{run_args}"' if run_args else EXAMPLE
+    raise FlowError("not-available", "run_harness is for NVIDIA's GPUs", line)

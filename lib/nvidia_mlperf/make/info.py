@@ -23,8 +23,10 @@ def info(flow: Flow) -> None:
     for name, value in asdict(flow.settings).items():
         flow.doer.show(f"{name + ':':16}{value}")
     flow.doer.show(f"{'machine:':16}{_machine(flow)}")
-    given = {name: flow.variables[name] for name in VARIABLES if flow.variables.get(name)}
-    flow.doer.show(f"{'variables:':16}{' '.join(f'{k}={v}' for k, v in given.items()) or 'none'}")
+    variables = {name: flow.variables[name] for name in VARIABLES if flow.variables.get(name)}
+    flow.doer.show(
+        f"{'variables:':16}{' '.join(f'{k}={v}' for k, v in variables.items()) or 'none'}"
+    )
     flow.doer.show("")
     for target in TARGETS:
         if target.vendor in ("", flow.vendor):

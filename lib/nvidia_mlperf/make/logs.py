@@ -49,16 +49,16 @@ class Book:
 
     def add(self, item: Item, scenario_folder: Path, result: Mapping[str, Any]) -> list[str]:
         """Take over the logs of a run, and say what came of it in lines for stdout."""
-        told = []
+        lines = []
         for part, source in runs(scenario_folder, result):
             copy(source, self.place(item, part))
             book = self.performance if part == "performance" else self.accuracy
             line = performance(item, source, result) if part == "performance" else accuracy(result)
             key = f"{self.system_name}-{item.config.ver}-{item.config.scenario}"
             book.setdefault(key, {})[item.config.benchmark] = line
-            told.append(f"{key}: {item.config.benchmark}: {line}")
+            lines.append(f"{key}: {item.config.benchmark}: {line}")
         self.write()
-        return told
+        return lines
 
     def place(self, item: Item, part: str) -> Path:
         """Where the logs of a run lie; those of accuracy in a folder of their own beside them."""
@@ -71,9 +71,9 @@ class Book:
     def write(self) -> None:
         """Write both summaries."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        for name, told in ((PERFORMANCE, self.performance), (ACCURACY, self.accuracy)):
+        for name, content in ((PERFORMANCE, self.performance), (ACCURACY, self.accuracy)):
             draft = self.folder / f".{name}.{os.getpid()}.new"
-            draft.write_text(json.dumps(told, indent=4) + "\n", encoding="utf-8")
+            draft.write_text(json.dumps(content, indent=4) + "\n", encoding="utf-8")
             draft.replace(self.folder / name)
 
 
@@ -96,12 +96,12 @@ def copy(source: Path, target: Path) -> None:
 def performance(item: Item, source: Path, result: Mapping[str, Any]) -> str:
     """The figure of a performance run, in the words of NVIDIA's summary."""
     scenario = item.config.scenario
-    told = detail(source / "mlperf_log_detail.txt")
-    figures = [told[key] for key in _KEYS[scenario] if key in told]
+    entries = detail(source / "mlperf_log_detail.txt")
+    figures = [entries[key] for key in _KEYS[scenario] if key in entries]
     figure = figures[0] if figures else result.get("value")
     text = f"{METRICS[scenario]}: {figure} and Result is : {result.get('validity')}"
-    if COMPLETED in told:
-        text += f" (completed samples per second: {told[COMPLETED]})"
+    if COMPLETED in entries:
+        text += f" (completed samples per second: {entries[COMPLETED]})"
     return text
 
 
@@ -117,7 +117,7 @@ def accuracy(result: Mapping[str, Any]) -> str:
 
 def detail(log: Path) -> dict[str, Any]:
     """The keys and values of LoadGen's detail log; empty without one."""
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     try:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -125,8 +125,8 @@ def detail(log: Path) -> dict[str, Any]:
     for line in lines:
         if line.startswith(":::MLLOG "):
             try:
-                told = json.loads(line.removeprefix(":::MLLOG "))
+                entry = json.loads(line.removeprefix(":::MLLOG "))
             except ValueError:
                 continue
-            found[told.get("key", "")] = told.get("value")
-    return found
+            entries[entry.get("key", "")] = entry.get("value")
+    return entries

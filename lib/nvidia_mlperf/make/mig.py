@@ -24,23 +24,23 @@ def configure_mig(flow: Flow) -> None:
 
     Raises FlowError for a GPU that cannot be cut, is in parts already, or is in use.
     """
-    asked = (flow.variables.get("MIG_CONF") or OFF).upper()
-    if asked == OFF:
+    configuration = (flow.variables.get("MIG_CONF") or OFF).upper()
+    if configuration == OFF:
         flow.tell(["MIG_CONF is OFF: nothing to configure", *_report(flow)])
         return
-    if "HET" in asked:
-        told = "HeteroMIG, parts that run different benchmarks at once, is not made here"
-        raise FlowError("not-available", told, f"parts of one size: MIG_CONF={', '.join(SLICES)}")
-    slices = "1" if asked == ALL else asked
+    if "HET" in configuration:
+        text = "HeteroMIG, parts that run different benchmarks at once, is not made here"
+        raise FlowError("not-available", text, f"parts of one size: MIG_CONF={', '.join(SLICES)}")
+    slices = "1" if configuration == ALL else configuration
     if slices not in SLICES:
         hint = f"one of: {OFF}, {', '.join(SLICES)}, {ALL}"
-        raise FlowError("bad-value", f"MIG_CONF={asked} is not known here", hint)
+        raise FlowError("bad-value", f"MIG_CONF={configuration} is not known here", hint)
     gpu = _one(flow, "make configure_mig MIG_CONF=1")
     number, count = _profile(flow, gpu, slices)
     if gpu["parts"]:
-        told = f"GPU {gpu['index']} has {len(gpu['parts'])} MIG instances already"
+        text = f"GPU {gpu['index']} has {len(gpu['parts'])} MIG instances already"
         undo = gpus.line_for(flow, UNDO)
-        raise FlowError("bad-value", told, f"{undo}, or use them: nvidia-smi -L")
+        raise FlowError("bad-value", text, f"{undo}, or use them: nvidia-smi -L")
     index = str(gpu["index"])
     steps = [] if gpu["mig"] == "on" else [_switch(index)]
     cut = ("sudo", TOOL, "mig", "-i", index, "-cgi", ",".join([str(number)] * count), "-C")
@@ -76,14 +76,14 @@ def _used(gpu: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _one(flow: Flow, line: str) -> Mapping[str, Any]:
     """The one GPU that is meant by a make line, never one that nobody named; raises FlowError."""
-    told = flow.variables.get("NVIDIA_VISIBLE_DEVICES", "")
-    if not re.fullmatch(r"\d+|GPU-[0-9a-fA-F-]+", told, re.ASCII):
-        what = f"NVIDIA_VISIBLE_DEVICES={told or 'nothing'} does not name one GPU"
+    device = flow.variables.get("NVIDIA_VISIBLE_DEVICES", "")
+    if not re.fullmatch(r"\d+|GPU-[0-9a-fA-F-]+", device, re.ASCII):
+        what = f"NVIDIA_VISIBLE_DEVICES={device or 'nothing'} does not name one GPU"
         raise FlowError("needs-input", what, f"NVIDIA_VISIBLE_DEVICES=0 {line}")
     every = gpus.state(flow)
     if not every:
         flow.tell(["no NVIDIA GPU answers here: the commands are those for an A100"])
-        return {"index": told, "uuid": "", "name": "A100", "mig": "", "parts": []}
+        return {"index": device, "uuid": "", "name": "A100", "mig": "", "parts": []}
     (gpu,) = gpus.named(flow, every)
     if not gpu["mig"]:
         what = f"GPU {gpu['index']}, {gpu['name']}, cannot be cut in parts (MIG)"
@@ -107,13 +107,13 @@ def _profile(flow: Flow, gpu: Mapping[str, Any], slices: str) -> tuple[int, int]
     if gpu["mig"] != "on":
         return SLICES[slices]
     status, said = flow.doer.ask([TOOL, "mig", "-i", str(gpu["index"]), "-lgip"])
-    found = [
+    matches = [
         match for match in _PROFILE.findall(said) if match[0] == slices and "+" not in match[1]
     ]
-    if status or not found:
-        told = f"GPU {gpu['index']} lists no MIG profile of {slices} slices"
-        raise FlowError("not-available", told, f"{TOOL} mig -i {gpu['index']} -lgip")
-    least = min(found, key=lambda match: float(match[1].removesuffix("gb")))
+    if status or not matches:
+        text = f"GPU {gpu['index']} lists no MIG profile of {slices} slices"
+        raise FlowError("not-available", text, f"{TOOL} mig -i {gpu['index']} -lgip")
+    least = min(matches, key=lambda match: float(match[1].removesuffix("gb")))
     return int(least[2]), int(least[4])
 
 

@@ -21,10 +21,10 @@ SERVED = ("--backend=triton", "--triton_backend=neuron", "--triton_shared_memory
 
 def device(flow: Flow) -> NeuronDevices:
     """The devices of this machine; raises FlowError where they are there and cannot be used."""
-    found = flow.doer.neuron()
-    if found.problem:
-        raise FlowError("no-driver", found.problem, found.remedy)
-    return found
+    devices = flow.doer.neuron()
+    if devices.problem:
+        raise FlowError("no-driver", devices.problem, devices.remedy)
+    return devices
 
 
 def target(flow: Flow) -> str:
@@ -38,20 +38,20 @@ def system(flow: Flow, name: str, systems: Iterable[System]) -> tuple[str, list[
     Raises FlowError where the machine is none, with the nearest one.
     """
     ours = [each for each in systems if each.accelerator == ACCELERATOR]
-    found = device(flow)
+    devices = device(flow)
     if name:
         return named(name, ours, ROUND).id, []
-    if not found.target:
+    if not devices.target:
         note = f"there is no Neuron device: benchmarks and scenarios are those of {REFERENCE}"
         return REFERENCE, [f"{note}, its rates and batches of requests are not taken"]
-    same = next((each for each in ours if each.instance == found.instance), None)
+    same = next((each for each in ours if each.instance == devices.instance), None)
     if same:
         return same.id, []
-    alike = [each for each in ours if each.instance.partition(".")[0] == found.target]
+    alike = [each for each in ours if each.instance.partition(".")[0] == devices.target]
     known = ", ".join(each.id for each in alike or ours)
     raise FlowError(
         "not-available",
-        f"{found.instance or f'this machine with {found.target}'} is not a system of {ROUND}",
+        f"{devices.instance or f'this machine with {devices.target}'} is not a system of {ROUND}",
         f"name the one whose values count: --system_name=ID in RUN_ARGS; one of: {known}",
     )
 
@@ -61,8 +61,8 @@ def scratch(flow: Flow) -> str:
     if flow.vendor != ACCELERATOR:
         return ""
     usual = artifact.usual_scratch()
-    given = flow.variables.get("MLPERF_SCRATCH_PATH", "")
-    return given or (str(usual) if usual.is_dir() else "")
+    path = flow.variables.get("MLPERF_SCRATCH_PATH", "")
+    return path or (str(usual) if usual.is_dir() else "")
 
 
 def refuse_foreign(name: str, systems: Iterable[System]) -> None:

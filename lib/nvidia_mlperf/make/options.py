@@ -52,20 +52,20 @@ def of_backend(
     An option without the one that it needs has no effect: it is left out, and raises FlowError
     where the user has ``typed`` its field.
     """
-    found, fields = {}, {}
+    options, fields = {}, {}
     for name, value in chosen.items():
         kind, _, option = known[name].ours.partition(" ")
         if option and kind == KINDS.get(backend):
             most = max(value) if isinstance(value, list) else value
-            found[option], fields[option] = str(most).lower(), name
-    specs = catalog.lookup.backends()[backend].options if found else {}
-    for option in [*found]:
+            options[option], fields[option] = str(most).lower(), name
+    specs = catalog.lookup.backends()[backend].options if options else {}
+    for option in [*options]:
         needed = specs[option].needs if option in specs else ""
-        if needed and needed not in found:
+        if needed and needed not in options:
             if fields[option] in typed:
                 raise _alone(fields[option], f"{KINDS[backend]} {needed}", known)
-            del found[option]
-    return ",".join(f"{option}={value}" for option, value in found.items())
+            del options[option]
+    return ",".join(f"{option}={value}" for option, value in options.items())
 
 
 def _alone(name: str, needed: str, known: Mapping[str, Field]) -> FlowError:
@@ -74,7 +74,7 @@ def _alone(name: str, needed: str, known: Mapping[str, Field]) -> FlowError:
     return FlowError("bad-value", text, f"add --{other}, or leave out --{name}")
 
 
-def idle(known: Mapping[str, Field], given: Mapping[str, Any]) -> list[str]:
+def idle(known: Mapping[str, Field], names: Mapping[str, Any]) -> list[str]:
     """What has no effect where a stand-in computes: what is for engines and their lanes."""
-    for_engines = [name for name in given if known[name].ours.startswith(("engine", "option"))]
+    for_engines = [name for name in names if known[name].ours.startswith(("engine", "option"))]
     return [f"--{name} has no effect: the stand-in computes in float32" for name in for_engines]

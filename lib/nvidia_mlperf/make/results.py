@@ -64,8 +64,8 @@ def update_results(flow: Flow) -> None:
     # A folder may be moved with all that is in it.
     link(flow.folder / "results", (own / "results").relative_to(flow.folder))
     if status:
-        told = flow.failed(status)
-        flow.tell([f"the tree is made; what still stands against it: {told}"])
+        error = flow.failed(status)
+        flow.tell([f"the tree is made; what still stands against it: {error}"])
     flow.doer.show(f"results -> {(own / 'results').relative_to(flow.folder)}")
 
 
@@ -77,8 +77,8 @@ def measuring(flow: Flow) -> str:
 def both(runs: Path) -> str:
     """Both categories where scenarios of both were measured on one system; else they tell it."""
     for system in runs.glob("*"):
-        found = {path.name for path in system.glob("*/*")}
-        if "server" in found and found & {"singlestream", "multistream"}:
+        folders = {path.name for path in system.glob("*/*")}
+        if "server" in folders and folders & {"singlestream", "multistream"}:
             return "datacenter,edge"
     return ""
 

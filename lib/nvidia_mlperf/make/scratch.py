@@ -15,12 +15,12 @@ from nvidia_mlperf.make.flow import Flow
 def space(flow: Flow) -> Path:
     """The scratch space, made where it is not there; raises FlowError."""
     if os.geteuid() == 0 and not flow.settings.allow_root:
-        told = "as root, the files of the scratch space would be closed to everybody else"
+        text = "as root, the files of the scratch space would be closed to everybody else"
         hint = f"work as another user, or set allow_root: true in {flow.folder / 'flow.yaml'}"
-        raise FlowError("not-writable", told, hint)
+        raise FlowError("not-writable", text, hint)
     line = ["run", "script", "--tags=get,mlperf,inference,nvidia,scratch,space", "--quiet"]
-    given = neuron.scratch(flow) or flow.variables.get("MLPERF_SCRATCH_PATH")
-    line += [f"--scratch_path={given}"] if given else []
+    path = neuron.scratch(flow) or flow.variables.get("MLPERF_SCRATCH_PATH")
+    line += [f"--scratch_path={path}"] if path else []
     line += ["--allow_root"] if flow.settings.allow_root else []
     return Path(flow.doer.cm_json(line)["env"]["MLPERF_SCRATCH_PATH"])
 

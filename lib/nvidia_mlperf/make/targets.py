@@ -34,8 +34,8 @@ class Target:
     def function(self) -> Callable[[Flow], None]:
         """The function, imported when it is asked for."""
         module, _, name = self.does.partition(":")
-        found: Callable[[Flow], None] = getattr(importlib.import_module(module), name)
-        return found
+        handler: Callable[[Flow], None] = getattr(importlib.import_module(module), name)
+        return handler
 
 
 _M = "nvidia_mlperf.make."
@@ -205,10 +205,10 @@ def vendor(variables: Mapping[str, str]) -> str:
     return on[0] if on else NVIDIA
 
 
-def settings(given: Settings, of: str) -> Settings:
+def settings(configured: Settings, of: str) -> Settings:
     """The settings of a folder for the systems of a vendor, which may be of one round only."""
     only = ROUNDS.get(of)
-    return replace(given, vendor_round=only) if only else given
+    return replace(configured, vendor_round=only) if only else configured
 
 
 def find(word: str, of: str, targets: Iterable[Target] = TARGETS) -> Target:

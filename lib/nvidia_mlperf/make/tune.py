@@ -62,7 +62,7 @@ def space(item: Item) -> dict[str, tuple[int, ...]]:
     return {
         name: values
         for name, values in SPACE.items()
-        if scenario in ONLY[name] and name not in item.given
+        if scenario in ONLY[name] and name not in item.overrides
     }
 
 
@@ -77,9 +77,9 @@ def search(item: Item, attempt: Callable[[Fields], float | None]) -> Fields | No
         if number == MOST:
             break
         fields = {**(best or {}), **({name: value} if name else {})}
-        found = attempt(fields)
-        if found is not None and (figure is None or better(item, found, figure)):
-            best, figure = fields, found
+        rate = attempt(fields)
+        if rate is not None and (figure is None or better(item, rate, figure)):
+            best, figure = fields, rate
     return best
 
 
@@ -112,6 +112,6 @@ def tried(flow: Flow, work: Work, item: Item, fields: Fields) -> float | None:
     status = flow.doer.cm([*words, "--max_attempts=1"])
     if status:
         flow.tell([f"not taken: {flow.failed(status)}"])
-    found = harness.newest(apart, work, item, started, flow.build / "autotune")
-    result = harness.told_of(found, item) if found else {}
+    session = harness.newest(apart, work, item, started, flow.build / "autotune")
+    result = harness.read_result(session, item) if session else {}
     return float(result["value"]) if result.get("validity") == "VALID" else None

@@ -50,15 +50,15 @@ class Item:
         return f"{self.config.benchmark} {self.config.scenario} {self.config.ver}"
 
     @property
-    def given(self) -> dict[str, Any]:
+    def overrides(self) -> dict[str, Any]:
         """The fields that stand in RUN_ARGS."""
         values = self.config.values.items()
         return {name: value.value for name, value in values if value.given_by == GIVEN}
 
     def value(self, name: str, otherwise: Any = None) -> Any:
         """The value of a field."""
-        found = self.config.values.get(name)
-        return otherwise if found is None else found.value
+        entry = self.config.values.get(name)
+        return otherwise if entry is None else entry.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Work:
     ``fields`` are all that are known, by name.
     """
 
-    asked: Asked
+    arguments: Asked
     system: str
     machine: Machine | None
     items: tuple[Item, ...]
@@ -78,9 +78,9 @@ class Work:
 
     def lines(self) -> list[str]:
         """What will be done, before it is."""
-        told = [*self.asked.lines(), f"system: {self.system} ({self.machine or self.on})"]
-        told += [f"run: {item.name}; here {item.ours}" for item in self.items]
-        return [*told, *(f"note: {note}" for note in (*self.asked.notes, *self.notes))]
+        lines = [*self.arguments.lines(), f"system: {self.system} ({self.machine or self.on})"]
+        lines += [f"run: {item.name}; here {item.ours}" for item in self.items]
+        return [*lines, *(f"note: {note}" for note in (*self.arguments.notes, *self.notes))]
 
 
 def plan(flow: Flow, run_args: str | None = None) -> Work:
@@ -88,19 +88,21 @@ def plan(flow: Flow, run_args: str | None = None) -> Work:
     known = read_registry(flow.settings.systems_dir)
     text = flow.variables.get("RUN_ARGS", "") if run_args is None else run_args
     vendor_round = flow.settings.vendor_round
-    asked = asked_of.read(text, known.fields, vendor_round, flow.variables.get("BENCHMARKS", ""))
-    system, machine, notes = which(flow, known, asked)
-    _refuse_old_stream(vendor_round, asked)
-    tables = [table for table in known.tables if _wanted(table, vendor_round, system, asked)]
-    _check_benchmarks(asked, tables, system, flow, known)
-    pairs = [(t, ver) for t in tables for ver in versions_of(t, system, asked.versions)]
-    _check_versions(asked, known, vendor_round, tables, pairs, system)
-    items = tuple(_items(known, pairs, asked, system, machine))
-    notes += _skipped(asked, tables, pairs)
+    arguments = asked_of.read(
+        text, known.fields, vendor_round, flow.variables.get("BENCHMARKS", "")
+    )
+    system, machine, notes = which(flow, known, arguments)
+    _refuse_old_stream(vendor_round, arguments)
+    tables = [table for table in known.tables if _wanted(table, vendor_round, system, arguments)]
+    _check_benchmarks(arguments, tables, system, flow, known)
+    pairs = [(t, ver) for t in tables for ver in versions_of(t, system, arguments.versions)]
+    _check_versions(arguments, known, vendor_round, tables, pairs, system)
+    items = tuple(_items(known, pairs, arguments, system, machine))
+    notes += _skipped(arguments, tables, pairs)
     notes += [note for item in items for note in item.config.notes]
     notes += [NOT_PUBLIC[vendor_round]] if vendor_round in NOT_PUBLIC else []
     on = {"on": str(neuron.device(flow))} if flow.vendor == neuron.ACCELERATOR else {}
-    return Work(asked, system, machine, items, tuple(dict.fromkeys(notes)), known.fields, **on)
+    return Work(arguments, system, machine, items, tuple(dict.fromkeys(notes)), known.fields, **on)
 
 
 def read_registry(own: str = "") -> Registry:
@@ -112,15 +114,15 @@ def read_registry(own: str = "") -> Registry:
     return known
 
 
-def which(flow: Flow, known: Registry, asked: Asked) -> tuple[str, Machine | None, list[str]]:
+def which(flow: Flow, known: Registry, arguments: Asked) -> tuple[str, Machine | None, list[str]]:
     """The system whose values count, the machine where it has a GPU, and what to say of it."""
     settings = flow.settings
     every, vendor_round = list(known.systems.values()), settings.vendor_round
     of_round = [system for system in every if vendor_round in system.rounds]
-    name = asked.system or settings.system
+    name = arguments.system or settings.system
     if flow.vendor == neuron.ACCELERATOR:
-        system, told = neuron.system(flow, name, of_round)
-        return system, None, told
+        system, neuron_notes = neuron.system(flow, name, of_round)
+        return system, None, neuron_notes
     neuron.refuse_foreign(name, of_round)
     machine = flow.doer.machine()
     if name:
@@ -129,50 +131,50 @@ def which(flow: Flow, known: Registry, asked: Asked) -> tuple[str, Machine | Non
         reference = REFERENCE[vendor_round]
         note = f"there is no NVIDIA GPU: benchmarks and scenarios are those of {reference}"
         return reference, None, [f"{note}, its rates and batches are not taken"]
-    nearest = asked.nearest or settings.allow_nearest
+    nearest = arguments.nearest or settings.allow_nearest
     chosen = systems.chosen(machine, every, vendor_round, nearest)
     return chosen.id, machine, []
 
 
-def versions_of(table: Table, system: str, asked: Sequence[str]) -> list[str]:
+def versions_of(table: Table, system: str, requested: Sequence[str]) -> list[str]:
     """The versions of a file that are meant, in its order; without any, the default one."""
     blocks = [block for block in table.blocks.values() if block.system == system]
     there = list(dict.fromkeys(ver for block in blocks for ver in block.versions))
     runs = [ver for ver in there if not any(word in ver for word in _LEFT_OUT)]
-    if asked_of.ALL in asked:
+    if asked_of.ALL in requested:
         return runs
-    return [ver for ver in runs if ver in (asked or (DEFAULT,))]
+    return [ver for ver in runs if ver in (requested or (DEFAULT,))]
 
 
-def _wanted(table: Table, vendor_round: str, system: str, asked: Asked) -> bool:
+def _wanted(table: Table, vendor_round: str, system: str, arguments: Asked) -> bool:
     """Whether a file is of what is asked for, and has values for the system."""
     return (
         table.round == vendor_round
-        and (not asked.benchmarks or table.benchmark in asked.benchmarks)
-        and (not asked.scenarios or table.scenario in asked.scenarios)
+        and (not arguments.benchmarks or table.benchmark in arguments.benchmarks)
+        and (not arguments.scenarios or table.scenario in arguments.scenarios)
         and not (vendor_round == "v0.7" and table.scenario == MULTI_STREAM)
         and any(block.system == system for block in table.blocks.values())
     )
 
 
-def _refuse_old_stream(vendor_round: str, asked: Asked) -> None:
-    if vendor_round == "v0.7" and MULTI_STREAM in asked.scenarios:
+def _refuse_old_stream(vendor_round: str, arguments: Asked) -> None:
+    if vendor_round == "v0.7" and MULTI_STREAM in arguments.scenarios:
         raise FlowError("not-available", _OLD_STREAM, "leave MultiStream out of --scenarios")
 
 
 def _check_benchmarks(
-    asked: Asked, tables: Sequence[Table], system: str, flow: Flow, known: Registry
+    arguments: Asked, tables: Sequence[Table], system: str, flow: Flow, known: Registry
 ) -> None:
     """Raise FlowError for benchmarks of which nothing is there, all at once."""
     there, vendor_round = {table.benchmark for table in tables}, flow.settings.vendor_round
-    missing = [name for name in asked.benchmarks if name not in there]
+    missing = [name for name in arguments.benchmarks if name not in there]
     if missing or not tables:
         what = ", ".join(missing) or "any benchmark"
-        within = f" in {', '.join(asked.scenarios)}" if asked.scenarios else ""
+        within = f" in {', '.join(arguments.scenarios)}" if arguments.scenarios else ""
         raise FlowError(
             "not-available",
             f"{vendor_round} has no values for {what}{within} on {system}",
-            _elsewhere(missing, asked.scenarios, flow, known)
+            _elsewhere(missing, arguments.scenarios, flow, known)
             or f"leave it out; what there is for {vendor_round}: make info",
         )
 
@@ -194,7 +196,7 @@ def _elsewhere(
 
 
 def _check_versions(
-    asked: Asked,
+    arguments: Asked,
     known: Registry,
     vendor_round: str,
     tables: Sequence[Table],
@@ -204,13 +206,13 @@ def _check_versions(
     """Raise FlowError for versions that the system has nowhere, and where nothing is left."""
     of_round = [table for table in known.tables if table.round == vendor_round]
     every = _versions(of_round, system)
-    missing = [ver for ver in asked.versions if ver not in (*every, asked_of.ALL)]
+    missing = [ver for ver in arguments.versions if ver not in (*every, asked_of.ALL)]
     if pairs and not missing:
         return
     raise FlowError(
         "bad-value",
-        f"--config_ver={','.join(missing or asked.versions or [DEFAULT])} is not there for this on "
-        f"{system}",
+        f"--config_ver={','.join(missing or arguments.versions or [DEFAULT])} is not there for "
+        f"this on {system}",
         f"one of: {', '.join(_versions(tables, system) or every)}",
     )
 
@@ -223,16 +225,16 @@ def _versions(tables: Sequence[Table], system: str) -> list[str]:
 def _items(
     known: Registry,
     pairs: Sequence[tuple[Table, str]],
-    asked: Asked,
+    arguments: Asked,
     system: str,
     machine: Machine | None,
 ) -> Iterator[Item]:
     """The items with their values; raises FlowError for a field that fits none of them."""
-    _check_scopes(known, [table for table, _ in pairs], asked.fields)
+    _check_scopes(known, [table for table, _ in pairs], arguments.fields)
     for table, ver in pairs:
         fitting = {
             name: value
-            for name, value in asked.fields.items()
+            for name, value in arguments.fields.items()
             if not known.fields[name].out_of_scope(table.benchmark, table.scenario)
         }
         config = known.config(table, system, ver, fitting)
@@ -241,10 +243,10 @@ def _items(
         yield Item(words.our_benchmark(table.round, table.benchmark, ver), config)
 
 
-def _check_scopes(known: Registry, tables: Sequence[Table], given: Mapping[str, Any]) -> None:
+def _check_scopes(known: Registry, tables: Sequence[Table], overrides: Mapping[str, Any]) -> None:
     """A field may be for some of the runs, as ``server_target_qps`` is; not for none."""
     wrong = []
-    for name in given:
+    for name in overrides:
         why = [known.fields[name].out_of_scope(t.benchmark, t.scenario) for t in tables]
         if why and all(why):
             wrong.append(why[0])
@@ -253,18 +255,18 @@ def _check_scopes(known: Registry, tables: Sequence[Table], given: Mapping[str, 
 
 
 def _skipped(
-    asked: Asked, tables: Sequence[Table], pairs: Sequence[tuple[Table, str]]
+    arguments: Asked, tables: Sequence[Table], pairs: Sequence[tuple[Table, str]]
 ) -> list[str]:
     """What was asked for and is not there, where something else of it is."""
-    told = []
-    for name in asked.benchmarks:
+    notes = []
+    for name in arguments.benchmarks:
         scenarios = {table.scenario for table in tables if table.benchmark == name}
-        told += [f"{name} has no {s}: left out" for s in asked.scenarios if s not in scenarios]
+        notes += [f"{name} has no {s}: left out" for s in arguments.scenarios if s not in scenarios]
     for table in tables:
         have = {ver for other, ver in pairs if other is table}
-        told += [
+        notes += [
             f"{table.benchmark} {table.scenario} has no {ver}: left out"
-            for ver in asked.versions
+            for ver in arguments.versions
             if ver not in have and ver != asked_of.ALL
         ]
-    return told
+    return notes

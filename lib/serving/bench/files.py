@@ -75,8 +75,8 @@ def parse_npy(data: bytes) -> Tensor:
     length = int.from_bytes(data[8 : 8 + size], "little")
     start = 8 + size + length
     try:
-        told = ast.literal_eval(data[8 + size : start].decode("latin-1"))
-        letters, shape, fortran = told["descr"], tuple(told["shape"]), told["fortran_order"]
+        header = ast.literal_eval(data[8 + size : start].decode("latin-1"))
+        letters, shape, fortran = header["descr"], tuple(header["shape"]), header["fortran_order"]
     except (SyntaxError, KeyError, TypeError, RecursionError) as error:
         raise ValueError("no head of an array") from error
     if not isinstance(letters, str) or letters[:1] not in "<|=" or letters[1:] not in LETTERS:
@@ -92,15 +92,15 @@ def parse_npy(data: bytes) -> Tensor:
 
 def _json(path: Path, infos: Sequence[TensorInfo]) -> dict[str, Tensor]:
     """``{"data": [{"INPUT": [...]}, ...]}``, each entry a sample; or ``{"INPUT": {...}}``."""
-    told = json.loads(read_bytes(path))
-    entries = told.get("data") if isinstance(told, dict) and "data" in told else [told]
+    content = json.loads(read_bytes(path))
+    entries = content.get("data") if isinstance(content, dict) and "data" in content else [content]
     if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
         raise ValueError('it is not {"data": [{INPUT: [values]}]}')
-    found = {}
+    tensors = {}
     for info in infos:
         if entries and info.name in entries[0]:
-            found[info.name] = _joined(info, [each[info.name] for each in entries])
-    return found
+            tensors[info.name] = _joined(info, [each[info.name] for each in entries])
+    return tensors
 
 
 def _joined(info: TensorInfo, entries: Sequence[Any]) -> Tensor:

@@ -17,13 +17,13 @@ def named(settings: Settings) -> str:
     return f"Model name = {settings.model}, batch size = {settings.batch}"
 
 
-def judged(found: Target) -> Iterator[str]:
+def judged(target: Target) -> Iterator[str]:
     """Whether the first answer is right, and how long it took."""
-    yield f"{'FAIL' if found.problems else 'PASS'}: {found.settings.model}"
-    yield from (f"  {problem}" for problem in found.problems)
-    if found.stand_in:
-        yield f"note: {found.stand_in}"
-    yield f"##### Model inference time in ms: {found.first_ms!r}"
+    yield f"{'FAIL' if target.problems else 'PASS'}: {target.settings.model}"
+    yield from (f"  {problem}" for problem in target.problems)
+    if target.stand_in:
+        yield f"note: {target.stand_in}"
+    yield f"##### Model inference time in ms: {target.first_ms!r}"
 
 
 def announced(settings: Settings, threads: int) -> Iterator[str]:

@@ -50,12 +50,14 @@ def wanted_shape(
 ) -> tuple[int, ...]:
     """The shape of an input in a request; raises BenchError where a length stays open."""
     own = info.shape[1:] if batches else info.shape
-    given = shapes.get(info.name)
-    if given is not None:
-        fits = len(given) == len(own) and all(a in (-1, b) for a, b in zip(own, given, strict=True))
+    requested = shapes.get(info.name)
+    if requested is not None:
+        fits = len(requested) == len(own) and all(
+            a in (-1, b) for a, b in zip(own, requested, strict=True)
+        )
         if not fits:
-            raise UsageError(f"--shape={info.name}: {list(given)} is not of {list(own)}")
-        own = tuple(given)
+            raise UsageError(f"--shape={info.name}: {list(requested)} is not of {list(own)}")
+        own = tuple(requested)
     if -1 in own:
         sizes = ",".join("N" if size == -1 else str(size) for size in own)
         raise BenchError(
@@ -102,11 +104,11 @@ def _from_file(
     """Requests of ``batch`` samples each; what is left over at the end is not sent."""
     if path.suffix.lower() not in files.READERS:
         return [_raw(model, batches, batch, path, shapes)]
-    found = files.read(path, model.inputs)
+    arrays = files.read(path, model.inputs)
     for info in model.inputs:
-        if info.name not in found:
-            raise BenchError(f"{path} lacks the input {info.name}; it has {', '.join(found)}")
-    tensors = {info.name: _checked(info, found[info.name], path, batches) for info in model.inputs}
+        if info.name not in arrays:
+            raise BenchError(f"{path} lacks the input {info.name}; it has {', '.join(arrays)}")
+    tensors = {info.name: _checked(info, arrays[info.name], path, batches) for info in model.inputs}
     if not batches:
         return [tensors]
     count = min(tensor.shape[0] for tensor in tensors.values()) // batch

@@ -125,11 +125,11 @@ class Scheduled(Pace):
             return 0
         limit = min(last, self.end) - self.begin
         late = itertools.takewhile(lambda due: due < limit, self._arrivals)
-        found = list(itertools.islice(late, COUNTED))
-        count = len(found)
+        intended = list(itertools.islice(late, COUNTED))
+        count = len(intended)
         if count == COUNTED:
             # The rest is as dense as these are.
-            count += round((limit - found[-1]) * count / max(found[-1] - found[0], 1))
+            count += round((limit - intended[-1]) * count / max(intended[-1] - intended[0], 1))
         return min(count, self._count - self.taken)
 
 

@@ -138,10 +138,10 @@ def _listening(port: int) -> set[str]:
 def _is_here(host: str) -> bool:
     """Whether a name leads to an address of this machine: only on one of those can be listened."""
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_DGRAM)
+        addresses = socket.getaddrinfo(host, None, type=socket.SOCK_DGRAM)
     except OSError:
         return False
-    for family, kind, _, _, place in found:
+    for family, kind, _, _, place in addresses:
         with socket.socket(family, kind) as probe:
             try:
                 probe.bind((place[0], 0))

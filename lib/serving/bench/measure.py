@@ -33,13 +33,13 @@ class _Counters:
 class _Reader:
     """Reads counters, over a connection of its own."""
 
-    def __init__(self, found: Target, connection: Connection) -> None:
+    def __init__(self, target: Target, connection: Connection) -> None:
         self._connection = connection
-        self._settings = found.settings
+        self._settings = target.settings
         address = connection.address
         self._server = machine.listener(address.host, address.port)
 
-        self._counted = self._statistics(found.counted)
+        self._counted = self._statistics(target.counted)
 
     def before(self, warm_up: Sequence[Record]) -> _Counters:
         """The server is asked first: its answer is no part of the measurement."""
@@ -62,33 +62,33 @@ class _Reader:
         deadline = time.monotonic() + COUNTED_S
         while True:
             settings = self._settings
-            found = server.statistics(self._connection, settings.model, settings.version)
+            statistics = server.statistics(self._connection, settings.model, settings.version)
             late = time.monotonic() > deadline
-            if found is None or found.success.count >= least or late:
-                return found
+            if statistics is None or statistics.success.count >= least or late:
+                return statistics
             time.sleep(0.002)
 
 
-def measure(found: Target, load: Load) -> Point:
+def measure(endpoint: Target, load: Load) -> Point:
     """Measure once; raises BenchError where it cannot begin."""
-    settings = found.settings
+    settings = endpoint.settings
     count = settings.connections if load.open_loop else int(load.size)
     with contextlib.ExitStack() as stack:
         control = stack.enter_context(target.connect(settings))
         try:
-            workers = target.workers(found, count, stack)
-            reader = _Reader(found, control)
-            before = reader.before(warm_up(found, workers))
+            workers = target.workers(endpoint, count, stack)
+            reader = _Reader(endpoint, control)
+            before = reader.before(warm_up(endpoint, workers))
         except KserveError as error:
             raise explained(settings, control, error) from error
-        pace = make_pace(found, load)
-        records = run(workers, pace, _watch(found, load, pace))
-        return _point(found, load, pace, records, (before, reader.after(records)))
+        pace = make_pace(endpoint, load)
+        records = run(workers, pace, _watch(endpoint, load, pace))
+        return _point(endpoint, load, pace, records, (before, reader.after(records)))
 
 
-def make_pace(found: Target, load: Load) -> Pace:
+def make_pace(target: Target, load: Load) -> Pace:
     """The pace of a load, beginning now."""
-    settings = found.settings
+    settings = target.settings
     begin = time.perf_counter_ns()
     end = begin + int(load.seconds * 1e9)
     if not load.open_loop:
@@ -97,20 +97,20 @@ def make_pace(found: Target, load: Load) -> Pace:
     return Scheduled(begin, end, load.count, due)
 
 
-def _watch(found: Target, load: Load, pace: Pace) -> Watch | None:
+def _watch(target: Target, load: Load, pace: Pace) -> Watch | None:
     if not load.stable:
         return None
-    settings = found.settings
+    settings = target.settings
     rule = Stability(pace.begin, settings.window, settings.stable_percent, settings.percentile)
     return rule.watch
 
 
-def warm_up(found: Target, workers: Sequence[Worker]) -> list[Record]:
+def warm_up(target: Target, workers: Sequence[Worker]) -> list[Record]:
     """Open every connection and make its first requests, before the clock runs.
 
     Raises KeyboardInterrupt after Ctrl-C: nothing was measured yet.
     """
-    settings = found.settings
+    settings = target.settings
     records: list[Record] = []
     if settings.warmup_seconds:
         begin = time.perf_counter_ns()
@@ -130,15 +130,15 @@ def _warm(workers: Sequence[Worker], pace: Pace) -> list[Record]:
 
 
 def _point(
-    found: Target,
+    target: Target,
     load: Load,
     pace: Pace,
     records: Sequence[Record],
     around: tuple[_Counters, _Counters],
 ) -> Point:
-    percentile, batch = found.settings.percentile, found.batch or 1
+    percentile, batch = target.settings.percentile, target.batch or 1
     end = max(record.end for record in records)
-    since = Stability.kept_since(pace, found.settings.window) if load.stable else pace.begin
+    since = Stability.kept_since(pace, target.settings.window) if load.stable else pace.begin
     times = results.kept(records, since)
     seconds = max((end - since) / 1e9, 1e-9)
     failures, examples = results.counted([each for record in records for each in record.failures])

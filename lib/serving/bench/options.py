@@ -162,11 +162,11 @@ def read(arguments: Sequence[str]) -> tuple[Settings, list[str]]:
     """What is asked for, and notes on how it was understood; raises UsageError."""
     words, notes = understood(arguments)
     made = parser()
-    told, rest = made.parse_known_args(words)
+    namespace, rest = made.parse_known_args(words)
     if rest:
         hint = _in_place_of(bare(rest[0].partition("=")[0]))
         raise UsageError(f'"{rest[0]}" is not an option', hint=hint)
-    return settings(vars(told)), notes
+    return settings(vars(namespace)), notes
 
 
 def _in_place_of(name: str) -> str:
@@ -202,20 +202,20 @@ def bare(name: str) -> str:
     return name.lstrip(DASHES + "-").replace("-", "_")
 
 
-def settings(told: dict[str, Any]) -> Settings:
+def settings(arguments: dict[str, Any]) -> Settings:
     """The values of the options; raises UsageError where one makes no sense."""
-    given = {name: value for name, value in told.items() if value not in (None, "")}
-    _contradictions(given)
-    read = _Values({option.name: option.default for option in OPTIONS} | given)
-    by_rate = "rate" in given
-    loads = "rate" if by_rate else "concurrency" if "concurrency" in given else "num_threads"
+    values = {name: value for name, value in arguments.items() if value not in (None, "")}
+    _contradictions(values)
+    read = _Values({option.name: option.default for option in OPTIONS} | values)
+    by_rate = "rate" in values
+    loads = "rate" if by_rate else "concurrency" if "concurrency" in values else "num_threads"
     warm_requests, warm_seconds = _warmup(read.text("warmup"))
     return Settings(
         model=read.text("model_name"),
         version=read.text("model_version"),
         batch=read.whole("batch_size"),
-        benchmark=_measures(given),
-        seconds=_longest(given, read.seconds),
+        benchmark=_measures(values),
+        seconds=_longest(values, read.seconds),
         url=read.text("url") or DEFAULT_URLS[read.text("protocol")],
         protocol=read.text("protocol"),
         shared_memory=read.text("shared_memory"),
@@ -240,7 +240,7 @@ def settings(told: dict[str, Any]) -> Settings:
         headers=tuple(_header(text) for text in read.several("header")),
         tls_ca=read.text("tls_ca"),
         compression=read.text("compression"),
-        files={name: given[name] for name in FILES if name in given},
+        files={name: values[name] for name in FILES if name in values},
     )
 
 
@@ -258,8 +258,8 @@ class _Values:
 
     def text(self, name: str) -> str:
         """As it was given."""
-        found: str = self._values[name]
-        return found
+        text: str = self._values[name]
+        return text
 
     def several(self, name: str) -> list[str]:
         """Of an option that can be repeated."""
@@ -277,20 +277,20 @@ class _Values:
 
     def positive(self, name: str) -> float:
         """A number above 0; 0 for none."""
-        found = self.number(name)
-        if self.text(name) and not found:
+        number = self.number(name)
+        if self.text(name) and not number:
             raise UsageError(f"--{name}={self.text(name)} is not above 0")
-        return found
+        return number
 
     def seconds(self, name: str) -> float:
         """A time that is one."""
-        found = self.number(name, ENDLESS)
-        if not found:
+        seconds = self.number(name, ENDLESS)
+        if not seconds:
             raise UsageError(f"--{name}=0 is not a time")
-        return found
+        return seconds
 
 
-def _contradictions(given: dict[str, Any]) -> None:
+def _contradictions(values: dict[str, Any]) -> None:
     pairs = (
         ("rate", "concurrency"),
         ("rate", "num_threads"),
@@ -302,31 +302,31 @@ def _contradictions(given: dict[str, Any]) -> None:
         ("search_p99_ms", "until_stable"),
     )
     for one, other in pairs:
-        if one in given and other in given:
+        if one in values and other in values:
             raise UsageError(f"--{one} and --{other} contradict each other", hint="leave out one")
-    _idle(given)
+    _idle(values)
 
 
-def _idle(given: dict[str, Any]) -> None:
+def _idle(values: dict[str, Any]) -> None:
     """Raise UsageError for an option that says nothing without another one."""
     for name, others in NEEDS.items():
-        if name in given and not set(others) & set(given):
+        if name in values and not set(others) & set(values):
             wanted = " or ".join(f"--{other}" for other in others)
             raise UsageError(f"--{name} says nothing without {wanted}", hint=f"leave out --{name}")
-    if "burst_size" in given and given["distribution"] != "burst":
+    if "burst_size" in values and values["distribution"] != "burst":
         raise UsageError("--burst_size is of --distribution=burst", hint="leave out --burst_size")
 
 
-def _longest(given: dict[str, Any], seconds: Callable[[str], float]) -> float:
+def _longest(values: dict[str, Any], seconds: Callable[[str], float]) -> float:
     """Where something else ends a measurement, time does so only when it was given."""
-    if ("count" in given or "until_stable" in given) and not {"limit", "duration"} & set(given):
+    if ("count" in values or "until_stable" in values) and not {"limit", "duration"} & set(values):
         return ENDLESS
-    return seconds("duration" if "duration" in given else "limit")
+    return seconds("duration" if "duration" in values else "limit")
 
 
-def _measures(given: dict[str, Any]) -> bool:
+def _measures(values: dict[str, Any]) -> bool:
     """Options that make sense only where something is measured ask for it."""
-    return bool(given.get("benchmark")) or any(name in given for name in MEASURING)
+    return bool(values.get("benchmark")) or any(name in values for name in MEASURING)
 
 
 def as_number(

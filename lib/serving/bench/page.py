@@ -69,10 +69,10 @@ def _part(session: Session, point: Point) -> Part:
 
 
 def _charts(session: Session, point: Point) -> Iterator[Drawn]:
-    found, shape = point.latency, point.shape
-    if found is None:
+    latency, shape = point.latency, point.shape
+    if latency is None:
         return
-    marks = [charts.Marker(f"p{each:g}", found.percentile(each)) for each in MARKED]
+    marks = [charts.Marker(f"p{each:g}", latency.percentile(each)) for each in MARKED]
     yield "Latency", "requests", charts.histogram(shape.edges, shape.counts, marks, "ms")
     if rows := report.breakdown(point):
         short = {"network and client": "client", "server: queue": "queue", "server: input": "input",

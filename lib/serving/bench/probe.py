@@ -47,10 +47,10 @@ def _probe(settings: Settings, connection: Connection) -> Target:
     problems = checks.describe_problems(outputs, model.outputs, batch)
     problems += checks.differences(outputs, right, settings.tolerance)
     kept = {name: _copy(tensor) for name, tensor in outputs.items()}
-    told = f"{server.name} {server.version}"
+    software = f"{server.name} {server.version}"
     counted = before.success.count + 1 if before else 0
-    return Target(settings, told, model, batch, tuple(samples), first * 1e3, tuple(problems), kept,
-                  counted, stand_in(config or {}))  # fmt: skip
+    return Target(settings, software, model, batch, tuple(samples), first * 1e3, tuple(problems),
+                  kept, counted, stand_in(config or {}))  # fmt: skip
 
 
 def _batch(settings: Settings, model: Model, largest: int) -> int | None:
@@ -74,9 +74,9 @@ def _copy(tensor: Tensor) -> Tensor:
 def _config(connection: Connection, settings: Settings) -> Mapping[str, Any] | None:
     """The model's configuration; None where the server does not tell it."""
     try:
-        found = connection.config(settings.model, settings.version)
-        int(found.get("max_batch_size", 0))
-        return found
+        config = connection.config(settings.model, settings.version)
+        int(config.get("max_batch_size", 0))
+        return config
     except (TypeError, ValueError):
         return None
     except KserveError as error:
@@ -108,8 +108,8 @@ def _needed(
 
 
 def _optional(config: Mapping[str, Any]) -> Iterator[str]:
-    told = config.get("input")
-    for each in told if isinstance(told, list) else ():
+    inputs = config.get("input")
+    for each in inputs if isinstance(inputs, list) else ():
         if isinstance(each, dict) and each.get("optional") is True:
             yield str(each.get("name"))
 
@@ -134,12 +134,12 @@ def explained(settings: Settings, connection: Connection, error: KserveError) ->
 def _models(settings: Settings, connection: Connection) -> str:
     """What the server has, where the asked-for model is not ready."""
     try:
-        found = connection.index()
+        models = connection.index()
     except KserveError:
         return ""
-    own = [each for each in found if each.name == settings.model]
+    own = [each for each in models if each.name == settings.model]
     if not own:
-        return _others(settings.model, {each.name: each.state for each in found})
+        return _others(settings.model, {each.name: each.state for each in models})
     ready = {each.version for each in own if each.state == "READY"}
     if ready and settings.version not in {"", *ready}:
         return f"it has --model_version={', '.join(sorted(ready))}"

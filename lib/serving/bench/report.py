@@ -30,7 +30,7 @@ COLUMNS = ("load", "requests/s", "samples/s", "mean", "std", "p50", "p75", "p90"
 class Session:
     """All that one call found out."""
 
-    found: Target
+    target: Target
     host: Host
     at: float
     command: str
@@ -42,7 +42,7 @@ class Session:
     @property
     def settings(self) -> Settings:
         """What was asked for."""
-        return self.found.settings
+        return self.target.settings
 
 
 def ms(value: float) -> str:
@@ -72,11 +72,13 @@ def notes(points: Sequence[Point], cores: int) -> tuple[str, ...]:
 
 def row(point: Point) -> tuple[str, ...]:
     """A line of the table of all measurements."""
-    found = point.latency
+    latency = point.latency
     figures = ["-"] * 10
-    if found:
-        tail = [found.percentile(each) for each in PERCENTILES]
-        figures = [ms(each) for each in (found.mean, found.std, *tail, found.min, found.max)]
+    if latency:
+        tail = [latency.percentile(each) for each in PERCENTILES]
+        figures = [
+            ms(each) for each in (latency.mean, latency.std, *tail, latency.min, latency.max)
+        ]
     counts = (f"{point.rate:.1f}", f"{point.samples_rate:.1f}")
     return (load_in_words(point.load), *counts, *figures, str(point.failed))
 
@@ -110,7 +112,7 @@ def facts(session: Session, point: Point) -> Rows:
     at = point.costs
     server = "not known" if at.server is None else f"{at.server:.2f}"
     loads = f"{_known(at.load_before)} before, {_known(at.load_after)} after"
-    found: Rows = [
+    rows: Rows = [
         ("stopped by", f"{point.stopped}, after {point.seconds:.3f} s"),
         ("requests", f"{point.requests} answered, {point.failed} failed"),
         ("processors", f"client {at.client:.2f}, server {server}, of {session.host.cores}"),
@@ -119,15 +121,15 @@ def facts(session: Session, point: Point) -> Rows:
     if point.late:
         tail = [ms(point.late.percentile(each)) for each in (50.0, 99.0)]
         text = f"p50 {tail[0]}, p99 {tail[1]}, max {ms(point.late.max)} ms"
-        found.append(("sent late by", text))
+        rows.append(("sent late by", text))
         counts = f"{point.scheduled} scheduled, {point.requests} completed"
-        found.append(("schedule", f"{counts}, {point.unsent} never sent"))
+        rows.append(("schedule", f"{counts}, {point.unsent} never sent"))
     if point.server:
-        found.append(("server", _served(point.server)))
+        rows.append(("server", _served(point.server)))
     for kind, count in point.failures.items():
         # A server's reason may have many lines.
-        found.append((f"failed: {kind}", f"{count}, {' '.join(point.examples[kind].split())}"))
-    return found
+        rows.append((f"failed: {kind}", f"{count}, {' '.join(point.examples[kind].split())}"))
+    return rows
 
 
 def _served(share: ServerShare) -> str:
@@ -141,7 +143,7 @@ def _known(value: float | None) -> str:
     return "-" if value is None else f"{value:g}"
 
 
-def tries(found: Sequence[Try]) -> Rows:
+def tries(attempts: Sequence[Try]) -> Rows:
     """The tries of a search."""
     return [
         (
@@ -152,7 +154,7 @@ def tries(found: Sequence[Try]) -> Rows:
             str(each.queries),
             "in time" if each.passed else "too late",
         )
-        for each in found
+        for each in attempts
     ]
 
 
@@ -210,17 +212,17 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 def about(session: Session) -> Rows:
     """What was measured, where and how."""
-    settings, model, host = session.settings, session.found.model, session.host
+    settings, model, host = session.settings, session.target.model, session.host
     where = settings.protocol + (", shared memory" if settings.shared_memory != "none" else "")
     checked = "names, shapes, types, values checked"
     if settings.golden:
         checked += ", as in the golden file"
     return [
         ("model", f"{model.name} ({model.platform or 'platform not told'})"),
-        ("server", f"{session.found.server} at {settings.url}, {where}"),
+        ("server", f"{session.target.server} at {settings.url}, {where}"),
         ("batch size", str(settings.batch)),
         ("input", settings.source),
-        ("outputs", "; ".join(session.found.problems) or checked),
+        ("outputs", "; ".join(session.target.problems) or checked),
         ("client", f"{host.name}, {host.cpu}, {host.cores} cores, Python {host.python}"),
         ("date", time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(session.at))),
         ("command", session.command),
@@ -259,11 +261,11 @@ def threads(point: Point) -> Rows:
     ]
 
 
-def _latency(found: Latency | None) -> tuple[str, ...]:
-    if found is None:
+def _latency(latency: Latency | None) -> tuple[str, ...]:
+    if latency is None:
         return ("-",) * 10
-    tail = (found.percentile(each) for each in PERCENTILES)
-    return tuple(ms(each) for each in (found.mean, found.std, *tail, found.min, found.max))
+    tail = (latency.percentile(each) for each in PERCENTILES)
+    return tuple(ms(each) for each in (latency.mean, latency.std, *tail, latency.min, latency.max))
 
 
 def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -291,11 +293,11 @@ def as_csv(session: Session) -> str:
 
 
 def _plain(point: Point, batch: int, parts: Sequence[str]) -> list[Any]:
-    found, share, at = point.latency, point.server, point.costs
+    latency, share, at = point.latency, point.server, point.costs
     tail: list[Any] = [""] * (4 + len(PERCENTILES))
-    if found:
-        tail = [found.mean, found.std, found.min, found.max]
-        tail += [found.percentile(each) for each in PERCENTILES]
+    if latency:
+        tail = [latency.mean, latency.std, latency.min, latency.max]
+        tail += [latency.percentile(each) for each in PERCENTILES]
     served = [getattr(share, f"{part}_ms") if share else "" for part in parts]
     loop = "open" if point.load.open_loop else "closed"
     counts = [point.requests, point.rate, point.samples_rate, point.failed, point.unsent]
@@ -305,20 +307,20 @@ def _plain(point: Point, batch: int, parts: Sequence[str]) -> list[Any]:
 
 def as_json(session: Session) -> str:
     """Everything, for programs; a figure that is not finite is null."""
-    found = session.found
+    target = session.target
     settings = asdict(session.settings)
     # What is secret in a request stands in no result.
     settings["headers"] = [name for name, _ in session.settings.headers]
-    told = {
+    document = {
         "format": 1,
         "at": session.at,
         "command": session.command,
         "host": asdict(session.host),
-        "server": found.server,
-        "model": asdict(found.model),
+        "server": target.server,
+        "model": asdict(target.model),
         "settings": settings,
-        "first_ms": found.first_ms,
-        "problems": list(found.problems),
+        "first_ms": target.first_ms,
+        "problems": list(target.problems),
         "points": [{**asdict(point), "latency": _named(point.latency), "late": _named(point.late),
                     "threads": [{**asdict(t), "latency": _named(t.latency)} for t in point.threads]}
                    for point in session.points],
@@ -327,15 +329,15 @@ def as_json(session: Session) -> str:
         "on_schedule_rate": results.on_schedule(session.points),
         "notes": list(session.notes),
     }  # fmt: skip
-    return json.dumps(_finite(told), indent=1, allow_nan=False) + "\n"
+    return json.dumps(_finite(document), indent=1, allow_nan=False) + "\n"
 
 
-def _named(found: Latency | None) -> dict[str, Any] | None:
-    if found is None:
+def _named(latency: Latency | None) -> dict[str, Any] | None:
+    if latency is None:
         return None
-    tail = {f"p{each:g}": value for each, value in found.percentiles}
-    return {"count": found.count, "min": found.min, "mean": found.mean, "std": found.std,
-            **tail, "max": found.max, "unit": "ms"}  # fmt: skip
+    tail = {f"p{each:g}": value for each, value in latency.percentiles}
+    return {"count": latency.count, "min": latency.min, "mean": latency.mean, "std": latency.std,
+            **tail, "max": latency.max, "unit": "ms"}  # fmt: skip
 
 
 def _finite(value: Any) -> Any:

@@ -117,20 +117,20 @@ Times = tuple[int, int, int]
 
 def kept(records: Sequence[Record], since: int) -> list[Times]:
     """The requests that were answered after ``since``, in the order of their answers."""
-    found = [
+    spans = [
         times
         for record in records
         for times in zip(record.due, record.start, record.done, strict=True)
         if times[2] >= since
     ]
-    return sorted(found, key=lambda times: times[2])
+    return sorted(spans, key=lambda times: times[2])
 
 
 def thread(record: Record, batch: int, percentile: float) -> Thread:
     """The figures of one thread."""
     count, seconds = len(record.due), max((record.end - record.begin) / 1e9, 1e-9)
-    found = figures.latency(record.latencies(), percentile)
-    return Thread(count, seconds, count * batch / seconds, found)
+    latency = figures.latency(record.latencies(), percentile)
+    return Thread(count, seconds, count * batch / seconds, latency)
 
 
 def counted(failures: Sequence[Failure]) -> tuple[dict[str, int], dict[str, str]]:
@@ -226,42 +226,42 @@ def is_late(point: Point) -> bool:
 
 def warnings(point: Point, cores: int) -> dict[str, str]:
     """What a reader must know before believing the figures, by its kind."""
-    found, at = {}, point.costs
+    texts, at = {}, point.costs
     if not point.load.open_loop and at.outside > OUTSIDE:
-        found["outside"] = (
+        texts["outside"] = (
             f"the client is the limit: no request was under way for {100 * at.outside:.0f} % of "
             "the threads' time"
         )
     if at.client > BUSY:
-        found["client"] = (
+        texts["client"] = (
             f"the client is the limit: it uses {at.client:.2f} processors of the one it can"
         )
     if point.late and point.late.percentile(99.0) > LATE_MS:
-        found["late"] = (
+        texts["late"] = (
             f"requests were sent late: p99 {point.late.percentile(99.0):.2f} ms; latency counts it"
         )
     if point.unsent:
-        found["unsent"] = (
+        texts["unsent"] = (
             f"{point.unsent} requests were due and never sent: --connections were all busy"
         )
-    found |= _machine(point, cores)
+    texts |= _machine(point, cores)
     share = point.server
     if share and share.requests > point.requests + point.failed + len(point.threads):
-        asked = share.requests
-        found["others"] = f"the server answered {asked} requests: others were asking too"
-    return found
+        answered = share.requests
+        texts["others"] = f"the server answered {answered} requests: others were asking too"
+    return texts
 
 
 def _machine(point: Point, cores: int) -> dict[str, str]:
-    at, found = point.costs, {}
+    at, texts = point.costs, {}
     if at.stolen > STOLEN:
-        found["stolen"] = f"other virtual machines had {at.stolen:.2f} processors of this one"
+        texts["stolen"] = f"other virtual machines had {at.stolen:.2f} processors of this one"
     if at.load_before is not None and at.load_before > cores:
         load = f"load {at.load_before:g} on {cores} cores"
-        found["busy"] = f"the machine was busy before: {load}"
+        texts["busy"] = f"the machine was busy before: {load}"
     if at.server is not None and at.client + at.server > BUSY * cores:
         used = f"{at.client:.2f} and {at.server:.2f}"
-        found["cores"] = (
+        texts["cores"] = (
             f"client and server used {used} of {cores} cores: they were in each other's way"
         )
-    return found
+    return texts

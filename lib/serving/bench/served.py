@@ -27,9 +27,9 @@ def main(arguments: Sequence[str], answer: str) -> int:
     folder = Path(tempfile.mkdtemp(prefix="triton-bench-"))
     try:
         protocol = read(arguments)[0].protocol
-        with server.running(wanted, folder) as found:
-            url = found.grpc_url if protocol == "grpc" else found.url
-            say(f"Triton {found.version} at {url}, for as long as this takes")
+        with server.running(wanted, folder) as running:
+            url = running.grpc_url if protocol == "grpc" else running.url
+            say(f"Triton {running.version} at {url}, for as long as this takes")
             return session.main([*arguments, f"--url={url}"], answer)
     except (ServerError, BenchError) as error:
         hint = error.hint_without(folder) if isinstance(error, ServerError) else error.hint

@@ -39,17 +39,17 @@ def main(arguments: Sequence[str], answer: str = "") -> int:
     For a program that starts it, figures and a failure are written to the file ``answer``, and a
     failure that stands there is no failure of the process.
     """
-    told: dict[str, object] = {}
+    record: dict[str, object] = {}
     try:
         settings, notes = read(arguments)
         for note in notes:
             say(f"note: {note}")
-        status = _run(settings, hidden(arguments), told)
+        status = _run(settings, hidden(arguments), record)
     except BenchError as error:
         if not answer:
             say(f"error: {error}" + (f"\n  next: {error.hint}" if error.hint else ""))
             return error.status
-        told["failure"] = {"kind": error.kind, "text": str(error), "hint": error.hint}
+        record["failure"] = {"kind": error.kind, "text": str(error), "hint": error.hint}
         status = OK
     except KeyboardInterrupt:
         say("interrupted")
@@ -59,28 +59,28 @@ def main(arguments: Sequence[str], answer: str = "") -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CUT_OFF
     if answer:
-        Path(answer).write_text(json.dumps(told), encoding="utf-8")
+        Path(answer).write_text(json.dumps(record), encoding="utf-8")
     return status
 
 
-def _run(settings: Settings, command: str, told: dict[str, object]) -> int:
+def _run(settings: Settings, command: str, answer: dict[str, object]) -> int:
     writable(settings.files)
     if not settings.benchmark:
         tell([guide.named(settings)])
-    found = probe(settings)
-    tell(guide.judged(found))
-    if found.problems:
-        raise WrongError("the answer is wrong: " + "; ".join(found.problems))
+    target = probe(settings)
+    tell(guide.judged(target))
+    if target.problems:
+        raise WrongError("the answer is wrong: " + "; ".join(target.problems))
     if not settings.benchmark:
         return OK
-    session = _measured(found, command)
+    session = _measured(target, command)
     tell(["", *report.text(session)])
     write(session)
     if any(point.stopped == CTRL_C for point in session.points):
         return INTERRUPTED
     require_all(session.points)
     best = max(session.points, key=lambda point: point.rate)
-    told.update(rate=best.rate, p99_ms=best.tail_ms, highest=session.highest)
+    answer.update(rate=best.rate, p99_ms=best.tail_ms, highest=session.highest)
     return OK
 
 
@@ -97,22 +97,22 @@ def require_all(points: Sequence[Point]) -> None:
         raise WrongError("no request was answered in time", hint="a longer --limit")
 
 
-def _measured(found: Target, command: str) -> Session:
-    settings, at = found.settings, time.time()
+def _measured(target: Target, command: str) -> Session:
+    settings, at = target.settings, time.time()
     here = machine.host()
     tried: list[Try] = []
     highest = None
     if settings.search_ms:
-        points, tried, highest = search(found)
+        points, tried, highest = search(target)
     else:
-        points = sweep(found)
+        points = sweep(target)
     notes = report.notes(points, here.cores)
-    return Session(found, here, at, command, tuple(points), tuple(tried), highest, notes)
+    return Session(target, here, at, command, tuple(points), tuple(tried), highest, notes)
 
 
-def sweep(found: Target) -> list[Point]:
+def sweep(target: Target) -> list[Point]:
     """All asked-for loads, one after the other; Ctrl-C ends all of them."""
-    settings = found.settings
+    settings = target.settings
     points: list[Point] = []
     # Guide 003 measures one number of threads.
     alone = len(settings.loads) == 1 and not settings.open_loop
@@ -123,7 +123,7 @@ def sweep(found: Target) -> list[Point]:
             tell(guide.announced(settings, int(size)))
         else:
             say(f"measuring {report.load_in_words(load)}")
-        points.append(measure(found, load))
+        points.append(measure(target, load))
         if alone:
             tell(guide.measured(settings, points[-1]))
         if points[-1].stopped == CTRL_C:
@@ -131,22 +131,22 @@ def sweep(found: Target) -> list[Point]:
     return points
 
 
-def search(found: Target) -> tuple[list[Point], list[Try], float | None]:
+def search(target: Target) -> tuple[list[Point], list[Try], float | None]:
     """The highest rate under the bound: the last run that kept it, all tries, and the rate.
 
     Rates are requests a second. Raises BenchError when no request was answered, KeyboardInterrupt
     after Ctrl-C.
     """
-    settings = found.settings
+    settings = target.settings
     seconds = TRY_S if settings.seconds == DEFAULT_S else settings.seconds
-    start = measure(found, Load(settings.connections, False, seconds))
+    start = measure(target, Load(settings.connections, False, seconds))
     runs: list[Point] = []
 
     def attempt(rate: float, purpose: str) -> Try:
         if runs and runs[-1].stopped == CTRL_C:
             raise KeyboardInterrupt
         length = seconds * LONGER[purpose]
-        runs.append(measure(found, Load(rate, True, length, bound_ms=settings.search_ms)))
+        runs.append(measure(target, Load(rate, True, length, bound_ms=settings.search_ms)))
         tried = as_try(runs[-1], purpose)
         say(f"{purpose}: {rate:.1f} requests/s, p99 {_tail(tried)}, "
             f"{'in time' if tried.passed else 'too late'}")  # fmt: skip

@@ -54,12 +54,12 @@ class _Check:
         self._right: checks.Signature = ()
 
     def __call__(self, outputs: Mapping[str, Tensor], look: bool) -> Sequence[str]:
-        found = checks.signature(outputs)
-        if found == self._right and not look:
+        signature = checks.signature(outputs)
+        if signature == self._right and not look:
             return ()
         problems = checks.describe_problems(outputs, self._infos, self._batch)
         if not problems:
-            self._right = found
+            self._right = signature
         return problems
 
 

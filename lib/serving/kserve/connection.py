@@ -81,10 +81,10 @@ class Connection(ABC):
 
         Raises KserveError when there are none.
         """
-        told = _read(dict, self._ask("ModelStatistics", name=name, version=version))
-        if not told.get("model_stats"):
+        answer = _read(dict, self._ask("ModelStatistics", name=name, version=version))
+        if not answer.get("model_stats"):
             raise KserveError("protocol", f"the server has no statistics of {name}")
-        return _read(lambda all_: read_statistics(all_[-1]), told["model_stats"])
+        return _read(lambda all_: read_statistics(all_[-1]), answer["model_stats"])
 
     def index(self) -> tuple[ModelState, ...]:
         """All models of the repository, with their states."""
@@ -174,12 +174,12 @@ class Connection(ABC):
         self.close()
 
 
-def _read(reader: Callable[[Any], _Read], told: Any) -> _Read:
+def _read(reader: Callable[[Any], _Read], answer: Any) -> _Read:
     """What a server says of itself; raises KserveError (``protocol``) where it says none of it."""
     try:
-        return reader(told)
+        return reader(answer)
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        start = repr(told)[:80]
+        start = repr(answer)[:80]
         raise KserveError("protocol", f"the server describes something as {start}") from error
 
 

@@ -124,8 +124,8 @@ class Exchange:
         except TimeoutError:
             raise
         except OSError as error:
-            told = error.strerror or str(error)
-            raise KserveError("refused", f"{self.address}: {told}") from error
+            reason = error.strerror or str(error)
+            raise KserveError("refused", f"{self.address}: {reason}") from error
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._tls is None:
             return connection

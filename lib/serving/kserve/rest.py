@@ -121,8 +121,8 @@ class HttpConnection(Connection):
             head = self._head("GET", ASKED[question].format(**named), 0)
             return self._exchange.send(head, ())
         # What the path says is not said again.
-        told = {key: value for key, value in fields.items() if key not in ("name", "model_name")}
-        text = json.dumps(told).encode()
+        body = {key: value for key, value in fields.items() if key not in ("name", "model_name")}
+        text = json.dumps(body).encode()
         head = self._head("POST", POSTED[question].format(**named), len(text))
         return self._exchange.send(head + text, ())
 
@@ -186,8 +186,8 @@ def _refusal(reply: Reply) -> KserveError:
     """What a server says to a request that it does not serve."""
     text = bytes(reply.body[:2000]).decode("utf-8", errors="replace").strip()
     try:
-        told = json.loads(text)
-        text = told["error"] if isinstance(told, dict) and "error" in told else text
+        content = json.loads(text)
+        text = content["error"] if isinstance(content, dict) and "error" in content else text
     except ValueError:
         pass
     return KserveError(

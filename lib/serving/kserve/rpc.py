@@ -137,10 +137,10 @@ class GrpcConnection(Connection):
         )
         with self._lock:
             answer = self._call(call, request)
-        told = MessageToDict(answer, preserving_proto_field_name=True)
+        message = MessageToDict(answer, preserving_proto_field_name=True)
         if question in FIELDS:
-            told = told.get(FIELDS[question]) or {}
-        return list(told.values()) if question == "SystemSharedMemoryStatus" else told
+            message = message.get(FIELDS[question]) or {}
+        return list(message.values()) if question == "SystemSharedMemoryStatus" else message
 
     def _call(self, call: Any, request: Any) -> Any:
         try:
@@ -151,20 +151,20 @@ class GrpcConnection(Connection):
             raise KserveError("input", f"the channel takes no more requests: {error}") from error
 
     def _problem(self, error: Any) -> KserveError:
-        code, told = error.code(), str(error.details() or "")
+        code, details = error.code(), str(error.details() or "")
         names = self._grpc.StatusCode
         kind: Kind = "status"
         if code == names.DEADLINE_EXCEEDED:
-            kind, told = "timeout", f"no answer within {self.options.timeout:g} s"
+            kind, details = "timeout", f"no answer within {self.options.timeout:g} s"
         elif code == names.UNAVAILABLE:
             refused = ("refused", "resol", "Failed to connect", "No route")
-            kind = "refused" if any(word in told for word in refused) else "reset"
+            kind = "refused" if any(word in details for word in refused) else "reset"
         elif code == names.CANCELLED:
             kind = "reset"
-        elif code in (names.INTERNAL, names.UNKNOWN) and "eserializ" in told:
+        elif code in (names.INTERNAL, names.UNKNOWN) and "eserializ" in details:
             kind = "protocol"
         number = code.value[0] if kind == "status" else 0
-        return KserveError(kind, f"{self.address}: {code.name}: {told}", status=number)
+        return KserveError(kind, f"{self.address}: {code.name}: {details}", status=number)
 
 
 def _packages() -> tuple[Any, Any]:
@@ -190,11 +190,11 @@ def _share(parameters: Any, place: Slice) -> None:
 
 def _outputs(answer: Any, placed: Mapping[str, Slice | None]) -> dict[str, Tensor]:
     """The outputs of an answer; raises KserveError (``protocol``) where it contradicts itself."""
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     raw = iter(answer.raw_output_contents)
     for output in answer.outputs:
         shape, where = tuple(output.shape), placed.get(output.name)
-        if min(shape, default=0) < 0 or output.name in found:
+        if min(shape, default=0) < 0 or output.name in tensors:
             raise KserveError("protocol", f"{output.name} has the shape {list(shape)}, or is twice")
         data = next(raw, None)
         if where is not None and not data:
@@ -202,8 +202,8 @@ def _outputs(answer: Any, placed: Mapping[str, Slice | None]) -> dict[str, Tenso
             data = tensor_in(output.name, output.datatype, shape, where.memory).data
         if data is None:
             raise KserveError("protocol", f"{output.name} has no bytes")
-        found[output.name] = Tensor(output.datatype, shape, memoryview(data))
-        check_size(output.name, found[output.name])
-    if missing := [name for name in placed if name not in found]:
+        tensors[output.name] = Tensor(output.datatype, shape, memoryview(data))
+        check_size(output.name, tensors[output.name])
+    if missing := [name for name in placed if name not in tensors]:
         raise KserveError("protocol", f"the answer lacks {', '.join(missing)}")
-    return found
+    return tensors

@@ -152,9 +152,9 @@ def check_size(name: str, tensor: Tensor) -> None:
     """Raise KserveError (``protocol``) where the bytes are not those of type and shape."""
     count = math.prod(tensor.shape)
     if tensor.datatype == "BYTES":
-        found = sum(1 for _ in strings(tensor.data))
-        if found != count:
-            raise KserveError("protocol", f"{name} has {found} strings, its shape {count}")
+        number = sum(1 for _ in strings(tensor.data))
+        if number != count:
+            raise KserveError("protocol", f"{name} has {number} strings, its shape {count}")
         return
     size = SIZES.get(tensor.datatype)
     if size is None:

@@ -95,46 +95,48 @@ class SharedRegion:
     size: int
 
 
-def read_server(told: Mapping[str, Any]) -> Server:
+def read_server(message: Mapping[str, Any]) -> Server:
     """The answer to /v2."""
-    return Server(_text(told, "name"), _text(told, "version"), tuple(told.get("extensions") or ()))
-
-
-def read_model(told: Mapping[str, Any]) -> Model:
-    """The answer to /v2/models/NAME."""
-    return Model(
-        _text(told, "name"),
-        tuple(str(each) for each in told.get("versions") or ()),
-        _text(told, "platform"),
-        tuple(_tensor(each) for each in told.get("inputs") or ()),
-        tuple(_tensor(each) for each in told.get("outputs") or ()),
+    return Server(
+        _text(message, "name"), _text(message, "version"), tuple(message.get("extensions") or ())
     )
 
 
-def _tensor(told: Mapping[str, Any]) -> TensorInfo:
-    shape = tuple(int(each) for each in told.get("shape") or ())
-    return TensorInfo(_text(told, "name"), _text(told, "datatype"), shape)
+def read_model(message: Mapping[str, Any]) -> Model:
+    """The answer to /v2/models/NAME."""
+    return Model(
+        _text(message, "name"),
+        tuple(str(each) for each in message.get("versions") or ()),
+        _text(message, "platform"),
+        tuple(_tensor(each) for each in message.get("inputs") or ()),
+        tuple(_tensor(each) for each in message.get("outputs") or ()),
+    )
 
 
-def read_index(told: Any) -> tuple[ModelState, ...]:
+def _tensor(message: Mapping[str, Any]) -> TensorInfo:
+    shape = tuple(int(each) for each in message.get("shape") or ())
+    return TensorInfo(_text(message, "name"), _text(message, "datatype"), shape)
+
+
+def read_index(message: Any) -> tuple[ModelState, ...]:
     """The answer to /v2/repository/index."""
     return tuple(
         ModelState(*(_text(each, key) for key in ("name", "version", "state", "reason")))
-        for each in told
+        for each in message
     )
 
 
-def read_statistics(told: Mapping[str, Any]) -> Statistics:
+def read_statistics(message: Mapping[str, Any]) -> Statistics:
     """One model of the answer to /v2/models/NAME/stats."""
-    parts = told.get("inference_stats") or {}
+    parts = message.get("inference_stats") or {}
     names = ("success", "fail", "queue", "cache_hit", "cache_miss")
     success, fail, queue, cache_hit, cache_miss = (_duration(parts, name) for name in names)
     compute_input, compute_infer, compute_output = _compute(parts)
     return Statistics(
-        _text(told, "name"),
-        _text(told, "version"),
-        int(told.get("inference_count") or 0),
-        int(told.get("execution_count") or 0),
+        _text(message, "name"),
+        _text(message, "version"),
+        int(message.get("inference_count") or 0),
+        int(message.get("execution_count") or 0),
         success=success,
         fail=fail,
         queue=queue,
@@ -145,20 +147,20 @@ def read_statistics(told: Mapping[str, Any]) -> Statistics:
         cache_miss=cache_miss,
         batches=tuple(
             BatchStatistics(int(each["batch_size"]), *_compute(each))
-            for each in told.get("batch_stats") or ()
+            for each in message.get("batch_stats") or ()
         ),
     )
 
 
-def _compute(told: Mapping[str, Any]) -> tuple[Duration, Duration, Duration]:
+def _compute(message: Mapping[str, Any]) -> tuple[Duration, Duration, Duration]:
     return (
-        _duration(told, "compute_input"),
-        _duration(told, "compute_infer"),
-        _duration(told, "compute_output"),
+        _duration(message, "compute_input"),
+        _duration(message, "compute_infer"),
+        _duration(message, "compute_output"),
     )
 
 
-def read_regions(told: Any) -> tuple[SharedRegion, ...]:
+def read_regions(message: Any) -> tuple[SharedRegion, ...]:
     """The answer to /v2/systemsharedmemory/status."""
     return tuple(
         SharedRegion(
@@ -167,17 +169,17 @@ def read_regions(told: Any) -> tuple[SharedRegion, ...]:
             int(each.get("offset") or 0),
             int(each.get("byte_size") or 0),
         )
-        for each in told
+        for each in message
     )
 
 
-def _duration(told: Mapping[str, Any], name: str) -> Duration:
-    each = told.get(name) or {}
+def _duration(message: Mapping[str, Any], name: str) -> Duration:
+    each = message.get(name) or {}
     return Duration(int(each.get("count") or 0), int(each.get("ns") or 0))
 
 
-def _text(told: Mapping[str, Any], name: str) -> str:
-    value = told.get(name, "")
+def _text(message: Mapping[str, Any], name: str) -> str:
+    value = message.get(name, "")
     if not isinstance(value, str):
         raise KserveError("protocol", f"{name} is {value!r} where a text belongs")
     return value

@@ -52,15 +52,15 @@ def encode_request(inputs: Inputs, outputs: Outputs) -> tuple[bytes, list[memory
         else:
             parts.append(value.data)
             described.append({**place, "parameters": {"binary_data_size": len(value.data)}})
-    told: dict[str, Any] = {"inputs": described}
+    header: dict[str, Any] = {"inputs": described}
     if outputs:
-        told["outputs"] = [
+        header["outputs"] = [
             {"name": name, "parameters": _shared(place) if place else {"binary_data": True}}
             for name, place in outputs.items()
         ]
     else:
-        told["parameters"] = {"binary_data_output": True}
-    return json.dumps(told, separators=(",", ":")).encode(), parts
+        header["parameters"] = {"binary_data_output": True}
+    return json.dumps(header, separators=(",", ":")).encode(), parts
 
 
 def _shared(place: Slice) -> dict[str, Any]:
@@ -73,9 +73,9 @@ def _shared(place: Slice) -> dict[str, Any]:
 
 def read_layout(text: bytes) -> Layout:
     """Read the JSON of a response; raises KserveError (``protocol``) where it is not one."""
-    told = read_json(text)
+    header = read_json(text)
     try:
-        return Layout(tuple(_place(each) for each in told["outputs"]))
+        return Layout(tuple(_place(each) for each in header["outputs"]))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise KserveError("protocol", f"the answer's JSON is not one: {error!r}") from error
 
@@ -89,19 +89,19 @@ def read_json(text: bytes) -> Any:
         raise KserveError("protocol", f"the answer is not JSON ({start!r})") from error
 
 
-def _place(told: Mapping[str, Any]) -> OutputPlace:
-    parameters = told.get("parameters") or {}
+def _place(output: Mapping[str, Any]) -> OutputPlace:
+    parameters = output.get("parameters") or {}
     size = parameters.get("binary_data_size")
     # Triton names an output in shared memory without saying so.
-    shared = size is None and "data" not in told
-    name, datatype, shape = told["name"], told["datatype"], tuple(told["shape"])
+    shared = size is None and "data" not in output
+    name, datatype, shape = output["name"], output["datatype"], tuple(output["shape"])
     if not isinstance(name, str) or not isinstance(datatype, str):
         raise ValueError("an output without a name and a type")
     if not all(type(each) is int and each >= 0 for each in shape):
         raise ValueError(f"{name} has the shape {list(shape)}")
     if size is not None and (type(size) is not int or size < 0):
         raise ValueError(f"{name} has {size} bytes")
-    return OutputPlace(name, datatype, shape, size, told.get("data"), shared)
+    return OutputPlace(name, datatype, shape, size, output.get("data"), shared)
 
 
 def decode_outputs(layout: Layout, data: memoryview, placed: Outputs) -> dict[str, Tensor]:
@@ -110,10 +110,10 @@ def decode_outputs(layout: Layout, data: memoryview, placed: Outputs) -> dict[st
     ``placed`` has the slices that the request asked outputs to be written to. Raises KserveError
     (``protocol``) where names, types, shapes and lengths contradict each other or the request.
     """
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     start = 0
     for place in layout.outputs:
-        if place.name in found:
+        if place.name in tensors:
             raise KserveError("protocol", f"{place.name} is there twice")
         if place.shared:
             tensor = _in_memory(place, placed.get(place.name))
@@ -126,18 +126,18 @@ def decode_outputs(layout: Layout, data: memoryview, placed: Outputs) -> dict[st
         else:
             tensor = _inline(place)
         check_size(place.name, tensor)
-        found[place.name] = tensor
+        tensors[place.name] = tensor
     if start != len(data):
         raise KserveError("protocol", f"{len(data) - start} bytes belong to no output")
-    if missing := [name for name in placed if name not in found]:
+    if missing := [name for name in placed if name not in tensors]:
         raise KserveError("protocol", f"the answer lacks {', '.join(missing)}")
-    return found
+    return tensors
 
 
-def _in_memory(place: OutputPlace, asked: Slice | None) -> Tensor:
-    if asked is None:
+def _in_memory(place: OutputPlace, region: Slice | None) -> Tensor:
+    if region is None:
         raise KserveError("protocol", f"{place.name} is nowhere")
-    return tensor_in(place.name, place.datatype, place.shape, asked.memory)
+    return tensor_in(place.name, place.datatype, place.shape, region.memory)
 
 
 def _inline(place: OutputPlace) -> Tensor:
@@ -157,7 +157,7 @@ def _flat(values: Any) -> list[Any]:
     """``data`` may be nested as the shape is."""
     if not isinstance(values, list):
         raise TypeError("no list")
-    found: list[Any] = values
-    while found and isinstance(found[0], list):
-        found = [each for inner in found for each in inner]
-    return found
+    items: list[Any] = values
+    while items and isinstance(items[0], list):
+        items = [each for inner in items for each in inner]
+    return items

@@ -39,8 +39,8 @@ def _lines(plan: Plan) -> Iterator[str]:
             yield from _tensor(kind, tensor)
     yield from ("instance_group {", f"  kind: {plan.kind}", f"  count: {plan.instances}", "}")
     for key, value in sorted(plan.all_parameters().items()):
-        told = f"value {{ string_value: {_text(value)} }}"
-        yield from ("parameters {", f"  key: {_text(key)}", f"  {told}", "}")
+        entry = f"value {{ string_value: {_text(value)} }}"
+        yield from ("parameters {", f"  key: {_text(key)}", f"  {entry}", "}")
 
 
 def _tensor(kind: str, tensor: Tensor) -> Iterator[str]:
@@ -65,8 +65,8 @@ def _list(numbers: Sequence[int]) -> str:
 @cache
 def _description() -> Any:
     """Triton's description of the format, out of tritonclient without the rest of it."""
-    found = importlib.util.find_spec("tritonclient")
-    places = found.submodule_search_locations if found else None
+    module_spec = importlib.util.find_spec("tritonclient")
+    places = module_spec.submodule_search_locations if module_spec else None
     path = Path(next(iter(places or ()), ""), "grpc", "model_config_pb2.py")
     try:
         spec = importlib.util.spec_from_file_location("triton_model_config_pb2", path)
@@ -89,17 +89,19 @@ def read(text: str) -> dict[str, Any]:
         text_format.Parse(text, message)
     except text_format.ParseError as error:
         raise RepositoryError("bad-value", f"config.pbtxt cannot be read: {error}") from error
-    told: dict[str, Any] = json_format.MessageToDict(message, preserving_proto_field_name=True)
-    return told
+    config: dict[str, Any] = json_format.MessageToDict(message, preserving_proto_field_name=True)
+    return config
 
 
 def check(plan: Plan, text: str) -> None:
     """Raise RepositoryError where ``text`` does not say what the plan does."""
-    found, wanted = read(text), _expected(plan)
-    wrong = [name for name in FIELDS if found.get(name) != wanted.get(name)]
-    if unknown := sorted(set(found) - set(FIELDS)) + wrong:
-        told = "; ".join(f"{n}: {found.get(n)} in place of {wanted.get(n)}" for n in unknown)
-        raise RepositoryError("bad-value", f"config.pbtxt is not what was asked for: {told}")
+    config, wanted = read(text), _expected(plan)
+    wrong = [name for name in FIELDS if config.get(name) != wanted.get(name)]
+    if unknown := sorted(set(config) - set(FIELDS)) + wrong:
+        changes = "; ".join(
+            f"{n}: {config.get(n)} in place of {wanted.get(n)}" for n in unknown
+        )
+        raise RepositoryError("bad-value", f"config.pbtxt is not what was asked for: {changes}")
 
 
 def _expected(plan: Plan) -> Mapping[str, Any]:
@@ -110,7 +112,7 @@ def _expected(plan: Plan) -> Mapping[str, Any]:
     if batching is not None and batching.delay_us:
         # Numbers of 64 bits are texts in JSON.
         gathered["max_queue_delay_microseconds"] = str(batching.delay_us)
-    found: dict[str, Any] = {
+    config: dict[str, Any] = {
         "name": plan.name,
         "backend": "python",
         "input": [_expected_tensor(each) for each in plan.inputs],
@@ -119,15 +121,15 @@ def _expected(plan: Plan) -> Mapping[str, Any]:
         "parameters": {k: {"string_value": v} for k, v in plan.all_parameters().items()},
     }
     if plan.max_batch:
-        found["max_batch_size"] = plan.max_batch
+        config["max_batch_size"] = plan.max_batch
     if batching is not None:
-        found["dynamic_batching"] = gathered
+        config["dynamic_batching"] = gathered
     if plan.kind == "KIND_AUTO":
-        del found["instance_group"][0]["kind"]
-    return found
+        del config["instance_group"][0]["kind"]
+    return config
 
 
 def _expected_tensor(tensor: Tensor) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": tensor.name, "data_type": f"TYPE_{NAMES[tensor.dtype]}"}
-    found["dims"] = [str(size) for size in tensor.shape or (1,)]
-    return found if tensor.shape else {**found, "reshape": {}}
+    config: dict[str, Any] = {"name": tensor.name, "data_type": f"TYPE_{NAMES[tensor.dtype]}"}
+    config["dims"] = [str(size) for size in tensor.shape or (1,)]
+    return config if tensor.shape else {**config, "reshape": {}}

@@ -64,8 +64,8 @@ def _tensor(data: Data, value: Field) -> Tensor:
 
 
 def _size(data: Data, dimension: Field) -> int:
-    found = [each.value for each in _parts(data, dimension) if each.number == VALUE]
-    return found[0] if found and found[0] < 1 << 62 else -1
+    sizes = [each.value for each in _parts(data, dimension) if each.number == VALUE]
+    return sizes[0] if sizes and sizes[0] < 1 << 62 else -1
 
 
 def _within(data: Data, fields: list[Field], number: int) -> Field | None:
@@ -77,8 +77,8 @@ def _parts(data: Data, field: Field | None) -> list[Field]:
 
 
 def _name(data: Data, field: Field, number: int) -> str:
-    found = next((f for f in fields_of(data, field.start, field.end) if f.number == number), None)
-    return data[found.start : found.end].decode() if found else ""
+    match = next((f for f in fields_of(data, field.start, field.end) if f.number == number), None)
+    return data[match.start : match.end].decode() if match else ""
 
 
 def fields_of(data: Data, place: int, end: int) -> Iterator[Field]:
@@ -102,13 +102,13 @@ def fields_of(data: Data, place: int, end: int) -> Iterator[Field]:
 
 
 def _number(data: Data, place: int) -> tuple[int, int]:
-    found = shift = 0
+    number = shift = 0
     while True:
         byte = data[place]
         place += 1
-        found |= (byte & 127) << shift
+        number |= (byte & 127) << shift
         shift += 7
         if byte < 128:
-            return found, place
+            return number, place
         if shift > 63:
             raise ValueError("a number without end")

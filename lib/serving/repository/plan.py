@@ -145,15 +145,15 @@ class Plan:
 
     def all_parameters(self) -> dict[str, str]:
         """Everything that the program is told through the configuration."""
-        found = {"RUNTIME": self.label, "DEVICE": self.device, **self.parameters}
-        found["JOIN_REQUESTS"] = "yes" if self.join_requests else "no"
+        parameters = {"RUNTIME": self.label, "DEVICE": self.device, **self.parameters}
+        parameters["JOIN_REQUESTS"] = "yes" if self.join_requests else "no"
         if self.fixed_batch:
-            found["FIXED_BATCH"] = str(self.fixed_batch)
+            parameters["FIXED_BATCH"] = str(self.fixed_batch)
         if self.artefact:
-            found["COMPILED_MODEL"] = self.artefact.path.rstrip("/").rpartition("/")[2]
+            parameters["COMPILED_MODEL"] = self.artefact.path.rstrip("/").rpartition("/")[2]
         if self.cores:
-            found["NEURON_CORE_START_INDEX"] = str(self.cores.first)
-            found["NEURON_CORE_END_INDEX"] = str(self.cores.last)
-            found["NUM_THREADS_PER_CORE"] = str(self.cores.threads)
-            found["LEAST_BATCH"] = str(self.cores_of_instance)
-        return found
+            parameters["NEURON_CORE_START_INDEX"] = str(self.cores.first)
+            parameters["NEURON_CORE_END_INDEX"] = str(self.cores.last)
+            parameters["NUM_THREADS_PER_CORE"] = str(self.cores.threads)
+            parameters["LEAST_BATCH"] = str(self.cores_of_instance)
+        return parameters

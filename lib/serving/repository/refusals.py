@@ -116,10 +116,10 @@ def _signature(plan: Plan) -> Iterator[str]:
     if path.suffix == ".onnx":
         inputs, outputs = onnx_signature.read(path)
     else:
-        told = _sidecar(path)
-        if told is None:
+        signature = _sidecar(path)
+        if signature is None:
             return
-        inputs, outputs = told
+        inputs, outputs = signature
     wanted = [_samples(plan, tensors) for tensors in (plan.inputs, plan.outputs)]
     yield from _differences("input", wanted[0], inputs, whole=True)
     yield from _differences("output", wanted[1], outputs, whole=False)
@@ -134,24 +134,24 @@ def _samples(plan: Plan, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
 def _sidecar(path: Path) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]] | None:
     """What the file beside a compiled model says of its tensors; None where there is none."""
     try:
-        told = artifact.read(path, whole=False)
+        artefact = artifact.read(path, whole=False)
     except ArtefactError:
         return None
     inputs, outputs = (
         tuple(Tensor(t.name, t.dtype, t.shape) for t in tensors)
-        for tensors in (told.inputs, told.outputs)
+        for tensors in (artefact.inputs, artefact.outputs)
     )
     return inputs, outputs
 
 
 def _differences(
-    kind: str, wanted: Sequence[Tensor], found: Sequence[Tensor], whole: bool
+    kind: str, wanted: Sequence[Tensor], actual: Sequence[Tensor], whole: bool
 ) -> Iterator[str]:
-    real = {tensor.name: tensor for tensor in found}
+    real = {tensor.name: tensor for tensor in actual}
     for tensor in wanted:
         there = real.pop(tensor.name, None)
         if there is None:
-            names = ", ".join(each.name for each in found) or "none"
+            names = ", ".join(each.name for each in actual) or "none"
             yield f"the model has no {kind} {tensor.name}; its {kind}s are {names}"
         elif there.dtype != tensor.dtype or not _fits(tensor.shape, there.shape):
             yield f"{kind} {tensor} is {there} in the model"
@@ -159,9 +159,9 @@ def _differences(
         yield f"the model needs {kind} {', '.join(map(str, real.values()))} too"
 
 
-def _fits(wanted: tuple[int, ...], found: tuple[int, ...]) -> bool:
-    return len(wanted) == len(found) and all(
-        a == b or -1 in (a, b) for a, b in zip(wanted, found, strict=True)
+def _fits(wanted: tuple[int, ...], actual: tuple[int, ...]) -> bool:
+    return len(wanted) == len(actual) and all(
+        a == b or -1 in (a, b) for a, b in zip(wanted, actual, strict=True)
     )
 
 

@@ -35,57 +35,59 @@ def say(line: str) -> None:
 def main(words: list[str]) -> int:
     """Do what the first word says; 0 also for a failure that the answer tells."""
     name, path = words
-    asked: Asked = json.loads(Path(path).read_text(encoding="utf-8"))
+    request: Asked = json.loads(Path(path).read_text(encoding="utf-8"))
     foreground.stop_on_signals()
     try:
-        answer: Asked = PROGRAMS[name](asked)
+        answer: Asked = PROGRAMS[name](request)
     except ServerError as error:
         answer = {"failure": {"kind": error.kind, "text": str(error), "hint": error.hint}}
     except foreground.Stopped as stop:
         say(f"ended by {stop}; the server is down")
         return stop.status
-    Path(asked["answer"]).write_text(json.dumps(answer, indent=2), encoding="utf-8")
+    Path(request["answer"]).write_text(json.dumps(answer, indent=2), encoding="utf-8")
     return 0
 
 
-def _run(asked: Asked) -> Asked:
+def _run(request: Asked) -> Asked:
     """A server in the foreground, in the background, or one that is there already."""
-    if asked.get("url"):
-        return _use(asked)
-    wanted = _wanted(asked)
-    if not asked["background"]:
+    if request.get("url"):
+        return _use(request)
+    wanted = _wanted(request)
+    if not request["background"]:
         # Asked for now: it may be gone by the time the server is there.
         parent = os.getppid()
-        with server.running(wanted, Path(asked["folder"]), say=say) as found:
-            _show(found)
-            status = foreground.follow(found.kept, found.keeper, say, parent)
+        with server.running(wanted, Path(request["folder"]), say=say) as started:
+            _show(started)
+            status = foreground.follow(started.kept, started.keeper, say, parent)
         text = f"the server has ended with status {status}"
-        raise ServerError("server-failed", text, _log(found))
-    found = server.start(wanted, background.new_place(), owned=False, say=say)
-    facts = background.note(found)
-    _show(found)
-    say(f"end it: cm run script --tags=stop,triton-server --port={found.ports.http}")
+        raise ServerError("server-failed", text, _log(started))
+    started = server.start(wanted, background.new_place(), owned=False, say=say)
+    facts = background.note(started)
+    _show(started)
+    say(f"end it: cm run script --tags=stop,triton-server --port={started.ports.http}")
     return facts
 
 
-def _log(found: server.Server) -> str:
-    return f"its whole log: {found.kept.log}"
+def _log(started: server.Server) -> str:
+    return f"its whole log: {started.kept.log}"
 
 
-def _wanted(asked: Asked) -> Wanted:
-    ports = Ports(*asked["ports"]) if asked["ports"] else None
+def _wanted(request: Asked) -> Wanted:
+    ports = Ports(*request["ports"]) if request["ports"] else None
     keys = ("launcher", "repository", "host", "timeout_s", "engine", "image")
     # In a container the image has the launcher.
-    given = {"launcher": "", **{key: asked[key] for key in keys if key in asked}}
-    return Wanted(models=tuple(asked["models"]), more=tuple(asked["more"]), ports=ports, **given)
+    options = {"launcher": "", **{key: request[key] for key in keys if key in request}}
+    return Wanted(
+        models=tuple(request["models"]), more=tuple(request["more"]), ports=ports, **options
+    )
 
 
-def _show(found: server.Server) -> None:
-    for line in server_log.shown(found.log()):
+def _show(started: server.Server) -> None:
+    for line in server_log.shown(started.log()):
         say(line)
-    with contextlib.suppress(KserveError), connect(found.url, options=OPTIONS) as connection:
+    with contextlib.suppress(KserveError), connect(started.url, options=OPTIONS) as connection:
         _show_stand_ins(connection)
-    say(_log(found))
+    say(_log(started))
 
 
 def _show_stand_ins(connection: Connection) -> None:
@@ -95,22 +97,22 @@ def _show_stand_ins(connection: Connection) -> None:
             say(f"note: {model.name}: {what}")
 
 
-def _use(asked: Asked) -> Asked:
+def _use(request: Asked) -> Asked:
     """Wait for the models of a server that is there; it is not ours to end."""
-    deadline = time.monotonic() + float(asked["timeout_s"])
+    deadline = time.monotonic() + float(request["timeout_s"])
     try:
-        with connect(asked["url"], options=OPTIONS) as connection:
-            server.wait_ready(connection, asked["models"], deadline)
-            told = connection.server()
+        with connect(request["url"], options=OPTIONS) as connection:
+            server.wait_ready(connection, request["models"], deadline)
+            metadata = connection.server()
             _show_stand_ins(connection)
     except KserveError as error:
-        raise ServerError("server-failed", f"{asked['url']}: {error}", error.hint) from error
-    say(f"{asked['url']}: {told.name} {told.version}, ready")
-    return {"url": asked["url"], "grpc_url": ""}
+        raise ServerError("server-failed", f"{request['url']}: {error}", error.hint) from error
+    say(f"{request['url']}: {metadata.name} {metadata.version}, ready")
+    return {"url": request["url"], "grpc_url": ""}
 
 
-def _stop(asked: Asked) -> Asked:
-    ended = background.stop(asked.get("port"))
+def _stop(request: Asked) -> Asked:
+    ended = background.stop(request.get("port"))
     for facts in ended:
         say(f"ended: the server at {facts['url']}")
     if not ended:
@@ -118,21 +120,23 @@ def _stop(asked: Asked) -> Asked:
     return {"ended": [dict(facts) for facts in ended]}
 
 
-def _print(asked: Asked) -> Asked:
+def _print(request: Asked) -> Asked:
     """The command lines of both containers."""
     import shlex
 
-    ports = Ports(*asked["ports"]) if asked["ports"] else usual_ports()
-    found = devices()
-    one = Container(asked["engine"], asked["image"], asked["repository"], "triton-server", found)
-    other = Container(asked["engine"], asked["sdk_image"], asked["repository"], "", ())
+    ports = Ports(*request["ports"]) if request["ports"] else usual_ports()
+    neurons = devices()
+    one = Container(
+        request["engine"], request["image"], request["repository"], "triton-server", neurons
+    )
+    other = Container(request["engine"], request["sdk_image"], request["repository"], "", ())
     lines = {
-        "server": shlex.join(one.server(ports, asked["host"])),
+        "server": shlex.join(one.server(ports, request["host"])),
         "client": shlex.join(other.client()),
     }
     for line in lines.values():
         say(line)
-    if not found:
+    if not neurons:
         say("(this machine has no Neuron device: no --device)")
     return lines
 

@@ -54,15 +54,15 @@ def note(server: Server) -> Mapping[str, Any]:
 
 def noted() -> dict[int, Mapping[str, Any]]:
     """The servers that still run, by their HTTP port; notes of others are removed."""
-    found = {}
+    records = {}
     for path in sorted(home().glob(f"*/{FACTS}")):
         with contextlib.suppress(OSError, ValueError):
             facts = json.loads(path.read_text(encoding="utf-8"))
             if remains.processes(facts["mark"]):
-                found[int(facts["port"])] = facts
+                records[int(facts["port"])] = facts
             else:
                 shutil.rmtree(path.parent, ignore_errors=True)
-    return dict(sorted(found.items()))
+    return dict(sorted(records.items()))
 
 
 def stop(port: int | None) -> list[Mapping[str, Any]]:
@@ -70,14 +70,14 @@ def stop(port: int | None) -> list[Mapping[str, Any]]:
 
     Raises ServerError where none is there, or several are and none is named.
     """
-    found = noted()
-    names = ", ".join(map(str, found))
-    if port is None and len(found) > 1:
+    records = noted()
+    names = ", ".join(map(str, records))
+    if port is None and len(records) > 1:
         text = f"there are several servers in the background, at the ports {names}"
         raise ServerError("bad-value", text, "name one of them: --port=PORT")
-    chosen = [facts for number, facts in found.items() if port in (None, number)]
+    chosen = [facts for number, facts in records.items() if port in (None, number)]
     if port is not None and not chosen:
-        there = f"those there are have the ports {names}" if found else "there is none"
+        there = f"those there are have the ports {names}" if records else "there is none"
         raise ServerError("entry-not-found", f"no server of ours has the port {port}; {there}")
     for facts in chosen:
         end(facts)

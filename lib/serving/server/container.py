@@ -21,8 +21,8 @@ FACTS = Path(__file__).with_name("container.json")
 
 def facts() -> dict[str, Any]:
     """What all containers are started with: the options that the guide gives."""
-    told: dict[str, Any] = json.loads(FACTS.read_text(encoding="utf-8"))
-    return told
+    record: dict[str, Any] = json.loads(FACTS.read_text(encoding="utf-8"))
+    return record
 
 
 def usual_ports() -> Ports:
@@ -33,8 +33,8 @@ def usual_ports() -> Ports:
 def devices(root: Path = Path("/")) -> list[str]:
     """The Neuron devices of this machine, in the order of their numbers."""
     pattern = str(facts()["device_pattern"]).lstrip("/")
-    found = [path for path in root.glob(pattern) if re.fullmatch(r"neuron\d+", path.name)]
-    numbers = sorted(int(path.name.removeprefix("neuron")) for path in found)
+    paths = [path for path in root.glob(pattern) if re.fullmatch(r"neuron\d+", path.name)]
+    numbers = sorted(int(path.name.removeprefix("neuron")) for path in paths)
     return [f"/dev/neuron{number}" for number in numbers]
 
 
@@ -46,12 +46,12 @@ class Container:
     image: str
     repository: str
     name: str
-    found: Sequence[str] = ()
+    devices: Sequence[str] = ()
 
     def server(self, ports: Ports, host: str, more: Sequence[str] = ()) -> list[str]:
         """The command line that starts the server, as guide 003 has it."""
         words = [self.engine, "run", "--rm", "--name", self.name]
-        for device in self.found:
+        for device in self.devices:
             words += ["--device", device]
         words += ["-v", f"{self.repository}:{self.repository}", *facts()["server"]]
         prefix = "" if host == EVERYWHERE else f"{host}:"

@@ -55,7 +55,7 @@ def _wait(pid: int) -> int:
 
 def _keep(kept: Kept, outer: int) -> int:
     """The inner process: start the server, and end it when there is a reason."""
-    told, tell = os.pipe()
+    notice, tell = os.pipe()
     signal.signal(signal.SIGTERM, lambda *_: os.write(tell, b"x"))
     with kept.log.open("wb") as log:
         server = subprocess.Popen(
@@ -67,10 +67,10 @@ def _keep(kept: Kept, outer: int) -> int:
             preexec_fn=_die_with_parent,  # noqa: PLW1509 - this process has one thread
         )
     ended = os.pidfd_open(server.pid)
-    reasons = [ended, outer, told, *([0] if kept.owned else [])]
-    found, _, _ = select.select(reasons, [], [])
+    reasons = [ended, outer, notice, *([0] if kept.owned else [])]
+    ready, _, _ = select.select(reasons, [], [])
     # Who has gone waits for no answers.
-    status = _end(server, GRACE_S if told in found else 0)
+    status = _end(server, GRACE_S if notice in ready else 0)
     _finish(kept, {os.getpid(), os.getppid()})
     return status if status >= 0 else 128 - status
 

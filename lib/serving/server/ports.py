@@ -16,12 +16,12 @@ LISTENS = "0A"
 def free(host: str) -> Ports:
     """Three that nobody holds now."""
     with ExitStack() as held:
-        found = []
+        numbers = []
         for _ in range(3):
             one = held.enter_context(socket.socket())
             one.bind((host, 0))
-            found.append(one.getsockname()[1])
-    return Ports(*found)
+            numbers.append(one.getsockname()[1])
+    return Ports(*numbers)
 
 
 def require_free(host: str, ports: Ports) -> None:
@@ -56,11 +56,11 @@ def holder(port: int) -> str:
 
 
 def _listening(port: int) -> set[str]:
-    found = set()
+    sockets = set()
     for table in ("tcp", "tcp6"):
         with suppress(OSError), open(f"/proc/net/{table}", encoding="ascii") as stream:
             for line in stream.readlines()[1:]:
                 fields = line.split()
                 if fields[3] == LISTENS and int(fields[1].rpartition(":")[2], 16) == port:
-                    found.add(f"socket:[{fields[9]}]")
-    return found
+                    sockets.add(f"socket:[{fields[9]}]")
+    return sockets

@@ -35,13 +35,13 @@ def dead_stubs(mark: str) -> int:
 
     While a model loads, the server waits for its process for as long as it lives itself.
     """
-    owners, found = set(processes(mark)), 0
+    owners, count = set(processes(mark)), 0
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError):
             name, _, rest = path.read_text(errors="replace").partition("(")[2].rpartition(") ")
             state, parent = rest.split()[:2]
-            found += state == "Z" and name == STUB and int(parent) in owners
-    return found
+            count += state == "Z" and name == STUB and int(parent) in owners
+    return count
 
 
 def regions(mark: str) -> list[Path]:
@@ -65,14 +65,14 @@ def end(mark: str, but: Collection[int] = (), patience_s: float = 2.0) -> None:
 
 def sweep() -> None:
     """Remove regions of ours whose server has gone and could not do so itself."""
-    found: dict[str, list[Path]] = {}
+    leftovers: dict[str, list[Path]] = {}
     for path in regions(f"{FAMILY}{os.getuid()}-"):
         mark = "-".join(path.name.split("-")[:3]) + "-"
-        found.setdefault(mark, []).append(path)
-    if not found:
+        leftovers.setdefault(mark, []).append(path)
+    if not leftovers:
         return
     alive = {word for _, words in _environments() for word in words if KEY.encode() in word}
-    for mark, paths in found.items():
+    for mark, paths in leftovers.items():
         if f"{KEY}={mark}".encode() not in alive:
             for path in paths:
                 with suppress(OSError):

@@ -56,10 +56,10 @@ def started(text: str) -> list[str]:
 
 def failures(text: str) -> dict[str, str]:
     """Why each model that failed did so, by its name."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for match in FAILED.finditer(text):
-        found.setdefault(match["name"], _short(match["why"].strip().strip('"')))
-    return found
+        reasons.setdefault(match["name"], _short(match["why"].strip().strip('"')))
+    return reasons
 
 
 def unfinished(text: str) -> list[str]:

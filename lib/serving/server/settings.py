@@ -56,10 +56,10 @@ class Kept:
 
 def read(path: Path) -> Kept:
     """What ``Kept.write`` has stored."""
-    told: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    finish, orphaned = (tuple(map(tuple, told[name])) for name in ("finish", "orphaned"))
-    command = tuple(told["command"])
-    return Kept(command, told["mark"], told["folder"], finish, told["owned"], orphaned)
+    record: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    finish, orphaned = (tuple(map(tuple, record[name])) for name in ("finish", "orphaned"))
+    command = tuple(record["command"])
+    return Kept(command, record["mark"], record["folder"], finish, record["owned"], orphaned)
 
 
 def new_mark() -> str:

@@ -164,7 +164,7 @@ def measured(flow_: flow.Flow, monkeypatch: pytest.MonkeyPatch) -> None:
     result: Mapping[str, Any] = {"scenario": "Offline", "validity": "VALID", "performance_run": 1}
     for name, value in (
         ("newest", lambda f, w, item, since: flow_.folder if len(flow_.doer.lines) < 2 else None),  # type: ignore[attr-defined]
-        ("told_of", lambda found, item: result),
+        ("read_result", lambda found, item: result),
         ("check_model", lambda f, item, found: None),
     ):
         monkeypatch.setattr(harness, name, value)

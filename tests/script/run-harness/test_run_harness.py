@@ -190,7 +190,7 @@ def test_what_cannot_be_run_is_refused(line: str, tmp_path: Path) -> None:
 
 def test_a_field_counts_where_it_applies(tmp_path: Path) -> None:
     plan = work.plan(a_flow(tmp_path, "--benchmarks=resnet50 --server_target_qps=5"))
-    assert {item.config.scenario: item.given for item in plan.items} == {
+    assert {item.config.scenario: item.overrides for item in plan.items} == {
         "Offline": {},
         "Server": {"server_target_qps": 5},
         "SingleStream": {},
@@ -242,7 +242,7 @@ def test_only_a_stand_in_takes_the_place_of_an_engine(tmp_path: Path) -> None:
     generate.generate_engines(flow_)
     assert isinstance(flow_.doer, Builder)
     assert flow_.doer.lines[-1][2] == "--tags=generate,engine,nvidia,_stand-in,_tiny"
-    engine = engines.found(flow_, work.plan(flow_).items[0])
+    engine = engines.find_engine(flow_, work.plan(flow_).items[0])
     assert engine is not None
     assert engines.sidecar(engine)["built"] == {"builder": "stand-in"}
     generate.generate_engines(flow_)
@@ -341,7 +341,7 @@ def test_a_wait_for_a_batch_that_triton_does_not_gather_is_refused(tmp_path: Pat
 
 def test_what_is_for_engines_is_told_to_have_no_effect_on_a_stand_in(tmp_path: Path) -> None:
     flow_ = a_flow(tmp_path, "--benchmarks=resnet50 --precision=fp16 --use_graphs=true")
-    told = options.idle(work.plan(flow_).fields, work.plan(flow_).asked.fields)
+    told = options.idle(work.plan(flow_).fields, work.plan(flow_).arguments.fields)
     assert [each.partition(" ")[0] for each in told] == ["--precision", "--use_graphs"]
 
 
@@ -389,7 +389,7 @@ def test_only_what_the_last_call_has_made_counts(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     call = {"made": [["Offline", "accuracy"], ["Server", "performance"]]}
     path.write_text(json.dumps({"results": [told], "call": call}))
-    assert harness.told_of(path, item) == {**told, "performance_run": None}
+    assert harness.read_result(path, item) == {**told, "performance_run": None}
 
 
 INVALID = {
@@ -484,7 +484,7 @@ def test_values_of_another_system_are_told(tmp_path: Path) -> None:
     eight = work.plan(a_flow(tmp_path, f"{line} --system_name=T4x8", hands=Hands(one)))
     (found,) = checks.of_system(eight)
     assert (found.id, found.state) == ("config.system", checks.LOOK)
-    assert found.found.startswith("the values are those of T4x8: it has 8 of them")
+    assert found.text.startswith("the values are those of T4x8: it has 8 of them")
     own = work.plan(a_flow(tmp_path, line, hands=Hands(one)))
     assert [check.state for check in checks.of_system(own)] == [checks.OK]
 
@@ -494,7 +494,7 @@ def test_batches_for_a_larger_gpu_are_told(tmp_path: Path) -> None:
     line = "--benchmarks=resnet50 --scenarios=offline --system_name=A100-SXM4x1"
     (found,) = checks.of_batches(work.plan(a_flow(tmp_path, line, hands=Hands(one))))
     assert found.id == "config.batch"
-    assert "batches are for 40 GiB, this GPU has 15: resnet50 Offline default" in found.found
+    assert "batches are for 40 GiB, this GPU has 15: resnet50 Offline default" in found.text
     given = work.plan(a_flow(tmp_path, f"{line} --gpu_batch_size=4", hands=Hands(one)))
     assert list(checks.of_batches(given)) == [], "who gives one knows"
 
@@ -504,7 +504,7 @@ def test_rates_of_a_whole_gpu_for_a_part_are_told(tmp_path: Path) -> None:
     flow_ = a_flow(tmp_path, "--benchmarks=resnet50 --scenarios=offline", hands=Hands(part))
     found = list(checks.of_parts(work.plan(flow_)))
     assert [check.id for check in found] == ["config.mig"]
-    assert "is that of a whole GPU" in found[0].found
+    assert "is that of a whole GPU" in found[0].text
 
 
 def test_a_gpu_that_is_not_there_stops(tmp_path: Path) -> None:

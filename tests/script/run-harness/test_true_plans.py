@@ -142,7 +142,7 @@ def test_engines_are_built_where_there_is_a_gpu_and_handed_to_the_run(tmp_path: 
         *("--scenario=Offline", "--config_ver=default", "--compute_capability=7.5"),
     } <= set(built)
     plan = work.plan(flow_)
-    engine = engines.found(flow_, plan.items[0])
+    engine = engines.find_engine(flow_, plan.items[0])
     assert engine is not None
     assert engine.name == "resnet50-Offline-gpu-b256-int8.default.plan"
     assert sorted(path.name for path in engine.parent.iterdir()) == [
@@ -199,7 +199,7 @@ def test_results_have_one_name(tmp_path: Path) -> None:
     flow_ = a_flow(tmp_path / "flow", line, hands=hands)
     generate.generate_engines(flow_)
     items = work.plan(flow_).items
-    server = engines.found(flow_, items[1])
+    server = engines.find_engine(flow_, items[1])
     assert server is not None
     server.rename(server.with_suffix(".onnx"))
     with pytest.raises(FlowError, match="stand-in and tensorrt, and results have one name"):

@@ -171,4 +171,4 @@ def test_every_searched_field_becomes_an_option(tmp_path: Path) -> None:
     flow_ = a_flow(tmp_path, "--benchmarks=bert --scenarios=server --deque_timeout_usec=0")
     plan = work.plan(flow_)
     assert set(tune.SPACE) == set(tune.ONLY) <= set(options.inputs(plan.fields))
-    assert dict(options.of_run(plan.fields, plan.items[0].given)) == {}, "0 is not to wait"
+    assert dict(options.of_run(plan.fields, plan.items[0].overrides)) == {}, "0 is not to wait"

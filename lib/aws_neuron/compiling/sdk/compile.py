@@ -55,8 +55,8 @@ def version(name: str) -> str:
     if sys.version_info < (3, 8):
         import pkg_resources
 
-        found = {each.key: each.version for each in pkg_resources.working_set}
-        return found.get(name, "")
+        versions = {each.key: each.version for each in pkg_resources.working_set}
+        return versions.get(name, "")
     from importlib import metadata
 
     try:
@@ -104,8 +104,8 @@ def fitted(torch: Any, module: Any, request: dict[str, Any]) -> Any:
             self.inner = module
 
         def forward(self, images: Any) -> Any:
-            found = self.inner(images)
-            return found if isinstance(found, torch.Tensor) else found[request["output"]]
+            outputs = self.inner(images)
+            return outputs if isinstance(outputs, torch.Tensor) else outputs[request["output"]]
 
     class Logits(torch.nn.Module):
         """Start and end logits side by side; arguments of 32 bits."""
@@ -118,10 +118,10 @@ def fitted(torch: Any, module: Any, request: dict[str, Any]) -> Any:
             if request["widen"]:
                 ids, mask, segments = ids.long(), mask.long(), segments.long()
             if request["architecture"]:
-                found = self.inner(ids, attention_mask=mask, token_type_ids=segments)
+                outputs = self.inner(ids, attention_mask=mask, token_type_ids=segments)
             else:
-                found = self.inner(ids, mask, segments)
-            return torch.stack([found[0], found[1]], dim=-1)
+                outputs = self.inner(ids, mask, segments)
+            return torch.stack([outputs[0], outputs[1]], dim=-1)
 
     return (Logits if request["benchmark"] == "bert" else Scores)().eval()
 
@@ -146,10 +146,10 @@ def compiled(torch: Any, module: Any, examples: Any, request: dict[str, Any]) ->
 
     if not request["device"]:
         more["cpu_backend"] = True
-    found = torch_neuronx.trace(
+    traced = torch_neuronx.trace(
         module, examples, compiler_args=["--target", target, *flags], **more
     )
-    return torch_neuronx.dynamic_batch(found) if request["dynamic_batch"] else found
+    return torch_neuronx.dynamic_batch(traced) if request["dynamic_batch"] else traced
 
 
 def main() -> int:
@@ -173,9 +173,9 @@ def main() -> int:
     torch.jit.save(artefact, request["artefact"])
     sdk = SDKS[request["target"]]
     versions = {name: version(name) for name in PACKAGES if version(name)}
-    told = {"dtype": str(outputs.dtype).rpartition(".")[2], "shape": list(outputs.shape)}
+    output = {"dtype": str(outputs.dtype).rpartition(".")[2], "shape": list(outputs.shape)}
     with open(request["answer"], "w", encoding="utf-8") as file:
-        json.dump({"sdk": sdk, "versions": versions, "output": told}, file)
+        json.dump({"sdk": sdk, "versions": versions, "output": output}, file)
     return 0
 
 

@@ -36,6 +36,6 @@ class TritonPythonModel(Served):
     def compute(self, feeds: Feeds) -> list[Any]:
         tensors = [self.torch.from_numpy(feeds[name].copy()) for name, _, _ in self.inputs]
         with self.torch.no_grad():
-            found = self.model(*tensors)
-        found = [found] if isinstance(found, self.torch.Tensor) else list(found)
-        return [output.numpy() for output in found]
+            outputs = self.model(*tensors)
+        outputs = [outputs] if isinstance(outputs, self.torch.Tensor) else list(outputs)
+        return [output.numpy() for output in outputs]

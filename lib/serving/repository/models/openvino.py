@@ -46,8 +46,8 @@ class TritonPythonModel(Served):
     def compute(self, feeds: Feeds) -> list[Any]:
         rows = len(next(iter(feeds.values())))
         request, ports = self.single if rows == 1 else self.batch
-        found = request.infer(feeds, share_inputs=True)
-        return [found[port] for port in ports]
+        outputs = request.infer(feeds, share_inputs=True)
+        return [outputs[port] for port in ports]
 
 
 def _beside(name: str) -> Any:

@@ -23,6 +23,6 @@ class TritonPythonModel(Served):
         # The memory of a request is read-only; no module of a benchmark writes to its inputs.
         tensors = [self.torch.from_numpy(feeds[name].copy()) for name, _, _ in self.inputs]
         with self.torch.inference_mode():
-            found = self.module(*(tensor.to(self.device) for tensor in tensors))
-        found = [found] if isinstance(found, self.torch.Tensor) else list(found)
-        return [output.cpu().numpy() for output in found]
+            outputs = self.module(*(tensor.to(self.device) for tensor in tensors))
+        outputs = [outputs] if isinstance(outputs, self.torch.Tensor) else list(outputs)
+        return [output.cpu().numpy() for output in outputs]

@@ -33,8 +33,8 @@ class Served:
         self.inputs = [_tensor(each) for each in config["input"]]
         self.outputs = [_tensor(each) for each in config["output"]]
         self.batched = config.get("max_batch_size", 0) > 0
-        told = config.get("parameters", {})
-        self.parameters = {key: value["string_value"] for key, value in told.items()}
+        parameters = config.get("parameters", {})
+        self.parameters = {key: value["string_value"] for key, value in parameters.items()}
         self.join = self.parameters.get("JOIN_REQUESTS") == "yes" and self.batched
         self.name = args["model_instance_name"]
         self.instance = int(self.name.rpartition("_")[2])
@@ -73,8 +73,8 @@ class Served:
         answers: list[Any] = [None] * len(requests)
         for group in groups:
             for number, answer in zip(group, self._together([feeds[n] for n in group])):
-                asked = requests[number].requested_output_names()
-                answers[number] = self._response(answer, set(asked))
+                names = requests[number].requested_output_names()
+                answers[number] = self._response(answer, set(names))
         return answers
 
     def _feeds(self, request: Any) -> Feeds:
@@ -117,29 +117,29 @@ class Served:
         missing = self.fixed - len(part)
         return np.concatenate([part, np.repeat(part[-1:], missing, 0)]) if missing else part
 
-    def _response(self, answer: Any, asked: set[str]) -> Any:
+    def _response(self, answer: Any, names: set[str]) -> Any:
         if isinstance(answer, Exception):
             error = pb_utils.TritonError(f"{type(answer).__name__}: {answer}")
             return pb_utils.InferenceResponse(error=error)
         tensors = [
             pb_utils.Tensor(name, np.ascontiguousarray(value, dtype=dtype))
             for (name, dtype, _), value in zip(self.outputs, answer)
-            if name in asked
+            if name in names
         ]
         return pb_utils.InferenceResponse(tensors)
 
 
-def _tensor(told: Mapping[str, Any]) -> tuple[str, Any, list[int]]:
+def _tensor(description: Mapping[str, Any]) -> tuple[str, Any, list[int]]:
     """Name, type of NumPy, and shape of a sample."""
-    shape = told.get("reshape", {}).get("shape", told["dims"])
-    dtype = pb_utils.triton_string_to_numpy(told["data_type"])
-    return told["name"], dtype, [int(size) for size in shape]
+    shape = description.get("reshape", {}).get("shape", description["dims"])
+    dtype = pb_utils.triton_string_to_numpy(description["data_type"])
+    return description["name"], dtype, [int(size) for size in shape]
 
 
 def _alike(feeds: Sequence[Feeds]) -> Iterable[list[int]]:
     """The numbers of the requests that can be one batch, together."""
-    found: dict[Any, list[int]] = {}
+    groups: dict[Any, list[int]] = {}
     for number, each in enumerate(feeds):
         key = tuple(array.shape[1:] for array in each.values())
-        found.setdefault(key, []).append(number)
-    return found.values()
+        groups.setdefault(key, []).append(number)
+    return groups.values()

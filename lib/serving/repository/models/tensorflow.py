@@ -39,8 +39,8 @@ class TritonPythonModel(Served):
 
         def predict(feeds: Feeds) -> dict[str, Any]:
             # The signature alone does not keep its module.
-            found = module.signatures[key](**{n: tf.constant(a) for n, a in feeds.items()})
-            return {name: value.numpy() for name, value in found.items()}
+            outputs = module.signatures[key](**{n: tf.constant(a) for n, a in feeds.items()})
+            return {name: value.numpy() for name, value in outputs.items()}
 
         return predict
 
@@ -50,5 +50,5 @@ class TritonPythonModel(Served):
             dict(zip(feeds, arrays))
             for arrays in zip(*(np.array_split(array, count) for array in feeds.values()))
         ]
-        found = list(self.pool.map(lambda predict, part: predict(part), self.predictors, parts))
-        return [np.concatenate([each[name] for each in found]) for name, _, _ in self.outputs]
+        outputs = list(self.pool.map(lambda predict, part: predict(part), self.predictors, parts))
+        return [np.concatenate([each[name] for each in outputs]) for name, _, _ in self.outputs]
