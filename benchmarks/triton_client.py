@@ -34,7 +34,7 @@ from library_env import library_env
 
 from serving.bench import machine
 from serving.server import server as triton
-from serving.server.wanted import Wanted
+from serving.server.wanted import ServerSpec
 
 PACKAGES = ("nvidia-pytriton==0.7.0", "tritonclient[http,grpc]==2.51.0",
             "nvidia-cuda-runtime-cu12", "numpy<2")  # fmt: skip
@@ -127,7 +127,7 @@ def installed(folder: Path) -> Place:
 
 
 @contextlib.contextmanager
-def serving(place: Place, folder: Path) -> Iterator[triton.Server]:
+def serving(place: Place, folder: Path) -> Iterator[triton.RunningServer]:
     """Triton with the model."""
     (folder / "models" / MODEL / "1").mkdir(parents=True)
     (folder / "models" / MODEL / "config.pbtxt").write_text(CONFIG)
@@ -135,7 +135,7 @@ def serving(place: Place, folder: Path) -> Iterator[triton.Server]:
     launcher = folder / "tritonserver"
     launcher.write_text(LAUNCHER.format(bin=place.folder / "bin", tree=place.tree))
     launcher.chmod(0o755)
-    wanted = Wanted(str(launcher), str(folder / "models"))
+    wanted = ServerSpec(str(launcher), str(folder / "models"))
     with triton.running(wanted, folder / "server") as found:
         yield found
 
@@ -145,7 +145,7 @@ class Bench:
     """What all clients have in common."""
 
     place: Place
-    server: triton.Server
+    server: triton.RunningServer
     folder: Path
     batch: int
     seconds: float

@@ -68,13 +68,13 @@ def artefact(benchmark: str, batch: int) -> Path:
     if benchmark == "resnet50":
         examples = (torch.zeros(batch, *spec.inputs[0].shape),)
         traced = torch.jit.trace(Scores(), examples)
-        inputs = (neuron.Tensor("INPUT__0", "float32", spec.inputs[0].shape),)
-        outputs = (neuron.Tensor("OUTPUT__0", "float32", spec.outputs[1].shape),)
+        inputs = (neuron.ArtefactTensor("INPUT__0", "float32", spec.inputs[0].shape),)
+        outputs = (neuron.ArtefactTensor("OUTPUT__0", "float32", spec.outputs[1].shape),)
     else:
         ones = torch.ones(batch, LENGTH, dtype=torch.int32)
         traced = torch.jit.trace(Joined(), (ones, ones, ones))
-        inputs = tuple(neuron.Tensor(f"INPUT__{n}", "int32", (LENGTH,)) for n in range(3))
-        outputs = (neuron.Tensor("OUTPUT__0", "float32", (LENGTH, 2)),)
+        inputs = tuple(neuron.ArtefactTensor(f"INPUT__{n}", "int32", (LENGTH,)) for n in range(3))
+        outputs = (neuron.ArtefactTensor("OUTPUT__0", "float32", (LENGTH, 2)),)
     path = neuron.file_of(benchmark, batch, Path(_scratch().name))
     path.parent.mkdir(parents=True, exist_ok=True)
     traced.save(str(path))
@@ -84,9 +84,9 @@ def artefact(benchmark: str, batch: int) -> Path:
 
 def described(
     path: Path, benchmark: str, batch: int, spec: ModelSpec, inputs: Any, outputs: Any
-) -> neuron.Artefact:
+) -> neuron.NeuronArtefact:
     """The sidecar of an artefact for cpu."""
-    return neuron.Artefact(
+    return neuron.NeuronArtefact(
         name=f"{spec.name}_cpu",
         file=path.name,
         sha256=digest(path),
@@ -100,7 +100,7 @@ def described(
         dynamic_batch=benchmark == "resnet50",
         sdk="torch",
         versions={"torch": "2"},
-        source=neuron.Source(spec.name, Path(spec.path).name, spec.sha256),
+        source=neuron.SourceModel(spec.name, Path(spec.path).name, spec.sha256),
         options=spec.options,
         accuracy=records.encode(spec.accuracy),
     )

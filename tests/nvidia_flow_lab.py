@@ -12,7 +12,7 @@ from typing import Any
 from cmbench.lib.named_paths import is_cached
 from nvidia_mlperf.flow import registry
 from nvidia_mlperf.flow.errors import FlowError
-from nvidia_mlperf.flow.systems import Machine, NeuronDevices
+from nvidia_mlperf.flow.systems import GpuMachine, NeuronDevices
 from nvidia_mlperf.make import asked, flow, targets
 from support import ROOT
 
@@ -62,7 +62,7 @@ elif "-lgip" in words:
 class Hands:
     """Keeps what a word would have called; ``gpus`` and ``there`` are the devices that it finds."""
 
-    gpus: Machine | None = None
+    gpus: GpuMachine | None = None
     there: NeuronDevices = field(default_factory=NeuronDevices)
     lines: list[list[str]] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
@@ -98,7 +98,7 @@ class Hands:
     def cm_json(self, line: Sequence[str]) -> dict[str, Any]:
         raise AssertionError(f"nothing is asked of {line}")
 
-    def machine(self) -> Machine | None:
+    def machine(self) -> GpuMachine | None:
         return self.gpus
 
     def neuron(self) -> NeuronDevices:
@@ -121,12 +121,12 @@ def a_flow(
     folder: Path, run_args: str = "", vendor: str = targets.NVIDIA, **given: Any
 ) -> flow.Flow:
     hands = given.pop("hands", None) or Hands()
-    settings = replace(flow.Settings("Me", form="tiny", execution_mode="test"), **given)
+    settings = replace(flow.FlowSettings("Me", form="tiny", execution_mode="test"), **given)
     settings = targets.settings(settings, vendor)
     return flow.Flow(folder, settings, {"RUN_ARGS": run_args}, vendor, hands)
 
 
-def read(text: str, vendor_round: str = "v0.7", benchmarks: str = "") -> asked.Asked:
+def read(text: str, vendor_round: str = "v0.7", benchmarks: str = "") -> asked.RunArguments:
     return asked.read(text, KNOWN.fields, vendor_round, benchmarks)
 
 

@@ -15,7 +15,7 @@ from cmbench.lib.import_closure import import_closure
 from cmbench.lib.programs import run_program
 from cmbench.lib.yes_no import is_yes
 from serving.bench.errors import BenchError
-from serving.bench.options import OPTIONS, Option, read
+from serving.bench.options import OPTIONS, BenchOption, read
 
 PREFIX = "CM_TRITON_BENCH_"
 NAME = "triton-http-client.py"
@@ -93,7 +93,7 @@ def arguments(env: Mapping[str, Any], own: bool = False) -> Iterator[str]:
             yield from _words(option, value)
 
 
-def _words(option: Option, value: Any) -> Iterator[str]:
+def _words(option: BenchOption, value: Any) -> Iterator[str]:
     if option.takes == "yes":
         if is_yes(value):
             yield f"--{option.name}"

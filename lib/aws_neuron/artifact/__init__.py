@@ -6,16 +6,16 @@ this one too, and under ``neuron`` what only such a model has. Imports nothing o
 the harness.
 """
 
-from .artefact import TARGETS, Artefact, ArtefactError, Source, Tensor
+from .artefact import TARGETS, ArtefactError, ArtefactTensor, NeuronArtefact, SourceModel
 from .files import read, sha256, sidecar_of, write
 from .places import benchmarks, file_of, usual_folder, usual_scratch
 
 __all__ = [
     "TARGETS",
-    "Artefact",
     "ArtefactError",
-    "Source",
-    "Tensor",
+    "ArtefactTensor",
+    "NeuronArtefact",
+    "SourceModel",
     "benchmarks",
     "file_of",
     "read",

@@ -31,7 +31,7 @@ class ArtefactError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class ArtefactTensor:
     """An input or output: ``shape`` is that of one sample, without the batch."""
 
     name: str
@@ -40,7 +40,7 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceModel:
     """The model that was compiled: its name, the name of its file, and its SHA-256."""
 
     name: str
@@ -49,7 +49,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Artefact:
+class NeuronArtefact:
     """A compiled model.
 
     Attributes:
@@ -74,15 +74,15 @@ class Artefact:
     sha256: str
     bytes: int
     precision: str
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
+    inputs: tuple[ArtefactTensor, ...]
+    outputs: tuple[ArtefactTensor, ...]
     benchmark: str
     target: str
     batch_size: int
     dynamic_batch: bool
     sdk: str
     versions: Mapping[str, str]
-    source: Source
+    source: SourceModel
     compiler_flags: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     accuracy: Mapping[str, Any] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class Artefact:
         return record
 
 
-def from_facts(record: Any, where: str) -> Artefact:
+def from_facts(record: Any, where: str) -> NeuronArtefact:
     """The artefact that the content of a sidecar describes; ``where`` is that file's path.
 
     Raises ArtefactError with everything that is wrong with it.
@@ -126,8 +126,8 @@ def from_facts(record: Any, where: str) -> Artefact:
             kind: tuple(map(_tensor, record[kind])) for kind in ("inputs", "outputs")
         }
         plain["compiler_flags"] = tuple(plain["compiler_flags"])
-        made_of = Source(*(neuron["model"][key] for key in ("name", "file", "sha256")))
-        artefact = Artefact(**plain, **tensors, source=made_of)
+        made_of = SourceModel(*(neuron["model"][key] for key in ("name", "file", "sha256")))
+        artefact = NeuronArtefact(**plain, **tensors, source=made_of)
         problems = list(_problems(artefact))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         text = f"{where} does not describe a compiled model: {_words(error)}"
@@ -141,11 +141,11 @@ def _words(error: Exception) -> str:
     return f"{error} is missing" if isinstance(error, KeyError) else str(error)
 
 
-def _tensor(record: Mapping[str, Any]) -> Tensor:
-    return Tensor(record["name"], record["dtype"], tuple(map(int, record["shape"])))
+def _tensor(record: Mapping[str, Any]) -> ArtefactTensor:
+    return ArtefactTensor(record["name"], record["dtype"], tuple(map(int, record["shape"])))
 
 
-def _problems(artefact: Artefact) -> Iterator[str]:
+def _problems(artefact: NeuronArtefact) -> Iterator[str]:
     if artefact.target not in TARGETS:
         yield f"no target {artefact.target}, only {', '.join(TARGETS)}"
     if not _counts(artefact.batch_size):
@@ -164,7 +164,7 @@ def _counts(number: Any) -> bool:
     return isinstance(number, int) and not isinstance(number, bool) and number > 0
 
 
-def _tensor_problems(artefact: Artefact) -> Iterator[str]:
+def _tensor_problems(artefact: NeuronArtefact) -> Iterator[str]:
     if not artefact.inputs or not artefact.outputs:
         yield "it has no inputs or no outputs"
     for tensor in (*artefact.inputs, *artefact.outputs):

@@ -7,7 +7,7 @@ import json
 import os
 from pathlib import Path
 
-from .artefact import Artefact, ArtefactError, from_facts
+from .artefact import ArtefactError, NeuronArtefact, from_facts
 
 BLOCK = 1 << 24
 
@@ -17,7 +17,7 @@ def sidecar_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.json")
 
 
-def read(path: Path, *, whole: bool = True) -> Artefact:
+def read(path: Path, *, whole: bool = True) -> NeuronArtefact:
     """What lies at ``path``, an artefact or its sidecar; raises ArtefactError.
 
     With ``whole`` the SHA-256 of the artefact is compared too, which takes a second per GB.
@@ -35,7 +35,7 @@ def read(path: Path, *, whole: bool = True) -> Artefact:
     return artefact
 
 
-def write(path: Path, artefact: Artefact) -> Path:
+def write(path: Path, artefact: NeuronArtefact) -> Path:
     """Write the sidecar of the artefact at ``path``, at once or not at all; returns its path."""
     beside = sidecar_of(path)
     unfinished = beside.with_name(f".{beside.name}.{os.getpid()}.part")
@@ -56,7 +56,7 @@ def sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _compare(path: Path, artefact: Artefact, whole: bool) -> None:
+def _compare(path: Path, artefact: NeuronArtefact, whole: bool) -> None:
     if not path.is_file():
         raise ArtefactError("missing", f"there is no {path}, which the file beside it describes")
     if path.stat().st_size != artefact.bytes or (whole and sha256(path) != artefact.sha256):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aws_neuron.artifact import TARGETS, Source, Tensor, file_of
+from aws_neuron.artifact import TARGETS, ArtefactTensor, SourceModel, file_of
 
 LENGTH = 384
 """The tokens of a sample, where the model leaves that open."""
@@ -27,7 +27,7 @@ class CompileError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class CompileRequest:
     """One artefact: ``facts`` are those of the model, ``python`` is the SDK's."""
 
     facts: Mapping[str, Any]
@@ -50,24 +50,26 @@ class Wanted:
         return self.benchmark == "resnet50"
 
     @property
-    def source(self) -> Source:
+    def source(self) -> SourceModel:
         """The model that it is made of."""
-        return Source(self.facts["name"], self.facts["file"], self.facts["sha256"])
+        return SourceModel(self.facts["name"], self.facts["file"], self.facts["sha256"])
 
     @property
-    def inputs(self) -> tuple[Tensor, ...]:
+    def inputs(self) -> tuple[ArtefactTensor, ...]:
         """Its arguments: images as they are, tokens as int32 of one length."""
         dtype = "int32" if self.benchmark == "bert" else "float32"
         return tuple(
-            Tensor(f"INPUT__{number}", dtype, _sized(tensor["shape"]))
+            ArtefactTensor(f"INPUT__{number}", dtype, _sized(tensor["shape"]))
             for number, tensor in enumerate(self.facts["inputs"])
         )
 
     @property
-    def output(self) -> Tensor:
+    def output(self) -> ArtefactTensor:
         """Its only result: scores of classes, or both logits side by side."""
         shape = _sized(self.facts["outputs"][self.scores]["shape"])
-        return Tensor("OUTPUT__0", "float32", (*shape, 2) if self.benchmark == "bert" else shape)
+        return ArtefactTensor(
+            "OUTPUT__0", "float32", (*shape, 2) if self.benchmark == "bert" else shape
+        )
 
     @property
     def scores(self) -> int:
@@ -82,7 +84,7 @@ def _sized(shape: list[int]) -> tuple[int, ...]:
     return tuple(LENGTH if size == -1 else size for size in shape)
 
 
-def read(fields: Mapping[str, Any]) -> Wanted:
+def read(fields: Mapping[str, Any]) -> CompileRequest:
     """What a request asks for; raises CompileError for what does not fit."""
     facts_file = Path(fields["facts"])
     try:
@@ -97,7 +99,7 @@ def read(fields: Mapping[str, Any]) -> Wanted:
         text = f"{facts['file']} is not a model of PyTorch"
         hint = "leave _pytorch in the tags of the model (--adr.ml-model.tags)"
         raise CompileError("bad-value", text, hint)
-    return Wanted(
+    return CompileRequest(
         facts,
         facts_file.parent,
         fields["benchmark"],

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from aws_neuron import artifact
-from aws_neuron.artifact import Artefact, ArtefactError, Tensor
+from aws_neuron.artifact import ArtefactError, ArtefactTensor, NeuronArtefact
 
-from .wanted import CompileError, Wanted
+from .wanted import CompileError, CompileRequest
 
 PROGRAM = Path(__file__).resolve().with_name("sdk") / "compile.py"
 LAST_LINES = 12
@@ -29,7 +29,7 @@ NO_PACKAGE = ("ModuleNotFoundError", "ImportError")
 FULL = ("No space left on device", "Disk quota exceeded", "failed writing file", "unexpected pos ")
 
 
-def make(wanted: Wanted) -> Path:
+def make(wanted: CompileRequest) -> Path:
     """Compile what is wanted, unless it is there already; returns its path.
 
     Raises CompileError. Whatever happens on the way, nothing half-made is at that path, and of two
@@ -76,7 +76,7 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def there(wanted: Wanted) -> bool:
+def there(wanted: CompileRequest) -> bool:
     """Whether the same was compiled before, and is as it was."""
     try:
         artefact = artifact.read(wanted.path)
@@ -91,7 +91,7 @@ def there(wanted: Wanted) -> bool:
     )
 
 
-def refuse_other(wanted: Wanted) -> None:
+def refuse_other(wanted: CompileRequest) -> None:
     """Raise CompileError where one for the processor would replace one for a device.
 
     Names do not tell targets apart, and what took an hour to compile is not for a trial to replace.
@@ -110,7 +110,7 @@ def refuse_other(wanted: Wanted) -> None:
         raise CompileError("bad-value", text, hint)
 
 
-def place(wanted: Wanted, path: Path, work: Path) -> None:
+def place(wanted: CompileRequest, path: Path, work: Path) -> None:
     """Compile in the folder ``work``, look at what came out, and give it its name.
 
     Raises CompileError when the compiler leaves no artefact.
@@ -127,7 +127,7 @@ def place(wanted: Wanted, path: Path, work: Path) -> None:
     artifact.write(path, artefact)
 
 
-def request_of(wanted: Wanted, work: Path, made: Path, answer: Path) -> dict[str, Any]:
+def request_of(wanted: CompileRequest, work: Path, made: Path, answer: Path) -> dict[str, Any]:
     """What the program in the SDK's Python is told."""
     facts = wanted.facts
     inputs = [{"dtype": t.dtype, "shape": list(t.shape)} for t in wanted.inputs]
@@ -150,7 +150,7 @@ def request_of(wanted: Wanted, work: Path, made: Path, answer: Path) -> dict[str
     }
 
 
-def run(wanted: Wanted, request: Path) -> None:
+def run(wanted: CompileRequest, request: Path) -> None:
     """Run the program, its lines shown as they come; raises CompileError where it fails.
 
     It has this process's end of a pipe as its input: it ends with this one, however that ends.
@@ -209,16 +209,18 @@ def failed(status: int, causes: Sequence[str], last: tuple[str, ...]) -> Compile
     return CompileError("script-failed", text, hint, last)
 
 
-def described(wanted: Wanted, made: Path, answer: dict[str, Any]) -> Artefact:
+def described(wanted: CompileRequest, made: Path, answer: dict[str, Any]) -> NeuronArtefact:
     """The artefact, where it is what was asked for; raises CompileError where it is not."""
     expected = wanted.output
-    output = Tensor(expected.name, answer["output"]["dtype"], tuple(answer["output"]["shape"][1:]))
+    output = ArtefactTensor(
+        expected.name, answer["output"]["dtype"], tuple(answer["output"]["shape"][1:])
+    )
     if output != expected:
         text = f"the compiled model gives {output.dtype} {list(output.shape)} for a sample, and "
         text += f"{expected.dtype} {list(expected.shape)} was to be"
         raise CompileError("model-file", text, "look at the model's facts (model.json)")
     facts = wanted.facts
-    return Artefact(
+    return NeuronArtefact(
         name=f"{facts['name']}_{wanted.target}_bs{wanted.batch_size}",
         file=made.name,
         sha256=artifact.sha256(made),

@@ -10,15 +10,15 @@ from typing import Any
 import yaml
 
 from nvidia_mlperf.flow.errors import FlowError
-from nvidia_mlperf.flow.registry import RATES, Registry, Table
-from nvidia_mlperf.flow.systems import Machine, System
+from nvidia_mlperf.flow.registry import RATES, ConfigRegistry, ConfigTable
+from nvidia_mlperf.flow.systems import BenchmarkSystem, GpuMachine
 
 BATCH = "gpu_batch_size"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 def files(
-    known: Registry, machine: Machine, like: System, vendor_round: str, name: str
+    known: ConfigRegistry, machine: GpuMachine, like: BenchmarkSystem, vendor_round: str, name: str
 ) -> dict[str, str]:
     """The files of the new system by their path: how it is recognised, and its blocks.
 
@@ -53,7 +53,9 @@ def write(made: Mapping[str, str], folder: Path) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def _recognised(machine: Machine, like: System, vendor_round: str, name: str) -> dict[str, Any]:
+def _recognised(
+    machine: GpuMachine, like: BenchmarkSystem, vendor_round: str, name: str
+) -> dict[str, Any]:
     gpu: dict[str, Any] = {"names": [machine.name]}
     numbers = {"memory_gib": machine.memory, "power": machine.power}
     gpu.update({key: round(value, 2) for key, value in numbers.items() if value})
@@ -73,7 +75,7 @@ def _recognised(machine: Machine, like: System, vendor_round: str, name: str) ->
 
 
 def _scaled(
-    known: Registry, table: Table, machine: Machine, like: System, name: str
+    known: ConfigRegistry, table: ConfigTable, machine: GpuMachine, like: BenchmarkSystem, name: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The blocks of the new system, each like one of the nearest."""
     units = (machine.instances or machine.count) / like.units

@@ -39,7 +39,7 @@ class FlowError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class RegistryFault:
     """Something in a file that is not as it must be; ``line`` is 0 where no line is to blame."""
 
     file: str

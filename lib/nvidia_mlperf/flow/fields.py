@@ -14,7 +14,7 @@ _TRUE, _FALSE = ("true", "yes", "1", "on"), ("false", "no", "0", "off")
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ConfigField:
     """One field: ``here`` says what happens with it, ``ours`` the setting that it becomes.
 
     ``benchmarks`` and ``scenarios`` are empty where it applies to all. ``default`` is NVIDIA's,
@@ -103,7 +103,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def read(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Field]:
+def read(table: Mapping[str, Mapping[str, Any]]) -> dict[str, ConfigField]:
     """The fields of the table; raises ``ValueError`` for an entry that is not one."""
     fields = {}
     for name, entry in table.items():
@@ -111,7 +111,7 @@ def read(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Field]:
             key: tuple(entry[key]) for key in ("choices", "benchmarks", "scenarios") if key in entry
         }
         try:
-            field = Field(name=name, **{**entry, **lists})
+            field = ConfigField(name=name, **{**entry, **lists})
         except TypeError as problem:
             raise ValueError(f"{name}: {problem}") from None
         if field.type not in _KINDS or field.here not in (USED, RECORD, REFUSED):

@@ -14,7 +14,7 @@ import yaml
 
 from nvidia_mlperf.flow import fields
 from nvidia_mlperf.flow.errors import FlowError
-from nvidia_mlperf.flow.fields import RECORD, REFUSED, USED, Field
+from nvidia_mlperf.flow.fields import RECORD, REFUSED, USED, ConfigField
 
 HERE = Path(__file__).resolve().parent
 PREFIX = "CM_MLPERF_NVIDIA_HARNESS_"
@@ -43,7 +43,7 @@ class Input:
     here: str
     why: str = ""
     becomes: str = ""
-    field: Field | None = None
+    field: ConfigField | None = None
 
     def value(self, text: str) -> Any:
         """The value that was typed, of the field's type where it can be."""
@@ -77,7 +77,7 @@ def _others(env: Mapping[str, Any], table: Mapping[str, Input]) -> Iterator[Inpu
             yield _input(f"env.{key}", {"env": key, **entry}, known)
 
 
-def _input(name: str, entry: Mapping[str, str], known: Mapping[str, Field]) -> Input:
+def _input(name: str, entry: Mapping[str, str], known: Mapping[str, ConfigField]) -> Input:
     key, becomes = entry.get("env", f"{PREFIX}{name.upper()}"), entry.get("becomes", "")
     if "field" not in entry:
         return Input(name, key, entry["here"], entry["why"])

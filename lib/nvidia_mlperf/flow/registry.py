@@ -17,10 +17,10 @@ import yaml
 from mlperf.catalog import Scenario
 from nvidia_mlperf.flow import systems as systems_of
 from nvidia_mlperf.flow import words
-from nvidia_mlperf.flow.errors import Fault, FlowError, nearest
-from nvidia_mlperf.flow.fields import REFUSED, Field
+from nvidia_mlperf.flow.errors import FlowError, RegistryFault, nearest
+from nvidia_mlperf.flow.fields import REFUSED, ConfigField
 from nvidia_mlperf.flow.fields import read as read_fields
-from nvidia_mlperf.flow.systems import System
+from nvidia_mlperf.flow.systems import BenchmarkSystem
 
 HERE = Path(__file__).parent
 DEFAULT = "default"
@@ -44,7 +44,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ConfigBlock:
     """Values of one system in one configuration, or values that others are ``like``.
 
     ``file`` is below ``root``, which is not always that of the published ones.
@@ -62,7 +62,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ConfigTable:
     """One file: the blocks of a benchmark and scenario in a round, and where they come from."""
 
     file: str
@@ -70,11 +70,11 @@ class Table:
     round: str
     benchmark: str
     scenario: str
-    blocks: Mapping[str, Block]
+    blocks: Mapping[str, ConfigBlock]
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class ConfigValue:
     """A value, the file and block that gave it, and where those have it from."""
 
     value: Any
@@ -83,7 +83,7 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class RunConfig:
     """The values of one run; ``notes`` are what its user should know."""
 
     round: str
@@ -91,18 +91,18 @@ class Config:
     scenario: Scenario
     system: str
     ver: str
-    values: Mapping[str, Value]
+    values: Mapping[str, ConfigValue]
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Registry:
+class ConfigRegistry:
     """Everything that was read, and what is wrong with it."""
 
-    fields: Mapping[str, Field]
-    systems: Mapping[str, System]
-    tables: tuple[Table, ...]
-    faults: tuple[Fault, ...]
+    fields: Mapping[str, ConfigField]
+    systems: Mapping[str, BenchmarkSystem]
+    tables: tuple[ConfigTable, ...]
+    faults: tuple[RegistryFault, ...]
 
     @property
     def registrations(self) -> int:
@@ -110,7 +110,7 @@ class Registry:
         blocks = (block for table in self.tables for block in table.blocks.values())
         return sum(len(block.versions) for block in blocks if block.system)
 
-    def table(self, vendor_round: str, benchmark: str, scenario: str) -> Table:
+    def table(self, vendor_round: str, benchmark: str, scenario: str) -> ConfigTable:
         """The file of these three, in NVIDIA's words; raises FlowError with what there is."""
         benchmark = words.benchmark(vendor_round, benchmark)
         scenario = words.scenario(scenario)
@@ -127,11 +127,11 @@ class Registry:
 
     def config(
         self,
-        table: Table,
+        table: ConfigTable,
         system: str,
         ver: str = DEFAULT,
         overrides: Mapping[str, Any] | None = None,
-    ) -> Config:
+    ) -> RunConfig:
         """The values for a system, those that the caller gives last; raises FlowError."""
         of_system = [block for block in table.blocks.values() if block.system == system]
         if not of_system:
@@ -148,10 +148,10 @@ class Registry:
             raise FlowError("bad-value", f"--config_ver={ver} is not there for {system}", hint)
         values = {**self._inherited(table, fitting[-1]), **self._override(table, overrides or {})}
         scenario = words.scenario(table.scenario)
-        config = Config(table.round, table.benchmark, scenario, system, ver, values)
+        config = RunConfig(table.round, table.benchmark, scenario, system, ver, values)
         return replace(config, notes=tuple(self._notes(table, config)))
 
-    def scaled(self, config: Config, machine: systems_of.Machine) -> Config:
+    def scaled(self, config: RunConfig, machine: systems_of.GpuMachine) -> RunConfig:
         """The same with rates for the number of devices that this machine has, marked as scaled."""
         units = machine.instances or machine.count
         share = units / self.systems[config.system].units
@@ -162,23 +162,23 @@ class Registry:
             if name in values:
                 old = values[name]
                 by = f"scaled by {units}/{self.systems[config.system].units} from {config.system}"
-                values[name] = Value(old.value * share, f"{old.given_by}, {by}", old.origin)
+                values[name] = ConfigValue(old.value * share, f"{old.given_by}, {by}", old.origin)
         return replace(config, values=values)
 
-    def _inherited(self, table: Table, block: Block) -> dict[str, Value]:
+    def _inherited(self, table: ConfigTable, block: ConfigBlock) -> dict[str, ConfigValue]:
         chain = [block]
         while chain[-1].like:
             chain.append(table.blocks[chain[-1].like])
-        values: dict[str, Value] = {}
+        values: dict[str, ConfigValue] = {}
         for one in reversed(chain):
             given_by, origin = f"{one.file}: {one.name}", f"{one.source}, {one.origin}"
             for name, value in one.fields.items():
                 values.pop(name, None)
                 if value is not None:
-                    values[name] = Value(value, given_by, origin)
+                    values[name] = ConfigValue(value, given_by, origin)
         return values
 
-    def _override(self, table: Table, overrides: Mapping[str, Any]) -> dict[str, Value]:
+    def _override(self, table: ConfigTable, overrides: Mapping[str, Any]) -> dict[str, ConfigValue]:
         """The caller's own values; raises FlowError with all that is wrong with them."""
         wrong, values = [], {}
         for name, raw in overrides.items():
@@ -191,12 +191,12 @@ class Registry:
             if not problem and field.here == REFUSED:
                 problem = f"{name} is refused: {field.why}"
             wrong += [problem] if problem else []
-            values[name] = Value(value, "the command line", "")
+            values[name] = ConfigValue(value, "the command line", "")
         if wrong:
             raise FlowError("bad-value", "; ".join(wrong), "leave them out, or correct them")
         return values
 
-    def _notes(self, table: Table, config: Config) -> Iterator[str]:
+    def _notes(self, table: ConfigTable, config: RunConfig) -> Iterator[str]:
         """Traps in what was published."""
         system = self.systems[config.system]
         whole = next(
@@ -228,20 +228,20 @@ class Registry:
 
 
 @functools.lru_cache(maxsize=2)
-def load(folder: Path = HERE, own: Path | None = None) -> Registry:
+def load(folder: Path = HERE, own: Path | None = None) -> ConfigRegistry:
     """Read and check everything below ``folder``, and systems with values of a user's ``own``.
 
     Own blocks join the published ones of the same round, benchmark and scenario, and may be like
     them.
     """
-    faults: list[Fault] = []
-    fields: dict[str, Field] = {}
+    faults: list[RegistryFault] = []
+    fields: dict[str, ConfigField] = {}
     try:
         fields = read_fields(_document(folder / "fields.yaml", folder, faults))
     except (ValueError, TypeError, AttributeError) as problem:
-        faults.append(Fault("fields.yaml", 0, str(problem)))
-    systems: dict[str, System] = {}
-    tables: dict[tuple[str, str, str], Table] = {}
+        faults.append(RegistryFault("fields.yaml", 0, str(problem)))
+    systems: dict[str, BenchmarkSystem] = {}
+    tables: dict[tuple[str, str, str], ConfigTable] = {}
     for root in (folder, *([own] if own else [])):
         for path in sorted((root / "systems").glob("*.yaml")):
             system = _system(path, root, faults)
@@ -257,10 +257,12 @@ def load(folder: Path = HERE, own: Path | None = None) -> Registry:
     if own:
         faults += _unread(own)
     every = tuple(tables.values())
-    return Registry(fields, _with_values(systems, every), every, tuple(faults))
+    return ConfigRegistry(fields, _with_values(systems, every), every, tuple(faults))
 
 
-def _with_values(systems: Mapping[str, System], tables: Sequence[Table]) -> dict[str, System]:
+def _with_values(
+    systems: Mapping[str, BenchmarkSystem], tables: Sequence[ConfigTable]
+) -> dict[str, BenchmarkSystem]:
     """The systems, each with those of its rounds alone that have values for it.
 
     Some that NVIDIA's programs recognise were never submitted with.
@@ -272,19 +274,21 @@ def _with_values(systems: Mapping[str, System], tables: Sequence[Table]) -> dict
     }
 
 
-def _unread(own: Path) -> Iterator[Fault]:
+def _unread(own: Path) -> Iterator[RegistryFault]:
     """Files of a user's own that would count for nothing, such as those of NVIDIA's programs."""
     parts = [own / "systems", own / "configs"]
     there = [path for part in parts for path in sorted(part.rglob("*")) if path.is_file()]
     if not there:
-        yield Fault(str(own), 0, "it has no systems/*.yaml and no configs/**/*.yaml")
+        yield RegistryFault(str(own), 0, "it has no systems/*.yaml and no configs/**/*.yaml")
     for path in there:
         if path.suffix in _FOREIGN:
             name = path.relative_to(own).as_posix()
-            yield Fault(name, 0, f"it is not read: values are in files named .yaml, {_MAKES}")
+            yield RegistryFault(
+                name, 0, f"it is not read: values are in files named .yaml, {_MAKES}"
+            )
 
 
-def _join(tables: dict[tuple[str, str, str], Table], table: Table) -> None:
+def _join(tables: dict[tuple[str, str, str], ConfigTable], table: ConfigTable) -> None:
     """Put a file's blocks beside those of the same name, which they may take the place of."""
     key = (table.round, table.benchmark, table.scenario)
     there = tables.get(key)
@@ -292,30 +296,30 @@ def _join(tables: dict[tuple[str, str, str], Table], table: Table) -> None:
     tables[key] = replace(there or table, blocks=blocks)
 
 
-def _document(path: Path, folder: Path, faults: list[Fault]) -> dict[str, Any]:
+def _document(path: Path, folder: Path, faults: list[RegistryFault]) -> dict[str, Any]:
     name = path.relative_to(folder).as_posix()
     try:
         document = yaml.load(path.read_bytes(), Loader=_Loader)  # a safe one
     except yaml.MarkedYAMLError as problem:
         line = problem.problem_mark.line + 1 if problem.problem_mark else 0
-        faults.append(Fault(name, line, f"it cannot be read: {problem.problem}"))
+        faults.append(RegistryFault(name, line, f"it cannot be read: {problem.problem}"))
         return {}
     except (yaml.YAMLError, OSError) as problem:
-        faults.append(Fault(name, 0, f"it cannot be read: {problem}"))
+        faults.append(RegistryFault(name, 0, f"it cannot be read: {problem}"))
         return {}
     if not isinstance(document, dict):
-        faults.append(Fault(name, 1, "it is not a mapping"))
+        faults.append(RegistryFault(name, 1, "it is not a mapping"))
         return {}
     return document
 
 
-def _system(path: Path, folder: Path, faults: list[Fault]) -> System | None:
+def _system(path: Path, folder: Path, faults: list[RegistryFault]) -> BenchmarkSystem | None:
     document = _document(path, folder, faults)
     if not document:
         return None
     gpu, mig = document.get("gpu") or {}, document.get("mig") or {}
     try:
-        system = System(
+        system = BenchmarkSystem(
             id=document["id"],
             rounds=_texts(document, "rounds"),
             origin=_texts(document, "origin"),
@@ -333,14 +337,16 @@ def _system(path: Path, folder: Path, faults: list[Fault]) -> System | None:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         what = f"it lacks {problem}" if isinstance(problem, KeyError) else str(problem)
-        faults.append(Fault(path.relative_to(folder).as_posix(), 0, f"it is not a system: {what}"))
+        faults.append(
+            RegistryFault(path.relative_to(folder).as_posix(), 0, f"it is not a system: {what}")
+        )
         return None
     strange = [*_strange(document, _SYSTEM), *_strange(gpu, _GPU), *_strange(mig, _MIG)]
     if system.id != path.stem:
         strange.append(f"its id is {system.id}, and its name is not")
     wrong = [each for each in system.rounds if each not in words.VENDOR_ROUNDS]
     strange += [f"there is no round {each}: {nearest(each, words.VENDOR_ROUNDS)}" for each in wrong]
-    faults += [Fault(path.relative_to(folder).as_posix(), 1, text) for text in strange]
+    faults += [RegistryFault(path.relative_to(folder).as_posix(), 1, text) for text in strange]
     return system
 
 
@@ -359,19 +365,19 @@ def _strange(mapping: Mapping[str, Any], known: frozenset[str]) -> Iterator[str]
             yield f"a system has no {key}: {nearest(str(key), known)}"
 
 
-def _table(path: Path, folder: Path, faults: list[Fault]) -> Table | None:
+def _table(path: Path, folder: Path, faults: list[RegistryFault]) -> ConfigTable | None:
     document = _document(path, folder, faults)
     name = path.relative_to(folder).as_posix()
     missing = _HEAD - document.keys()
     if missing:
         if document:
-            faults.append(Fault(name, 1, f"it lacks {', '.join(sorted(missing))}"))
+            faults.append(RegistryFault(name, 1, f"it lacks {', '.join(sorted(missing))}"))
         return None
     head = [str(document[key]) for key in ("round", "benchmark", "scenario")]
     # Further values of a round, such as derived ones, lie in a folder of their own below it.
     below = path.relative_to(folder / "configs").parts
     if head != [below[0], path.parent.name, path.stem]:
-        faults.append(Fault(name, 1, f"it says that it is {' '.join(head)}"))
+        faults.append(RegistryFault(name, 1, f"it says that it is {' '.join(head)}"))
     blocks = {}
     for key, block in (document["blocks"] or {}).items():
         if not isinstance(block, dict) or not isinstance(block.get("fields", {}), dict):
@@ -381,7 +387,7 @@ def _table(path: Path, folder: Path, faults: list[Fault]) -> Table | None:
         if unknown:
             faults.append(_line(path, folder, key, f"a block has no {', '.join(sorted(unknown))}"))
         ver = block.get("ver", DEFAULT)
-        blocks[str(key)] = Block(
+        blocks[str(key)] = ConfigBlock(
             name=str(key),
             root=folder,
             file=name,
@@ -392,14 +398,14 @@ def _table(path: Path, folder: Path, faults: list[Fault]) -> Table | None:
             versions=tuple(ver) if isinstance(ver, list) else (str(ver),),
             fields=block.get("fields", {}),
         )
-    return Table(name, str(document["source"]), head[0], head[1], head[2], blocks)
+    return ConfigTable(name, str(document["source"]), head[0], head[1], head[2], blocks)
 
 
 def _faults_of(
-    table: Table,
-    fields: Mapping[str, Field],
-    systems: Mapping[str, System],
-) -> Iterator[Fault]:
+    table: ConfigTable,
+    fields: Mapping[str, ConfigField],
+    systems: Mapping[str, BenchmarkSystem],
+) -> Iterator[RegistryFault]:
     """What is wrong with the blocks of a file, in the order of the file."""
     seen: dict[tuple[str, str], str] = {}
     for block in table.blocks.values():
@@ -413,7 +419,10 @@ def _faults_of(
 
 
 def _wrong(
-    block: Block, table: Table, fields: Mapping[str, Field], systems: Mapping[str, System]
+    block: ConfigBlock,
+    table: ConfigTable,
+    fields: Mapping[str, ConfigField],
+    systems: Mapping[str, BenchmarkSystem],
 ) -> Iterator[str]:
     if not block.origin:
         yield "it does not say its origin"
@@ -434,7 +443,7 @@ def _wrong(
                 yield problem
 
 
-def _ends(block: Block, table: Table) -> str:
+def _ends(block: ConfigBlock, table: ConfigTable) -> str:
     """Why the blocks that it is like do not end in one; empty when they do."""
     passed = [block.name]
     while table.blocks[passed[-1]].like:
@@ -448,11 +457,11 @@ def _ends(block: Block, table: Table) -> str:
     return ""
 
 
-def _at(block: Block, text: str) -> Fault:
+def _at(block: ConfigBlock, text: str) -> RegistryFault:
     return _line(block.root / block.file, block.root, block.name, text)
 
 
-def _line(path: Path, folder: Path, key: Any, text: str) -> Fault:
+def _line(path: Path, folder: Path, key: Any, text: str) -> RegistryFault:
     """The fault with the line of the block; that takes a second reading, so only for faults."""
     line = 0
     document = yaml.compose(path.read_text(encoding="utf-8"), Loader=_Loader)
@@ -461,4 +470,4 @@ def _line(path: Path, folder: Path, key: Any, text: str) -> Fault:
             for block, _ in value.value:
                 if block.value == str(key):
                     line = block.start_mark.line + 1
-    return Fault(path.relative_to(folder).as_posix(), line, f"{key}: {text}")
+    return RegistryFault(path.relative_to(folder).as_posix(), line, f"{key}: {text}")

@@ -19,7 +19,7 @@ CPU = "cpu"
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class BenchmarkSystem:
     """A system of the registry; ``names`` is empty for one without a GPU of NVIDIA's.
 
     Memory is in GiB, power in W, 0 where it is not looked at. ``board`` says that the name is that
@@ -49,7 +49,7 @@ class System:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class GpuMachine:
     """What a machine is: its GPUs as the driver tells them, and how it is cut in parts.
 
     ``kinds`` counts different ones.
@@ -91,7 +91,7 @@ class NeuronDevices:
         return f"{self.instance or self.target}, {self.cores or 'unknown'} NeuronCores"
 
 
-def machine_of(gpus: Sequence[Mapping[str, Any]], machine: str, board: str = "") -> Machine:
+def machine_of(gpus: Sequence[Mapping[str, Any]], machine: str, board: str = "") -> GpuMachine:
     """The machine of these GPUs, with nvidia-smi's names; ``mig`` has the UUIDs of instances.
 
     Where they differ, the first one tells of them. Raises FlowError where there is none.
@@ -103,7 +103,7 @@ def machine_of(gpus: Sequence[Mapping[str, Any]], machine: str, board: str = "")
         )
     first: Mapping[str, Any] = gpus[0] if gpus else {}
     profiles = [str(part) for gpu in gpus for part in gpu.get("profiles", ())]
-    return Machine(
+    return GpuMachine(
         name=", ".join(names) or board,
         count=max(1, len(gpus)),
         memory=_number(first.get("memory.total")) / 1024,
@@ -129,12 +129,12 @@ def _number(value: Any) -> float:
         return 0.0
 
 
-def match(machine: Machine, systems: Iterable[System]) -> list[System]:
+def match(machine: GpuMachine, systems: Iterable[BenchmarkSystem]) -> list[BenchmarkSystem]:
     """The systems that this machine is exactly."""
     return [system for system in systems if not difference(machine, system)]
 
 
-def difference(machine: Machine, system: System) -> str:
+def difference(machine: GpuMachine, system: BenchmarkSystem) -> str:
     """In what a machine is not that system; empty where it is."""
     if not system.names:
         return f"it is one of {system.accelerator or 'another kind'}"
@@ -156,7 +156,7 @@ def difference(machine: Machine, system: System) -> str:
     return ""
 
 
-def _named(machine: Machine, system: System) -> bool:
+def _named(machine: GpuMachine, system: BenchmarkSystem) -> bool:
     if system.board:
         return any(
             name.lower() in f"{machine.board} {machine.name}".lower() for name in system.names
@@ -165,8 +165,11 @@ def _named(machine: Machine, system: System) -> bool:
 
 
 def chosen(
-    machine: Machine, systems: Sequence[System], vendor_round: str, allow_nearest: str = ""
-) -> System:
+    machine: GpuMachine,
+    systems: Sequence[BenchmarkSystem],
+    vendor_round: str,
+    allow_nearest: str = "",
+) -> BenchmarkSystem:
     """The system whose values count for this machine; raises FlowError without one.
 
     ``allow_nearest`` is the id that the caller allows in the place of an exact one.
@@ -192,7 +195,7 @@ def chosen(
     )
 
 
-def _ways(machine: Machine, like: System, vendor_round: str) -> Iterator[str]:
+def _ways(machine: GpuMachine, like: BenchmarkSystem, vendor_round: str) -> Iterator[str]:
     """What a user of a machine may do that is no system, the likeliest first."""
     if machine.instances > 1 and like.instances == 1:
         yield "one instance: export CUDA_VISIBLE_DEVICES=MIG-… (nvidia-smi -L shows them)"
@@ -201,7 +204,7 @@ def _ways(machine: Machine, like: System, vendor_round: str) -> Iterator[str]:
     yield f"or values of your own, scaled from it: {own}"
 
 
-def of_one_kind(machine: Machine) -> None:
+def of_one_kind(machine: GpuMachine) -> None:
     """Raise FlowError where the GPUs differ: no system of the registry is like that."""
     if machine.kinds > 1:
         raise FlowError(
@@ -211,7 +214,7 @@ def of_one_kind(machine: Machine) -> None:
         )
 
 
-def named(word: str, systems: Iterable[System], vendor_round: str) -> System:
+def named(word: str, systems: Iterable[BenchmarkSystem], vendor_round: str) -> BenchmarkSystem:
     """The system of that id in a round; raises FlowError with the rounds that have it.
 
     Where none has, the nearest one of the round is named.
@@ -227,7 +230,7 @@ def named(word: str, systems: Iterable[System], vendor_round: str) -> System:
     raise FlowError("bad-value", f"{vendor_round} has no system {word}", hint)
 
 
-def nearest_to(machine: Machine, systems: Iterable[System]) -> System | None:
+def nearest_to(machine: GpuMachine, systems: Iterable[BenchmarkSystem]) -> BenchmarkSystem | None:
     """The system that is most like it: the same GPU, else one near in generation, memory, power.
 
     2.7 times the memory or power count as one in compute capability. A card is never like a board,
@@ -235,7 +238,7 @@ def nearest_to(machine: Machine, systems: Iterable[System]) -> System | None:
     """
     with_gpu = [system for system in systems if system.names]
 
-    def distance(system: System) -> tuple[float, ...]:
+    def distance(system: BenchmarkSystem) -> tuple[float, ...]:
         capability = _number(system.compute_capability) - _number(machine.compute_capability)
         known = bool(machine.compute_capability)
         return (

@@ -12,7 +12,7 @@ from mlperf.catalog import Scenario
 from mlperf.catalog.scenario import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
 from nvidia_mlperf.make.flow import Flow
 from nvidia_mlperf.make.logs import COMPLETED, detail
-from nvidia_mlperf.make.work import Item, Work
+from nvidia_mlperf.make.work import PlannedRun, WorkPlan
 
 SECONDS = {"test": 10, "fast": 120, "valid": 600}
 LEAST_S = 1.1
@@ -30,7 +30,7 @@ LONGER = 1.5
 """How many times its queries a run makes next that was in time and ended too early."""
 
 
-def run_times(flow: Flow, work: Work) -> list[str]:
+def run_times(flow: Flow, work: WorkPlan) -> list[str]:
     """How long each performance run takes, and all of them, by the tuning guide's formula."""
     runs = [(item, *seconds(item.config.scenario, length(flow, work, item))) for item in work.items]
     lines = [f"run time: {item.name}: {took:.0f} s ({why})" for item, took, why in runs]
@@ -52,7 +52,7 @@ class Length:
     actual: float = 0
 
 
-def length(flow: Flow, work: Work, item: Item) -> Length:
+def length(flow: Flow, work: WorkPlan, item: PlannedRun) -> Length:
     """The length of an item's run; what it reaches is known from its last run.
 
     Without a rate in RUN_ARGS the harness measures first and expects what it has measured.
@@ -72,12 +72,12 @@ def length(flow: Flow, work: Work, item: Item) -> Length:
     )
 
 
-def expecting(item: Item) -> tuple[str, str]:
+def expecting(item: PlannedRun) -> tuple[str, str]:
     """The fields that tell what a run of an item's scenario expects; v0.7 has gpu_ before it."""
     return FIELDS[item.config.scenario], f"gpu_{FIELDS[item.config.scenario]}"
 
 
-def measured(flow: Flow, item: Item) -> float:
+def measured(flow: Flow, item: PlannedRun) -> float:
     """What the item's last finished run has reached: samples/s, ns; 0 where there was none."""
     scenario = item.config.scenario
     place = f"*_results/*/{item.ours}/{scenario.folder}/performance/run_1/mlperf_log_detail.txt"
@@ -124,13 +124,15 @@ def slower(scenario: Scenario, of: Length) -> float:
     return each(scenario, of.actual) / each(scenario, of.expected)
 
 
-def least_seconds(flow: Flow, item: Item, fast: bool) -> float:
+def least_seconds(flow: Flow, item: PlannedRun, fast: bool) -> float:
     """The least length of a performance run in seconds."""
     duration = item.overrides.get("min_duration", 60_000 if fast else None)
     return duration / 1000 if duration is not None else SECONDS[flow.settings.execution_mode]
 
 
-def problems(flow: Flow, item: Item, result: Mapping[str, Any], folder: Path) -> Iterator[str]:
+def problems(
+    flow: Flow, item: PlannedRun, result: Mapping[str, Any], folder: Path
+) -> Iterator[str]:
     """Why a run is not as it must be, and the field that changes it."""
     del flow
     if result.get("performance_run") and result.get("validity") == "INVALID":
@@ -143,7 +145,7 @@ def problems(flow: Flow, item: Item, result: Mapping[str, Any], folder: Path) ->
         )
 
 
-def change(item: Item, result: Mapping[str, Any], entries: Mapping[str, Any]) -> str:
+def change(item: PlannedRun, result: Mapping[str, Any], entries: Mapping[str, Any]) -> str:
     """The field to change and its new value, from what LoadGen has logged."""
     reasons = "; ".join(str(reason) for reason in result.get("reasons", ())) or "LoadGen says so"
     if too_few(item, entries):
@@ -158,7 +160,7 @@ def change(item: Item, result: Mapping[str, Any], entries: Mapping[str, Any]) ->
     return f"{reasons}: {text}{_next_step(item, longer)}"
 
 
-def _next_step(item: Item, changed: Mapping[str, Any]) -> str:
+def _next_step(item: PlannedRun, changed: Mapping[str, Any]) -> str:
     """What helps a Server run where a lower rate alone does not."""
     batch = int(item.overrides.get("gpu_batch_size", 0))
     if "server_target_qps" not in changed or batch < 2:
@@ -166,7 +168,7 @@ def _next_step(item: Item, changed: Mapping[str, Any]) -> str:
     return f"; where that does not help, --gpu_batch_size={batch // 2}"
 
 
-def too_few(item: Item, entries: Mapping[str, Any]) -> bool:
+def too_few(item: PlannedRun, entries: Mapping[str, Any]) -> bool:
     """Whether all was in time, and only early stopping or the least count was not reached."""
     if item.config.scenario.batched or not queries_of(entries):
         return False
@@ -181,7 +183,7 @@ def queries_of(entries: Mapping[str, Any]) -> int:
     return int(entries.get("result_query_count") or 0)
 
 
-def new_value(item: Item, result: Mapping[str, Any], entries: Mapping[str, Any]) -> float:
+def new_value(item: PlannedRun, result: Mapping[str, Any], entries: Mapping[str, Any]) -> float:
     """The new value of the field, in the field's unit; 0 where the log does not tell one."""
     scenario = item.config.scenario
     figure = result.get("value")

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from mlperf.catalog import Scenario
 from nvidia_mlperf.flow import words
 from nvidia_mlperf.flow.errors import FlowError, nearest
-from nvidia_mlperf.flow.fields import REFUSED, Field
+from nvidia_mlperf.flow.fields import REFUSED, ConfigField
 
 W = TypeVar("W", bound=str)
 
@@ -71,7 +71,7 @@ FLAGS: Mapping[str, Flag] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RunArguments:
     """What RUN_ARGS asks for; empty tuples mean everything that there is a configuration for."""
 
     benchmarks: tuple[str, ...] = ()
@@ -114,7 +114,9 @@ class Asked:
         return {name: value for name, value in flags.items() if value}
 
 
-def read(text: str, known: Mapping[str, Field], vendor_round: str, benchmarks: str = "") -> Asked:
+def read(
+    text: str, known: Mapping[str, ConfigField], vendor_round: str, benchmarks: str = ""
+) -> RunArguments:
     """RUN_ARGS as a request; ``benchmarks`` is the variable BENCHMARKS, names with blanks between.
 
     Raises FlowError with all that is wrong: unknown words, values that do not fit, what is refused.
@@ -166,7 +168,9 @@ def _twice(pairs: Sequence[tuple[str, str]]) -> list[str]:
     ]
 
 
-def _pairs(text: str, known: Mapping[str, Field], wrong: list[str]) -> Iterator[tuple[str, str]]:
+def _pairs(
+    text: str, known: Mapping[str, ConfigField], wrong: list[str]
+) -> Iterator[tuple[str, str]]:
     """Names and values of ``--name=value``, ``--name value`` and ``--name``, which means yes."""
     try:
         typed = shlex.split(text)
@@ -195,7 +199,7 @@ def _flag(name: str, text: str, wrong: list[str], notes: list[str]) -> Any:
         notes.append(f"--{name} has no effect: {flag.why}")
     if flag.type == "list":
         return tuple(part for part in text.split(",") if part)
-    value = Field(name, flag.type, flag.here).from_text(text) if flag.type == "bool" else text
+    value = ConfigField(name, flag.type, flag.here).from_text(text) if flag.type == "bool" else text
     if flag.type == "bool" and not isinstance(value, bool):
         wrong.append(f"--{name} is yes or no, and {text!r} is not")
     return _choice(name, text, flag.choices, wrong) if flag.choices else value
@@ -209,7 +213,7 @@ def _choice(name: str, text: str, choices: Sequence[str], wrong: list[str]) -> s
     return folded.get(text.lower(), text)
 
 
-def _field(of: Field, text: str, wrong: list[str], notes: list[str]) -> Any:
+def _field(of: ConfigField, text: str, wrong: list[str], notes: list[str]) -> Any:
     """The value of a field, in the type that it has."""
     if of.name == "test_mode":
         text = MODES.get(text.lower(), text)
@@ -230,14 +234,14 @@ def _made(
     benchmarks: str,
     wrong: list[str],
     notes: list[str],
-) -> Asked:
+) -> RunArguments:
     fields = {
         name: value for name, value in settings.items() if name not in ("test_mode", "log_dir")
     }
     names = flags.get("benchmarks") or tuple(benchmarks.replace(",", " ").split())
     if benchmarks and flags.get("benchmarks"):
         notes.append(f"BENCHMARKS={benchmarks} does not count beside --benchmarks")
-    return Asked(
+    return RunArguments(
         benchmarks=_each(names, lambda word: words.benchmark(vendor_round, word), wrong),
         scenarios=_each(flags.get("scenarios", ()), words.scenario, wrong),
         versions=_versions(flags, wrong, notes),

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from nvidia_mlperf.flow.errors import FlowError
-from nvidia_mlperf.flow.systems import Machine
+from nvidia_mlperf.flow.systems import GpuMachine
 from nvidia_mlperf.make import files
 from nvidia_mlperf.make.files import sidecar
 from nvidia_mlperf.make.flow import STAND_IN, Flow
-from nvidia_mlperf.make.work import Item, Work, read_registry
+from nvidia_mlperf.make.work import PlannedRun, WorkPlan, read_registry
 
 BUILDERS = {"tensorrt": "TensorRT", "tensorrt-rtx": "TensorRT-RTX"}
 """What makes a true engine, as the file beside it names it (generate,engine,nvidia)."""
@@ -26,12 +26,12 @@ MODEL = ".model.json"
 MIB = 1 << 20
 
 
-def chosen(flow: Flow, machine: Machine | None) -> str:
+def chosen(flow: Flow, machine: GpuMachine | None) -> str:
     """Who builds: the folder says so, or TensorRT where there is a GPU, or nobody."""
     return flow.settings.builder or (STAND_IN if machine is None else "tensorrt")
 
 
-def line(flow: Flow, work: Work, item: Item, builder: str, config_ver: str) -> list[str]:
+def line(flow: Flow, work: WorkPlan, item: PlannedRun, builder: str, config_ver: str) -> list[str]:
     """The ``cm`` line that builds the engine of an item, with all that decides what it is."""
     form = "" if flow.settings.form == "full" else f",_{flow.settings.form}"
     flags = {
@@ -50,7 +50,7 @@ def line(flow: Flow, work: Work, item: Item, builder: str, config_ver: str) -> l
     return ["run", "script", tags, *words, *flow.doer.python(), "--quiet"]
 
 
-def capability(work: Work) -> str:
+def capability(work: WorkPlan) -> str:
     """What an engine is for: the GPU that is here, or the one of the system that is named."""
     if work.machine is not None:
         return work.machine.compute_capability
@@ -100,6 +100,6 @@ def run_words(plan: Path, facts: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def memory(item: Item, parameters: int) -> int:
+def memory(item: PlannedRun, parameters: int) -> int:
     """The bytes of a GPU's memory that an item's weights take; it needs more than that."""
     return parameters * {"fp32": 4, "fp16": 2}.get(item.value("precision", "int8"), 1)

@@ -9,7 +9,7 @@ from pathlib import Path
 from nvidia_mlperf.flow.errors import FlowError
 from nvidia_mlperf.make import files
 from nvidia_mlperf.make.flow import STAND_IN, Flow
-from nvidia_mlperf.make.work import Item, plan
+from nvidia_mlperf.make.work import PlannedRun, plan
 
 FLOAT: Mapping[str, str] = {
     "rnnt": "nearly all of its work is in LSTM layers, which are not quantized here"
@@ -41,7 +41,7 @@ def calibrate(flow: Flow) -> None:
         flow.doer.show(f"{word}: {place}: {scales}, a {STAND_IN}: {MADE_BY}{form}")
 
 
-def _check(items: Mapping[str, Item], named: tuple[str, ...]) -> None:
+def _check(items: Mapping[str, PlannedRun], named: tuple[str, ...]) -> None:
     """Raise FlowError where nothing can be calibrated, or two caches would be one file."""
     if named and all(word in FLOAT for word in named):
         raise FlowError("not-available", f"{named[0]} has no int8 model: {FLOAT[named[0]]}")
@@ -51,7 +51,7 @@ def _check(items: Mapping[str, Item], named: tuple[str, ...]) -> None:
         raise FlowError("bad-value", text, "add --benchmarks with one of them")
 
 
-def made(flow: Flow, item: Item) -> Path:
+def made(flow: Flow, item: PlannedRun) -> Path:
     """The cache of a benchmark, beside the int8 model that was calibrated with it.
 
     Raises FlowError when the quantizer leaves none.
@@ -73,7 +73,7 @@ def made(flow: Flow, item: Item) -> Path:
     return cache
 
 
-def put(flow: Flow, item: Item, source: Path) -> Path:
+def put(flow: Flow, item: PlannedRun, source: Path) -> Path:
     """Put a cache where it is wanted, whole or not at all; the path as it is shown.
 
     What it is lies beside it, as beside an engine: its first line is that of TensorRT.

@@ -11,14 +11,14 @@ from nvidia_mlperf.flow.errors import FlowError
 from nvidia_mlperf.flow.space import of_word
 from nvidia_mlperf.make import builders, data, engines, neuron
 from nvidia_mlperf.make.flow import Flow
-from nvidia_mlperf.make.work import Item, Work, read_registry
+from nvidia_mlperf.make.work import PlannedRun, WorkPlan, read_registry
 
 OK, INFO, LOOK, STOP = "ok", "info", "look", "stop"
 GPU_BATCH = "gpu_batch_size"
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class FlowCheck:
     """A finding: ``state`` is ok, info, look (may get in the way) or stop (nothing runs)."""
 
     id: str
@@ -35,7 +35,7 @@ class Check:
 
 
 def subject(
-    flow: Flow, work: Work | None = None, builds: Sequence[Item] | None = None
+    flow: Flow, work: WorkPlan | None = None, builds: Sequence[PlannedRun] | None = None
 ) -> dict[str, Any]:
     """What is going to run, as the doctor is told it; without a plan everything of the round.
 
@@ -59,12 +59,12 @@ def subject(
     }
 
 
-def on_gpu(flow: Flow, items: Sequence[Item]) -> list[Item]:
+def on_gpu(flow: Flow, items: Sequence[PlannedRun]) -> list[PlannedRun]:
     """The items that a GPU computes: those with an engine of TensorRT."""
     return [item for item in items if engines.plan_of(flow, item)]
 
 
-def needs(vendor_round: str, word: str, items: Sequence[Item]) -> dict[str, Any]:
+def needs(vendor_round: str, word: str, items: Sequence[PlannedRun]) -> dict[str, Any]:
     """What a benchmark takes, in bytes, and which of its data must be whole.
 
     Its weights take a GPU's memory in the number format of each of ``items``.
@@ -86,17 +86,17 @@ def needs(vendor_round: str, word: str, items: Sequence[Item]) -> dict[str, Any]
     }
 
 
-def of_machine(flow: Flow, work: Work | None = None) -> list[Check]:
+def of_machine(flow: Flow, work: WorkPlan | None = None) -> list[FlowCheck]:
     """What the doctor finds for this vendor's flow."""
     findings = flow.doer.findings(flow.vendor, subject(flow, work))
-    checks = [Check(one["id"], one["state"], one["text"], one["remedy"]) for one in findings]
+    checks = [FlowCheck(one["id"], one["state"], one["text"], one["remedy"]) for one in findings]
     return [*checks, *of_neuron(flow)]
 
 
 # ---- the plan
 
 
-def of_system(work: Work) -> Iterator[Check]:
+def of_system(work: WorkPlan) -> Iterator[FlowCheck]:
     """The values are those of the machine that it is."""
     system = read_registry().systems.get(work.system)
     if work.machine is None or system is None:
@@ -105,21 +105,21 @@ def of_system(work: Work) -> Iterator[Check]:
     if misfit:
         text = f"the values are those of {system.id}: {misfit}, this machine is {work.machine}"
         remedy = "make one for this machine: cm run script --tags=add,custom,system,nvidia"
-        yield Check("config.system", LOOK, text, remedy)
+        yield FlowCheck("config.system", LOOK, text, remedy)
     else:
-        yield Check("config.system", OK, f"{work.system} is this machine")
+        yield FlowCheck("config.system", OK, f"{work.system} is this machine")
 
 
-def of_parts(work: Work) -> Iterator[Check]:
+def of_parts(work: WorkPlan) -> Iterator[FlowCheck]:
     """Rates of a whole GPU for a part of one."""
     for item in work.items:
         for note in item.config.notes if work.machine else ():
             if "whole GPU" in note:
                 remedy = "give the rate of a part: --offline_expected_qps=…"
-                yield Check("config.mig", LOOK, f"{item.name}: {note}", remedy)
+                yield FlowCheck("config.mig", LOOK, f"{item.name}: {note}", remedy)
 
 
-def of_batches(work: Work) -> Iterator[Check]:
+def of_batches(work: WorkPlan) -> Iterator[FlowCheck]:
     """A batch that was published for a GPU with more memory than there is."""
     system = read_registry().systems.get(work.system)
     have = work.machine.memory if work.machine else 0
@@ -129,10 +129,10 @@ def of_batches(work: Work) -> Iterator[Check]:
     text = f"batches are for {system.memory:g} GiB, this GPU has {have:.0f}: "
     if any(large):
         remedy = "the smaller ones, or half of it after an out-of-memory"
-        yield Check("config.batch", LOOK, text + "; ".join(filter(None, large)), remedy)
+        yield FlowCheck("config.batch", LOOK, text + "; ".join(filter(None, large)), remedy)
 
 
-def batch_line(item: Item, share: float) -> str:
+def batch_line(item: PlannedRun, share: float) -> str:
     """The batch that fits, for a GPU with that share of the memory; empty where none is told."""
     batch = item.value(GPU_BATCH)
     if not isinstance(batch, int) or batch < 2 or GPU_BATCH in item.overrides:
@@ -140,10 +140,10 @@ def batch_line(item: Item, share: float) -> str:
     return f"{item.name} --{GPU_BATCH}={max(1, int(batch * share))}"
 
 
-def of_neuron(flow: Flow) -> Iterator[Check]:
+def of_neuron(flow: Flow) -> Iterator[FlowCheck]:
     """What computes under USE_INFERENTIA."""
     if flow.vendor == neuron.ACCELERATOR:
-        yield Check("neuron.there", OK, str(neuron.device(flow)))
+        yield FlowCheck("neuron.there", OK, str(neuron.device(flow)))
 
 
 OF_PLAN = (of_system, of_parts, of_batches)
@@ -159,20 +159,20 @@ def report(flow: Flow) -> None:
     refuse(checks)
 
 
-def before_runs(flow: Flow, work: Work) -> None:
+def before_runs(flow: Flow, work: WorkPlan) -> None:
     """The checks that count for runs: what gets in the way is shown, and stop stops."""
     checks = [*of_machine(flow, work), *(check for look in OF_PLAN for check in look(work))]
     flow.tell(str(check) for check in checks if check.state in (LOOK, STOP))
     refuse(checks)
 
 
-def before_builds(flow: Flow, work: Work, items: Sequence[Item]) -> None:
+def before_builds(flow: Flow, work: WorkPlan, items: Sequence[PlannedRun]) -> None:
     """The checks of driver and GPU that count before engines of ``items`` are built for a GPU.
 
     Raises FlowError for one that says stop: too little memory, before hours of building.
     """
     findings = flow.doer.findings(flow.vendor, subject(flow, work, items))
-    checks = [Check(one["id"], one["state"], one["text"], one["remedy"]) for one in findings]
+    checks = [FlowCheck(one["id"], one["state"], one["text"], one["remedy"]) for one in findings]
     refuse([check for check in checks if check.id.partition(".")[0] in ("driver", "gpu")])
 
 
@@ -185,7 +185,7 @@ CODES: Mapping[str, str] = {
 """By the area of a check, the kind of the error that it ends in; else ``bad-value``."""
 
 
-def refuse(checks: list[Check]) -> None:
+def refuse(checks: list[FlowCheck]) -> None:
     """Raise FlowError with every finding that says stop."""
     stops = [check for check in checks if check.state == STOP]
     if stops:

@@ -10,7 +10,7 @@ from typing import Any
 from nvidia_mlperf.flow.errors import FlowError
 from nvidia_mlperf.make import gpus
 from nvidia_mlperf.make.flow import Flow
-from nvidia_mlperf.make.gpus import TOOL, Step
+from nvidia_mlperf.make.gpus import TOOL, UndoableCommand
 
 DEFAULT = "1000"
 """MHz, as in NVIDIA's makefiles."""
@@ -32,10 +32,10 @@ def locked(flow: Flow) -> AbstractContextManager[None]:
     return gpus.during(flow, _locks(flow, chosen, clock), chosen)
 
 
-def _locks(flow: Flow, chosen: Sequence[Mapping[str, Any]], clock: int) -> list[Step]:
+def _locks(flow: Flow, chosen: Sequence[Mapping[str, Any]], clock: int) -> list[UndoableCommand]:
     pair = f"{clock},{clock}"
     targets = _targets(flow, chosen)
-    return [Step(_smi(words, "-lgc", pair), (_smi(words, "-rgc"),)) for words in targets]
+    return [UndoableCommand(_smi(words, "-lgc", pair), (_smi(words, "-rgc"),)) for words in targets]
 
 
 def _clock(flow: Flow) -> int:
@@ -48,7 +48,7 @@ def _clock(flow: Flow) -> int:
 def free_clocks(flow: Flow) -> None:
     """Let the clocks of the GPUs go."""
     chosen = _chosen(flow)
-    steps = [Step(_smi(words, "-rgc")) for words in _targets(flow, chosen)]
+    steps = [UndoableCommand(_smi(words, "-rgc")) for words in _targets(flow, chosen)]
     gpus.change(flow, steps, chosen, "")
 
 

@@ -11,7 +11,7 @@ from nvidia_mlperf.flow.errors import FlowError
 from nvidia_mlperf.flow.systems import CPU
 from nvidia_mlperf.make import neuron
 from nvidia_mlperf.make.flow import Flow
-from nvidia_mlperf.make.work import Item
+from nvidia_mlperf.make.work import PlannedRun
 
 CORES, INSTANCES = "inferentia_neuron_core_count", "instance_group_count"
 BATCH = "inferentia_compiled_model_batch_size"
@@ -35,12 +35,12 @@ def models(flow: Flow) -> Path:
     return flow.build / MODELS
 
 
-def batch_of(item: Item) -> int:
+def batch_of(item: PlannedRun) -> int:
     """The samples that the item's model is compiled for."""
     return int(item.value(BATCH, 1))
 
 
-def words(flow: Flow, item: Item) -> Iterator[str]:
+def words(flow: Flow, item: PlannedRun) -> Iterator[str]:
     """Further words of the ``cm`` line of a run: its compiled model, an instance for each core.
 
     The rates and batches of the registry are those of the machine that it names, or of none.
@@ -51,7 +51,7 @@ def words(flow: Flow, item: Item) -> Iterator[str]:
         yield f"--backend_options=instances={item.value(INSTANCES, 1)}"
 
 
-def compile_line(flow: Flow, item: Item, python: Iterable[str] = PYTHON) -> list[str]:
+def compile_line(flow: Flow, item: PlannedRun, python: Iterable[str] = PYTHON) -> list[str]:
     """The ``cm`` line that compiles the model of an item, by the Python of runs."""
     form = "" if flow.settings.form == "full" else f",_{flow.settings.form}"
     return [
@@ -66,7 +66,7 @@ def compile_line(flow: Flow, item: Item, python: Iterable[str] = PYTHON) -> list
     ]
 
 
-def require(flow: Flow, items: Iterable[Item]) -> None:
+def require(flow: Flow, items: Iterable[PlannedRun]) -> None:
     """Raise FlowError unless every item has a model compiled for what is to run it.
 
     All that is wrong comes at once, with the line that makes it right.

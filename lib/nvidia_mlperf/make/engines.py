@@ -18,7 +18,7 @@ from nvidia_mlperf.make import builders, files, neuron
 from nvidia_mlperf.make.builders import BUILDERS
 from nvidia_mlperf.make.files import checksum, sidecar
 from nvidia_mlperf.make.flow import STAND_IN, Flow
-from nvidia_mlperf.make.work import Item
+from nvidia_mlperf.make.work import PlannedRun
 
 _CUSTOM = ("bert", "dlrm", "rnnt", "3d-unet", "gptj")
 _LWIS = "lwis"
@@ -37,7 +37,7 @@ BUILT_WITH = (
 """The fields that make another engine."""
 
 
-def name(item: Item) -> str:
+def name(item: PlannedRun) -> str:
     """An engine's name without its ending, in the words of the round."""
     config = item.config
     head = f"{config.benchmark}-{config.scenario}-gpu"
@@ -51,7 +51,7 @@ def name(item: Item) -> str:
     return f"{head}-{body}.{version(item)}"
 
 
-def version(item: Item) -> str:
+def version(item: PlannedRun) -> str:
     """The version as it stands in the name: v2.0 has harness, accuracy and power in it."""
     ver = item.config.ver
     if item.config.round == "v0.7":
@@ -61,20 +61,20 @@ def version(item: Item) -> str:
     return f"{'triton' if 'triton' in ver else harness}_k_{share}_MaxP"
 
 
-def path(flow: Flow, item: Item, ending: str = ".onnx") -> Path:
+def path(flow: Flow, item: PlannedRun, ending: str = ".onnx") -> Path:
     """Where the engine of an item lies."""
     config = item.config
     folder = flow.build / "engines" / config.system / config.benchmark / config.scenario
     return folder / f"{name(item)}{ending}"
 
 
-def find_engine(flow: Flow, item: Item) -> Path | None:
+def find_engine(flow: Flow, item: PlannedRun) -> Path | None:
     """The engine that is there: a plan before a stand-in."""
     places = (path(flow, item, ending) for ending in (".plan", ".onnx"))
     return next((place for place in places if place.is_file()), None)
 
 
-def plan_of(flow: Flow, item: Item) -> Path | None:
+def plan_of(flow: Flow, item: PlannedRun) -> Path | None:
     """The engine of TensorRT that a run is handed; None where something else computes."""
     if flow.vendor == neuron.ACCELERATOR or "triton" in item.config.ver:
         return None
@@ -82,7 +82,7 @@ def plan_of(flow: Flow, item: Item) -> Path | None:
     return engine if engine is not None and is_plan(engine) else None
 
 
-def fields_of(item: Item) -> dict[str, Any]:
+def fields_of(item: PlannedRun) -> dict[str, Any]:
     """The values that an engine is built with."""
     return {key: item.value(key) for key in BUILT_WITH if item.value(key) is not None}
 
@@ -95,7 +95,7 @@ def digest(fields: Mapping[str, Any]) -> str:
 # ---- putting one in its place
 
 
-def put(flow: Flow, item: Item, source: Path) -> Path:
+def put(flow: Flow, item: PlannedRun, source: Path) -> Path:
     """Put the stand-in in the engine's place, with a sidecar; nothing half-made is left."""
     place = path(flow, item)
     fields = fields_of(item)
@@ -125,7 +125,7 @@ def put(flow: Flow, item: Item, source: Path) -> Path:
 # ---- whether they fit
 
 
-def misfit(flow: Flow, item: Item, engine: Path) -> str:
+def misfit(flow: Flow, item: PlannedRun, engine: Path) -> str:
     """Why an engine is not the one that the item needs; empty where it is."""
     facts = sidecar(engine)
     if not facts:
@@ -148,7 +148,7 @@ def is_plan(engine: Path) -> bool:
     return engine.suffix == ".plan"
 
 
-def plan_misfit(flow: Flow, item: Item, engine: Path, facts: Mapping[str, Any]) -> str:
+def plan_misfit(flow: Flow, item: PlannedRun, engine: Path, facts: Mapping[str, Any]) -> str:
     """Why a plan is not run here: what is wrong with it, or with the machine."""
     if facts.get("builder") not in BUILDERS:
         return f"it is a plan, and its builder is not TensorRT but {facts.get('builder')}"
@@ -164,7 +164,7 @@ def plan_misfit(flow: Flow, item: Item, engine: Path, facts: Mapping[str, Any]) 
     return unlike(item, engine)
 
 
-def unlike(item: Item, engine: Path) -> str:
+def unlike(item: PlannedRun, engine: Path) -> str:
     """Why a plan is not what its item asks for; empty where it is, or where nobody says."""
     described = builders.model_of(engine)
     if not described:
@@ -173,7 +173,9 @@ def unlike(item: Item, engine: Path) -> str:
     return "" if same else "it was made with other fields"
 
 
-def require(flow: Flow, items: Sequence[Item], named: Mapping[str, str] | None = None) -> None:
+def require(
+    flow: Flow, items: Sequence[PlannedRun], named: Mapping[str, str] | None = None
+) -> None:
     """Raise FlowError unless every item has an engine that fits, with the line that makes them.
 
     ``named`` are the flags of RUN_ARGS that say whose values count.
@@ -197,7 +199,7 @@ def require(flow: Flow, items: Sequence[Item], named: Mapping[str, str] | None =
         raise FlowError("engine-missing", text, hint)
 
 
-def computes(flow: Flow, items: Sequence[Item]) -> str:
+def computes(flow: Flow, items: Sequence[PlannedRun]) -> str:
     """What computes all items: the builder of their plans, or the stand-in.
 
     Raises FlowError where they differ: results stand under one name.
@@ -216,7 +218,7 @@ def aside(plans: Sequence[str]) -> str:
     return f"rm -f {shlex.join(files)} && " if files else ""
 
 
-def make_line(items: Sequence[Item], named: Mapping[str, str] | None = None) -> str:
+def make_line(items: Sequence[PlannedRun], named: Mapping[str, str] | None = None) -> str:
     """The line of make that makes the engines of these items; ``named`` as in ``require``."""
     overrides = {name: value for item in items for name, value in item.overrides.items()}
     flags = {

@@ -16,7 +16,7 @@ import yaml
 
 from nvidia_mlperf.flow import words
 from nvidia_mlperf.flow.errors import FlowError, nearest
-from nvidia_mlperf.flow.systems import Machine, NeuronDevices
+from nvidia_mlperf.flow.systems import GpuMachine, NeuronDevices
 
 SETTINGS = "flow.yaml"
 FORMS = ("full", "tiny", "synthetic")
@@ -54,7 +54,7 @@ _MISSPELT = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class FlowSettings:
     """What a folder was made for; ``form`` is that of model and data, ``round`` that of LoadGen.
 
     ``system`` is empty where the one that the machine is counts, ``compiled_models`` where the
@@ -96,7 +96,7 @@ class Settings:
         return problems
 
 
-class Doer(Protocol):
+class FlowRunner(Protocol):
     """What needs the engine: other scripts, the machine."""
 
     def cm(self, line: Sequence[str]) -> int:
@@ -108,7 +108,7 @@ class Doer(Protocol):
     def cm_json(self, line: Sequence[str]) -> dict[str, Any]:
         """Run ``cm`` with these words; its answer. Raises FlowError where it fails."""
 
-    def machine(self) -> Machine | None:
+    def machine(self) -> GpuMachine | None:
         """The GPUs of this machine; None without one."""
 
     def neuron(self) -> NeuronDevices:
@@ -152,10 +152,10 @@ class Flow:
     """A word's work: where, for what, and what make was given."""
 
     folder: Path
-    settings: Settings
+    settings: FlowSettings
     variables: Mapping[str, str]
     vendor: str
-    doer: Doer
+    doer: FlowRunner
 
     @property
     def build(self) -> Path:
@@ -230,7 +230,7 @@ def check_chosen(variables: Mapping[str, str]) -> None:
         raise FlowError("bad-value", problem, "write what you want in its place, or leave it out")
 
 
-def with_folder(problem: FlowError, folder: Path, settings: Settings) -> FlowError:
+def with_folder(problem: FlowError, folder: Path, settings: FlowSettings) -> FlowError:
     """The failure with the line that makes a folder like this one for the round that it names.
 
     One that names no other round stays as it is.
@@ -239,7 +239,7 @@ def with_folder(problem: FlowError, folder: Path, settings: Settings) -> FlowErr
     if not named or named[1] == settings.vendor_round:
         return problem
     own = ("vendor_round", "system", "allow_nearest")
-    usual = asdict(Settings(""))
+    usual = asdict(FlowSettings(""))
     values = {k: v for k, v in asdict(settings).items() if k not in own and v != usual[k]}
     line = f"cm run script --tags=run-harness,nvidia,_workdir --path={folder}-{named[1]} {named[0]}"
     words = [
@@ -249,7 +249,7 @@ def with_folder(problem: FlowError, folder: Path, settings: Settings) -> FlowErr
     return problem.within("", "", " ".join(["a folder for it:", line, *words]))
 
 
-def read(folder: Path) -> Settings:
+def read(folder: Path) -> FlowSettings:
     """The settings of a folder; raises FlowError where it has none, or wrong ones."""
     path = folder / SETTINGS
     try:
@@ -262,18 +262,18 @@ def read(folder: Path) -> Settings:
     return checked(content if isinstance(content, dict) else {}, str(path))
 
 
-def checked(values: Mapping[str, Any], where: str) -> Settings:
+def checked(values: Mapping[str, Any], where: str) -> FlowSettings:
     """Settings of plain values; raises FlowError with all that is wrong."""
-    known = {field.name for field in fields(Settings)}
+    known = {field.name for field in fields(FlowSettings)}
     wrong = [f"there is no {name}: {nearest(name, known)}" for name in values if name not in known]
-    made = Settings(**{"submitter": "", **{k: v for k, v in values.items() if k in known}})
+    made = FlowSettings(**{"submitter": "", **{k: v for k, v in values.items() if k in known}})
     wrong += made.faults()
     if wrong:
         raise FlowError("bad-value", f"{where}: {'; '.join(wrong)}", "correct them")
     return made
 
 
-def write(folder: Path, settings: Settings) -> None:
+def write(folder: Path, settings: FlowSettings) -> None:
     """Write the settings and the Makefile; what else lies in the folder stays."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = {

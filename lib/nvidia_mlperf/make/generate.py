@@ -9,7 +9,7 @@ from nvidia_mlperf.make import builders, checks, engines
 from nvidia_mlperf.make.builders import BUILDERS
 from nvidia_mlperf.make.files import checksum, sidecar
 from nvidia_mlperf.make.flow import STAND_IN, Flow
-from nvidia_mlperf.make.work import Item, Work, plan
+from nvidia_mlperf.make.work import PlannedRun, WorkPlan, plan
 
 
 def generate_engines(flow: Flow) -> None:
@@ -19,7 +19,7 @@ def generate_engines(flow: Flow) -> None:
     make(flow, work)
 
 
-def make(flow: Flow, work: Work) -> None:
+def make(flow: Flow, work: WorkPlan) -> None:
     """Make the engines that are not there yet, and say what each is."""
     built: dict[str, Path] = {}
     builder = builders.chosen(flow, work.machine)
@@ -40,7 +40,7 @@ def make(flow: Flow, work: Work) -> None:
         flow.tell([f"engine: {engines.shown(flow, made)} ({BUILDERS.get(builder, STAND_IN)})"])
 
 
-def _stays(item: Item, engine: Path, builder: str, why: str) -> bool:
+def _stays(item: PlannedRun, engine: Path, builder: str, why: str) -> bool:
     """Whether nothing is put in an engine's place, though it may not be run here for a reason."""
     if not engines.is_plan(engine):
         return builder not in BUILDERS and not why
@@ -50,7 +50,7 @@ def _stays(item: Item, engine: Path, builder: str, why: str) -> bool:
     return builder not in BUILDERS or (whole and not engines.unlike(item, engine))
 
 
-def build(flow: Flow, work: Work, item: Item, builder: str) -> Path:
+def build(flow: Flow, work: WorkPlan, item: PlannedRun, builder: str) -> Path:
     """Build the engine of an item with TensorRT, and put it where it belongs."""
     line = builders.line(flow, work, item, builder, engines.version(item))
     place = engines.path(flow, item, ".plan")

@@ -20,7 +20,7 @@ TOOL = "nvidia-smi"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class UndoableCommand:
     """A command that changes the machine, and those that undo it, in their order."""
 
     command: tuple[str, ...]
@@ -47,7 +47,9 @@ def named(flow: Flow, gpus: Sequence[Mapping[str, Any]]) -> list[Mapping[str, An
     return chosen
 
 
-def change(flow: Flow, steps: Sequence[Step], used: Sequence[Mapping[str, Any]], undo: str) -> None:
+def change(
+    flow: Flow, steps: Sequence[UndoableCommand], used: Sequence[Mapping[str, Any]], undo: str
+) -> None:
     """Show the commands, or with APPLY=1 run them; raises FlowError.
 
     ``used`` are the GPUs that they change: none of them may be in use. ``undo`` is the word that
@@ -76,7 +78,9 @@ def line_for(flow: Flow, word: str) -> str:
 
 
 @contextmanager
-def during(flow: Flow, steps: Sequence[Step], used: Sequence[Mapping[str, Any]]) -> Iterator[None]:
+def during(
+    flow: Flow, steps: Sequence[UndoableCommand], used: Sequence[Mapping[str, Any]]
+) -> Iterator[None]:
     """With the machine changed, as root and with APPLY=1; however it ends, it is undone."""
     change(flow, steps, used, "")
     try:
@@ -86,8 +90,8 @@ def during(flow: Flow, steps: Sequence[Step], used: Sequence[Mapping[str, Any]])
             _undo(flow, steps)
 
 
-def _apply(flow: Flow, steps: Sequence[Step], used: Sequence[Mapping[str, Any]]) -> None:
-    done: list[Step] = []
+def _apply(flow: Flow, steps: Sequence[UndoableCommand], used: Sequence[Mapping[str, Any]]) -> None:
+    done: list[UndoableCommand] = []
     try:
         for step in steps:
             refuse_used(flow, used)
@@ -99,7 +103,7 @@ def _apply(flow: Flow, steps: Sequence[Step], used: Sequence[Mapping[str, Any]])
         raise
 
 
-def _undo(flow: Flow, steps: Sequence[Step]) -> None:
+def _undo(flow: Flow, steps: Sequence[UndoableCommand]) -> None:
     """Take changes back, the last one first; what fails is told, and the rest is still done."""
     for command in (command for step in reversed(steps) for command in step.undo):
         flow.tell(_tried(flow, command))

@@ -30,7 +30,7 @@ from nvidia_mlperf.make.asked import ACCURACY, PERFORMANCE
 from nvidia_mlperf.make.files import sidecar
 from nvidia_mlperf.make.flow import STAND_IN, Flow
 from nvidia_mlperf.make.logs import Book
-from nvidia_mlperf.make.work import Item, Work, plan
+from nvidia_mlperf.make.work import PlannedRun, WorkPlan, plan
 
 MODES = {
     PERFORMANCE: "_performance-only",
@@ -55,7 +55,7 @@ def run(flow: Flow) -> None:
     measure(flow, work)
 
 
-def measure(flow: Flow, work: Work) -> None:
+def measure(flow: Flow, work: WorkPlan) -> None:
     """Make the runs one after the other; what is INVALID is told at the end.
 
     Raises FlowError when a run leaves no result, when the user stops them, and at the end when one
@@ -84,7 +84,7 @@ def measure(flow: Flow, work: Work) -> None:
         )
 
 
-def one(flow: Flow, work: Work, item: Item, book: Book) -> list[str]:
+def one(flow: Flow, work: WorkPlan, item: PlannedRun, book: Book) -> list[str]:
     """Measure one item and show its results; what is not as it must be.
 
     Raises FlowError when the run leaves no result.
@@ -106,7 +106,7 @@ def one(flow: Flow, work: Work, item: Item, book: Book) -> list[str]:
     )
 
 
-def stopped(problem: BaseException, flow: Flow, work: Work, done: int, book: Book) -> FlowError:
+def stopped(problem: BaseException, flow: Flow, work: WorkPlan, done: int, book: Book) -> FlowError:
     """The error of a call that did not come to its end: what is kept, and how to go on."""
     kept = f"{done} of {len(work.items)} runs are measured"
     kept += f" and kept in {book.folder}" if done else ""
@@ -116,7 +116,7 @@ def stopped(problem: BaseException, flow: Flow, work: Work, done: int, book: Boo
     return FlowError("interrupted", f"stopped by the user; {kept}", hint)
 
 
-def rest_line(flow: Flow, items: Sequence[Item]) -> str:
+def rest_line(flow: Flow, items: Sequence[PlannedRun]) -> str:
     """The make line for the benchmarks of these items, with all else that was asked for."""
     typed = shlex.split(flow.variables.get("RUN_ARGS", ""))
     kept = [
@@ -135,7 +135,7 @@ def excused(flow: Flow, problems: Iterable[str]) -> list[str]:
     return []
 
 
-def require(flow: Flow, work: Work) -> None:
+def require(flow: Flow, work: WorkPlan) -> None:
     """Raise FlowError unless there is something that computes every item."""
     if flow.vendor == neuron.ACCELERATOR:
         compiled_models.require(flow, work.items)
@@ -145,7 +145,7 @@ def require(flow: Flow, work: Work) -> None:
             flow.tell(f"note: {note}" for note in options.idle(work.fields, work.arguments.fields))
 
 
-def line(flow: Flow, work: Work, item: Item) -> list[str]:
+def line(flow: Flow, work: WorkPlan, item: PlannedRun) -> list[str]:
     """The ``cm`` line of one run."""
     engine = engines.plan_of(flow, item)
     own = data.of_run(flow, item.config.benchmark, item.ours)
@@ -175,7 +175,7 @@ def line(flow: Flow, work: Work, item: Item) -> list[str]:
     return ["run", "script", *words, *(f"--{key}={value}" for key, value in run_options.items())]
 
 
-def fields_of(work: Work, item: Item, on_gpu: bool) -> dict[str, Any]:
+def fields_of(work: WorkPlan, item: PlannedRun, on_gpu: bool) -> dict[str, Any]:
     """The fields that count: those of the registry are for a GPU, those of the line for all."""
     registered = {name: value.value for name, value in item.config.values.items()}
     return {
@@ -185,7 +185,7 @@ def fields_of(work: Work, item: Item, on_gpu: bool) -> dict[str, Any]:
     }
 
 
-def system_name(flow: Flow, work: Work) -> str:
+def system_name(flow: Flow, work: WorkPlan) -> str:
     """The system in logs and results: this machine, with the word for what it computes with."""
     if flow.vendor == neuron.ACCELERATOR:
         on = neuron.target(flow)
@@ -195,7 +195,7 @@ def system_name(flow: Flow, work: Work) -> str:
     return f"{work.system}_{word}_{platform.node() or 'host'}"
 
 
-def log_folder(flow: Flow, work: Work) -> Path:
+def log_folder(flow: Flow, work: WorkPlan) -> Path:
     """A folder of its own for this call, by its time.
 
     Raises FlowError when a hundred calls have begun in this second.
@@ -214,7 +214,7 @@ def log_folder(flow: Flow, work: Work) -> Path:
 
 
 def newest(
-    flow: Flow, work: Work, item: Item, since: float, below: Path | None = None
+    flow: Flow, work: WorkPlan, item: PlannedRun, since: float, below: Path | None = None
 ) -> Path | None:
     """The results.json that a run has written since a time in s; None where it has not."""
     # The harness writes the system's name with _ for what is no letter, number, dot or _.
@@ -225,7 +225,7 @@ def newest(
     return max(written, key=lambda path: path.stat().st_mtime, default=None)
 
 
-def read_result(session: Path, item: Item) -> Mapping[str, Any]:
+def read_result(session: Path, item: PlannedRun) -> Mapping[str, Any]:
     """What results.json says of the item's scenario, of the runs that its last call has made."""
     record, scenario = json.loads(session.read_text(encoding="utf-8")), item.config.scenario
     result: dict[str, Any] = next(
@@ -236,12 +236,12 @@ def read_result(session: Path, item: Item) -> Mapping[str, Any]:
     return {**result, **{f"{mode}_run": None for mode in earlier}}
 
 
-def folder_of(session: Path, item: Item) -> Path:
+def folder_of(session: Path, item: PlannedRun) -> Path:
     """Where our logs of the item's scenario lie."""
     return session.parent / item.config.scenario.folder
 
 
-def check_model(flow: Flow, item: Item, session: Path) -> None:
+def check_model(flow: Flow, item: PlannedRun, session: Path) -> None:
     """Raise FlowError unless the run computed the model that its engine is."""
     engine = engines.find_engine(flow, item)
     if engine is None:

@@ -7,7 +7,7 @@ from textwrap import wrap
 
 from nvidia_mlperf.make import neuron
 from nvidia_mlperf.make.flow import VARIABLES, Flow
-from nvidia_mlperf.make.targets import TARGETS, Target
+from nvidia_mlperf.make.targets import TARGETS, MakeTarget
 
 WIDTH = 80
 
@@ -34,7 +34,7 @@ def info(flow: Flow) -> None:
                 flow.doer.show(line)
 
 
-def _lines(target: Target) -> list[str]:
+def _lines(target: MakeTarget) -> list[str]:
     """A word and what it is for, in lines that fit into a terminal."""
     also = f" (also: {', '.join(target.aliases)})" if target.aliases else ""
     head = f"  make {target.word:24}"

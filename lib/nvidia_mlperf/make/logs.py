@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mlperf.catalog.scenario import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
-from nvidia_mlperf.make.work import Item
+from nvidia_mlperf.make.work import PlannedRun
 
 LOGS = (
     "mlperf_log_summary.txt",
@@ -47,7 +47,7 @@ class Book:
     performance: dict[str, dict[str, str]] = field(default_factory=dict)
     accuracy: dict[str, dict[str, str]] = field(default_factory=dict)
 
-    def add(self, item: Item, scenario_folder: Path, result: Mapping[str, Any]) -> list[str]:
+    def add(self, item: PlannedRun, scenario_folder: Path, result: Mapping[str, Any]) -> list[str]:
         """Take over the logs of a run, and say what came of it in lines for stdout."""
         lines = []
         for part, source in runs(scenario_folder, result):
@@ -60,7 +60,7 @@ class Book:
         self.write()
         return lines
 
-    def place(self, item: Item, part: str) -> Path:
+    def place(self, item: PlannedRun, part: str) -> Path:
         """Where the logs of a run lie; those of accuracy in a folder of their own beside them."""
         target = "-99.9" if item.ours.endswith("-99.9") else "-99" if "-99" in item.ours else ""
         ver = item.config.ver if "triton" in item.config.ver else ""
@@ -93,7 +93,7 @@ def copy(source: Path, target: Path) -> None:
             shutil.copy2(source / name, target / name)
 
 
-def performance(item: Item, source: Path, result: Mapping[str, Any]) -> str:
+def performance(item: PlannedRun, source: Path, result: Mapping[str, Any]) -> str:
     """The figure of a performance run, in the words of NVIDIA's summary."""
     scenario = item.config.scenario
     entries = detail(source / "mlperf_log_detail.txt")

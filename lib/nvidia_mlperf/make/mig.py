@@ -9,7 +9,7 @@ from typing import Any
 from nvidia_mlperf.flow.errors import FlowError
 from nvidia_mlperf.make import gpus
 from nvidia_mlperf.make.flow import Flow
-from nvidia_mlperf.make.gpus import TOOL, Step
+from nvidia_mlperf.make.gpus import TOOL, UndoableCommand
 
 SLICES: Mapping[str, tuple[int, int]] = {"1": (19, 7), "2": (14, 3), "3": (9, 2)}
 """MIG_CONF as slices of a part: the number of that profile on an A100, and how many fit on it."""
@@ -44,7 +44,7 @@ def configure_mig(flow: Flow) -> None:
     index = str(gpu["index"])
     steps = [] if gpu["mig"] == "on" else [_switch(index)]
     cut = ("sudo", TOOL, "mig", "-i", index, "-cgi", ",".join([str(number)] * count), "-C")
-    steps.append(Step(cut, (_delete(index, "-dci"), _delete(index, "-dgi"))))
+    steps.append(UndoableCommand(cut, (_delete(index, "-dci"), _delete(index, "-dgi"))))
     gpus.change(flow, steps, _used(gpu), UNDO)
     flow.tell(_choose(flow, index))
 
@@ -57,13 +57,13 @@ def teardown_mig(flow: Flow) -> None:
         flow.tell([f"GPU {index}: MIG is off, nothing to remove"])
         return
     there = bool(gpu["parts"]) or not gpu["uuid"]
-    removed = [Step(_delete(index, word)) for word in ("-dci", "-dgi") if there]
-    gpus.change(flow, [*removed, *map(Step, _switch(index).undo)], _used(gpu), "")
+    removed = [UndoableCommand(_delete(index, word)) for word in ("-dci", "-dgi") if there]
+    gpus.change(flow, [*removed, *map(UndoableCommand, _switch(index).undo)], _used(gpu), "")
 
 
-def _switch(index: str) -> Step:
+def _switch(index: str) -> UndoableCommand:
     on, off = (("sudo", TOOL, "-mig", value, "-i", index) for value in "10")
-    return Step(on, (off,))
+    return UndoableCommand(on, (off,))
 
 
 def _delete(index: str, word: str) -> tuple[str, ...]:

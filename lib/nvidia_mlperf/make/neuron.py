@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from aws_neuron import artifact
 from nvidia_mlperf.flow.errors import FlowError
-from nvidia_mlperf.flow.systems import CPU, NeuronDevices, System, named
+from nvidia_mlperf.flow.systems import CPU, BenchmarkSystem, NeuronDevices, named
 from nvidia_mlperf.make.flow import Flow
 
 ROUND = "v2.0"
@@ -32,7 +32,7 @@ def target(flow: Flow) -> str:
     return device(flow).target or CPU
 
 
-def system(flow: Flow, name: str, systems: Iterable[System]) -> tuple[str, list[str]]:
+def system(flow: Flow, name: str, systems: Iterable[BenchmarkSystem]) -> tuple[str, list[str]]:
     """The system of that name, else the one that this machine is; and what to say of it.
 
     Raises FlowError where the machine is none, with the nearest one.
@@ -65,7 +65,7 @@ def scratch(flow: Flow) -> str:
     return path or (str(usual) if usual.is_dir() else "")
 
 
-def refuse_foreign(name: str, systems: Iterable[System]) -> None:
+def refuse_foreign(name: str, systems: Iterable[BenchmarkSystem]) -> None:
     """Raise FlowError for a system of Inferentia where its words are not turned on."""
     for each in systems:
         if each.id.lower() == name.lower() and each.accelerator == ACCELERATOR:

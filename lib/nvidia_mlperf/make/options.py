@@ -10,7 +10,7 @@ from typing import Any
 
 from mlperf import catalog
 from nvidia_mlperf.flow.errors import FlowError
-from nvidia_mlperf.flow.fields import USED, Field
+from nvidia_mlperf.flow.fields import USED, ConfigField
 
 FAST = {"min_duration": 60_000, "min_query_count": 1}
 """What ``--fast`` means: milliseconds, queries."""
@@ -22,7 +22,7 @@ _UNITS = {"target_latency": 1e-6}
 """Inputs in another unit than their fields: milliseconds for nanoseconds."""
 
 
-def inputs(known: Mapping[str, Field]) -> dict[str, str]:
+def inputs(known: Mapping[str, ConfigField]) -> dict[str, str]:
     """The fields that are an input of a run, and which."""
     return {
         name: field.ours
@@ -35,7 +35,9 @@ _WORDS = ("calibrate", "mode")
 """What the words of make read themselves."""
 
 
-def of_run(known: Mapping[str, Field], chosen: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def of_run(
+    known: Mapping[str, ConfigField], chosen: Mapping[str, Any]
+) -> Iterator[tuple[str, Any]]:
     """Inputs of a run for fields; a wait of 0, or without a limit, is none."""
     for name, option in inputs(known).items():
         value = chosen.get(name)
@@ -45,7 +47,10 @@ def of_run(known: Mapping[str, Field], chosen: Mapping[str, Any]) -> Iterator[tu
 
 
 def of_backend(
-    known: Mapping[str, Field], chosen: Mapping[str, Any], backend: str, typed: Container[str] = ()
+    known: Mapping[str, ConfigField],
+    chosen: Mapping[str, Any],
+    backend: str,
+    typed: Container[str] = (),
 ) -> str:
     """The value of ``--backend_options`` for fields; empty where they set none of its options.
 
@@ -68,13 +73,13 @@ def of_backend(
     return ",".join(f"{option}={value}" for option, value in options.items())
 
 
-def _alone(name: str, needed: str, known: Mapping[str, Field]) -> FlowError:
+def _alone(name: str, needed: str, known: Mapping[str, ConfigField]) -> FlowError:
     other = next(field for field, each in known.items() if each.ours == needed)
     text = f"RUN_ARGS: --{name} has no effect without --{other}"
     return FlowError("bad-value", text, f"add --{other}, or leave out --{name}")
 
 
-def idle(known: Mapping[str, Field], names: Mapping[str, Any]) -> list[str]:
+def idle(known: Mapping[str, ConfigField], names: Mapping[str, Any]) -> list[str]:
     """What has no effect where a stand-in computes: what is for engines and their lanes."""
     for_engines = [name for name in names if known[name].ours.startswith(("engine", "option"))]
     return [f"--{name} has no effect: the stand-in computes in float32" for name in for_engines]

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from nvidia_mlperf.make.flow import Doer
+from nvidia_mlperf.make.flow import FlowRunner
 
 
-def show(doer: Doer, target: Path, source: Path) -> str:
+def show(doer: FlowRunner, target: Path, source: Path) -> str:
     """Show at ``target`` what a script has made; return how, in words.
 
     A folder of the cache becomes a folder of the user's with a link for each file: what is written
@@ -26,7 +26,7 @@ def show(doer: Doer, target: Path, source: Path) -> str:
     return f"-> {source}" if _link(doer, target, source) else "there already"
 
 
-def withdraw(doer: Doer, target: Path) -> int:
+def withdraw(doer: FlowRunner, target: Path) -> int:
     """Remove the links into a cache at or below ``target``; return how many there were."""
     links = [path for path in _below(target) if path.is_symlink() and doer.in_cache(path)]
     for path in links:
@@ -49,7 +49,7 @@ def _files(source: Path) -> Iterator[str]:
         yield from (os.path.relpath(os.path.join(above, name), source) for name in sorted(names))
 
 
-def _link(doer: Doer, link: Path, source: Path) -> bool:
+def _link(doer: FlowRunner, link: Path, source: Path) -> bool:
     """Make a link to a file or to a folder of the user's; false where the user has one there."""
     link.parent.mkdir(parents=True, exist_ok=True)
     if _is_empty(link):
@@ -62,7 +62,7 @@ def _link(doer: Doer, link: Path, source: Path) -> bool:
     return True
 
 
-def _protect(doer: Doer, source: Path) -> None:
+def _protect(doer: FlowRunner, source: Path) -> None:
     """Let nobody write into a file of the cache through a link that a user sees."""
     real = source.resolve()
     if real.is_file() and doer.in_cache(real):

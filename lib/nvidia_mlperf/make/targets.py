@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from nvidia_mlperf.flow.errors import FlowError, nearest
-from nvidia_mlperf.make.flow import Flow, Settings
+from nvidia_mlperf.make.flow import Flow, FlowSettings
 from nvidia_mlperf.make.neuron import ACCELERATOR, ROUND
 
 NVIDIA, INFERENTIA = "nvidia", ACCELERATOR
@@ -19,7 +19,7 @@ ROUNDS = {INFERENTIA: ROUND}
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class MakeTarget:
     """A word: its function as ``module:name``, one line of help, other spellings of it.
 
     ``vendor`` is empty for a word that is the same on all systems.
@@ -40,20 +40,24 @@ class Target:
 
 _M = "nvidia_mlperf.make."
 _AUDITS = ("01", "04", "05", "06")
-TARGETS: tuple[Target, ...] = (
-    Target("info", f"{_M}info:info", "what this folder is, what the machine is, all words"),
-    Target("prebuild", f"{_M}docker:prebuild", "check the machine; a container where it can be"),
-    Target("build_docker", f"{_M}docker:build_docker", "the image mlperf-inference:USER-latest"),
-    Target("docker_add_user", f"{_M}docker:docker_add_user", "your name in that image"),
-    Target(
+TARGETS: tuple[MakeTarget, ...] = (
+    MakeTarget("info", f"{_M}info:info", "what this folder is, what the machine is, all words"),
+    MakeTarget(
+        "prebuild", f"{_M}docker:prebuild", "check the machine; a container where it can be"
+    ),
+    MakeTarget(
+        "build_docker", f"{_M}docker:build_docker", "the image mlperf-inference:USER-latest"
+    ),
+    MakeTarget("docker_add_user", f"{_M}docker:docker_add_user", "your name in that image"),
+    MakeTarget(
         "launch_docker",
         f"{_M}docker:launch_docker",
         "DOCKER_COMMAND in a container, or a shell; DOCKER_DETACH=1 keeps one running",
         ("launch_inferentia_docker",),
     ),
-    Target("attach_docker", f"{_M}docker:attach_docker", "a shell in the container"),
-    Target("link_dirs", f"{_M}scratch:link_dirs", "the scratch space, and its links in build/"),
-    Target(
+    MakeTarget("attach_docker", f"{_M}docker:attach_docker", "a shell in the container"),
+    MakeTarget("link_dirs", f"{_M}scratch:link_dirs", "the scratch space, and its links in build/"),
+    MakeTarget(
         "build",
         f"{_M}build:build",
         "links, sources, and what the harness needs",
@@ -67,65 +71,65 @@ TARGETS: tuple[Target, ...] = (
         ),
         vendor=NVIDIA,
     ),
-    Target(
+    MakeTarget(
         "generate_engines",
         f"{_M}generate:generate_engines",
         "one engine for each benchmark, scenario and config_ver",
         vendor=NVIDIA,
     ),
-    Target(
+    MakeTarget(
         "run_harness",
         f"{_M}harness:run_harness",
         "measure with the engines that are there; results on stdout",
         vendor=NVIDIA,
     ),
-    Target("run", f"{_M}harness:run", "generate_engines, then run_harness", vendor=NVIDIA),
-    Target(
+    MakeTarget("run", f"{_M}harness:run", "generate_engines, then run_harness", vendor=NVIDIA),
+    MakeTarget(
         "build_inferentia",
         f"{_M}inferentia:build_inferentia",
         "links, LoadGen, and every compiled model that the system's configurations name",
         ("build", "build_triton_inferentia", "build_harness_inferentia"),
         vendor=INFERENTIA,
     ),
-    Target(
+    MakeTarget(
         "run_inferentia_harness",
         f"{_M}inferentia:run_inferentia_harness",
         "measure with the compiled models that are there; results on stdout",
         vendor=INFERENTIA,
     ),
-    Target(
+    MakeTarget(
         "generate_engines",
         f"{_M}inferentia:no_engines",
         "not here: says what there is",
         ("run",),
         vendor=INFERENTIA,
     ),
-    Target(
+    MakeTarget(
         "run_harness",
         f"{_M}inferentia:other_word",
         "not here: says what there is",
         vendor=INFERENTIA,
     ),
-    Target("download_model", f"{_M}data:download_model", "models, linked in build/models"),
-    Target(
+    MakeTarget("download_model", f"{_M}data:download_model", "models, linked in build/models"),
+    MakeTarget(
         "download_data",
         f"{_M}data:download_data",
         "data sets, linked in build/data",
         ("download_dataset",),
     ),
-    Target(
+    MakeTarget(
         "preprocess_data",
         f"{_M}data:preprocess_data",
         "arrays of the data, linked in build/preprocessed_data",
         ("preprocessed_data",),
     ),
-    Target(
+    MakeTarget(
         "update_results",
         f"{_M}results:update_results",
         "the submission tree from all runs, and results/",
         ("stage_results", "stage_compliance", "update_compliance"),
     ),
-    Target(
+    MakeTarget(
         "run_audit_harness",
         f"{_M}results:run_audit_harness",
         "the compliance tests that the round asks for",
@@ -134,34 +138,36 @@ TARGETS: tuple[Target, ...] = (
             *(f"run_audit_test{number}_once" for number in _AUDITS),
         ),
     ),
-    Target("truncate_results", f"{_M}results:truncate_results", "shorten accuracy logs"),
-    Target("summarize_results", f"{_M}results:summarize_results", "a table of the tree"),
-    Target(
+    MakeTarget("truncate_results", f"{_M}results:truncate_results", "shorten accuracy logs"),
+    MakeTarget("summarize_results", f"{_M}results:summarize_results", "a table of the tree"),
+    MakeTarget(
         "check_submission",
         f"{_M}results:check_submission",
         "whether it can be submitted",
         ("check_submission_staging",),
     ),
-    Target("pack_submission", f"{_M}results:pack_submission", "the tree as an archive, its SHA-1"),
-    Target("lock_clocks", f"{_M}clocks:lock_clocks", "lock clocks at GPUCLK (shown; APPLY=1)"),
-    Target("free_clocks", f"{_M}clocks:free_clocks", "let clocks go (shown; APPLY=1)"),
-    Target(
+    MakeTarget(
+        "pack_submission", f"{_M}results:pack_submission", "the tree as an archive, its SHA-1"
+    ),
+    MakeTarget("lock_clocks", f"{_M}clocks:lock_clocks", "lock clocks at GPUCLK (shown; APPLY=1)"),
+    MakeTarget("free_clocks", f"{_M}clocks:free_clocks", "let clocks go (shown; APPLY=1)"),
+    MakeTarget(
         "configure_mig", f"{_M}mig:configure_mig", "cut a GPU in parts, MIG_CONF (shown; APPLY=1)"
     ),
-    Target("teardown_mig", f"{_M}mig:teardown_mig", "undo configure_mig (shown; APPLY=1)"),
-    Target(
+    MakeTarget("teardown_mig", f"{_M}mig:teardown_mig", "undo configure_mig (shown; APPLY=1)"),
+    MakeTarget(
         "autotune",
         f"{_M}tune:autotune",
         "the best fields in at most twelve short runs of each item",
         vendor=NVIDIA,
     ),
-    Target(
+    MakeTarget(
         "calibrate",
         f"{_M}calibrate:calibrate",
         "ranges of values on the rules' lists, as a cache for TensorRT",
         vendor=NVIDIA,
     ),
-    Target("clean", f"{_M}scratch:clean", "remove build/, not what its links show"),
+    MakeTarget("clean", f"{_M}scratch:clean", "remove build/, not what its links show"),
 )
 
 
@@ -205,13 +211,13 @@ def vendor(variables: Mapping[str, str]) -> str:
     return on[0] if on else NVIDIA
 
 
-def settings(configured: Settings, of: str) -> Settings:
+def settings(configured: FlowSettings, of: str) -> FlowSettings:
     """The settings of a folder for the systems of a vendor, which may be of one round only."""
     only = ROUNDS.get(of)
     return replace(configured, vendor_round=only) if only else configured
 
 
-def find(word: str, of: str, targets: Iterable[Target] = TARGETS) -> Target:
+def find(word: str, of: str, targets: Iterable[MakeTarget] = TARGETS) -> MakeTarget:
     """The row of a word on the systems of a vendor; raises FlowError with what to type instead."""
     named = [target for target in targets if word in (target.word, *target.aliases)]
     fitting = [target for target in named if target.vendor in ("", of)]

@@ -13,7 +13,7 @@ from dataclasses import replace
 from mlperf.catalog.scenario import OFFLINE, SERVER
 from nvidia_mlperf.make import generate, harness, options
 from nvidia_mlperf.make.flow import Flow
-from nvidia_mlperf.make.work import Item, Work, plan
+from nvidia_mlperf.make.work import PlannedRun, WorkPlan, plan
 
 SPACE: Mapping[str, tuple[int, ...]] = {
     "gpu_batch_size": (1, 4, 16, 64),
@@ -44,7 +44,7 @@ def autotune(flow: Flow) -> None:
     generate.make(flow, work)
     for item in work.items:
 
-        def attempt(fields: Fields, item: Item = item) -> float | None:
+        def attempt(fields: Fields, item: PlannedRun = item) -> float | None:
             figure = tried(flow, work, item, fields)
             flow.tell([f"{item.name}: {in_words(fields) or 'as it is'}: {figure or NOT}"])
             return figure
@@ -56,7 +56,7 @@ def autotune(flow: Flow) -> None:
             flow.doer.show(f"{item.name}: {in_words(best) or 'best as it is'}")
 
 
-def space(item: Item) -> dict[str, tuple[int, ...]]:
+def space(item: PlannedRun) -> dict[str, tuple[int, ...]]:
     """The values to try of each field: not of one in RUN_ARGS, nor where it changes nothing."""
     scenario = item.config.scenario
     return {
@@ -66,7 +66,7 @@ def space(item: Item) -> dict[str, tuple[int, ...]]:
     }
 
 
-def search(item: Item, attempt: Callable[[Fields], float | None]) -> Fields | None:
+def search(item: PlannedRun, attempt: Callable[[Fields], float | None]) -> Fields | None:
     """The fields of the best VALID try, ``MOST`` tries at most; None where none is VALID.
 
     The first try is without any, as a run is that nobody tunes: what is not better is left out.
@@ -83,14 +83,14 @@ def search(item: Item, attempt: Callable[[Fields], float | None]) -> Fields | No
     return best
 
 
-def steps(item: Item) -> Iterator[tuple[str, int]]:
+def steps(item: PlannedRun) -> Iterator[tuple[str, int]]:
     """The changes in their order; the first changes nothing."""
     yield "", 0
     for name, values in space(item).items():
         yield from ((name, value) for value in values)
 
 
-def better(item: Item, figure: float, than: float) -> bool:
+def better(item: PlannedRun, figure: float, than: float) -> bool:
     """Whether a figure (samples/s, or ms of streams) is better than another."""
     return figure < than if item.config.scenario.stream else figure > than
 
@@ -100,7 +100,7 @@ def in_words(fields: Fields) -> str:
     return " ".join(f"--{name}={value}" for name, value in fields.items())
 
 
-def tried(flow: Flow, work: Work, item: Item, fields: Fields) -> float | None:
+def tried(flow: Flow, work: WorkPlan, item: PlannedRun, fields: Fields) -> float | None:
     """The figure of a short run with these fields, in the scenario's unit; None unless VALID."""
     apart = replace(flow, settings=replace(flow.settings, execution_mode="test"))
     chosen = dict(options.of_run(work.fields, fields))

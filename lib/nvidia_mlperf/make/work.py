@@ -10,12 +10,12 @@ from typing import Any
 from mlperf.catalog.scenario import MULTI_STREAM
 from nvidia_mlperf.flow import registry, systems, words
 from nvidia_mlperf.flow.errors import FlowError
-from nvidia_mlperf.flow.fields import Field
-from nvidia_mlperf.flow.registry import DEFAULT, Config, Registry, Table
-from nvidia_mlperf.flow.systems import Machine
+from nvidia_mlperf.flow.fields import ConfigField
+from nvidia_mlperf.flow.registry import DEFAULT, ConfigRegistry, ConfigTable, RunConfig
+from nvidia_mlperf.flow.systems import GpuMachine
 from nvidia_mlperf.make import asked as asked_of
 from nvidia_mlperf.make import neuron
-from nvidia_mlperf.make.asked import Asked
+from nvidia_mlperf.make.asked import RunArguments
 from nvidia_mlperf.make.flow import Flow
 
 REFERENCE = {"v0.7": "T4x1", "v2.0": "T4x1", "v3.1": "ND_H100_v5"}
@@ -38,11 +38,11 @@ _OLD_STREAM = (
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class PlannedRun:
     """One benchmark in one scenario with one version of its configuration."""
 
     ours: str
-    config: Config
+    config: RunConfig
 
     @property
     def name(self) -> str:
@@ -62,18 +62,18 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class WorkPlan:
     """All items of a line, the system that they are for, and what the user should know.
 
     ``fields`` are all that are known, by name.
     """
 
-    arguments: Asked
+    arguments: RunArguments
     system: str
-    machine: Machine | None
-    items: tuple[Item, ...]
+    machine: GpuMachine | None
+    items: tuple[PlannedRun, ...]
     notes: tuple[str, ...]
-    fields: Mapping[str, Field]
+    fields: Mapping[str, ConfigField]
     on: str = "no GPU here"
 
     def lines(self) -> list[str]:
@@ -83,7 +83,7 @@ class Work:
         return [*lines, *(f"note: {note}" for note in (*self.arguments.notes, *self.notes))]
 
 
-def plan(flow: Flow, run_args: str | None = None) -> Work:
+def plan(flow: Flow, run_args: str | None = None) -> WorkPlan:
     """What the line asks for; raises FlowError for all that cannot be."""
     known = read_registry(flow.settings.systems_dir)
     text = flow.variables.get("RUN_ARGS", "") if run_args is None else run_args
@@ -102,10 +102,12 @@ def plan(flow: Flow, run_args: str | None = None) -> Work:
     notes += [note for item in items for note in item.config.notes]
     notes += [NOT_PUBLIC[vendor_round]] if vendor_round in NOT_PUBLIC else []
     on = {"on": str(neuron.device(flow))} if flow.vendor == neuron.ACCELERATOR else {}
-    return Work(arguments, system, machine, items, tuple(dict.fromkeys(notes)), known.fields, **on)
+    return WorkPlan(
+        arguments, system, machine, items, tuple(dict.fromkeys(notes)), known.fields, **on
+    )
 
 
-def read_registry(own: str = "") -> Registry:
+def read_registry(own: str = "") -> ConfigRegistry:
     """The registry with a user's own systems; raises FlowError with all its faults."""
     known = registry.load(registry.HERE, Path(own) if own else None)
     if known.faults:
@@ -114,7 +116,9 @@ def read_registry(own: str = "") -> Registry:
     return known
 
 
-def which(flow: Flow, known: Registry, arguments: Asked) -> tuple[str, Machine | None, list[str]]:
+def which(
+    flow: Flow, known: ConfigRegistry, arguments: RunArguments
+) -> tuple[str, GpuMachine | None, list[str]]:
     """The system whose values count, the machine where it has a GPU, and what to say of it."""
     settings = flow.settings
     every, vendor_round = list(known.systems.values()), settings.vendor_round
@@ -136,7 +140,7 @@ def which(flow: Flow, known: Registry, arguments: Asked) -> tuple[str, Machine |
     return chosen.id, machine, []
 
 
-def versions_of(table: Table, system: str, requested: Sequence[str]) -> list[str]:
+def versions_of(table: ConfigTable, system: str, requested: Sequence[str]) -> list[str]:
     """The versions of a file that are meant, in its order; without any, the default one."""
     blocks = [block for block in table.blocks.values() if block.system == system]
     there = list(dict.fromkeys(ver for block in blocks for ver in block.versions))
@@ -146,7 +150,7 @@ def versions_of(table: Table, system: str, requested: Sequence[str]) -> list[str
     return [ver for ver in runs if ver in (requested or (DEFAULT,))]
 
 
-def _wanted(table: Table, vendor_round: str, system: str, arguments: Asked) -> bool:
+def _wanted(table: ConfigTable, vendor_round: str, system: str, arguments: RunArguments) -> bool:
     """Whether a file is of what is asked for, and has values for the system."""
     return (
         table.round == vendor_round
@@ -157,13 +161,17 @@ def _wanted(table: Table, vendor_round: str, system: str, arguments: Asked) -> b
     )
 
 
-def _refuse_old_stream(vendor_round: str, arguments: Asked) -> None:
+def _refuse_old_stream(vendor_round: str, arguments: RunArguments) -> None:
     if vendor_round == "v0.7" and MULTI_STREAM in arguments.scenarios:
         raise FlowError("not-available", _OLD_STREAM, "leave MultiStream out of --scenarios")
 
 
 def _check_benchmarks(
-    arguments: Asked, tables: Sequence[Table], system: str, flow: Flow, known: Registry
+    arguments: RunArguments,
+    tables: Sequence[ConfigTable],
+    system: str,
+    flow: Flow,
+    known: ConfigRegistry,
 ) -> None:
     """Raise FlowError for benchmarks of which nothing is there, all at once."""
     there, vendor_round = {table.benchmark for table in tables}, flow.settings.vendor_round
@@ -180,7 +188,7 @@ def _check_benchmarks(
 
 
 def _elsewhere(
-    benchmarks: Sequence[str], scenarios: Sequence[str], flow: Flow, known: Registry
+    benchmarks: Sequence[str], scenarios: Sequence[str], flow: Flow, known: ConfigRegistry
 ) -> str:
     """Another round of NVIDIA's that has values for all of these, as a hint; else empty."""
     if flow.vendor == neuron.ACCELERATOR:
@@ -196,11 +204,11 @@ def _elsewhere(
 
 
 def _check_versions(
-    arguments: Asked,
-    known: Registry,
+    arguments: RunArguments,
+    known: ConfigRegistry,
     vendor_round: str,
-    tables: Sequence[Table],
-    pairs: Sequence[tuple[Table, str]],
+    tables: Sequence[ConfigTable],
+    pairs: Sequence[tuple[ConfigTable, str]],
     system: str,
 ) -> None:
     """Raise FlowError for versions that the system has nowhere, and where nothing is left."""
@@ -217,18 +225,18 @@ def _check_versions(
     )
 
 
-def _versions(tables: Sequence[Table], system: str) -> list[str]:
+def _versions(tables: Sequence[ConfigTable], system: str) -> list[str]:
     """Every version that a system has in one of these files."""
     return sorted({ver for table in tables for ver in versions_of(table, system, (asked_of.ALL,))})
 
 
 def _items(
-    known: Registry,
-    pairs: Sequence[tuple[Table, str]],
-    arguments: Asked,
+    known: ConfigRegistry,
+    pairs: Sequence[tuple[ConfigTable, str]],
+    arguments: RunArguments,
     system: str,
-    machine: Machine | None,
-) -> Iterator[Item]:
+    machine: GpuMachine | None,
+) -> Iterator[PlannedRun]:
     """The items with their values; raises FlowError for a field that fits none of them."""
     _check_scopes(known, [table for table, _ in pairs], arguments.fields)
     for table, ver in pairs:
@@ -240,10 +248,12 @@ def _items(
         config = known.config(table, system, ver, fitting)
         if machine is not None:
             config = known.scaled(config, machine)
-        yield Item(words.our_benchmark(table.round, table.benchmark, ver), config)
+        yield PlannedRun(words.our_benchmark(table.round, table.benchmark, ver), config)
 
 
-def _check_scopes(known: Registry, tables: Sequence[Table], overrides: Mapping[str, Any]) -> None:
+def _check_scopes(
+    known: ConfigRegistry, tables: Sequence[ConfigTable], overrides: Mapping[str, Any]
+) -> None:
     """A field may be for some of the runs, as ``server_target_qps`` is; not for none."""
     wrong = []
     for name in overrides:
@@ -255,7 +265,7 @@ def _check_scopes(known: Registry, tables: Sequence[Table], overrides: Mapping[s
 
 
 def _skipped(
-    arguments: Asked, tables: Sequence[Table], pairs: Sequence[tuple[Table, str]]
+    arguments: RunArguments, tables: Sequence[ConfigTable], pairs: Sequence[tuple[ConfigTable, str]]
 ) -> list[str]:
     """What was asked for and is not there, where something else of it is."""
     notes = []

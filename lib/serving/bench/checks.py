@@ -6,18 +6,18 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from serving.kserve import FLOATS, Tensor, TensorInfo
+from serving.kserve import FLOATS, TensorInfo, WireTensor
 
 Signature = tuple[tuple[str, str, tuple[int, ...]], ...]
 
 
-def signature(outputs: Mapping[str, Tensor]) -> Signature:
+def signature(outputs: Mapping[str, WireTensor]) -> Signature:
     """Names, types and shapes: what every answer to the same request has in common."""
     return tuple((name, each.datatype, each.shape) for name, each in outputs.items())
 
 
 def describe_problems(
-    outputs: Mapping[str, Tensor], infos: Sequence[TensorInfo], batch: int | None
+    outputs: Mapping[str, WireTensor], infos: Sequence[TensorInfo], batch: int | None
 ) -> list[str]:
     """Where an answer differs from what the model promises; ``batch`` where it has one."""
     problems = [text for info in infos for text in _problem(outputs.get(info.name), info, batch)]
@@ -27,7 +27,7 @@ def describe_problems(
     ]
 
 
-def _problem(tensor: Tensor | None, info: TensorInfo, batch: int | None) -> Iterator[str]:
+def _problem(tensor: WireTensor | None, info: TensorInfo, batch: int | None) -> Iterator[str]:
     wanted = list(info.shape)
     if batch is not None and wanted:
         wanted[0] = batch
@@ -48,7 +48,7 @@ def fits(wanted: Sequence[int], shape: Sequence[int]) -> bool:
     )
 
 
-def finite(tensor: Tensor) -> bool:
+def finite(tensor: WireTensor) -> bool:
     """Whether no value is NaN or infinite."""
     if tensor.datatype not in FLOATS:
         return True
@@ -60,7 +60,7 @@ def finite(tensor: Tensor) -> bool:
 
 
 def differences(
-    outputs: Mapping[str, Tensor], golden: Mapping[str, Tensor], tolerance: float
+    outputs: Mapping[str, WireTensor], golden: Mapping[str, WireTensor], tolerance: float
 ) -> list[str]:
     """Where outputs are not the golden ones: further than ``tolerance``, absolute and relative."""
     problems = []

@@ -12,7 +12,7 @@ MS = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
+class LatencySummary:
     """Milliseconds; ``percentiles`` has pairs of a percentile and its value."""
 
     count: int
@@ -27,7 +27,7 @@ class Latency:
         return dict(self.percentiles)[wanted]
 
 
-def latency(nanoseconds: Sequence[int], also: float = 99.0) -> Latency | None:
+def latency(nanoseconds: Sequence[int], also: float = 99.0) -> LatencySummary | None:
     """The figures of latencies in ns, None without any; ``also`` is a further percentile."""
     if not nanoseconds:
         return None
@@ -36,7 +36,7 @@ def latency(nanoseconds: Sequence[int], also: float = 99.0) -> Latency | None:
     mean = math.fsum(ordered) / count
     spread = math.sqrt(math.fsum((each - mean) ** 2 for each in ordered) / count)
     wanted = sorted({*PERCENTILES, also})
-    return Latency(
+    return LatencySummary(
         count,
         ordered[0] / MS,
         mean / MS,

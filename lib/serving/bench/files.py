@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from serving.kserve import CODES, SIZES, KserveError, Tensor, TensorInfo, tensor_of
+from serving.kserve import CODES, SIZES, KserveError, TensorInfo, WireTensor, tensor_of
 
 from .errors import BenchError
 
@@ -25,7 +25,7 @@ LETTERS = {
 }  # fmt: skip
 
 
-def read(path: Path, infos: Sequence[TensorInfo]) -> dict[str, Tensor]:
+def read(path: Path, infos: Sequence[TensorInfo]) -> dict[str, WireTensor]:
     """The tensors of a file by name; a .npy file has the one that is asked for.
 
     Raises BenchError where it cannot be read or is none.
@@ -53,21 +53,21 @@ def packed(words: Sequence[Any]) -> bytes:
     return bytes(tensor_of(list(words)).data)
 
 
-def _npy(path: Path, infos: Sequence[TensorInfo]) -> dict[str, Tensor]:
+def _npy(path: Path, infos: Sequence[TensorInfo]) -> dict[str, WireTensor]:
     if len(infos) != 1:
         named = ", ".join(info.name for info in infos)
         raise BenchError(f"{path} is one array, and there are {named}", hint="a .npz file")
     return {infos[0].name: parse_npy(read_bytes(path))}
 
 
-def _npz(path: Path, infos: Sequence[TensorInfo]) -> dict[str, Tensor]:
+def _npz(path: Path, infos: Sequence[TensorInfo]) -> dict[str, WireTensor]:
     with zipfile.ZipFile(io.BytesIO(read_bytes(path))) as archive:
         return {
             name.removesuffix(".npy"): parse_npy(archive.read(name)) for name in archive.namelist()
         }
 
 
-def parse_npy(data: bytes) -> Tensor:
+def parse_npy(data: bytes) -> WireTensor:
     """An array as NumPy stores it; raises ValueError for what has no place in the protocol."""
     if not data.startswith(MAGIC) or len(data) < 12:
         raise ValueError("no array of NumPy")
@@ -87,10 +87,10 @@ def parse_npy(data: bytes) -> Tensor:
     wanted = math.prod(shape) * SIZES[datatype]
     if len(data) - start != wanted:
         raise ValueError(f"{len(data) - start} bytes where its shape has {wanted}")
-    return Tensor(datatype, shape, memoryview(data)[start:])
+    return WireTensor(datatype, shape, memoryview(data)[start:])
 
 
-def _json(path: Path, infos: Sequence[TensorInfo]) -> dict[str, Tensor]:
+def _json(path: Path, infos: Sequence[TensorInfo]) -> dict[str, WireTensor]:
     """``{"data": [{"INPUT": [...]}, ...]}``, each entry a sample; or ``{"INPUT": {...}}``."""
     content = json.loads(read_bytes(path))
     entries = content.get("data") if isinstance(content, dict) and "data" in content else [content]
@@ -103,7 +103,7 @@ def _json(path: Path, infos: Sequence[TensorInfo]) -> dict[str, Tensor]:
     return tensors
 
 
-def _joined(info: TensorInfo, entries: Sequence[Any]) -> Tensor:
+def _joined(info: TensorInfo, entries: Sequence[Any]) -> WireTensor:
     values: list[Any] = []
     shapes = set()
     for entry in entries:
@@ -115,7 +115,7 @@ def _joined(info: TensorInfo, entries: Sequence[Any]) -> Tensor:
     shape = (len(entries), *shapes.pop())
     if math.prod(shape) != len(values):
         raise ValueError(f"{info.name} has {len(values)} values for {list(shape)}")
-    return Tensor(info.datatype, shape, memoryview(_data(info.datatype, values)))
+    return WireTensor(info.datatype, shape, memoryview(_data(info.datatype, values)))
 
 
 def _data(datatype: str, values: Sequence[Any]) -> bytes:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
-from .options import ENDLESS, Settings
-from .results import Point, Thread
-from .target import Target
+from .options import ENDLESS, BenchSettings
+from .results import LoadPoint, Thread
+from .target import ProbedModel
 
 PERCENTILES = (50.0, 75.0, 95.0, 99.0)
 
 
-def named(settings: Settings) -> str:
+def named(settings: BenchSettings) -> str:
     """The first line without a benchmark."""
     return f"Model name = {settings.model}, batch size = {settings.batch}"
 
 
-def judged(target: Target) -> Iterator[str]:
+def judged(target: ProbedModel) -> Iterator[str]:
     """Whether the first answer is right, and how long it took."""
     yield f"{'FAIL' if target.problems else 'PASS'}: {target.settings.model}"
     yield from (f"  {problem}" for problem in target.problems)
@@ -26,7 +26,7 @@ def judged(target: Target) -> Iterator[str]:
     yield f"##### Model inference time in ms: {target.first_ms!r}"
 
 
-def announced(settings: Settings, threads: int) -> Iterator[str]:
+def announced(settings: BenchSettings, threads: int) -> Iterator[str]:
     """What is about to be measured."""
     yield "##### WARMUP COMPLETE, NOW DO BENCHMARK #####"
     yield f"##### Model name: {settings.model}, Batch size: {settings.batch}"
@@ -38,7 +38,7 @@ def announced(settings: Settings, threads: int) -> Iterator[str]:
     yield f">>> Running {threads} threads"
 
 
-def measured(settings: Settings, point: Point) -> Iterator[str]:
+def measured(settings: BenchSettings, point: LoadPoint) -> Iterator[str]:
     """The figures of every thread."""
     for number, thread in enumerate(point.threads):
         count, seconds = f"{thread.requests} {settings.protocol}", f"{thread.seconds:.6f}"

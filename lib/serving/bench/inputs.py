@@ -8,7 +8,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from serving.kserve import CODES, FLOATS, SIZES, Model, Tensor, TensorInfo
+from serving.kserve import CODES, FLOATS, SIZES, Model, TensorInfo, WireTensor
 
 from . import files
 from .errors import BenchError, UsageError
@@ -17,7 +17,7 @@ from .errors import BenchError, UsageError
 MOST = 100
 WORD = b"text"
 
-Sample = dict[str, Tensor]
+Sample = dict[str, WireTensor]
 
 
 def make(
@@ -67,7 +67,9 @@ def wanted_shape(
     return (batch, *own) if batches else own
 
 
-def _filled(info: TensorInfo, shape: tuple[int, ...], generator: random.Random | None) -> Tensor:
+def _filled(
+    info: TensorInfo, shape: tuple[int, ...], generator: random.Random | None
+) -> WireTensor:
     count = math.prod(shape)
     if info.datatype != "BYTES" and info.datatype not in SIZES:
         raise BenchError(f"{info.name} is of the type {info.datatype}, which is not sent")
@@ -77,7 +79,7 @@ def _filled(info: TensorInfo, shape: tuple[int, ...], generator: random.Random |
         data = bytes(count * SIZES[info.datatype])
     else:
         data = _random(info.datatype, count, generator)
-    return Tensor(info.datatype, shape, memoryview(data))
+    return WireTensor(info.datatype, shape, memoryview(data))
 
 
 def _random(datatype: str, count: int, generator: random.Random) -> bytes:
@@ -120,7 +122,7 @@ def _from_file(
     ]
 
 
-def _checked(info: TensorInfo, tensor: Tensor, path: Path, batches: bool) -> Tensor:
+def _checked(info: TensorInfo, tensor: WireTensor, path: Path, batches: bool) -> WireTensor:
     own = info.shape[1:] if batches else info.shape
     is_ = tensor.shape[1:] if batches else tensor.shape
     if tensor.datatype != info.datatype:
@@ -130,15 +132,15 @@ def _checked(info: TensorInfo, tensor: Tensor, path: Path, batches: bool) -> Ten
     return tensor
 
 
-def _cut(tensor: Tensor, first: int, count: int) -> Tensor:
+def _cut(tensor: WireTensor, first: int, count: int) -> WireTensor:
     """Samples ``first`` to ``first + count``."""
     shape = (count, *tensor.shape[1:])
     if tensor.datatype == "BYTES":
         size = math.prod(tensor.shape[1:])
         words = list(tensor.values())[first * size : (first + count) * size]
-        return Tensor("BYTES", shape, memoryview(files.packed(words)))
+        return WireTensor("BYTES", shape, memoryview(files.packed(words)))
     size = math.prod(tensor.shape[1:]) * SIZES[tensor.datatype]
-    return Tensor(tensor.datatype, shape, tensor.data[first * size : (first + count) * size])
+    return WireTensor(tensor.datatype, shape, tensor.data[first * size : (first + count) * size])
 
 
 def _raw(
@@ -158,4 +160,4 @@ def _raw(
     wanted = math.prod(shape) * SIZES[info.datatype]
     if len(data) != wanted:
         raise BenchError(f"{path} has {len(data)} bytes, a request {wanted}")
-    return {info.name: Tensor(info.datatype, shape, memoryview(data))}
+    return {info.name: WireTensor(info.datatype, shape, memoryview(data))}

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from serving.kserve import Connection, KserveError, Tensor
+from serving.kserve import Connection, KserveError, WireTensor
 
 from .errors import BenchError
 
@@ -38,7 +38,7 @@ PR_SET_TIMERSLACK = 29
 # So many requests that were never sent are counted one by one.
 COUNTED = 100_000
 
-Check = Callable[[dict[str, Tensor], bool], Sequence[str]]
+Check = Callable[[dict[str, WireTensor], bool], Sequence[str]]
 
 
 class Pace(ABC):
@@ -64,7 +64,7 @@ class Pace(ABC):
         self._stop.set()
 
 
-class Closed(Pace):
+class ClosedLoop(Pace):
     """At once."""
 
     def __init__(self, begin: int, end: int, count: int) -> None:
@@ -87,7 +87,7 @@ class Closed(Pace):
         return "count" if self._all else "time"
 
 
-class Scheduled(Pace):
+class OpenLoop(Pace):
     """At the moments of a schedule; one thread at a time waits for the next."""
 
     def __init__(self, begin: int, end: int, count: int, arrivals: Iterator[int]) -> None:
@@ -158,7 +158,7 @@ class Record:
         return [done - due for due, done in zip(self.due, self.done, strict=True)]
 
 
-class Worker:
+class LoadWorker:
     """A connection, its requests, and what happens to them."""
 
     def __init__(self, connection: Connection, requests: Sequence[Any], check: Check) -> None:
@@ -200,7 +200,7 @@ class Worker:
 Watch = Callable[[Sequence[Record]], str]
 
 
-def run(workers: Sequence[Worker], pace: Pace, watch: Watch | None = None) -> list[Record]:
+def run(workers: Sequence[LoadWorker], pace: Pace, watch: Watch | None = None) -> list[Record]:
     """Run all workers until the pace ends; ``watch`` may end it, with its reason.
 
     Ctrl-C ends it too: what is in flight gets a moment, then its connections are closed.
@@ -245,7 +245,7 @@ def _wait(
                 pace.stop(why)
 
 
-def _end(workers: Sequence[Worker], threads: Sequence[threading.Thread]) -> None:
+def _end(workers: Sequence[LoadWorker], threads: Sequence[threading.Thread]) -> None:
     deadline = time.monotonic() + 1
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))

@@ -17,7 +17,7 @@ LISTENS = "0A"
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class ClientHost:
     """Facts that a figure cannot do without."""
 
     name: str
@@ -27,7 +27,7 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class MachineSample:
     """Clocks and counters, in seconds; ``server_cpu`` is None where the server is elsewhere."""
 
     at: float
@@ -37,17 +37,19 @@ class Moment:
     load: float | None
 
 
-def host() -> Host:
+def host() -> ClientHost:
     """The facts of this machine."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     lines = _text(PROC / "cpuinfo").splitlines()
     cpu = next((line.partition(":")[2].strip() for line in lines if "model name" in line), "")
-    return Host(platform.node(), cpu or platform.processor(), cores or 1, platform.python_version())
+    return ClientHost(
+        platform.node(), cpu or platform.processor(), cores or 1, platform.python_version()
+    )
 
 
-def moment(server: int | None) -> Moment:
+def moment(server: int | None) -> MachineSample:
     """The present; ``server`` is a process, whose descendants count with it."""
-    return Moment(
+    return MachineSample(
         time.monotonic(),
         time.process_time(),
         tree_seconds(server) if server else None,

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from serving.kserve import Connection, KserveError, Statistics
 
 from . import figures, machine, results, server, target
-from .load import CTRL_C, Closed, Pace, Record, Scheduled, Watch, Worker, run
-from .machine import Moment
+from .load import CTRL_C, ClosedLoop, LoadWorker, OpenLoop, Pace, Record, Watch, run
+from .machine import MachineSample
 from .probe import explained
-from .results import Load, Point
+from .results import Load, LoadPoint
 from .schedule import arrivals
 from .stability import Stability
-from .target import Target
+from .target import ProbedModel
 
 COUNTED_S = 0.5
 """How long a server may take to count what it has answered."""
@@ -26,14 +26,14 @@ COUNTED_S = 0.5
 class _Counters:
     """What is read before and after."""
 
-    moment: Moment
+    moment: MachineSample
     statistics: Statistics | None
 
 
 class _Reader:
     """Reads counters, over a connection of its own."""
 
-    def __init__(self, target: Target, connection: Connection) -> None:
+    def __init__(self, target: ProbedModel, connection: Connection) -> None:
         self._connection = connection
         self._settings = target.settings
         address = connection.address
@@ -69,7 +69,7 @@ class _Reader:
             time.sleep(0.002)
 
 
-def measure(endpoint: Target, load: Load) -> Point:
+def measure(endpoint: ProbedModel, load: Load) -> LoadPoint:
     """Measure once; raises BenchError where it cannot begin."""
     settings = endpoint.settings
     count = settings.connections if load.open_loop else int(load.size)
@@ -86,18 +86,18 @@ def measure(endpoint: Target, load: Load) -> Point:
         return _point(endpoint, load, pace, records, (before, reader.after(records)))
 
 
-def make_pace(target: Target, load: Load) -> Pace:
+def make_pace(target: ProbedModel, load: Load) -> Pace:
     """The pace of a load, beginning now."""
     settings = target.settings
     begin = time.perf_counter_ns()
     end = begin + int(load.seconds * 1e9)
     if not load.open_loop:
-        return Closed(begin, end, load.count)
+        return ClosedLoop(begin, end, load.count)
     due = arrivals(settings.distribution, load.size, settings.burst, settings.seed)
-    return Scheduled(begin, end, load.count, due)
+    return OpenLoop(begin, end, load.count, due)
 
 
-def _watch(target: Target, load: Load, pace: Pace) -> Watch | None:
+def _watch(target: ProbedModel, load: Load, pace: Pace) -> Watch | None:
     if not load.stable:
         return None
     settings = target.settings
@@ -105,7 +105,7 @@ def _watch(target: Target, load: Load, pace: Pace) -> Watch | None:
     return rule.watch
 
 
-def warm_up(target: Target, workers: Sequence[Worker]) -> list[Record]:
+def warm_up(target: ProbedModel, workers: Sequence[LoadWorker]) -> list[Record]:
     """Open every connection and make its first requests, before the clock runs.
 
     Raises KeyboardInterrupt after Ctrl-C: nothing was measured yet.
@@ -114,15 +114,15 @@ def warm_up(target: Target, workers: Sequence[Worker]) -> list[Record]:
     records: list[Record] = []
     if settings.warmup_seconds:
         begin = time.perf_counter_ns()
-        records += _warm(workers, Closed(begin, begin + int(settings.warmup_seconds * 1e9), 0))
+        records += _warm(workers, ClosedLoop(begin, begin + int(settings.warmup_seconds * 1e9), 0))
     each = max(1, -(-settings.warmup_requests // len(workers)))
     for worker in workers:
         begin = time.perf_counter_ns()
-        records += _warm([worker], Closed(begin, begin + int(1e9 * settings.timeout), each))
+        records += _warm([worker], ClosedLoop(begin, begin + int(1e9 * settings.timeout), each))
     return records
 
 
-def _warm(workers: Sequence[Worker], pace: Pace) -> list[Record]:
+def _warm(workers: Sequence[LoadWorker], pace: Pace) -> list[Record]:
     records = run(workers, pace)
     if pace.why == CTRL_C:
         raise KeyboardInterrupt
@@ -130,12 +130,12 @@ def _warm(workers: Sequence[Worker], pace: Pace) -> list[Record]:
 
 
 def _point(
-    target: Target,
+    target: ProbedModel,
     load: Load,
     pace: Pace,
     records: Sequence[Record],
     around: tuple[_Counters, _Counters],
-) -> Point:
+) -> LoadPoint:
     percentile, batch = target.settings.percentile, target.batch or 1
     end = max(record.end for record in records)
     since = Stability.kept_since(pace, target.settings.window) if load.stable else pace.begin
@@ -144,7 +144,7 @@ def _point(
     failures, examples = results.counted([each for record in records for each in record.failures])
     late = [sent - due for due, sent, _ in times] if load.open_loop else []
     before, after = around
-    return Point(
+    return LoadPoint(
         load=load,
         begun_at=time.time() - (after.moment.at - before.moment.at),
         seconds=seconds,
@@ -153,7 +153,7 @@ def _point(
         samples_rate=len(times) / seconds * batch,
         failures=failures,
         examples=examples,
-        unsent=pace.unsent(end) if isinstance(pace, Scheduled) else 0,
+        unsent=pace.unsent(end) if isinstance(pace, OpenLoop) else 0,
         over=sum(done - due > load.bound_ms * 1e6 for due, _, done in times),
         stopped=pace.why or pace.ended(),
         latency=figures.latency([done - due for due, _, done in times], percentile),

@@ -37,7 +37,7 @@ NEEDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class BenchOption:
     """A flag: its name, what it takes (``yes`` for nothing), and what it is for."""
 
     name: str
@@ -50,51 +50,55 @@ class Option:
 
 
 OPTIONS = (
-    Option("model_name", "name", "The model to ask", short="m"),
-    Option("model_version", "name", "Its version; the server's choice without one"),
-    Option("batch_size", "count", "Samples in a request", "1", short="b"),
-    Option("benchmark", "yes", "Measure; without it one request is sent and checked", short="k"),
-    Option("limit", "seconds", "How long to measure", "60", short="l"),
-    Option("num_threads", "count", "Threads, each with one request in flight", "1", short="t"),
-    Option("url", "text", "Where the server is: HOST:PORT, or a URL with its scheme"),
-    Option("protocol", "text", "How to talk to it", "http", choices=("http", "grpc")),
-    Option("shared_memory", "text", "Where tensors lie", "none", choices=("none", "system")),
-    Option("input", "text", "random, zero, or a file: .npy, .npz, .json, or raw bytes", "random"),
-    Option("shape", "text", "INPUT:D1,D2 where the model leaves lengths open", repeats=True),
-    Option("seed", "count", "Of random inputs and random arrivals", "0"),
-    Option("golden", "text", "A file (.npz, .npy, .json) of the outputs that are right"),
-    Option("tolerance", "number", "How far an output may be from it, also relatively", "1e-5"),
-    Option("concurrency", "range", "Requests in flight: N, a list N,M, or a range FIRST:LAST:STEP"),
-    Option("rate", "range", "Requests per second, whatever the server does: as --concurrency"),
-    Option(
+    BenchOption("model_name", "name", "The model to ask", short="m"),
+    BenchOption("model_version", "name", "Its version; the server's choice without one"),
+    BenchOption("batch_size", "count", "Samples in a request", "1", short="b"),
+    BenchOption("benchmark", "yes",
+                "Measure; without it one request is sent and checked", short="k"),
+    BenchOption("limit", "seconds", "How long to measure", "60", short="l"),
+    BenchOption("num_threads", "count", "Threads, each with one request in flight", "1", short="t"),
+    BenchOption("url", "text", "Where the server is: HOST:PORT, or a URL with its scheme"),
+    BenchOption("protocol", "text", "How to talk to it", "http", choices=("http", "grpc")),
+    BenchOption("shared_memory", "text", "Where tensors lie", "none", choices=("none", "system")),
+    BenchOption("input", "text",
+                "random, zero, or a file: .npy, .npz, .json, or raw bytes", "random"),
+    BenchOption("shape", "text", "INPUT:D1,D2 where the model leaves lengths open", repeats=True),
+    BenchOption("seed", "count", "Of random inputs and random arrivals", "0"),
+    BenchOption("golden", "text", "A file (.npz, .npy, .json) of the outputs that are right"),
+    BenchOption("tolerance", "number", "How far an output may be from it, also relatively", "1e-5"),
+    BenchOption("concurrency", "range",
+                "Requests in flight: N, a list N,M, or a range FIRST:LAST:STEP"),
+    BenchOption("rate", "range", "Requests per second, whatever the server does: as --concurrency"),
+    BenchOption(
         "distribution", "text", "How they arrive", "constant",
         choices=("constant", "poisson", "burst"),
     ),
-    Option("burst_size", "count", "How many arrive at once, with --distribution=burst", "8"),
-    Option("connections", "count", "The most requests in flight with --rate", "32"),
-    Option("duration", "seconds", "The same as --limit"),
-    Option("count", "count", "Stop after so many requests"),
-    Option("until_stable", "number", "Stop when three windows differ by at most so many percent"),
-    Option("window", "seconds", "How long a window of --until_stable is", "5"),
-    Option("warmup", "text", "Before measuring: N requests, or Ns for seconds", "1"),
-    Option("percentile", "number", "Which percentile of the latency is looked at first", "99"),
-    Option("search_p99_ms", "number", "Find the highest rate whose p99 is below so many ms"),
-    Option("timeout", "seconds", "The longest that a request may take", "60"),
-    Option("header", "text", "NAME:VALUE, sent with every request", repeats=True),
-    Option("tls_ca", "text", "A file of certificates to trust in place of the system's"),
-    Option(
+    BenchOption("burst_size", "count", "How many arrive at once, with --distribution=burst", "8"),
+    BenchOption("connections", "count", "The most requests in flight with --rate", "32"),
+    BenchOption("duration", "seconds", "The same as --limit"),
+    BenchOption("count", "count", "Stop after so many requests"),
+    BenchOption("until_stable", "number",
+                "Stop when three windows differ by at most so many percent"),
+    BenchOption("window", "seconds", "How long a window of --until_stable is", "5"),
+    BenchOption("warmup", "text", "Before measuring: N requests, or Ns for seconds", "1"),
+    BenchOption("percentile", "number", "Which percentile of the latency is looked at first", "99"),
+    BenchOption("search_p99_ms", "number", "Find the highest rate whose p99 is below so many ms"),
+    BenchOption("timeout", "seconds", "The longest that a request may take", "60"),
+    BenchOption("header", "text", "NAME:VALUE, sent with every request", repeats=True),
+    BenchOption("tls_ca", "text", "A file of certificates to trust in place of the system's"),
+    BenchOption(
         "compression", "text", "Of requests and answers", "none",
         choices=("none", "gzip", "deflate"),
     ),
-    Option("json", "file", "Write the results there"),
-    Option("csv", "file", "Write a line for each measurement there"),
-    Option("markdown", "file", "Write a page there"),
-    Option("html", "file", "Write a page with charts there; needs Jinja2"),
+    BenchOption("json", "file", "Write the results there"),
+    BenchOption("csv", "file", "Write a line for each measurement there"),
+    BenchOption("markdown", "file", "Write a page there"),
+    BenchOption("html", "file", "Write a page with charts there; needs Jinja2"),
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class BenchSettings:
     """What was asked for; lengths of time in seconds, ``loads`` in requests in flight or 1/s."""
 
     model: str
@@ -158,7 +162,7 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def read(arguments: Sequence[str]) -> tuple[Settings, list[str]]:
+def read(arguments: Sequence[str]) -> tuple[BenchSettings, list[str]]:
     """What is asked for, and notes on how it was understood; raises UsageError."""
     words, notes = understood(arguments)
     made = parser()
@@ -202,7 +206,7 @@ def bare(name: str) -> str:
     return name.lstrip(DASHES + "-").replace("-", "_")
 
 
-def settings(arguments: dict[str, Any]) -> Settings:
+def settings(arguments: dict[str, Any]) -> BenchSettings:
     """The values of the options; raises UsageError where one makes no sense."""
     values = {name: value for name, value in arguments.items() if value not in (None, "")}
     _contradictions(values)
@@ -210,7 +214,7 @@ def settings(arguments: dict[str, Any]) -> Settings:
     by_rate = "rate" in values
     loads = "rate" if by_rate else "concurrency" if "concurrency" in values else "num_threads"
     warm_requests, warm_seconds = _warmup(read.text("warmup"))
-    return Settings(
+    return BenchSettings(
         model=read.text("model_name"),
         version=read.text("model_version"),
         batch=read.whole("batch_size"),

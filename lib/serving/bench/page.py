@@ -12,8 +12,8 @@ from mlperf.pages.render import render as render_page
 
 from . import report
 from .errors import BenchError
-from .report import Rows, Session
-from .results import Point
+from .report import BenchSession, Rows
+from .results import LoadPoint
 
 TEMPLATE = Path(__file__).with_name("page.html")
 MARKED = (50.0, 90.0, 99.0)
@@ -21,7 +21,7 @@ Drawn = tuple[str, str, charts.Chart]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PageSection:
     """One measurement as the page shows it."""
 
     name: str
@@ -40,7 +40,7 @@ def check() -> None:
         raise BenchError(str(missing), hint=missing.hint) from error
 
 
-def render(session: Session) -> str:
+def render(session: BenchSession) -> str:
     """The whole page."""
     return render_page(
         TEMPLATE,
@@ -58,8 +58,8 @@ def render(session: Session) -> str:
     )
 
 
-def _part(session: Session, point: Point) -> Part:
-    return Part(
+def _part(session: BenchSession, point: LoadPoint) -> PageSection:
+    return PageSection(
         report.load_in_words(point.load),
         report.facts(session, point),
         list(_charts(session, point)),
@@ -68,7 +68,7 @@ def _part(session: Session, point: Point) -> Part:
     )
 
 
-def _charts(session: Session, point: Point) -> Iterator[Drawn]:
+def _charts(session: BenchSession, point: LoadPoint) -> Iterator[Drawn]:
     latency, shape = point.latency, point.shape
     if latency is None:
         return
@@ -93,7 +93,7 @@ def _charts(session: Session, point: Point) -> Iterator[Drawn]:
 SERVER = ("server: queue", "server: input", "server: infer", "server: output")
 
 
-def _sweep(session: Session) -> Iterator[Drawn]:
+def _sweep(session: BenchSession) -> Iterator[Drawn]:
     """All measurements side by side, where there are several."""
     points = [point for point in session.points if point.latency]
     if not 1 < len(points) <= 16:

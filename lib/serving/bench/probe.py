@@ -8,19 +8,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from serving.kserve import Connection, KserveError, Model, ModelState, Tensor, TensorInfo
+from serving.kserve import Connection, KserveError, Model, ModelState, TensorInfo, WireTensor
 from serving.kserve.stand_ins import stand_in
 
 from . import checks, inputs, target
 from . import server as counters
 from .errors import BenchError
-from .options import Settings
-from .target import Target
+from .options import BenchSettings
+from .target import ProbedModel
 
 START_ONE = "start one: cm run script --tags=run,triton-server --model_repository=DIR"
 
 
-def probe(settings: Settings) -> Target:
+def probe(settings: BenchSettings) -> ProbedModel:
     """Ask for one inference and check it; raises BenchError where there is none to check."""
     with target.connect(settings) as connection:
         try:
@@ -29,7 +29,7 @@ def probe(settings: Settings) -> Target:
             raise explained(settings, connection, error) from error
 
 
-def _probe(settings: Settings, connection: Connection) -> Target:
+def _probe(settings: BenchSettings, connection: Connection) -> ProbedModel:
     server = connection.server()
     model = connection.model(settings.model, settings.version)
     config = _config(connection, settings)
@@ -49,11 +49,11 @@ def _probe(settings: Settings, connection: Connection) -> Target:
     kept = {name: _copy(tensor) for name, tensor in outputs.items()}
     software = f"{server.name} {server.version}"
     counted = before.success.count + 1 if before else 0
-    return Target(settings, software, model, batch, tuple(samples), first * 1e3, tuple(problems),
-                  kept, counted, stand_in(config or {}))  # fmt: skip
+    return ProbedModel(settings, software, model, batch, tuple(samples), first * 1e3,
+                       tuple(problems), kept, counted, stand_in(config or {}))  # fmt: skip
 
 
-def _batch(settings: Settings, model: Model, largest: int) -> int | None:
+def _batch(settings: BenchSettings, model: Model, largest: int) -> int | None:
     """The samples in a request; None where the model has no batch. Raises BenchError."""
     if largest == 0 and settings.batch > 1:
         raise BenchError(
@@ -67,11 +67,11 @@ def _batch(settings: Settings, model: Model, largest: int) -> int | None:
     return settings.batch if largest else None
 
 
-def _copy(tensor: Tensor) -> Tensor:
-    return Tensor(tensor.datatype, tensor.shape, memoryview(bytes(tensor.data)))
+def _copy(tensor: WireTensor) -> WireTensor:
+    return WireTensor(tensor.datatype, tensor.shape, memoryview(bytes(tensor.data)))
 
 
-def _config(connection: Connection, settings: Settings) -> Mapping[str, Any] | None:
+def _config(connection: Connection, settings: BenchSettings) -> Mapping[str, Any] | None:
     """The model's configuration; None where the server does not tell it."""
     try:
         config = connection.config(settings.model, settings.version)
@@ -97,7 +97,7 @@ def _largest_batch(model: Model, config: Mapping[str, Any] | None) -> int:
 
 
 def _needed(
-    model: Model, config: Mapping[str, Any] | None, settings: Settings
+    model: Model, config: Mapping[str, Any] | None, settings: BenchSettings
 ) -> Iterator[TensorInfo]:
     """The inputs without those that a request may leave out and whose lengths nobody has given."""
     free = set(_optional(config or {})) if settings.source in ("random", "zero") else set()
@@ -114,7 +114,7 @@ def _optional(config: Mapping[str, Any]) -> Iterator[str]:
             yield str(each.get("name"))
 
 
-def explained(settings: Settings, connection: Connection, error: KserveError) -> BenchError:
+def explained(settings: BenchSettings, connection: Connection, error: KserveError) -> BenchError:
     """The failure with what to do next."""
     hints = {
         "refused": START_ONE,
@@ -131,7 +131,7 @@ def explained(settings: Settings, connection: Connection, error: KserveError) ->
     return BenchError(message, hint=hint)
 
 
-def _models(settings: Settings, connection: Connection) -> str:
+def _models(settings: BenchSettings, connection: Connection) -> str:
     """What the server has, where the asked-for model is not ready."""
     try:
         models = connection.index()
@@ -152,7 +152,7 @@ def _idle(own: Sequence[ModelState]) -> str:
     return f"{idle.name} is {idle.state or 'not loaded'}: {idle.reason or 'no reason given'}"
 
 
-def _kind(settings: Settings, connection: Connection) -> str:
+def _kind(settings: BenchSettings, connection: Connection) -> str:
     """Whether it is a model of a kind that is not asked request by request."""
     try:
         config = _config(connection, settings) or {}

@@ -14,12 +14,12 @@ from typing import Any
 from mlperf.rate_search import Try
 
 from . import results
-from .figures import Latency
-from .machine import Host
-from .options import PERCENTILES, Settings
-from .results import Load, Point
+from .figures import LatencySummary
+from .machine import ClientHost
+from .options import PERCENTILES, BenchSettings
+from .results import Load, LoadPoint
 from .server import ServerShare
-from .target import Target
+from .target import ProbedModel
 
 Rows = list[tuple[str, ...]]
 COLUMNS = ("load", "requests/s", "samples/s", "mean", "std", "p50", "p75", "p90", "p95", "p99",
@@ -27,20 +27,20 @@ COLUMNS = ("load", "requests/s", "samples/s", "mean", "std", "p50", "p75", "p90"
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class BenchSession:
     """All that one call found out."""
 
-    target: Target
-    host: Host
+    target: ProbedModel
+    host: ClientHost
     at: float
     command: str
-    points: tuple[Point, ...]
+    points: tuple[LoadPoint, ...]
     tries: tuple[Try, ...] = ()
     highest: float | None = None
     notes: tuple[str, ...] = ()
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> BenchSettings:
         """What was asked for."""
         return self.target.settings
 
@@ -55,7 +55,7 @@ def load_in_words(load: Load) -> str:
     return f"{load.size:g} 1/s" if load.open_loop else f"{load.size:g} in flight"
 
 
-def notes(points: Sequence[Point], cores: int) -> tuple[str, ...]:
+def notes(points: Sequence[LoadPoint], cores: int) -> tuple[str, ...]:
     """The warnings on all measurements: of one kind the first, and at what other loads it is so."""
     kinds: dict[str, list[tuple[str, str]]] = {}
     for point in points:
@@ -70,7 +70,7 @@ def notes(points: Sequence[Point], cores: int) -> tuple[str, ...]:
     )
 
 
-def row(point: Point) -> tuple[str, ...]:
+def row(point: LoadPoint) -> tuple[str, ...]:
     """A line of the table of all measurements."""
     latency = point.latency
     figures = ["-"] * 10
@@ -83,7 +83,7 @@ def row(point: Point) -> tuple[str, ...]:
     return (load_in_words(point.load), *counts, *figures, str(point.failed))
 
 
-def breakdown(point: Point) -> Rows:
+def breakdown(point: LoadPoint) -> Rows:
     """Where the time of a request went, in ms."""
     if not point.server or not point.latency:
         return []
@@ -99,7 +99,7 @@ def breakdown(point: Point) -> Rows:
     ]
 
 
-def batches(point: Point) -> Rows:
+def batches(point: LoadPoint) -> Rows:
     """The batch sizes that the server executed."""
     if not point.server:
         return []
@@ -107,7 +107,7 @@ def batches(point: Point) -> Rows:
     return [*each]
 
 
-def facts(session: Session, point: Point) -> Rows:
+def facts(session: BenchSession, point: LoadPoint) -> Rows:
     """What belongs to the figures of one measurement."""
     at = point.costs
     server = "not known" if at.server is None else f"{at.server:.2f}"
@@ -161,7 +161,7 @@ def tries(attempts: Sequence[Try]) -> Rows:
 TRIES = ("try", "requests/s", "p99 ms", "late", "requests", "")
 
 
-def outcome(session: Session) -> str:
+def outcome(session: BenchSession) -> str:
     """The end of a search, in a sentence."""
     bound = f"{session.settings.search_ms:g} ms"
     if session.highest is None:
@@ -169,7 +169,7 @@ def outcome(session: Session) -> str:
     return f"Highest rate with p99 below {bound}: {session.highest:.1f} requests/s"
 
 
-def schedule_kept(session: Session) -> str:
+def schedule_kept(session: BenchSession) -> str:
     """Up to which of several rates the schedule was kept; empty without several."""
     points = session.points
     if sum(point.load.open_loop for point in points) < 2:
@@ -180,7 +180,7 @@ def schedule_kept(session: Session) -> str:
     return f"Sent on schedule (p99 at most {results.LATE_MS:g} ms late) up to {rate:g} requests/s"
 
 
-def text(session: Session) -> Iterator[str]:
+def text(session: BenchSession) -> Iterator[str]:
     """The summary below guide 003's lines."""
     if session.tries:
         yield from aligned([TRIES, *tries(session.tries)])
@@ -210,7 +210,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(cells).rstrip()
 
 
-def about(session: Session) -> Rows:
+def about(session: BenchSession) -> Rows:
     """What was measured, where and how."""
     settings, model, host = session.settings, session.target.model, session.host
     where = settings.protocol + (", shared memory" if settings.shared_memory != "none" else "")
@@ -229,7 +229,7 @@ def about(session: Session) -> Rows:
     ]
 
 
-def markdown(session: Session) -> str:
+def markdown(session: BenchSession) -> str:
     """A page of Markdown."""
     parts = [f"# {session.settings.model} under load", "", *_table(("", ""), about(session)), ""]
     if session.tries:
@@ -253,7 +253,7 @@ def markdown(session: Session) -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
-def threads(point: Point) -> Rows:
+def threads(point: LoadPoint) -> Rows:
     """A line for each thread."""
     return [
         (str(number), f"{each.rate:.1f}", *_latency(each.latency))
@@ -261,7 +261,7 @@ def threads(point: Point) -> Rows:
     ]
 
 
-def _latency(latency: Latency | None) -> tuple[str, ...]:
+def _latency(latency: LatencySummary | None) -> tuple[str, ...]:
     if latency is None:
         return ("-",) * 10
     tail = (latency.percentile(each) for each in PERCENTILES)
@@ -277,7 +277,7 @@ def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return [line(names), "|" + " --- |" * len(names), *map(line, rows)]
 
 
-def as_csv(session: Session) -> str:
+def as_csv(session: BenchSession) -> str:
     """A line for each measurement, with plain numbers; latencies in ms."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -292,7 +292,7 @@ def as_csv(session: Session) -> str:
     return out.getvalue()
 
 
-def _plain(point: Point, batch: int, parts: Sequence[str]) -> list[Any]:
+def _plain(point: LoadPoint, batch: int, parts: Sequence[str]) -> list[Any]:
     latency, share, at = point.latency, point.server, point.costs
     tail: list[Any] = [""] * (4 + len(PERCENTILES))
     if latency:
@@ -305,7 +305,7 @@ def _plain(point: Point, batch: int, parts: Sequence[str]) -> list[Any]:
             at.client, "" if at.server is None else at.server, point.stopped]  # fmt: skip
 
 
-def as_json(session: Session) -> str:
+def as_json(session: BenchSession) -> str:
     """Everything, for programs; a figure that is not finite is null."""
     target = session.target
     settings = asdict(session.settings)
@@ -332,7 +332,7 @@ def as_json(session: Session) -> str:
     return json.dumps(_finite(document), indent=1, allow_nan=False) + "\n"
 
 
-def _named(latency: Latency | None) -> dict[str, Any] | None:
+def _named(latency: LatencySummary | None) -> dict[str, Any] | None:
     if latency is None:
         return None
     tail = {f"p{each:g}": value for each, value in latency.percentiles}

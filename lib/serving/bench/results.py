@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from . import figures
-from .figures import Latency
+from .figures import LatencySummary
 from .load import Failure, Record
-from .machine import Moment
+from .machine import MachineSample
 from .server import ServerShare
 
 # Above these, the client is suspected to be the limit.
@@ -45,11 +45,11 @@ class Thread:
     requests: int
     seconds: float
     rate: float
-    latency: Latency | None
+    latency: LatencySummary | None
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class RunCosts:
     """Processors that client and server were using, and what else went on here.
 
     ``outside`` is the share of the threads' time that no request was under way; ``server`` is None
@@ -65,7 +65,7 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class LatencyShape:
     """A histogram of latencies in ms, and slices of time: s, requests/s, and a percentile in ms."""
 
     edges: tuple[float, ...]
@@ -74,7 +74,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class LoadPoint:
     """One measurement; ``late`` is by how much requests were sent after they were due (ms)."""
 
     load: Load
@@ -88,12 +88,12 @@ class Point:
     unsent: int
     over: int
     stopped: str
-    latency: Latency | None
-    late: Latency | None
+    latency: LatencySummary | None
+    late: LatencySummary | None
     threads: tuple[Thread, ...]
     server: ServerShare | None
-    costs: Costs
-    shape: Shape
+    costs: RunCosts
+    shape: LatencyShape
 
     @property
     def failed(self) -> int:
@@ -139,7 +139,7 @@ def counted(failures: Sequence[Failure]) -> tuple[dict[str, int], dict[str, str]
     return dict(Counter(each.kind for each in failures)), first
 
 
-def costs(records: Sequence[Record], before: Moment, after: Moment) -> Costs:
+def costs(records: Sequence[Record], before: MachineSample, after: MachineSample) -> RunCosts:
     """Processors in use between two moments."""
     waited = max(after.at - before.at, 1e-9)
     server = None
@@ -152,7 +152,7 @@ def costs(records: Sequence[Record], before: Moment, after: Moment) -> Costs:
         for sent, done in zip(record.start, record.done, strict=True)
     )
     failed = any(record.failures for record in records)
-    return Costs(
+    return RunCosts(
         client=(after.own_cpu - before.own_cpu) / waited,
         server=server,
         outside=0.0 if failed or not there else max(0.0, 1 - busy / there),
@@ -162,11 +162,11 @@ def costs(records: Sequence[Record], before: Moment, after: Moment) -> Costs:
     )
 
 
-def shape(times: Sequence[Times], begin: int, percentile: float) -> Shape:
+def shape(times: Sequence[Times], begin: int, percentile: float) -> LatencyShape:
     """What charts are drawn from."""
     latencies = [(done - due) / 1e6 for due, _, done in times]
     edges, counts = histogram(latencies)
-    return Shape(edges, counts, timeline(times, begin, percentile))
+    return LatencyShape(edges, counts, timeline(times, begin, percentile))
 
 
 def histogram(values: Sequence[float]) -> tuple[tuple[float, ...], tuple[int, ...]]:
@@ -204,7 +204,7 @@ def timeline(
     )
 
 
-def on_schedule(points: Sequence[Point]) -> float | None:
+def on_schedule(points: Sequence[LoadPoint]) -> float | None:
     """The highest of several rates (1/s) up to which all requests were sent when they were due.
 
     None where there are not several, or the first was late already.
@@ -218,13 +218,13 @@ def on_schedule(points: Sequence[Point]) -> float | None:
     return max((each.load.size for each in kept), default=None)
 
 
-def is_late(point: Point) -> bool:
+def is_late(point: LoadPoint) -> bool:
     """Whether requests were sent later than they should have been, or never."""
     late = point.late is not None and point.late.percentile(99.0) > LATE_MS
     return late or point.late is None or point.unsent > 0
 
 
-def warnings(point: Point, cores: int) -> dict[str, str]:
+def warnings(point: LoadPoint, cores: int) -> dict[str, str]:
     """What a reader must know before believing the figures, by its kind."""
     texts, at = {}, point.costs
     if not point.load.open_loop and at.outside > OUTSIDE:
@@ -252,7 +252,7 @@ def warnings(point: Point, cores: int) -> dict[str, str]:
     return texts
 
 
-def _machine(point: Point, cores: int) -> dict[str, str]:
+def _machine(point: LoadPoint, cores: int) -> dict[str, str]:
     at, texts = point.costs, {}
     if at.stolen > STOLEN:
         texts["stolen"] = f"other virtual machines had {at.stolen:.2f} processors of this one"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from serving.server import server
 from serving.server.errors import ServerError
-from serving.server.wanted import Wanted
+from serving.server.wanted import ServerSpec
 
 from . import session
 from .errors import BenchError
@@ -21,7 +21,7 @@ from .options import read, say
 
 def main(arguments: Sequence[str], answer: str) -> int:
     """Start Triton on any free ports, measure, end it; the exit status as of ``session.main``."""
-    wanted = Wanted(
+    wanted = ServerSpec(
         os.environ["CM_TRITON_SERVER_BIN_WITH_PATH"], os.environ["CM_TRITON_MODEL_REPOSITORY"]
     )
     folder = Path(tempfile.mkdtemp(prefix="triton-bench-"))

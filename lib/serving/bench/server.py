@@ -10,7 +10,7 @@ MS = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class ServerBatch:
     """Executions of one batch size, and their mean time in ms."""
 
     size: int
@@ -32,7 +32,7 @@ class ServerShare:
     infer_ms: float
     output_ms: float
     cache_hits: int
-    batches: tuple[Batch, ...]
+    batches: tuple[ServerBatch, ...]
 
 
 def statistics(connection: Connection, model: str, version: str) -> Statistics | None:
@@ -56,7 +56,7 @@ def share(before: Statistics | None, after: Statistics | None) -> ServerShare | 
 
     sizes = {each.batch_size: each.compute_infer for each in before.batches}
     batches = [
-        Batch(
+        ServerBatch(
             each.batch_size,
             each.compute_infer.count - sizes.get(each.batch_size, Duration()).count,
             mean(sizes.get(each.batch_size, Duration()), each.compute_infer),

@@ -18,11 +18,11 @@ from . import guide, machine, page, report
 from .errors import BenchError, UsageError, WrongError
 from .load import CTRL_C
 from .measure import measure
-from .options import Settings, bare, read, say
+from .options import BenchSettings, bare, read, say
 from .probe import probe
-from .report import Session
-from .results import Load, Point
-from .target import Target
+from .report import BenchSession
+from .results import Load, LoadPoint
+from .target import ProbedModel
 
 OK, INTERRUPTED, CUT_OFF = 0, 130, 141
 # How much longer than --duration the runs of a search are, and that duration without one.
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str], answer: str = "") -> int:
     return status
 
 
-def _run(settings: Settings, command: str, answer: dict[str, object]) -> int:
+def _run(settings: BenchSettings, command: str, answer: dict[str, object]) -> int:
     writable(settings.files)
     if not settings.benchmark:
         tell([guide.named(settings)])
@@ -84,7 +84,7 @@ def _run(settings: Settings, command: str, answer: dict[str, object]) -> int:
     return OK
 
 
-def require_all(points: Sequence[Point]) -> None:
+def require_all(points: Sequence[LoadPoint]) -> None:
     """Raise WrongError where requests failed, or none was answered."""
     failures: Counter[str] = Counter()
     for point in points:
@@ -97,7 +97,7 @@ def require_all(points: Sequence[Point]) -> None:
         raise WrongError("no request was answered in time", hint="a longer --limit")
 
 
-def _measured(target: Target, command: str) -> Session:
+def _measured(target: ProbedModel, command: str) -> BenchSession:
     settings, at = target.settings, time.time()
     here = machine.host()
     tried: list[Try] = []
@@ -107,13 +107,13 @@ def _measured(target: Target, command: str) -> Session:
     else:
         points = sweep(target)
     notes = report.notes(points, here.cores)
-    return Session(target, here, at, command, tuple(points), tuple(tried), highest, notes)
+    return BenchSession(target, here, at, command, tuple(points), tuple(tried), highest, notes)
 
 
-def sweep(target: Target) -> list[Point]:
+def sweep(target: ProbedModel) -> list[LoadPoint]:
     """All asked-for loads, one after the other; Ctrl-C ends all of them."""
     settings = target.settings
-    points: list[Point] = []
+    points: list[LoadPoint] = []
     # Guide 003 measures one number of threads.
     alone = len(settings.loads) == 1 and not settings.open_loop
     for size in settings.loads:
@@ -131,7 +131,7 @@ def sweep(target: Target) -> list[Point]:
     return points
 
 
-def search(target: Target) -> tuple[list[Point], list[Try], float | None]:
+def search(target: ProbedModel) -> tuple[list[LoadPoint], list[Try], float | None]:
     """The highest rate under the bound: the last run that kept it, all tries, and the rate.
 
     Rates are requests a second. Raises BenchError when no request was answered, KeyboardInterrupt
@@ -140,7 +140,7 @@ def search(target: Target) -> tuple[list[Point], list[Try], float | None]:
     settings = target.settings
     seconds = TRY_S if settings.seconds == DEFAULT_S else settings.seconds
     start = measure(target, Load(settings.connections, False, seconds))
-    runs: list[Point] = []
+    runs: list[LoadPoint] = []
 
     def attempt(rate: float, purpose: str) -> Try:
         if runs and runs[-1].stopped == CTRL_C:
@@ -159,7 +159,7 @@ def search(target: Target) -> tuple[list[Point], list[Try], float | None]:
     return best[-1:] or [start], list(found_rate.tries), found_rate.qps
 
 
-def as_try(point: Point, purpose: str) -> Try:
+def as_try(point: LoadPoint, purpose: str) -> Try:
     """What a run says of its rate: what failed and what was never sent is late."""
     late = point.over + point.failed + point.unsent
     count = max(point.scheduled, 1)
@@ -207,12 +207,12 @@ def is_special(path: Path) -> bool:
     return path.exists() and not path.is_file()
 
 
-def write(session: Session) -> None:
+def write(session: BenchSession) -> None:
     """The asked-for files; each is there whole or as it was.
 
     Raises BenchError when one cannot be written.
     """
-    makers: dict[str, Callable[[Session], str]] = {
+    makers: dict[str, Callable[[BenchSession], str]] = {
         "json": report.as_json,
         "csv": report.as_csv,
         "markdown": report.markdown,

@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from serving import kserve
-from serving.kserve import Connection, KserveError, Model, Region, Tensor
+from serving.kserve import Connection, KserveError, Model, Region, WireTensor
 
 from . import checks, files, inputs, machine
 from .errors import BenchError
-from .load import Worker
-from .options import Settings
+from .load import LoadWorker
+from .options import BenchSettings
 
 # Places in shared memory begin at a multiple of this.
 ALIGN = 4096
-Shared = Mapping[str, "kserve.Slice | Tensor"]
+Shared = Mapping[str, "kserve.RegionSlice | WireTensor"]
 # Files beside the connections.
 SPARE = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ProbedModel:
     """A model that answered and was found right.
 
     ``batch`` is None where the model has no batch; ``first_ms`` is the time of the first request,
@@ -32,14 +32,14 @@ class Target:
     ``stand_in`` says in words what takes the place of a device, where something does.
     """
 
-    settings: Settings
+    settings: BenchSettings
     server: str
     model: Model
     batch: int | None
     samples: tuple[inputs.Sample, ...]
     first_ms: float
     problems: tuple[str, ...]
-    sizes: Mapping[str, Tensor]
+    sizes: Mapping[str, WireTensor]
     counted: int
     stand_in: str = ""
 
@@ -49,11 +49,11 @@ class Target:
 
 
 class _Check:
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: ProbedModel) -> None:
         self._infos, self._batch = target.model.outputs, target.batch
         self._right: checks.Signature = ()
 
-    def __call__(self, outputs: Mapping[str, Tensor], look: bool) -> Sequence[str]:
+    def __call__(self, outputs: Mapping[str, WireTensor], look: bool) -> Sequence[str]:
         signature = checks.signature(outputs)
         if signature == self._right and not look:
             return ()
@@ -63,9 +63,9 @@ class _Check:
         return problems
 
 
-def connect(settings: Settings) -> Connection:
+def connect(settings: BenchSettings) -> Connection:
     """A connection as the settings have it; raises BenchError."""
-    options = kserve.Options(
+    options = kserve.ConnectionOptions(
         timeout=settings.timeout,
         headers=settings.headers,
         tls_ca=settings.tls_ca,
@@ -77,7 +77,7 @@ def connect(settings: Settings) -> Connection:
         raise BenchError(str(error), hint=error.hint) from error
 
 
-def golden(settings: Settings, model: Model) -> dict[str, Tensor]:
+def golden(settings: BenchSettings, model: Model) -> dict[str, WireTensor]:
     """The outputs that are right; nothing where no file has them.
 
     Raises BenchError for a file of another kind.
@@ -90,7 +90,7 @@ def golden(settings: Settings, model: Model) -> dict[str, Tensor]:
     return files.read(path, model.outputs)
 
 
-def workers(target: Target, count: int, stack: contextlib.ExitStack) -> list[Worker]:
+def workers(target: ProbedModel, count: int, stack: contextlib.ExitStack) -> list[LoadWorker]:
     """Workers with connections, and with places in shared memory where those were asked for."""
     settings = target.settings
     machine.allow_files(count + SPARE)
@@ -99,11 +99,11 @@ def workers(target: Target, count: int, stack: contextlib.ExitStack) -> list[Wor
         made = [_plain(target, connection) for connection in connections]
     else:
         region = stack.enter_context(Region(connections[0], _room(target, count)))
-        places = Places(region)
+        places = RegionAllocator(region)
         shared = [places.sample(sample) for sample in target.samples]
         made = [_shared(target, each, shared, places) for each in connections]
     return [
-        Worker(connection, requests, target.check())
+        LoadWorker(connection, requests, target.check())
         for connection, requests in zip(connections, made, strict=True)
     ]
 
@@ -113,7 +113,7 @@ def names(model: Model) -> list[str]:
     return [info.name for info in model.outputs]
 
 
-def _plain(target: Target, connection: Connection) -> list[Any]:
+def _plain(target: ProbedModel, connection: Connection) -> list[Any]:
     settings = target.settings
     return [
         connection.prepare(settings.model, sample, names(target.model), settings.version)
@@ -122,10 +122,10 @@ def _plain(target: Target, connection: Connection) -> list[Any]:
 
 
 def _shared(
-    target: Target,
+    target: ProbedModel,
     connection: Connection,
     samples: Sequence[Shared],
-    places: Places,
+    places: RegionAllocator,
 ) -> list[Any]:
     settings = target.settings
     outputs = {name: places.empty(tensor) for name, tensor in target.sizes.items()}
@@ -139,20 +139,20 @@ def _aligned(size: int) -> int:
     return -(-max(size, 1) // ALIGN) * ALIGN
 
 
-def _room(target: Target, count: int) -> int:
+def _room(target: ProbedModel, count: int) -> int:
     sent = sum(_aligned(len(each.data)) for sample in target.samples for each in sample.values())
     received = sum(_aligned(len(each.data)) for each in target.sizes.values())
     return max(sent + count * received, ALIGN)
 
 
-class Places:
+class RegionAllocator:
     """Hands out places of a region, one behind the other."""
 
     def __init__(self, region: Region) -> None:
         self._region = region
         self._next = 0
 
-    def empty(self, like: Tensor) -> kserve.Slice:
+    def empty(self, like: WireTensor) -> kserve.RegionSlice:
         """A place for a tensor like this one; texts may be a little longer, next time."""
         return self._slice(like, _aligned(len(like.data)))
 
@@ -160,12 +160,12 @@ class Places:
         """Places that hold the tensors; no server takes a place of no bytes."""
         return {name: self._filled(each) if each.data else each for name, each in sample.items()}
 
-    def _filled(self, tensor: Tensor) -> kserve.Slice:
+    def _filled(self, tensor: WireTensor) -> kserve.RegionSlice:
         place = self._slice(tensor, len(tensor.data))
         place.memory[:] = tensor.data
         return place
 
-    def _slice(self, like: Tensor, size: int) -> kserve.Slice:
+    def _slice(self, like: WireTensor, size: int) -> kserve.RegionSlice:
         place = self._region.slice(self._next, like.datatype, like.shape, size)
         self._next += _aligned(size)
         return place

@@ -7,17 +7,17 @@ knows of benchmarks: the clients that measure are built on it.
 from __future__ import annotations
 
 from .address import Address, read_address
-from .connection import Connection, Options
+from .connection import Connection, ConnectionOptions
 from .errors import REQUEST_KINDS, Kind, KserveError
-from .regions import Region, Slice
+from .regions import Region, RegionSlice
 from .rest import HttpConnection
-from .tensors import CODES, FLOATS, SIZES, Tensor, tensor_of
+from .tensors import CODES, FLOATS, SIZES, WireTensor, tensor_of
 from .values import (
     BatchStatistics,
     Duration,
     Model,
     ModelState,
-    Server,
+    ServerMetadata,
     SharedRegion,
     Statistics,
     TensorInfo,
@@ -26,7 +26,9 @@ from .values import (
 PROTOCOLS = ("http", "grpc")
 
 
-def connect(url: str, protocol: str = "http", options: Options | None = None) -> Connection:
+def connect(
+    url: str, protocol: str = "http", options: ConnectionOptions | None = None
+) -> Connection:
     """A connection to ``url`` (HOST:PORT), opened with its first request.
 
     Raises KserveError: ``input`` for an address, an option or a protocol that there is not,
@@ -36,10 +38,10 @@ def connect(url: str, protocol: str = "http", options: Options | None = None) ->
         raise KserveError("input", f'"{protocol}" is not a protocol; there are http and grpc')
     address = read_address(url, protocol)
     if protocol == "http":
-        return HttpConnection(address, options or Options())
+        return HttpConnection(address, options or ConnectionOptions())
     from .rpc import GrpcConnection
 
-    return GrpcConnection(address, options or Options())
+    return GrpcConnection(address, options or ConnectionOptions())
 
 
 __all__ = [
@@ -51,20 +53,20 @@ __all__ = [
     "Address",
     "BatchStatistics",
     "Connection",
+    "ConnectionOptions",
     "Duration",
     "HttpConnection",
     "Kind",
     "KserveError",
     "Model",
     "ModelState",
-    "Options",
     "Region",
-    "Server",
+    "RegionSlice",
+    "ServerMetadata",
     "SharedRegion",
-    "Slice",
     "Statistics",
-    "Tensor",
     "TensorInfo",
+    "WireTensor",
     "connect",
     "tensor_of",
 ]

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 
 from .address import Address
 from .errors import KserveError
-from .regions import Slice
-from .tensors import Tensor, tensor_of
+from .regions import RegionSlice
+from .tensors import WireTensor, tensor_of
 from .values import (
     Model,
     ModelState,
-    Server,
+    ServerMetadata,
     SharedRegion,
     Statistics,
     read_index,
@@ -29,7 +29,7 @@ _Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ConnectionOptions:
     """What holds for all requests of a connection.
 
     ``timeout`` is for one request from its first byte to the answer's last, in seconds.
@@ -50,11 +50,11 @@ class Connection(ABC):
     KserveError; after one, the next request opens the connection again. Nothing is repeated.
     """
 
-    def __init__(self, address: Address, options: Options) -> None:
+    def __init__(self, address: Address, options: ConnectionOptions) -> None:
         self.address = address
         self.options = options
 
-    def server(self) -> Server:
+    def server(self) -> ServerMetadata:
         """The server's name, version and extensions."""
         return _read(read_server, self._ask("ServerMetadata"))
 
@@ -124,13 +124,13 @@ class Connection(ABC):
         self,
         model: str,
         inputs: Mapping[str, Any],
-        outputs: Sequence[str] | Mapping[str, Slice | None] = (),
+        outputs: Sequence[str] | Mapping[str, RegionSlice | None] = (),
         version: str = "",
     ) -> Any:
         """A request that ``run`` sends as often as it is asked to; arguments as of ``infer``."""
 
     @abstractmethod
-    def run(self, request: Any) -> dict[str, Tensor]:
+    def run(self, request: Any) -> dict[str, WireTensor]:
         """Send what ``prepare`` gave; the answer as of ``infer``."""
 
     @abstractmethod
@@ -145,15 +145,16 @@ class Connection(ABC):
         self,
         model: str,
         inputs: Mapping[str, Any],
-        outputs: Sequence[str] | Mapping[str, Slice | None] = (),
+        outputs: Sequence[str] | Mapping[str, RegionSlice | None] = (),
         version: str = "",
-    ) -> dict[str, Tensor]:
+    ) -> dict[str, WireTensor]:
         """One inference.
 
         Args:
             model: the model's name
-            inputs: arrays (anything with a buffer), lists of texts, ``Tensor`` or ``Slice`` by name
-            outputs: the names wanted, all without any; with a Slice, where one is to be written
+            inputs: arrays (anything with a buffer), lists of texts, ``WireTensor`` or
+                ``RegionSlice`` by name
+            outputs: the names wanted, all without any; with a RegionSlice, where to write it
             version: the model's version, the server's choice without one
 
         Returns:
@@ -183,16 +184,16 @@ def _read(reader: Callable[[Any], _Read], answer: Any) -> _Read:
         raise KserveError("protocol", f"the server describes something as {start}") from error
 
 
-def as_inputs(inputs: Mapping[str, Any]) -> dict[str, Tensor | Slice]:
+def as_inputs(inputs: Mapping[str, Any]) -> dict[str, WireTensor | RegionSlice]:
     """Every value as something that can be sent."""
     return {
-        name: value if isinstance(value, Slice) else tensor_of(value)
+        name: value if isinstance(value, RegionSlice) else tensor_of(value)
         for name, value in inputs.items()
     }
 
 
 def as_outputs(
-    outputs: Sequence[str] | Mapping[str, Slice | None],
-) -> Mapping[str, Slice | None]:
+    outputs: Sequence[str] | Mapping[str, RegionSlice | None],
+) -> Mapping[str, RegionSlice | None]:
     """The wanted outputs with the places of those that have one."""
     return outputs if isinstance(outputs, Mapping) else dict.fromkeys(outputs)

@@ -31,7 +31,7 @@ MOST_PARTS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class ResponseHead:
     """The first lines of a response; ``length`` is None where the end of the connection ends it."""
 
     status: int
@@ -42,7 +42,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HttpResponse:
     """A response; ``body`` is valid until the next exchange."""
 
     status: int
@@ -61,11 +61,11 @@ class Exchange:
         self._buffer = bytearray(FIRST_BUFFER)
         self._view = memoryview(self._buffer)
         self._filled = 0
-        self._last_head: tuple[bytes, Head] | None = None
+        self._last_head: tuple[bytes, ResponseHead] | None = None
         self._deadline = 0.0
         self._used = 0.0
 
-    def send(self, head: bytes, parts: Sequence[memoryview]) -> Reply:
+    def send(self, head: bytes, parts: Sequence[memoryview]) -> HttpResponse:
         """Send ``head`` and ``parts``, and receive; the connection ends with a KserveError."""
         self._deadline = time.monotonic() + self.timeout
         try:
@@ -152,7 +152,7 @@ class Exchange:
             if sent:
                 parts[0] = parts[0][sent:]
 
-    def _receive(self, connection: socket.socket) -> Reply:
+    def _receive(self, connection: socket.socket) -> HttpResponse:
         self._filled = 0
         start, head = self._head(connection, 0)
         while 100 <= head.status < 200:
@@ -161,7 +161,7 @@ class Exchange:
         self._used = time.monotonic()
         if closes:
             self.close()
-        return Reply(head.status, head.fields, body)
+        return HttpResponse(head.status, head.fields, body)
 
     def _more(self, connection: socket.socket, room: int = 1) -> int:
         """Read once, after making room for ``room`` bytes at least; 0 at the end."""
@@ -176,7 +176,7 @@ class Exchange:
         self._filled += count
         return count
 
-    def _head(self, connection: socket.socket, start: int) -> tuple[int, Head]:
+    def _head(self, connection: socket.socket, start: int) -> tuple[int, ResponseHead]:
         """The place behind the head that begins at ``start``, and the head."""
         while (end := self._buffer.find(b"\r\n\r\n", start, self._filled)) < 0:
             if self._filled - start > LARGEST_HEAD:
@@ -192,7 +192,9 @@ class Exchange:
             self._last_head = (text, read_head(text))
         return end + 4, self._last_head[1]
 
-    def _body(self, connection: socket.socket, start: int, head: Head) -> tuple[memoryview, bool]:
+    def _body(
+        self, connection: socket.socket, start: int, head: ResponseHead
+    ) -> tuple[memoryview, bool]:
         """The body, and whether the connection ends with it."""
         if head.chunked:
             body = self._chunks(connection, start)
@@ -245,7 +247,7 @@ class Exchange:
         except ValueError as error:
             raise KserveError("protocol", f"{word[:20]!r} is not a size of a chunk") from error
 
-    def _decoded(self, head: Head, body: memoryview) -> memoryview:
+    def _decoded(self, head: ResponseHead, body: memoryview) -> memoryview:
         coding = head.fields.get("content-encoding", "identity")
         if coding == "identity" or not body:
             return body
@@ -260,7 +262,7 @@ class Exchange:
         raise KserveError("protocol", f"the answer is not {coding} data")
 
 
-def read_head(text: bytes) -> Head:
+def read_head(text: bytes) -> ResponseHead:
     """Read the lines before a body; raises KserveError (``protocol``)."""
     lines = text.decode("latin-1").split("\r\n")
     words = lines[0].split(" ", 2)
@@ -278,7 +280,7 @@ def read_head(text: bytes) -> Head:
     return _head_of(words[0], int(words[1]), fields)
 
 
-def _head_of(version: str, status: int, fields: dict[str, str]) -> Head:
+def _head_of(version: str, status: int, fields: dict[str, str]) -> ResponseHead:
     length = fields.get("content-length")
     if length is not None and not _digits(length):
         raise KserveError("protocol", f'"{length[:30]}" is not a length')
@@ -287,7 +289,7 @@ def _head_of(version: str, status: int, fields: dict[str, str]) -> Head:
     closes = "close" in connection or (version == "HTTP/1.0" and "keep-alive" not in connection)
     bare = status < 200 or status in (204, 304)
     size = 0 if bare else None if length is None else int(length)
-    return Head(status, fields, size, chunked and not bare, closes)
+    return ResponseHead(status, fields, size, chunked and not bare, closes)
 
 
 def _digits(text: str, count: int = 0) -> bool:

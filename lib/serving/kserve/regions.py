@@ -30,7 +30,7 @@ _numbers = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class RegionSlice:
     """A tensor's place in a region: ``size`` bytes from ``offset`` on, and the memory itself."""
 
     region: str
@@ -41,7 +41,7 @@ class Slice:
     memory: memoryview
 
 
-class Registry(Protocol):
+class RegionRegistry(Protocol):
     """What a server is asked about regions; a connection is one."""
 
     def regions(self) -> tuple[SharedRegion, ...]:
@@ -60,7 +60,7 @@ class Region:
     Raises KserveError: ``memory`` where /dev/shm is full or missing, and what the registry raises.
     """
 
-    def __init__(self, registry: Registry, size: int) -> None:
+    def __init__(self, registry: RegionRegistry, size: int) -> None:
         self.name = f"{_own_prefix()}-{next(_numbers)}"
         self.size = size
         self._registry = registry
@@ -74,12 +74,12 @@ class Region:
             os.close(descriptor)
         self.memory = memoryview(self._map)
 
-    def slice(self, offset: int, datatype: str, shape: tuple[int, ...], size: int) -> Slice:
+    def slice(self, offset: int, datatype: str, shape: tuple[int, ...], size: int) -> RegionSlice:
         """The place of a tensor of ``size`` bytes; KserveError (``input``) outside the region."""
         if offset < 0 or size < 0 or offset + size > self.size:
             raise KserveError("input", f"{size} bytes from {offset} on are not in the region")
         memory = self.memory[offset : offset + size]
-        return Slice(self.name, offset, size, datatype, shape, memory)
+        return RegionSlice(self.name, offset, size, datatype, shape, memory)
 
     def close(self) -> None:
         """Have the server forget it; the memory goes with the last view of it."""
@@ -138,7 +138,7 @@ def _named(descriptor: int, name: str) -> Iterator[None]:
             os.close(folder)
 
 
-def sweep(registry: Registry) -> None:
+def sweep(registry: RegionRegistry) -> None:
     """Have the server forget regions of processes of this machine that are gone."""
     for region in registry.regions():
         if abandoned(region.name):

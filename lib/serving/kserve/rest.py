@@ -13,12 +13,12 @@ from typing import Any
 from urllib.parse import quote
 
 from .address import Address
-from .connection import Connection, Options, as_inputs, as_outputs
+from .connection import Connection, ConnectionOptions, as_inputs, as_outputs
 from .errors import KserveError
-from .exchange import Exchange, Reply
-from .regions import Slice
-from .tensors import Tensor
-from .wire import Layout, Outputs, decode_outputs, encode_request, read_json, read_layout
+from .exchange import Exchange, HttpResponse
+from .regions import RegionSlice
+from .tensors import WireTensor
+from .wire import Outputs, ResponseLayout, decode_outputs, encode_request, read_json, read_layout
 
 # The paths of the gRPC service's methods; those in the second table are posts.
 ASKED = {
@@ -43,7 +43,7 @@ _FIELD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class HttpRequest:
     """The bytes of a request, and where its outputs go."""
 
     head: bytes
@@ -54,21 +54,21 @@ class Prepared:
 class HttpConnection(Connection):
     """One HTTP connection that is kept."""
 
-    def __init__(self, address: Address, options: Options) -> None:
+    def __init__(self, address: Address, options: ConnectionOptions) -> None:
         super().__init__(address, options)
         self._exchange = Exchange(address, options.timeout, tls_context(address, options))
         self._fields = _fields(address, options)
         self._lock = threading.Lock()
         # Answers of one model differ in their tensors, seldom in their JSON.
-        self._layout: tuple[bytes, Layout] = (b"", Layout(()))
+        self._layout: tuple[bytes, ResponseLayout] = (b"", ResponseLayout(()))
 
     def prepare(
         self,
         model: str,
         inputs: Mapping[str, Any],
-        outputs: Sequence[str] | Mapping[str, Slice | None] = (),
+        outputs: Sequence[str] | Mapping[str, RegionSlice | None] = (),
         version: str = "",
-    ) -> Prepared:
+    ) -> HttpRequest:
         """The bytes of a request, made once."""
         places = as_outputs(outputs)
         text, parts = encode_request(as_inputs(inputs), places)
@@ -80,9 +80,9 @@ class HttpConnection(Connection):
             text, parts = compressed(coding, [memoryview(text), *parts]), []
         size = len(text) + sum(len(part) for part in parts)
         path = f"{_model(model, version)}/infer"
-        return Prepared(self._head("POST", path, size, extra) + text, tuple(parts), places)
+        return HttpRequest(self._head("POST", path, size, extra) + text, tuple(parts), places)
 
-    def run(self, request: Prepared) -> dict[str, Tensor]:
+    def run(self, request: HttpRequest) -> dict[str, WireTensor]:
         """Send them; the outputs lie in the buffer that the next answer goes to."""
         with self._lock:
             reply = self._exchange.send(request.head, request.parts)
@@ -101,7 +101,7 @@ class HttpConnection(Connection):
         """End the connection under the thread that waits for it."""
         self._exchange.interrupt()
 
-    def _split(self, reply: Reply) -> tuple[bytes, memoryview]:
+    def _split(self, reply: HttpResponse) -> tuple[bytes, memoryview]:
         length = reply.fields.get(LENGTH)
         if length is None:
             return bytes(reply.body), reply.body[:0]
@@ -113,7 +113,7 @@ class HttpConnection(Connection):
         first = f"{method} {self.address.path}{path} HTTP/1.1\r\n"
         return f"{first}{self._fields}{extra}Content-Length: {size}\r\n\r\n".encode("latin-1")
 
-    def _get(self, question: str, fields: dict[str, Any]) -> Reply:
+    def _get(self, question: str, fields: dict[str, Any]) -> HttpResponse:
         named = {name: quote(str(value), safe="") for name, value in fields.items()}
         if "name" in fields:
             named["model"] = _model(fields["name"], fields.get("version", ""))
@@ -139,7 +139,7 @@ class HttpConnection(Connection):
             return self._get(question, fields).status == 200
 
 
-def tls_context(address: Address, options: Options) -> ssl.SSLContext | None:
+def tls_context(address: Address, options: ConnectionOptions) -> ssl.SSLContext | None:
     """What to trust; None where the address asks for no TLS.
 
     Raises KserveError when the CA file cannot be read.
@@ -166,7 +166,7 @@ def compressed(coding: str, parts: Sequence[memoryview]) -> bytes:
     return b"".join([*(packer.compress(part) for part in parts), packer.flush()])
 
 
-def _fields(address: Address, options: Options) -> str:
+def _fields(address: Address, options: ConnectionOptions) -> str:
     lines = [f"Host: {address}"]
     for name, value in options.headers:
         if not _FIELD.fullmatch(name) or not value.isascii() or not value.isprintable():
@@ -182,7 +182,7 @@ def _model(name: str, version: str) -> str:
     return f"{path}/versions/{quote(version, safe='')}" if version else path
 
 
-def _refusal(reply: Reply) -> KserveError:
+def _refusal(reply: HttpResponse) -> KserveError:
     """What a server says to a request that it does not serve."""
     text = bytes(reply.body[:2000]).decode("utf-8", errors="replace").strip()
     try:

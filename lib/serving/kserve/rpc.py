@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from .address import Address
-from .connection import Connection, Options, as_inputs, as_outputs
+from .connection import Connection, ConnectionOptions, as_inputs, as_outputs
 from .errors import Kind, KserveError
-from .regions import Slice
-from .tensors import Tensor, check_size, tensor_in
+from .regions import RegionSlice
+from .tensors import WireTensor, check_size, tensor_in
 
 SERVICE = "/inference.GRPCInferenceService/"
 # A channel that was refused tries again this late at first and at last, in ms.
@@ -28,17 +28,17 @@ RECONNECT = (("initial", 100), ("min", 10_000), ("max", 1000))
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class GrpcRequest:
     """The bytes of a request, and where its outputs go."""
 
     message: bytes
-    outputs: Mapping[str, Slice | None]
+    outputs: Mapping[str, RegionSlice | None]
 
 
 class GrpcConnection(Connection):
     """One channel with a connection of its own; raises KserveError (``package``) without gRPC."""
 
-    def __init__(self, address: Address, options: Options) -> None:
+    def __init__(self, address: Address, options: ConnectionOptions) -> None:
         super().__init__(address, options)
         self._grpc, self._pb = _packages()
         self._metadata = tuple((name.lower(), value) for name, value in options.headers)
@@ -54,16 +54,16 @@ class GrpcConnection(Connection):
         self,
         model: str,
         inputs: Mapping[str, Any],
-        outputs: Sequence[str] | Mapping[str, Slice | None] = (),
+        outputs: Sequence[str] | Mapping[str, RegionSlice | None] = (),
         version: str = "",
-    ) -> Packed:
+    ) -> GrpcRequest:
         """The message, packed once. Raises KserveError without a model."""
         if not model:
             raise KserveError("input", "no model is named")
         message = self._pb.ModelInferRequest(model_name=model, model_version=version)
         for name, value in as_inputs(inputs).items():
             place = message.inputs.add(name=name, datatype=value.datatype, shape=value.shape)
-            if isinstance(value, Slice):
+            if isinstance(value, RegionSlice):
                 _share(place.parameters, value)
             else:
                 message.raw_input_contents.append(bytes(value.data))
@@ -72,9 +72,9 @@ class GrpcConnection(Connection):
             wanted = message.outputs.add(name=name)
             if where is not None:
                 _share(wanted.parameters, where)
-        return Packed(message.SerializeToString(), places)
+        return GrpcRequest(message.SerializeToString(), places)
 
-    def run(self, request: Packed) -> dict[str, Tensor]:
+    def run(self, request: GrpcRequest) -> dict[str, WireTensor]:
         """Send it; the outputs keep the message that they came in."""
         with self._lock:
             answer = self._call(self._infer, request.message)
@@ -181,16 +181,16 @@ def _packages() -> tuple[Any, Any]:
     return grpc, service_pb2
 
 
-def _share(parameters: Any, place: Slice) -> None:
+def _share(parameters: Any, place: RegionSlice) -> None:
     parameters["shared_memory_region"].string_param = place.region
     parameters["shared_memory_byte_size"].int64_param = place.size
     if place.offset:
         parameters["shared_memory_offset"].int64_param = place.offset
 
 
-def _outputs(answer: Any, placed: Mapping[str, Slice | None]) -> dict[str, Tensor]:
+def _outputs(answer: Any, placed: Mapping[str, RegionSlice | None]) -> dict[str, WireTensor]:
     """The outputs of an answer; raises KserveError (``protocol``) where it contradicts itself."""
-    tensors: dict[str, Tensor] = {}
+    tensors: dict[str, WireTensor] = {}
     raw = iter(answer.raw_output_contents)
     for output in answer.outputs:
         shape, where = tuple(output.shape), placed.get(output.name)
@@ -202,7 +202,7 @@ def _outputs(answer: Any, placed: Mapping[str, Slice | None]) -> dict[str, Tenso
             data = tensor_in(output.name, output.datatype, shape, where.memory).data
         if data is None:
             raise KserveError("protocol", f"{output.name} has no bytes")
-        tensors[output.name] = Tensor(output.datatype, shape, memoryview(data))
+        tensors[output.name] = WireTensor(output.datatype, shape, memoryview(data))
         check_size(output.name, tensors[output.name])
     if missing := [name for name in placed if name not in tensors]:
         raise KserveError("protocol", f"the answer lacks {', '.join(missing)}")

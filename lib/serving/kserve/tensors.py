@@ -1,7 +1,7 @@
 """Tensors as the protocol has them: a data type, a shape, and bytes in the order of C.
 
 Nothing here needs NumPy: whatever shows its memory (an array of NumPy, of ``array``, a memoryview)
-becomes a tensor without a copy, and ``Tensor.array`` is there where NumPy is.
+becomes a tensor without a copy, and ``WireTensor.array`` is there where NumPy is.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FLOATS = ("FP16", "BF16", "FP32", "FP64")
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class WireTensor:
     """A tensor; ``data`` has ``prod(shape)`` values of ``datatype``, little-endian.
 
     BYTES is a row of strings, each behind its length in four bytes.
@@ -80,12 +80,12 @@ def flat(view: memoryview) -> memoryview:
     return view.cast("B") if view.nbytes else memoryview(b"")
 
 
-def tensor_of(value: Any) -> Tensor:
+def tensor_of(value: Any) -> WireTensor:
     """``value`` as a tensor: a Tensor, anything with a buffer, or a list of texts (BYTES).
 
     Raises KserveError (``input``) for what has no place in the protocol.
     """
-    if isinstance(value, Tensor):
+    if isinstance(value, WireTensor):
         return value
     if isinstance(value, list | tuple):
         return _texts(value, (len(value),))
@@ -99,11 +99,11 @@ def tensor_of(value: Any) -> Tensor:
     if name is None:
         raise KserveError("input", f'values of format "{view.format}" have no type in the protocol')
     data = flat(view) if view.c_contiguous else memoryview(view.tobytes())
-    return Tensor(name, tuple(view.shape or ()), data.toreadonly())
+    return WireTensor(name, tuple(view.shape or ()), data.toreadonly())
 
 
-def _texts(values: Iterable[Any], shape: tuple[int, ...]) -> Tensor:
-    return Tensor("BYTES", shape, memoryview(packed_strings(values)))
+def _texts(values: Iterable[Any], shape: tuple[int, ...]) -> WireTensor:
+    return WireTensor("BYTES", shape, memoryview(packed_strings(values)))
 
 
 def packed_strings(values: Iterable[Any]) -> bytes:
@@ -130,7 +130,7 @@ def strings(data: memoryview) -> Iterator[bytes]:
         yield bytes(data[place - size : place])
 
 
-def tensor_in(name: str, datatype: str, shape: tuple[int, ...], memory: memoryview) -> Tensor:
+def tensor_in(name: str, datatype: str, shape: tuple[int, ...], memory: memoryview) -> WireTensor:
     """The tensor at the begin of ``memory``, where a server has written it.
 
     Raises KserveError (``protocol``) where it is longer than that.
@@ -145,10 +145,10 @@ def tensor_in(name: str, datatype: str, shape: tuple[int, ...], memory: memoryvi
         size = count * SIZES.get(datatype, 1)
     if size > len(memory):
         raise KserveError("protocol", f"{name} has {size} bytes in a place of {len(memory)}")
-    return Tensor(datatype, shape, memory[:size])
+    return WireTensor(datatype, shape, memory[:size])
 
 
-def check_size(name: str, tensor: Tensor) -> None:
+def check_size(name: str, tensor: WireTensor) -> None:
     """Raise KserveError (``protocol``) where the bytes are not those of type and shape."""
     count = math.prod(tensor.shape)
     if tensor.datatype == "BYTES":

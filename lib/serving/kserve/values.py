@@ -10,7 +10,7 @@ from .errors import KserveError
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerMetadata:
     """A server's name, version, and the extensions of the protocol that it has."""
 
     name: str
@@ -95,9 +95,9 @@ class SharedRegion:
     size: int
 
 
-def read_server(message: Mapping[str, Any]) -> Server:
+def read_server(message: Mapping[str, Any]) -> ServerMetadata:
     """The answer to /v2."""
-    return Server(
+    return ServerMetadata(
         _text(message, "name"), _text(message, "version"), tuple(message.get("extensions") or ())
     )
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from .errors import KserveError
-from .regions import Slice
-from .tensors import CODES, Tensor, check_size, packed_strings, tensor_in
+from .regions import RegionSlice
+from .tensors import CODES, WireTensor, check_size, packed_strings, tensor_in
 
-Inputs = Mapping[str, "Tensor | Slice"]
-Outputs = Mapping[str, "Slice | None"]
+Inputs = Mapping[str, "WireTensor | RegionSlice"]
+Outputs = Mapping[str, "RegionSlice | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class OutputPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ResponseLayout:
     """The JSON of a response, read."""
 
     outputs: tuple[OutputPlace, ...]
@@ -47,7 +47,7 @@ def encode_request(inputs: Inputs, outputs: Outputs) -> tuple[bytes, list[memory
     parts: list[memoryview] = []
     for name, value in inputs.items():
         place = {"name": name, "shape": list(value.shape), "datatype": value.datatype}
-        if isinstance(value, Slice):
+        if isinstance(value, RegionSlice):
             described.append({**place, "parameters": _shared(value)})
         else:
             parts.append(value.data)
@@ -63,7 +63,7 @@ def encode_request(inputs: Inputs, outputs: Outputs) -> tuple[bytes, list[memory
     return json.dumps(header, separators=(",", ":")).encode(), parts
 
 
-def _shared(place: Slice) -> dict[str, Any]:
+def _shared(place: RegionSlice) -> dict[str, Any]:
     return {
         "shared_memory_region": place.region,
         "shared_memory_byte_size": place.size,
@@ -71,11 +71,11 @@ def _shared(place: Slice) -> dict[str, Any]:
     }
 
 
-def read_layout(text: bytes) -> Layout:
+def read_layout(text: bytes) -> ResponseLayout:
     """Read the JSON of a response; raises KserveError (``protocol``) where it is not one."""
     header = read_json(text)
     try:
-        return Layout(tuple(_place(each) for each in header["outputs"]))
+        return ResponseLayout(tuple(_place(each) for each in header["outputs"]))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise KserveError("protocol", f"the answer's JSON is not one: {error!r}") from error
 
@@ -104,13 +104,15 @@ def _place(output: Mapping[str, Any]) -> OutputPlace:
     return OutputPlace(name, datatype, shape, size, output.get("data"), shared)
 
 
-def decode_outputs(layout: Layout, data: memoryview, placed: Outputs) -> dict[str, Tensor]:
+def decode_outputs(
+    layout: ResponseLayout, data: memoryview, placed: Outputs
+) -> dict[str, WireTensor]:
     """The outputs of a response, whose bytes after the JSON are ``data``; nothing is copied.
 
     ``placed`` has the slices that the request asked outputs to be written to. Raises KserveError
     (``protocol``) where names, types, shapes and lengths contradict each other or the request.
     """
-    tensors: dict[str, Tensor] = {}
+    tensors: dict[str, WireTensor] = {}
     start = 0
     for place in layout.outputs:
         if place.name in tensors:
@@ -121,7 +123,7 @@ def decode_outputs(layout: Layout, data: memoryview, placed: Outputs) -> dict[st
             if start + place.size > len(data):
                 raise KserveError("protocol", f"the answer ends inside {place.name}")
             part = data[start : start + place.size]
-            tensor = Tensor(place.datatype, place.shape, part)
+            tensor = WireTensor(place.datatype, place.shape, part)
             start += place.size
         else:
             tensor = _inline(place)
@@ -134,13 +136,13 @@ def decode_outputs(layout: Layout, data: memoryview, placed: Outputs) -> dict[st
     return tensors
 
 
-def _in_memory(place: OutputPlace, region: Slice | None) -> Tensor:
+def _in_memory(place: OutputPlace, region: RegionSlice | None) -> WireTensor:
     if region is None:
         raise KserveError("protocol", f"{place.name} is nowhere")
     return tensor_in(place.name, place.datatype, place.shape, region.memory)
 
 
-def _inline(place: OutputPlace) -> Tensor:
+def _inline(place: OutputPlace) -> WireTensor:
     """An output in the JSON itself: servers without the binary extension answer so."""
     try:
         values = _flat(place.inline)
@@ -150,7 +152,7 @@ def _inline(place: OutputPlace) -> Tensor:
             packed = struct.pack(f"<{len(values)}{CODES[place.datatype]}", *values)
     except (KeyError, TypeError, OverflowError, struct.error, KserveError) as error:
         raise KserveError("protocol", f"{place.name} has no {place.datatype} values") from error
-    return Tensor(place.datatype, place.shape, memoryview(packed))
+    return WireTensor(place.datatype, place.shape, memoryview(packed))
 
 
 def _flat(values: Any) -> list[Any]:

@@ -12,7 +12,7 @@ from aws_neuron import artifact
 from aws_neuron.artifact import ArtefactError
 
 from .errors import RepositoryError
-from .plan import TYPES, Artefact, Batching, Cores, Plan, Tensor, helpers_of
+from .plan import TYPES, Batching, Cores, ModelArtefact, ModelTensor, RepositoryPlan, helpers_of
 
 T = TypeVar("T")
 MODEL_FACTS = "model.json"
@@ -21,13 +21,13 @@ USUAL_TARGET = "inf1"
 ON_NEURON = {"pytorch": "neuron", "tensorflow": "tensorflow"}
 
 
-def plan(request: Mapping[str, Any]) -> tuple[Plan, Path]:
+def plan(request: Mapping[str, Any]) -> tuple[RepositoryPlan, Path]:
     """The plan, and the repository that it belongs into; raises RepositoryError."""
     facts = _compiled(request) or _facts(request.get("facts") or "")
     place = Path(request["triton_model_dir"])
     cores = _cores(request)
     runtime = request["runtime"]
-    repository = Plan(
+    repository = RepositoryPlan(
         name=place.name,
         runtime=ON_NEURON.get(runtime, runtime) if cores else runtime,
         inputs=_tensors(request.get("triton_input"), facts.get("inputs")),
@@ -95,22 +95,22 @@ def _facts(path: str) -> Mapping[str, Any]:
     return {**facts, "folder": str(Path(path).parent)}
 
 
-def _artefact(path: str | None, facts: Mapping[str, Any]) -> Artefact | None:
+def _artefact(path: str | None, facts: Mapping[str, Any]) -> ModelArtefact | None:
     if path:
-        return Artefact(path)
+        return ModelArtefact(path)
     if not facts:
         return None
-    return Artefact(str(Path(facts["folder"]) / facts["file"]), facts["sha256"])
+    return ModelArtefact(str(Path(facts["folder"]) / facts["file"]), facts["sha256"])
 
 
-def _tensors(text: str | None, known: Any) -> tuple[Tensor, ...]:
+def _tensors(text: str | None, known: Any) -> tuple[ModelTensor, ...]:
     """``NAME,DTYPE,AxB`` with semicolons between several, or those of the facts."""
     if text:
         return tuple(_tensor(word) for word in text.split(";") if word.strip())
-    return tuple(Tensor(t["name"], t["dtype"], tuple(t["shape"])) for t in known or ())
+    return tuple(ModelTensor(t["name"], t["dtype"], tuple(t["shape"])) for t in known or ())
 
 
-def _tensor(word: str) -> Tensor:
+def _tensor(word: str) -> ModelTensor:
     parts = [part.strip() for part in word.split(",")]
     sizes = parts[2].split("x") if len(parts) == 3 and parts[2] else []
     kind = parts[1].upper().removeprefix("TYPE_") if len(parts) > 1 else ""
@@ -120,7 +120,7 @@ def _tensor(word: str) -> Tensor:
             f'"{word.strip()}" is not a tensor: NAME,DTYPE,AxB is needed, the batch left out',
             f"as in INPUT__0,FP32,3x224x224; types are {', '.join(TYPES)}",
         )
-    return Tensor(parts[0], TYPES[kind], tuple(map(int, sizes)))
+    return ModelTensor(parts[0], TYPES[kind], tuple(map(int, sizes)))
 
 
 def _number(request: Mapping[str, Any], name: str) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import RepositoryError
-from .plan import NAMES, Plan, Tensor
+from .plan import NAMES, ModelTensor, RepositoryPlan
 
 FIELDS = (
     "name", "backend", "max_batch_size", "input", "output", "instance_group", "dynamic_batching",
@@ -18,12 +18,12 @@ FIELDS = (
 )  # fmt: skip
 
 
-def write(plan: Plan) -> str:
+def write(plan: RepositoryPlan) -> str:
     """The configuration of a model."""
     return "\n".join(_lines(plan)) + "\n"
 
 
-def _lines(plan: Plan) -> Iterator[str]:
+def _lines(plan: RepositoryPlan) -> Iterator[str]:
     yield f"name: {_text(plan.name)}"
     yield 'backend: "python"'
     yield f"max_batch_size: {plan.max_batch}"
@@ -43,7 +43,7 @@ def _lines(plan: Plan) -> Iterator[str]:
         yield from ("parameters {", f"  key: {_text(key)}", f"  {entry}", "}")
 
 
-def _tensor(kind: str, tensor: Tensor) -> Iterator[str]:
+def _tensor(kind: str, tensor: ModelTensor) -> Iterator[str]:
     yield f"{kind} {{"
     yield f"  name: {_text(tensor.name)}"
     yield f"  data_type: TYPE_{NAMES[tensor.dtype]}"
@@ -93,18 +93,16 @@ def read(text: str) -> dict[str, Any]:
     return config
 
 
-def check(plan: Plan, text: str) -> None:
+def check(plan: RepositoryPlan, text: str) -> None:
     """Raise RepositoryError where ``text`` does not say what the plan does."""
     config, wanted = read(text), _expected(plan)
     wrong = [name for name in FIELDS if config.get(name) != wanted.get(name)]
     if unknown := sorted(set(config) - set(FIELDS)) + wrong:
-        changes = "; ".join(
-            f"{n}: {config.get(n)} in place of {wanted.get(n)}" for n in unknown
-        )
+        changes = "; ".join(f"{n}: {config.get(n)} in place of {wanted.get(n)}" for n in unknown)
         raise RepositoryError("bad-value", f"config.pbtxt is not what was asked for: {changes}")
 
 
-def _expected(plan: Plan) -> Mapping[str, Any]:
+def _expected(plan: RepositoryPlan) -> Mapping[str, Any]:
     batching = plan.batching
     gathered: dict[str, Any] = {}
     if batching is not None and batching.preferred:
@@ -129,7 +127,7 @@ def _expected(plan: Plan) -> Mapping[str, Any]:
     return config
 
 
-def _expected_tensor(tensor: Tensor) -> dict[str, Any]:
+def _expected_tensor(tensor: ModelTensor) -> dict[str, Any]:
     config: dict[str, Any] = {"name": tensor.name, "data_type": f"TYPE_{NAMES[tensor.dtype]}"}
     config["dims"] = [str(size) for size in tensor.shape or (1,)]
     return config if tensor.shape else {**config, "reshape": {}}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .errors import RepositoryError
-from .plan import Tensor
+from .plan import ModelTensor
 
 GRAPH = 7  # of a model
 INITIALIZER, INPUT, OUTPUT = 5, 11, 12  # of a graph
@@ -27,7 +27,7 @@ SIZES = {EIGHT_BYTES: 8, FOUR_BYTES: 4}
 Data = bytes | mmap.mmap
 
 
-class Field(NamedTuple):
+class ProtoField(NamedTuple):
     """A field of a message: its content is from ``start`` to ``end``, or is ``value``."""
 
     number: int
@@ -36,7 +36,7 @@ class Field(NamedTuple):
     value: int
 
 
-def read(path: Path) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+def read(path: Path) -> tuple[tuple[ModelTensor, ...], tuple[ModelTensor, ...]]:
     """The inputs and outputs of a file, the batch left out; raises RepositoryError."""
     try:
         with path.open("rb") as file:
@@ -52,7 +52,7 @@ def read(path: Path) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
         raise RepositoryError("model-file", f"{path} is not an ONNX model: {error}") from error
 
 
-def _tensor(data: Data, value: Field) -> Tensor:
+def _tensor(data: Data, value: ProtoField) -> ModelTensor:
     fields = list(fields_of(data, value.start, value.end))
     whole = _within(data, fields, TYPE)
     inner = _within(data, _parts(data, whole), TENSOR_TYPE)
@@ -60,35 +60,35 @@ def _tensor(data: Data, value: Field) -> Tensor:
     element = next((each.value for each in parts if each.number == ELEMENT), 0)
     shape = _within(data, parts, SHAPE)
     sizes = [_size(data, d) for d in _parts(data, shape) if d.number == DIMENSION]
-    return Tensor(_name(data, value, NAME), TYPES.get(element, "unknown"), tuple(sizes[1:]))
+    return ModelTensor(_name(data, value, NAME), TYPES.get(element, "unknown"), tuple(sizes[1:]))
 
 
-def _size(data: Data, dimension: Field) -> int:
+def _size(data: Data, dimension: ProtoField) -> int:
     sizes = [each.value for each in _parts(data, dimension) if each.number == VALUE]
     return sizes[0] if sizes and sizes[0] < 1 << 62 else -1
 
 
-def _within(data: Data, fields: list[Field], number: int) -> Field | None:
+def _within(data: Data, fields: list[ProtoField], number: int) -> ProtoField | None:
     return next((each for each in fields if each.number == number), None)
 
 
-def _parts(data: Data, field: Field | None) -> list[Field]:
+def _parts(data: Data, field: ProtoField | None) -> list[ProtoField]:
     return list(fields_of(data, field.start, field.end)) if field else []
 
 
-def _name(data: Data, field: Field, number: int) -> str:
+def _name(data: Data, field: ProtoField, number: int) -> str:
     match = next((f for f in fields_of(data, field.start, field.end) if f.number == number), None)
     return data[match.start : match.end].decode() if match else ""
 
 
-def fields_of(data: Data, place: int, end: int) -> Iterator[Field]:
+def fields_of(data: Data, place: int, end: int) -> Iterator[ProtoField]:
     """Yield the fields of a message; raises ValueError or IndexError where it is damaged."""
     while place < end:
         key, place = _number(data, place)
         number, kind = key >> 3, key & 7
         if kind == NUMBER:
             value, place = _number(data, place)
-            yield Field(number, place, place, value)
+            yield ProtoField(number, place, place, value)
             continue
         size = SIZES.get(kind, 0)
         if kind == BYTES:
@@ -97,7 +97,7 @@ def fields_of(data: Data, place: int, end: int) -> Iterator[Field]:
             raise ValueError(f"a field of kind {kind}")
         if place + size > end:
             raise ValueError("it is cut off")
-        yield Field(number, place, place + size, 0)
+        yield ProtoField(number, place, place + size, 0)
         place += size
 
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from .onnx_signature import Data, Field, fields_of
+from .onnx_signature import Data, ProtoField, fields_of
 
 EXTERNAL_DATA = 13  # of a tensor
 KEY, VALUE = 1, 2  # of an entry of external data
@@ -60,7 +60,7 @@ def _locations(kind: str, data: Data, start: int, end: int) -> Iterator[str]:
             yield from _locations(inner, data, field.start, field.end)
 
 
-def _tensor(data: Data, tensor: Field) -> Iterator[str]:
+def _tensor(data: Data, tensor: ProtoField) -> Iterator[str]:
     for entry in fields_of(data, tensor.start, tensor.end):
         if entry.number == EXTERNAL_DATA:
             parts = fields_of(data, entry.start, entry.end)

@@ -43,7 +43,7 @@ def helpers_of(runtime: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class ModelTensor:
     """An input or output: ``shape`` is that of one sample, -1 where requests choose a length."""
 
     name: str
@@ -77,7 +77,7 @@ class Cores:
 
 
 @dataclass(frozen=True, slots=True)
-class Artefact:
+class ModelArtefact:
     """The file of a model, or its folder; an ONNX file names its files with weights itself."""
 
     path: str
@@ -85,7 +85,7 @@ class Artefact:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RepositoryPlan:
     """One model of a repository.
 
     Attributes:
@@ -107,9 +107,9 @@ class Plan:
 
     name: str
     runtime: str
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
-    artefact: Artefact | None = None
+    inputs: tuple[ModelTensor, ...]
+    outputs: tuple[ModelTensor, ...]
+    artefact: ModelArtefact | None = None
     version: int = 1
     max_batch: int = 0
     instances: int = 1

@@ -12,12 +12,12 @@ from aws_neuron.artifact import ArtefactError
 
 from . import onnx_signature, onnx_weights
 from .errors import RepositoryError
-from .plan import KINDS, NAMES, NEURON_DEVICES, RUNTIMES, Plan, Tensor
+from .plan import KINDS, NAMES, NEURON_DEVICES, RUNTIMES, ModelTensor, RepositoryPlan
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def check(plan: Plan) -> list[str]:
+def check(plan: RepositoryPlan) -> list[str]:
     """Notes about a plan that works; raises RepositoryError with all that does not."""
     problems = [*_words(plan), *_tensors(plan), *_batches(plan), *_cores(plan), *_artefact(plan)]
     if not problems:
@@ -27,7 +27,7 @@ def check(plan: Plan) -> list[str]:
     return list(_notes(plan))
 
 
-def _words(plan: Plan) -> Iterator[str]:
+def _words(plan: RepositoryPlan) -> Iterator[str]:
     if not NAME.fullmatch(plan.name):
         yield "a model's name has letters, digits, dots, dashes and underscores"
     if plan.runtime not in RUNTIMES:
@@ -41,7 +41,7 @@ def _words(plan: Plan) -> Iterator[str]:
         yield f"{plan.instances} instances: at least one is needed"
 
 
-def _tensors(plan: Plan) -> Iterator[str]:
+def _tensors(plan: RepositoryPlan) -> Iterator[str]:
     for kind, tensors in (("input", plan.inputs), ("output", plan.outputs)):
         if not tensors:
             yield f"no {kind} is named"
@@ -55,7 +55,7 @@ def _tensors(plan: Plan) -> Iterator[str]:
                 yield f"{kind} {tensor}: sizes are above zero, or -1"
 
 
-def _batches(plan: Plan) -> Iterator[str]:
+def _batches(plan: RepositoryPlan) -> Iterator[str]:
     if plan.max_batch < 0:
         yield f"the largest batch is {plan.max_batch}"
     if plan.batching is None:
@@ -72,7 +72,7 @@ def _batches(plan: Plan) -> Iterator[str]:
             )
 
 
-def _cores(plan: Plan) -> Iterator[str]:
+def _cores(plan: RepositoryPlan) -> Iterator[str]:
     cores = plan.cores
     if cores is None:
         if plan.runtime == "neuron":
@@ -92,7 +92,7 @@ def _cores(plan: Plan) -> Iterator[str]:
         )
 
 
-def _artefact(plan: Plan) -> Iterator[str]:
+def _artefact(plan: RepositoryPlan) -> Iterator[str]:
     if plan.artefact is None:
         if plan.runtime != "echo":
             yield "no model file is named: --compiled_model=FILE does"
@@ -108,7 +108,7 @@ def _artefact(plan: Plan) -> Iterator[str]:
             yield f"{model.name} keeps weights in {name}, outside of its folder: export it again"
 
 
-def _signature(plan: Plan) -> Iterator[str]:
+def _signature(plan: RepositoryPlan) -> Iterator[str]:
     """How the tensors differ from those of the model itself, where its file tells them."""
     path = Path(plan.artefact.path) if plan.artefact else None
     if path is None:
@@ -125,27 +125,27 @@ def _signature(plan: Plan) -> Iterator[str]:
     yield from _differences("output", wanted[1], outputs, whole=False)
 
 
-def _samples(plan: Plan, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+def _samples(plan: RepositoryPlan, tensors: Sequence[ModelTensor]) -> Sequence[ModelTensor]:
     """Tensors without their rows: where there is no batch, these may be a dimension like others."""
     own_rows = not plan.max_batch and all(each.shape[:1] == (-1,) for each in tensors)
     return [replace(each, shape=each.shape[1:]) for each in tensors] if own_rows else tensors
 
 
-def _sidecar(path: Path) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]] | None:
+def _sidecar(path: Path) -> tuple[tuple[ModelTensor, ...], tuple[ModelTensor, ...]] | None:
     """What the file beside a compiled model says of its tensors; None where there is none."""
     try:
         artefact = artifact.read(path, whole=False)
     except ArtefactError:
         return None
     inputs, outputs = (
-        tuple(Tensor(t.name, t.dtype, t.shape) for t in tensors)
+        tuple(ModelTensor(t.name, t.dtype, t.shape) for t in tensors)
         for tensors in (artefact.inputs, artefact.outputs)
     )
     return inputs, outputs
 
 
 def _differences(
-    kind: str, wanted: Sequence[Tensor], actual: Sequence[Tensor], whole: bool
+    kind: str, wanted: Sequence[ModelTensor], actual: Sequence[ModelTensor], whole: bool
 ) -> Iterator[str]:
     real = {tensor.name: tensor for tensor in actual}
     for tensor in wanted:
@@ -165,7 +165,7 @@ def _fits(wanted: tuple[int, ...], actual: tuple[int, ...]) -> bool:
     )
 
 
-def _notes(plan: Plan) -> Iterator[str]:
+def _notes(plan: RepositoryPlan) -> Iterator[str]:
     if plan.device == "gpu":
         yield "KIND_GPU is written, and not verified on hardware"
     if plan.runtime == "tensorflow" or (plan.runtime == "neuron" and plan.device != "cpu"):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from . import config_text, onnx_weights, refusals
 from .errors import RepositoryError
-from .plan import Artefact, Plan
+from .plan import ModelArtefact, RepositoryPlan
 
 # Programs for the server, which may run them in a Python as old as 3.8.
 PROGRAMS = Path(__file__).with_name("models")
@@ -21,7 +21,7 @@ CONTENT = "CONTENT_SHA256"
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenModel:
     """A model that was written: its folder, the SHA-256 of all of it, what to know of it."""
 
     folder: Path
@@ -30,7 +30,7 @@ class Written:
     notes: tuple[str, ...]
 
 
-def write(plan: Plan, repository: Path) -> Written:
+def write(plan: RepositoryPlan, repository: Path) -> WrittenModel:
     """Check a plan and write its model into ``repository``, in the place of one of that name.
 
     Raises RepositoryError; then what was there before is still there.
@@ -60,10 +60,10 @@ def write(plan: Plan, repository: Path) -> Written:
         shutil.rmtree(new, ignore_errors=True)
         text = f"{error.filename}: {error.strerror}"
         raise RepositoryError("not-writable", text, "choose another folder") from error
-    return Written(folder, digest, plan.label, tuple(notes))
+    return WrittenModel(folder, digest, plan.label, tuple(notes))
 
 
-def _tell(plan: Plan, digest: str, path: Path) -> None:
+def _tell(plan: RepositoryPlan, digest: str, path: Path) -> None:
     """Say in the configuration what the model consists of: clients of the server see it there."""
     whole = replace(plan, parameters={**plan.parameters, CONTENT: digest})
     text = config_text.write(whole)
@@ -71,7 +71,7 @@ def _tell(plan: Plan, digest: str, path: Path) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def _put(artefact: Artefact, version: Path) -> Iterator[tuple[str, str]]:
+def _put(artefact: ModelArtefact, version: Path) -> Iterator[tuple[str, str]]:
     """Put the files of a model in their place; their names in the version's folder, and sums."""
     path = Path(artefact.path.rstrip("/"))
     if path.is_dir():

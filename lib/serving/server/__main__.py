@@ -14,17 +14,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from serving.kserve import Connection, KserveError, Options, connect
+from serving.kserve import Connection, ConnectionOptions, KserveError, connect
 from serving.kserve.stand_ins import stand_in
 
 from . import background, foreground, server, server_log
-from .container import Container, devices, usual_ports
+from .container import ServerContainer, devices, usual_ports
 from .errors import ServerError
 from .settings import Ports
-from .wanted import Wanted
+from .wanted import ServerSpec
 
 Asked = Mapping[str, Any]
-OPTIONS = Options(timeout=server.ASK_S)
+OPTIONS = ConnectionOptions(timeout=server.ASK_S)
 
 
 def say(line: str) -> None:
@@ -41,7 +41,7 @@ def main(words: list[str]) -> int:
         answer: Asked = PROGRAMS[name](request)
     except ServerError as error:
         answer = {"failure": {"kind": error.kind, "text": str(error), "hint": error.hint}}
-    except foreground.Stopped as stop:
+    except foreground.StopSignal as stop:
         say(f"ended by {stop}; the server is down")
         return stop.status
     Path(request["answer"]).write_text(json.dumps(answer, indent=2), encoding="utf-8")
@@ -68,21 +68,21 @@ def _run(request: Asked) -> Asked:
     return facts
 
 
-def _log(started: server.Server) -> str:
+def _log(started: server.RunningServer) -> str:
     return f"its whole log: {started.kept.log}"
 
 
-def _wanted(request: Asked) -> Wanted:
+def _wanted(request: Asked) -> ServerSpec:
     ports = Ports(*request["ports"]) if request["ports"] else None
     keys = ("launcher", "repository", "host", "timeout_s", "engine", "image")
     # In a container the image has the launcher.
     options = {"launcher": "", **{key: request[key] for key in keys if key in request}}
-    return Wanted(
+    return ServerSpec(
         models=tuple(request["models"]), more=tuple(request["more"]), ports=ports, **options
     )
 
 
-def _show(started: server.Server) -> None:
+def _show(started: server.RunningServer) -> None:
     for line in server_log.shown(started.log()):
         say(line)
     with contextlib.suppress(KserveError), connect(started.url, options=OPTIONS) as connection:
@@ -126,10 +126,10 @@ def _print(request: Asked) -> Asked:
 
     ports = Ports(*request["ports"]) if request["ports"] else usual_ports()
     neurons = devices()
-    one = Container(
+    one = ServerContainer(
         request["engine"], request["image"], request["repository"], "triton-server", neurons
     )
-    other = Container(request["engine"], request["sdk_image"], request["repository"], "", ())
+    other = ServerContainer(request["engine"], request["sdk_image"], request["repository"], "", ())
     lines = {
         "server": shlex.join(one.server(ports, request["host"])),
         "client": shlex.join(other.client()),

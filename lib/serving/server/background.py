@@ -15,7 +15,7 @@ from typing import Any
 
 from . import remains
 from .errors import ServerError
-from .server import GRACE_S, Server
+from .server import GRACE_S, RunningServer
 
 FACTS = "server.json"
 
@@ -37,7 +37,7 @@ def new_place() -> Path:
     return Path(tempfile.mkdtemp(dir=home()))
 
 
-def note(server: Server) -> Mapping[str, Any]:
+def note(server: RunningServer) -> Mapping[str, Any]:
     """Note a server down, so that it can be found and ended; returns the facts."""
     facts = {
         "url": server.url,

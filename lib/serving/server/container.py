@@ -39,7 +39,7 @@ def devices(root: Path = Path("/")) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Container:
+class ServerContainer:
     """How a server or a client runs in a container; ``engine`` is docker or one like it."""
 
     engine: str

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from types import FrameType
 
 from . import server_log
-from .settings import Kept
+from .settings import KeeperSettings
 
 LOOK_S = 0.2
 
 
-class Stopped(BaseException):
+class StopSignal(BaseException):
     """A signal asked us to end."""
 
     def __init__(self, number: int) -> None:
@@ -24,19 +24,19 @@ class Stopped(BaseException):
 
 
 def stop_on_signals() -> None:
-    """Let SIGINT, SIGTERM and SIGHUP raise ``Stopped``, once."""
+    """Let SIGINT, SIGTERM and SIGHUP raise ``StopSignal``, once."""
 
     def stop(number: int, _frame: FrameType | None) -> None:
         for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(each, signal.SIG_IGN)
-        raise Stopped(number)
+        raise StopSignal(number)
 
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, stop)
 
 
 def follow(
-    kept: Kept, keeper: subprocess.Popen[bytes], say: Callable[[str], None], parent: int
+    kept: KeeperSettings, keeper: subprocess.Popen[bytes], say: Callable[[str], None], parent: int
 ) -> int:
     """Show what the server writes from now on until it ends; its exit status.
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 
 from . import remains
-from .settings import Kept, read
+from .settings import KeeperSettings, read
 
 GRACE_S = 5.0
 FINISH_S = 30.0
@@ -53,7 +53,7 @@ def _wait(pid: int) -> int:
     return os.waitpid(pid, 0)[1]
 
 
-def _keep(kept: Kept, outer: int) -> int:
+def _keep(kept: KeeperSettings, outer: int) -> int:
     """The inner process: start the server, and end it when there is a reason."""
     notice, tell = os.pipe()
     signal.signal(signal.SIGTERM, lambda *_: os.write(tell, b"x"))
@@ -91,7 +91,7 @@ def _end(server: subprocess.Popen[bytes], patience_s: float) -> int:
     return server.wait()
 
 
-def _finish(kept: Kept, but: set[int]) -> None:
+def _finish(kept: KeeperSettings, but: set[int]) -> None:
     # Its owner never writes: there is something to read where it has gone.
     gone = kept.owned and bool(select.select([0], [], [], 0)[0])
     for command in (*kept.finish, *(kept.orphaned if gone else ())):

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
-from serving.kserve import Connection, KserveError, Options, connect
+from serving.kserve import Connection, ConnectionOptions, KserveError, connect
 
 from . import container, remains, server_log
 from . import ports as choice
 from .errors import LateError, ServerError
-from .settings import Kept, Ports, new_mark
-from .wanted import Wanted
+from .settings import KeeperSettings, Ports, new_mark
+from .wanted import ServerSpec
 
 POLL_S = 0.05
 ASK_S = 5.0
@@ -35,13 +35,13 @@ PLAIN, ALIAS = re.compile(r"[\w@%+=:,./-]+", re.ASCII), "models"
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class RunningServer:
     """A server that is ready: where it answers, what it is, and who keeps it."""
 
     host: str
     ports: Ports
     version: str
-    kept: Kept
+    kept: KeeperSettings
     keeper: subprocess.Popen[bytes]
 
     @property
@@ -68,8 +68,8 @@ def quiet(_line: str) -> None:
 
 @contextlib.contextmanager
 def running(
-    wanted: Wanted, folder: Path, finish: Sequence[Sequence[str]] = (), say: Say = quiet
-) -> Iterator[Server]:
+    wanted: ServerSpec, folder: Path, finish: Sequence[Sequence[str]] = (), say: Say = quiet
+) -> Iterator[RunningServer]:
     """A server whose asked-for models are ready; its log goes into ``folder``.
 
     ``finish`` are commands that are run where this process is killed, and cannot clean up itself.
@@ -85,12 +85,12 @@ def running(
 
 
 def start(
-    wanted: Wanted,
+    wanted: ServerSpec,
     folder: Path,
     owned: bool = True,
     finish: Sequence[Sequence[str]] = (),
     say: Say = quiet,
-) -> Server:
+) -> RunningServer:
     """Start a server that ends with this process, or lives on where it is not ``owned``.
 
     Raises ServerError when the server does not become ready or finds no free port.
@@ -106,7 +106,9 @@ def start(
         mark = new_mark()
         command = tuple(wanted.command(ports, mark))
         orphaned = tuple(map(tuple, finish))
-        kept = Kept(command, mark, str(folder), tuple(wanted.finish(mark)), owned, orphaned)
+        kept = KeeperSettings(
+            command, mark, str(folder), tuple(wanted.finish(mark)), owned, orphaned
+        )
         say(shlex.join(command))
         folder.mkdir(parents=True, exist_ok=True)
         with kept.log.open("w+", encoding="utf-8", errors="replace") as log:
@@ -120,7 +122,7 @@ def start(
     raise ServerError("port-taken", f"no free port was found in {TRIES} tries", "try again")
 
 
-def _reachable(wanted: Wanted, folder: Path) -> Wanted:
+def _reachable(wanted: ServerSpec, folder: Path) -> ServerSpec:
     """The same with a repository whose path the server can hand to a shell as it is."""
     repository = Path(wanted.repository).absolute()
     if not repository.is_dir():
@@ -144,7 +146,7 @@ def _reachable(wanted: Wanted, folder: Path) -> Wanted:
     return replace(wanted, repository=ALIAS)
 
 
-def keep(kept: Kept) -> subprocess.Popen[bytes]:
+def keep(kept: KeeperSettings) -> subprocess.Popen[bytes]:
     """Start the keeper of a server; the engine's search for what a step leaves must not find it."""
     Path(kept.folder).mkdir(parents=True, exist_ok=True)
     config = kept.write()
@@ -164,7 +166,7 @@ def keep(kept: Kept) -> subprocess.Popen[bytes]:
     )
 
 
-def end(kept: Kept, keeper: subprocess.Popen[bytes]) -> None:
+def end(kept: KeeperSettings, keeper: subprocess.Popen[bytes]) -> None:
     """End a server of ours; nothing of it is left when this returns."""
     if keeper.stdin is not None:
         keeper.stdin.close()
@@ -177,7 +179,7 @@ def end(kept: Kept, keeper: subprocess.Popen[bytes]) -> None:
     keeper.wait()
 
 
-def read_log(kept: Kept) -> str:
+def read_log(kept: KeeperSettings) -> str:
     """What the server has written until now."""
     try:
         return kept.log.read_text(encoding="utf-8", errors="replace")
@@ -191,17 +193,21 @@ def _whole(log: TextIO) -> str:
 
 
 def _ready(
-    wanted: Wanted, ports: Ports, kept: Kept, keeper: subprocess.Popen[bytes], log: TextIO
-) -> Server:
+    wanted: ServerSpec,
+    ports: Ports,
+    kept: KeeperSettings,
+    keeper: subprocess.Popen[bytes],
+    log: TextIO,
+) -> RunningServer:
     deadline = time.monotonic() + wanted.timeout_s
     host = "127.0.0.1" if wanted.host == "0.0.0.0" else wanted.host
-    with connect(f"{host}:{ports.http}", options=Options(timeout=ASK_S)) as connection:
+    with connect(f"{host}:{ports.http}", options=ConnectionOptions(timeout=ASK_S)) as connection:
         try:
             wait_ready(connection, wanted.models, deadline, _Watch(kept, keeper, log))
         except LateError as error:
             raise late(_whole(log), str(kept.log), error) from error
         version = connection.server().version
-    return Server(host, ports, version, kept, keeper)
+    return RunningServer(host, ports, version, kept, keeper)
 
 
 def wait_ready(
@@ -241,7 +247,7 @@ def _all_ready(states: dict[str, tuple[str, str]], models: Sequence[str]) -> boo
 class _Watch:
     """Raises ServerError when the server, or the process of a model that it loads, has ended."""
 
-    def __init__(self, kept: Kept, keeper: subprocess.Popen[bytes], log: TextIO) -> None:
+    def __init__(self, kept: KeeperSettings, keeper: subprocess.Popen[bytes], log: TextIO) -> None:
         self._kept, self._keeper, self._log = kept, keeper, log
         self._next, self._had_died = 0.0, False
 

@@ -28,7 +28,7 @@ class Ports:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeeperSettings:
     """What a keeper looks after: a command, its mark, its log, and what to run at the end.
 
     ``orphaned`` are commands for the end of an owner that could not run them: until then it may
@@ -54,12 +54,14 @@ class Kept:
         return path
 
 
-def read(path: Path) -> Kept:
-    """What ``Kept.write`` has stored."""
+def read(path: Path) -> KeeperSettings:
+    """What ``KeeperSettings.write`` has stored."""
     record: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     finish, orphaned = (tuple(map(tuple, record[name])) for name in ("finish", "orphaned"))
     command = tuple(record["command"])
-    return Kept(command, record["mark"], record["folder"], finish, record["owned"], orphaned)
+    return KeeperSettings(
+        command, record["mark"], record["folder"], finish, record["owned"], orphaned
+    )
 
 
 def new_mark() -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .container import Container, devices
+from .container import ServerContainer, devices
 from .settings import Ports
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ServerSpec:
     """What somebody asks for; ``ports`` of None are chosen, ``models`` of () are all.
 
     Attributes:
@@ -53,5 +53,7 @@ class Wanted:
         only = [f"--load-model={name}" for name in self.models]
         return [*(["--model-control-mode=explicit"] if only else []), *only, *self.more]
 
-    def _container(self, mark: str) -> Container:
-        return Container(self.engine, self.image, self.repository, mark.rstrip("-"), devices())
+    def _container(self, mark: str) -> ServerContainer:
+        return ServerContainer(
+            self.engine, self.image, self.repository, mark.rstrip("-"), devices()
+        )

@@ -122,13 +122,13 @@ def test_what_the_server_computes_with_decides_which_files_it_is_given() -> None
 
 
 def test_a_compiled_model_is_served_on_a_core_for_each_instance(tmp_path: Path) -> None:
-    tensors = (artifact.Tensor("INPUT__0", "int32", (4,)),)
+    tensors = (artifact.ArtefactTensor("INPUT__0", "int32", (4,)),)
     path = tmp_path / "m.pt"
     path.write_bytes(b"x")
     digest = artifact.sha256(path)
-    artifact.write(path, artifact.Artefact(
+    artifact.write(path, artifact.NeuronArtefact(
         "m", path.name, digest, 1, "fp32", tensors, tensors, "bert", "cpu", 3, False, "torch", {},
-        artifact.Source("m", "m.pt", digest),
+        artifact.SourceModel("m", "m.pt", digest),
     ))  # fmt: skip
     inputs = (TensorSpec("INPUT__0", "int32", (4,)),)
     graph = GraphSpec("main", str(path), digest, inputs, inputs)

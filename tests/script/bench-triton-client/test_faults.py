@@ -347,13 +347,13 @@ class Scarce(threading.Thread):
 
 
 def test_more_threads_than_the_system_has_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Idle(load.Worker):
+    class Idle(load.LoadWorker):
         def run(self, pace: load.Pace, record: load.Record) -> None:
             while pace.take() >= 0:
                 time.sleep(0.001)
 
     workers = [Idle(None, (), lambda *_: ()) for _ in range(3)]  # type: ignore[arg-type]
-    pace = load.Closed(0, 1 << 62, 0)
+    pace = load.ClosedLoop(0, 1 << 62, 0)
     monkeypatch.setattr(threading, "Thread", Scarce)
     with pytest.raises(BenchError, match="lets 2 threads start, not 3") as caught:
         load.run(workers, pace)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from serving.bench import figures, report, results
-from serving.bench.load import Closed, Record, Scheduled
+from serving.bench.load import ClosedLoop, OpenLoop, Record
 from serving.bench.schedule import arrivals
 from serving.bench.stability import Stability
 
@@ -53,29 +53,29 @@ def test_arrivals_by_chance_are_those_of_their_seed() -> None:
 
 
 def test_a_count_and_a_time_end_a_pace() -> None:
-    closed = Closed(0, 1 << 62, 2)
+    closed = ClosedLoop(0, 1 << 62, 2)
     assert [closed.take() >= 0 for _ in range(3)] == [True, True, False]
     assert closed.ended() == "count"
-    assert Closed(0, 1, 0).take() < 0
-    scheduled = Scheduled(0, 1 << 62, 3, iter([0, 0, 0, 0]))
+    assert ClosedLoop(0, 1, 0).take() < 0
+    scheduled = OpenLoop(0, 1 << 62, 3, iter([0, 0, 0, 0]))
     assert [scheduled.take() >= 0 for _ in range(4)] == [True, True, True, False]
     assert scheduled.ended() == "count"
 
 
 def test_what_was_due_and_never_sent_is_counted() -> None:
-    late = Scheduled(0, 100, 0, iter(range(0, 1000, 10)))
+    late = OpenLoop(0, 100, 0, iter(range(0, 1000, 10)))
     assert late.take() < 0, "its end is long past"
     assert late.unsent(1 << 62) == 10
-    over = Scheduled(0, 1 << 62, 0, iter([0, 1 << 62, 1 << 63]))
+    over = OpenLoop(0, 1 << 62, 0, iter([0, 1 << 62, 1 << 63]))
     assert [over.take() >= 0, over.take() >= 0] == [True, False]
     assert over.unsent(1 << 62) == 0
 
 
 def test_very_many_that_were_never_sent_are_counted_in_no_time() -> None:
     begin = time.process_time()
-    late = Scheduled(0, 10**13, 0, arrivals("constant", 1e6, 1, 0))
+    late = OpenLoop(0, 10**13, 0, arrivals("constant", 1e6, 1, 0))
     assert late.unsent(10**13) == pytest.approx(10**10, rel=1e-4)
-    assert Scheduled(0, 10**13, 7, arrivals("poisson", 1e6, 1, 0)).unsent(10**13) == 7
+    assert OpenLoop(0, 10**13, 7, arrivals("poisson", 1e6, 1, 0)).unsent(10**13) == 7
     assert time.process_time() - begin < 5, "ten thousand million are not looked at"
 
 

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as arrays
 
 from serving.bench import checks, files, inputs
 from serving.bench.errors import BenchError
-from serving.kserve import SIZES, Model, Tensor, TensorInfo, tensor_of
+from serving.kserve import SIZES, Model, TensorInfo, WireTensor, tensor_of
 
 IMAGE = TensorInfo("input", "FP32", (-1, 4, 3))
 MODEL = Model("m", ("1",), "python", (IMAGE,), (TensorInfo("output", "FP32", (-1, 5)),))
@@ -166,7 +166,7 @@ def test_arrays_unlike_the_model_are_refused(tmp_path: Path, array: np.ndarray, 
         made(str(tmp_path / "none.npy"))
 
 
-def output(**changes: object) -> dict[str, Tensor]:
+def output(**changes: object) -> dict[str, WireTensor]:
     values = np.ones(changes.get("shape", (2, 5)), changes.get("dtype", "f4"))  # type: ignore[call-overload]
     values.ravel()[:1] = changes.get("value", 1)
     return {str(changes.get("name", "output")): tensor_of(values)}
@@ -185,7 +185,7 @@ def output(**changes: object) -> dict[str, Tensor]:
         (output() | output(name="more"), "more is not an output"),
     ],
 )
-def test_answers_are_checked(outputs: dict[str, Tensor], words: str) -> None:
+def test_answers_are_checked(outputs: dict[str, WireTensor], words: str) -> None:
     problems = checks.describe_problems(outputs, MODEL.outputs, 2)
     assert bool(problems) == bool(words)
     assert words in "; ".join(problems)
@@ -201,7 +201,7 @@ def test_answers_are_checked(outputs: dict[str, Tensor], words: str) -> None:
         ({}, "missing"),
     ],
 )
-def test_answers_are_compared_with_golden_ones(outputs: dict[str, Tensor], words: str) -> None:
+def test_answers_are_compared_with_golden_ones(outputs: dict[str, WireTensor], words: str) -> None:
     problems = checks.differences(outputs, output(), 1e-5)
     assert bool(problems) == bool(words)
     assert words in "; ".join(problems)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from serving.bench import perf_analyzer
 from serving.bench.errors import UsageError
-from serving.bench.options import DASHES, ENDLESS, OPTIONS, Settings, load_points, read
+from serving.bench.options import DASHES, ENDLESS, OPTIONS, BenchSettings, load_points, read
 from support import ROOT
 
 META = yaml.safe_load((ROOT / "script/bench-triton-client/meta.yaml").read_text(encoding="utf-8"))
@@ -19,7 +19,7 @@ MODEL = "rn50-16neuroncores-default"
 GUIDE = f"--model_name {MODEL} --batch_size 16 --benchmark --limit 30 --num_threads 2"
 
 
-def asked(line: str) -> Settings:
+def asked(line: str) -> BenchSettings:
     return read(shlex.split(line))[0]
 
 

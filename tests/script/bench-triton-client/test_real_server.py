@@ -20,8 +20,8 @@ import tls_lab
 import triton_lab
 from serving.kserve import KserveError, Region, connect
 from serving.server import server
-from serving.server.server import Server
-from serving.server.wanted import Wanted
+from serving.server.server import RunningServer
+from serving.server.wanted import ServerSpec
 from support import Finished, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_index, pytest.mark.quiet]
@@ -107,11 +107,11 @@ def write_kinds(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("served")
     write_models(folder / "models")
     write_kinds(folder / "models")
-    wanted = Wanted(str(triton_lab.installed().launcher), str(folder / "models"))
+    wanted = ServerSpec(str(triton_lab.installed().launcher), str(folder / "models"))
     with server.running(wanted, folder / "server") as found:
         yield found
 
@@ -154,7 +154,7 @@ Thread 1 Latency p99 in ms: {NUMBER}
 """
 
 
-def test_the_guide_line_by_line(served: Server, program: Path) -> None:
+def test_the_guide_line_by_line(served: RunningServer, program: Path) -> None:
     line = f"--model_name {RN50} --batch_size 16 \u2014-benchmark --limit 2 \u2014-num_threads 2"
     done = client(program, f"{line} --url {served.url}").ok()
     lines = done.stdout.splitlines()
@@ -172,14 +172,14 @@ def test_the_guide_line_by_line(served: Server, program: Path) -> None:
 
 @pytest.mark.parametrize("memory", ["none", "system"])
 def test_texts_and_empty_tensors_lie_in_shared_memory_too(
-    served: Server, program: Path, memory: str
+    served: RunningServer, program: Path, memory: str
 ) -> None:
     line = f"--url {served.url} --shared_memory {memory} --count 20 -b 2"
     client(program, f"-m types {line}").ok()
     client(program, f"-m echo --shape INPUT__0:0 {line}").ok()
 
 
-def test_models_of_every_kind_are_asked_or_explained(served: Server, program: Path) -> None:
+def test_models_of_every_kind_are_asked_or_explained(served: RunningServer, program: Path) -> None:
     client(program, f"-m versions --model_version 3 --url {served.url}").ok()
     lines = {
         "-m versions --model_version 2": "next: it has --model_version=1, 3",
@@ -195,7 +195,7 @@ def test_models_of_every_kind_are_asked_or_explained(served: Server, program: Pa
 @pytest.mark.parametrize("memory", ["none", "system"])
 @pytest.mark.parametrize("load", ["--concurrency 2", "--rate 100 --distribution poisson"])
 def test_figures_are_those_of_the_server(
-    served: Server, program: Path, tmp_path: Path, memory: str, load: str
+    served: RunningServer, program: Path, tmp_path: Path, memory: str, load: str
 ) -> None:
     files = {kind: tmp_path / f"out.{kind}" for kind in ("json", "csv", "markdown")}
     line = f"-m echo -b 4 --shape INPUT__0:100 --duration 1 --shared_memory {memory} {load}"
@@ -226,7 +226,7 @@ def test_figures_are_those_of_the_server(
     ],
 )
 def test_a_model_that_is_not_right_is_no_pass(
-    served: Server, program: Path, line: str, words: str
+    served: RunningServer, program: Path, line: str, words: str
 ) -> None:
     done = client(program, f"{line} --url {served.url} --benchmark --limit 1")
     assert done.status == 1
@@ -235,7 +235,7 @@ def test_a_model_that_is_not_right_is_no_pass(
 
 
 def test_the_highest_rate_under_a_bound_is_found(
-    served: Server, program: Path, tmp_path: Path
+    served: RunningServer, program: Path, tmp_path: Path
 ) -> None:
     line = f"-m echo --shape INPUT__0:10 --search_p99_ms 500 --duration 0.3 --url {served.url}"
     done = client(program, f"{line} --json {tmp_path / 'out.json'} --connections 4")
@@ -244,7 +244,7 @@ def test_the_highest_rate_under_a_bound_is_found(
     assert "Highest rate with p99 below 500 ms" in done.stdout
 
 
-def test_a_killed_client_leaves_no_shared_memory(served: Server, program: Path) -> None:
+def test_a_killed_client_leaves_no_shared_memory(served: RunningServer, program: Path) -> None:
     line = "-m echo -b 64 --shape INPUT__0:20000 --shared_memory system --duration 30"
     words = [sys.executable, str(program), *line.split(), "--url", served.url]
     count = int(os.environ.get("CMBENCH_KILLS", "6"))
@@ -269,7 +269,7 @@ def test_a_killed_client_leaves_no_shared_memory(served: Server, program: Path) 
         assert not connection.regions()
 
 
-def test_models_are_loaded_described_and_refused(served: Server) -> None:
+def test_models_are_loaded_described_and_refused(served: RunningServer) -> None:
     with connect(served.url) as connection:
         assert connection.server().name == "triton"
         assert connection.live()
@@ -290,7 +290,7 @@ def test_a_server_that_dies_is_counted(program: Path, tmp_path: Path) -> None:
     write_models(tmp_path / "models")
     for name in (RN50, "nan", "short"):
         shutil.rmtree(tmp_path / "models" / name)
-    wanted = Wanted(str(triton_lab.installed().launcher), str(tmp_path / "models"))
+    wanted = ServerSpec(str(triton_lab.installed().launcher), str(tmp_path / "models"))
     line = f"-m echo --shape INPUT__0:10 --concurrency 2 --duration 4 --json {tmp_path}/o.json"
     with server.running(wanted, tmp_path / "server") as found:
         words = [sys.executable, str(program), *line.split(), "--url", found.url]
@@ -309,7 +309,7 @@ def test_a_server_that_dies_is_counted(program: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("memory", ["none", "system"])
-def test_grpc_gives_the_same(served: Server, tmp_path: Path, memory: str) -> None:
+def test_grpc_gives_the_same(served: RunningServer, tmp_path: Path, memory: str) -> None:
     out = tmp_path / "out.json"
     words = ["--tags=bench,triton-client", "--protocol=grpc", f"--url={served.grpc_url}"]
     words += ["--model_name=echo", "--batch_size=4", "--shape=INPUT__0:100", "--concurrency=2"]
@@ -322,7 +322,9 @@ def test_grpc_gives_the_same(served: Server, tmp_path: Path, memory: str) -> Non
 
 
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
-def test_tls_by_an_authority_of_ones_own(served: Server, tmp_path: Path, protocol: str) -> None:
+def test_tls_by_an_authority_of_ones_own(
+    served: RunningServer, tmp_path: Path, protocol: str
+) -> None:
     known, out = tls_lab.authority(tmp_path), tmp_path / "out.json"
     plain = served.url if protocol == "http" else served.grpc_url
     with tls_lab.relay(int(plain.rpartition(":")[2]), known) as port:

@@ -11,28 +11,28 @@ from typing import Any
 import pytest
 
 import aws_neuron.artifact as artefacts
-from aws_neuron.artifact import Artefact, ArtefactError, Source, Tensor
+from aws_neuron.artifact import ArtefactError, ArtefactTensor, NeuronArtefact, SourceModel
 from support import ROOT
 
 SCRIPT = ROOT / "script" / "compile-neuron-model"
 
 CONTENT = b"compiled"
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
-SAMPLE = Artefact(
+SAMPLE = NeuronArtefact(
     name="resnet50_tiny for cpu",
     file="resnet50_neuron_bs5_dynamic.pt",
     sha256=DIGEST,
     bytes=len(CONTENT),
     precision="fp32",
-    inputs=(Tensor("INPUT__0", "float32", (3, 28, 28)),),
-    outputs=(Tensor("OUTPUT__0", "float32", (11,)),),
+    inputs=(ArtefactTensor("INPUT__0", "float32", (3, 28, 28)),),
+    outputs=(ArtefactTensor("OUTPUT__0", "float32", (11,)),),
     benchmark="resnet50",
     target="cpu",
     batch_size=5,
     dynamic_batch=True,
     sdk="torch",
     versions={"torch": "2.13.0"},
-    source=Source("resnet50_tiny", "resnet50_tiny.pt", "a" * 64),
+    source=SourceModel("resnet50_tiny", "resnet50_tiny.pt", "a" * 64),
     compiler_flags=("--neuroncore-pipeline-cores", "4"),
     options={"label_offset": 1},
     accuracy={"metric": "top-1", "unit": "%", "reference": 99.0, "target": 98.0},
@@ -106,8 +106,8 @@ def test_a_file_that_is_no_sidecar_is_told(text: str, says: str, tmp_path: Path)
     ("change", "says"),
     [
         ({"inputs": ()}, "no inputs"),
-        ({"inputs": (Tensor("a", "float8", (1,)),)}, "unknown type float8"),
-        ({"outputs": (Tensor("a", "float32", (-1, 2)),)}, r"shape \[-1, 2\]"),
+        ({"inputs": (ArtefactTensor("a", "float8", (1,)),)}, "unknown type float8"),
+        ({"outputs": (ArtefactTensor("a", "float32", (-1, 2)),)}, r"shape \[-1, 2\]"),
         ({"file": "../other.pt"}, "not a valid file name"),
     ],
 )

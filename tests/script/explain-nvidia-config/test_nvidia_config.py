@@ -14,7 +14,7 @@ from cmbench.errors import Error
 from cmbench.lib import nvidia
 from nvidia_mlperf.flow import registry, words
 from nvidia_mlperf.flow.errors import FlowError
-from nvidia_mlperf.flow.systems import Machine, chosen, machine_of, match, nearest_to
+from nvidia_mlperf.flow.systems import GpuMachine, chosen, machine_of, match, nearest_to
 from steps import Step
 
 KNOWN = registry.load()
@@ -204,13 +204,13 @@ def test_all_faults_of_all_files_come_at_once(copy: Path) -> None:
 # ---- systems
 
 GPUS = {
-    "T4x1": Machine("Tesla T4", 1, 15, 70, "7.5"),
-    "T4x8": Machine("Tesla T4", 8, 14.8, 70, "7.5"),
-    "A100-SXM4x8": Machine("A100-SXM4-40GB", 8, 39.6, 400, "8.0"),
-    "A100-SXM4x1-MIG_1x1g.5gb": Machine(
+    "T4x1": GpuMachine("Tesla T4", 1, 15, 70, "7.5"),
+    "T4x8": GpuMachine("Tesla T4", 8, 14.8, 70, "7.5"),
+    "A100-SXM4x8": GpuMachine("A100-SXM4-40GB", 8, 39.6, 400, "8.0"),
+    "A100-SXM4x1-MIG_1x1g.5gb": GpuMachine(
         "NVIDIA A100-SXM4-40GB", 1, 40, 400, "8.0", profile="1g.5gb", instances=1
     ),
-    "AGX_Xavier": Machine("", 1, machine="aarch64", board="Jetson-AGX"),
+    "AGX_Xavier": GpuMachine("", 1, machine="aarch64", board="Jetson-AGX"),
 }
 
 
@@ -221,22 +221,22 @@ def test_a_machine_is_recognised_exactly(wanted: str) -> None:
 
 
 def test_the_power_limit_tells_a_station_from_a_server() -> None:
-    station = Machine("NVIDIA A100-SXM4-80GB", 4, 80, 275, "8.0")
+    station = GpuMachine("NVIDIA A100-SXM4-80GB", 4, 80, 275, "8.0")
     assert chosen(station, SYSTEMS, "v2.0").id == "DGX-Station-A100_A100-SXM-80GBx4"
-    server = Machine("NVIDIA A100-SXM4-80GB", 8, 80, 400, "8.0")
+    server = GpuMachine("NVIDIA A100-SXM4-80GB", 8, 80, 400, "8.0")
     assert chosen(server, SYSTEMS, "v2.0").id == "DGX-A100_A100-SXM-80GBx8"
 
 
 @pytest.mark.parametrize(
     ("machine", "nearest"),
     [
-        (Machine("Tesla T4", 4, 15, 70, "7.5"), "T4x1"),
-        (Machine("NVIDIA GeForce RTX 2080 Ti", 1, 11, 250, "7.5"), "TitanRTXx1"),
-        (Machine("NVIDIA A100-SXM4-40GB", 4, 40, 400, "8.0"), "A100-SXM4x1"),
+        (GpuMachine("Tesla T4", 4, 15, 70, "7.5"), "T4x1"),
+        (GpuMachine("NVIDIA GeForce RTX 2080 Ti", 1, 11, 250, "7.5"), "TitanRTXx1"),
+        (GpuMachine("NVIDIA A100-SXM4-40GB", 4, 40, 400, "8.0"), "A100-SXM4x1"),
     ],
 )
 def test_another_machine_is_refused_with_the_nearest_by_name(
-    machine: Machine, nearest: str
+    machine: GpuMachine, nearest: str
 ) -> None:
     with pytest.raises(FlowError, match=f"nearest is {nearest}: ") as caught:
         chosen(machine, SYSTEMS, "v0.7")
@@ -263,7 +263,7 @@ def test_a_gpu_that_nobody_submitted_with_is_near_one_of_its_kind(
     gpu: tuple[str, float, float, str, str],
 ) -> None:
     name, memory, power, capability, vendor_round = gpu
-    machine = Machine(name, 1, memory, power, capability)
+    machine = GpuMachine(name, 1, memory, power, capability)
     if "GH200" in name:
         machine = replace(machine, machine="aarch64")
     with pytest.raises(FlowError, match=f"nearest is {OTHERS[gpu]}: "):
@@ -272,7 +272,7 @@ def test_a_gpu_that_nobody_submitted_with_is_near_one_of_its_kind(
 
 def test_a_system_without_values_in_a_round_is_none_of_it() -> None:
     # NVIDIA's programs of v2.0 know it, and its configurations have nothing for it.
-    machine = Machine("NVIDIA GeForce RTX 3090", 1, 24, 350, "8.6")
+    machine = GpuMachine("NVIDIA GeForce RTX 3090", 1, 24, 350, "8.6")
     with pytest.raises(FlowError, match="is not a system of v2") as caught:
         chosen(machine, SYSTEMS, "v2.0")
     nearest = str(caught.value).partition("nearest is ")[2].partition(":")[0]
@@ -351,7 +351,7 @@ def test_machines_that_cannot_be_told() -> None:
     two = ({"name": "Tesla T4"}, {"name": "NVIDIA L4"})
     with pytest.raises(FlowError, match="the GPUs differ: NVIDIA L4, Tesla T4"):
         chosen(machine_of(two, "x86_64"), SYSTEMS, "v0.7")
-    assert nearest_to(Machine("x", 1), ()) is None
+    assert nearest_to(GpuMachine("x", 1), ()) is None
 
 
 # ---- a user's own values, and the script

@@ -20,17 +20,26 @@ from serving.kserve import KserveError, connect
 from serving.kserve.stand_ins import stand_in
 from serving.repository import asked, config_text, onnx_signature, refusals, writing
 from serving.repository.errors import RepositoryError
-from serving.repository.plan import Artefact, Batching, Cores, Plan, Tensor, helpers_of
+from serving.repository.plan import (
+    Batching,
+    Cores,
+    ModelArtefact,
+    ModelTensor,
+    RepositoryPlan,
+    helpers_of,
+)
 from serving.server import server
-from serving.server.wanted import Wanted
+from serving.server.wanted import ServerSpec
 from steps import Step
 from support import LIB, ROOT, python_env, run
 
 MODEL = ROOT / "script" / "get-ml-model-resnet50" / "tiny" / "resnet50_tiny.onnx"
-INPUTS = (Tensor("input_tensor:0", "float32", (3, 28, 28)),)
-OUTPUTS = (Tensor("ArgMax:0", "int64", ()), Tensor("softmax_tensor:0", "float32", (11,)))
-PLAN = Plan("r50", "onnxruntime", INPUTS, OUTPUTS, Artefact(str(MODEL)), max_batch=16)
-ECHO = Plan("e", "echo", INPUTS, INPUTS, max_batch=8)
+INPUTS = (ModelTensor("input_tensor:0", "float32", (3, 28, 28)),)
+OUTPUTS = (ModelTensor("ArgMax:0", "int64", ()), ModelTensor("softmax_tensor:0", "float32", (11,)))
+PLAN = RepositoryPlan(
+    "r50", "onnxruntime", INPUTS, OUTPUTS, ModelArtefact(str(MODEL)), max_batch=16
+)
+ECHO = RepositoryPlan("e", "echo", INPUTS, INPUTS, max_batch=8)
 FLAGS: dict[str, Any] = {
     "compiled_model": str(MODEL),
     "device": "cpu",
@@ -50,7 +59,7 @@ FLAGS: dict[str, Any] = {
 }
 
 
-def changed(plan: Plan, **changes: Any) -> Plan:
+def changed(plan: RepositoryPlan, **changes: Any) -> RepositoryPlan:
     return replace(plan, **changes)
 
 
@@ -60,7 +69,7 @@ def changed(plan: Plan, **changes: Any) -> Plan:
 def test_the_flags_of_the_known_generator_mean_what_they_do_there() -> None:
     plan, place = asked.plan({**FLAGS, "neuron_core_range": "0:15"})
     assert (str(place), plan.name, plan.runtime, plan.device) == ("/m", "r50", "neuron", "inf1")
-    assert plan.inputs[1] == Tensor("b", "int32", (384,))
+    assert plan.inputs[1] == ModelTensor("b", "int32", (384,))
     assert (plan.cores, plan.instances, plan.version) == (Cores(0, 15), 4, 3)
     assert plan.kind == "KIND_MODEL"
     assert plan.all_parameters()["NEURON_CORE_END_INDEX"] == "15"
@@ -163,17 +172,17 @@ def test_the_signatures_of_all_shipped_models_are_those_of_their_facts() -> None
 @pytest.mark.parametrize(
     ("plan", "says"),
     [
-        (changed(PLAN, inputs=(Tensor("x", "float32", (3,)),)), "the model has no input x"),
+        (changed(PLAN, inputs=(ModelTensor("x", "float32", (3,)),)), "the model has no input x"),
         (
             changed(PLAN, inputs=(replace(INPUTS[0], dtype="int32"),)),
             "input input_tensor:0 int32 [N, 3, 28, 28] is input_tensor:0 float32",
         ),
         (changed(PLAN, inputs=(replace(INPUTS[0], shape=(3, 28, 29)),)), "3, 28, 29"),
-        (changed(PLAN, outputs=(Tensor("y", "float32", ()),)), "the model has no output y"),
+        (changed(PLAN, outputs=(ModelTensor("y", "float32", ()),)), "the model has no output y"),
         (changed(PLAN, inputs=()), "no input is named"),
         (changed(PLAN, inputs=INPUTS * 2), "is named twice"),
         (changed(PLAN, artefact=None), "no model file is named"),
-        (changed(PLAN, artefact=Artefact("/none.onnx")), "/none.onnx does not exist"),
+        (changed(PLAN, artefact=ModelArtefact("/none.onnx")), "/none.onnx does not exist"),
         (changed(PLAN, name="../x"), "letters, digits"),
         (changed(PLAN, runtime="onnx"), "no runtime onnx"),
         (changed(PLAN, device="cuda"), "no device cuda"),
@@ -182,7 +191,7 @@ def test_the_signatures_of_all_shipped_models_are_those_of_their_facts() -> None
         (changed(PLAN, batching=Batching((32,))), "preferred batches [32]"),
         (changed(PLAN, max_batch=0, batching=Batching()), "the largest batch is 0"),
         (
-            changed(ECHO, batching=Batching(), inputs=(Tensor("t", "int64", (-1,)),)),
+            changed(ECHO, batching=Batching(), inputs=(ModelTensor("t", "int64", (-1,)),)),
             "may differ in shape",
         ),
         (changed(ECHO, cores=Cores(0, 15), instances=3), "16 cores cannot be shared out to 3"),
@@ -195,7 +204,7 @@ def test_the_signatures_of_all_shipped_models_are_those_of_their_facts() -> None
     ],
 )
 def test_what_would_not_work_is_refused_before_anything_is_written(
-    tmp_path: Path, plan: Plan, says: str
+    tmp_path: Path, plan: RepositoryPlan, says: str
 ) -> None:
     with pytest.raises(RepositoryError) as caught:
         writing.write(plan, tmp_path)
@@ -209,10 +218,10 @@ def compiled(
     """A compiled model with the file beside it; its tensor is that of ``ECHO``."""
     path = folder / "resnet50_neuron_bs4_dynamic.pt"
     path.write_bytes(content)
-    tensors = tuple(artifact.Tensor(t.name, t.dtype, t.shape) for t in INPUTS)
+    tensors = tuple(artifact.ArtefactTensor(t.name, t.dtype, t.shape) for t in INPUTS)
     digest = artifact.sha256(path)
-    source = artifact.Source("resnet50_tiny", "m.pt", digest)
-    about = artifact.Artefact(
+    source = artifact.SourceModel("resnet50_tiny", "m.pt", digest)
+    about = artifact.NeuronArtefact(
         "m", path.name, digest, len(content), "fp32", tensors, tensors, "resnet50", target, 4,
         dynamic, "torch", {}, source,
     )  # fmt: skip
@@ -223,11 +232,15 @@ def compiled(
 def test_the_json_beside_a_compiled_model_is_its_signature(tmp_path: Path) -> None:
     artefact = compiled(tmp_path)
     plan = changed(
-        ECHO, runtime="neuron", device="inf2", cores=Cores(0, 1), artefact=Artefact(str(artefact))
+        ECHO,
+        runtime="neuron",
+        device="inf2",
+        cores=Cores(0, 1),
+        artefact=ModelArtefact(str(artefact)),
     )
     assert "not verified on hardware" in refusals.check(plan)[0]
     with pytest.raises(RepositoryError, match="the model has no input other"):
-        refusals.check(changed(plan, inputs=(Tensor("other", "float32", (3,)),)))
+        refusals.check(changed(plan, inputs=(ModelTensor("other", "float32", (3,)),)))
     artifact.sidecar_of(artefact).unlink()
     assert "not verified on hardware" in refusals.check(plan)[0]
 
@@ -244,7 +257,7 @@ def test_a_compiled_model_tells_its_tensors_and_its_device(runtime: str, tmp_pat
         assert (plan.runtime, plan.device) == ("neuron", "trn1")
         assert plan.inputs == plan.outputs == INPUTS
         assert (plan.fixed_batch, "FIXED_BATCH" in plan.all_parameters()) == (0, False)
-        assert plan.artefact == Artefact(str(artefact), artifact.sha256(artefact))
+        assert plan.artefact == ModelArtefact(str(artefact), artifact.sha256(artefact))
 
 
 @pytest.mark.parametrize(
@@ -345,19 +358,19 @@ def test_the_real_server_answers_as_the_runtimes_do_alone(
         changed(PLAN, name="one", batching=Batching((8,), 2000), parameters={"THREADS": "1"}),
         changed(PLAN, name="two", runtime="openvino", instances=2, parameters={"THREADS": "1"},
                 helpers=helpers_of("openvino")),
-        changed(ECHO, outputs=(Tensor("y", "float32", (5, 4)), Tensor("z", "int32", ()))),
+        changed(ECHO, outputs=(ModelTensor("y", "float32", (5, 4)), ModelTensor("z", "int32", ()))),
     ):  # fmt: skip
         writing.write(plan, tmp_path / "models")
     shutil.copytree(writing.PROGRAMS, tmp_path / "programs")
     (tmp_path / "programs" / "echo.py").write_text(SIZES)
     monkeypatch.setattr(writing, "PROGRAMS", tmp_path / "programs")
-    outputs = (Tensor("size", "int64", ()), *INPUTS)
+    outputs = (ModelTensor("size", "int64", ()), *INPUTS)
     writing.write(changed(ECHO, name="f", outputs=outputs, fixed_batch=3), tmp_path / "models")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(MODEL), options)
     launcher = str(triton_lab.installed().launcher)
-    asked_for = Wanted(launcher, str(tmp_path / "models"))
+    asked_for = ServerSpec(launcher, str(tmp_path / "models"))
     with server.running(asked_for, tmp_path / "f") as found, connect(found.url) as connection:
         for count in (1, 16):
             batch = images(count)
@@ -433,7 +446,7 @@ def test_instances_claim_their_cores_and_refuse_a_batch_below_them(tmp_path: Pat
         assert (plan.runtime, plan.device, plan.instances) == ("neuron", "cpu", 4)
     writing.write(plan, tmp_path / "models")
     given, wanted_output = plan.inputs[0].name, plan.outputs[0].name
-    wanted = Wanted(launcher or str(triton_lab.installed().launcher), str(tmp_path / "models"))
+    wanted = ServerSpec(launcher or str(triton_lab.installed().launcher), str(tmp_path / "models"))
     with server.running(wanted, tmp_path / "f") as found, connect(found.url) as connection:
         claims = [line for line in found.log().splitlines() if "NEURON_RT_VISIBLE_CORES" in line]
         assert sorted(claims) == [

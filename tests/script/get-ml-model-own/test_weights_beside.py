@@ -18,7 +18,7 @@ import benchmark_lab as lab
 from mlperf.harness.backends import registry as backends
 from mlperf.harness.settings import GraphSpec, TensorSpec
 from serving.repository import writing
-from serving.repository.plan import Artefact, Plan, Tensor
+from serving.repository.plan import ModelArtefact, ModelTensor, RepositoryPlan
 
 describe = lab.module_of(lab.LIB / "modelzoo/own_model/describe.py")
 
@@ -155,12 +155,12 @@ def test_triton_is_given_each_file_under_its_name(
 ) -> None:
     monkeypatch.setattr(writing.config_text, "check", lambda plan, text: None)
     facts = json.loads((described / "model.json").read_text(encoding="utf-8"))
-    plan = Plan(
+    plan = RepositoryPlan(
         name="net",
         runtime="onnxruntime",
-        inputs=(Tensor("x", "float32", (64,)),),
-        outputs=(Tensor("y", "float32", (10,)),),
-        artefact=Artefact(str(described / facts["file"])),
+        inputs=(ModelTensor("x", "float32", (64,)),),
+        outputs=(ModelTensor("y", "float32", (10,)),),
+        artefact=ModelArtefact(str(described / facts["file"])),
         max_batch=8,
     )
     version = writing.write(plan, described.parent / "models").folder / "1"

@@ -12,7 +12,7 @@ import zlib
 import numpy as np
 import pytest
 
-from serving.kserve import KserveError, Options, connect
+from serving.kserve import ConnectionOptions, KserveError, connect
 from triton_client_lab import Answer, drips, http, says, serving
 
 VALUES = np.arange(6, dtype="f4").reshape(2, 3)
@@ -30,7 +30,7 @@ def response(text: bytes = told(), data: bytes = DATA, **changes: object) -> byt
 
 
 def ask(port: int, timeout: float = 5.0, **options: object) -> dict[str, np.ndarray]:
-    with connect(f"127.0.0.1:{port}", options=Options(timeout, **options)) as connection:
+    with connect(f"127.0.0.1:{port}", options=ConnectionOptions(timeout, **options)) as connection:
         found = connection.infer("m", {"x": VALUES})
         return {name: tensor.array().copy() for name, tensor in found.items()}
 
@@ -100,7 +100,7 @@ def test_a_server_that_takes_nothing_is_a_timeout() -> None:
         begin = time.monotonic()
         with pytest.raises(KserveError) as caught:
             connection = connect(
-                f"127.0.0.1:{listener.getsockname()[1]}", options=Options(timeout=0.5)
+                f"127.0.0.1:{listener.getsockname()[1]}", options=ConnectionOptions(timeout=0.5)
             )
             connection.infer("m", {"x": np.zeros(10_000_000, "f4")})
     assert caught.value.kind == "timeout"
@@ -194,7 +194,7 @@ def test_headers_go_with_every_request_and_cannot_break_it() -> None:
     assert b"\r\nX-Key: a b\r\n" in seen[0]
     for name, value in (("X", "a\r\nb"), ("X:", "a"), ("", "a"), ("X", "ä")):
         with pytest.raises(KserveError) as caught:
-            connect("h", options=Options(headers=((name, value),)))
+            connect("h", options=ConnectionOptions(headers=((name, value),)))
         assert caught.value.kind == "input"
 
 

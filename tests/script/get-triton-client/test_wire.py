@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.kserve import CODES, KserveError, Options, Tensor, TensorInfo, tensor_of
+from serving.kserve import CODES, ConnectionOptions, KserveError, TensorInfo, WireTensor, tensor_of
 from serving.kserve.address import read_address
 from serving.kserve.exchange import read_head
 from serving.kserve.rest import HttpConnection
@@ -65,7 +65,7 @@ def test_strings_come_back(values: list[bytes | str]) -> None:
 
 @given(st.binary(max_size=40), st.integers(0, 5))
 def test_strings_that_are_cut_are_noticed(data: bytes, count: int) -> None:
-    tensor = Tensor("BYTES", (count,), memoryview(data))
+    tensor = WireTensor("BYTES", (count,), memoryview(data))
     if refused(lambda: check_size("x", tensor)) is None:
         assert packed_strings(strings(tensor.data)) == data
         assert len(list(strings(tensor.data))) == count
@@ -105,7 +105,7 @@ OUTPUTS = st.lists(
 @given(OUTPUTS | JSON, st.binary(max_size=64))
 def test_an_answer_is_whole_or_refused_by_its_kind(outputs: object, data: bytes) -> None:
     text = json.dumps({"outputs": outputs}).encode()
-    found: dict[str, Tensor] = {}
+    found: dict[str, WireTensor] = {}
     kind = refused(lambda: found.update(decode_outputs(read_layout(text), memoryview(data), {})))
     assert kind in (None, "protocol")
     assert all(tensor.array().shape == tensor.shape for tensor in found.values())
@@ -121,7 +121,7 @@ def test_values_need_no_numpy() -> None:
     tensor = tensor_of(array.array("f", [1.5, -2.0]))
     assert (tensor.datatype, tensor.shape) == ("FP32", (2,))
     assert list(tensor.values()) == [1.5, -2.0]
-    brain = Tensor("BF16", (2,), memoryview(b"\x80\x3f\xc0\xbf"))
+    brain = WireTensor("BF16", (2,), memoryview(b"\x80\x3f\xc0\xbf"))
     assert list(brain.values()) == [1.0, -1.5] == list(brain.array())
 
 
@@ -225,7 +225,7 @@ def test_what_a_server_says_of_itself_is_read_or_refused(told: object) -> None:
         def _ask(self, question: str, **fields: object) -> object:
             return told
 
-    connection = Liar(read_address("localhost", "http"), Options())
+    connection = Liar(read_address("localhost", "http"), ConnectionOptions())
     asked = (
         connection.server,
         connection.index,

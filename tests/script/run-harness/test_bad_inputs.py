@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def made(above: Path, **settings: Any) -> Path:
     place = above / "flow"
-    flow.write(place, flow.Settings("Me", allow_root=True, **{"form": "tiny", **settings}))
+    flow.write(place, flow.FlowSettings("Me", allow_root=True, **{"form": "tiny", **settings}))
     return place
 
 

@@ -63,7 +63,7 @@ class Box:
 
     def make(self, word: str, **variables: str) -> list[str]:
         self.doer.shown.clear()
-        of = flow.Flow(self.folder, flow.Settings("Me"), variables, targets.NVIDIA, self.doer)
+        of = flow.Flow(self.folder, flow.FlowSettings("Me"), variables, targets.NVIDIA, self.doer)
         targets.find(word, targets.NVIDIA).function()(of)
         return self.doer.shown
 
@@ -139,13 +139,13 @@ def test_clocks_are_undone_when_one_fails(box: Box) -> None:
 
 def test_clocks_are_locked_for_as_long_as_runs_take(box: Box) -> None:
     given = {"GPUCLK": "1200", "APPLY": "1"}
-    of = flow.Flow(box.folder, flow.Settings("Me"), given, targets.NVIDIA, box.doer)
+    of = flow.Flow(box.folder, flow.FlowSettings("Me"), given, targets.NVIDIA, box.doer)
     with pytest.raises(KeyboardInterrupt), clocks.locked(of):
         assert box.changes == ["-lgc 1200,1200"]
         raise KeyboardInterrupt
     assert box.changes == ["-lgc 1200,1200", "-rgc"]
     without = flow.Flow(
-        box.folder, flow.Settings("Me"), {"GPUCLK": "1200"}, targets.NVIDIA, box.doer
+        box.folder, flow.FlowSettings("Me"), {"GPUCLK": "1200"}, targets.NVIDIA, box.doer
     )
     with clocks.locked(without):
         assert len(box.changes) == 2

@@ -22,7 +22,7 @@ from cmbench.container.workplace import user_text
 from cmbench.errors import Error
 from nvidia_flow_lab import Hands
 from nvidia_mlperf.flow.errors import FlowError
-from nvidia_mlperf.flow.systems import Machine
+from nvidia_mlperf.flow.systems import GpuMachine
 from nvidia_mlperf.make import docker, flow, neuron, targets
 from support import ROOT
 
@@ -59,7 +59,7 @@ def loaded() -> ModuleType:
 
 
 CONTAINERS = loaded()
-T4 = Machine("Tesla T4", 1, 15, 70, "7.5")
+T4 = GpuMachine("Tesla T4", 1, 15, 70, "7.5")
 
 
 @pytest.fixture
@@ -76,9 +76,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def a_flow(place: Path, gpus: Machine | None = None, **variables: str) -> flow.Flow:
+def a_flow(place: Path, gpus: GpuMachine | None = None, **variables: str) -> flow.Flow:
     given = {"MLPERF_SCRATCH_PATH": str(place / "scratch"), **variables}
-    settings = flow.Settings("Me", form="tiny", allow_root=True)
+    settings = flow.FlowSettings("Me", form="tiny", allow_root=True)
     return flow.Flow(place / "flow", settings, given, targets.NVIDIA, Hands(gpus))
 
 

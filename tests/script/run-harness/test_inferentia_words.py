@@ -45,15 +45,15 @@ def lines(flow_: flow.Flow) -> list[list[str]]:
     return flow_.doer.lines
 
 
-def compiled(flow_: flow.Flow, item: work.Item, target: str) -> Path:
+def compiled(flow_: flow.Flow, item: work.PlannedRun, target: str) -> Path:
     """A file in the place of the item's compiled model, with what lies beside one."""
     path = artifact.file_of(
         item.config.benchmark, compiled_models.batch_of(item), compiled_models.models(flow_)
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"compiled")
-    tensor = (artifact.Tensor("INPUT__0", "float32", (3, 28, 28)),)
-    artefact = artifact.Artefact(
+    tensor = (artifact.ArtefactTensor("INPUT__0", "float32", (3, 28, 28)),)
+    artefact = artifact.NeuronArtefact(
         name="m",
         file=path.name,
         sha256=artifact.sha256(path),
@@ -67,7 +67,7 @@ def compiled(flow_: flow.Flow, item: work.Item, target: str) -> Path:
         dynamic_batch=True,
         sdk="torch",
         versions={},
-        source=artifact.Source("m", "m.pt", "0" * 64),
+        source=artifact.SourceModel("m", "m.pt", "0" * 64),
     )
     artifact.write(path, artefact)
     return path
@@ -78,7 +78,7 @@ def compiled(flow_: flow.Flow, item: work.Item, target: str) -> Path:
 
 def test_a_folder_of_another_round_is_one_of_the_round_with_inferentia(tmp_path: Path) -> None:
     assert a_flow(tmp_path).settings.vendor_round == "v2.0"
-    kept = flow.Settings("Me", vendor_round="v0.7")
+    kept = flow.FlowSettings("Me", vendor_round="v0.7")
     assert targets.settings(kept, targets.NVIDIA) is kept
 
 

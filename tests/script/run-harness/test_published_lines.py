@@ -11,10 +11,10 @@ import pytest
 from nvidia_flow_lab import KNOWN, Hands, a_flow, read
 from nvidia_mlperf.flow.errors import FlowError, nearest
 from nvidia_mlperf.flow.fields import USED
-from nvidia_mlperf.flow.systems import Machine
+from nvidia_mlperf.flow.systems import GpuMachine
 from nvidia_mlperf.make import asked, checks, flow, generate, harness, info, targets, work
 
-T4 = Machine("Tesla T4", 1, 15, 70, "7.5")
+T4 = GpuMachine("Tesla T4", 1, 15, 70, "7.5")
 
 # ---- RUN_ARGS
 
@@ -86,7 +86,7 @@ def test_no_hint_is_empty_or_of_another_kind_of_machine(tmp_path: Path) -> None:
     with pytest.raises(FlowError) as caught:
         work.plan(a_flow(tmp_path, "--system_name=SINIAN", vendor_round="v2.0"))
     assert caught.value.hint == "one of your own: cm run script --tags=add,custom,system,nvidia"
-    hands = Hands(Machine("NVIDIA L4", 1, 22.5, 72, "8.9"))
+    hands = Hands(GpuMachine("NVIDIA L4", 1, 22.5, 72, "8.9"))
     with pytest.raises(FlowError) as caught:
         work.plan(a_flow(tmp_path, "--benchmarks=bert", hands=hands, vendor_round="v2.0"))
     assert "nearest is A2x1" in str(caught.value), "a Jetson is no card"

@@ -20,7 +20,7 @@ from nvidia_flow_lab import Hands, a_flow, read
 from nvidia_mlperf.flow import registry, space
 from nvidia_mlperf.flow.errors import FlowError
 from nvidia_mlperf.flow.fields import USED
-from nvidia_mlperf.flow.systems import Machine
+from nvidia_mlperf.flow.systems import GpuMachine
 from nvidia_mlperf.make import (
     advice,
     calibrate,
@@ -198,9 +198,9 @@ def test_a_field_counts_where_it_applies(tmp_path: Path) -> None:
 
 
 def test_a_machine_with_gpus_has_its_own_system(tmp_path: Path) -> None:
-    eight = Machine("Tesla T4", 8, 15, 70, "7.5")
+    eight = GpuMachine("Tesla T4", 8, 15, 70, "7.5")
     assert work.plan(a_flow(tmp_path, hands=Hands(eight))).system == "T4x8"
-    three = Machine("Tesla T4", 3, 15, 70, "7.5")
+    three = GpuMachine("Tesla T4", 3, 15, 70, "7.5")
     with pytest.raises(FlowError, match="nearest is T4x1"):
         work.plan(a_flow(tmp_path, hands=Hands(three)))
     plan = work.plan(a_flow(tmp_path, hands=Hands(three), allow_nearest="T4x1"))
@@ -455,7 +455,7 @@ def test_what_stops_stops_with_its_remedy(tmp_path: Path) -> None:
 
 def test_variables_of_containers_are_told_to_have_no_effect(tmp_path: Path) -> None:
     hands = Hands()
-    settings = flow.Settings("Me", form="tiny", allow_root=True)
+    settings = flow.FlowSettings("Me", form="tiny", allow_root=True)
     given = {"DOCKER_ARGS": "-v a:b", "CONTAINER_ENGINE": "none"}
     docker.prebuild(flow.Flow(tmp_path, settings, given, targets.NVIDIA, hands))
     assert "DOCKER_ARGS has no effect: it is for a container" in hands.told
@@ -479,7 +479,7 @@ def test_what_is_going_to_run_is_told_to_the_doctor(tmp_path: Path) -> None:
 
 
 def test_values_of_another_system_are_told(tmp_path: Path) -> None:
-    one = Machine("Tesla T4", 1, 15, 70, "7.5")
+    one = GpuMachine("Tesla T4", 1, 15, 70, "7.5")
     line = "--benchmarks=resnet50 --scenarios=offline"
     eight = work.plan(a_flow(tmp_path, f"{line} --system_name=T4x8", hands=Hands(one)))
     (found,) = checks.of_system(eight)
@@ -490,7 +490,7 @@ def test_values_of_another_system_are_told(tmp_path: Path) -> None:
 
 
 def test_batches_for_a_larger_gpu_are_told(tmp_path: Path) -> None:
-    one = Machine("Tesla T4", 1, 15, 70, "7.5")
+    one = GpuMachine("Tesla T4", 1, 15, 70, "7.5")
     line = "--benchmarks=resnet50 --scenarios=offline --system_name=A100-SXM4x1"
     (found,) = checks.of_batches(work.plan(a_flow(tmp_path, line, hands=Hands(one))))
     assert found.id == "config.batch"
@@ -500,7 +500,7 @@ def test_batches_for_a_larger_gpu_are_told(tmp_path: Path) -> None:
 
 
 def test_rates_of_a_whole_gpu_for_a_part_are_told(tmp_path: Path) -> None:
-    part = Machine("A100-SXM4-40GB", 1, 40, 400, "8.0", profile="1g.5gb", instances=1)
+    part = GpuMachine("A100-SXM4-40GB", 1, 40, 400, "8.0", profile="1g.5gb", instances=1)
     flow_ = a_flow(tmp_path, "--benchmarks=resnet50 --scenarios=offline", hands=Hands(part))
     found = list(checks.of_parts(work.plan(flow_)))
     assert [check.id for check in found] == ["config.mig"]
@@ -668,7 +668,7 @@ def test_every_word_has_its_function_and_a_word_of_help() -> None:
 def test_words_are_found_by_vendor() -> None:
     rows = (
         *targets.TARGETS,
-        targets.Target("run_inferentia_harness", "x:y", "…", vendor=targets.INFERENTIA),
+        targets.MakeTarget("run_inferentia_harness", "x:y", "…", vendor=targets.INFERENTIA),
     )
     assert targets.find("link_dirs", targets.INFERENTIA, rows).word == "link_dirs"
     with pytest.raises(FlowError) as caught:

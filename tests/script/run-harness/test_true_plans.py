@@ -13,11 +13,11 @@ import pytest
 from cmbench.doctor.vendors import subject_of
 from nvidia_flow_lab import Hands, a_flow
 from nvidia_mlperf.flow.errors import FlowError
-from nvidia_mlperf.flow.systems import Machine
+from nvidia_mlperf.flow.systems import GpuMachine
 from nvidia_mlperf.make import checks, engines, generate, harness, work
 from nvidia_mlperf.make.flow import Flow, checked
 
-T4 = Machine("Tesla T4", 1, 15, 70, "7.5")
+T4 = GpuMachine("Tesla T4", 1, 15, 70, "7.5")
 LINE = "--benchmarks=resnet50 --scenarios=offline"
 
 
@@ -127,7 +127,7 @@ class Builder(Hands):
 NAME = "engine-of-the-builder"
 
 
-def a_builder(folder: Path, machine: Machine | None, builds: str = "tensorrt") -> Builder:
+def a_builder(folder: Path, machine: GpuMachine | None, builds: str = "tensorrt") -> Builder:
     return Builder(machine, store=folder / "store", builds=builds)
 
 

@@ -15,7 +15,7 @@ from nvidia_mlperf.make import advice, options, tune, work
 from nvidia_mlperf.make.advice import Length
 
 
-def the_item(tmp_path: Path, line: str, **given: Any) -> work.Item:
+def the_item(tmp_path: Path, line: str, **given: Any) -> work.PlannedRun:
     (item,) = work.plan(a_flow(tmp_path, line, **given)).items
     return item
 

@@ -33,8 +33,8 @@ from serving.server import (
     server_log,
 )
 from serving.server.errors import LateError, ServerError
-from serving.server.settings import Kept, Ports, new_mark, read
-from serving.server.wanted import Wanted
+from serving.server.settings import KeeperSettings, Ports, new_mark, read
+from serving.server.wanted import ServerSpec
 from steps import Step
 from support import LIB, ROOT, python_env, wait_for
 
@@ -83,7 +83,7 @@ def test_what_is_asked_for_reaches_the_program(tmp_path: Path) -> None:
     asked = json.loads(Path(step.env["CM_TRITON_SERVER_REQUEST"]).read_text())
     assert (asked["models"], asked["ports"], asked["background"]) == (["a", "b"], [], False)
     assert asked["repository"] == str(tmp_path)
-    words = Wanted("/x/t", "/m", ("a", "b")).command(Ports(1, 2, 3), "mark-")
+    words = ServerSpec("/x/t", "/m", ("a", "b")).command(Ports(1, 2, 3), "mark-")
     assert words[-3:] == ["--model-control-mode=explicit", "--load-model=a", "--load-model=b"]
     assert "--metrics-port=3" in words
     assert "--backend-config=python,shm-region-prefix-name=mark-" in words
@@ -98,7 +98,7 @@ def test_ports_that_are_none_are_told(tmp_path: Path, given: str) -> None:
 def test_a_repository_is_needed(tmp_path: Path) -> None:
     assert refused(tmp_path).code == "needs-input"
     with pytest.raises(ServerError, match="is not a folder of models"):
-        server.start(Wanted("/bin/true", str(tmp_path / "none")), tmp_path)
+        server.start(ServerSpec("/bin/true", str(tmp_path / "none")), tmp_path)
 
 
 def test_a_container_needs_an_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,9 @@ def test_the_containers_are_started_as_the_guide_has_it(tmp_path: Path) -> None:
         (tmp_path / "dev" / name).touch()
     found = container.devices(tmp_path)
     assert found == ["/dev/neuron0", "/dev/neuron2", "/dev/neuron10"]
-    one = container.Container("docker", "tritonserver:22.04-py3", "/home/u/models", "t", found)
+    one = container.ServerContainer(
+        "docker", "tritonserver:22.04-py3", "/home/u/models", "t", found
+    )
     assert " ".join(one.server(Ports(8000, 8001, 8002), "0.0.0.0")) == (
         "docker run --rm --name t --device /dev/neuron0 --device /dev/neuron2 "
         "--device /dev/neuron10 -v /home/u/models:/home/u/models -v /lib/udev:/mylib/udev "
@@ -123,7 +125,7 @@ def test_the_containers_are_started_as_the_guide_has_it(tmp_path: Path) -> None:
         "tritonserver --model-repository /home/u/models"
     )
     assert " ".join(one.client()).endswith("--net host tritonserver:22.04-py3 /bin/bash")
-    wanted = Wanted("", "/m", ("a",), engine="podman", image="i")
+    wanted = ServerSpec("", "/m", ("a",), engine="podman", image="i")
     assert wanted.command(Ports(1, 2, 3), "cmtriton-0-ab-")[-1] == "--load-model=a"
     assert wanted.finish("cmtriton-0-ab-") == (("podman", "rm", "--force", "cmtriton-0-ab"),)
 
@@ -139,7 +141,7 @@ GUIDE = (
 def test_every_flag_of_the_guide_is_there() -> None:
     image = "nvcr.io/nvidia/tritonserver:22.04-py3"
     found = [f"/dev/neuron{number}" for number in range(4)]
-    one = container.Container("docker", image, "/home/ubuntu/python_backend", "t", found)
+    one = container.ServerContainer("docker", image, "/home/ubuntu/python_backend", "t", found)
     line = " ".join(one.server(container.usual_ports(), "0.0.0.0"))
     for flag in (*GUIDE, *(f"--device {device}" for device in found)):
         assert f" {flag} " in line, flag
@@ -190,7 +192,7 @@ def test_a_name_that_a_shell_would_read_is_refused_before_a_server_hangs(tmp_pat
     (tmp_path / "a model" / "1").mkdir(parents=True)
     (tmp_path / "a model" / "1" / "model.py").write_text("")
     with pytest.raises(ServerError, match="'a model'"):
-        server.start(Wanted("/no/launcher", str(tmp_path)), tmp_path / "server")
+        server.start(ServerSpec("/no/launcher", str(tmp_path)), tmp_path / "server")
 
 
 def test_a_taken_port_is_told_with_its_holder() -> None:
@@ -204,7 +206,7 @@ def test_a_taken_port_is_told_with_its_holder() -> None:
     ports.require_free("127.0.0.1", found)
 
 
-def sleeper(folder: Path, owned: bool = True) -> Kept:
+def sleeper(folder: Path, owned: bool = True) -> KeeperSettings:
     """A command that leaves a child and a region, as a server does."""
     mark = new_mark()
     program = (
@@ -214,7 +216,7 @@ def sleeper(folder: Path, owned: bool = True) -> Kept:
         "print('up', flush=True)\n"
         "time.sleep(600)\n"
     )
-    return Kept((sys.executable, "-c", program), mark, str(folder), owned=owned)
+    return KeeperSettings((sys.executable, "-c", program), mark, str(folder), owned=owned)
 
 
 def nothing_left(mark: str) -> bool:
@@ -256,7 +258,7 @@ def test_a_keeper_that_nobody_owns_ends_when_it_is_asked_to(tmp_path: Path) -> N
 def test_what_ends_a_container_is_run_at_the_end(tmp_path: Path) -> None:
     told = tmp_path / "told"
     finish = (("touch", str(told)), ("/none/such",))
-    kept = Kept(("true",), new_mark(), str(tmp_path / "k"), finish)
+    kept = KeeperSettings(("true",), new_mark(), str(tmp_path / "k"), finish)
     server.keep(kept).wait(30)
     assert told.exists()
 
@@ -267,7 +269,7 @@ def test_what_an_owner_needs_goes_only_where_it_has_gone(tmp_path: Path, there: 
     needed.mkdir()
     remove = (("rm", "-rf", "--", str(needed)),)
     command = ("true",) if there else ("sleep", "600")
-    kept = replace(Kept(command, new_mark(), str(tmp_path / "k")), orphaned=remove)
+    kept = replace(KeeperSettings(command, new_mark(), str(tmp_path / "k")), orphaned=remove)
     process = server.keep(kept)
     assert process.stdin is not None
     if not there:
@@ -281,7 +283,7 @@ def test_the_reason_of_a_server_that_ends_is_told_although_its_log_has_gone(tmp_
     program.write_text("#!/bin/sh\necho no stub for this Python\nrm server.log\nexit 3\n")
     program.chmod(0o755)
     with pytest.raises(ServerError, match=r"ended\s+no stub for this Python"):
-        server.start(Wanted(str(program), str(tmp_path)), tmp_path / "server")
+        server.start(ServerSpec(str(program), str(tmp_path)), tmp_path / "server")
 
 
 def test_leftovers_of_a_server_that_is_gone_are_removed_and_no_others(tmp_path: Path) -> None:
@@ -310,7 +312,7 @@ def test_servers_in_the_background_are_noted_and_told_apart(
         kept = sleeper(background.new_place(), owned=False)
         process = server.keep(kept)
         wait_for(lambda kept=kept: "up" in server.read_log(kept))
-        one = server.Server("127.0.0.1", Ports(port, 1, 2), "2", kept, process)
+        one = server.RunningServer("127.0.0.1", Ports(port, 1, 2), "2", kept, process)
         background.note(one)
         found.append(one)
     with pytest.raises(ServerError, match="at the ports 7001, 7002"):
@@ -351,8 +353,8 @@ def echo(folder: Path, program: str = "") -> Path:
     return model.parent
 
 
-def wanted(folder: Path, **more: Any) -> Wanted:
-    return Wanted(str(triton_lab.installed().launcher), str(echo(folder)), **more)
+def wanted(folder: Path, **more: Any) -> ServerSpec:
+    return ServerSpec(str(triton_lab.installed().launcher), str(echo(folder)), **more)
 
 
 @pytest.mark.slow
@@ -380,7 +382,7 @@ def test_a_real_server_becomes_ready_and_leaves_nothing(tmp_path: Path) -> None:
 def test_a_model_that_fails_is_named_with_its_reason(
     tmp_path: Path, program: str, says: str
 ) -> None:
-    asked = Wanted(str(triton_lab.installed().launcher), str(echo(tmp_path, program)))
+    asked = ServerSpec(str(triton_lab.installed().launcher), str(echo(tmp_path, program)))
     with pytest.raises(ServerError, match="the model echo failed") as caught:
         server.start(asked, tmp_path / "folder")
     assert says in str(caught.value)
@@ -448,12 +450,12 @@ def mark_of(folder: Path) -> str:
         return ""
 
 
-def owned_server(asked: Wanted, folder: Path) -> subprocess.Popen[bytes]:
+def owned_server(asked: ServerSpec, folder: Path) -> subprocess.Popen[bytes]:
     """A process that owns a server until it is killed."""
     program = (
         "import sys, time\nfrom pathlib import Path\nfrom serving.server import server\n"
-        "from serving.server.wanted import Wanted\n"
-        "with server.running(Wanted(sys.argv[1], sys.argv[2]), Path(sys.argv[3])):\n"
+        "from serving.server.wanted import ServerSpec\n"
+        "with server.running(ServerSpec(sys.argv[1], sys.argv[2]), Path(sys.argv[3])):\n"
         "    time.sleep(600)\n"
     )
     words = [sys.executable, "-c", program, asked.launcher, asked.repository, str(folder)]
@@ -592,7 +594,7 @@ def test_a_container_is_told_before_it_runs_and_gone_with_its_owner(
 def test_a_server_in_the_foreground_ends_where_its_owner_went_before_it_was_there(
     tmp_path: Path,
 ) -> None:
-    kept = Kept(("true",), "mark", str(tmp_path))
+    kept = KeeperSettings(("true",), "mark", str(tmp_path))
     kept.log.write_text("")
     with subprocess.Popen(["sleep", "60"]) as child:
         gone = os.getpid()  # Any process that did not start this one.

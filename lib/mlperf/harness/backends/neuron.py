@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from aws_neuron.artifact import Artefact, ArtefactError, read
+from aws_neuron.artifact import ArtefactError, NeuronArtefact, read
 
 from ..errors import OTHER_MODEL, HarnessError
 from ..settings import GraphSpec, Setup, TensorSpec
@@ -29,7 +29,7 @@ CPU = "cpu"
 class NeuronPredictor(Predictor):
     """Gives a compiled model the batches that it takes: others are cut, and the last filled up."""
 
-    def __init__(self, inner: Predictor, artefact: Artefact) -> None:
+    def __init__(self, inner: Predictor, artefact: NeuronArtefact) -> None:
         self._inner = inner
         self.few_callers = inner.few_callers
         self._types = {tensor.name: tensor.dtype for tensor in artefact.inputs}
@@ -88,7 +88,7 @@ class Neuron(Backend):
             for worker in range(workers)
         ]
 
-    def _artefact(self, graph: GraphSpec) -> Artefact:
+    def _artefact(self, graph: GraphSpec) -> NeuronArtefact:
         """What lies beside the model; the content of a session's files is compared elsewhere."""
         try:
             found = read(Path(graph.path), whole=False)

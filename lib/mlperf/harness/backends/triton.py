@@ -14,7 +14,7 @@ import numpy.typing as npt
 from common.values import dataclass
 from mlperf import catalog
 from serving import kserve
-from serving.kserve import KserveError, Region, Slice
+from serving.kserve import KserveError, Region, RegionSlice
 from serving.repository.plan import NAMES, TYPES
 
 from ..errors import HarnessError
@@ -114,7 +114,7 @@ class TritonPredictor(Predictor):
         single = self._served.most and not self._inputs[name].shape
         return array.reshape(-1, 1) if single else array
 
-    def _placed(self, name: str, array: Array) -> Slice:
+    def _placed(self, name: str, array: Array) -> RegionSlice:
         """Where an input lies in shared memory; copied there where it lies elsewhere."""
         array = self._shaped(name, array)
         kind = NAMES[self._inputs[name].dtype]
@@ -150,9 +150,9 @@ class TritonPredictor(Predictor):
             region = self._places[name] = Region(self._connection, size)
         return region
 
-    def _answers(self, count: int) -> Mapping[str, Slice | None]:
+    def _answers(self, count: int) -> Mapping[str, RegionSlice | None]:
         """Where the outputs go; one whose size the model decides comes with the answer."""
-        found: dict[str, Slice | None] = {}
+        found: dict[str, RegionSlice | None] = {}
         for tensor in self._outputs:
             if not self._served.most or min(tensor.shape, default=0) < 0:
                 found[tensor.name] = None
@@ -198,7 +198,7 @@ class Triton(Backend):
         self.largest_batch = min([*filter(None, most), self.largest_batch])
 
     def _connect(self) -> Any:
-        options = kserve.Options(timeout=TIMEOUT_S)
+        options = kserve.ConnectionOptions(timeout=TIMEOUT_S)
         try:
             url, protocol = str(self.setup.options["url"]), str(self.setup.options["protocol"])
             connection = kserve.connect(url, protocol, options)

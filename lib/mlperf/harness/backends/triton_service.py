@@ -15,10 +15,17 @@ from aws_neuron import artifact
 from aws_neuron.artifact import ArtefactError
 from serving.repository import writing
 from serving.repository.errors import RepositoryError
-from serving.repository.plan import Artefact, Batching, Cores, Plan, Tensor, helpers_of
+from serving.repository.plan import (
+    Batching,
+    Cores,
+    ModelArtefact,
+    ModelTensor,
+    RepositoryPlan,
+    helpers_of,
+)
 from serving.server import server
 from serving.server.errors import ServerError
-from serving.server.wanted import Wanted
+from serving.server.wanted import ServerSpec
 
 from .. import host
 from ..errors import HarnessError
@@ -56,7 +63,7 @@ def serve(setup: Setup, models: Sequence[ModelSpec]) -> Iterator[Mapping[str, An
         repository.mkdir()
         for each in plans:
             writing.write(each, repository)
-        wanted = Wanted(launcher, str(repository))
+        wanted = ServerSpec(launcher, str(repository))
         with server.running(wanted, folder, (("rm", "-rf", "--", str(folder)),)) as found:
             url = found.grpc_url if setup.options["protocol"] == "grpc" else found.url
             yield {"url": url}
@@ -92,7 +99,7 @@ def batched(model: ModelSpec) -> bool:
     return not any(model.options.get(name) == value for name, value in OWN_ROWS)
 
 
-def plan(setup: Setup, graph: GraphSpec, batch: bool = True) -> Plan:
+def plan(setup: Setup, graph: GraphSpec, batch: bool = True) -> RepositoryPlan:
     """What the server is to serve for a model; raises HarnessError for one of another device.
 
     Without ``batch`` the rows of each tensor are its own.
@@ -103,12 +110,12 @@ def plan(setup: Setup, graph: GraphSpec, batch: bool = True) -> Plan:
     preferred = int(options["preferred_batch"])
     version = _runtime_version(runtime)
     fixed = _fixed_batch(setup, graph)
-    return Plan(
+    return RepositoryPlan(
         name=model_name(graph),
         runtime=runtime,
         inputs=tuple(_tensor(each, batch) for each in graph.inputs),
         outputs=tuple(_tensor(each, batch) for each in graph.outputs),
-        artefact=Artefact(graph.path, graph.sha256),
+        artefact=ModelArtefact(graph.path, graph.sha256),
         max_batch=LARGEST if batch else 0,
         instances=instances,
         device=setup.device,
@@ -142,8 +149,8 @@ def _fixed_batch(setup: Setup, graph: GraphSpec) -> int:
     return 0 if found.dynamic_batch else int(found.batch_size)
 
 
-def _tensor(tensor: TensorSpec, batch: bool) -> Tensor:
-    return Tensor(tensor.name, tensor.dtype, tensor.shape if batch else (-1, *tensor.shape))
+def _tensor(tensor: TensorSpec, batch: bool) -> ModelTensor:
+    return ModelTensor(tensor.name, tensor.dtype, tensor.shape if batch else (-1, *tensor.shape))
 
 
 def _runtime_version(runtime: str) -> str:
