@@ -19,7 +19,7 @@ def names(text: Any) -> list[str]:
 
 
 def ports(text: str) -> list[int]:
-    """Three ports, or none for any that are free; raises Problem for what is neither."""
+    """Return three ports, or none for any free ones; raise Problem for anything else."""
     if text.strip().lower() == AUTO:
         return []
     words = names(text)

@@ -1,4 +1,4 @@
-"""A model compiled for Neuron: where it lies, and what the JSON file beside it says.
+"""A model compiled for Neuron: its path, and its JSON sidecar.
 
 Beside ``m.pt`` lies ``m.pt.json``. It has the keys of every ``model.json`` (name, file, sha256,
 bytes, precision, inputs, outputs, options, accuracy), so whatever opens a model of a script opens

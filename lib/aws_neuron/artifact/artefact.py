@@ -97,7 +97,7 @@ class NeuronArtefact:
             )
 
     def facts(self) -> dict[str, Any]:
-        """What the file beside it says, as it is written."""
+        """Return the content of its sidecar."""
         record: dict[str, Any] = {key: getattr(self, key) for key in FACTS}
         for kind in ("inputs", "outputs"):
             record[kind] = [
@@ -112,9 +112,9 @@ class NeuronArtefact:
 
 
 def from_facts(record: Any, where: str) -> NeuronArtefact:
-    """The artefact that the content of a sidecar describes; ``where`` is that file's path.
+    """Return the artefact that a sidecar describes; ``where`` is that file's path.
 
-    Raises ArtefactError with everything that is wrong with it.
+    Raises ArtefactError with all its faults.
     """
     try:
         neuron = record["neuron"]

@@ -13,12 +13,12 @@ BLOCK = 1 << 24
 
 
 def sidecar_of(path: Path) -> Path:
-    """The JSON file beside an artefact."""
+    """Return the path of an artefact's JSON sidecar."""
     return path.with_name(f"{path.name}.json")
 
 
 def read(path: Path, *, whole: bool = True) -> NeuronArtefact:
-    """What lies at ``path``, an artefact or its sidecar; raises ArtefactError.
+    """Read the artefact or sidecar at ``path``; raise ArtefactError.
 
     With ``whole`` the SHA-256 of the artefact is compared too, which takes a second per GB.
     """

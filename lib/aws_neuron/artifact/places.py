@@ -1,4 +1,4 @@
-"""Where artefacts lie: the names of the guide "Triton on AWS Inferentia", out of guide.json."""
+"""Paths of artefacts: the names of the guide "Triton on AWS Inferentia", from guide.json."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ def _guide() -> dict[str, Any]:
 
 
 def usual_folder() -> Path:
-    """The folder of all artefacts, where nobody names another."""
+    """Return the default folder of all artefacts."""
     return Path(_guide()["folder"])
 
 
 def usual_scratch() -> Path:
-    """The scratch space of the guide, where nobody names another."""
+    """Return the guide's default scratch space."""
     return Path(_guide()["scratch"])
 
 
 def benchmarks() -> tuple[str, ...]:
-    """Those that models are compiled for."""
+    """Return the benchmarks that models are compiled for."""
     return tuple(_guide()["files"])
 
 
 def file_of(benchmark: str, batch_size: int, folder: Path | None = None) -> Path:
-    """The artefact of a benchmark (``bert-99`` and ``bert-99.9`` share one) below ``folder``.
+    """Return the artefact of a benchmark (``bert-99`` and ``bert-99.9`` share one) in ``folder``.
 
     Raises ArtefactError for a benchmark without any.
     """

@@ -1,1 +1,1 @@
-"""Compile a model for Neuron: ask the SDK's Python, look at what it made, put it into its place."""
+"""Compile a model for Neuron: run the SDK's Python, check its output, install it."""

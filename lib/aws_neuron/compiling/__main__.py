@@ -20,7 +20,7 @@ def ended(number: int, _: FrameType | None) -> None:
 
 
 def main(request: str) -> int:
-    """The exit status: 0 also where the answer is a failure, which the hook tells."""
+    """Return the exit status: 0 also for a failure in the answer, which the hook reports."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, ended)
     fields = json.loads(Path(request).read_text(encoding="utf-8"))

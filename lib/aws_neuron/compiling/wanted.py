@@ -1,4 +1,4 @@
-"""What is to be compiled: out of the facts of a model, and of what somebody asks for."""
+"""A request to compile, from the facts of a model and the flags."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ class CompileRequest:
 
     @property
     def path(self) -> Path:
-        """Where it belongs."""
+        """Return where it belongs."""
         return file_of(self.benchmark, self.batch_size, self.models)
 
     @property
     def dynamic_batch(self) -> bool:
-        """Whether other batches are to work: images do not depend on each other's length."""
+        """Return whether other batches are to work: images do not depend on each other's length."""
         return self.benchmark == "resnet50"
 
     @property
     def source(self) -> SourceModel:
-        """The model that it is made of."""
+        """Return the model that it is made of."""
         return SourceModel(self.facts["name"], self.facts["file"], self.facts["sha256"])
 
     @property
@@ -85,7 +85,7 @@ def _sized(shape: list[int]) -> tuple[int, ...]:
 
 
 def read(fields: Mapping[str, Any]) -> CompileRequest:
-    """What a request asks for; raises CompileError for what does not fit."""
+    """Read a request; raise CompileError for values that do not fit."""
     facts_file = Path(fields["facts"])
     try:
         facts = json.loads(facts_file.read_text(encoding="utf-8"))

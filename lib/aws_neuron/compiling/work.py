@@ -1,4 +1,4 @@
-"""The work: a folder beside the place of the artefact, the SDK's process, one rename at the end."""
+"""The work: a folder next to the artefact, the SDK's process, one rename at the end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FULL = ("No space left on device", "Disk quota exceeded", "failed writing file",
 
 
 def make(wanted: CompileRequest) -> Path:
-    """Compile what is wanted, unless it is there already; returns its path.
+    """Compile a model unless its artefact exists; return the path.
 
     Raises CompileError. Whatever happens on the way, nothing half-made is at that path, and of two
     at once the second waits.
@@ -77,7 +77,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def there(wanted: CompileRequest) -> bool:
-    """Whether the same was compiled before, and is as it was."""
+    """Return whether the same artefact exists and is undamaged."""
     try:
         artefact = artifact.read(wanted.path)
     except ArtefactError:
@@ -128,7 +128,7 @@ def place(wanted: CompileRequest, path: Path, work: Path) -> None:
 
 
 def request_of(wanted: CompileRequest, work: Path, made: Path, answer: Path) -> dict[str, Any]:
-    """What the program in the SDK's Python is told."""
+    """Return the request to the program in the SDK's Python."""
     facts = wanted.facts
     inputs = [{"dtype": t.dtype, "shape": list(t.shape)} for t in wanted.inputs]
     return {
@@ -189,7 +189,7 @@ def run(wanted: CompileRequest, request: Path) -> None:
 
 
 def failed(status: int, causes: Sequence[str], last: tuple[str, ...]) -> CompileError:
-    """The failure of the SDK's process; ``causes`` are the words of its lines that tell one."""
+    """Return the failure of the SDK's process; ``causes`` are the words of lines that name one."""
     if any(word in FULL for word in causes):
         hint = "make room, or name another folder: --dir=/folder"
         return CompileError("no-space", "the compiler ran out of disk space", hint, last)
@@ -210,7 +210,7 @@ def failed(status: int, causes: Sequence[str], last: tuple[str, ...]) -> Compile
 
 
 def described(wanted: CompileRequest, made: Path, answer: dict[str, Any]) -> NeuronArtefact:
-    """The artefact, where it is what was asked for; raises CompileError where it is not."""
+    """Return the artefact; raise CompileError where its output is not as requested."""
     expected = wanted.output
     output = ArtefactTensor(
         expected.name, answer["output"]["dtype"], tuple(answer["output"]["shape"][1:])

@@ -20,7 +20,7 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 def files(
     known: ConfigRegistry, machine: GpuMachine, like: BenchmarkSystem, vendor_round: str, name: str
 ) -> dict[str, str]:
-    """The files of the new system by their path: how it is recognised, and its blocks.
+    """Return the files of the new system by their path: how it is recognised, and its blocks.
 
     Rates grow with the number of devices, batches with the memory of each; both only as a
     beginning. Raises FlowError for a name that cannot be one, or is one already.
@@ -77,7 +77,7 @@ def _recognised(
 def _scaled(
     known: ConfigRegistry, table: ConfigTable, machine: GpuMachine, like: BenchmarkSystem, name: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The blocks of the new system, each like one of the nearest."""
+    """Yield the blocks of the new system, each like one of the nearest."""
     units = (machine.instances or machine.count) / like.units
     memory = machine.memory / like.memory if machine.memory and like.memory else 1.0
     for block in table.blocks.values():

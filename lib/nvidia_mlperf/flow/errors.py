@@ -31,7 +31,7 @@ class FlowError(Exception):
         self.doing = doing
 
     def within(self, before: str, after: str = "", hint: str = "") -> FlowError:
-        """The same failure with more words around it, and one more line of what to do."""
+        """Return the same failure with more words around it, and one more line of what to do."""
         hints = "\n".join(filter(None, (self.hint, hint)))
         return FlowError(
             self.kind, f"{before}{self}{after}", hints, self.context, self.chain, self.doing
@@ -56,7 +56,7 @@ ALIKE = 0.6
 
 
 def nearest(word: str, known: Iterable[str], otherwise: str = NOTHING) -> str:
-    """A question that names the nearest known word, or all of a few; else what is given."""
+    """Return a hint with the nearest known word, or all of a few; else ``otherwise``."""
     names = sorted(set(known))
     folded = {name.lower(): name for name in names}
     matches = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=ALIKE)

@@ -35,7 +35,7 @@ class ConfigField:
     default: Any = None
 
     def described(self) -> str:
-        """All about it in two lines: what it may be and for what, and what happens with it."""
+        """Return two lines: its type, bounds and scope, and how it is used."""
         bounds = [f"from {self.min:g}"] if self.min is not None else []
         bounds += [f"to {self.max:g}"] if self.max is not None else []
         parts = [
@@ -50,7 +50,7 @@ class ConfigField:
         return f"{self.name}: {'; '.join(part for part in parts if part)}\n    {what}"
 
     def misfit(self, value: Any) -> str:
-        """Why ``value`` cannot be one of this field; empty when it can."""
+        """Return why ``value`` cannot be one of this field; empty when it can."""
         kinds = _KINDS[self.type]
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             unit = f" in {self.unit}" if self.unit else ""
@@ -65,7 +65,7 @@ class ConfigField:
         return ""
 
     def out_of_scope(self, benchmark: str, scenario: str) -> str:
-        """Why it does not apply there; empty when it does."""
+        """Return why it does not apply there; empty when it does."""
         if self.benchmarks and benchmark not in self.benchmarks:
             return f"{self.name} is for {', '.join(self.benchmarks)}, not for {benchmark}"
         if self.scenarios and scenario not in self.scenarios:
@@ -104,7 +104,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 
 
 def read(table: Mapping[str, Mapping[str, Any]]) -> dict[str, ConfigField]:
-    """The fields of the table; raises ``ValueError`` for an entry that is not one."""
+    """Return the fields of the table; raise ``ValueError`` for an invalid entry."""
     fields = {}
     for name, entry in table.items():
         lists = {

@@ -1,4 +1,4 @@
-"""Inputs of the collections' script for NVIDIA's harness: which field each is, and what it does.
+"""Inputs of the collections' script for NVIDIA's harness: their fields and effects.
 
 ``inputs.yaml`` is the one table; what happens with a field stands in ``fields.yaml``.
 """
@@ -36,7 +36,7 @@ _NO_INPUT = "nothing here reads it"
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input: its key, the field that it is, what happens with it, and what it ``becomes``."""
+    """An input: its key, its field, how it is used, and the key that it ``becomes``."""
 
     name: str
     env: str
@@ -46,11 +46,11 @@ class Input:
     field: ConfigField | None = None
 
     def value(self, text: str) -> Any:
-        """The value that was typed, of the field's type where it can be."""
+        """Return the value that was typed, of the field's type where it can be."""
         return text if self.field is None else self.field.from_text(text)
 
     def misfit(self, value: Any) -> str:
-        """Why the input is not taken with this value; empty where it is."""
+        """Return why the input is not taken with this value; empty where it is."""
         problem = self.field.misfit(value) if self.field is not None else ""
         if problem and self.field is not None:
             return problem.replace(self.field.name, self.name, 1)
@@ -58,7 +58,7 @@ class Input:
 
 
 def read() -> dict[str, Input]:
-    """The table; inputs that run-mlperf-inference-app has anyway are not in it."""
+    """Return the table, without inputs that run-mlperf-inference-app has anyway."""
     known = fields.read(yaml.safe_load((HERE / "fields.yaml").read_text(encoding="utf-8")))
     table = yaml.safe_load((HERE / "inputs.yaml").read_text(encoding="utf-8"))
     return {
@@ -67,7 +67,7 @@ def read() -> dict[str, Input]:
 
 
 def _others(env: Mapping[str, Any], table: Mapping[str, Input]) -> Iterator[Input]:
-    """Keys of the collections' script that are no input there: its variations set them."""
+    """Yield keys of the collections' script that its variations set, not inputs."""
     known = fields.read(yaml.safe_load((HERE / "fields.yaml").read_text(encoding="utf-8")))
     inputs = {row.env for row in table.values()}
     for key in env:
@@ -107,21 +107,21 @@ def take(env: MutableMapping[str, Any], capabilities: tuple[str, ...] = ()) -> l
 
 
 def _given(env: Mapping[str, Any]) -> dict[Input, str]:
-    """The inputs that somebody has set, with what was typed."""
+    """Return the inputs that are set, with their texts."""
     table = read()
     rows = [*table.values(), *_others(env, table)]
     return {row: str(env[row.env]) for row in rows if str(env.get(row.env) or "")}
 
 
 def _idle(env: Mapping[str, Any], row: Input) -> str:
-    """Why an input changes nothing; empty where it does."""
+    """Return why an input changes nothing; empty where it does."""
     if env[BACKEND] == "stand-in" and row.becomes.startswith("option"):
         return "the stand-in has no lanes"
     return (row.why or "it is kept for the record") if row.here == RECORD else ""
 
 
 def _own(texts: Mapping[Input, str]) -> Iterator[Input]:
-    """The inputs whose keys mean nothing to other implementations."""
+    """Yield the inputs whose keys mean nothing to other implementations."""
     return (row for row in texts if row.env.startswith(PREFIX))
 
 

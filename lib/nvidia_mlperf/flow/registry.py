@@ -97,7 +97,7 @@ class RunConfig:
 
 @dataclass(frozen=True, slots=True)
 class ConfigRegistry:
-    """Everything that was read, and what is wrong with it."""
+    """The fields, systems and tables that were read, and their faults."""
 
     fields: Mapping[str, ConfigField]
     systems: Mapping[str, BenchmarkSystem]
@@ -106,12 +106,12 @@ class ConfigRegistry:
 
     @property
     def registrations(self) -> int:
-        """How many pairs of a system and a configuration version have values."""
+        """Return how many pairs of a system and a configuration version have values."""
         blocks = (block for table in self.tables for block in table.blocks.values())
         return sum(len(block.versions) for block in blocks if block.system)
 
     def table(self, vendor_round: str, benchmark: str, scenario: str) -> ConfigTable:
-        """The file of these three, in NVIDIA's words; raises FlowError with what there is."""
+        """Return the file of these three, in NVIDIA's words; raise FlowError with what there is."""
         benchmark = words.benchmark(vendor_round, benchmark)
         scenario = words.scenario(scenario)
         of_round = [table for table in self.tables if table.round == vendor_round]
@@ -132,7 +132,7 @@ class ConfigRegistry:
         ver: str = DEFAULT,
         overrides: Mapping[str, Any] | None = None,
     ) -> RunConfig:
-        """The values for a system, those that the caller gives last; raises FlowError."""
+        """Return the values for a system, overrides last; raise FlowError."""
         of_system = [block for block in table.blocks.values() if block.system == system]
         if not of_system:
             known = sorted({block.system for block in table.blocks.values() if block.system})
@@ -179,7 +179,7 @@ class ConfigRegistry:
         return values
 
     def _override(self, table: ConfigTable, overrides: Mapping[str, Any]) -> dict[str, ConfigValue]:
-        """The caller's own values; raises FlowError with all that is wrong with them."""
+        """Return the overrides as values; raise FlowError with all faults in them."""
         wrong, values = [], {}
         for name, raw in overrides.items():
             field = self.fields.get(name)
@@ -263,7 +263,7 @@ def load(folder: Path = HERE, own: Path | None = None) -> ConfigRegistry:
 def _with_values(
     systems: Mapping[str, BenchmarkSystem], tables: Sequence[ConfigTable]
 ) -> dict[str, BenchmarkSystem]:
-    """The systems, each with those of its rounds alone that have values for it.
+    """Return the systems, each with those of its rounds alone that have values for it.
 
     Some that NVIDIA's programs recognise were never submitted with.
     """
@@ -289,7 +289,7 @@ def _unread(own: Path) -> Iterator[RegistryFault]:
 
 
 def _join(tables: dict[tuple[str, str, str], ConfigTable], table: ConfigTable) -> None:
-    """Put a file's blocks beside those of the same name, which they may take the place of."""
+    """Add a file's blocks to its table; those of the same name are replaced."""
     key = (table.round, table.benchmark, table.scenario)
     there = tables.get(key)
     blocks = {**there.blocks, **table.blocks} if there else table.blocks
@@ -351,7 +351,7 @@ def _system(path: Path, folder: Path, faults: list[RegistryFault]) -> BenchmarkS
 
 
 def _texts(document: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    """A list of texts; raises ValueError for anything else, and KeyError without one."""
+    """Return a list of texts; raise ValueError for anything else, KeyError without one."""
     value = document[key]
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise ValueError(f"{key} is {value!r}, and not a list of texts")
@@ -359,7 +359,7 @@ def _texts(document: Mapping[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _strange(mapping: Mapping[str, Any], known: frozenset[str]) -> Iterator[str]:
-    """Names that nobody reads."""
+    """Yield a fault for each unknown name."""
     for key in mapping:
         if key not in known:
             yield f"a system has no {key}: {nearest(str(key), known)}"
@@ -444,7 +444,7 @@ def _wrong(
 
 
 def _ends(block: ConfigBlock, table: ConfigTable) -> str:
-    """Why the blocks that it is like do not end in one; empty when they do."""
+    """Return why the blocks that it is like do not end in one; empty when they do."""
     passed = [block.name]
     while table.blocks[passed[-1]].like:
         like = table.blocks[passed[-1]].like

@@ -19,7 +19,7 @@ FALLBACK = "/home/mlperf_inference_data"
 
 
 def places() -> dict[str, list[Scratch]]:
-    """By NVIDIA's words what is theirs: a word may have had other data in earlier rounds."""
+    """Return the scratch folders by NVIDIA's names: one may have differed in earlier rounds."""
     scratches: dict[str, dict[Scratch, None]] = {}
     for spec in catalog.benchmarks("").values():
         if spec.scratch:
@@ -36,7 +36,7 @@ def of_word(vendor_round: str, word: str) -> Scratch:
 
 
 def of_form(scratch: Scratch, form: str) -> Scratch:
-    """Return the places of a form; what stands in for real data has places of its own.
+    """Return the folders of a form; stand-ins for real data have folders of their own.
 
     Where it lay at theirs, nothing could tell them apart.
     """
@@ -56,7 +56,7 @@ def of_form(scratch: Scratch, form: str) -> Scratch:
 
 
 def too_large(free: int) -> list[str]:
-    """The benchmarks whose files do not fit into ``free`` bytes, with what each takes."""
+    """Return the benchmarks whose files do not fit into ``free`` bytes, with what each takes."""
     sizes = {word: sum(each.gigabytes for each in own) for word, own in places().items()}
     return [f"{word} ({size} GB)" for word, size in sizes.items() if size * 10**9 > free]
 

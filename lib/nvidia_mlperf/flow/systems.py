@@ -11,7 +11,7 @@ from nvidia_mlperf.flow import words
 from nvidia_mlperf.flow.errors import FlowError, nearest
 
 SAME_MEMORY, SAME_POWER = 0.1, 0.05
-"""How much of the same GPU may differ. A T4 tells 15109 MiB of its 16 GiB: some is the driver's."""
+"""How far the same GPU may differ. A T4 reports 15109 MiB of 16 GiB: the driver takes some."""
 WHOLE = 0.5
 """A part of a GPU that expects more than this share of the whole one's rate has the whole one's."""
 CPU = "cpu"
@@ -44,13 +44,13 @@ class BenchmarkSystem:
 
     @property
     def units(self) -> int:
-        """How many devices share the work: GPUs, or instances of them."""
+        """Return how many devices share the work: GPUs, or instances of them."""
         return self.instances or self.count
 
 
 @dataclass(frozen=True, slots=True)
 class GpuMachine:
-    """What a machine is: its GPUs as the driver tells them, and how it is cut in parts.
+    """A machine: its GPUs as the driver reports them, and its MIG instances.
 
     ``kinds`` counts different ones.
     """
@@ -118,7 +118,7 @@ def machine_of(gpus: Sequence[Mapping[str, Any]], machine: str, board: str = "")
 
 
 def _apart(one: float, other: float) -> float:
-    """How many times larger the larger one is, as a logarithm; 0 where one is not known."""
+    """Return how many times larger the larger one is, as a logarithm; 0 where one is not known."""
     return abs(math.log(one / other)) if one > 0 and other > 0 else 0.0
 
 
@@ -130,7 +130,7 @@ def _number(value: Any) -> float:
 
 
 def match(machine: GpuMachine, systems: Iterable[BenchmarkSystem]) -> list[BenchmarkSystem]:
-    """The systems that this machine is exactly."""
+    """Return the systems that this machine is exactly."""
     return [system for system in systems if not difference(machine, system)]
 
 
@@ -170,7 +170,7 @@ def chosen(
     vendor_round: str,
     allow_nearest: str = "",
 ) -> BenchmarkSystem:
-    """The system whose values count for this machine; raises FlowError without one.
+    """Return the system whose values count for this machine; raise FlowError without one.
 
     ``allow_nearest`` is the id that the caller allows in the place of an exact one.
     """
@@ -215,7 +215,7 @@ def of_one_kind(machine: GpuMachine) -> None:
 
 
 def named(word: str, systems: Iterable[BenchmarkSystem], vendor_round: str) -> BenchmarkSystem:
-    """The system of that id in a round; raises FlowError with the rounds that have it.
+    """Return the system of that id in a round; raise FlowError with the rounds that have it.
 
     Where none has, the nearest one of the round is named.
     """

@@ -21,12 +21,12 @@ _PLACEHOLDER = re.compile(
 
 
 def placeholders(text: str) -> list[str]:
-    """What of a guide's line nobody has replaced; the path of a file that is there has none."""
+    """Return the placeholders left in a guide's line; the path of an existing file has none."""
     return [] if os.path.exists(text) else list(dict.fromkeys(_PLACEHOLDER.findall(text)))
 
 
 def of_rounds(rounds: Iterable[str]) -> str:
-    """Which rounds have what this one has not, and how one of them is asked for."""
+    """Return which rounds have what this one lacks, and how to choose one."""
     names = list(rounds)
     return f"it is one of {' and '.join(names)}: --vendor_round={names[-1]}"
 
@@ -45,7 +45,7 @@ def benchmark(vendor_round: str, word: str) -> str:
 
 
 def our_benchmark(vendor_round: str, word: str, config_ver: str) -> str:
-    """Our name of a benchmark: ``high_accuracy`` asks for 99.9 % where there are two targets."""
+    """Return our name of a benchmark; ``high_accuracy`` is 99.9 % where there are two targets."""
     name = rounds(vendor_round)[benchmark(vendor_round, word)].name
     return name + ".9" if name.endswith("-99") and _EXACT in config_ver else name
 
@@ -60,7 +60,7 @@ def scenario(word: str) -> Scenario:
 
 @cache
 def rounds(vendor_round: str) -> Mapping[str, BenchmarkSpec]:
-    """The words of a round, and our benchmark of the lower accuracy target for each.
+    """Return the words of a round, and our benchmark of the lower accuracy target for each.
 
     They are the families of the benchmarks that the round asks for and that can be run. Raises
     FlowError for a round that is not known.

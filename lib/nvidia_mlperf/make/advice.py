@@ -53,7 +53,7 @@ class Length:
 
 
 def length(flow: Flow, work: WorkPlan, item: PlannedRun) -> Length:
-    """The length of an item's run; what it reaches is known from its last run.
+    """Return the length of an item's run, from the rate of its last run.
 
     Without a rate in RUN_ARGS the harness measures first and expects what it has measured.
     """
@@ -73,7 +73,7 @@ def length(flow: Flow, work: WorkPlan, item: PlannedRun) -> Length:
 
 
 def expecting(item: PlannedRun) -> tuple[str, str]:
-    """The fields that tell what a run of an item's scenario expects; v0.7 has gpu_ before it."""
+    """Return the fields of an item's expected rate; v0.7 prefixes them with gpu_."""
     return FIELDS[item.config.scenario], f"gpu_{FIELDS[item.config.scenario]}"
 
 
@@ -113,7 +113,7 @@ def each(scenario: Scenario, actual: float) -> float:
 
 
 def room(scenario: Scenario) -> float:
-    """How much more than the least duration LoadGen prepares samples for."""
+    """Return how much more than the least duration LoadGen prepares samples for."""
     return LEAST_S if scenario.batched else 1.0
 
 
@@ -125,7 +125,7 @@ def slower(scenario: Scenario, of: Length) -> float:
 
 
 def least_seconds(flow: Flow, item: PlannedRun, fast: bool) -> float:
-    """The least length of a performance run in seconds."""
+    """Return the least length of a performance run in seconds."""
     duration = item.overrides.get("min_duration", 60_000 if fast else None)
     return duration / 1000 if duration is not None else SECONDS[flow.settings.execution_mode]
 
@@ -133,7 +133,7 @@ def least_seconds(flow: Flow, item: PlannedRun, fast: bool) -> float:
 def problems(
     flow: Flow, item: PlannedRun, result: Mapping[str, Any], folder: Path
 ) -> Iterator[str]:
-    """Why a run is not as it must be, and the field that changes it."""
+    """Yield why a run is INVALID, and the field to change."""
     del flow
     if result.get("performance_run") and result.get("validity") == "INVALID":
         entries = detail(folder / "performance" / "run_1" / "mlperf_log_detail.txt")
@@ -146,7 +146,7 @@ def problems(
 
 
 def change(item: PlannedRun, result: Mapping[str, Any], entries: Mapping[str, Any]) -> str:
-    """The field to change and its new value, from what LoadGen has logged."""
+    """Return the field to change and its new value, from what LoadGen has logged."""
     reasons = "; ".join(str(reason) for reason in result.get("reasons", ())) or "LoadGen says so"
     if too_few(item, entries):
         # In time, and still too few to be sure: a longer run, at the same rate.
@@ -179,12 +179,12 @@ def too_few(item: PlannedRun, entries: Mapping[str, Any]) -> bool:
 
 
 def queries_of(entries: Mapping[str, Any]) -> int:
-    """How many queries a run has made; 0 where the log does not tell."""
+    """Return the number of queries of a run; 0 where the log lacks it."""
     return int(entries.get("result_query_count") or 0)
 
 
 def new_value(item: PlannedRun, result: Mapping[str, Any], entries: Mapping[str, Any]) -> float:
-    """The new value of the field, in the field's unit; 0 where the log does not tell one."""
+    """Return the new value of the field, in its unit; 0 where the log has none."""
     scenario = item.config.scenario
     figure = result.get("value")
     if scenario.batched:

@@ -1,4 +1,4 @@
-"""RUN_ARGS as typed values: what to run, how, and which fields of the configuration to change."""
+"""RUN_ARGS as typed values: benchmarks, scenarios, options and overridden fields."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ MODES = {
     "submissionrun": "SubmissionRun",
     "findpeakperformance": "FindPeakPerformance",
 }
-"""The test modes; AccuracyMode stands in a README of round v2.0, and no program knows it."""
+"""The test modes; AccuracyMode is in a README of round v2.0, and no program knows it."""
 ALL = "all"
 AUDITS = ("TEST01", "TEST04", "TEST04-A", "TEST04-B", "TEST05", "TEST06")
 _LONG_DASH = re.compile(r"(?<!\S)[\u2013\u2014\u2212]{1,2}(?=[A-Za-z])")
-"""What pages make of two hyphens."""
+"""Typographic dashes that pages show for two hyphens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A flag that is no field: its type, and what it is here (as in fields.yaml)."""
+    """A flag that is no field: its type, and its use here (as in fields.yaml)."""
 
     type: str
     here: str
@@ -72,7 +72,7 @@ FLAGS: Mapping[str, Flag] = {
 
 @dataclass(frozen=True, slots=True)
 class RunArguments:
-    """What RUN_ARGS asks for; empty tuples mean everything that there is a configuration for."""
+    """The arguments of RUN_ARGS; an empty tuple means all that have a configuration."""
 
     benchmarks: tuple[str, ...] = ()
     scenarios: tuple[Scenario, ...] = ()
@@ -88,7 +88,7 @@ class RunArguments:
     notes: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
-        """What was understood, for whoever typed it."""
+        """Return the arguments as they were understood, in lines for the user."""
         lines = [
             f"benchmarks: {', '.join(self.benchmarks) or ALL}",
             f"scenarios: {', '.join(self.scenarios) or ALL}",
@@ -109,7 +109,7 @@ class RunArguments:
 
     @property
     def named(self) -> dict[str, str]:
-        """The flags that say whose values count, where they are given."""
+        """Return the flags that choose the system, where they are set."""
         flags = {"system_name": self.system, "allow_nearest": self.nearest}
         return {name: value for name, value in flags.items() if value}
 
@@ -117,7 +117,7 @@ class RunArguments:
 def read(
     text: str, known: Mapping[str, ConfigField], vendor_round: str, benchmarks: str = ""
 ) -> RunArguments:
-    """RUN_ARGS as a request; ``benchmarks`` is the variable BENCHMARKS, names with blanks between.
+    """Parse RUN_ARGS; ``benchmarks`` is the variable BENCHMARKS, separated by blanks.
 
     Raises FlowError with all that is wrong: unknown words, values that do not fit, what is refused.
     """
@@ -145,7 +145,7 @@ def read(
 
 
 def _refuse_placeholders(text: str) -> None:
-    """Raise FlowError for a line of a guide in which nothing was chosen yet, with all of them."""
+    """Raise FlowError for a guide's line with placeholders in it, with all of them."""
     if placeholders := words.placeholders(text):
         what = "is a placeholder" if len(placeholders) == 1 else "are placeholders"
         raise FlowError(
@@ -157,7 +157,7 @@ def _refuse_placeholders(text: str) -> None:
 
 
 def _twice(pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """Names with several values; nobody can tell which one is meant."""
+    """Yield names with several values, which are ambiguous."""
     values: dict[str, list[str]] = {}
     for name, value in pairs:
         values.setdefault(name, []).append(value)
@@ -171,7 +171,7 @@ def _twice(pairs: Sequence[tuple[str, str]]) -> list[str]:
 def _pairs(
     text: str, known: Mapping[str, ConfigField], wrong: list[str]
 ) -> Iterator[tuple[str, str]]:
-    """Names and values of ``--name=value``, ``--name value`` and ``--name``, which means yes."""
+    """Yield names and values of ``--name=value``, ``--name value`` and ``--name`` (yes)."""
     try:
         typed = shlex.split(text)
     except ValueError as problem:
@@ -191,7 +191,7 @@ def _pairs(
 
 
 def _flag(name: str, text: str, wrong: list[str], notes: list[str]) -> Any:
-    """The value of a flag."""
+    """Return the value of a flag."""
     flag = FLAGS[name]
     if flag.here == REFUSED:
         wrong.append(f"--{name} is refused: {flag.why}")
@@ -206,7 +206,7 @@ def _flag(name: str, text: str, wrong: list[str], notes: list[str]) -> Any:
 
 
 def _choice(name: str, text: str, choices: Sequence[str], wrong: list[str]) -> str:
-    """The choice that is meant, whatever the case of its letters."""
+    """Return the matching choice, case-insensitively."""
     folded = {each.lower(): each for each in choices}
     if text.lower() not in folded:
         wrong.append(f"--{name} is {text!r}: {nearest(text, choices)}")
@@ -214,7 +214,7 @@ def _choice(name: str, text: str, choices: Sequence[str], wrong: list[str]) -> s
 
 
 def _field(of: ConfigField, text: str, wrong: list[str], notes: list[str]) -> Any:
-    """The value of a field, in the type that it has."""
+    """Return the value of a field in its type."""
     if of.name == "test_mode":
         text = MODES.get(text.lower(), text)
     value = of.from_text(text)
@@ -257,7 +257,7 @@ def _made(
 
 
 def _each(typed: Iterable[str], meaning: Callable[[str], W], wrong: list[str]) -> tuple[W, ...]:
-    """Each word once, as it is meant; ``all`` means the same as nothing."""
+    """Return the meanings of the words without duplicates; ``all`` equals none."""
     meanings: dict[W, None] = {}
     for word in typed:
         if word.lower() == ALL:
@@ -270,7 +270,7 @@ def _each(typed: Iterable[str], meaning: Callable[[str], W], wrong: list[str]) -
 
 
 def _versions(flags: Mapping[str, Any], wrong: list[str], notes: list[str]) -> tuple[str, ...]:
-    """The versions of the configuration, also in the three flags of round v2.0."""
+    """Return the versions of the configuration, also from the three flags of round v2.0."""
     parts = []
     if str(flags.get("accuracy_target", "")).endswith(".999"):
         parts.append("high_accuracy")

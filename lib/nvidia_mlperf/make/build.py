@@ -1,4 +1,4 @@
-"""``build``: links, LoadGen, and what stands in for NVIDIA's parts."""
+"""``build``: links, LoadGen, and the stand-ins for NVIDIA's parts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ IN_PLACE = (
 
 
 def build(flow: Flow) -> None:
-    """Links and LoadGen; then what is not built, and what is there instead."""
+    """Make links and LoadGen; then list the parts not built, and their replacements."""
     link_dirs(flow)
     flow.cm(
         "run",

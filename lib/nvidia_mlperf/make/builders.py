@@ -1,4 +1,4 @@
-"""True engines in the folder of a flow: who builds them, and what lies beside each.
+"""True engines in the folder of a flow: their builders and sidecars.
 
 A file named ``.plan`` has ``FILE.json`` beside it, which its builder wrote, and
 ``FILE.model.json``, which describes its model and says with which fields it was built.
@@ -19,7 +19,7 @@ from nvidia_mlperf.make.flow import STAND_IN, Flow
 from nvidia_mlperf.make.work import PlannedRun, WorkPlan, read_registry
 
 BUILDERS = {"tensorrt": "TensorRT", "tensorrt-rtx": "TensorRT-RTX"}
-"""What makes a true engine, as the file beside it names it (generate,engine,nvidia)."""
+"""The builders of true engines, as their sidecars name them (generate,engine,nvidia)."""
 VARIATIONS = {"tensorrt": "_tensorrt", "tensorrt-rtx": "_rtx", STAND_IN: f"_{STAND_IN}"}
 PRECISIONS = {"fp32": "float32", "fp16": "float16", "int8": "int8", "fp8": "fp8"}
 MODEL = ".model.json"
@@ -27,12 +27,12 @@ MIB = 1 << 20
 
 
 def chosen(flow: Flow, machine: GpuMachine | None) -> str:
-    """Who builds: the folder says so, or TensorRT where there is a GPU, or nobody."""
+    """Return the builder: the folder's, TensorRT where there is a GPU, or none."""
     return flow.settings.builder or (STAND_IN if machine is None else "tensorrt")
 
 
 def line(flow: Flow, work: WorkPlan, item: PlannedRun, builder: str, config_ver: str) -> list[str]:
-    """The ``cm`` line that builds the engine of an item, with all that decides what it is."""
+    """Return the ``cm`` line that builds the engine of an item, with all its settings."""
     form = "" if flow.settings.form == "full" else f",_{flow.settings.form}"
     flags = {
         "model": item.ours,
@@ -81,7 +81,7 @@ def put(env: Mapping[str, Any], place: Path, fields_sha256: str) -> None:
 
 
 def model_of(plan: Path) -> dict[str, Any]:
-    """The description of an engine's model; empty where there is none."""
+    """Return the description of an engine's model; empty where there is none."""
     try:
         model = json.loads(plan.with_name(f"{plan.name}{MODEL}").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -90,7 +90,7 @@ def model_of(plan: Path) -> dict[str, Any]:
 
 
 def run_words(plan: Path, facts: Mapping[str, Any]) -> list[str]:
-    """The words of a run that opens an engine; ``told`` is what lies beside it."""
+    """Return the flags of a run that opens an engine with these ``facts``."""
     return [
         "--backend=tensorrt",
         f"--precision={facts['precision']}",
@@ -101,5 +101,5 @@ def run_words(plan: Path, facts: Mapping[str, Any]) -> list[str]:
 
 
 def memory(item: PlannedRun, parameters: int) -> int:
-    """The bytes of a GPU's memory that an item's weights take; it needs more than that."""
+    """Return the bytes of a GPU's memory that an item's weights take; it needs more than that."""
     return parameters * {"fp32": 4, "fp16": 2}.get(item.value("precision", "int8"), 1)

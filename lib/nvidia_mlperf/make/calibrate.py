@@ -52,7 +52,7 @@ def _check(items: Mapping[str, PlannedRun], named: tuple[str, ...]) -> None:
 
 
 def made(flow: Flow, item: PlannedRun) -> Path:
-    """The cache of a benchmark, beside the int8 model that was calibrated with it.
+    """Return the cache of a benchmark, next to the int8 model calibrated with it.
 
     Raises FlowError when the quantizer leaves none.
     """

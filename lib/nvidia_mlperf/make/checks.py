@@ -37,7 +37,7 @@ class FlowCheck:
 def subject(
     flow: Flow, work: WorkPlan | None = None, builds: Sequence[PlannedRun] | None = None
 ) -> dict[str, Any]:
-    """What is going to run, as the doctor is told it; without a plan everything of the round.
+    """Return the runs for the doctor; without a plan, all of the round.
 
     ``builds`` are the items whose engines are going to be built for a GPU; without it those that
     have one count.
@@ -60,7 +60,7 @@ def subject(
 
 
 def on_gpu(flow: Flow, items: Sequence[PlannedRun]) -> list[PlannedRun]:
-    """The items that a GPU computes: those with an engine of TensorRT."""
+    """Return the items that a GPU computes: those with an engine of TensorRT."""
     return [item for item in items if engines.plan_of(flow, item)]
 
 
@@ -97,7 +97,7 @@ def of_machine(flow: Flow, work: WorkPlan | None = None) -> list[FlowCheck]:
 
 
 def of_system(work: WorkPlan) -> Iterator[FlowCheck]:
-    """The values are those of the machine that it is."""
+    """Yield the values are those of the machine that it is."""
     system = read_registry().systems.get(work.system)
     if work.machine is None or system is None:
         return
@@ -120,7 +120,7 @@ def of_parts(work: WorkPlan) -> Iterator[FlowCheck]:
 
 
 def of_batches(work: WorkPlan) -> Iterator[FlowCheck]:
-    """A batch that was published for a GPU with more memory than there is."""
+    """Yield a batch that was published for a GPU with more memory than there is."""
     system = read_registry().systems.get(work.system)
     have = work.machine.memory if work.machine else 0
     if system is None or not have or system.memory <= have * (1 + systems.SAME_MEMORY):
@@ -133,7 +133,7 @@ def of_batches(work: WorkPlan) -> Iterator[FlowCheck]:
 
 
 def batch_line(item: PlannedRun, share: float) -> str:
-    """The batch that fits, for a GPU with that share of the memory; empty where none is told."""
+    """Return the batch that fits a GPU with that share of the memory; empty without one."""
     batch = item.value(GPU_BATCH)
     if not isinstance(batch, int) or batch < 2 or GPU_BATCH in item.overrides:
         return ""
@@ -149,7 +149,7 @@ def of_neuron(flow: Flow) -> Iterator[FlowCheck]:
 OF_PLAN = (of_system, of_parts, of_batches)
 
 
-# ---- what is done with them
+# ---- reporting
 
 
 def report(flow: Flow) -> None:

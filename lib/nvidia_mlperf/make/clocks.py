@@ -24,7 +24,7 @@ def lock_clocks(flow: Flow) -> None:
 
 
 def locked(flow: Flow) -> AbstractContextManager[None]:
-    """The clocks locked for as long as runs take, where GPUCLK and APPLY=1 ask for it."""
+    """Return the clocks locked for as long as runs take, where GPUCLK and APPLY=1 ask for it."""
     if not (flow.variables.get("GPUCLK") and flow.is_on("APPLY")):
         return nullcontext()
     clock = _clock(flow)
@@ -53,7 +53,7 @@ def free_clocks(flow: Flow) -> None:
 
 
 def _chosen(flow: Flow, clock: int = 0) -> list[Mapping[str, Any]]:
-    """The GPUs that are meant; how fast each may be is told. Raises FlowError for a slower one."""
+    """Return the chosen GPUs and show their maximum clocks; raise FlowError for a slower one."""
     every = gpus.state(flow)
     chosen = gpus.named(flow, every) if every else []
     for gpu in chosen:

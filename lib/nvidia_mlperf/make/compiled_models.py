@@ -1,4 +1,4 @@
-"""Compiled models for Inferentia, in the place of engines: where they lie, whether they fit."""
+"""Compiled models for Inferentia, in place of engines: their paths, and whether they fit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PYTHON = ("--adr.python.name=mlperf",)
 
 
 def models(flow: Flow) -> Path:
-    """The folder of all compiled models: the guide's; in build/ for what no device runs.
+    """Return the folder of all compiled models: the guide's; in build/ for what no device runs.
 
     Both have files of the same names, so they must not share a folder. Nor must the models that
     stand in for real ones lie in the guide's, whatever runs them.
@@ -36,7 +36,7 @@ def models(flow: Flow) -> Path:
 
 
 def batch_of(item: PlannedRun) -> int:
-    """The samples that the item's model is compiled for."""
+    """Return the samples that the item's model is compiled for."""
     return int(item.value(BATCH, 1))
 
 
@@ -52,7 +52,7 @@ def words(flow: Flow, item: PlannedRun) -> Iterator[str]:
 
 
 def compile_line(flow: Flow, item: PlannedRun, python: Iterable[str] = PYTHON) -> list[str]:
-    """The ``cm`` line that compiles the model of an item, by the Python of runs."""
+    """Return the ``cm`` line that compiles the model of an item, by the Python of runs."""
     form = "" if flow.settings.form == "full" else f",_{flow.settings.form}"
     return [
         "run",
@@ -67,7 +67,7 @@ def compile_line(flow: Flow, item: PlannedRun, python: Iterable[str] = PYTHON) -
 
 
 def require(flow: Flow, items: Iterable[PlannedRun]) -> None:
-    """Raise FlowError unless every item has a model compiled for what is to run it.
+    """Raise FlowError unless every item has a model compiled for its target.
 
     All that is wrong comes at once, with the line that makes it right.
     """

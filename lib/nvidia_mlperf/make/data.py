@@ -25,7 +25,7 @@ BY_HAND: Mapping[str, tuple[str, str, str]] = {
     "dlrm-99": ("adr.criteo-preprocessed.dir", "dir", "criteo"),
     "dlrm-v2-99": ("adr.criteo-preprocessed.dir", "dir", "criteo"),
 }
-"""What nobody can download: the input of a run, that of the data script, the folder below data."""
+"""Data not for download: input of a run, input of the data script, folder below data."""
 
 SQUAD = "CM_DATASET_SQUAD_VAL_PATH"
 """Of SQuAD there is one file, and no folder."""
@@ -62,7 +62,7 @@ def own_folder(flow: Flow, benchmark: str) -> Path | None:
 
 
 def by_hand(flow: Flow, benchmark: str, alone: bool = False) -> list[str]:
-    """The option for data that the user has put into the scratch space; none in other forms.
+    """Return the option for data that the user has put into the scratch space; none in other forms.
 
     ``alone`` is for the data script itself, else it is for a run. A link into the cache there, as
     earlier versions have made it, is nothing of the user's.
@@ -75,7 +75,7 @@ def by_hand(flow: Flow, benchmark: str, alone: bool = False) -> list[str]:
 
 
 def with_folder(flow: Flow, benchmark: str, problem: FlowError) -> FlowError:
-    """A failure for want of the user's own data, with the folder in which they belong.
+    """Return a failure for want of the user's own data, with the folder in which they belong.
 
     A link into the cache there is removed: what is put there now must not be written into it.
     """
@@ -134,7 +134,7 @@ def files_of_guide(flow: Flow) -> str:
 
 
 def of_run(flow: Flow, word: str, benchmark: str) -> list[str]:
-    """The words of a run for the data that are there: without them it would make others."""
+    """Return the words of a run for the data that are there: without them it would make others."""
     files = files_of_guide(flow)
     written = Path(files, "preprocessed_data", place(flow, word).preprocessed_data)
     words = [f"--adr.dataset-preprocessed.scratch_path={files}"]
@@ -152,7 +152,7 @@ def made(flow: Flow, benchmark: str, tags: str, *words: str) -> Mapping[str, Any
 
 
 def originals(flow: Flow, benchmark: str) -> Iterator[str]:
-    """The tags of the data sets that a run's preprocessing starts from."""
+    """Yield the tags of the data sets that a run's preprocessing starts from."""
     preprocessed = steps.step_of(flow, benchmark, "preprocessed")
     # A plan shows nothing below what is in the cache already.
     line = ["plan", "script", f"--tags={preprocessed}", "--new", "--json"]

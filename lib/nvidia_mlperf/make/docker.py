@@ -29,7 +29,7 @@ TOOLS = ("git", "make")
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What the containers of a round's guide are given; ``work`` are the places of the folder.
+    """The containers of a round's guide; ``work`` are the folder's paths in them.
 
     The first is the one that commands start in. ``shm`` and ``ulimits`` are for a container that is
     launched; one that runs headless is given what guide v0.7 shows.
@@ -76,7 +76,7 @@ _OURS = {
 
 
 def user_name(uid: int | None = None) -> str:
-    """The user's name as the guides put it into names of images and containers."""
+    """Return the user's name as the guides put it into names of images and containers."""
     number = os.getuid() if uid is None else uid
     try:
         name = pwd.getpwuid(number).pw_name
@@ -86,7 +86,7 @@ def user_name(uid: int | None = None) -> str:
 
 
 def described(flow: Flow, headless: bool = False) -> dict[str, Any]:
-    """The container of a folder as plain values; raises FlowError for what cannot be.
+    """Return the container of a folder as plain values; raise FlowError for what cannot be.
 
     ``headless``: as guide v0.7 starts it for ``docker exec``; else as ``launch_docker`` does.
     """
@@ -182,7 +182,7 @@ def _visible(flow: Flow) -> str:
 
 
 def _gpus(flow: Flow, visible: str) -> str:
-    """The GPUs to hand over; empty where there is none, with which engines start nothing."""
+    """Return the GPUs to pass on; empty without one, where containers would not start."""
     if flow.doer.machine() is None or visible in ("none", "void"):
         return ""
     return "all" if visible == "all" else f"device={visible}"

@@ -1,4 +1,4 @@
-"""Engines: what each is called, what it says of itself, whether it fits; a stand-in's sidecar.
+"""Engines: their names, their sidecars, and whether they fit an item.
 
 A file named ``.plan`` comes out of a TensorRT builder and out of nothing else. Where there is none,
 an ``.onnx`` file lies in its place, with a sidecar that says ``stand-in``.
@@ -38,7 +38,7 @@ BUILT_WITH = (
 
 
 def name(item: PlannedRun) -> str:
-    """An engine's name without its ending, in the words of the round."""
+    """Return an engine's name without its ending, in the words of the round."""
     config = item.config
     head = f"{config.benchmark}-{config.scenario}-gpu"
     batch, precision = item.value("gpu_batch_size", 1), item.value("precision", "int8")
@@ -52,7 +52,7 @@ def name(item: PlannedRun) -> str:
 
 
 def version(item: PlannedRun) -> str:
-    """The version as it stands in the name: v2.0 has harness, accuracy and power in it."""
+    """Return the version in the file's name: v2.0 has harness, accuracy and power in it."""
     ver = item.config.ver
     if item.config.round == "v0.7":
         return ver
@@ -62,20 +62,20 @@ def version(item: PlannedRun) -> str:
 
 
 def path(flow: Flow, item: PlannedRun, ending: str = ".onnx") -> Path:
-    """Where the engine of an item lies."""
+    """Return where the engine of an item lies."""
     config = item.config
     folder = flow.build / "engines" / config.system / config.benchmark / config.scenario
     return folder / f"{name(item)}{ending}"
 
 
 def find_engine(flow: Flow, item: PlannedRun) -> Path | None:
-    """The engine that is there: a plan before a stand-in."""
+    """Return the engine that is there: a plan before a stand-in."""
     places = (path(flow, item, ending) for ending in (".plan", ".onnx"))
     return next((place for place in places if place.is_file()), None)
 
 
 def plan_of(flow: Flow, item: PlannedRun) -> Path | None:
-    """The engine of TensorRT that a run is handed; None where something else computes."""
+    """Return the TensorRT engine of a run; None where another backend computes."""
     if flow.vendor == neuron.ACCELERATOR or "triton" in item.config.ver:
         return None
     engine = find_engine(flow, item)
@@ -83,20 +83,20 @@ def plan_of(flow: Flow, item: PlannedRun) -> Path | None:
 
 
 def fields_of(item: PlannedRun) -> dict[str, Any]:
-    """The values that an engine is built with."""
+    """Return the values that an engine is built with."""
     return {key: item.value(key) for key in BUILT_WITH if item.value(key) is not None}
 
 
 def digest(fields: Mapping[str, Any]) -> str:
-    """The hash of fields, the same on every machine."""
+    """Return the hash of fields, the same on every machine."""
     return hashlib.sha256(json.dumps(fields, sort_keys=True, default=str).encode()).hexdigest()
 
 
-# ---- putting one in its place
+# ---- installing one
 
 
 def put(flow: Flow, item: PlannedRun, source: Path) -> Path:
-    """Put the stand-in in the engine's place, with a sidecar; nothing half-made is left."""
+    """Install the stand-in as the engine, with a sidecar; leave nothing half-made."""
     place = path(flow, item)
     fields = fields_of(item)
     record = {
@@ -126,7 +126,7 @@ def put(flow: Flow, item: PlannedRun, source: Path) -> Path:
 
 
 def misfit(flow: Flow, item: PlannedRun, engine: Path) -> str:
-    """Why an engine is not the one that the item needs; empty where it is."""
+    """Return why an engine is not the one that the item needs; empty where it is."""
     facts = sidecar(engine)
     if not facts:
         return "it does not say what it is"
@@ -144,12 +144,12 @@ def misfit(flow: Flow, item: PlannedRun, engine: Path) -> str:
 
 
 def is_plan(engine: Path) -> bool:
-    """Whether a file claims to be a true engine, by its name."""
+    """Return whether a file claims to be a true engine, by its name."""
     return engine.suffix == ".plan"
 
 
 def plan_misfit(flow: Flow, item: PlannedRun, engine: Path, facts: Mapping[str, Any]) -> str:
-    """Why a plan is not run here: what is wrong with it, or with the machine."""
+    """Return why a plan cannot run here: a fault of the plan or of the machine."""
     if facts.get("builder") not in BUILDERS:
         return f"it is a plan, and its builder is not TensorRT but {facts.get('builder')}"
     if facts.get("sha256") != checksum(engine):
@@ -165,7 +165,7 @@ def plan_misfit(flow: Flow, item: PlannedRun, engine: Path, facts: Mapping[str, 
 
 
 def unlike(item: PlannedRun, engine: Path) -> str:
-    """Why a plan is not what its item asks for; empty where it is, or where nobody says."""
+    """Return why a plan does not match its item; empty where it does or is unknown."""
     described = builders.model_of(engine)
     if not described:
         return f"nothing describes its model: {engine.name}{builders.MODEL} is not there"
@@ -213,7 +213,7 @@ def computes(flow: Flow, items: Sequence[PlannedRun]) -> str:
 
 
 def aside(plans: Sequence[str]) -> str:
-    """The command that takes plans away, before others can be made in their places."""
+    """Return the command that removes plans, before others can be made."""
     files = [word for plan in plans for word in (plan, f"{plan}.json")]
     return f"rm -f {shlex.join(files)} && " if files else ""
 
@@ -237,5 +237,5 @@ def _once(words: Iterator[str]) -> str:
 
 
 def shown(flow: Flow, engine: Path) -> str:
-    """An engine's place as it is told: below the folder of the flow."""
+    """Return an engine's path relative to the folder of the flow."""
     return engine.relative_to(flow.folder).as_posix()

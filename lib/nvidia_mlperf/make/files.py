@@ -51,7 +51,7 @@ def _draft(target: Path) -> Path:
 
 
 def checksum(file: Path) -> str:
-    """The SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     digest = hashlib.sha256()
     with file.open("rb") as stream:
         while part := stream.read(1 << 20):

@@ -76,7 +76,7 @@ class FlowSettings:
     allow_root: bool = False
 
     def faults(self) -> list[str]:
-        """All that is wrong with them."""
+        """Return all that is wrong with them."""
         problems = []
         for name, value, choices in (
             ("vendor_round", self.vendor_round, words.VENDOR_ROUNDS),
@@ -97,48 +97,48 @@ class FlowSettings:
 
 
 class FlowRunner(Protocol):
-    """What needs the engine: other scripts, the machine."""
+    """The calls that need the engine: other scripts, the machine."""
 
     def cm(self, line: Sequence[str]) -> int:
-        """Run ``cm`` with these words, all that it prints on stderr; its exit status."""
+        """Run ``cm`` with these words, its output on stderr; return its exit status."""
 
     def failure(self) -> FlowError | None:
-        """The error that the last line of ``cm`` has ended in; None where it told none."""
+        """Return the error of the last ``cm`` line; None where it reported none."""
 
     def cm_json(self, line: Sequence[str]) -> dict[str, Any]:
-        """Run ``cm`` with these words; its answer. Raises FlowError where it fails."""
+        """Run ``cm`` with these words and return its answer; raise FlowError if it fails."""
 
     def machine(self) -> GpuMachine | None:
-        """The GPUs of this machine; None without one."""
+        """Return the GPUs of this machine; None without one."""
 
     def neuron(self) -> NeuronDevices:
-        """The Neuron devices of this machine."""
+        """Return the Neuron devices of this machine."""
 
     def cards(self) -> Sequence[Mapping[str, Any]]:
-        """Each GPU: index, uuid, name, clock in MHz, mig (on, off or empty), parts, processes."""
+        """Return each GPU: index, uuid, name, MHz, mig (on, off or empty), parts, processes."""
 
     def ask(self, command: Sequence[str]) -> tuple[int, str]:
-        """Run a program of the machine for a moment; its exit status, and what it said."""
+        """Run a short program of the machine; return its exit status and output."""
 
     def findings(self, vendor: str, subject: Mapping[str, Any]) -> list[Mapping[str, str]]:
-        """What the doctor finds for a vendor's flow: id, state, text and remedy of each."""
+        """Return the doctor's findings for a vendor's flow: id, state, text and remedy."""
 
     def container_engine(self, name: str) -> str:
-        """The container engine that is used; empty where none answers."""
+        """Return the container engine; empty where none answers."""
 
     def container(
         self, what: str, settings: Mapping[str, Any], command: Sequence[str], only_print: bool
     ) -> int:
-        """Make an image, start a container, or run a command in one; its exit status."""
+        """Make an image, start a container or run a command in one; return the exit status."""
 
     def python(self) -> list[str]:
-        """The words that hand a script the Python of runs.
+        """Return the flags that pass a script the Python of runs.
 
         Only with them the cache has for a run what was made before it.
         """
 
     def in_cache(self, path: Path) -> bool:
-        """Whether a path lies in an entry of a cache of cm, by its name or by links."""
+        """Return whether a path is in a cache entry of cm, by name or by links."""
 
     def tell(self, line: str) -> None:
         """Show a line on stderr."""
@@ -159,21 +159,21 @@ class Flow:
 
     @property
     def build(self) -> Path:
-        """The folder ``build`` of the flow."""
+        """Return the folder ``build`` of the flow."""
         return self.folder / "build"
 
     @property
     def results(self) -> Path:
-        """Our own result tree, from which a submission is made."""
+        """Return our own result tree, from which a submission is made."""
         return self.build / "results"
 
     def is_on(self, name: str) -> bool:
-        """Whether a variable that is a switch is on."""
+        """Return whether a variable that is a switch is on."""
         return self.variables.get(name, "").lower() not in ("", "0", "no", "false", "off")
 
     @property
     def printing(self) -> bool:
-        """Whether what would be done is only shown."""
+        """Return whether what would be done is only shown."""
         return self.is_on("PRINT")
 
     def tell(self, lines: Iterable[str]) -> None:
@@ -250,7 +250,7 @@ def with_folder(problem: FlowError, folder: Path, settings: FlowSettings) -> Flo
 
 
 def read(folder: Path) -> FlowSettings:
-    """The settings of a folder; raises FlowError where it has none, or wrong ones."""
+    """Return the settings of a folder; raise FlowError where it has none, or wrong ones."""
     path = folder / SETTINGS
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -263,7 +263,7 @@ def read(folder: Path) -> FlowSettings:
 
 
 def checked(values: Mapping[str, Any], where: str) -> FlowSettings:
-    """Settings of plain values; raises FlowError with all that is wrong."""
+    """Return settings from plain values; raise FlowError with all faults."""
     known = {field.name for field in fields(FlowSettings)}
     wrong = [f"there is no {name}: {nearest(name, known)}" for name in values if name not in known]
     made = FlowSettings(**{"submitter": "", **{k: v for k, v in values.items() if k in known}})

@@ -41,10 +41,10 @@ def make(flow: Flow, work: WorkPlan) -> None:
 
 
 def _stays(item: PlannedRun, engine: Path, builder: str, why: str) -> bool:
-    """Whether nothing is put in an engine's place, though it may not be run here for a reason."""
+    """Return whether to keep an engine, even one that cannot run here."""
     if not engines.is_plan(engine):
         return builder not in BUILDERS and not why
-    # A stand-in is never put beside a plan, and a run says why that cannot be used.
+    # A stand-in never replaces a plan; a run reports why that cannot be used.
     facts = sidecar(engine)
     whole = facts.get("builder") == builder and facts.get("sha256") == checksum(engine)
     return builder not in BUILDERS or (whole and not engines.unlike(item, engine))
@@ -59,7 +59,7 @@ def build(flow: Flow, work: WorkPlan, item: PlannedRun, builder: str) -> Path:
 
 
 def stand_in(flow: Flow, benchmark: str) -> Path:
-    """What takes the place of every engine of a benchmark, as the builder's script hands it out.
+    """Return the replacement for every engine of a benchmark, from the builder's script.
 
     Raises FlowError for anything else.
     """

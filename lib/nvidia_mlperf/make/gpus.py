@@ -28,7 +28,7 @@ class UndoableCommand:
 
 
 def state(flow: Flow) -> list[Mapping[str, Any]]:
-    """The GPUs of this machine as the driver tells them; empty without one."""
+    """Return the GPUs of this machine as the driver reports them; empty without one."""
     return list(flow.doer.cards())
 
 
@@ -72,7 +72,7 @@ def change(
 
 
 def line_for(flow: Flow, word: str) -> str:
-    """The make line of a word for the GPUs that this call names."""
+    """Return the make line of a word for the GPUs that this call names."""
     chosen = flow.variables.get("NVIDIA_VISIBLE_DEVICES", "")
     return f"NVIDIA_VISIBLE_DEVICES={shlex.quote(chosen)} {word}" if chosen else word
 
@@ -104,7 +104,7 @@ def _apply(flow: Flow, steps: Sequence[UndoableCommand], used: Sequence[Mapping[
 
 
 def _undo(flow: Flow, steps: Sequence[UndoableCommand]) -> None:
-    """Take changes back, the last one first; what fails is told, and the rest is still done."""
+    """Undo changes, the last one first; report failures and continue."""
     for command in (command for step in reversed(steps) for command in step.undo):
         flow.tell(_tried(flow, command))
 
@@ -128,7 +128,7 @@ def _run(flow: Flow, command: Sequence[str]) -> None:
 
 
 def refuse_used(flow: Flow, used: Sequence[Mapping[str, Any]]) -> None:
-    """Raise FlowError where somebody computes on one of the GPUs."""
+    """Raise FlowError where a process computes on one of the GPUs."""
     uuids = {gpu["uuid"]: gpu["index"] for gpu in used}
     busy = [p for gpu in state(flow) if gpu["uuid"] in uuids for p in gpu["processes"]]
     if busy:

@@ -56,7 +56,7 @@ def run(flow: Flow) -> None:
 
 
 def measure(flow: Flow, work: WorkPlan) -> None:
-    """Make the runs one after the other; what is INVALID is told at the end.
+    """Make the runs one after the other; report INVALID ones at the end.
 
     Raises FlowError when a run leaves no result, when the user stops them, and at the end when one
     is not as it must be.
@@ -85,7 +85,7 @@ def measure(flow: Flow, work: WorkPlan) -> None:
 
 
 def one(flow: Flow, work: WorkPlan, item: PlannedRun, book: Book) -> list[str]:
-    """Measure one item and show its results; what is not as it must be.
+    """Measure one item and show its results; return its problems.
 
     Raises FlowError when the run leaves no result.
     """
@@ -107,7 +107,7 @@ def one(flow: Flow, work: WorkPlan, item: PlannedRun, book: Book) -> list[str]:
 
 
 def stopped(problem: BaseException, flow: Flow, work: WorkPlan, done: int, book: Book) -> FlowError:
-    """The error of a call that did not come to its end: what is kept, and how to go on."""
+    """Return the error of an interrupted call: finished runs, and how to continue."""
     kept = f"{done} of {len(work.items)} runs are measured"
     kept += f" and kept in {book.folder}" if done else ""
     hint = f"go on with: {rest_line(flow, work.items[done:])}"
@@ -117,7 +117,7 @@ def stopped(problem: BaseException, flow: Flow, work: WorkPlan, done: int, book:
 
 
 def rest_line(flow: Flow, items: Sequence[PlannedRun]) -> str:
-    """The make line for the benchmarks of these items, with all else that was asked for."""
+    """Return the make line for the benchmarks of these items, with the other arguments."""
     typed = shlex.split(flow.variables.get("RUN_ARGS", ""))
     kept = [
         word
@@ -146,7 +146,7 @@ def require(flow: Flow, work: WorkPlan) -> None:
 
 
 def line(flow: Flow, work: WorkPlan, item: PlannedRun) -> list[str]:
-    """The ``cm`` line of one run."""
+    """Return the ``cm`` line of one run."""
     engine = engines.plan_of(flow, item)
     own = data.of_run(flow, item.config.benchmark, item.ours)
     words = [*steps.base(flow, item.ours, engine), *own]
@@ -186,7 +186,7 @@ def fields_of(work: WorkPlan, item: PlannedRun, on_gpu: bool) -> dict[str, Any]:
 
 
 def system_name(flow: Flow, work: WorkPlan) -> str:
-    """The system in logs and results: this machine, with the word for what it computes with."""
+    """Return the system's name in logs and results: this machine and its backend."""
     if flow.vendor == neuron.ACCELERATOR:
         on = neuron.target(flow)
         word = f"{CPU}-{STAND_IN}" if on == CPU else on
@@ -196,7 +196,7 @@ def system_name(flow: Flow, work: WorkPlan) -> str:
 
 
 def log_folder(flow: Flow, work: WorkPlan) -> Path:
-    """A folder of its own for this call, by its time.
+    """Return a folder of its own for this call, by its time.
 
     Raises FlowError when a hundred calls have begun in this second.
     """
@@ -216,8 +216,8 @@ def log_folder(flow: Flow, work: WorkPlan) -> Path:
 def newest(
     flow: Flow, work: WorkPlan, item: PlannedRun, since: float, below: Path | None = None
 ) -> Path | None:
-    """The results.json that a run has written since a time in s; None where it has not."""
-    # The harness writes the system's name with _ for what is no letter, number, dot or _.
+    """Return the results.json that a run has written since a time in s; None where it has not."""
+    # The harness replaces all but letters, digits, dots and _ in the system's name by _.
     system = re.sub(r"[^A-Za-z0-9._]+", "_", system_name(flow, work))
     pattern = f"{flow.settings.execution_mode}_results/{system}-*/{item.ours}/results.json"
     places = (below or flow.results).glob(pattern)
@@ -237,7 +237,7 @@ def read_result(session: Path, item: PlannedRun) -> Mapping[str, Any]:
 
 
 def folder_of(session: Path, item: PlannedRun) -> Path:
-    """Where our logs of the item's scenario lie."""
+    """Return where our logs of the item's scenario lie."""
     return session.parent / item.config.scenario.folder
 
 

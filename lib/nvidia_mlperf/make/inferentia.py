@@ -1,4 +1,4 @@
-"""The words of the guide "Triton on AWS Inferentia": compiled models in the place of engines."""
+"""The targets of the guide "Triton on AWS Inferentia": compiled models for engines."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def info(flow: Flow) -> None:
 
 
 def _lines(target: MakeTarget) -> list[str]:
-    """A word and what it is for, in lines that fit into a terminal."""
+    """Return a target and its purpose, wrapped for a terminal."""
     also = f" (also: {', '.join(target.aliases)})" if target.aliases else ""
     head = f"  make {target.word:24}"
     return wrap(

@@ -61,7 +61,7 @@ class Book:
         return lines
 
     def place(self, item: PlannedRun, part: str) -> Path:
-        """Where the logs of a run lie; those of accuracy in a folder of their own beside them."""
+        """Return the folder of a run's logs; accuracy has one of its own."""
         target = "-99.9" if item.ours.endswith("-99.9") else "-99" if "-99" in item.ours else ""
         ver = item.config.ver if "triton" in item.config.ver else ""
         system = f"{self.system_name}_Triton" if ver else self.system_name
@@ -78,7 +78,7 @@ class Book:
 
 
 def runs(folder: Path, result: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
-    """The parts that were measured, and where their logs lie."""
+    """Yield the parts that were measured, and where their logs lie."""
     if result.get("performance_run"):
         yield "performance", folder / "performance" / "run_1"
     if result.get("accuracy_run"):
@@ -94,7 +94,7 @@ def copy(source: Path, target: Path) -> None:
 
 
 def performance(item: PlannedRun, source: Path, result: Mapping[str, Any]) -> str:
-    """The figure of a performance run, in the words of NVIDIA's summary."""
+    """Return the figure of a performance run, in the words of NVIDIA's summary."""
     scenario = item.config.scenario
     entries = detail(source / "mlperf_log_detail.txt")
     figures = [entries[key] for key in _KEYS[scenario] if key in entries]
@@ -116,7 +116,7 @@ def accuracy(result: Mapping[str, Any]) -> str:
 
 
 def detail(log: Path) -> dict[str, Any]:
-    """The keys and values of LoadGen's detail log; empty without one."""
+    """Return the keys and values of LoadGen's detail log; empty without one."""
     entries: dict[str, Any] = {}
     try:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -75,7 +75,7 @@ def _used(gpu: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _one(flow: Flow, line: str) -> Mapping[str, Any]:
-    """The one GPU that is meant by a make line, never one that nobody named; raises FlowError."""
+    """Return the GPU that a make line names; raise FlowError unless it names one."""
     device = flow.variables.get("NVIDIA_VISIBLE_DEVICES", "")
     if not re.fullmatch(r"\d+|GPU-[0-9a-fA-F-]+", device, re.ASCII):
         what = f"NVIDIA_VISIBLE_DEVICES={device or 'nothing'} does not name one GPU"
@@ -100,7 +100,7 @@ def _report(flow: Flow) -> Iterator[str]:
 
 
 def _profile(flow: Flow, gpu: Mapping[str, Any], slices: str) -> tuple[int, int]:
-    """The number of the smallest profile of so many slices, and how many of it fit.
+    """Return the number of the smallest profile of so many slices, and how many of it fit.
 
     The GPU lists them once MIG is on; before that they are those of an A100.
     """
@@ -118,7 +118,7 @@ def _profile(flow: Flow, gpu: Mapping[str, Any], slices: str) -> tuple[int, int]
 
 
 def _choose(flow: Flow, index: str) -> Iterator[str]:
-    """The line that chooses a part by its UUID, not one by chance."""
+    """Yield the line that chooses a part by its UUID, not one by chance."""
     parts = [p for gpu in gpus.state(flow) if str(gpu["index"]) == index for p in gpu["parts"]]
     for part in parts:
         yield f"export CUDA_VISIBLE_DEVICES={part['uuid']}  # {part['profile']}"

@@ -1,4 +1,4 @@
-"""What computes under USE_INFERENTIA: the Neuron devices of this machine, or what stands in."""
+"""The devices under USE_INFERENTIA: Neuron devices of this machine, or a stand-in."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def target(flow: Flow) -> str:
 
 
 def system(flow: Flow, name: str, systems: Iterable[BenchmarkSystem]) -> tuple[str, list[str]]:
-    """The system of that name, else the one that this machine is; and what to say of it.
+    """Return the system of that name, else the one that this machine is; and what to say of it.
 
     Raises FlowError where the machine is none, with the nearest one.
     """

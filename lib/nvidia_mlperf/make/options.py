@@ -23,7 +23,7 @@ _UNITS = {"target_latency": 1e-6}
 
 
 def inputs(known: Mapping[str, ConfigField]) -> dict[str, str]:
-    """The fields that are an input of a run, and which."""
+    """Return the fields that are an input of a run, and which."""
     return {
         name: field.ours
         for name, field in known.items()
@@ -80,6 +80,6 @@ def _alone(name: str, needed: str, known: Mapping[str, ConfigField]) -> FlowErro
 
 
 def idle(known: Mapping[str, ConfigField], names: Mapping[str, Any]) -> list[str]:
-    """What has no effect where a stand-in computes: what is for engines and their lanes."""
+    """Return notes on fields without effect on a stand-in: those of engines and lanes."""
     for_engines = [name for name in names if known[name].ours.startswith(("engine", "option"))]
     return [f"--{name} has no effect: the stand-in computes in float32" for name in for_engines]

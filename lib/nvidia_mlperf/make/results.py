@@ -23,7 +23,7 @@ NEURON_NOTE = f"{STAND_IN} for a Neuron device: TorchScript on the processor"
 
 
 def tree(flow: Flow, there: bool = True) -> Path:
-    """The submission tree; raises FlowError where it has to be ``there`` and is not."""
+    """Return the submission tree; raise FlowError where it has to be ``there`` and is not."""
     folder = flow.build / TREE
     if there and not folder.is_dir():
         raise FlowError("no-results", f"{folder} is not there", "make update_results")
@@ -70,12 +70,12 @@ def update_results(flow: Flow) -> None:
 
 
 def measuring(flow: Flow) -> str:
-    """The target that makes runs; what the tree is told to advise."""
+    """Return the target that makes runs, for the tree's advice."""
     return "run_inferentia_harness" if flow.vendor == neuron.ACCELERATOR else "run_harness"
 
 
 def both(runs: Path) -> str:
-    """Both categories where scenarios of both were measured on one system; else they tell it."""
+    """Return both categories where one system has scenarios of both; else empty."""
     for system in runs.glob("*"):
         folders = {path.name for path in system.glob("*/*")}
         if "server" in folders and folders & {"singlestream", "multistream"}:
@@ -93,7 +93,7 @@ def note(flow: Flow) -> list[str]:
 
 
 def run_audit_harness(flow: Flow) -> None:
-    """The compliance tests of every item, as the round asks for them.
+    """Run the compliance tests of every item that the round requires.
 
     A test that is not passed does not keep the others from being made; raises FlowError at the end.
     """
@@ -138,7 +138,7 @@ def _of_tree(flow: Flow) -> list[str]:
 
 
 def pack_submission(flow: Flow) -> None:
-    """The tree as build/<submitter>.tar.gz, with its SHA-1 beside it."""
+    """Write the tree to build/<submitter>.tar.gz, and its SHA-1."""
     folder, name = tree(flow), f"{flow.settings.submitter}.tar.gz"
     place = flow.build / name
     draft = place.with_name(f".{name}.{os.getpid()}.new")

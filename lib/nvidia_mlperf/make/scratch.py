@@ -13,7 +13,7 @@ from nvidia_mlperf.make.flow import Flow
 
 
 def space(flow: Flow) -> Path:
-    """The scratch space, made where it is not there; raises FlowError."""
+    """Return the scratch space, made where it is not there; raise FlowError."""
     if os.geteuid() == 0 and not flow.settings.allow_root:
         text = "as root, the files of the scratch space would be closed to everybody else"
         hint = f"work as another user, or set allow_root: true in {flow.folder / 'flow.yaml'}"

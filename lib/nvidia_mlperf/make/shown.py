@@ -63,7 +63,7 @@ def _link(doer: FlowRunner, link: Path, source: Path) -> bool:
 
 
 def _protect(doer: FlowRunner, source: Path) -> None:
-    """Let nobody write into a file of the cache through a link that a user sees."""
+    """Make a cached file read-only, as users see it through a link."""
     real = source.resolve()
     if real.is_file() and doer.in_cache(real):
         # A cache of another user cannot be written anyway.

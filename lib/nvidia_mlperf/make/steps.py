@@ -13,7 +13,7 @@ from nvidia_mlperf.make.flow import STAND_IN, Flow
 
 
 def model(flow: Flow, benchmark: str) -> Mapping[str, Any]:
-    """The model of one of our benchmarks as its script gives it (``CM_ML_MODEL_*``).
+    """Return the model of one of our benchmarks as its script gives it (``CM_ML_MODEL_*``).
 
     It is an ONNX file for NVIDIA's systems, one of PyTorch for Inferentia. Raises FlowError for any
     other.
@@ -41,7 +41,7 @@ def step_of(flow: Flow, benchmark: str, kind: str) -> str:
 
 
 def steps(flow: Flow, benchmark: str) -> Iterator[Mapping[str, Any]]:
-    """The steps of the plan of a run, each before those below it."""
+    """Yield the steps of the plan of a run, each before those below it."""
     root = flow.doer.cm_json(["plan", "script", *base(flow, benchmark), "--json"])["root"]
     waiting = [root]
     while waiting:
@@ -51,7 +51,7 @@ def steps(flow: Flow, benchmark: str) -> Iterator[Mapping[str, Any]]:
 
 
 def base(flow: Flow, benchmark: str, engine: Path | None = None) -> list[str]:
-    """The words that every run of a benchmark has in common; a plan is handed to it."""
+    """Return the flags that all runs of a benchmark share."""
     form = "" if flow.settings.form == "full" else f",_{flow.settings.form}"
     return [
         f"--tags=run-mlperf,inference,_r{flow.settings.round}{form}",

@@ -32,7 +32,7 @@ class MakeTarget:
     vendor: str = ""
 
     def function(self) -> Callable[[Flow], None]:
-        """The function, imported when it is asked for."""
+        """Return the function, imported on first use."""
         module, _, name = self.does.partition(":")
         handler: Callable[[Flow], None] = getattr(importlib.import_module(module), name)
         return handler

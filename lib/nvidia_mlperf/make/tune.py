@@ -67,7 +67,7 @@ def space(item: PlannedRun) -> dict[str, tuple[int, ...]]:
 
 
 def search(item: PlannedRun, attempt: Callable[[Fields], float | None]) -> Fields | None:
-    """The fields of the best VALID try, ``MOST`` tries at most; None where none is VALID.
+    """Return the fields of the best VALID try, ``MOST`` tries at most; None where none is VALID.
 
     The first try is without any, as a run is that nobody tunes: what is not better is left out.
     """
@@ -84,14 +84,14 @@ def search(item: PlannedRun, attempt: Callable[[Fields], float | None]) -> Field
 
 
 def steps(item: PlannedRun) -> Iterator[tuple[str, int]]:
-    """The changes in their order; the first changes nothing."""
+    """Yield the changes in their order; the first changes nothing."""
     yield "", 0
     for name, values in space(item).items():
         yield from ((name, value) for value in values)
 
 
 def better(item: PlannedRun, figure: float, than: float) -> bool:
-    """Whether a figure (samples/s, or ms of streams) is better than another."""
+    """Return whether a figure (samples/s, or ms of streams) is better than another."""
     return figure < than if item.config.scenario.stream else figure > than
 
 

@@ -1,4 +1,4 @@
-"""What a line asks for, found in the registry: one item for each run, with its values."""
+"""The work of a make line: one item per run, with its values from the registry."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ class PlannedRun:
 
     @property
     def name(self) -> str:
-        """The item in the words of RUN_ARGS."""
+        """Return the item in the words of RUN_ARGS."""
         return f"{self.config.benchmark} {self.config.scenario} {self.config.ver}"
 
     @property
     def overrides(self) -> dict[str, Any]:
-        """The fields that stand in RUN_ARGS."""
+        """Return the fields that RUN_ARGS sets."""
         values = self.config.values.items()
         return {name: value.value for name, value in values if value.given_by == GIVEN}
 
     def value(self, name: str, otherwise: Any = None) -> Any:
-        """The value of a field."""
+        """Return the value of a field."""
         entry = self.config.values.get(name)
         return otherwise if entry is None else entry.value
 
@@ -84,7 +84,7 @@ class WorkPlan:
 
 
 def plan(flow: Flow, run_args: str | None = None) -> WorkPlan:
-    """What the line asks for; raises FlowError for all that cannot be."""
+    """Return the work of a make line; raise FlowError for all that is unavailable."""
     known = read_registry(flow.settings.systems_dir)
     text = flow.variables.get("RUN_ARGS", "") if run_args is None else run_args
     vendor_round = flow.settings.vendor_round
@@ -108,7 +108,7 @@ def plan(flow: Flow, run_args: str | None = None) -> WorkPlan:
 
 
 def read_registry(own: str = "") -> ConfigRegistry:
-    """The registry with a user's own systems; raises FlowError with all its faults."""
+    """Return the registry with a user's own systems; raise FlowError with all its faults."""
     known = registry.load(registry.HERE, Path(own) if own else None)
     if known.faults:
         faults = "; ".join(str(fault) for fault in known.faults)
@@ -141,7 +141,7 @@ def which(
 
 
 def versions_of(table: ConfigTable, system: str, requested: Sequence[str]) -> list[str]:
-    """The versions of a file that are meant, in its order; without any, the default one."""
+    """Return the versions of a file that are meant, in its order; without any, the default one."""
     blocks = [block for block in table.blocks.values() if block.system == system]
     there = list(dict.fromkeys(ver for block in blocks for ver in block.versions))
     runs = [ver for ver in there if not any(word in ver for word in _LEFT_OUT)]
@@ -151,7 +151,7 @@ def versions_of(table: ConfigTable, system: str, requested: Sequence[str]) -> li
 
 
 def _wanted(table: ConfigTable, vendor_round: str, system: str, arguments: RunArguments) -> bool:
-    """Whether a file is of what is asked for, and has values for the system."""
+    """Return whether a table matches the arguments and has values for the system."""
     return (
         table.round == vendor_round
         and (not arguments.benchmarks or table.benchmark in arguments.benchmarks)
@@ -237,7 +237,7 @@ def _items(
     system: str,
     machine: GpuMachine | None,
 ) -> Iterator[PlannedRun]:
-    """The items with their values; raises FlowError for a field that fits none of them."""
+    """Yield the items with their values; raise FlowError for a field that fits none of them."""
     _check_scopes(known, [table for table, _ in pairs], arguments.fields)
     for table, ver in pairs:
         fitting = {
@@ -267,7 +267,7 @@ def _check_scopes(
 def _skipped(
     arguments: RunArguments, tables: Sequence[ConfigTable], pairs: Sequence[tuple[ConfigTable, str]]
 ) -> list[str]:
-    """What was asked for and is not there, where something else of it is."""
+    """Return notes on unavailable combinations of the arguments."""
     notes = []
     for name in arguments.benchmarks:
         scenarios = {table.scenario for table in tables if table.benchmark == name}

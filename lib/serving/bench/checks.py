@@ -19,7 +19,7 @@ def signature(outputs: Mapping[str, WireTensor]) -> Signature:
 def describe_problems(
     outputs: Mapping[str, WireTensor], infos: Sequence[TensorInfo], batch: int | None
 ) -> list[str]:
-    """Where an answer differs from what the model promises; ``batch`` where it has one."""
+    """Return where an answer differs from what the model promises; ``batch`` where it has one."""
     problems = [text for info in infos for text in _problem(outputs.get(info.name), info, batch)]
     known = {info.name for info in infos}
     return problems + [
@@ -42,14 +42,14 @@ def _problem(tensor: WireTensor | None, info: TensorInfo, batch: int | None) -> 
 
 
 def fits(wanted: Sequence[int], shape: Sequence[int]) -> bool:
-    """Whether a shape is the wanted one; -1 there is any length."""
+    """Return whether a shape is the wanted one; -1 there is any length."""
     return len(wanted) == len(shape) and all(
         a in (-1, b) for a, b in zip(wanted, shape, strict=True)
     )
 
 
 def finite(tensor: WireTensor) -> bool:
-    """Whether no value is NaN or infinite."""
+    """Return whether no value is NaN or infinite."""
     if tensor.datatype not in FLOATS:
         return True
     try:

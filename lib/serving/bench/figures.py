@@ -28,7 +28,7 @@ class LatencySummary:
 
 
 def latency(nanoseconds: Sequence[int], also: float = 99.0) -> LatencySummary | None:
-    """The figures of latencies in ns, None without any; ``also`` is a further percentile."""
+    """Return the figures of latencies in ns, None without any; ``also`` is a further percentile."""
     if not nanoseconds:
         return None
     ordered = sorted(nanoseconds)

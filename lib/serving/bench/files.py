@@ -26,7 +26,7 @@ LETTERS = {
 
 
 def read(path: Path, infos: Sequence[TensorInfo]) -> dict[str, WireTensor]:
-    """The tensors of a file by name; a .npy file has the one that is asked for.
+    """Return the tensors of a file by name; a .npy file has the only requested one.
 
     Raises BenchError where it cannot be read or is none.
     """
@@ -39,7 +39,7 @@ def read(path: Path, infos: Sequence[TensorInfo]) -> dict[str, WireTensor]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The bytes of a file; raises BenchError where it cannot be read."""
+    """Return the bytes of a file; raise BenchError where it cannot be read."""
     try:
         if path.is_char_device() or path.is_block_device():
             raise BenchError(f"{path} is a device: it has no end", hint="--input=zero, or a file")
@@ -68,7 +68,7 @@ def _npz(path: Path, infos: Sequence[TensorInfo]) -> dict[str, WireTensor]:
 
 
 def parse_npy(data: bytes) -> WireTensor:
-    """An array as NumPy stores it; raises ValueError for what has no place in the protocol."""
+    """Return an array as NumPy stores it; raise ValueError for types outside the protocol."""
     if not data.startswith(MAGIC) or len(data) < 12:
         raise ValueError("no array of NumPy")
     size = 2 if data[6] == 1 else 4
@@ -134,7 +134,7 @@ def halved(data: bytes) -> bytes:
 
 
 def _values(entry: Any, info: TensorInfo) -> tuple[list[Any], tuple[int, ...]]:
-    """The values of an entry in a row, and their shape: told, nested, or the model's own."""
+    """Return the flat values of an entry and their shape: explicit, nested, or the model's."""
     shape: tuple[int, ...] = ()
     if isinstance(entry, Mapping):
         shape, entry = tuple(entry.get("shape", ())), entry["content"]

@@ -13,12 +13,12 @@ PERCENTILES = (50.0, 75.0, 95.0, 99.0)
 
 
 def named(settings: BenchSettings) -> str:
-    """The first line without a benchmark."""
+    """Return the first line without a benchmark."""
     return f"Model name = {settings.model}, batch size = {settings.batch}"
 
 
 def judged(target: ProbedModel) -> Iterator[str]:
-    """Whether the first answer is right, and how long it took."""
+    """Yield whether the first answer is right, and how long it took."""
     yield f"{'FAIL' if target.problems else 'PASS'}: {target.settings.model}"
     yield from (f"  {problem}" for problem in target.problems)
     if target.stand_in:
@@ -39,7 +39,7 @@ def announced(settings: BenchSettings, threads: int) -> Iterator[str]:
 
 
 def measured(settings: BenchSettings, point: LoadPoint) -> Iterator[str]:
-    """The figures of every thread."""
+    """Yield the figures of every thread."""
     for number, thread in enumerate(point.threads):
         count, seconds = f"{thread.requests} {settings.protocol}", f"{thread.seconds:.6f}"
         yield f"Thread {number}: Completed {count} requests in {seconds} seconds."

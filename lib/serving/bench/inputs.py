@@ -24,7 +24,7 @@ def make(
     model: Model, batches: bool, batch: int, source: str, shapes: Mapping[str, Sequence[int]],
     seed: int,
 ) -> list[Sample]:  # fmt: skip
-    """The inputs of one request or, out of a file with more samples, of several.
+    """Return the inputs of one request or, out of a file with more samples, of several.
 
     ``batches`` says whether the first length of each shape is the batch's. Raises BenchError where
     a length is open and nobody gave it, or a file does not fit.
@@ -48,7 +48,7 @@ def make(
 def wanted_shape(
     info: TensorInfo, batches: bool, batch: int, shapes: Mapping[str, Sequence[int]]
 ) -> tuple[int, ...]:
-    """The shape of an input in a request; raises BenchError where a length stays open."""
+    """Return the shape of an input in a request; raise BenchError where a length stays open."""
     own = info.shape[1:] if batches else info.shape
     requested = shapes.get(info.name)
     if requested is not None:
@@ -103,7 +103,7 @@ def _random(datatype: str, count: int, generator: random.Random) -> bytes:
 def _from_file(
     model: Model, batches: bool, batch: int, path: Path, shapes: Mapping[str, Sequence[int]]
 ) -> list[Sample]:
-    """Requests of ``batch`` samples each; what is left over at the end is not sent."""
+    """Yield requests of ``batch`` samples; a remainder is not sent."""
     if path.suffix.lower() not in files.READERS:
         return [_raw(model, batches, batch, path, shapes)]
     arrays = files.read(path, model.inputs)

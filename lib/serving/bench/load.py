@@ -1,4 +1,4 @@
-"""Load: threads with a connection each, told by a pace when the next request is due.
+"""Load: threads with one connection each; a pace sets when the next request is due.
 
 A closed loop sends as soon as the answer is there. An open loop has a schedule; there, latency
 counts from the scheduled moment, so that a server which stalls is not spared the requests that
@@ -30,7 +30,7 @@ CTRL_C = "Ctrl-C"
 ENDED = -1
 # A shorter sleep is exact; a longer one can be ended.
 NAP_S = 0.05
-# After a failure that takes no time: a server that is gone is not asked as often as possible.
+# After an immediate failure: do not retry a server that is gone in a busy loop.
 PAUSE_S = 0.001
 # Values are looked at this often, in ns; names, types and shapes always.
 LOOK_NS = 100_000_000
@@ -42,7 +42,7 @@ Check = Callable[[dict[str, WireTensor], bool], Sequence[str]]
 
 
 class Pace(ABC):
-    """When requests are due; every thread asks it before each."""
+    """The times at which requests are due; threads call it before every request."""
 
     def __init__(self, begin: int, end: int, count: int) -> None:
         self.begin, self.end = begin, end
@@ -56,16 +56,16 @@ class Pace(ABC):
 
     @abstractmethod
     def ended(self) -> str:
-        """Why it ended of itself: time or count."""
+        """Return why it ended of itself: time or count."""
 
     def stop(self, why: str) -> None:
-        """Have no further request sent."""
+        """Stop sending requests."""
         self.why = self.why or why
         self._stop.set()
 
 
 class ClosedLoop(Pace):
-    """At once."""
+    """Sends the next request at once, as responses come."""
 
     def __init__(self, begin: int, end: int, count: int) -> None:
         super().__init__(begin, end, count)
@@ -73,7 +73,7 @@ class ClosedLoop(Pace):
         self._all = False
 
     def take(self) -> int:
-        """The present moment."""
+        """Return the present time."""
         now = time.perf_counter_ns()
         if now >= self.end or self._stop.is_set():
             return ENDED
@@ -83,12 +83,12 @@ class ClosedLoop(Pace):
         return now
 
     def ended(self) -> str:
-        """By the count when that many were sent."""
+        """Return "count" when that many were sent."""
         return "count" if self._all else "time"
 
 
 class OpenLoop(Pace):
-    """At the moments of a schedule; one thread at a time waits for the next."""
+    """Sends at the times of a schedule; one thread at a time waits for the next."""
 
     def __init__(self, begin: int, end: int, count: int, arrivals: Iterator[int]) -> None:
         super().__init__(begin, end, count)
@@ -98,7 +98,7 @@ class OpenLoop(Pace):
         self.taken = 0
 
     def take(self) -> int:
-        """The next moment, when it has come."""
+        """Wait for the next time of the schedule and return it."""
         with self._turn:
             now = time.perf_counter_ns()
             if now >= self.end or self._stop.is_set() or self.taken >= self._count or self._over:
@@ -116,11 +116,11 @@ class OpenLoop(Pace):
             return due
 
     def ended(self) -> str:
-        """By the count when that many were sent."""
+        """Return "count" when that many were sent."""
         return "count" if self.taken >= self._count else "time"
 
     def unsent(self, last: int) -> int:
-        """How many were due before ``last``, and never sent: all connections were busy."""
+        """Return how many were due before ``last``, and never sent: all connections were busy."""
         if self.taken >= self._count or self._over:
             return 0
         limit = min(last, self.end) - self.begin

@@ -18,7 +18,7 @@ LISTENS = "0A"
 
 @dataclass(frozen=True, slots=True)
 class ClientHost:
-    """Facts that a figure cannot do without."""
+    """The machine of the client, as a report names it."""
 
     name: str
     cpu: str
@@ -38,7 +38,7 @@ class MachineSample:
 
 
 def host() -> ClientHost:
-    """The facts of this machine."""
+    """Return the facts of this machine."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     lines = _text(PROC / "cpuinfo").splitlines()
     cpu = next((line.partition(":")[2].strip() for line in lines if "model name" in line), "")
@@ -48,7 +48,7 @@ def host() -> ClientHost:
 
 
 def moment(server: int | None) -> MachineSample:
-    """The present; ``server`` is a process, whose descendants count with it."""
+    """Return a sample; ``server`` is a process, counted with its descendants."""
     return MachineSample(
         time.monotonic(),
         time.process_time(),
@@ -98,7 +98,7 @@ def _text(path: Path) -> str:
 
 
 def tree_seconds(root: int) -> float:
-    """The processor time of a process and its descendants."""
+    """Return the processor time of a process and its descendants."""
     seconds: dict[int, float] = {}
     parents: dict[int, int] = {}
     for folder in PROC.glob("[0-9]*"):
@@ -130,7 +130,7 @@ def listener(host: str, port: int) -> int | None:
 
 
 def _listening(port: int) -> set[str]:
-    """The sockets that listen on a port."""
+    """Return the sockets that listen on a port."""
     wanted = f":{port:04X}"
     tables = [_text(PROC / "net" / table).splitlines()[1:] for table in ("tcp", "tcp6")]
     rows = [line.split() for table in tables for line in table]

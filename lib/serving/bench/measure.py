@@ -19,7 +19,7 @@ from .stability import Stability
 from .target import ProbedModel
 
 COUNTED_S = 0.5
-"""How long a server may take to count what it has answered."""
+"""How long a server may take to count its responses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,12 @@ class _Reader:
         self._counted = self._statistics(target.counted)
 
     def before(self, warm_up: Sequence[Record]) -> _Counters:
-        """The server is asked first: its answer is no part of the measurement."""
+        """Read the server's counters first: this request is not measured."""
         self._counted = self._after(warm_up)
         return _Counters(machine.moment(self._server), self._counted)
 
     def after(self, records: Sequence[Record]) -> _Counters:
-        """The server is asked last; one that is gone has nothing to say."""
+        """Read the server's counters last; a server that is gone has none."""
         at = machine.moment(self._server)
         with contextlib.suppress(KserveError):
             return _Counters(at, self._after(records))
@@ -87,7 +87,7 @@ def measure(endpoint: ProbedModel, load: Load) -> LoadPoint:
 
 
 def make_pace(target: ProbedModel, load: Load) -> Pace:
-    """The pace of a load, beginning now."""
+    """Return the pace of a load, beginning now."""
     settings = target.settings
     begin = time.perf_counter_ns()
     end = begin + int(load.seconds * 1e9)

@@ -1,4 +1,4 @@
-"""The command line: guide 003's flags, and what perf_analyzer has beside them.
+"""The command line: guide 003's flags, and further ones of perf_analyzer.
 
 One table says everything of an option; the script's ``meta.yaml`` names the same ones.
 """
@@ -38,7 +38,7 @@ NEEDS = {
 
 @dataclass(frozen=True, slots=True)
 class BenchOption:
-    """A flag: its name, what it takes (``yes`` for nothing), and what it is for."""
+    """A flag: its name, its type (``yes`` for a switch), and its purpose."""
 
     name: str
     takes: str
@@ -99,7 +99,7 @@ OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class BenchSettings:
-    """What was asked for; lengths of time in seconds, ``loads`` in requests in flight or 1/s."""
+    """Settings of a session; times in seconds, ``loads`` in requests in flight or 1/s."""
 
     model: str
     version: str
@@ -139,7 +139,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    """All options of the table."""
+    """Return all options of the table."""
     made = _Parser(
         prog="triton-http-client.py",
         description="Ask a model of Triton, or of another server with KServe's protocol: is it "
@@ -163,7 +163,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def read(arguments: Sequence[str]) -> tuple[BenchSettings, list[str]]:
-    """What is asked for, and notes on how it was understood; raises UsageError."""
+    """Return the settings, and notes on how flags were read; raise UsageError."""
     words, notes = understood(arguments)
     made = parser()
     namespace, rest = made.parse_known_args(words)
@@ -174,7 +174,7 @@ def read(arguments: Sequence[str]) -> tuple[BenchSettings, list[str]]:
 
 
 def _in_place_of(name: str) -> str:
-    """What to type in place of an option that is none."""
+    """Return the hint for an unknown option."""
     if perf_analyzer.is_not_here(name):
         return "streams and sequences of requests are not measured here"
     if ours := perf_analyzer.ours(name):
@@ -185,7 +185,7 @@ def _in_place_of(name: str) -> str:
 
 
 def understood(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The arguments with hyphens in place of typographic dashes, and what was replaced."""
+    """Return the arguments with hyphens for typographic dashes, and the replaced ones."""
     words, notes = [], []
     for word in arguments:
         name, mark, value = word.partition("=")
@@ -202,12 +202,12 @@ def understood(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def bare(name: str) -> str:
-    """The name of an option without the dashes before it."""
+    """Return the name of an option without the dashes before it."""
     return name.lstrip(DASHES + "-").replace("-", "_")
 
 
 def settings(arguments: dict[str, Any]) -> BenchSettings:
-    """The values of the options; raises UsageError where one makes no sense."""
+    """Return the values of the options; raise UsageError where one makes no sense."""
     values = {name: value for name, value in arguments.items() if value not in (None, "")}
     _contradictions(values)
     read = _Values({option.name: option.default for option in OPTIONS} | values)
@@ -270,24 +270,24 @@ class _Values:
         return list(self._values[name] or ())
 
     def whole(self, name: str, least: int = 1) -> int:
-        """A whole number; 0 for none."""
+        """Return a whole number; 0 for none."""
         text = self.text(name)
         return int(as_number(f"--{name}", text, least, whole=True)) if text else 0
 
     def number(self, name: str, most: float = math.inf) -> float:
-        """A number that is not negative; 0 for none."""
+        """Return a number that is not negative; 0 for none."""
         text = self.text(name)
         return as_number(f"--{name}", text, 0, most) if text else 0.0
 
     def positive(self, name: str) -> float:
-        """A number above 0; 0 for none."""
+        """Return a number above 0; 0 for none."""
         number = self.number(name)
         if self.text(name) and not number:
             raise UsageError(f"--{name}={self.text(name)} is not above 0")
         return number
 
     def seconds(self, name: str) -> float:
-        """A time that is one."""
+        """Return a time that is one."""
         seconds = self.number(name, ENDLESS)
         if not seconds:
             raise UsageError(f"--{name}=0 is not a time")
@@ -322,7 +322,7 @@ def _idle(values: dict[str, Any]) -> None:
 
 
 def _longest(values: dict[str, Any], seconds: Callable[[str], float]) -> float:
-    """Where something else ends a measurement, time does so only when it was given."""
+    """Return where something else ends a measurement, time does so only when it was given."""
     if ("count" in values or "until_stable" in values) and not {"limit", "duration"} & set(values):
         return ENDLESS
     return seconds("duration" if "duration" in values else "limit")

@@ -41,7 +41,7 @@ def check() -> None:
 
 
 def render(session: BenchSession) -> str:
-    """The whole page."""
+    """Return the whole page."""
     return render_page(
         TEMPLATE,
         title=f"{session.settings.model} under load",
@@ -94,7 +94,7 @@ SERVER = ("server: queue", "server: input", "server: infer", "server: output")
 
 
 def _sweep(session: BenchSession) -> Iterator[Drawn]:
-    """All measurements side by side, where there are several."""
+    """Yield all measurements side by side, where there are several."""
     points = [point for point in session.points if point.latency]
     if not 1 < len(points) <= 16:
         return

@@ -29,12 +29,12 @@ NOT_HERE = "streaming sequence_length num_of_sequences sequence_id_range start_s
 
 
 def ours(name: str) -> str:
-    """The option in place of perf_analyzer's; empty where it has none of that name."""
+    """Return our option for perf_analyzer's; empty where it has none of that name."""
     # The value of a short one may follow without a space.
     wanted = {name, name[:1]} if name[1:].isdigit() else {name}
     return next((key for key, names in NAMES.items() if wanted & set(names.split())), "")
 
 
 def is_not_here(name: str) -> bool:
-    """Whether it is of a measurement that there is none of: of streams and sequences."""
+    """Return whether it is of a measurement that there is none of: of streams and sequences."""
     return name in NOT_HERE.split()

@@ -54,7 +54,7 @@ def _probe(settings: BenchSettings, connection: Connection) -> ProbedModel:
 
 
 def _batch(settings: BenchSettings, model: Model, largest: int) -> int | None:
-    """The samples in a request; None where the model has no batch. Raises BenchError."""
+    """Return the samples in a request; None where the model has no batch; raise BenchError."""
     if largest == 0 and settings.batch > 1:
         raise BenchError(
             f"{model.name} takes no batches (max_batch_size 0)", hint="leave out --batch_size"
@@ -72,7 +72,7 @@ def _copy(tensor: WireTensor) -> WireTensor:
 
 
 def _config(connection: Connection, settings: BenchSettings) -> Mapping[str, Any] | None:
-    """The model's configuration; None where the server does not tell it."""
+    """Return the model's configuration; None where the server withholds it."""
     try:
         config = connection.config(settings.model, settings.version)
         int(config.get("max_batch_size", 0))
@@ -86,7 +86,7 @@ def _config(connection: Connection, settings: BenchSettings) -> Mapping[str, Any
 
 
 def _largest_batch(model: Model, config: Mapping[str, Any] | None) -> int:
-    """The model's max_batch_size; 0 without batches.
+    """Return the model's max_batch_size; 0 without batches.
 
     Where the server does not tell, an open first length of every input is that of the batch.
     """
@@ -99,7 +99,7 @@ def _largest_batch(model: Model, config: Mapping[str, Any] | None) -> int:
 def _needed(
     model: Model, config: Mapping[str, Any] | None, settings: BenchSettings
 ) -> Iterator[TensorInfo]:
-    """The inputs without those that a request may leave out and whose lengths nobody has given."""
+    """Return the inputs without optional ones of unknown length."""
     free = set(_optional(config or {})) if settings.source in ("random", "zero") else set()
     free -= set(settings.shapes)
     for info in model.inputs:
@@ -115,7 +115,7 @@ def _optional(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def explained(settings: BenchSettings, connection: Connection, error: KserveError) -> BenchError:
-    """The failure with what to do next."""
+    """Return the failure with what to do next."""
     hints = {
         "refused": START_ONE,
         "reset": "see the last lines of the server's log",
@@ -132,7 +132,7 @@ def explained(settings: BenchSettings, connection: Connection, error: KserveErro
 
 
 def _models(settings: BenchSettings, connection: Connection) -> str:
-    """What the server has, where the asked-for model is not ready."""
+    """Return a hint on the server's models, where the requested one is not ready."""
     try:
         models = connection.index()
     except KserveError:
@@ -147,13 +147,13 @@ def _models(settings: BenchSettings, connection: Connection) -> str:
 
 
 def _idle(own: Sequence[ModelState]) -> str:
-    """The state of the first version that is not ready."""
+    """Return the state of the first version that is not ready."""
     idle = next(each for each in own if each.state != "READY")
     return f"{idle.name} is {idle.state or 'not loaded'}: {idle.reason or 'no reason given'}"
 
 
 def _kind(settings: BenchSettings, connection: Connection) -> str:
-    """Whether it is a model of a kind that is not asked request by request."""
+    """Return why single requests do not suit the model; empty where they do."""
     try:
         config = _config(connection, settings) or {}
     except KserveError:

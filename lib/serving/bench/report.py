@@ -41,7 +41,7 @@ class BenchSession:
 
     @property
     def settings(self) -> BenchSettings:
-        """What was asked for."""
+        """Return the settings of the session."""
         return self.target.settings
 
 
@@ -71,7 +71,7 @@ def notes(points: Sequence[LoadPoint], cores: int) -> tuple[str, ...]:
 
 
 def row(point: LoadPoint) -> tuple[str, ...]:
-    """A line of the table of all measurements."""
+    """Return a line of the table of all measurements."""
     latency = point.latency
     figures = ["-"] * 10
     if latency:
@@ -84,7 +84,7 @@ def row(point: LoadPoint) -> tuple[str, ...]:
 
 
 def breakdown(point: LoadPoint) -> Rows:
-    """Where the time of a request went, in ms."""
+    """Return where the time of a request went, in ms."""
     if not point.server or not point.latency:
         return []
     share = point.server
@@ -100,7 +100,7 @@ def breakdown(point: LoadPoint) -> Rows:
 
 
 def batches(point: LoadPoint) -> Rows:
-    """The batch sizes that the server executed."""
+    """Return the batch sizes that the server executed."""
     if not point.server:
         return []
     each = [(str(b.size), str(b.executions), ms(b.infer_ms)) for b in point.server.batches]
@@ -144,7 +144,7 @@ def _known(value: float | None) -> str:
 
 
 def tries(attempts: Sequence[Try]) -> Rows:
-    """The tries of a search."""
+    """Return the tries of a search."""
     return [
         (
             each.purpose,
@@ -162,7 +162,7 @@ TRIES = ("try", "requests/s", "p99 ms", "late", "requests", "")
 
 
 def outcome(session: BenchSession) -> str:
-    """The end of a search, in a sentence."""
+    """Return the end of a search, in a sentence."""
     bound = f"{session.settings.search_ms:g} ms"
     if session.highest is None:
         return f"No rate keeps p99 below {bound}."
@@ -181,7 +181,7 @@ def schedule_kept(session: BenchSession) -> str:
 
 
 def text(session: BenchSession) -> Iterator[str]:
-    """The summary below guide 003's lines."""
+    """Yield the summary below guide 003's lines."""
     if session.tries:
         yield from aligned([TRIES, *tries(session.tries)])
         yield outcome(session)
@@ -230,7 +230,7 @@ def about(session: BenchSession) -> Rows:
 
 
 def markdown(session: BenchSession) -> str:
-    """A page of Markdown."""
+    """Return a page of Markdown."""
     parts = [f"# {session.settings.model} under load", "", *_table(("", ""), about(session)), ""]
     if session.tries:
         parts += [*_table(TRIES, tries(session.tries)), "", outcome(session), ""]
@@ -254,7 +254,7 @@ def markdown(session: BenchSession) -> str:
 
 
 def threads(point: LoadPoint) -> Rows:
-    """A line for each thread."""
+    """Return a line for each thread."""
     return [
         (str(number), f"{each.rate:.1f}", *_latency(each.latency))
         for number, each in enumerate(point.threads)
@@ -278,7 +278,7 @@ def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def as_csv(session: BenchSession) -> str:
-    """A line for each measurement, with plain numbers; latencies in ms."""
+    """Return a line for each measurement, with plain numbers; latencies in ms."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     names = ("loop", "load", "batch_size", "requests", "requests_per_s", "samples_per_s", "failed",
@@ -309,7 +309,7 @@ def as_json(session: BenchSession) -> str:
     """Everything, for programs; a figure that is not finite is null."""
     target = session.target
     settings = asdict(session.settings)
-    # What is secret in a request stands in no result.
+    # Secrets of a request appear in no result.
     settings["headers"] = [name for name, _ in session.settings.headers]
     document = {
         "format": 1,

@@ -97,17 +97,17 @@ class LoadPoint:
 
     @property
     def failed(self) -> int:
-        """How many requests failed, whatever the kind."""
+        """Return how many requests failed, whatever the kind."""
         return sum(self.failures.values())
 
     @property
     def scheduled(self) -> int:
-        """How many requests there should have been."""
+        """Return how many requests there should have been."""
         return self.requests + self.failed + self.unsent
 
     @property
     def tail_ms(self) -> float:
-        """The 99th percentile of the latency; infinite where nothing was answered."""
+        """Return the 99th percentile of the latency; infinite where nothing was answered."""
         return self.latency.percentile(99.0) if self.latency else math.inf
 
 
@@ -116,7 +116,7 @@ Times = tuple[int, int, int]
 
 
 def kept(records: Sequence[Record], since: int) -> list[Times]:
-    """The requests that were answered after ``since``, in the order of their answers."""
+    """Return the requests that were answered after ``since``, in the order of their answers."""
     spans = [
         times
         for record in records
@@ -127,7 +127,7 @@ def kept(records: Sequence[Record], since: int) -> list[Times]:
 
 
 def thread(record: Record, batch: int, percentile: float) -> Thread:
-    """The figures of one thread."""
+    """Return the figures of one thread."""
     count, seconds = len(record.due), max((record.end - record.begin) / 1e9, 1e-9)
     latency = figures.latency(record.latencies(), percentile)
     return Thread(count, seconds, count * batch / seconds, latency)
@@ -185,7 +185,7 @@ def histogram(values: Sequence[float]) -> tuple[tuple[float, ...], tuple[int, ..
 def timeline(
     times: Sequence[Times], begin: int, percentile: float
 ) -> tuple[tuple[float, float, float], ...]:
-    """Slices of equal length, at least as many requests each as a percentile can be told of."""
+    """Return slices of equal length with enough requests for a percentile."""
     if not times:
         return ()
     span = max(times[-1][2] - begin, 1)
@@ -219,7 +219,7 @@ def on_schedule(points: Sequence[LoadPoint]) -> float | None:
 
 
 def is_late(point: LoadPoint) -> bool:
-    """Whether requests were sent later than they should have been, or never."""
+    """Return whether requests were sent later than they should have been, or never."""
     late = point.late is not None and point.late.percentile(99.0) > LATE_MS
     return late or point.late is None or point.unsent > 0
 

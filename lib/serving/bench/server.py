@@ -36,7 +36,7 @@ class ServerShare:
 
 
 def statistics(connection: Connection, model: str, version: str) -> Statistics | None:
-    """The model's counters; None where the server has none."""
+    """Return the model's counters; None where the server has none."""
     try:
         return connection.statistics(model, version)
     except KserveError as error:

@@ -111,7 +111,7 @@ def _measured(target: ProbedModel, command: str) -> BenchSession:
 
 
 def sweep(target: ProbedModel) -> list[LoadPoint]:
-    """All asked-for loads, one after the other; Ctrl-C ends all of them."""
+    """Measure all loads, one after the other; Ctrl-C ends all of them."""
     settings = target.settings
     points: list[LoadPoint] = []
     # Guide 003 measures one number of threads.
@@ -132,7 +132,7 @@ def sweep(target: ProbedModel) -> list[LoadPoint]:
 
 
 def search(target: ProbedModel) -> tuple[list[LoadPoint], list[Try], float | None]:
-    """The highest rate under the bound: the last run that kept it, all tries, and the rate.
+    """Return the highest rate under the bound: the last run that kept it, all tries, and the rate.
 
     Rates are requests a second. Raises BenchError when no request was answered, KeyboardInterrupt
     after Ctrl-C.
@@ -179,7 +179,7 @@ def _tail(tried: Try) -> str:
 
 
 def hidden(arguments: Sequence[str]) -> str:
-    """The command for a report; what a header says may be a secret."""
+    """Return the command for a report; what a header says may be a secret."""
     words, before = ["triton-http-client.py"], ""
     for word in arguments:
         secret = before == "header" or bare(word).startswith("header=")
@@ -203,12 +203,12 @@ def writable(files: Mapping[str, str]) -> None:
 
 
 def is_special(path: Path) -> bool:
-    """Whether it is there and no plain file, as /dev/stdout: written to, never replaced."""
+    """Return whether it is there and no plain file, as /dev/stdout: written to, never replaced."""
     return path.exists() and not path.is_file()
 
 
 def write(session: BenchSession) -> None:
-    """The asked-for files; each is there whole or as it was.
+    """Write the output files, each atomically.
 
     Raises BenchError when one cannot be written.
     """

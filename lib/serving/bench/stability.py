@@ -22,7 +22,7 @@ class Stability:
         self._windows: list[list[int]] = []
 
     def watch(self, records: Sequence[Record]) -> str:
-        """Why to stop; empty while there is no reason."""
+        """Return why to stop; empty while there is no reason."""
         whole = (time.perf_counter_ns() - self._begin) // self._length
         if whole <= len(self._windows) or whole < 1:
             return ""
@@ -61,7 +61,7 @@ class Stability:
 
     @staticmethod
     def kept_since(pace: Pace, seconds: float) -> int:
-        """Where the windows begin that count: the last three that are whole."""
+        """Return where the windows begin that count: the last three that are whole."""
         length = int(seconds * 1e9)
         whole = (time.perf_counter_ns() - pace.begin) // length
         return pace.begin + max(0, whole - WINDOWS) * length

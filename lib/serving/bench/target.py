@@ -1,4 +1,4 @@
-"""The model under load: its connections, what is sent to it, and the check of what it answers."""
+"""The model under load: its connections, its requests, and the check of its responses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .options import BenchSettings
 # Places in shared memory begin at a multiple of this.
 ALIGN = 4096
 Shared = Mapping[str, "kserve.RegionSlice | WireTensor"]
-# Files beside the connections.
+# File descriptors in addition to the connections.
 SPARE = 64
 
 
@@ -64,7 +64,7 @@ class _Check:
 
 
 def connect(settings: BenchSettings) -> Connection:
-    """A connection as the settings have it; raises BenchError."""
+    """Return a connection as the settings have it; raise BenchError."""
     options = kserve.ConnectionOptions(
         timeout=settings.timeout,
         headers=settings.headers,
@@ -78,7 +78,7 @@ def connect(settings: BenchSettings) -> Connection:
 
 
 def golden(settings: BenchSettings, model: Model) -> dict[str, WireTensor]:
-    """The outputs that are right; nothing where no file has them.
+    """Return the outputs that are right; nothing where no file has them.
 
     Raises BenchError for a file of another kind.
     """
@@ -91,7 +91,7 @@ def golden(settings: BenchSettings, model: Model) -> dict[str, WireTensor]:
 
 
 def workers(target: ProbedModel, count: int, stack: contextlib.ExitStack) -> list[LoadWorker]:
-    """Workers with connections, and with places in shared memory where those were asked for."""
+    """Return workers with connections, and with slices of shared memory if requested."""
     settings = target.settings
     machine.allow_files(count + SPARE)
     connections = [stack.enter_context(connect(settings)) for _ in range(count)]
@@ -109,7 +109,7 @@ def workers(target: ProbedModel, count: int, stack: contextlib.ExitStack) -> lis
 
 
 def names(model: Model) -> list[str]:
-    """The outputs to ask for: all that the model promises."""
+    """Return the outputs to ask for: all that the model promises."""
     return [info.name for info in model.outputs]
 
 
@@ -135,7 +135,7 @@ def _shared(
 
 
 def _aligned(size: int) -> int:
-    # What is empty has a place too: a server knows no place behind the end.
+    # An empty tensor gets a slice too: a server rejects an offset at the end.
     return -(-max(size, 1) // ALIGN) * ALIGN
 
 
@@ -146,18 +146,18 @@ def _room(target: ProbedModel, count: int) -> int:
 
 
 class RegionAllocator:
-    """Hands out places of a region, one behind the other."""
+    """Allocates slices of a region, one after the other."""
 
     def __init__(self, region: Region) -> None:
         self._region = region
         self._next = 0
 
     def empty(self, like: WireTensor) -> kserve.RegionSlice:
-        """A place for a tensor like this one; texts may be a little longer, next time."""
+        """Return a slice for a tensor like this one, with room for longer strings."""
         return self._slice(like, _aligned(len(like.data)))
 
     def sample(self, sample: inputs.Sample) -> Shared:
-        """Places that hold the tensors; no server takes a place of no bytes."""
+        """Return slices with the tensors; no server accepts one of zero bytes."""
         return {name: self._filled(each) if each.data else each for name, each in sample.items()}
 
     def _filled(self, tensor: WireTensor) -> kserve.RegionSlice:

@@ -29,7 +29,7 @@ PROTOCOLS = ("http", "grpc")
 def connect(
     url: str, protocol: str = "http", options: ConnectionOptions | None = None
 ) -> Connection:
-    """A connection to ``url`` (HOST:PORT), opened with its first request.
+    """Return a connection to ``url`` (HOST:PORT), opened with its first request.
 
     Raises KserveError: ``input`` for an address, an option or a protocol that there is not,
     ``package`` where gRPC is asked for without tritonclient.

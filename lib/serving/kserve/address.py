@@ -15,7 +15,7 @@ _TLS = {"http": False, "https": True, "grpc": False, "grpcs": True}
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A host, a port, whether TLS is spoken, and what stands before /v2 in every path."""
+    """A host, a port, whether to use TLS, and the path prefix before /v2."""
 
     host: str
     port: int
@@ -28,7 +28,7 @@ class Address:
 
     @property
     def local(self) -> bool:
-        """Whether the name says that the server is on this machine."""
+        """Return whether the name says that the server is on this machine."""
         return self.host == "localhost" or self.host.startswith("127.") or self.host == "::1"
 
 

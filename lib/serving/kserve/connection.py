@@ -55,25 +55,25 @@ class Connection(ABC):
         self.options = options
 
     def server(self) -> ServerMetadata:
-        """The server's name, version and extensions."""
+        """Return the server's name, version and extensions."""
         return _read(read_server, self._ask("ServerMetadata"))
 
     def live(self) -> bool:
-        """Whether the server says that it is there."""
+        """Return whether the server says that it is there."""
         return self._is("ServerLive")
 
     def ready(self, model: str = "", version: str = "") -> bool:
-        """Whether a model can be asked; without one, whether the server can."""
+        """Return whether a model is ready; without one, whether the server is."""
         if not model:
             return self._is("ServerReady")
         return self._is("ModelReady", name=model, version=version)
 
     def model(self, name: str, version: str = "") -> Model:
-        """A model's platform, inputs and outputs."""
+        """Return a model's platform, inputs and outputs."""
         return _read(read_model, self._ask("ModelMetadata", name=name, version=version))
 
     def config(self, name: str, version: str = "") -> Mapping[str, Any]:
-        """A model's configuration, with the fields of Triton's model_config.proto."""
+        """Return a model's configuration, with the fields of Triton's model_config.proto."""
         return _read(dict, self._ask("ModelConfig", name=name, version=version))
 
     def statistics(self, name: str, version: str = "") -> Statistics:
@@ -87,11 +87,11 @@ class Connection(ABC):
         return _read(lambda all_: read_statistics(all_[-1]), answer["model_stats"])
 
     def index(self) -> tuple[ModelState, ...]:
-        """All models of the repository, with their states."""
+        """Return all models of the repository, with their states."""
         return _read(read_index, self._ask("RepositoryIndex"))
 
     def load(self, name: str, config: str = "") -> None:
-        """Have a model loaded, with ``config`` (JSON) in place of its own."""
+        """Load a model, with ``config`` (JSON) in place of its own."""
         parameters = {"config": config} if config else {}
         self._ask("RepositoryModelLoad", model_name=name, parameters=parameters)
 
@@ -100,7 +100,7 @@ class Connection(ABC):
         self._ask("RepositoryModelUnload", model_name=name)
 
     def regions(self) -> tuple[SharedRegion, ...]:
-        """The regions of system shared memory that the server has registered."""
+        """Return the regions of system shared memory that the server has registered."""
         return _read(read_regions, self._ask("SystemSharedMemoryStatus"))
 
     def register_region(self, name: str, key: str, size: int, offset: int = 0) -> None:
@@ -113,11 +113,11 @@ class Connection(ABC):
 
     @abstractmethod
     def _ask(self, question: str, **fields: Any) -> Any:
-        """The answer to a method of the gRPC service, as the same thing over HTTP has it."""
+        """Return the answer to a method of the gRPC service, as the same thing over HTTP has it."""
 
     @abstractmethod
     def _is(self, question: str, **fields: Any) -> bool:
-        """The answer of the server to yes or no."""
+        """Return the answer of the server to yes or no."""
 
     @abstractmethod
     def prepare(
@@ -127,7 +127,7 @@ class Connection(ABC):
         outputs: Sequence[str] | Mapping[str, RegionSlice | None] = (),
         version: str = "",
     ) -> Any:
-        """A request that ``run`` sends as often as it is asked to; arguments as of ``infer``."""
+        """Return a request that ``run`` can send repeatedly; arguments as of ``infer``."""
 
     @abstractmethod
     def run(self, request: Any) -> dict[str, WireTensor]:
@@ -195,5 +195,5 @@ def as_inputs(inputs: Mapping[str, Any]) -> dict[str, WireTensor | RegionSlice]:
 def as_outputs(
     outputs: Sequence[str] | Mapping[str, RegionSlice | None],
 ) -> Mapping[str, RegionSlice | None]:
-    """The wanted outputs with the places of those that have one."""
+    """Return the requested outputs with their slices, if any."""
     return outputs if isinstance(outputs, Mapping) else dict.fromkeys(outputs)

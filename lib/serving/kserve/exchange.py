@@ -108,7 +108,7 @@ class Exchange:
     def _ready(self) -> socket.socket:
         now = time.monotonic()
         if self._socket is not None and now - self._used > IDLE_S:
-            # Bytes, or an end, where nothing was asked: the server has given up this connection.
+            # Bytes or an end without a request: the server has closed this connection.
             poll = select.poll()
             poll.register(self._socket, select.POLLIN)
             if poll.poll(0):
@@ -169,7 +169,7 @@ class Exchange:
             size = max(2 * len(self._buffer), self._filled + room)
             larger = bytearray(size)
             larger[: self._filled] = self._view[: self._filled]
-            # The old one may still be shown to whoever has an earlier answer.
+            # Earlier responses may still refer to the old buffer.
             self._buffer, self._view = larger, memoryview(larger)
         connection.settimeout(self._left())
         count = connection.recv_into(self._view[self._filled :])
@@ -177,7 +177,7 @@ class Exchange:
         return count
 
     def _head(self, connection: socket.socket, start: int) -> tuple[int, ResponseHead]:
-        """The place behind the head that begins at ``start``, and the head."""
+        """Return the end of the head that begins at ``start``, and the head."""
         while (end := self._buffer.find(b"\r\n\r\n", start, self._filled)) < 0:
             if self._filled - start > LARGEST_HEAD:
                 raise KserveError("protocol", "the head of the answer has no end")
@@ -195,7 +195,7 @@ class Exchange:
     def _body(
         self, connection: socket.socket, start: int, head: ResponseHead
     ) -> tuple[memoryview, bool]:
-        """The body, and whether the connection ends with it."""
+        """Return the body, and whether the connection ends with it."""
         if head.chunked:
             body = self._chunks(connection, start)
         elif head.length is None:

@@ -31,7 +31,7 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class RegionSlice:
-    """A tensor's place in a region: ``size`` bytes from ``offset`` on, and the memory itself."""
+    """A tensor's slice of a region: ``size`` bytes from ``offset``, and the memory itself."""
 
     region: str
     offset: int
@@ -42,10 +42,10 @@ class RegionSlice:
 
 
 class RegionRegistry(Protocol):
-    """What a server is asked about regions; a connection is one."""
+    """The calls to a server about regions; a connection has them."""
 
     def regions(self) -> tuple[SharedRegion, ...]:
-        """Those that are registered."""
+        """Return those that are registered."""
 
     def register_region(self, name: str, key: str, size: int, offset: int = 0) -> None:
         """Have the server map ``size`` bytes of /dev/shm``key``."""
@@ -75,7 +75,7 @@ class Region:
         self.memory = memoryview(self._map)
 
     def slice(self, offset: int, datatype: str, shape: tuple[int, ...], size: int) -> RegionSlice:
-        """The place of a tensor of ``size`` bytes; KserveError (``input``) outside the region."""
+        """Return a slice of ``size`` bytes; raise KserveError (``input``) outside the region."""
         if offset < 0 or size < 0 or offset + size > self.size:
             raise KserveError("input", f"{size} bytes from {offset} on are not in the region")
         memory = self.memory[offset : offset + size]
@@ -147,7 +147,7 @@ def sweep(registry: RegionRegistry) -> None:
 
 
 def abandoned(name: str) -> bool:
-    """Whether a region's process was one that this one would see, and is gone."""
+    """Return whether a region's process was one that this one would see, and is gone."""
     space = _space()
     words = name.removeprefix(f"{PREFIX}-{space}-").split("-")
     if not space or not name.startswith(f"{PREFIX}-{space}-") or len(words) != 3:
@@ -160,7 +160,7 @@ def _own_prefix() -> str:
 
 
 def _space() -> str:
-    """This start of this machine and its space of process ids, empty where nothing tells them."""
+    """Return the ids of this boot and of the process namespace; empty where unknown."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
         return f"{boot[:8]}{os.stat('/proc/self/ns/pid').st_ino:x}"

@@ -44,7 +44,7 @@ _FIELD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """The bytes of a request, and where its outputs go."""
+    """The bytes of a request, and the slices for its outputs."""
 
     head: bytes
     parts: tuple[memoryview, ...]
@@ -52,7 +52,7 @@ class HttpRequest:
 
 
 class HttpConnection(Connection):
-    """One HTTP connection that is kept."""
+    """A persistent HTTP connection."""
 
     def __init__(self, address: Address, options: ConnectionOptions) -> None:
         super().__init__(address, options)
@@ -69,7 +69,7 @@ class HttpConnection(Connection):
         outputs: Sequence[str] | Mapping[str, RegionSlice | None] = (),
         version: str = "",
     ) -> HttpRequest:
-        """The bytes of a request, made once."""
+        """Return the bytes of a request, made once."""
         places = as_outputs(outputs)
         text, parts = encode_request(as_inputs(inputs), places)
         extra = f"Inference-Header-Content-Length: {len(text)}\r\n"
@@ -140,7 +140,7 @@ class HttpConnection(Connection):
 
 
 def tls_context(address: Address, options: ConnectionOptions) -> ssl.SSLContext | None:
-    """What to trust; None where the address asks for no TLS.
+    """Return the TLS context; None for an address without TLS.
 
     Raises KserveError when the CA file cannot be read.
     """

@@ -57,7 +57,7 @@ class GrpcConnection(Connection):
         outputs: Sequence[str] | Mapping[str, RegionSlice | None] = (),
         version: str = "",
     ) -> GrpcRequest:
-        """The message, packed once. Raises KserveError without a model."""
+        """Return the message, packed once; raise KserveError without a model."""
         if not model:
             raise KserveError("input", "no model is named")
         message = self._pb.ModelInferRequest(model_name=model, model_version=version)
@@ -103,7 +103,7 @@ class GrpcConnection(Connection):
         if not self.address.tls:
             place = str(self.address)
             return self._grpc.insecure_channel(place, options=options, compression=compression)
-        # gRPC has a list of its own; what is trusted over HTTP, SSL_CERT_FILE too, is trusted here.
+        # gRPC has its own list; trust the same as over HTTP, SSL_CERT_FILE included.
         roots = self.options.tls_ca or ssl.get_default_verify_paths().cafile
         try:
             trusted = Path(roots).read_bytes() if roots else None

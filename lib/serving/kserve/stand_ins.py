@@ -1,4 +1,4 @@
-"""What takes the place of a device in a model that gen,triton,model-repository has written."""
+"""The stand-in for a device in a model that gen,triton,model-repository has written."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class WireTensor:
         return np.frombuffer(self.data, np.dtype(CODES[self.datatype])).reshape(self.shape)
 
     def values(self) -> Sequence[Any]:
-        """The values in the order of C, without NumPy."""
+        """Return the values in the order of C, without NumPy."""
         if self.datatype == "BYTES":
             return list(strings(self.data))
         if self.datatype == "BF16":
@@ -76,7 +76,7 @@ class WireTensor:
 
 
 def flat(view: memoryview) -> memoryview:
-    """The bytes of a contiguous view; a view without values cannot be cast."""
+    """Return the bytes of a contiguous view; a view without values cannot be cast."""
     return view.cast("B") if view.nbytes else memoryview(b"")
 
 
@@ -131,7 +131,7 @@ def strings(data: memoryview) -> Iterator[bytes]:
 
 
 def tensor_in(name: str, datatype: str, shape: tuple[int, ...], memory: memoryview) -> WireTensor:
-    """The tensor at the begin of ``memory``, where a server has written it.
+    """Return the tensor at the begin of ``memory``, where a server has written it.
 
     Raises KserveError (``protocol``) where it is longer than that.
     """

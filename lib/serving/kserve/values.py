@@ -96,14 +96,14 @@ class SharedRegion:
 
 
 def read_server(message: Mapping[str, Any]) -> ServerMetadata:
-    """The answer to /v2."""
+    """Return the answer to /v2."""
     return ServerMetadata(
         _text(message, "name"), _text(message, "version"), tuple(message.get("extensions") or ())
     )
 
 
 def read_model(message: Mapping[str, Any]) -> Model:
-    """The answer to /v2/models/NAME."""
+    """Return the answer to /v2/models/NAME."""
     return Model(
         _text(message, "name"),
         tuple(str(each) for each in message.get("versions") or ()),
@@ -119,7 +119,7 @@ def _tensor(message: Mapping[str, Any]) -> TensorInfo:
 
 
 def read_index(message: Any) -> tuple[ModelState, ...]:
-    """The answer to /v2/repository/index."""
+    """Return the answer to /v2/repository/index."""
     return tuple(
         ModelState(*(_text(each, key) for key in ("name", "version", "state", "reason")))
         for each in message
@@ -161,7 +161,7 @@ def _compute(message: Mapping[str, Any]) -> tuple[Duration, Duration, Duration]:
 
 
 def read_regions(message: Any) -> tuple[SharedRegion, ...]:
-    """The answer to /v2/systemsharedmemory/status."""
+    """Return the answer to /v2/systemsharedmemory/status."""
     return tuple(
         SharedRegion(
             _text(each, "name"),

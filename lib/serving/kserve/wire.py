@@ -42,7 +42,7 @@ class ResponseLayout:
 
 
 def encode_request(inputs: Inputs, outputs: Outputs) -> tuple[bytes, list[memoryview]]:
-    """The JSON of a request, and the bytes that follow it."""
+    """Return the JSON of a request, and the bytes that follow it."""
     described: list[dict[str, Any]] = []
     parts: list[memoryview] = []
     for name, value in inputs.items():
@@ -107,7 +107,7 @@ def _place(output: Mapping[str, Any]) -> OutputPlace:
 def decode_outputs(
     layout: ResponseLayout, data: memoryview, placed: Outputs
 ) -> dict[str, WireTensor]:
-    """The outputs of a response, whose bytes after the JSON are ``data``; nothing is copied.
+    """Return the outputs of a response, whose bytes after the JSON are ``data``; nothing is copied.
 
     ``placed`` has the slices that the request asked outputs to be written to. Raises KserveError
     (``protocol``) where names, types, shapes and lengths contradict each other or the request.
@@ -143,7 +143,7 @@ def _in_memory(place: OutputPlace, region: RegionSlice | None) -> WireTensor:
 
 
 def _inline(place: OutputPlace) -> WireTensor:
-    """An output in the JSON itself: servers without the binary extension answer so."""
+    """Return an output in the JSON itself: servers without the binary extension answer so."""
     try:
         values = _flat(place.inline)
         if place.datatype == "BYTES":

@@ -1,4 +1,4 @@
-"""The program: write the model that a JSON file asks for; the answer goes where that says."""
+"""The program: write the model of a JSON request, and the answer to the request's path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .errors import RepositoryError
 
 
 def main(words: list[str]) -> int:
-    """Write one model; 0 also for a refusal, which the answer tells."""
+    """Write one model; return 0 also for a refusal, which is in the answer."""
     wanted: Mapping[str, Any] = json.loads(Path(words[0]).read_text(encoding="utf-8"))
     try:
         plan, repository = asked.plan(wanted)

@@ -1,4 +1,4 @@
-"""A plan from what somebody asks for: the facts of a model, or the flags of the known generator."""
+"""A plan from a request: the facts of a model, or the flags of the known generator."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ON_NEURON = {"pytorch": "neuron", "tensorflow": "tensorflow"}
 
 
 def plan(request: Mapping[str, Any]) -> tuple[RepositoryPlan, Path]:
-    """The plan, and the repository that it belongs into; raises RepositoryError."""
+    """Return the plan and its repository; raise RepositoryError."""
     facts = _compiled(request) or _facts(request.get("facts") or "")
     place = Path(request["triton_model_dir"])
     cores = _cores(request)
@@ -48,7 +48,7 @@ def plan(request: Mapping[str, Any]) -> tuple[RepositoryPlan, Path]:
 
 
 def _compiled(request: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What lies beside a model that was compiled for Neuron; empty where nothing does.
+    """Return the sidecar of a model compiled for Neuron; empty without one.
 
     Raises RepositoryError for one that is damaged, or was made for another device than asked for.
     """
@@ -62,7 +62,7 @@ def _compiled(request: Mapping[str, Any]) -> Mapping[str, Any]:
         artefact = artifact.read(beside)
         artefact.require(request["target"] or artefact.target)
         if request["runtime"] == "pytorch" and not request.get("neuron_core_range"):
-            # Triton alone has no Neuron device: what runs without cores is TorchScript.
+            # Triton alone has no Neuron device: a model without cores is TorchScript.
             artefact.require("cpu")
     except ArtefactError as error:
         raise RepositoryError("bad-value", str(error), error.hint) from error
@@ -70,19 +70,19 @@ def _compiled(request: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _target(request: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
-    """What the model was compiled for: what its sidecar says, or somebody; inf1 without either."""
+    """Return the model's target: of its sidecar, or of the request; inf1 without either."""
     known = facts.get("neuron", {}).get("target", "")
     return str(known or request["target"] or USUAL_TARGET)
 
 
 def _fixed_batch(facts: Mapping[str, Any]) -> int:
-    """The only batch that a compiled model takes; 0 where any will do, or nobody knows."""
+    """Return the only batch of a compiled model; 0 for any or an unknown one."""
     known = facts.get("neuron", {})
     return 0 if known.get("dynamic_batch", True) else int(known["batch_size"])
 
 
 def _facts(path: str) -> Mapping[str, Any]:
-    """What lies beside a model; its file with the whole path."""
+    """Return the facts of a model; its file with the whole path."""
     if not path:
         return {}
     try:
@@ -104,7 +104,7 @@ def _artefact(path: str | None, facts: Mapping[str, Any]) -> ModelArtefact | Non
 
 
 def _tensors(text: str | None, known: Any) -> tuple[ModelTensor, ...]:
-    """``NAME,DTYPE,AxB`` with semicolons between several, or those of the facts."""
+    """Parse ``NAME,DTYPE,AxB``, separated by semicolons; fall back to those of the facts."""
     if text:
         return tuple(_tensor(word) for word in text.split(";") if word.strip())
     return tuple(ModelTensor(t["name"], t["dtype"], tuple(t["shape"])) for t in known or ())

@@ -19,7 +19,7 @@ FIELDS = (
 
 
 def write(plan: RepositoryPlan) -> str:
-    """The configuration of a model."""
+    """Return the configuration of a model."""
     return "\n".join(_lines(plan)) + "\n"
 
 
@@ -81,7 +81,7 @@ def _description() -> Any:
 
 
 def read(text: str) -> dict[str, Any]:
-    """What stands in a configuration; raises RepositoryError where Triton would not read it."""
+    """Parse a configuration; raise RepositoryError where Triton would reject it."""
     from google.protobuf import json_format, text_format
 
     message = _description().ModelConfig()

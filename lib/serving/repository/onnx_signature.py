@@ -37,7 +37,7 @@ class ProtoField(NamedTuple):
 
 
 def read(path: Path) -> tuple[tuple[ModelTensor, ...], tuple[ModelTensor, ...]]:
-    """The inputs and outputs of a file, the batch left out; raises RepositoryError."""
+    """Return the inputs and outputs of a file, the batch left out; raise RepositoryError."""
     try:
         with path.open("rb") as file:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -37,7 +37,7 @@ HELPERS = {
 
 
 def helpers_of(runtime: str) -> tuple[str, ...]:
-    """Return the files of the modules that the runtime's program may import beside itself."""
+    """Return the files of further modules that the runtime's program may import."""
     root = Path(__file__).parents[2]
     return tuple(str(root / f"{name.replace('.', '/')}.py") for name in HELPERS.get(runtime, ()))
 
@@ -72,7 +72,7 @@ class Cores:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return self.last - self.first + 1
 
 
@@ -128,7 +128,7 @@ class RepositoryPlan:
 
     @property
     def stand_in(self) -> str:
-        """In words what takes the place of a device; empty where nothing does."""
+        """Return the stand-in for a device in words; empty without one."""
         on_cpu = self.runtime == "neuron" and self.device == "cpu"
         return "neuron on cpu: this processor stands in for a Neuron device" if on_cpu else ""
 
@@ -139,12 +139,12 @@ class RepositoryPlan:
 
     @property
     def cores_of_instance(self) -> int:
-        """The cores that the batch of a request is shared out to; 0 where it is not."""
+        """Return the cores that the batch of a request is shared out to; 0 where it is not."""
         splits = self.runtime == "tensorflow" or self.device in ("inf1", "cpu")
         return self.cores.count // self.instances if self.cores and splits else 0
 
     def all_parameters(self) -> dict[str, str]:
-        """Everything that the program is told through the configuration."""
+        """Return all parameters of the program in the configuration."""
         parameters = {"RUNTIME": self.label, "DEVICE": self.device, **self.parameters}
         parameters["JOIN_REQUESTS"] = "yes" if self.join_requests else "no"
         if self.fixed_batch:

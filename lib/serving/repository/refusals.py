@@ -1,4 +1,4 @@
-"""What would not work in the server, told before it sees it."""
+"""Checks for models that would not work in the server."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _artefact(plan: RepositoryPlan) -> Iterator[str]:
 
 
 def _signature(plan: RepositoryPlan) -> Iterator[str]:
-    """How the tensors differ from those of the model itself, where its file tells them."""
+    """Yield how the tensors differ from those in the model's file, if known."""
     path = Path(plan.artefact.path) if plan.artefact else None
     if path is None:
         return
@@ -132,7 +132,7 @@ def _samples(plan: RepositoryPlan, tensors: Sequence[ModelTensor]) -> Sequence[M
 
 
 def _sidecar(path: Path) -> tuple[tuple[ModelTensor, ...], tuple[ModelTensor, ...]] | None:
-    """What the file beside a compiled model says of its tensors; None where there is none."""
+    """Return the tensors in a compiled model's sidecar; None without one."""
     try:
         artefact = artifact.read(path, whole=False)
     except ArtefactError:

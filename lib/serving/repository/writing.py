@@ -22,7 +22,7 @@ CONTENT = "CONTENT_SHA256"
 
 @dataclass(frozen=True, slots=True)
 class WrittenModel:
-    """A model that was written: its folder, the SHA-256 of all of it, what to know of it."""
+    """A model in a repository: its folder, its SHA-256, and notes."""
 
     folder: Path
     sha256: str
@@ -31,7 +31,7 @@ class WrittenModel:
 
 
 def write(plan: RepositoryPlan, repository: Path) -> WrittenModel:
-    """Check a plan and write its model into ``repository``, in the place of one of that name.
+    """Check a plan and write its model into ``repository``, replacing one of that name.
 
     Raises RepositoryError; then what was there before is still there.
     """
@@ -72,7 +72,7 @@ def _tell(plan: RepositoryPlan, digest: str, path: Path) -> None:
 
 
 def _put(artefact: ModelArtefact, version: Path) -> Iterator[tuple[str, str]]:
-    """Put the files of a model in their place; their names in the version's folder, and sums."""
+    """Write the files of a model; yield their names in the version's folder, and checksums."""
     path = Path(artefact.path.rstrip("/"))
     if path.is_dir():
         shutil.copytree(path.resolve(), version / path.name, copy_function=_link)
@@ -94,7 +94,7 @@ def _link(source: str, target: str) -> None:
 
 
 def _digest(folder: Path, known: dict[str, str]) -> str:
-    """The SHA-256 of the names and sums of all files."""
+    """Return the SHA-256 of the names and sums of all files."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     names = {str(path.relative_to(folder)): path for path in files}
     sums = {name: known.get(name) or _sum(path) for name, path in names.items()}

@@ -28,12 +28,12 @@ OPTIONS = ConnectionOptions(timeout=server.ASK_S)
 
 
 def say(line: str) -> None:
-    """One line for whoever watches."""
+    """Print one line of progress."""
     print(line, flush=True)
 
 
 def main(words: list[str]) -> int:
-    """Do what the first word says; 0 also for a failure that the answer tells."""
+    """Run the command of the first word; return 0 also for a failure in the answer."""
     name, path = words
     request: Asked = json.loads(Path(path).read_text(encoding="utf-8"))
     foreground.stop_on_signals()
@@ -49,7 +49,7 @@ def main(words: list[str]) -> int:
 
 
 def _run(request: Asked) -> Asked:
-    """A server in the foreground, in the background, or one that is there already."""
+    """Return a server in the foreground, in the background, or one that is there already."""
     if request.get("url"):
         return _use(request)
     wanted = _wanted(request)
@@ -91,7 +91,7 @@ def _show(started: server.RunningServer) -> None:
 
 
 def _show_stand_ins(connection: Connection) -> None:
-    """Say of each model that is ready what takes the place of a device."""
+    """Print the stand-in for a device of every ready model."""
     for model in connection.index():
         if model.state == server.READY and (what := stand_in(connection.config(model.name))):
             say(f"note: {model.name}: {what}")
@@ -121,7 +121,7 @@ def _stop(request: Asked) -> Asked:
 
 
 def _print(request: Asked) -> Asked:
-    """The command lines of both containers."""
+    """Return the command lines of both containers."""
     import shlex
 
     ports = Ports(*request["ports"]) if request["ports"] else usual_ports()

@@ -21,7 +21,7 @@ FACTS = "server.json"
 
 
 def home() -> Path:
-    """The folder of this user's servers, which nobody else can write to.
+    """Return the folder of this user's servers, which no other user can write to.
 
     Raises ServerError when it belongs to another user.
     """
@@ -33,7 +33,7 @@ def home() -> Path:
 
 
 def new_place() -> Path:
-    """A folder for a server that is to be started."""
+    """Return a folder for a server that is to be started."""
     return Path(tempfile.mkdtemp(dir=home()))
 
 
@@ -53,7 +53,7 @@ def note(server: RunningServer) -> Mapping[str, Any]:
 
 
 def noted() -> dict[int, Mapping[str, Any]]:
-    """The servers that still run, by their HTTP port; notes of others are removed."""
+    """Return the servers that still run, by their HTTP port; notes of others are removed."""
     records = {}
     for path in sorted(home().glob(f"*/{FACTS}")):
         with contextlib.suppress(OSError, ValueError):

@@ -14,7 +14,7 @@ from typing import Any
 from .errors import ServerError
 from .settings import Ports
 
-# Where engines publish ports when nobody names an address.
+# The default address at which container engines publish ports.
 EVERYWHERE = "0.0.0.0"
 FACTS = Path(__file__).with_name("container.json")
 
@@ -31,7 +31,7 @@ def usual_ports() -> Ports:
 
 
 def devices(root: Path = Path("/")) -> list[str]:
-    """The Neuron devices of this machine, in the order of their numbers."""
+    """Return the Neuron devices of this machine, in the order of their numbers."""
     pattern = str(facts()["device_pattern"]).lstrip("/")
     paths = [path for path in root.glob(pattern) if re.fullmatch(r"neuron\d+", path.name)]
     numbers = sorted(int(path.name.removeprefix("neuron")) for path in paths)
@@ -40,7 +40,7 @@ def devices(root: Path = Path("/")) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ServerContainer:
-    """How a server or a client runs in a container; ``engine`` is docker or one like it."""
+    """A server or client in a container; ``engine`` is docker or a compatible one."""
 
     engine: str
     image: str
@@ -49,7 +49,7 @@ class ServerContainer:
     devices: Sequence[str] = ()
 
     def server(self, ports: Ports, host: str, more: Sequence[str] = ()) -> list[str]:
-        """The command line that starts the server, as guide 003 has it."""
+        """Return the command line that starts the server, as in guide 003."""
         words = [self.engine, "run", "--rm", "--name", self.name]
         for device in self.devices:
             words += ["--device", device]
@@ -60,7 +60,7 @@ class ServerContainer:
         return [*words, self.image, "tritonserver", "--model-repository", self.repository, *more]
 
     def client(self) -> list[str]:
-        """The command line for a shell with the clients of the image."""
+        """Return the command line for a shell with the clients of the image."""
         words = [self.engine, "run", "--rm", "-ti", "-v", f"{self.repository}:{self.repository}"]
         return [*words, *facts()["client"], self.image, "/bin/bash"]
 

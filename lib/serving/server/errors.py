@@ -17,7 +17,7 @@ class ServerError(Exception):
         self.hint = hint
 
     def hint_without(self, folder: Path) -> str:
-        """The hint without the lines about files of a folder that ends with the server."""
+        """Return the hint without the lines about files of a folder that ends with the server."""
         return "\n".join(line for line in self.hint.splitlines() if str(folder) not in line)
 
 

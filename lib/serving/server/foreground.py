@@ -16,7 +16,7 @@ LOOK_S = 0.2
 
 
 class StopSignal(BaseException):
-    """A signal asked us to end."""
+    """A signal to end this process."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)

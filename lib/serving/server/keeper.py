@@ -54,7 +54,7 @@ def _wait(pid: int) -> int:
 
 
 def _keep(kept: KeeperSettings, outer: int) -> int:
-    """The inner process: start the server, and end it when there is a reason."""
+    """Return the inner process: start the server, and end it when there is a reason."""
     notice, tell = os.pipe()
     signal.signal(signal.SIGTERM, lambda *_: os.write(tell, b"x"))
     with kept.log.open("wb") as log:
@@ -76,7 +76,7 @@ def _keep(kept: KeeperSettings, outer: int) -> int:
 
 
 def _die_with_parent() -> None:
-    """Called in the new process, before the server takes its place."""
+    """Have this process killed with its parent; called before it executes the server."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

@@ -14,7 +14,7 @@ LISTENS = "0A"
 
 
 def free(host: str) -> Ports:
-    """Three that nobody holds now."""
+    """Return three ports that are free now."""
     with ExitStack() as held:
         numbers = []
         for _ in range(3):

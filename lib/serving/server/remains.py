@@ -31,7 +31,7 @@ def _environments() -> Iterator[tuple[int, list[bytes]]]:
 
 
 def dead_stubs(mark: str) -> int:
-    """How many processes of Python models have died without the server's notice.
+    """Return how many processes of Python models have died without the server's notice.
 
     While a model loads, the server waits for its process for as long as it lives itself.
     """
@@ -45,7 +45,7 @@ def dead_stubs(mark: str) -> int:
 
 
 def regions(mark: str) -> list[Path]:
-    """The regions of shared memory under ``mark``."""
+    """Return the regions of shared memory under ``mark``."""
     return list(SHARED.glob(f"{mark}*"))
 
 

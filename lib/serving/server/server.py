@@ -26,7 +26,7 @@ POLL_S = 0.05
 ASK_S = 5.0
 LOOK_S = 1.0
 GRACE_S = 10.0
-# Between the choice of a free port and its use somebody else may take it.
+# Another process may take a free port before it is used.
 TRIES = 5
 TAKEN = "Address already in use"
 LONGER = "give it longer with --timeout=SECONDS"
@@ -36,7 +36,7 @@ PLAIN, ALIAS = re.compile(r"[\w@%+=:,./-]+", re.ASCII), "models"
 
 @dataclass(frozen=True, slots=True)
 class RunningServer:
-    """A server that is ready: where it answers, what it is, and who keeps it."""
+    """A ready server: its addresses, its version, and its keeper."""
 
     host: str
     ports: Ports
@@ -55,7 +55,7 @@ class RunningServer:
         return f"{self.host}:{self.ports.grpc}"
 
     def log(self) -> str:
-        """All that it has written."""
+        """Return all that it has written."""
         return read_log(self.kept)
 
 
@@ -70,7 +70,7 @@ def quiet(_line: str) -> None:
 def running(
     wanted: ServerSpec, folder: Path, finish: Sequence[Sequence[str]] = (), say: Say = quiet
 ) -> Iterator[RunningServer]:
-    """A server whose asked-for models are ready; its log goes into ``folder``.
+    """Run a server whose requested models are ready; its log goes into ``folder``.
 
     ``finish`` are commands that are run where this process is killed, and cannot clean up itself.
     ``say`` is told the command line before it runs.
@@ -123,7 +123,7 @@ def start(
 
 
 def _reachable(wanted: ServerSpec, folder: Path) -> ServerSpec:
-    """The same with a repository whose path the server can hand to a shell as it is."""
+    """Return the spec with a repository whose path is safe in the server's shell."""
     repository = Path(wanted.repository).absolute()
     if not repository.is_dir():
         text = f"{repository} is not a folder of models"
@@ -131,7 +131,7 @@ def _reachable(wanted: ServerSpec, folder: Path) -> ServerSpec:
     for program in repository.glob("*/*/model.py"):
         name = program.parents[1].name
         if not PLAIN.fullmatch(name):
-            # Triton hands the folder to a shell as it is, and then waits for ever.
+            # Triton passes the folder to a shell unquoted, and then waits for ever.
             text = f"a model of Python cannot be served under the name {name!r}"
             raise ServerError(
                 "bad-value", text, "use letters, digits and _ . - (also in its config)"
@@ -236,7 +236,7 @@ def wait_ready(
 
 
 def _all_ready(states: dict[str, tuple[str, str]], models: Sequence[str]) -> bool:
-    """Whether all are; raises ServerError for one that never will be."""
+    """Return whether all are; raise ServerError for one that never will be."""
     for name in models or states:
         state, reason = states.get(name, ("", ""))
         if state == "UNAVAILABLE" and reason:
@@ -273,7 +273,7 @@ def late(text: str, path: str, error: LateError) -> ServerError:
 
 
 def killed(text: str, path: str) -> ServerError:
-    """The error for a server that waits for the process of a model which has died."""
+    """Return the error for a server that waits for the process of a model which has died."""
     models = ", ".join(server_log.unfinished(text)) or "a Python model"
     return ServerError(
         "server-failed",
@@ -283,7 +283,7 @@ def killed(text: str, path: str) -> ServerError:
 
 
 def failed(text: str, path: str) -> ServerError:
-    """The error for a server that did not start: which model, why, and the last lines."""
+    """Return the error for a server that did not start: which model, why, and the last lines."""
     known, models = server_log.cause(text), server_log.failures(text)
     lines = [f"the model {name} failed: {why}" for name, why in models.items()]
     lines = lines or ["the server has ended", *server_log.last_lines(text)]

@@ -13,7 +13,7 @@ HARMLESS = (
     "DCGM unable to start",
     "DCGM initialization error",
 )
-# Causes that its own words do not tell.
+# Causes that its own messages do not name.
 NO_MODULE = (
     "its Python finds no {0}: packages are those of the first python3 in PATH, and the stub must "
     "be of that version (PYTHONPATH is ignored)"
@@ -50,12 +50,12 @@ def table(text: str) -> list[str]:
 
 
 def started(text: str) -> list[str]:
-    """The lines that tell the addresses of its services."""
+    """Return the lines with the addresses of its services."""
     return [line for line in text.splitlines() if re.search(r"\bStarted \w.* at ", line)]
 
 
 def failures(text: str) -> dict[str, str]:
-    """Why each model that failed did so, by its name."""
+    """Return why each model that failed did so, by its name."""
     reasons: dict[str, str] = {}
     for match in FAILED.finditer(text):
         reasons.setdefault(match["name"], _short(match["why"].strip().strip('"')))
@@ -63,21 +63,21 @@ def failures(text: str) -> dict[str, str]:
 
 
 def unfinished(text: str) -> list[str]:
-    """The models whose loading was begun, and has neither ended nor failed."""
+    """Return the models whose loading was begun, and has neither ended nor failed."""
     done = {match["name"] for match in LOADED.finditer(text)} | set(failures(text))
     begun = dict.fromkeys(match["name"] for match in LOADING.finditer(text))
     return [name for name in begun if name not in done]
 
 
 def _short(why: str) -> str:
-    """An error of a model without the trace of Python's own imports."""
+    """Return an error of a model without the trace of Python's own imports."""
     first, *lines = why.replace("\\n", "\n").splitlines()
     places = [line.strip() for line in lines if re.match(r"\s+\S+\.py\(\d+\)", line)]
     return f"{first} (at {places[0]})" if places else first
 
 
 def cause(text: str) -> str:
-    """A known cause in words; empty where none is known."""
+    """Return a known cause in words; empty where none is known."""
     for pattern, words in CAUSES:
         if match := re.search(pattern, text):
             return words.format(*match.groups())
@@ -85,14 +85,14 @@ def cause(text: str) -> str:
 
 
 def last_lines(text: str) -> list[str]:
-    """The last lines that may tell why it ended: no tables, nothing about a GPU."""
+    """Return the last lines that may explain its end: no tables, nothing about a GPU."""
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     plain = [line for line in lines if line[:1] not in "+|" and not harmless(line)]
     return plain[-LAST_LINES:]
 
 
 def harmless(line: str) -> bool:
-    """Whether a line only says that there is no GPU."""
+    """Return whether a line only says that there is no GPU."""
     return any(words in line for words in HARMLESS)
 
 

@@ -1,4 +1,4 @@
-"""What a server is started with, as its owner and its keeper hand it to each other."""
+"""Settings of a server, as its owner passes them to its keeper."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Ports:
     metrics: int
 
     def each(self) -> tuple[int, int, int]:
-        """All three."""
+        """Return all three ports."""
         return self.http, self.grpc, self.metrics
 
 
 @dataclass(frozen=True, slots=True)
 class KeeperSettings:
-    """What a keeper looks after: a command, its mark, its log, and what to run at the end.
+    """Settings of a keeper: a command, its mark, its log, and the commands at the end.
 
     ``orphaned`` are commands for the end of an owner that could not run them: until then it may
     need what they remove.
@@ -44,18 +44,18 @@ class KeeperSettings:
 
     @property
     def log(self) -> Path:
-        """All that the server writes."""
+        """Return the path of the server's log."""
         return Path(self.folder, "server.log")
 
     def write(self) -> Path:
-        """Store it in its folder, and return the file."""
+        """Write it to its folder, and return the file."""
         path = Path(self.folder, "keeper.json")
         path.write_text(json.dumps(asdict(self), indent=2), encoding="utf-8")
         return path
 
 
 def read(path: Path) -> KeeperSettings:
-    """What ``KeeperSettings.write`` has stored."""
+    """Read the settings that ``KeeperSettings.write`` has stored."""
     record: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     finish, orphaned = (tuple(map(tuple, record[name])) for name in ("finish", "orphaned"))
     command = tuple(record["command"])
@@ -65,5 +65,5 @@ def read(path: Path) -> KeeperSettings:
 
 
 def new_mark() -> str:
-    """A mark that no other server has; it ends so that no mark begins another."""
+    """Return a mark that no other server has; it ends so that no mark begins another."""
     return f"{FAMILY}{os.getuid()}-{secrets.token_hex(6)}-"

@@ -1,4 +1,4 @@
-"""What somebody asks for, and the command line that it becomes."""
+"""The settings of a server, and its command line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .settings import Ports
 
 @dataclass(frozen=True, slots=True)
 class ServerSpec:
-    """What somebody asks for; ``ports`` of None are chosen, ``models`` of () are all.
+    """The settings of a server; ``ports`` of None means free ones, ``models`` of () all.
 
     Attributes:
         launcher: The program ``tritonserver``.
@@ -34,7 +34,7 @@ class ServerSpec:
     image: str = ""
 
     def command(self, ports: Ports, mark: str) -> list[str]:
-        """The server's command line; the names of its shared memory begin with ``mark``."""
+        """Return the server's command line; the names of its shared memory begin with ``mark``."""
         if self.image:
             return self._container(mark).server(ports, self.host, self._loaded())
         words = [self.launcher, f"--model-repository={self.repository}"]
@@ -46,7 +46,7 @@ class ServerSpec:
         return [*words, *self._loaded()]
 
     def finish(self, mark: str) -> tuple[tuple[str, ...], ...]:
-        """What ends the server where it is not a child of whoever started it."""
+        """Return the commands that end a server which is not a child of its owner."""
         return (tuple(self._container(mark).remove()),) if self.image else ()
 
     def _loaded(self) -> list[str]:

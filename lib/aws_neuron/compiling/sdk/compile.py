@@ -39,7 +39,7 @@ BERT_LARGE = {
 
 
 def end_with_owner() -> None:
-    """End this process and the compiler below it as soon as whoever started it is gone."""
+    """End this process and its compiler as soon as its owner is gone."""
 
     def wait() -> None:
         # Not sys.stdin: its lock, held by a thread that waits, stops an interpreter that ends.
@@ -51,7 +51,7 @@ def end_with_owner() -> None:
 
 
 def version(name: str) -> str:
-    """The version of an installed package; empty without one."""
+    """Return the version of an installed package; empty without one."""
     if sys.version_info < (3, 8):
         import pkg_resources
 
@@ -66,7 +66,7 @@ def version(name: str) -> str:
 
 
 def opened(torch: Any, request: dict[str, Any]) -> Any:
-    """The module to compile: TorchScript, or bare weights in the network that they are of.
+    """Return the module to compile: TorchScript, or bare weights in the network that they are of.
 
     Raises ValueError when the weights are not those of that network.
     """
@@ -94,10 +94,10 @@ def opened(torch: Any, request: dict[str, Any]) -> Any:
 
 
 def fitted(torch: Any, module: Any, request: dict[str, Any]) -> Any:
-    """The module with the arguments and the one result that the artefact is to have."""
+    """Return the module with the arguments and the one result of the artefact."""
 
     class Scores(torch.nn.Module):
-        """Of several results the one that has a score for each class."""
+        """Returns the result with the scores of classes."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -127,7 +127,7 @@ def fitted(torch: Any, module: Any, request: dict[str, Any]) -> Any:
 
 
 def compiled(torch: Any, module: Any, examples: Any, request: dict[str, Any]) -> Any:
-    """The artefact of the target, a TorchScript module."""
+    """Return the artefact of the target, a TorchScript module."""
     flags, target = list(request["compiler_flags"]), request["target"]
     if target == "cpu":
         return torch.jit.trace(module, examples)
@@ -153,7 +153,7 @@ def compiled(torch: Any, module: Any, examples: Any, request: dict[str, Any]) ->
 
 
 def main() -> int:
-    """Compile, save, and write what came out."""
+    """Compile, save, and write the answer."""
     with open(sys.argv[1], encoding="utf-8") as file:
         request = json.load(file)
     end_with_owner()

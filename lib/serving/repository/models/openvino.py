@@ -51,7 +51,7 @@ class TritonPythonModel(Served):
 
 
 def _beside(name: str) -> Any:
-    """A helper of the harness, where the writer of the repository has put it beside; or None."""
+    """Return a helper of the harness, if the repository has it; or None."""
     try:
         return importlib.import_module(name)
     except ImportError:

@@ -19,7 +19,7 @@ Feeds = Dict[str, Any]  # Triton's older images have Python 3.8.
 
 
 def cores_of(first: int, last: int, instance: int, instances: int) -> tuple[int, int]:
-    """The first and the last NeuronCore of one of several instances, both counted."""
+    """Return the first and the last NeuronCore of one of several instances, both counted."""
     each = (last - first + 1) // instances
     start = first + instance * each
     return start, start + each - 1
@@ -137,7 +137,7 @@ def _tensor(description: Mapping[str, Any]) -> tuple[str, Any, list[int]]:
 
 
 def _alike(feeds: Sequence[Feeds]) -> Iterable[list[int]]:
-    """The numbers of the requests that can be one batch, together."""
+    """Return the numbers of the requests that can be one batch, together."""
     groups: dict[Any, list[int]] = {}
     for number, each in enumerate(feeds):
         key = tuple(array.shape[1:] for array in each.values())
