@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-LIBRARIES = ROOT / "lib"
 TURNS, SECONDS, LANES, LENGTH = 5, 2.0, 2, 384
 BATCHES = {"resnet50": 64, "bert": 16}
 MODELS = {

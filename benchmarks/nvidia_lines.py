@@ -27,7 +27,6 @@ from typing import Any
 from library_env import library_env
 
 ROOT = Path(__file__).resolve().parents[1]
-LIBRARIES = ROOT / "lib"
 BATCH, LEAST_RATE, LANE_LIMIT_S = 128, 1_000_000, 100e-6
 """A batch of a lane, the samples/s that it hands over at least, its CPU seconds at most."""
 QUEUE_LEAST, WINDOW_US = 100_000, 500
@@ -67,7 +66,7 @@ IN_PROCESS = {
     "plan": (
         "from nvidia_mlperf.make import flow, work;"
         "from pathlib import Path;"
-        "work.plan(flow.Flow(Path('.'), flow.Settings('Me', form='tiny'), {}, 'nvidia', No()))"
+        "work.plan(flow.Flow(Path('.'), flow.FlowSettings('Me', form='tiny'), {}, 'nvidia', No()))"
     ),
     "checks": (
         "from cmbench.doctor import vendors;vendors.examine_for('nvidia', vendors.Machine('.'))"

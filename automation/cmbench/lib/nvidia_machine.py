@@ -9,7 +9,7 @@ from cmbench.lib import nvidia
 
 
 def machine() -> Any:
-    """Return the GPUs here as a ``nvidia_mlperf.flow.systems.Machine``; None without one.
+    """Return the GPUs here as a ``nvidia_mlperf.flow.systems.GpuMachine``; None without one.
 
     Raises Error where CUDA_VISIBLE_DEVICES names one that is not there.
     """
