@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from cmbench_results import readers
-from cmbench_results.values import Result, same_figure
+from cmbench_results.values import BenchmarkResult, same_figure
 
 
 def results(place: Path) -> dict[str, BenchmarkResult]:
