@@ -58,17 +58,17 @@ def of_plugins(env: Env) -> Own:
 
     Raises CatalogError where the folder has not what is asked for, or needs too many packages.
     """
-    found = Own(str(plugins.folder(own_folder(env))))
+    needs = Own(str(plugins.folder(own_folder(env))))
     assets = benchmark(env).assets
     if str(env["CM_MLPERF_MODEL"]).startswith(OWN_MODEL) and assets is not None:
-        found = replace(found, model=assets.model, data=assets.data)
+        needs = replace(needs, model=assets.model, data=assets.data)
     if str(env.get("CM_MLPERF_BACKEND") or "").startswith(OWN_BACKEND):
         device = env.get("CM_MLPERF_DEVICE") or "cpu"
         needed = [each for each in backend(env).packages if each.device in ("", device)]
-        found = replace(found, packages=tuple(each.package for each in needed))
-    if len(found.packages) > PACKAGES:
+        needs = replace(needs, packages=tuple(each.package for each in needed))
+    if len(needs.packages) > PACKAGES:
         raise CatalogError(f"a backend of your own can have {PACKAGES} packages at most")
-    return found
+    return needs
 
 
 def benchmark(env: Env) -> BenchmarkSpec:
@@ -111,24 +111,24 @@ def modes(env: Env) -> tuple[Mode, ...]:
     """What to measure in each scenario; tests of compliance come on top where they are asked."""
     word = env["CM_MLPERF_LOADGEN_MODE"]
     _known(MODE_WORDS, word, "mode")
-    found = Mode.asked(word)
+    modes_requested = Mode.parse_modes(word)
     tested = is_set(env, "CM_MLPERF_LOADGEN_COMPLIANCE")
-    alone = Mode.README in found or Mode.COMPLIANCE in found
-    return (*found, Mode.COMPLIANCE) if tested and not alone else found
+    alone = Mode.README in modes_requested or Mode.COMPLIANCE in modes_requested
+    return (*modes_requested, Mode.COMPLIANCE) if tested and not alone else modes_requested
 
 
 def precision(env: Env) -> str:
     """The number format; raises CatalogError for one that the model cannot be had in."""
-    found = str(env.get("CM_MLPERF_MODEL_PRECISION") or "float32")
+    precision_name = str(env.get("CM_MLPERF_MODEL_PRECISION") or "float32")
     spec = benchmark(env)
-    why = spec.refuses.get(found)
+    why = spec.refuses.get(precision_name)
     if why is not None:
         raise CatalogError(
-            f"--precision={found}: {spec.name} cannot be quantized here: {why}",
+            f"--precision={precision_name}: {spec.name} cannot be quantized here: {why}",
             "use --precision=float32, or bfloat16 with --backend=openvino",
             "not-available",
         )
-    return found
+    return precision_name
 
 
 def backend(env: Env) -> BackendSpec:
@@ -138,14 +138,14 @@ def backend(env: Env) -> BackendSpec:
     name = _backend_name(env, form)
     public = {key: spec for key, spec in lookup.backends(own_folder(env)).items() if spec.public}
     _known(tuple(public), name, "backend")
-    given = options(env, public[name])
-    public[name] = found = public[name].where(public[name].chosen(given))
-    called = _called(found, given)
-    _able(found, str(env.get("CM_MLPERF_MODEL") or ""), called)
+    chosen_options = options(env, public[name])
+    public[name] = chosen_backend = public[name].where(public[name].chosen(chosen_options))
+    called = _called(chosen_backend, chosen_options)
+    _able(chosen_backend, str(env.get("CM_MLPERF_MODEL") or ""), called)
     able = [key for key, spec in public.items() if spec.computes(device, form)]
     if able and name not in able:
-        raise _cannot(found, called, device, form, able)
-    return found
+        raise _cannot(chosen_backend, called, device, form, able)
+    return chosen_backend
 
 
 def _backend_name(env: Env, form: str) -> str:
@@ -169,15 +169,15 @@ def options(env: Env, spec: BackendSpec) -> dict[str, str]:
     Raises CatalogError for words that set nothing, and where a flag of its own is to be used.
     """
     words = str(env.get("CM_MLPERF_BACKEND_OPTIONS") or "").split(",")
-    found = dict(_setting(spec, word) for word in words if word)
+    settings = dict(_setting(spec, word) for word in words if word)
     keys = {name: option.key for name, option in spec.options.items() if option.key}
-    found |= {name: str(env[key]) for name, key in keys.items() if env.get(key)}
-    for name in found:
+    settings |= {name: str(env[key]) for name, key in keys.items() if env.get(key)}
+    for name in settings:
         needed = spec.options[name].needs if name in spec.options else ""
-        if needed and needed not in found:
+        if needed and needed not in settings:
             text = f"--backend_options: {name} has no effect without {needed}"
             raise CatalogError(text, f"leave out {name}, or add {needed}=VALUE")
-    return found
+    return settings
 
 
 def _setting(spec: BackendSpec, word: str) -> tuple[str, str]:
@@ -192,10 +192,10 @@ def _setting(spec: BackendSpec, word: str) -> tuple[str, str]:
     return name, value
 
 
-def _called(spec: BackendSpec, given: Mapping[str, str]) -> str:
+def _called(spec: BackendSpec, settings: Mapping[str, str]) -> str:
     """A backend with the options that decide what it opens, as the user writes both."""
-    deciding = {case.option for case in spec.cases} & given.keys()
-    return " ".join([spec.name, *(f"--{spec.name}_{name}={given[name]}" for name in deciding)])
+    deciding = {case.option for case in spec.cases} & settings.keys()
+    return " ".join([spec.name, *(f"--{spec.name}_{name}={settings[name]}" for name in deciding)])
 
 
 def _able(spec: BackendSpec, benchmark: str, called: str) -> None:

@@ -58,16 +58,16 @@ class Option:
     key: str = ""
     needs: str = ""
 
-    def value(self, given: Plain) -> Plain:
-        """The value that ``given`` means, which may be its text; raises ValueError for another."""
+    def value(self, value: Plain) -> Plain:
+        """Return ``value``, which may be a text, in the type of the option; raises ValueError."""
         kind = type(self.default)
-        if isinstance(given, str) and kind is bool:
-            found: Plain = YES_NO.get(given.lower(), given)
+        if isinstance(value, str) and kind is bool:
+            converted: Plain = YES_NO.get(value.lower(), value)
         else:
-            found = kind(given)
-        if type(found) is not kind or (self.choices and found not in self.choices):
-            raise ValueError(given)
-        return found
+            converted = kind(value)
+        if type(converted) is not kind or (self.choices and converted not in self.choices):
+            raise ValueError(value)
+        return converted
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,21 +144,21 @@ class BackendSpec:
 
     def where(self, options: Mapping[str, Plain]) -> BackendSpec:
         """The specification with these options, which are values of their types."""
-        found = self
+        spec = self
         for case in self.cases:
             if options.get(case.option, self.options[case.option].default) == case.value:
-                found = replace(
-                    found,
+                spec = replace(
+                    spec,
                     named=f"{case.value}-{self.name}",
                     devices=case.devices,
                     precisions=case.precisions,
-                    packages=(*found.packages, *case.packages),
+                    packages=(*spec.packages, *case.packages),
                     model_tag=case.model_tag,
                     data_tag=case.data_tag,
                     only=case.only,
-                    steps=(*found.steps, *case.steps),
+                    steps=(*spec.steps, *case.steps),
                 )
-        return found
+        return spec
 
     def computes(self, device: str, precision: str) -> bool:
         """Whether it can compute on a device in a number format."""
@@ -175,11 +175,11 @@ class BackendSpec:
                     f"{self.name} has no {kind} {value}; there are: {', '.join(known)}"
                 )
 
-    def chosen(self, given: Mapping[str, Plain]) -> dict[str, Plain]:
-        """``given`` options as values of their types; raises CatalogError for what it has not."""
-        return {name: self._value(name, value) for name, value in given.items()}
+    def chosen(self, options: Mapping[str, Plain]) -> dict[str, Plain]:
+        """Return ``options`` as values of their types; raises CatalogError for unknown ones."""
+        return {name: self._value(name, value) for name, value in options.items()}
 
-    def _value(self, name: str, given: Plain) -> Plain:
+    def _value(self, name: str, value: Plain) -> Plain:
         option = self.options.get(name)
         if option is None:
             import difflib
@@ -189,7 +189,7 @@ class BackendSpec:
             known = ", ".join(self.options) or "none"
             raise CatalogError(f"{self.name} has no option {name}, only: {known}{meant}")
         try:
-            return option.value(given)
+            return option.value(value)
         except ValueError as error:
             wanted = ", ".join(map(str, option.choices)) or type(option.default).__name__
-            raise CatalogError(f"{self.name}: {name}={given} is none of: {wanted}") from error
+            raise CatalogError(f"{self.name}: {name}={value} is none of: {wanted}") from error

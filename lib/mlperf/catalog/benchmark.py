@@ -294,8 +294,8 @@ class BenchmarkSpec:
     @property
     def scenarios(self) -> Mapping[str, tuple[Period, ...]]:
         """Scenarios by rounds for each category that has any."""
-        found = {Category.EDGE: self.edge, Category.DATACENTER: self.datacenter}
-        return {category: periods for category, periods in found.items() if periods}
+        by_category = {Category.EDGE: self.edge, Category.DATACENTER: self.datacenter}
+        return {category: periods for category, periods in by_category.items() if periods}
 
     def at(self, benchmark_round: str) -> BenchmarkSpec:
         """The specification with the values that held in a round."""
@@ -306,8 +306,8 @@ class BenchmarkSpec:
 
     def of(self, scenario: Scenario | None) -> BenchmarkSpec:
         """The specification with the values that hold in a scenario."""
-        found = self.in_scenario.get(scenario) if scenario else None
-        return replace(self, **found) if found else self
+        changes = self.in_scenario.get(scenario) if scenario else None
+        return replace(self, **changes) if changes else self
 
     def named(self, name: str, benchmark_round: str = "") -> bool:
         """Whether ``name`` means this benchmark, in a round or in any."""
@@ -374,8 +374,8 @@ class BenchmarkSpec:
 
     def last_round(self, scenario: str = "") -> str:
         """The last round that has the benchmark, or one of its scenarios."""
-        found = [p.last for p in self._periods() if not scenario or scenario in p.scenarios]
-        return max(found, key=rounds.position)
+        last_rounds = [p.last for p in self._periods() if not scenario or scenario in p.scenarios]
+        return max(last_rounds, key=rounds.position)
 
     def required(self, benchmark_round: str, category: str) -> tuple[Scenario, ...]:
         """The scenarios that a round asks for in a category, or in several with commas between."""
@@ -389,26 +389,26 @@ class BenchmarkSpec:
 
     def tests(self, benchmark_round: str) -> tuple[str, ...]:
         """The compliance tests that a round asks for; those of the last round once it is gone."""
-        asked = min(benchmark_round, self.last_round(), key=rounds.position)
+        latest = min(benchmark_round, self.last_round(), key=rounds.position)
         return tuple(
-            each.test for each in self.compliance if rounds.within(asked, each.first, each.last)
+            each.test for each in self.compliance if rounds.within(latest, each.first, each.last)
         )
 
     def _periods(self) -> tuple[Period, ...]:
         return (*self.edge, *self.datacenter)
 
     def _of_category(self, benchmark_round: str, category: str) -> Iterator[Period]:
-        asked = Category.each(category)
+        categories = Category.each(category)
         joint = [period for period in self.both if period.covers(benchmark_round)]
-        if len(asked) > 1 and joint:
+        if len(categories) > 1 and joint:
             yield from joint
             return
-        for name in asked:
+        for name in categories:
             yield from (p for p in self.scenarios.get(name, ()) if p.covers(benchmark_round))
 
 
-def _ordered(found: Iterator[Scenario]) -> tuple[Scenario, ...]:
-    wanted = set(found)
+def _ordered(scenarios: Iterator[Scenario]) -> tuple[Scenario, ...]:
+    wanted = set(scenarios)
     return tuple(scenario for scenario in SCENARIOS if scenario in wanted)
 
 

@@ -131,11 +131,11 @@ def find(name: str, benchmark_round: str = "", open_division: bool = False) -> B
     """
     known = benchmarks().values()
     by_round = [spec for spec in known if spec.aliases and spec.named(name, benchmark_round)]
-    found = [*_official(name, benchmark_round), *by_round]
-    found += [spec for spec in known if spec.named(name)]
+    specs = [*_official(name, benchmark_round), *by_round]
+    specs += [spec for spec in known if spec.named(name)]
     if open_division:
-        found += _compared(name, benchmark_round)
-    return found[0].at(benchmark_round) if found and benchmark_round else next(iter(found), None)
+        specs += _compared(name, benchmark_round)
+    return specs[0].at(benchmark_round) if specs and benchmark_round else next(iter(specs), None)
 
 
 def _official(name: str, benchmark_round: str) -> list[BenchmarkSpec]:
@@ -153,8 +153,8 @@ def _compared(name: str, benchmark_round: str) -> list[BenchmarkSpec]:
     What the round has comes before what it has no more, as in the guesses of its checker.
     """
     fits = {spec.name: spec.fits_in_open(name) for spec in benchmarks().values()}
-    found = [spec for spec in benchmarks().values() if fits[spec.name]]
-    return sorted(found, key=lambda s: (not _had(s, benchmark_round), -fits[s.name]))
+    matches = [spec for spec in benchmarks().values() if fits[spec.name]]
+    return sorted(matches, key=lambda s: (not _had(s, benchmark_round), -fits[s.name]))
 
 
 def _had(spec: BenchmarkSpec, benchmark_round: str) -> bool:

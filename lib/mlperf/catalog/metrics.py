@@ -23,8 +23,8 @@ class Metric:
 
     def find(self, text: str) -> float | None:
         """The figure in the text of an accuracy.txt, in ``unit``, or None."""
-        found = re.search(self.pattern, text, re.MULTILINE)
-        return float(found.group(1)) if found else None
+        match = re.search(self.pattern, text, re.MULTILINE)
+        return float(match.group(1)) if match else None
 
 
 def _quoted(name: str, key: str, checker_name: str, unit: str = "") -> Metric:

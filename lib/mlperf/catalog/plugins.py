@@ -30,15 +30,15 @@ S = TypeVar("S", BenchmarkSpec, BackendSpec)
 
 def folder(named: str | None = None) -> Path | None:
     """The user's folder: ``named``, or the one in the environment where that is None."""
-    found = os.environ.get(KEY) if named is None else named
-    return Path(os.path.abspath(os.path.expanduser(found))) if found else None
+    path = os.environ.get(KEY) if named is None else named
+    return Path(os.path.abspath(os.path.expanduser(path))) if path else None
 
 
 def specs(kind: type[S], named: str | None = None) -> Mapping[str, S]:
     """The user's specifications of a kind by name; raises CatalogError for a broken file."""
     place = folder(named)
-    found = _all(str(place)) if place else ()
-    return {spec.name: spec for spec in found if isinstance(spec, kind)}
+    available = _all(str(place)) if place else ()
+    return {spec.name: spec for spec in available if isinstance(spec, kind)}
 
 
 def files(named: str | None = None) -> tuple[Path, ...]:
@@ -67,10 +67,10 @@ def facts(*names: str) -> dict[str, str]:
 def _all(place: str) -> tuple[Any, ...]:
     if not os.path.isdir(place):
         raise CatalogError(f"--plugins={place}: there is no such folder")
-    found = [spec for path in sorted(Path(place).glob(PATTERN)) for spec in _specs_of(path)]
-    if not found:
+    collected = [spec for path in sorted(Path(place).glob(PATTERN)) for spec in _specs_of(path)]
+    if not collected:
         raise CatalogError(f"--plugins={place}: no file {PATTERN} there holds SPECS")
-    return tuple(found)
+    return tuple(collected)
 
 
 def _specs_of(path: Path) -> Iterator[Any]:
@@ -95,10 +95,10 @@ def named_class(target: str, package: str) -> Any:
     name, _, attribute = target.partition(":")
     if importlib.util.find_spec(f"{package}.{name}") is not None:
         return getattr(importlib.import_module(f"{package}.{name}"), attribute)
-    found = module(name)
-    if found is None or not hasattr(found, attribute):
+    loaded = module(name)
+    if loaded is None or not hasattr(loaded, attribute):
         raise ImportError(f"there is no {target}, neither in {package} nor in {folder()}")
-    return getattr(found, attribute)
+    return getattr(loaded, attribute)
 
 
 def load(path: Path) -> ModuleType:
@@ -109,13 +109,13 @@ def load(path: Path) -> ModuleType:
         return known
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
-    found = importlib.util.spec_from_file_location(name, path)
-    assert found is not None
-    assert found.loader is not None
-    made = importlib.util.module_from_spec(found)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
     sys.modules[name] = made
     try:
-        found.loader.exec_module(made)
+        spec.loader.exec_module(made)
     except BaseException:
         del sys.modules[name]
         raise

@@ -87,5 +87,5 @@ def seeds(benchmark_round: str, test: str = "") -> dict[str, int]:
     The compliance test TEST05 has seeds of its own.
     """
     table = _TEST05_SEEDS if test == "TEST05" else _SEEDS
-    found = table.get(benchmark_round)
-    return dict(zip(_KINDS, found, strict=True)) if found else {}
+    values = table.get(benchmark_round)
+    return dict(zip(_KINDS, values, strict=True)) if values else {}

@@ -14,7 +14,7 @@ from .lookup import backends
 Options = Mapping[str, Plain]
 
 SIGN = "stand-in: the processor computed this in the place of"
-_TOLD = re.compile(re.escape(SIGN) + r" ([A-Za-z][A-Za-z ]*)")
+_REPLACED = re.compile(re.escape(SIGN) + r" ([A-Za-z][A-Za-z ]*)")
 
 
 def place_of(backend: str, device: str, options: Options | None = None) -> str:
@@ -23,8 +23,8 @@ def place_of(backend: str, device: str, options: Options | None = None) -> str:
     Its ``options`` may name another one that computes behind it, as in a server.
     """
     behind = str((options or {}).get("backend", ""))
-    found = (backends().get(name) for name in (backend, behind) if name)
-    return next((spec.stands_in[device] for spec in found if spec and device in spec.stands_in), "")
+    specs = (backends().get(name) for name in (backend, behind) if name)
+    return next((spec.stands_in[device] for spec in specs if spec and device in spec.stands_in), "")
 
 
 def line(backend: str, device: str, options: Options | None = None) -> str:
@@ -33,7 +33,7 @@ def line(backend: str, device: str, options: Options | None = None) -> str:
     return f"{SIGN} {place}; it cannot be submitted" if place else ""
 
 
-def told(text: str) -> str:
+def find_replaced(text: str) -> str:
     """What was stood in for, by a text that has the line somewhere; empty without it."""
-    found = _TOLD.search(text)
-    return found.group(1).strip() if found else ""
+    match = _REPLACED.search(text)
+    return match.group(1).strip() if match else ""

@@ -87,7 +87,7 @@ class Mode(Word):
         return "AccuracyOnly" if self is Mode.ACCURACY else "PerformanceOnly"
 
     @classmethod
-    def asked(cls, word: str) -> tuple[Mode, ...]:
+    def parse_modes(cls, word: str) -> tuple[Mode, ...]:
         """The modes that a user's word stands for; raises CatalogError for an unknown one."""
         return (cls.PERFORMANCE, cls.ACCURACY) if word == ALL_MODES else (cls.parse(word),)
 

@@ -18,18 +18,18 @@ def addresses(text: str) -> list[Address]:
     Raises HarnessError where there is none, one twice, or one that cannot be read.
     """
     words = [word.strip().removeprefix("http://").rstrip("/") for word in text.split(",")]
-    found = []
+    pairs = []
     for word in filter(None, words):
         host, _, port = word.rpartition(":") if ":" in word else (word, ":", str(PORT))
         host = host.strip("[]")
         if not host or not port.isdigit() or not 0 < int(port) < 65536:
             raise HarnessError(f"{word} is not an address of a node", "give HOST:PORT")
-        found.append((host, int(port)))
-    if not found:
+        pairs.append((host, int(port)))
+    if not pairs:
         raise HarnessError("no node is named", "add --sut_servers=HOST:PORT,HOST:PORT")
-    if len(set(found)) < len(found):
+    if len(set(pairs)) < len(pairs):
         raise HarnessError("a node is named twice", "give each address of --sut_servers once")
-    return found
+    return pairs
 
 
 def read_token(path: str) -> str:
@@ -49,14 +49,14 @@ def of_node(address: str, token_file: str) -> tuple[Address, str]:
 
     Raises HarnessError where that is no address, or everybody could ask.
     """
-    found = addresses(address)
-    if len(found) > 1:
+    pairs = addresses(address)
+    if len(pairs) > 1:
         hint = "give --sut_address=HOST:PORT; start a node of its own for another one"
         raise HarnessError(f"{address} is more than one address", hint)
     token = read_token(token_file)
-    if found[0][0] not in LOCAL and not token:
+    if pairs[0][0] not in LOCAL and not token:
         raise HarnessError(
             f"everybody who reaches {address} could use this node",
             "add --sut_token_file=FILE with a secret in it, the same at the LoadGen node",
         )
-    return found[0], token
+    return pairs[0], token

@@ -212,8 +212,8 @@ class SessionSettings:
         ):
             wrong = [value for value in values if value not in known]
             if wrong or not values:
-                found = wrong[0] if wrong else "nothing"
-                raise HarnessError(f"{name}: expected one of {', '.join(known)}; found {found}")
+                invalid = wrong[0] if wrong else "nothing"
+                raise HarnessError(f"{name}: expected one of {', '.join(known)}; found {invalid}")
 
     def model_of(self, scenario: Scenario) -> ModelSpec:
         """The model that a scenario is measured with."""
@@ -308,17 +308,17 @@ def user_conf(
     that performance runs keep loaded. ``unknown`` are the rules of a benchmark that mlperf.conf
     does not know. Latencies and durations are in milliseconds.
     """
-    given = run.overrides
+    overrides = run.overrides
     short = run.style != "valid"
     offline_minimum = 1 if short and run.scenario.batched else None
     values: dict[str, Any] = {
         "target_qps": run.targets.qps,
         "target_latency": run.targets.latency_ms or (unknown or {}).get("target_latency"),
         "min_duration": run.targets.min_duration_ms,
-        "min_query_count": given.min_query_count
+        "min_query_count": overrides.min_query_count
         or offline_minimum
         or (unknown or {}).get("min_query_count"),
-        "max_query_count": given.max_query_count,
+        "max_query_count": overrides.max_query_count,
         "performance_sample_count_override": sample_count,
     }
     stands_in = stand_in.line(run.backend, run.device, run.backend_options)

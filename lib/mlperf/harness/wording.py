@@ -19,7 +19,7 @@ def wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]
 
     No name, flag, path or command is parted: they are there to be copied.
     """
-    joined = re.sub(_COMMAND, lambda found: found[0].replace(" ", _JOINT), text, flags=re.VERBOSE)
+    joined = re.sub(_COMMAND, lambda match: match[0].replace(" ", _JOINT), text, flags=re.VERBOSE)
     lines = textwrap.wrap(
         joined,
         width,

@@ -79,8 +79,8 @@ class OwnModel:
 
     def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:
         """Top-1 accuracy in percent, 0 where there are no labels; see ``base.Benchmark``."""
-        found = np.frombuffer(b"".join(answers), dtype=np.float32)
-        right = 0 if self._labels is None else int((found == self._labels[samples]).sum())
+        labels = np.frombuffer(b"".join(answers), dtype=np.float32)
+        right = 0 if self._labels is None else int((labels == self._labels[samples]).sum())
         value = 100.0 * right / len(answers)
         line = f"accuracy={value:.3f}%, good={right}, total={len(answers)}"
         return AccuracyFigure(value, line, len(answers))

@@ -198,14 +198,14 @@ def cumulative(
 def spread(places: Sequence[float]) -> list[float]:
     """Ascending places moved apart as little as names of NAME_WIDTH need, within the chart."""
     half = NAME_WIDTH / 2
-    found: list[float] = []
+    centers: list[float] = []
     for place in places:
-        found.append(max(place, LEFT + half, found[-1] + NAME_WIDTH if found else 0.0))
+        centers.append(max(place, LEFT + half, centers[-1] + NAME_WIDTH if centers else 0.0))
     limit = END - half
-    for index in reversed(range(len(found))):
-        found[index] = min(found[index], limit)
-        limit = found[index] - NAME_WIDTH
-    return found
+    for index in reversed(range(len(centers))):
+        centers[index] = min(centers[index], limit)
+        limit = centers[index] - NAME_WIDTH
+    return centers
 
 
 def lines(series: Sequence[tuple[str, Sequence[Point]]], unit: str) -> Chart:
@@ -229,11 +229,11 @@ def lines(series: Sequence[tuple[str, Sequence[Point]]], unit: str) -> Chart:
 def history(values: Sequence[Dot], unit: str) -> Chart:
     """Results in the order in which they were measured; the present one stands out."""
     chart = Chart(f"results in {unit}", "")
-    found = [dot.value for dot in values]
-    margin = 0.15 * ((max(found) - min(found)) or abs(max(found)) or 1.0)
-    y = chart.scale(min(found) - margin, max(found) + margin)
+    figures = [dot.value for dot in values]
+    margin = 0.15 * ((max(figures) - min(figures)) or abs(max(figures)) or 1.0)
+    y = chart.scale(min(figures) - margin, max(figures) + margin)
     x = _linear(0, max(1, len(values) - 1), LEFT + 14, END - 14)
-    chart.lines.append(("thread", [(x(k), y(value)) for k, value in enumerate(found)], ""))
+    chart.lines.append(("thread", [(x(k), y(value)) for k, value in enumerate(figures)], ""))
     for place, dot in enumerate(values):
         kind = "dot" + " hollow" * dot.hollow + " present" * dot.present
         chart.dots.append((x(place), y(dot.value), 6 if dot.present else 4.5, kind, dot.label))

@@ -58,8 +58,8 @@ class Axis:
     def ticks(self) -> list[float]:
         """Round figures along it."""
         low, high = self.bounds()
-        found = charts.log_ticks(low, high) if self.log else charts.ticks(low, high, 6)
-        return [each for each in found if low <= each <= high]
+        ticks = charts.log_ticks(low, high) if self.log else charts.ticks(low, high, 6)
+        return [each for each in ticks if low <= each <= high]
 
 
 @dataclass(frozen=True, slots=True)

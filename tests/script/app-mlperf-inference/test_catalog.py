@@ -231,8 +231,8 @@ def test_words_are_texts_in_logs_messages_and_json() -> None:
         Scenario.parse("Fast")
     assert Category.each("datacenter, edge") == (Category.EDGE, Category.DATACENTER)
     assert [each.strict for each in Division] == [True, False, True]
-    assert Mode.asked("all") == (Mode.PERFORMANCE, Mode.ACCURACY)
-    assert [Mode.asked(word) for word in MODE_WORDS if word != "all"] == [
+    assert Mode.parse_modes("all") == (Mode.PERFORMANCE, Mode.ACCURACY)
+    assert [Mode.parse_modes(word) for word in MODE_WORDS if word != "all"] == [
         (mode,) for mode in (Mode.FIND, Mode.PERFORMANCE, Mode.ACCURACY, *list(Mode)[3:])
     ]
 

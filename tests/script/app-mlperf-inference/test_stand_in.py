@@ -57,7 +57,7 @@ def test_a_session_says_everywhere_what_computed_it(
         found = list(results.glob(f"**/{name}"))
         assert found, name
         for path in found:
-            assert stand_in.told(path.read_text("utf-8")) == "TensorRT", path
+            assert stand_in.find_replaced(path.read_text("utf-8")) == "TensorRT", path
 
 
 def test_only_what_says_that_it_stands_in_is_opened(tmp_path: Path) -> None:

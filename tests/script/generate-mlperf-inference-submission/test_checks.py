@@ -328,9 +328,9 @@ def test_what_computes_itself_leaves_no_line() -> None:
     assert stand_in.line("triton", "cpu", {"backend": "neuron"}) == SIGN
     assert stand_in.line("triton", "cpu", {"backend": "openvino"}) == ""
     assert stand_in.line("of somebody else", "cpu") == ""
-    assert stand_in.told(SIGN) == "a Neuron device"
-    assert stand_in.told(stand_in.line("stand-in", "cpu")) == "TensorRT"
-    assert stand_in.told("a stand-in for the real model") == ""
+    assert stand_in.find_replaced(SIGN) == "a Neuron device"
+    assert stand_in.find_replaced(stand_in.line("stand-in", "cpu")) == "TensorRT"
+    assert stand_in.find_replaced("a stand-in for the real model") == ""
 
 
 def test_findings_say_where_and_what_to_do(tmp_path: Path) -> None:

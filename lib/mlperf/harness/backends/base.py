@@ -127,12 +127,12 @@ class Backend(ABC):
         return workers if threads > 1 else 1
 
 
-def check_signature(kind: str, wanted: Sequence[TensorSpec], found: Sequence[TensorSpec]) -> None:
+def check_signature(kind: str, wanted: Sequence[TensorSpec], actual: Sequence[TensorSpec]) -> None:
     """Compare tensors by name; a size of -1 in either fits every size.
 
     Raises HarnessError where they differ.
     """
-    by_name = {tensor.name: tensor for tensor in found}
+    by_name = {tensor.name: tensor for tensor in actual}
     for tensor in wanted:
         real = by_name.get(tensor.name)
         if real is None:
@@ -147,10 +147,10 @@ def check_signature(kind: str, wanted: Sequence[TensorSpec], found: Sequence[Ten
             )
 
 
-def fits(wanted: tuple[int, ...], found: tuple[int, ...]) -> bool:
+def fits(wanted: tuple[int, ...], actual: tuple[int, ...]) -> bool:
     """Whether two shapes are alike, where a size of -1 in either is any size."""
-    return len(wanted) == len(found) and all(
-        -1 in (need, size) or size == need for need, size in zip(wanted, found, strict=True)
+    return len(wanted) == len(actual) and all(
+        -1 in (need, size) or size == need for need, size in zip(wanted, actual, strict=True)
     )
 
 

@@ -73,13 +73,13 @@ def mapped(files: Iterable[str]) -> set[Place]:
         lines = MAPS.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return set()  # not Linux
-    wanted, found = set(files), set()
+    wanted, regions = set(files), set()
     for line in lines:
         place, rights, *_, path = line.split(maxsplit=5)
         if path in wanted and "w" not in rights:
             start, _, end = place.partition("-")
-            found.add((int(start, 16), int(end, 16)))
-    return found
+            regions.add((int(start, 16), int(end, 16)))
+    return regions
 
 
 def _let_go(places: Iterable[Place]) -> None:

@@ -47,17 +47,17 @@ def _uses(node: Any, *kinds: str) -> list[Any]:
 
     None where something else uses it on the way.
     """
-    found = [node]
+    nodes = [node]
     for kind in kinds:
-        found = [use.get_node() for each in found for use in each.output(0).get_target_inputs()]
-        if any(each.get_type_name() != kind for each in found):
+        nodes = [use.get_node() for each in nodes for use in each.output(0).get_target_inputs()]
+        if any(each.get_type_name() != kind for each in nodes):
             return []
-    return found
+    return nodes
 
 
-def _value(given: Any) -> Any:
+def _value(port: Any) -> Any:
     """The number that an operation is given; None where it is no constant, or more than one."""
-    node = given.get_source_output().get_node()
+    node = port.get_source_output().get_node()
     if node.get_type_name() == CONVERT:
         node = node.input(0).get_source_output().get_node()
     if node.get_type_name() != "Constant" or node.data.size != 1:

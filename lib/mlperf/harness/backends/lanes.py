@@ -98,12 +98,12 @@ class _Pool:
         self.grown = 0
 
     def take(self, name: str, size: int) -> Any:
-        has, found = self._kept.get(name, (0, None))
-        if found is None or has < size:
-            found = self._make(max(1, size))
-            self._kept[name] = (size, found)
+        has, memory = self._kept.get(name, (0, None))
+        if memory is None or has < size:
+            memory = self._make(max(1, size))
+            self._kept[name] = (size, memory)
             self.grown += 1
-        return found
+        return memory
 
 
 class Lane(Predictor):
@@ -129,18 +129,19 @@ class Lane(Predictor):
         kind = np.dtype(dtype)
         size = kind.itemsize * math.prod(shape)
         flat = self._device.pinned(max(1, size))
-        found: Array = flat[:size].view(kind).reshape(tuple(shape))
+        array: Array = flat[:size].view(kind).reshape(tuple(shape))
         # Kept for as long as the lane: what lies in it may be copied while nobody here holds it.
         self._given[flat.ctypes.data] = flat
-        return found
+        return array
 
     def predict(self, feeds: Feeds) -> Sequence[Array]:
         """See ``base.Predictor``."""
         arrays = {name: np.ascontiguousarray(array) for name, array in feeds.items()}
         inputs = {name: self._tensor(f"in {name}", a.dtype, a.shape) for name, a in arrays.items()}
-        asked = self._work.outputs({name: tensor.shape for name, tensor in inputs.items()})
+        layouts = self._work.outputs({name: tensor.shape for name, tensor in inputs.items()})
         outputs = {
-            name: self._tensor(f"out {name}", kind, shape) for name, (kind, shape) in asked.items()
+            name: self._tensor(f"out {name}", kind, shape)
+            for name, (kind, shape) in layouts.items()
         }
         for name, array in arrays.items():
             self._device.copy_in(inputs[name].memory, self._locked(name, array), self._into)

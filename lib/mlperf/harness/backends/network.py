@@ -82,9 +82,9 @@ class NetworkPredictor(Predictor):
 
         ``sizes`` [n] is as in ``base.Solver``. Raises HarnessError where the node is gone.
         """
-        told, parts = wire.packed(samples, self.node.inputs)
+        groups, parts = wire.packed(samples, self.node.inputs)
         try:
-            answer = wire.ask(self._connection, {"kind": "samples", "groups": told}, parts)
+            answer = wire.ask(self._connection, {"kind": "samples", "groups": groups}, parts)
         except HarnessError as error:
             raise _of(self.node.place, error) from error
         rows = results.reshape(len(results), -1).view(np.uint8)
@@ -116,12 +116,12 @@ def _fill(rows: Array, sizes: Sequence[int], body: memoryview) -> None:
         end += size
 
 
-def _are_sizes(told: object, count: int, most: int) -> TypeGuard[list[int]]:
+def _are_sizes(sizes: object, count: int, most: int) -> TypeGuard[list[int]]:
     """Whether these are bytes used of ``count`` rows: LoadGen reads as many."""
     return (
-        isinstance(told, list)
-        and len(told) == count
-        and all(type(size) is int and 0 <= size <= most for size in told)
+        isinstance(sizes, list)
+        and len(sizes) == count
+        and all(type(size) is int and 0 <= size <= most for size in sizes)
     )
 
 
@@ -222,9 +222,9 @@ def _name(connection: socket.socket, node: Node) -> str:
         raise _of(node.place, error) from error
 
 
-def is_token(given: object, wanted: str) -> bool:
+def is_token(token: object, wanted: str) -> bool:
     """Whether they are the same, found out in a time that does not tell where they differ."""
-    return isinstance(given, str) and hmac.compare_digest(given.encode(), wanted.encode())
+    return isinstance(token, str) and hmac.compare_digest(token.encode(), wanted.encode())
 
 
 def _node(address: tuple[str, int], head: dict[str, Any]) -> Node:
@@ -259,13 +259,13 @@ def _check_alike(nodes: Sequence[Node], setup: Setup) -> None:
                     f"{node.facts[key]} at {node.place}",
                     "start all nodes with the same command",
                 )
-    asked = {"precision": setup.precision, "backend": str(setup.options["backend"])}
-    for key, wanted in asked.items():
+    expected = {"precision": setup.precision, "backend": str(setup.options["backend"])}
+    for key, wanted in expected.items():
         if wanted and first.facts[key] != wanted:
             text = f"the node at {first.place} computes with {key} {first.facts[key]}, not {wanted}"
             raise HarnessError(text, f"use --{key}={first.facts[key]}, or start it anew")
 
 
 def _of(place: str, error: Exception) -> HarnessError:
-    told = str(error) if isinstance(error, HarnessError) else f"it told {error!r}"
-    return HarnessError(f"node {place}: {told}", getattr(error, "advice", ""))
+    message = str(error) if isinstance(error, HarnessError) else f"it told {error!r}"
+    return HarnessError(f"node {place}: {message}", getattr(error, "advice", ""))

@@ -66,8 +66,8 @@ class Neuron(Backend):
         self._cores = 0
         self._sdk = ""
         if setup.device != CPU:
-            if asked := str(setup.options["cores"]):
-                os.environ[VISIBLE] = asked.replace(";", ",")
+            if cores := str(setup.options["cores"]):
+                os.environ[VISIBLE] = cores.replace(";", ",")
             self._cores = visible_cores(setup.device)
             self._sdk = sdk_version(setup.device)
 
@@ -91,14 +91,14 @@ class Neuron(Backend):
     def _artefact(self, graph: GraphSpec) -> NeuronArtefact:
         """What lies beside the model; the content of a session's files is compared elsewhere."""
         try:
-            found = read(Path(graph.path), whole=False)
-            found.require(self.setup.device)
+            artefact = read(Path(graph.path), whole=False)
+            artefact.require(self.setup.device)
         except ArtefactError as error:
             raise HarnessError(str(error), error.hint) from error
-        if graph.sha256 != found.sha256:
+        if graph.sha256 != artefact.sha256:
             text = f"{graph.path} is not the model that the session was given"
             raise HarnessError(text, OTHER_MODEL)
-        return found
+        return artefact
 
     def versions(self) -> dict[str, str]:
         """See ``base.Backend``."""

@@ -49,13 +49,13 @@ def numbers(text: str) -> list[int]:
 
     None for what is no such text.
     """
-    found: list[int] = []
+    cores: list[int] = []
     for part in text.replace(";", ",").split(","):
         first, _, last = part.partition("-")
         if not (first.strip().isdigit() and (last or first).strip().isdigit()):
             return []
-        found += range(int(first), int(last or first) + 1)
-    return sorted(set(found))
+        cores += range(int(first), int(last or first) + 1)
+    return sorted(set(cores))
 
 
 def sdk_version(device: str) -> str:

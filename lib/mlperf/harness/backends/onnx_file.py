@@ -103,8 +103,8 @@ def weight_beside(tensor: Any, folder: Path) -> npt.NDArray[Any]:
     where = {entry.key: entry.value for entry in tensor.external_data}
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
     count, start = math.prod(tensor.dims), int(where.get("offset", 0))
-    found = np.fromfile(folder / where["location"], dtype, count, offset=start)
-    return found.reshape(tuple(tensor.dims))
+    values = np.fromfile(folder / where["location"], dtype, count, offset=start)
+    return values.reshape(tuple(tensor.dims))
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,14 +57,14 @@ class OpenVinoPredictor(Predictor):
 
     def predict(self, feeds: Feeds) -> Sequence[Array]:
         """See ``base.Predictor``."""
-        found = self._infer(feeds, share_inputs=True)
-        return [found[port] for port in self._ports]
+        results = self._infer(feeds, share_inputs=True)
+        return [results[port] for port in self._ports]
 
     def _first(self, feeds: Feeds, share_inputs: bool) -> Any:
         with self._weights.sparing():
-            found = self._request.infer(feeds, share_inputs=share_inputs)
+            results = self._request.infer(feeds, share_inputs=share_inputs)
         self._infer = self._request.infer
-        return found
+        return results
 
 
 class FilledUp(Predictor):
@@ -145,11 +145,11 @@ class OpenVino(Backend):
                 for _ in range(1 if shared else workers)
             ]
         step = INTEGER_STEP if self._integers else Predictor.length_step
-        found: list[Predictor] = [
+        predictors: list[Predictor] = [
             OpenVinoPredictor(models[n % len(models)], outputs, weights, step)
             for n in range(workers)
         ]
-        return [FilledUp(one, fixed) for one in found] if fixed else found
+        return [FilledUp(one, fixed) for one in predictors] if fixed else predictors
 
     def _read(self, path: str) -> Any:
         """The model with mapped weights; the whole file where that cannot be done."""

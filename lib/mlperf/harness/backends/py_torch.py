@@ -57,8 +57,8 @@ class TorchPredictor(Predictor):
         self._claim_threads()
         inputs = [self._tensor(feeds[name]) for name in self._opened.inputs]
         with torch.inference_mode(), self._casting():
-            found = self._opened.module(*inputs)
-        tensors = found if isinstance(found, (tuple, list)) else (found,)
+            outputs = self._opened.module(*inputs)
+        tensors = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
         return [_array(tensors[n]) for n in self._wanted]
 
     def _claim_threads(self) -> None:
@@ -192,8 +192,8 @@ def _weights_from(folder: Path) -> Iterator[None]:
 
     def read(tensor: Any) -> Array:
         if not tensor.proto.external_data:
-            found: Array = usual(tensor)
-            return found
+            array: Array = usual(tensor)
+            return array
         return weight_beside(tensor.proto, folder)
 
     OnnxTensor.to_numpy = read

@@ -72,13 +72,13 @@ def chosen(name: str, options: Options) -> Options:
 
 
 def _setup(name: str, device: str, precision: str, options: Options) -> tuple[BackendSpec, Setup]:
-    spec, given = _spec(name), chosen(name, options)
+    spec, settings = _spec(name), chosen(name, options)
     try:
-        spec.where(given).check(device, precision)
+        spec.where(settings).check(device, precision)
     except CatalogError as error:
         raise HarnessError(str(error)) from error
     defaults = {key: option.default for key, option in spec.options.items()}
-    return spec, Setup(device, precision, {**defaults, **given})
+    return spec, Setup(device, precision, {**defaults, **settings})
 
 
 def _found(place: str, name: str) -> Any:

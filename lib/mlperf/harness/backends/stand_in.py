@@ -21,13 +21,13 @@ class StandIn(OnnxRuntime):
         """See ``base.Backend``. A graph that ``generate,engine,nvidia,_stand-in`` made is taken."""
         if sidecar.place(Path(graph.path)).is_file():
             return graph
-        asked = generate.Asked(
+        build_request = generate.Asked(
             product=STAND_IN, folder=str(folder), benchmark="model", precision=self.setup.precision
         )
         source = Path(graph.path)
         target = folder / f"{source.stem}{ONNX}"
         link_beside(source, folder)
-        generate.write_engine(asked, source, {"sha256": graph.sha256}, target)
+        generate.write_engine(build_request, source, {"sha256": graph.sha256}, target)
         return replace(graph, path=str(target))
 
     def open(
@@ -40,8 +40,8 @@ class StandIn(OnnxRuntime):
 
     def versions(self) -> dict[str, str]:
         """See ``base.Backend``: the word stands where that of a runtime would."""
-        found = super().versions()
-        return {STAND_IN: found["onnxruntime"], **found}
+        versions = super().versions()
+        return {STAND_IN: versions["onnxruntime"], **versions}
 
 
 def link_beside(graph: Path, folder: Path) -> None:

@@ -39,8 +39,8 @@ class EngineWork:
         return {name: (self._dtype(name), self._shape(name)) for name in self._outputs}
 
     def _dtype(self, name: str) -> np.dtype[Any]:
-        found: np.dtype[Any] = np.dtype(self._trt.nptype(self._engine.get_tensor_dtype(name)))
-        return found
+        dtype: np.dtype[Any] = np.dtype(self._trt.nptype(self._engine.get_tensor_dtype(name)))
+        return dtype
 
     def _shape(self, name: str) -> tuple[int, ...]:
         return tuple(self._context.get_tensor_shape(name))
@@ -74,7 +74,7 @@ class TensorRt(Backend):
         source = Path(graph.path)
         if source.suffix == PLAN:
             return graph
-        asked = generate.Asked(
+        build_request = generate.Asked(
             product=self._product,
             folder=str(folder),
             benchmark="model",
@@ -85,7 +85,7 @@ class TensorRt(Backend):
             compute_capabilities=(capability(),),
         )
         target = folder / f"{source.stem}{PLAN}"
-        generate.write_engine(asked, source, {"sha256": graph.sha256}, target)
+        generate.write_engine(build_request, source, {"sha256": graph.sha256}, target)
         return replace(graph, path=str(target))
 
     def open(

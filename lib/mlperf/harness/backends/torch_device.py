@@ -81,5 +81,5 @@ def capability() -> str:
 
 def facts() -> dict[str, str]:
     """What tells the GPU that is current from others."""
-    found = torch.cuda.get_device_properties(0)
-    return {"gpu": str(found.name), "compute capability": capability()}
+    properties = torch.cuda.get_device_properties(0)
+    return {"gpu": str(properties.name), "compute capability": capability()}

@@ -60,10 +60,11 @@ class ModuleWork:
         """See ``lanes.Work``. Shapes that are met for the first time are tried with zeros."""
         key = tuple(sorted(shapes.items()))
         if key not in self._known:
-            given = {name: self._zeros(name, shape) for name, shape in shapes.items()}
-            answers = self._answers(given)
+            inputs = {name: self._zeros(name, shape) for name, shape in shapes.items()}
+            answers = self._answers(inputs)
             self._known[key] = {
-                name: (_numpy_dtype(found), tuple(found.shape)) for name, found in answers.items()
+                name: (_numpy_dtype(answer), tuple(answer.shape))
+                for name, answer in answers.items()
             }
         return self._known[key]
 
@@ -73,17 +74,17 @@ class ModuleWork:
         """See ``lanes.Work``: answers are copied to where the lane keeps them."""
         with self._current(stream):
             answers = self._answers({name: view(tensor) for name, tensor in inputs.items()})
-            for name, found in answers.items():
-                view(outputs[name]).copy_(found)
+            for name, answer in answers.items():
+                view(outputs[name]).copy_(answer)
 
     def _zeros(self, name: str, shape: tuple[int, ...]) -> Any:
         kind = torch.from_numpy(np.zeros(0, self._dtypes[name])).dtype
         return torch.zeros(shape, dtype=kind, device=self._device)
 
-    def _answers(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _answers(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         with torch.inference_mode(), self._casting():
-            found = self._opened.module(*(given[name] for name in self._opened.inputs))
-        tensors = found if isinstance(found, (tuple, list)) else (found,)
+            outputs = self._opened.module(*(inputs[name] for name in self._opened.inputs))
+        tensors = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
         return {name: tensors[number] for name, number in self._outputs.items()}
 
 
@@ -97,5 +98,5 @@ def view(tensor: Tensor) -> Any:
 def _numpy_dtype(tensor: Any) -> np.dtype[Any]:
     """NumPy has no bfloat16: such answers come as float32."""
     plain = torch.float32 if tensor.dtype is torch.bfloat16 else tensor.dtype
-    found: np.dtype[Any] = torch.empty(0, dtype=plain).numpy().dtype
-    return found
+    dtype: np.dtype[Any] = torch.empty(0, dtype=plain).numpy().dtype
+    return dtype

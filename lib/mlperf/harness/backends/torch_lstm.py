@@ -86,7 +86,7 @@ def _refuse(attributes: Mapping[str, Any], inputs: tuple[str, ...]) -> None:
     """Raise NotImplementedError for what PyTorch's LSTM does not do."""
     direction = attributes.get("direction", "forward")
     activations = [name.lower() for name in attributes.get("activations", [])]
-    given = {place for place, name in enumerate(inputs) if name}
+    present = {place for place, name in enumerate(inputs) if name}
     refused = {
         f"direction {direction}": direction not in DIRECTIONS,
         f"activations {activations}": activations
@@ -96,18 +96,18 @@ def _refuse(attributes: Mapping[str, Any], inputs: tuple[str, ...]) -> None:
         "clip": "clip" in attributes,
         "input_forget": attributes.get("input_forget", 0) != 0,
         "layout": attributes.get("layout", 0) != 0,
-        "sequence_lens": LENGTHS in given,
-        "peepholes": PEEPHOLES in given,
+        "sequence_lens": LENGTHS in present,
+        "peepholes": PEEPHOLES in present,
     }
-    for what, found in refused.items():
-        if found:
+    for what, is_used in refused.items():
+        if is_used:
             raise NotImplementedError(f"LSTM with {what} is not implemented")
 
 
 def _constant(name: str, graph: Any) -> torch.Tensor:
     try:
-        found = get_const_value(name, graph)
+        value = get_const_value(name, graph)
     except KeyError as error:
         raise NotImplementedError(f"LSTM whose {name} is computed is not implemented") from error
-    assert isinstance(found, torch.Tensor)
-    return found
+    assert isinstance(value, torch.Tensor)
+    return value

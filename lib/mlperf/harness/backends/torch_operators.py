@@ -39,12 +39,12 @@ class Clip(torch.nn.Module):  # type: ignore[misc, unused-ignore]
 
     def forward(self, x: Any, low: Any = None, high: Any = None) -> Any:
         """Values of the type of ``x``, which may not be that of computed bounds."""
-        for bound, given, narrow in (
+        for bound, value, narrow in (
             (self._bounds[0], low, torch.maximum),
             (self._bounds[1], high, torch.minimum),
         ):
-            if bound is not None or given is not None:
-                limit = torch.as_tensor(bound if given is None else given, device=x.device)
+            if bound is not None or value is not None:
+                limit = torch.as_tensor(bound if value is None else value, device=x.device)
                 x = narrow(x, limit.to(x.dtype))
         return x
 
@@ -71,11 +71,11 @@ class CumSum(torch.nn.Module):  # type: ignore[misc, unused-ignore]
     def forward(self, x: torch.Tensor, axis: torch.Tensor) -> torch.Tensor:
         """In the shape and type of ``x``; ``axis`` is one number."""
         dim = int(axis)
-        found = (x.flip(dim) if self._reverse else x).cumsum(dim, dtype=x.dtype)
+        sums = (x.flip(dim) if self._reverse else x).cumsum(dim, dtype=x.dtype)
         if self._exclusive:
-            found = found.roll(1, dim)
-            found.select(dim, 0).zero_()
-        return found.flip(dim) if self._reverse else found
+            sums = sums.roll(1, dim)
+            sums.select(dim, 0).zero_()
+        return sums.flip(dim) if self._reverse else sums
 
 
 class GatherND(torch.nn.Module):  # type: ignore[misc, unused-ignore]
@@ -95,8 +95,8 @@ class GatherND(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         flat = data.reshape(-1, *own)
         inner = indices.reshape(flat.shape[0], -1, depth)
         numbers = torch.arange(len(inner), device=data.device)[:, None].expand(inner.shape[:2])
-        found = flat[(numbers, *inner.unbind(-1))]
-        return found.reshape(*data.shape[:batch], *places, *own[depth:])
+        values = flat[(numbers, *inner.unbind(-1))]
+        return values.reshape(*data.shape[:batch], *places, *own[depth:])
 
 
 class ScatterND(torch.nn.Module):  # type: ignore[misc, unused-ignore]
@@ -104,9 +104,9 @@ class ScatterND(torch.nn.Module):  # type: ignore[misc, unused-ignore]
 
     def forward(self, data: torch.Tensor, indices: torch.Tensor, updates: torch.Tensor) -> Any:
         """``indices`` [places.., k], ``updates`` [places.., the axes after the first k]."""
-        found = data.clone()
-        found[tuple(indices.unbind(-1))] = updates.to(data.dtype)
-        return found
+        result = data.clone()
+        result[tuple(indices.unbind(-1))] = updates.to(data.dtype)
+        return result
 
 
 class Slice(torch.nn.Module):  # type: ignore[misc, unused-ignore]
@@ -170,7 +170,7 @@ class NonMaxSuppression(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         most = int(max_output_boxes_per_class or 0)
         overlap = float(iou_threshold or 0.0)
         least = -torch.inf if score_threshold is None else float(score_threshold)
-        found = [torch.empty(0, 3, dtype=torch.int64, device=boxes.device)]
+        selected = [torch.empty(0, 3, dtype=torch.int64, device=boxes.device)]
         for image, own in enumerate(self._corners(boxes.float())):
             above = scores[image] > least
             for label in above.any(1).nonzero().flatten().tolist():
@@ -179,8 +179,8 @@ class NonMaxSuppression(torch.nn.Module):  # type: ignore[misc, unused-ignore]
                 kept = torchvision.ops.nms(own[places], values, overlap)[:most]
                 rows = boxes.new_empty(len(kept), 3, dtype=torch.int64)
                 rows[:, 0], rows[:, 1], rows[:, 2] = image, label, places[kept]
-                found.append(rows)
-        return torch.cat(found)
+                selected.append(rows)
+        return torch.cat(selected)
 
     def _corners(self, boxes: torch.Tensor) -> torch.Tensor:
         """Lowest corner first, as torchvision wants them."""
@@ -231,23 +231,23 @@ class Range(torch.nn.Module):  # type: ignore[misc, unused-ignore]
 
 
 CONVERTERS: dict[str, Callable[[Any, Any], Any]] = {
-    "Clip": partial(_made, lambda given: Clip(given.get("min"), given.get("max"))),
+    "Clip": partial(_made, lambda options: Clip(options.get("min"), options.get("max"))),
     "CumSum": partial(
-        _made, lambda given: CumSum(bool(given.get("exclusive")), bool(given.get("reverse")))
+        _made, lambda options: CumSum(bool(options.get("exclusive")), bool(options.get("reverse")))
     ),
-    "GatherND": partial(_made, lambda given: GatherND(given.get("batch_dims", 0))),
-    "GreaterOrEqual": partial(_made, lambda given: Compare(operator.ge)),
-    "Identity": partial(_made, lambda given: torch.nn.Identity()),
+    "GatherND": partial(_made, lambda options: GatherND(options.get("batch_dims", 0))),
+    "GreaterOrEqual": partial(_made, lambda options: Compare(operator.ge)),
+    "Identity": partial(_made, lambda options: torch.nn.Identity()),
     "LSTM": torch_lstm.convert,
     "LayerNormalization": _layer_normalization,
-    "LessOrEqual": partial(_made, lambda given: Compare(operator.le)),
+    "LessOrEqual": partial(_made, lambda options: Compare(operator.le)),
     "NonMaxSuppression": partial(
-        _made, lambda given: NonMaxSuppression(given.get("center_point_box", 0))
+        _made, lambda options: NonMaxSuppression(options.get("center_point_box", 0))
     ),
-    "Range": partial(_made, lambda given: Range()),
+    "Range": partial(_made, lambda options: Range()),
     "ScatterND": _scatter_nd,
-    "Shape": partial(_made, lambda given: Shape(given.get("start", 0), given.get("end"))),
-    "Slice": partial(_made, lambda given: Slice()),
+    "Shape": partial(_made, lambda options: Shape(options.get("start", 0), options.get("end"))),
+    "Slice": partial(_made, lambda options: Slice()),
 }
 for _name, _converter in CONVERTERS.items():
     add_converter(operation_type=_name, version=VERSION, domain=DOMAIN)(_converter)

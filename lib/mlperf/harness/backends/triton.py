@@ -88,10 +88,10 @@ class TritonPredictor(Predictor):
 
     def _ask(self, feeds: Feeds, count: int) -> Sequence[Array]:
         try:
-            found = self._connection.run(self._request(feeds))
-            return [self._array(tensor, found[tensor.name], count) for tensor in self._outputs]
+            tensors = self._connection.run(self._request(feeds))
+            return [self._array(tensor, tensors[tensor.name], count) for tensor in self._outputs]
         except KserveError as error:
-            raise told(error, f"the server did not answer for {self._model}") from error
+            raise harness_error(error, f"the server did not answer for {self._model}") from error
 
     def _request(self, feeds: Feeds) -> Any:
         """A request with these inputs; those that lie where earlier ones did are not made again."""
@@ -118,8 +118,8 @@ class TritonPredictor(Predictor):
         """Where an input lies in shared memory; copied there where it lies elsewhere."""
         array = self._shaped(name, array)
         kind = NAMES[self._inputs[name].dtype]
-        if found := self._own(array):
-            region, offset = found
+        if own_region := self._own(array):
+            region, offset = own_region
             return region.slice(offset, kind, array.shape, array.nbytes)
         region = self._room(name, array.nbytes)
         np.copyto(np.frombuffer(region.memory, array.dtype, array.size).reshape(array.shape), array)
@@ -152,28 +152,28 @@ class TritonPredictor(Predictor):
 
     def _answers(self, count: int) -> Mapping[str, RegionSlice | None]:
         """Where the outputs go; one whose size the model decides comes with the answer."""
-        found: dict[str, RegionSlice | None] = {}
+        slices: dict[str, Slice | None] = {}
         for tensor in self._outputs:
             if not self._served.most or min(tensor.shape, default=0) < 0:
-                found[tensor.name] = None
+                slices[tensor.name] = None
                 continue
             shape = (count, *(tensor.shape or (1,)))
             size = int(np.prod(shape)) * np.dtype(tensor.dtype).itemsize
             region = self._room(f"output {tensor.name}", size)
-            found[tensor.name] = region.slice(0, NAMES[tensor.dtype], shape, size)
-        return found
+            slices[tensor.name] = region.slice(0, NAMES[tensor.dtype], shape, size)
+        return slices
 
-    def _array(self, wanted: TensorSpec, found: Any, count: int) -> Array:
+    def _array(self, wanted: TensorSpec, answer: Any, count: int) -> Array:
         batched = (count, *(wanted.shape or (1,)))
         shape = batched if self._served.most else (-1, *wanted.shape)
-        fits = len(shape) == len(found.shape) and all(
-            size in (-1, real) for size, real in zip(shape, found.shape, strict=True)
+        fits = len(shape) == len(answer.shape) and all(
+            size in (-1, real) for size, real in zip(shape, answer.shape, strict=True)
         )
-        if TYPES.get(found.datatype) != wanted.dtype or not fits:
-            came = f"{found.datatype} {list(found.shape)}"
+        if TYPES.get(answer.datatype) != wanted.dtype or not fits:
+            came = f"{answer.datatype} {list(answer.shape)}"
             text = f"{self._model} answers {wanted.name} as {came}; {describe(wanted)} is needed"
             raise HarnessError(text, LOOK)
-        array = np.frombuffer(found.data, wanted.dtype).reshape(found.shape)
+        array = np.frombuffer(answer.data, wanted.dtype).reshape(answer.shape)
         return array if wanted.shape else array.reshape(-1)
 
 
@@ -190,7 +190,7 @@ class Triton(Backend):
             self._server = self._first.server()
             index = self._first.index()
         except KserveError as error:
-            raise told(error, "there is no server to ask") from error
+            raise harness_error(error, "there is no server to ask") from error
         self._names: list[str] = [each.name for each in index if each.state == "READY"]
         configs = [self._config(name) for name in self._names]
         self._configs = dict(zip(self._names, configs, strict=True))
@@ -203,7 +203,7 @@ class Triton(Backend):
             url, protocol = str(self.setup.options["url"]), str(self.setup.options["protocol"])
             connection = kserve.connect(url, protocol, options)
         except KserveError as error:
-            raise told(error, "the server cannot be asked") from error
+            raise harness_error(error, "the server cannot be asked") from error
         if self._shared and not connection.address.local:
             raise HarnessError(
                 f"{connection.address} is another machine, which shares no memory with this one",
@@ -213,11 +213,11 @@ class Triton(Backend):
 
     def _config(self, name: str) -> Mapping[str, Any]:
         try:
-            found: Mapping[str, Any] = self._first.config(name)
+            response: Mapping[str, Any] = self._first.config(name)
         except KserveError as error:
-            raise told(error, f"nothing is known of the model {name}") from error
+            raise harness_error(error, f"nothing is known of the model {name}") from error
         # Over gRPC the configuration stands in a field of its own.
-        inner: Mapping[str, Any] = found.get("config", found)
+        inner: Mapping[str, Any] = response.get("config", response)
         return inner
 
     def open(
@@ -226,12 +226,12 @@ class Triton(Backend):
         """See ``base.Backend``; the server's description is compared with the specification."""
         model = self._model(graph)
         try:
-            told_of = self._first.model(model)
+            description = self._first.model(model)
         except KserveError as error:
-            raise told(error, f"nothing is known of the model {model}") from error
+            raise harness_error(error, f"nothing is known of the model {model}") from error
         wanted = [tensor for tensor in graph.outputs if tensor.name in outputs]
-        check_signature("input", graph.inputs, _tensors(told_of.inputs, graph.inputs))
-        check_signature("output", wanted, _tensors(told_of.outputs, wanted))
+        check_signature("input", graph.inputs, _tensors(description.inputs, graph.inputs))
+        check_signature("output", wanted, _tensors(description.outputs, wanted))
         most = int(self._configs[model].get("max_batch_size", 0))
         team = [
             TritonPredictor(self._connect(), Served(model, most), graph, outputs, self._shared)
@@ -242,14 +242,14 @@ class Triton(Backend):
 
     def _model(self, graph: GraphSpec) -> str:
         """The model's name in the server: the one asked for, ours, or the only one."""
-        asked, ours = str(self.setup.options["model"]), f"m-{graph.sha256[:16]}"
-        for name in (asked, ours) if not asked else (asked,):
+        requested, ours = str(self.setup.options["model"]), f"m-{graph.sha256[:16]}"
+        for name in (requested, ours) if not requested else (requested,):
             if name in self._names:
                 return self._as_asked(name)
-        if not asked and len(self._names) == 1:
+        if not requested and len(self._names) == 1:
             return self._as_asked(next(iter(self._names)))
         there = ", ".join(self._names) or "none"
-        text = f"the server has no model {asked or ours}; those that are ready: {there}"
+        text = f"the server has no model {requested or ours}; those that are ready: {there}"
         raise HarnessError(text, "name one of them: --backend_options=model=NAME")
 
     def _as_asked(self, name: str) -> str:
@@ -257,12 +257,12 @@ class Triton(Backend):
 
         Raises HarnessError where a server of somebody else does otherwise.
         """
-        config, asked = self._configs[name], str(self.setup.options["backend"])
+        config, requested = self._configs[name], str(self.setup.options["backend"])
         parameters = _parameters(config)
         runtime = parameters.get("RUNTIME", str(config.get("backend", ""))).partition(" ")[0]
         known = catalog.backend("triton").options["backend"].choices
-        if runtime in known and runtime != asked:
-            text = f"the server computes {name} with {runtime}, and {asked} was asked for"
+        if runtime in known and runtime != requested:
+            text = f"the server computes {name} with {runtime}, and {requested} was asked for"
             raise HarnessError(text, f"use --triton_backend={runtime}")
         device = parameters.get("DEVICE", self.setup.device)
         if runtime == "neuron" and device != self.setup.device:
@@ -279,12 +279,12 @@ class Triton(Backend):
 
     def device_facts(self) -> dict[str, str]:
         """What the server serves, and how: it decides about figures as a device does."""
-        found = {name: _facts(config) for name, config in self._configs.items()}
-        if asked := str(self.setup.options["model"]):
-            found = {name: facts for name, facts in found.items() if name == asked}
-        keys = dict.fromkeys(key for facts in found.values() for key in facts)
+        by_model = {name: _facts(config) for name, config in self._configs.items()}
+        if requested := str(self.setup.options["model"]):
+            by_model = {name: facts for name, facts in by_model.items() if name == requested}
+        keys = dict.fromkeys(key for facts in by_model.values() for key in facts)
         return {
-            key: ", ".join(dict.fromkeys(facts[key] for facts in found.values() if key in facts))
+            key: ", ".join(dict.fromkeys(facts[key] for facts in by_model.values() if key in facts))
             for key in keys
         }
 
@@ -337,7 +337,7 @@ def _facts(config: Mapping[str, Any]) -> dict[str, str]:
     batching = config.get("dynamic_batching") or {}
     text = json.dumps(config, sort_keys=True)
     version = told_of.get("RUNTIME_VERSION", "")
-    found = {
+    facts = {
         "served by": f"{told_of.get('RUNTIME', config.get('backend', ''))} {version}".strip(),
         "instances": str(sum(int(group.get("count", 1)) for group in groups)),
         "threads of an instance": told_of.get("THREADS", ""),
@@ -345,9 +345,9 @@ def _facts(config: Mapping[str, Any]) -> dict[str, str]:
         # Of a repository that we have not written, the configuration is all that can be seen.
         "repository": told_of.get(CONTENT) or hashlib.sha256(text.encode()).hexdigest(),
     }
-    return {key: value for key, value in found.items() if value}
+    return {key: value for key, value in facts.items() if value}
 
 
-def told(error: KserveError, what: str) -> HarnessError:
+def harness_error(error: KserveError, what: str) -> HarnessError:
     """An error of the transport as one of a measurement."""
     return HarnessError(f"{what}: {error} ({error.kind})", error.hint)

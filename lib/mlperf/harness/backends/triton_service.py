@@ -63,9 +63,9 @@ def serve(setup: Setup, models: Sequence[ModelSpec]) -> Iterator[Mapping[str, An
         repository.mkdir()
         for each in plans:
             writing.write(each, repository)
-        wanted = ServerSpec(launcher, str(repository))
-        with server.running(wanted, folder, (("rm", "-rf", "--", str(folder)),)) as found:
-            url = found.grpc_url if setup.options["protocol"] == "grpc" else found.url
+        wanted = Wanted(launcher, str(repository))
+        with server.running(wanted, folder, (("rm", "-rf", "--", str(folder)),)) as process:
+            url = process.grpc_url if setup.options["protocol"] == "grpc" else process.url
             yield {"url": url}
     except RepositoryError as error:
         raise HarnessError(_one_line(error), error.hint) from error
@@ -142,11 +142,11 @@ def _fixed_batch(setup: Setup, graph: GraphSpec) -> int:
     if setup.device != "cpu":
         visible_cores(setup.device)
     try:
-        found = artifact.read(Path(graph.path), whole=False)
-        found.require(setup.device)
+        compiled = artifact.read(Path(graph.path), whole=False)
+        compiled.require(setup.device)
     except ArtefactError as error:
         raise HarnessError(str(error), error.hint) from error
-    return 0 if found.dynamic_batch else int(found.batch_size)
+    return 0 if compiled.dynamic_batch else int(compiled.batch_size)
 
 
 def _tensor(tensor: TensorSpec, batch: bool) -> ModelTensor:

@@ -151,13 +151,13 @@ def packed(samples: Sequence[Group], inputs: Sequence[TensorSpec]) -> tuple[Any,
 
     Those of a group follow each other in the order of ``inputs``.
     """
-    told = []
+    heads = []
     parts: list[Array] = []
     for group in samples:
         shapes = {tensor.name: list(group.tensors[tensor.name].shape[1:]) for tensor in inputs}
-        told.append([group.count, shapes])
+        heads.append([group.count, shapes])
         parts += [np.ascontiguousarray(group.tensors[tensor.name]) for tensor in inputs]
-    return told, [part.reshape(-1).view(np.uint8) for part in parts]
+    return heads, [part.reshape(-1).view(np.uint8) for part in parts]
 
 
 def unpacked(frame: Frame, inputs: Sequence[TensorSpec], most: int) -> list[Group]:
@@ -166,26 +166,26 @@ def unpacked(frame: Frame, inputs: Sequence[TensorSpec], most: int) -> list[Grou
     Raises WireError where they are not what the model takes, or the bytes are not as many as the
     sizes say.
     """
-    told = frame.head.get("groups")
-    if not isinstance(told, list) or not 0 < len(told) <= most:
+    heads = frame.head.get("groups")
+    if not isinstance(heads, list) or not 0 < len(heads) <= most:
         raise WireError(f"expected 1 to {most} groups of samples")
-    found, start = [], 0
-    for each in told:
+    groups, start = [], 0
+    for each in heads:
         group, start = _group(each, inputs, frame.body, start)
-        found.append(group)
+        groups.append(group)
     if start != len(frame.body):
         raise WireError(f"{len(frame.body)} bytes came, the samples have {start}")
-    if sum(group.count for group in found) > most:
+    if sum(group.count for group in groups) > most:
         raise WireError(f"more than {most} samples in a frame")
-    return found
+    return groups
 
 
 def _group(
-    told: object, inputs: Sequence[TensorSpec], body: memoryview, start: int
+    head: object, inputs: Sequence[TensorSpec], body: memoryview, start: int
 ) -> tuple[Group, int]:
-    if not (isinstance(told, list) and len(told) == 2 and isinstance(told[1], dict)):
+    if not (isinstance(head, list) and len(head) == 2 and isinstance(head[1], dict)):
         raise WireError("a group is a number of samples and the sizes of their tensors")
-    count, shapes = told
+    count, shapes = head
     if type(count) is not int or count < 1:
         raise WireError(f"a group of {str(count)[:20]} samples")
     tensors = {}
@@ -201,11 +201,11 @@ def _group(
     return Group(count, tensors), start
 
 
-def _shape(told: object, tensor: TensorSpec) -> tuple[int, ...]:
+def _shape(sizes: object, tensor: TensorSpec) -> tuple[int, ...]:
     """The size of a sample's tensor."""
-    if not isinstance(told, list) or any(type(size) is not int or size < 1 for size in told):
+    if not isinstance(sizes, list) or any(type(size) is not int or size < 1 for size in sizes):
         raise WireError(f"the sizes of {tensor.name} are missing")
-    shape = tuple(told)
+    shape = tuple(sizes)
     if not fits(tensor.shape, shape):
-        raise WireError(f"{tensor.name} came as {told}, a sample has {list(tensor.shape)}")
+        raise WireError(f"{tensor.name} came as {sizes}, a sample has {list(tensor.shape)}")
     return shape

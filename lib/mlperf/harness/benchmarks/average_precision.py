@@ -27,7 +27,9 @@ class Detections:
 
 
 def mean_average_precision(
-    annotations: Mapping[str, Any], images: Sequence[Mapping[str, Any]], found: Sequence[Detections]
+    annotations: Mapping[str, Any],
+    images: Sequence[Mapping[str, Any]],
+    detections: Sequence[Detections],
 ) -> float:
     """The mean over overlaps of 0.5 to 0.95 and over categories, between 0 and 1.
 
@@ -42,7 +44,7 @@ def mean_average_precision(
     truth = _truth(annotations, images)
     if not truth["annotations"]:
         raise HarnessError(f"no mAP: the {len(images)} images that were answered show no object")
-    results = _results(found)
+    results = _results(detections)
     if not results:
         return 0.0
     with contextlib.redirect_stdout(io.StringIO()):
@@ -77,10 +79,10 @@ def _truth(
     }
 
 
-def _results(found: Sequence[Detections]) -> list[dict[str, Any]]:
+def _results(detections: Sequence[Detections]) -> list[dict[str, Any]]:
     return [
         {"image_id": number, "category_id": category, "bbox": box, "score": score}
-        for number, each in enumerate(found, start=1)
+        for number, each in enumerate(detections, start=1)
         for box, score, category in zip(
             each.boxes.tolist(), each.scores.tolist(), each.categories.tolist(), strict=True
         )

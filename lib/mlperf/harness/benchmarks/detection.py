@@ -55,16 +55,18 @@ class BoxFormat:
     def of(cls, model: ModelSpec) -> BoxFormat:
         """The format that the options of a model state; raises HarnessError when they do not."""
         try:
-            found = cls(**{**model.options, "extent": tuple(model.options.get("extent", (1, 1)))})
+            box_format = cls(
+                **{**model.options, "extent": tuple(model.options.get("extent", (1, 1)))}
+            )
         except TypeError as error:
             raise HarnessError(f"the options of {model.name} do not describe boxes: {error}") from (
                 error
             )
         known = {tensor.name for tensor in model.outputs}
-        missing = [name for name in found.outputs if name not in known]
+        missing = [name for name in box_format.outputs if name not in known]
         if missing:
             raise HarnessError(f"{model.name} has no output {missing[0]}, which its options name")
-        return found
+        return box_format
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -100,8 +102,8 @@ class Solver:
             for k, index in enumerate(part):
                 count = int(counts[k])
                 row = results[begin + k]
-                found = (boxes[k, :count], labels[k, :count], scores[k, :count])
-                sizes[begin + k] = ROW_BYTES * self._pack(int(index), *found, row)
+                detections = (boxes[k, :count], labels[k, :count], scores[k, :count])
+                sizes[begin + k] = ROW_BYTES * self._pack(int(index), *detections, row)
 
     def _batched(self, outputs: Sequence[Array]) -> Sequence[Array]:
         """The outputs with a first axis for images, which a model for one image lacks."""
@@ -156,13 +158,13 @@ class ObjectDetection(Stored[SampleStore]):
         pairs = list(zip(samples.tolist(), answers, strict=True))
         # All asked alike, and always answered alike: then once tells the same.
         distinct = list(dict.fromkeys(pairs))
-        asked = np.unique(samples, return_counts=True)[1]
-        if len(distinct) == len(asked) and asked.min() == asked.max():
+        counts = np.unique(samples, return_counts=True)[1]
+        if len(distinct) == len(counts) and counts.min() == counts.max():
             pairs = distinct
         images = [self._annotations["images"][sample] for sample, _ in pairs]
-        found = [self._detections(sample, answer) for sample, answer in pairs]
-        value = 100.0 * mean_average_precision(self._annotations, images, found)
-        boxes = sum(len(each.scores) for each in found)
+        detections = [self._detections(sample, answer) for sample, answer in pairs]
+        value = 100.0 * mean_average_precision(self._annotations, images, detections)
+        boxes = sum(len(each.scores) for each in detections)
         line = f"mAP={value:.3f}%, images={len(images)}, boxes={boxes}"
         return AccuracyFigure(value, line, len(answers))
 
@@ -194,8 +196,8 @@ class ObjectDetection(Stored[SampleStore]):
                 f"labels {labels.min()} to {labels.max()} were given, there are {len(numbers)} "
                 "classes, counted from 1"
             )
-        found: Array = numbers[labels - 1]
-        return found
+        categories: Array = numbers[labels - 1]
+        return categories
 
 
 def _load_dataset(folder: Path, model: ModelSpec) -> tuple[Array, Mapping[str, Any]]:

@@ -78,8 +78,8 @@ def _plain_mel(hertz: float) -> float:
 
 
 def _plain_hertz(mel: Array) -> Array:
-    found: Array = 700 * (10 ** (mel / 2595) - 1)
-    return found
+    hertz: Array = 700 * (10 ** (mel / 2595) - 1)
+    return hertz
 
 
 def _slaney_mel(hertz: float) -> float:
@@ -148,5 +148,5 @@ class Extractor:
         stacked[: len(levels)] = levels
         vectors = stacked.reshape(count, spec.width)
         spread = vectors.std(axis=0, ddof=1) if count > 1 else np.zeros(spec.width, np.float32)
-        found: Array = ((vectors - vectors.mean(axis=0)) / (spread + 1e-5)).astype(np.float32)
-        return found
+        features: Array = ((vectors - vectors.mean(axis=0)) / (spread + 1e-5)).astype(np.float32)
+        return features

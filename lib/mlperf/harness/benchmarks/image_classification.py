@@ -70,8 +70,8 @@ class ImageClassification(Stored[SampleStore]):
         if wrong is not None:
             size = len(answers[wrong])
             raise HarnessError(f"sample {wrong} was answered with {size} bytes, not 4")
-        found = np.frombuffer(b"".join(answers), dtype=np.float32)
-        right = int((found == self._labels[samples]).sum())
+        labels = np.frombuffer(b"".join(answers), dtype=np.float32)
+        right = int((labels == self._labels[samples]).sum())
         value = 100.0 * right / len(answers)
         line = f"accuracy={value:.3f}%, good={right}, total={len(answers)}"
         return AccuracyFigure(value, line, len(answers))

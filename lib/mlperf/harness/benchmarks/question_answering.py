@@ -175,7 +175,7 @@ class QuestionAnswering:
         )
         rows = [int(samples[place]) for place in places]
         examples = squad.read_examples(self._folder)
-        found = squad.answers(logits, rows, squad.Spans.read(self._folder), examples)
-        exact, value = squad.score(found, examples)
+        texts = squad.answers(logits, rows, squad.Spans.read(self._folder), examples)
+        exact, value = squad.score(texts, examples)
         line = json.dumps({"exact_match": exact, "f1": value})
         return AccuracyFigure(value, line, len(answers))

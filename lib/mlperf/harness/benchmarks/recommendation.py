@@ -96,8 +96,8 @@ def ranges(begin: Array, sizes: Array) -> Array:
     """begin[0], begin[0] + 1, ... (sizes[0] numbers), begin[1], ... [sum of sizes] int64."""
     ends = np.cumsum(sizes)
     total = int(ends[-1]) if len(ends) else 0
-    found: Array = np.arange(total) + np.repeat(begin - (ends - sizes), sizes)
-    return found
+    positions: Array = np.arange(total) + np.repeat(begin - (ends - sizes), sizes)
+    return positions
 
 
 class _Solver:
@@ -111,10 +111,10 @@ class _Solver:
     def solve(self, indices: Sequence[int] | Array, results: Array, sizes: Array) -> None:
         """See ``base.Solver``."""
         rows, many = self._groups.pairs(indices)
-        (found,) = self._predictor.predict(self._feeds(rows))
+        (predictions,) = self._predictor.predict(self._feeds(rows))
         sample = np.repeat(np.arange(len(many)), many)
         place = ranges(np.zeros(len(many), dtype=np.int64), many)
-        results[sample, place, 0] = found[:, 0]
+        results[sample, place, 0] = predictions[:, 0]
         results[sample, place, 1] = self._groups.labels[rows]
         sizes[:] = PAIR_BYTES * many
 
@@ -167,19 +167,19 @@ class Recommendation(Stored[Groups]):
         Raises HarnessError for answers of another size.
         """
         sizes = np.diff(self._offsets)[samples]
-        given = np.asarray([len(answer) for answer in answers])
-        if (given != PAIR_BYTES * sizes).any():
-            wrong = int(np.flatnonzero(given != PAIR_BYTES * sizes)[0])
+        answer_bytes = np.asarray([len(answer) for answer in answers])
+        if (answer_bytes != PAIR_BYTES * sizes).any():
+            wrong = int(np.flatnonzero(answer_bytes != PAIR_BYTES * sizes)[0])
             raise HarnessError(
-                f"sample {samples[wrong]} was answered with {given[wrong]} bytes, "
+                f"sample {samples[wrong]} was answered with {answer_bytes[wrong]} bytes, "
                 f"not {PAIR_BYTES} for each of its {sizes[wrong]} pairs"
             )
-        found = np.frombuffer(b"".join(answers), dtype=np.float32).reshape(-1, 2)
+        pairs = np.frombuffer(b"".join(answers), dtype=np.float32).reshape(-1, 2)
         labels = self._labels[ranges(self._offsets[samples], sizes)]
-        if not np.array_equal(found[:, 1], labels):
+        if not np.array_equal(pairs[:, 1], labels):
             raise HarnessError("the answers are for other pairs: the logged labels differ")
-        value = 100.0 * auc(labels, found[:, 0])
-        good = int((np.rint(found[:, 0]) == labels).sum())
+        value = 100.0 * auc(labels, pairs[:, 0])
+        good = int((np.rint(pairs[:, 0]) == labels).sum())
         line = (
             f"AUC={value:.3f}%, accuracy={100 * good / len(labels):.3f}%, "
             f"good={good}, total={len(labels)}, queries={len(answers)}"
@@ -232,9 +232,9 @@ def _check_arrays(folder: Path, arrays: Mapping[str, Array], count: int) -> None
     offsets = arrays["offsets"]
     whole = len(offsets) == count + 1 and offsets[0] == 0 and set(pairs.values()) == {offsets[-1]}
     if not whole or (np.diff(offsets) <= 0).any():
-        found = ", ".join(f"{many} of {name}" for name, many in pairs.items())
+        lengths = ", ".join(f"{many} of {name}" for name, many in pairs.items())
         raise HarnessError(
-            f"{folder} is damaged: {found}, {len(offsets) - 1} groups that end at {offsets[-1]}; "
+            f"{folder} is damaged: {lengths}, {len(offsets) - 1} groups that end at {offsets[-1]}; "
             f"{count} groups expected"
         )
 

@@ -13,8 +13,8 @@ METRICS = ("rouge1", "rouge2", "rougeL")
 
 def scores(reference: str, answer: str) -> tuple[float, ...]:
     """The three figures, in the order of ``METRICS``, each between 0 and 1."""
-    found = _scorer().score(reference, answer)
-    return tuple(float(found[metric].fmeasure) for metric in METRICS)
+    by_metric = _scorer().score(reference, answer)
+    return tuple(float(by_metric[metric].fmeasure) for metric in METRICS)
 
 
 @cache

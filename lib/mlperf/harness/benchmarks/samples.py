@@ -23,19 +23,19 @@ def taken(source: Array, rows: Array) -> Array:
 
     They count as memory of the process as long as they are mapped, as the copy does.
     """
-    found = np.empty((len(rows), *source.shape[1:]), source.dtype)
-    step = max(1, STEP_BYTES * len(found) // max(1, found.nbytes))
+    copies = np.empty((len(rows), *source.shape[1:]), source.dtype)
+    step = max(1, STEP_BYTES * len(copies) // max(1, copies.nbytes))
     for start in range(0, len(rows), step):
-        found[start : start + step] = source[rows[start : start + step]]
+        copies[start : start + step] = source[rows[start : start + step]]
         _give_back(source)
-    return found
+    return copies
 
 
 def cut_out(source: Array, start: int, end: int) -> Array:
     """A copy of ``source[start:end]``, as ``taken`` makes it."""
-    found = np.array(source[start:end])
+    copy = np.array(source[start:end])
     _give_back(source)
-    return found
+    return copy
 
 
 def _give_back(source: Array) -> None:
@@ -202,7 +202,7 @@ class SingleSamples:
 
     def get(self, index: int) -> Array:
         """One loaded sample [*shape]; raises IndexError for one that is not loaded."""
-        found = self._loaded.get(int(index))
-        if found is None:
+        sample = self._loaded.get(int(index))
+        if sample is None:
             raise _never_loaded(index)
-        return found
+        return sample

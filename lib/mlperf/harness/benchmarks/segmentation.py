@@ -47,12 +47,12 @@ def starts(size: int, window: int, overlap: float) -> range:
     return range(0, size - window + 1, stride)
 
 
-def dice(found: Array, truth: Array, labels: Sequence[int]) -> float:
+def dice(prediction: Array, truth: Array, labels: Sequence[int]) -> float:
     """Twice the common voxels by the sum of both, 0 to 1, for the region of these ``labels``.
 
     ``found`` and ``truth`` are labels [d, h, w] of the same shape.
     """
-    mine, real = np.isin(found, labels), np.isin(truth, labels)
+    mine, real = np.isin(prediction, labels), np.isin(truth, labels)
     common = np.count_nonzero(mine & real)
     both = np.count_nonzero(mine) + np.count_nonzero(real)
     return (2.0 * common + SMOOTH) / (both + SMOOTH)
@@ -214,19 +214,19 @@ class Segmentation(Stored[SingleSamples]):
                     f"sample {number} was answered with {len(answer)} labels, its volume has "
                     f"{len(truth)} voxels"
                 )
-            found = np.frombuffer(answer, dtype=np.uint8)
-            shares[number] = self._shares(found, truth)
+            prediction = np.frombuffer(answer, dtype=np.uint8)
+            shares[number] = self._shares(prediction, truth)
         # A region that is left out everywhere was never got wrong.
         each = shares.mean(axis=0).filled(1.0)
-        told = zip(self._regions, each, strict=True)
-        parts = ", ".join(f"{name} = {share:.4f}" for name, share in told)
+        named_shares = zip(self._regions, each, strict=True)
+        parts = ", ".join(f"{name} = {share:.4f}" for name, share in named_shares)
         mean = float(each.mean())
         return AccuracyFigure(mean, f"Accuracy: mean = {mean:.5f}, {parts}", len(answers))
 
-    def _shares(self, found: Array, truth: Array) -> Array:
+    def _shares(self, prediction: Array, truth: Array) -> Array:
         """The Dice of each region of one volume, masked where it is left out of the mean."""
         counted = truth != NOT_COUNTED
-        mine, real = found[counted], truth[counted]
+        mine, real = prediction[counted], truth[counted]
         regions = list(self._regions.values())
         values = [dice(mine, real, labels) for labels in regions]
         absent = [
@@ -242,11 +242,11 @@ def _offsets(sizes: Array) -> Array:
 
 
 def _absent_region(model: ModelSpec) -> str:
-    found = str(model.options.get("absent_region", ABSENT_REGIONS[0]))
-    if found not in ABSENT_REGIONS:
+    policy = str(model.options.get("absent_region", ABSENT_REGIONS[0]))
+    if policy not in ABSENT_REGIONS:
         known = ", ".join(ABSENT_REGIONS)
-        raise HarnessError(f"{model.name}: absent_region is {found!r}; it can be: {known}")
-    return found
+        raise HarnessError(f"{model.name}: absent_region is {policy!r}; it can be: {known}")
+    return policy
 
 
 def _regions(model: ModelSpec) -> Mapping[str, Sequence[int]]:

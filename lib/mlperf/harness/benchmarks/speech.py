@@ -72,17 +72,17 @@ class GreedyDecoder:
             feeds = [states[active, now.frame[active]], now.letter[active]]
             feeds += [part[active] for part in memory]
             scores, *after = self._predictor.predict(dict(zip(self._names, feeds, strict=True)))
-            found = scores.argmax(axis=1)
-            self._write(now, active, found)
-            letters = found != blank
+            symbols = scores.argmax(axis=1)
+            self._write(now, active, symbols)
+            letters = symbols != blank
             for part, new in zip(memory, after, strict=True):
                 part[active[letters]] = new[letters]
             active = active[now.frame[active] < lengths[active]]
         return now.texts
 
-    def _write(self, now: _Progress, active: Array, found: Array) -> None:
-        letters = found != self._options.blank
-        writers, written = active[letters], found[letters]
+    def _write(self, now: _Progress, active: Array, symbols: Array) -> None:
+        letters = symbols != self._options.blank
+        writers, written = active[letters], symbols[letters]
         now.letter[writers] = written
         now.written[writers] += 1
         for utterance, letter in zip(writers.tolist(), written.tolist(), strict=True):
@@ -104,10 +104,10 @@ class _Solver:
 
     def solve(self, indices: Sequence[int] | Array, results: Array, sizes: Array) -> None:
         """See ``base.Solver``."""
-        found = [self._extractor.features(sound) for sound in self._benchmark.sounds(indices)]
-        lengths = np.asarray([len(features) for features in found])
-        batch = np.zeros((len(found), lengths.max(), found[0].shape[1]), dtype=np.float32)
-        for row, features in enumerate(found):
+        utterances = [self._extractor.features(sound) for sound in self._benchmark.sounds(indices)]
+        lengths = np.asarray([len(features) for features in utterances])
+        batch = np.zeros((len(utterances), lengths.max(), utterances[0].shape[1]), dtype=np.float32)
+        for row, features in enumerate(utterances):
             batch[row, : len(features)] = features
         (states,) = self._encoder.predict(self._benchmark.feeds(batch, lengths))
         texts = self._decoder.decode(states, self._benchmark.state_lengths(lengths))
@@ -172,8 +172,8 @@ class SpeechRecognition(Stored[SingleSamples]):
 
     def state_lengths(self, lengths: Array) -> Array:
         """How many states of the encoder [n] belong to so many feature vectors [n]."""
-        found: Array = -(-lengths // self._stride)
-        return found
+        state_lengths: Array = -(-lengths // self._stride)
+        return state_lengths
 
     def solver(self, predictors: Mapping[str, Predictor], capacity: int) -> _Solver:
         """See ``base.Benchmark``."""

@@ -54,8 +54,8 @@ class Spans:
 
 def read_examples(folder: Path) -> list[Example]:
     """The questions of a preprocessed data set."""
-    told: list[dict[str, Any]] = json.loads((folder / "examples.json").read_text(encoding="utf-8"))
-    return [Example(each["context"], tuple(each["answers"])) for each in told]
+    rows: list[dict[str, Any]] = json.loads((folder / "examples.json").read_text(encoding="utf-8"))
+    return [Example(each["context"], tuple(each["answers"])) for each in rows]
 
 
 def best_span(
@@ -80,18 +80,18 @@ def answers(
 ) -> dict[int, str]:
     """The answer to each example that has a feature among ``rows``; empty where there is none."""
     best: dict[int, tuple[float, int, int]] = {}
-    asked: set[int] = set()
+    requested: set[int] = set()
     for row, each in zip(rows, logits, strict=True):
         example = int(spans.examples[row])
-        asked.add(example)
-        found = best_span(each, spans.starts[row], spans.ends[row], spans.central[row])
-        if found and (example not in best or found[0] > best[example][0]):
-            best[example] = found
+        requested.add(example)
+        span = best_span(each, spans.starts[row], spans.ends[row], spans.central[row])
+        if span and (example not in best or span[0] > best[example][0]):
+            best[example] = span
     return {
         number: examples[number].context[best[number][1] : best[number][2]]
         if number in best
         else ""
-        for number in asked
+        for number in requested
     }
 
 
@@ -100,9 +100,9 @@ def normalize(text: str) -> str:
     return " ".join(ARTICLES.sub(" ", text.lower().translate(PUNCTUATION)).split())
 
 
-def f1(found: str, right: str) -> float:
+def f1(answer: str, right: str) -> float:
     """Harmonic mean of precision and recall over words, 0 to 1."""
-    words, wanted = normalize(found).split(), normalize(right).split()
+    words, wanted = normalize(answer).split(), normalize(right).split()
     common = sum((Counter(words) & Counter(wanted)).values())
     if not common:
         return 0.0
@@ -110,13 +110,14 @@ def f1(found: str, right: str) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def score(found: dict[int, str], examples: Sequence[Example]) -> tuple[float, float]:
+def score(answers: dict[int, str], examples: Sequence[Example]) -> tuple[float, float]:
     """Exact match and F1 in percent over the examples that were answered."""
     exact = sum(
         max(normalize(text) == normalize(right) for right in examples[number].answers)
-        for number, text in found.items()
+        for number, text in answers.items()
     )
     shared = sum(
-        max(f1(text, right) for right in examples[number].answers) for number, text in found.items()
+        max(f1(text, right) for right in examples[number].answers)
+        for number, text in answers.items()
     )
-    return 100.0 * exact / len(found), 100.0 * shared / len(found)
+    return 100.0 * exact / len(answers), 100.0 * shared / len(answers)

@@ -136,13 +136,13 @@ class Summarization(Stored[SingleSamples]):
     def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:
         """ROUGE in percent and the number of tokens; see ``base.Benchmark``."""
         known: dict[tuple[int, bytes], tuple[float, ...]] = {}
-        found = []
+        scores = []
         for answer, sample in zip(answers, samples.tolist(), strict=True):
             key = (sample, answer)
             if key not in known:  # a tiny set is asked several times over
                 known[key] = rouge.scores(self._references[sample], self._read(sample, answer))
-            found.append(known[key])
-        means = 100 * np.asarray(found).mean(axis=0)
+            scores.append(known[key])
+        means = 100 * np.asarray(scores).mean(axis=0)
         figures = dict(zip(rouge.METRICS, (round(float(mean), 4) for mean in means), strict=True))
         figures["gen_len"] = sum(len(answer) for answer in answers) // TOKEN_BYTES
         line = repr({**figures, "gen_num": len(answers)})

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 
-def distance(wanted: Sequence[str], given: Sequence[str]) -> int:
+def distance(reference: Sequence[str], hypothesis: Sequence[str]) -> int:
     """The fewest words to put in, leave out or change to make one row of words the other."""
-    row = list(range(len(given) + 1))
-    for count, word in enumerate(wanted, 1):
+    row = list(range(len(hypothesis) + 1))
+    for count, word in enumerate(reference, 1):
         before, row[0] = row[0], count
-        for place, other in enumerate(given, 1):
+        for place, other in enumerate(hypothesis, 1):
             above = row[place]
             row[place] = min(above + 1, row[place - 1] + 1, before + (word != other))
             before = above

@@ -130,11 +130,11 @@ def _parse(trt: Any, network: Any, log: Any, graph: Path, name: str) -> None:
     if parser.parse_from_file(str(graph)):
         return
     errors = [parser.get_error(n) for n in range(parser.num_errors)]
-    told = [_in_words(error) for error in errors] or log.said or ["no output"]
+    messages = [_in_words(error) for error in errors] or log.said or ["no output"]
     advice = ""
-    if any("Int32" in text or "UINT8" in text.upper() for text in told):
+    if any("Int32" in text or "UINT8" in text.upper() for text in messages):
         advice = "TensorRT takes signed symmetric 8-bit models: quantize,ml-model,_signed"
-    raise HarnessError(f"TensorRT's parser refuses {name}: {told[0]}", advice)
+    raise HarnessError(f"TensorRT's parser refuses {name}: {messages[0]}", advice)
 
 
 def _in_words(error: Any) -> str:

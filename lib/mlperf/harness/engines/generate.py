@@ -59,24 +59,28 @@ class Asked:
 
 def main(config: Path) -> int:
     """Build as ``config`` says and write ``model.json`` last; raises HarnessError."""
-    asked = records.read(Asked, config)
-    asked = replace(asked, facts=asked.facts or os.environ[FACTS])
-    facts = records.read_json(Path(asked.facts))
+    request = records.read(Asked, config)
+    request = replace(request, facts=request.facts or os.environ[FACTS])
+    facts = records.read_json(Path(request.facts))
     if any(facts.get("options", {}).get(key) for key in ALONE):
-        asked = replace(asked, batch="1")
-    builder.check_capabilities(asked.precision, asked.compute_capabilities)
+        request = replace(request, batch="1")
+    builder.check_capabilities(request.precision, request.compute_capabilities)
     able = MADE_HERE.get(facts["precision"], ())
-    if asked.precision not in able:
-        advice = "quantize it first: quantize,ml-model,_signed" if asked.precision == "int8" else ""
-        text = f"the model is in {facts['precision']}, and {asked.precision} is asked for"
+    if request.precision not in able:
+        advice = (
+            "quantize it first: quantize,ml-model,_signed" if request.precision == "int8" else ""
+        )
+        text = f"the model is in {facts['precision']}, and {request.precision} is asked for"
         raise HarnessError(text, advice)
-    folder = Path(asked.folder)
-    if asked.product == STAND_IN:
-        link_weights(facts, Path(asked.facts).parent, folder)
-    made = {graph: engine_of(asked, described, graph, folder) for graph, described in graphs(facts)}
-    write_facts(folder, facts, asked, made)
-    for graph, (path, found) in made.items():
-        print(told(graph, path, found), flush=True)
+    folder = Path(request.folder)
+    if request.product == STAND_IN:
+        link_weights(facts, Path(request.facts).parent, folder)
+    made = {
+        graph: engine_of(request, described, graph, folder) for graph, described in graphs(facts)
+    }
+    write_facts(folder, facts, request, made)
+    for graph, (path, engine_facts) in made.items():
+        print(describe_engine(graph, path, engine_facts), flush=True)
     return 0
 
 
@@ -105,37 +109,37 @@ def graphs(facts: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def engine_of(
-    asked: Asked, described: Mapping[str, Any], graph: str, folder: Path
+    request: Asked, described: Mapping[str, Any], graph: str, folder: Path
 ) -> tuple[Path, Sidecar]:
     """Build the engine of one graph into ``folder``; raises HarnessError."""
-    source = Path(asked.facts).parent / str(described["file"])
+    source = Path(request.facts).parent / str(described["file"])
     named = Named(
-        benchmark=asked.benchmark,
-        scenario=asked.scenario,
-        precision=asked.precision,
-        batch=profiles.span(asked.batch).greatest,
-        config_ver=asked.config_ver,
-        streams=asked.streams,
+        benchmark=request.benchmark,
+        scenario=request.scenario,
+        precision=request.precision,
+        batch=profiles.span(request.batch).greatest,
+        config_ver=request.config_ver,
+        streams=request.streams,
     )
-    suffix = ONNX if asked.product == STAND_IN else PLAN
-    return write_engine(asked, source, described, folder / f"{stem(named, graph)}{suffix}")
+    suffix = ONNX if request.product == STAND_IN else PLAN
+    return write_engine(request, source, described, folder / f"{stem(named, graph)}{suffix}")
 
 
 def write_engine(
-    asked: Asked, source: Path, described: Mapping[str, Any], target: Path
+    request: Asked, source: Path, described: Mapping[str, Any], target: Path
 ) -> tuple[Path, Sidecar]:
     """Write ``target`` and the facts beside it: both whole, or neither."""
     began = time.monotonic()
-    if asked.precision == "fp8":
+    if request.precision == "fp8":
         half.check_fp8(source)
-    with in_precision(source, str(described.get("precision", "")), asked, target) as graph:
-        version, shapes = _made(asked, graph, source.name, target)
-    fields = deciding(asked)
-    found = Sidecar(
-        builder=asked.product,
+    with in_precision(source, str(described.get("precision", "")), request, target) as graph:
+        version, shapes = _made(request, graph, source.name, target)
+    fields = deciding(request)
+    engine_facts = Sidecar(
+        builder=request.product,
         version=version,
-        compute_capabilities=asked.compute_capabilities,
-        precision=asked.precision,
+        compute_capabilities=request.compute_capabilities,
+        precision=request.precision,
         fields=fields,
         fields_sha256=sidecar.digest(fields),
         model=source.name,
@@ -146,26 +150,26 @@ def write_engine(
         seconds=round(time.monotonic() - began, 3),
         peak_bytes=LOWEST * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
     )
-    records.write(sidecar.place(target), found)
-    return target, found
+    records.write(sidecar.place(target), engine_facts)
+    return target, engine_facts
 
 
 def _made(
-    asked: Asked, graph: Path, name: str, target: Path
+    request: Asked, graph: Path, name: str, target: Path
 ) -> tuple[str, Mapping[str, profiles.Shapes]]:
     """Write the engine, or what stands in; the builder's version, and the shapes it is for."""
-    if asked.product == STAND_IN:
+    if request.product == STAND_IN:
         _place(target, graph.read_bytes())
         return _runtime_version(), {}
-    built = builder.build(graph, wanted(asked), name)
+    built = builder.build(graph, wanted(request), name)
     _place(target, memoryview(built.data))
     return built.version, built.shapes
 
 
 @contextmanager
-def in_precision(source: Path, has: str, asked: Asked, target: Path) -> Iterator[Path]:
+def in_precision(source: Path, has: str, request: Asked, target: Path) -> Iterator[Path]:
     """The graph to build, in the asked number format; a file for the while where it is written."""
-    if asked.precision != "float16" or has == "fp16":
+    if request.precision != "float16" or has == "fp16":
         yield source
         return
     made = target.with_name(f".{target.name}.float16.onnx")
@@ -176,24 +180,24 @@ def in_precision(source: Path, has: str, asked: Asked, target: Path) -> Iterator
         made.unlink(missing_ok=True)
 
 
-def wanted(asked: Asked) -> builder.Wanted:
+def wanted(request: Asked) -> builder.Wanted:
     """The same for the builder; raises HarnessError for ranges that are none."""
     return builder.Wanted(
-        product=asked.product,
-        precision=asked.precision,
-        batch=profiles.span(asked.batch),
-        lengths=profiles.lengths(asked.lengths),
-        capabilities=asked.compute_capabilities,
-        workspace=asked.workspace * MIB,
-        timing_cache=Path(asked.timing_cache) if asked.timing_cache else None,
+        product=request.product,
+        precision=request.precision,
+        batch=profiles.span(request.batch),
+        lengths=profiles.lengths(request.lengths),
+        capabilities=request.compute_capabilities,
+        workspace=request.workspace * MIB,
+        timing_cache=Path(request.timing_cache) if request.timing_cache else None,
     )
 
 
-def deciding(asked: Asked) -> dict[str, Any]:
+def deciding(request: Asked) -> dict[str, Any]:
     """The settings that decide what is built: all but where it goes."""
     left_out = ("facts", "folder", "timing_cache", "further", "compute_capabilities")
-    plain = {k: v for k, v in records.encode(asked).items() if k not in left_out}
-    return {**plain, **asked.further}
+    plain = {k: v for k, v in records.encode(request).items() if k not in left_out}
+    return {**plain, **request.further}
 
 
 def _place(target: Path, data: Any) -> None:
@@ -219,35 +223,35 @@ def _runtime_version() -> str:
 
 
 def write_facts(
-    folder: Path, facts: Mapping[str, Any], asked: Asked, made: Mapping[str, tuple[Path, Sidecar]]
+    folder: Path, facts: Mapping[str, Any], request: Asked, made: Mapping[str, tuple[Path, Sidecar]]
 ) -> None:
     """The description of the model, whose files are now the engines."""
     whole = {**facts, **_file(*made[MAIN])}
     parts = [{**part, **_file(*made[str(part["name"])])} for part in facts.get("parts", ())]
     whole |= {"parts": parts} if parts else {}
-    if asked.product != STAND_IN:
+    if request.product != STAND_IN:
         whole.pop("data", None)
-    found = made[MAIN][1]
+    main_engine = made[MAIN][1]
     whole["precision"] = {"float32": "fp32", "float16": "fp16"}.get(
-        asked.precision, asked.precision
+        request.precision, request.precision
     )
-    how = f"{asked.precision}, {TITLES[found.builder]} {found.version}"
+    how = f"{request.precision}, {TITLES[main_engine.builder]} {main_engine.version}"
     earlier = facts.get("weight_transformations", "")
     whole["weight_transformations"] = "; ".join(filter(None, [earlier, how]))
-    whole["engine"] = {"builder": found.builder, "fields_sha256": found.fields_sha256}
+    whole["engine"] = {"builder": main_engine.builder, "fields_sha256": main_engine.fields_sha256}
     records.write_text(folder / "model.json", json.dumps(whole, indent=2) + "\n")
 
 
-def _file(path: Path, found: Sidecar) -> dict[str, Any]:
-    return {"file": path.name, "sha256": found.sha256, "bytes": found.bytes}
+def _file(path: Path, engine_facts: Sidecar) -> dict[str, Any]:
+    return {"file": path.name, "sha256": engine_facts.sha256, "bytes": engine_facts.bytes}
 
 
-def told(graph: str, path: Path, found: Sidecar) -> str:
+def describe_engine(graph: str, path: Path, engine_facts: Sidecar) -> str:
     """One line about an engine for people."""
-    size = f"{found.bytes / 1e6:.2f} MB"
-    if found.stands_in:
+    size = f"{engine_facts.bytes / 1e6:.2f} MB"
+    if engine_facts.stands_in:
         return f"{graph}: {path.name}, {size}: stand-in, an ONNX graph; no engine was built"
-    took = f"{found.seconds:.1f} s, at most {found.peak_bytes / MIB:.0f} MiB"
-    where = ", ".join(found.compute_capabilities) or "the GPU of this machine"
-    by = f"{TITLES[found.builder]} {found.version} for compute capability {where}"
+    took = f"{engine_facts.seconds:.1f} s, at most {engine_facts.peak_bytes / MIB:.0f} MiB"
+    where = ", ".join(engine_facts.compute_capabilities) or "the GPU of this machine"
+    by = f"{TITLES[engine_facts.builder]} {engine_facts.version} for compute capability {where}"
     return f"{graph}: {path.name}, {size}, {took}; by {by}; not verified on hardware"

@@ -35,15 +35,15 @@ def check(engine: Path, backend: str, product: str) -> Sidecar:
     ``product`` builds and runs the engines of the backend tensorrt. Raises HarnessError where it
     was made for something else, or is not what it says.
     """
-    found, opens = sidecar.read(engine), STAND_IN if backend == STAND_IN else product
-    if found.builder != opens:
-        flag = f"--backend={STAND_IN}" if found.stands_in else f"--tensorrt_product={found.builder}"
-        text = f"{engine.name} is of {found.builder}, and {opens} is to open it"
+    facts, opens = sidecar.read(engine), STAND_IN if backend == STAND_IN else product
+    if facts.builder != opens:
+        flag = f"--backend={STAND_IN}" if facts.stands_in else f"--tensorrt_product={facts.builder}"
+        text = f"{engine.name} is of {facts.builder}, and {opens} is to open it"
         raise HarnessError(text, f"give {flag}, or another --engine_path")
     facts_of(engine)
-    return found
+    return facts
 
 
-def greatest_batch(found: Sidecar) -> int:
+def greatest_batch(facts: Sidecar) -> int:
     """The most samples of a batch that an engine was built for; 0 where it does not say."""
-    return max((shapes[-1][0] for shapes in found.profiles.values() if shapes[-1]), default=0)
+    return max((shapes[-1][0] for shapes in facts.profiles.values() if shapes[-1]), default=0)

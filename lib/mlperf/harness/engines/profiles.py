@@ -85,9 +85,9 @@ def _of(each: OpenInput, axis: int, named: str, batch: Span, others: Mapping[str
     size, dimension = each.shape[axis], each.dimensions[axis]
     if size != -1:
         return Span(size, size, size)
-    asked = (others.get(dimension) if dimension else None) or others.get(each.name)
-    if asked is not None:
-        return asked
+    span = (others.get(dimension) if dimension else None) or others.get(each.name)
+    if span is not None:
+        return span
     if (dimension == named) if named and dimension else axis == 0:
         return batch
     if "" in others:

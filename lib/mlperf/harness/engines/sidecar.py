@@ -70,12 +70,12 @@ def read(engine: Path) -> Sidecar:
         raise HarnessError(f"there is no engine {engine}", f"make it: {COMMAND}")
     if not place(engine).is_file():
         raise HarnessError(f"{engine} has no {place(engine).name}: its builder is unknown", made)
-    found = records.read(Sidecar, place(engine))
-    if found.stands_in == (engine.suffix == PLAN):
-        raise HarnessError(f"{engine} is of {found.builder}, which writes no such file", made)
-    if engine.stat().st_size != found.bytes or digests.sha256(engine) != found.sha256:
+    facts = records.read(Sidecar, place(engine))
+    if facts.stands_in == (engine.suffix == PLAN):
+        raise HarnessError(f"{engine} is of {facts.builder}, which writes no such file", made)
+    if engine.stat().st_size != facts.bytes or digests.sha256(engine) != facts.sha256:
         raise HarnessError(f"{engine} is not the file that {place(engine).name} describes", made)
-    return found
+    return facts
 
 
 COMMAND = "cm run script --tags=generate,nvidia,engine ..."
@@ -87,12 +87,12 @@ def check(engine: Path, wanted: Mapping[str, str]) -> Sidecar:
     ``wanted`` has what is known of ``builder``, ``version``, ``compute_capability`` and
     ``precision``. Raises HarnessError with all that differs at once.
     """
-    found = read(engine)
+    facts = read(engine)
     has = {
-        "builder": found.builder,
-        "version": found.version,
-        "precision": found.precision,
-        "model_sha256": found.model_sha256,
+        "builder": facts.builder,
+        "version": facts.version,
+        "precision": facts.precision,
+        "model_sha256": facts.model_sha256,
     }
     wrong = [
         f"{name.replace('_', ' ')} {has[name]}, not {value}"
@@ -100,10 +100,10 @@ def check(engine: Path, wanted: Mapping[str, str]) -> Sidecar:
         if name in has and value and has[name] != value
     ]
     capability = wanted.get("compute_capability", "")
-    if capability and found.compute_capabilities and capability not in found.compute_capabilities:
-        built_for = ", ".join(found.compute_capabilities)
+    if capability and facts.compute_capabilities and capability not in facts.compute_capabilities:
+        built_for = ", ".join(facts.compute_capabilities)
         wrong.append(f"compute capability {built_for}, and this GPU has {capability}")
     if wrong:
         text = f"{engine.name} does not fit: {'; '.join(wrong)}"
         raise HarnessError(text, f"make one that fits: {COMMAND}")
-    return found
+    return facts

@@ -29,11 +29,11 @@ def read_answers(log: Path, count: int) -> tuple[list[bytes], int]:
             if answers[index] != data:
                 raise HarnessError(f"{log} has two different answers for sample {index}")
         answers[index] = data
-    found = [answer for answer in answers if answer is not None]
-    if len(found) < count:
-        missing = count - len(found)
+    present = [answer for answer in answers if answer is not None]
+    if len(present) < count:
+        missing = count - len(present)
         raise HarnessError(f"{log} lacks the answers for {missing} of {count} samples")
-    return found, duplicates
+    return present, duplicates
 
 
 def read_logged(log: Path) -> list[tuple[int, bytes]]:

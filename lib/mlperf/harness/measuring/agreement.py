@@ -23,30 +23,30 @@ TOKENS_PER_SAMPLE = re.compile(r"'?tokens_per_sample'?: *(?:np\.float64\()?([\d.
 
 
 def contradictions(
-    found: DetailLog, summary: str = "", more: Mapping[str, float] | None = None
+    log: DetailLog, summary: str = "", more: Mapping[str, float] | None = None
 ) -> Iterator[Contradiction]:
     """Everything that does not fit in a log, its summary and ``more`` derived figures."""
-    figures = {**numbers(found), **(more or {})}
-    scenario = of_log(found.values.get("effective_scenario"))
+    figures = {**numbers(log), **(more or {})}
+    scenario = of_log(log.values.get("effective_scenario"))
     yield from _summary(figures, summary, scenario is MULTI_STREAM)
     yield from _distributions(figures, whole=scenario is OFFLINE)
-    yield from _requested(found.values)
-    yield from _flags(found.values)
-    yield from _times(found.values)
+    yield from _requested(log.values)
+    yield from _flags(log.values)
+    yield from _times(log.values)
     for each in relations.RATIOS:
         if scenario in each.scenarios:
             yield from _ratio(each, figures)
 
 
-def numbers(found: DetailLog) -> dict[str, float]:
+def numbers(log: DetailLog) -> dict[str, float]:
     """The numeric figures of a log by their keys."""
-    pairs = ((key, found.number(key)) for key in found.values)
+    pairs = ((key, log.number(key)) for key in log.values)
     return {key: value for key, value in pairs if value is not None}
 
 
-def derived(path: Path, found: DetailLog, accuracy: str = "") -> dict[str, float]:
+def derived(path: Path, log: DetailLog, accuracy: str = "") -> dict[str, float]:
     """The figures of ``relations.DERIVED``, as far as the files tell them."""
-    known = {relations.LOG_S: _log_seconds(path), relations.POWER_S: _power_seconds(found)}
+    known = {relations.LOG_S: _log_seconds(path), relations.POWER_S: _power_seconds(log)}
     tokens = TOKENS_PER_SAMPLE.search(accuracy)
     known[relations.ACCURACY_TOKENS] = float(tokens[1]) if tokens else None
     return {key: value for key, value in known.items() if value}
@@ -62,9 +62,9 @@ def _log_seconds(path: Path) -> float | None:
     return (max(times) - min(times)) / 1000 if times else None
 
 
-def _power_seconds(found: DetailLog) -> float | None:
+def _power_seconds(log: DetailLog) -> float | None:
     """The time between power_begin and power_end, in s."""
-    begin, end = (moment(found.values.get(f"power_{word}")) for word in ("begin", "end"))
+    begin, end = (moment(log.values.get(f"power_{word}")) for word in ("begin", "end"))
     return (end - begin).total_seconds() if begin and end else None
 
 
@@ -74,9 +74,9 @@ def _summary(figures: Mapping[str, float], summary: str, queries: bool) -> Itera
     for label, text in LINE.findall(summary):
         logged = figures.get(keys.get(label, ""))
         if logged is not None and not _same(float(text), logged):
-            told = f"the summary says {label} {text}, the detailed log {logged:g}"
+            message = f"the summary says {label} {text}, the detailed log {logged:g}"
             setting = label in relations.SETTINGS
-            yield Contradiction("summary and detailed log", told, doubtful=setting)
+            yield Contradiction("summary and detailed log", message, doubtful=setting)
 
 
 def _same(one: float, other: float) -> bool:
@@ -106,10 +106,10 @@ def _rising(
 
 
 def _requested(values: Mapping[str, object]) -> Iterator[Contradiction]:
-    for asked, used in relations.REQUESTED.items():
-        if asked in values and used in values and values[asked] != values[used]:
-            told = f"{asked} is {values[asked]}, {used} {values[used]}"
-            yield Contradiction("what was asked for and what was used", told)
+    for requested_key, used in relations.REQUESTED.items():
+        if requested_key in values and used in values and values[requested_key] != values[used]:
+            message = f"{requested_key} is {values[requested_key]}, {used} {values[used]}"
+            yield Contradiction("what was asked for and what was used", message)
 
 
 def _flags(values: Mapping[str, object]) -> Iterator[Contradiction]:
@@ -123,8 +123,8 @@ def _flags(values: Mapping[str, object]) -> Iterator[Contradiction]:
 
 def _times(values: Mapping[str, object]) -> Iterator[Contradiction]:
     """Times in the wrong order, far from each other, in the future, or of no calendar."""
-    told = [key for key in ("test_datetime", "power_begin", "power_end") if values.get(key)]
-    for key in told:
+    keys = [key for key in ("test_datetime", "power_begin", "power_end") if values.get(key)]
+    for key in keys:
         at = moment(values[key])
         if at is None or (at - datetime.now()).total_seconds() > relations.SLACK_DAYS * DAY_S:
             yield Contradiction("times of the run", f"{key} is {values[key]}")
@@ -137,15 +137,15 @@ def _times(values: Mapping[str, object]) -> Iterator[Contradiction]:
             yield Contradiction("times of the run", text, doubtful)
 
 
-def moment(told: object) -> datetime | None:
+def moment(value: object) -> datetime | None:
     """A time as LoadGen writes it, without its zone; None for none."""
-    found = (_parsed(str(told), form) for form in FORMS)
-    return next((each for each in found if each is not None), None)
+    times = (_parsed(str(value), form) for form in FORMS)
+    return next((each for each in times if each is not None), None)
 
 
-def _parsed(told: str, form: str) -> datetime | None:
+def _parsed(text: str, form: str) -> datetime | None:
     try:
-        return datetime.strptime(told, form)
+        return datetime.strptime(text, form)
     except ValueError:
         return None
 
@@ -155,8 +155,8 @@ def share(accuracy: str) -> Iterator[Contradiction]:
     for text, good, total in relations.SHARE.findall(accuracy):
         percent = 100 * int(good) / int(total) if int(total) else -1.0
         if abs(float(text) - percent) > relations.SHARE_DECIMALS or int(good) > int(total):
-            told = f"accuracy={text}% beside good={good}, total={total}"
-            yield Contradiction("accuracy and the answers that were right", told)
+            message = f"accuracy={text}% beside good={good}, total={total}"
+            yield Contradiction("accuracy and the answers that were right", message)
 
 
 def opposites(verification: str) -> Iterator[Contradiction]:
@@ -172,8 +172,8 @@ def _ratio(each: Ratio, figures: Mapping[str, float]) -> Iterator[Contradiction]
     value = ratio(each, figures)
     if value is not None and not each.low <= value <= each.high:
         keys = (*each.over, *each.under)
-        told = ", ".join(f"{key} {figures[key]:g}" for key in keys)
-        yield Contradiction(each.name, f"{each.name} do not fit: {told}")
+        message = ", ".join(f"{key} {figures[key]:g}" for key in keys)
+        yield Contradiction(each.name, f"{each.name} do not fit: {message}")
 
 
 def ratio(each: Ratio, figures: Mapping[str, float]) -> float | None:

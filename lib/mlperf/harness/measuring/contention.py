@@ -196,18 +196,18 @@ def usable_cpus() -> frozenset[int]:
 
 def cpu_times(stat: str, cpus: Collection[int]) -> tuple[int, int, int] | None:
     """Busy, idle and stolen ticks of some CPUs, from the text of ``/proc/stat``."""
-    found = [
+    counters = [
         [int(word) for word in words[1:9]]
         for words in map(str.split, stat.splitlines())
         if len(words) >= 9 and words[0][:3] == "cpu" and words[0][3:].isdigit()
         if not cpus or int(words[0][3:]) in cpus
     ]
-    if not found:
+    if not counters:
         return None
     # user nice system idle iowait irq softirq steal
-    idle = sum(each[3] + each[4] for each in found)
-    steal = sum(each[7] for each in found)
-    return sum(map(sum, found)) - idle - steal, idle, steal
+    idle = sum(each[3] + each[4] for each in counters)
+    steal = sum(each[7] for each in counters)
+    return sum(map(sum, counters)) - idle - steal, idle, steal
 
 
 def used_ticks(stat: str, ended: bool = False) -> int:
@@ -225,8 +225,8 @@ def waits(tasks: Path) -> dict[int, float]:
         threads = [path for path in tasks.iterdir() if path.name.isdigit()]
     except OSError:
         return {}
-    told = {int(path.name): host.read(path / "schedstat").split() for path in threads}
-    return {thread: int(words[1]) / 1e9 for thread, words in told.items() if len(words) == 3}
+    statistics = {int(path.name): host.read(path / "schedstat").split() for path in threads}
+    return {thread: int(words[1]) / 1e9 for thread, words in statistics.items() if len(words) == 3}
 
 
 def beside(proc: Path = PROC) -> frozenset[int]:
@@ -241,10 +241,10 @@ def beside(proc: Path = PROC) -> frozenset[int]:
 
 def family(root: int, parents: Mapping[int, int]) -> frozenset[int]:
     """A process and all that have come from it."""
-    found = {root}
-    while new := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= new
-    return frozenset(found)
+    pids = {root}
+    while new := {pid for pid, parent in parents.items() if parent in pids} - pids:
+        pids |= new
+    return frozenset(pids)
 
 
 def waiting(process: int, parents: Mapping[int, int]) -> frozenset[int]:

@@ -59,9 +59,9 @@ class DetailLog:
         With token latencies it says it of the first token and of each further one, each under a key
         of its own: results.cc of LoadGen.
         """
-        told = [str(self.values.get(key) or "") for key in STOPPING_KEYS]
-        failed = [text for text in told if "unsuccessful" in text or "Would need" in text]
-        plain = (" ".join(text.replace("*", " ").split()) for text in failed or told)
+        messages = [str(self.values.get(key) or "") for key in STOPPING_KEYS]
+        failed = [text for text in messages if "unsuccessful" in text or "Would need" in text]
+        plain = (" ".join(text.replace("*", " ").split()) for text in failed or messages)
         return "; ".join(filter(None, plain))
 
     @property
@@ -85,14 +85,14 @@ class DetailLog:
 
     def latencies(self) -> dict[str, float]:
         """The distribution of latencies in ms: min, mean, max and every logged percentile."""
-        found = {}
+        by_percentile = {}
         for key in self.values:
             name = key.removeprefix("result_").removesuffix("_latency_ns")
             if key.startswith("result_") and key.endswith("_latency_ns"):
                 value = self.milliseconds(key)
                 if value is not None:
-                    found[name.replace("_percentile", "")] = value
-        return found
+                    by_percentile[name.replace("_percentile", "")] = value
+        return by_percentile
 
 
 def parse(text: str) -> DetailLog:
@@ -100,10 +100,10 @@ def parse(text: str) -> DetailLog:
     values: dict[str, Any] = {}
     errors, warnings = [], []
     for line in text.splitlines():
-        found = record(line)
-        if found is None:
+        entry = record(line)
+        if entry is None:
             continue
-        key, value, metadata = found
+        key, value, metadata = entry
         values[key] = value
         if metadata.get("is_error"):
             errors.append(f"{key}: {value}")
@@ -117,8 +117,8 @@ def record(line: str) -> tuple[str, Any, Mapping[str, Any]] | None:
     if not line.startswith(PREFIX):
         return None
     try:
-        told = json.loads(line[len(PREFIX) :])
-        return str(told["key"]), told["value"], told.get("metadata") or {}
+        entry = json.loads(line[len(PREFIX) :])
+        return str(entry["key"]), entry["value"], entry.get("metadata") or {}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 

@@ -22,16 +22,16 @@ def used(
     before: Mapping[str, tuple[float, float]], after: Mapping[str, tuple[float, float]]
 ) -> dict[str, float]:
     """Joules between two readings of ``counters``; a counter may have started again once."""
-    found = {}
+    by_source = {}
     for name, (end, turn) in after.items():
         if name in before:
             joules = end - before[name][0]
-            found[name] = round(joules + turn if joules < 0 else joules, 3)
-    return {name: joules for name, joules in found.items() if joules >= 0}
+            by_source[name] = round(joules + turn if joules < 0 else joules, 3)
+    return {name: joules for name, joules in by_source.items() if joules >= 0}
 
 
 def _rapl(folder: Path) -> dict[str, tuple[float, float]]:
-    found = {}
+    counters = {}
     for zone in sorted(folder.glob("intel-rapl:*")):
         try:
             name = (zone / "name").read_text(encoding="utf-8").strip()
@@ -40,8 +40,8 @@ def _rapl(folder: Path) -> dict[str, tuple[float, float]]:
         except (OSError, ValueError):
             continue  # since 2020 most kernels show these only to root
         place = zone.name.removeprefix("intel-rapl:")
-        found[f"rapl {place} {name}"] = (joules, turn)
-    return found
+        counters[f"rapl {place} {name}"] = (joules, turn)
+    return counters
 
 
 def _nvml() -> dict[str, tuple[float, float]]:
@@ -52,7 +52,7 @@ def _nvml() -> dict[str, tuple[float, float]]:
         return {}
     if library.nvmlInit_v2() != 0:
         return {}
-    found = {}
+    counters = {}
     count = ctypes.c_uint()
     if library.nvmlDeviceGetCount_v2(ctypes.byref(count)) != 0:
         count.value = 0
@@ -60,6 +60,6 @@ def _nvml() -> dict[str, tuple[float, float]]:
         device, energy = ctypes.c_void_p(), ctypes.c_ulonglong()
         known = library.nvmlDeviceGetHandleByIndex_v2(number, ctypes.byref(device)) == 0
         if known and not library.nvmlDeviceGetTotalEnergyConsumption(device, ctypes.byref(energy)):
-            found[f"nvml {number}"] = (energy.value / 1000, 0.0)
+            counters[f"nvml {number}"] = (energy.value / 1000, 0.0)
     library.nvmlShutdown()
-    return found
+    return counters

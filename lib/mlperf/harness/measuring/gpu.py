@@ -121,8 +121,8 @@ class Watch:
     def _text(self, what: str, device: Any) -> str:
         buffer = ctypes.create_string_buffer(96)
         function = getattr(self._nvml, f"nvmlDeviceGet{what}")
-        told = function(device, buffer, ctypes.c_uint(len(buffer))) == 0
-        return buffer.value.decode(errors="replace") if told else ""
+        succeeded = function(device, buffer, ctypes.c_uint(len(buffer))) == 0
+        return buffer.value.decode(errors="replace") if succeeded else ""
 
     def finish(self) -> tuple[Gpu, ...]:
         """What was seen of each."""

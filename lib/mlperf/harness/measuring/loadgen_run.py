@@ -203,8 +203,8 @@ def _test_settings(run: RunSettings, benchmark: Benchmark) -> Any:
     loaded = loaded_samples(run, benchmark)
     text = user_conf(run, rules.loadgen_key, loaded, _unknown_rules(run))
     # What cannot be set from Python can be set here; the seeds only there.
-    asked = "" if not run.audit or _reads_audit() else run.audit
-    conf.write_text(text + asked, encoding="utf-8")
+    audit_text = "" if not run.audit or _reads_audit() else run.audit
+    conf.write_text(text + audit_text, encoding="utf-8")
     settings = mlperf_loadgen.TestSettings()
     # What a user.conf is called in the fourth place has changed; all versions mean it by default.
     status = settings.FromConfig(str(conf), rules.loadgen_key, run.scenario)
@@ -212,7 +212,7 @@ def _test_settings(run: RunSettings, benchmark: Benchmark) -> Any:
         raise HarnessError(f"LoadGen refuses {conf} (status {status})")
     settings.scenario = getattr(mlperf_loadgen.TestScenario, run.scenario.loadgen)
     settings.mode = getattr(mlperf_loadgen.TestMode, run.mode.loadgen)
-    apply_audit(settings, asked, run)
+    apply_audit(settings, audit_text, run)
     if run.overrides.seed is not None:
         for name, seed in catalog.rounds.own_seeds(run.overrides.seed).items():
             setattr(settings, f"{name}_rng_seed", seed)
@@ -248,13 +248,13 @@ def _unknown_rules(run: RunSettings) -> dict[str, float]:
     """The rules that LoadGen must be told because its own do not know this benchmark."""
     if run.benchmark not in catalog.names():
         return {}
-    found = catalog.benchmark(run.benchmark)
-    if found.known_to_loadgen:
+    spec = catalog.benchmark(run.benchmark)
+    if spec.known_to_loadgen:
         return {}
     if run.scenario.batched and run.style == "valid":
-        return {"min_query_count": found.offline_minimum}
-    if run.scenario.online and found.server_limit_ms is not None:
-        return {"target_latency": found.server_limit_ms}
+        return {"min_query_count": spec.offline_minimum}
+    if run.scenario.online and spec.server_limit_ms is not None:
+        return {"target_latency": spec.server_limit_ms}
     return {}
 
 
@@ -367,9 +367,9 @@ def _generated(folder: Path) -> int | None:
         text = (folder / "mlperf_log_detail.txt").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    found = dict(re.findall(r'"key": "(generated_[a-z_]+)", "value": (\d+)', text))
+    counts = dict(re.findall(r'"key": "(generated_[a-z_]+)", "value": (\d+)', text))
     try:
-        return int(found["generated_query_count"]) * int(found["generated_samples_per_query"])
+        return int(counts["generated_query_count"]) * int(counts["generated_samples_per_query"])
     except KeyError:
         return None
 

@@ -15,11 +15,11 @@ from ..settings import ModelSpec, SessionSettings
 from ..wording import megabytes
 
 
-def check(settings: SessionSettings, found: BenchmarkSpec | None, probe: Probe) -> None:
+def check(settings: SessionSettings, spec: BenchmarkSpec | None, probe: Probe) -> None:
     """Raise HarnessError when model, loaded samples and the rest do not fit into free memory."""
     models = (settings.model, *settings.scenario_models.values())
     model = max(map(model_bytes, models))
-    count, samples = loaded(settings, found, probe)
+    count, samples = loaded(settings, spec, probe)
     rest = probe.library_bytes
     needed = model + samples + rest
     free, whose = available()
@@ -38,11 +38,11 @@ def model_bytes(model: ModelSpec) -> int:
     return model.data_bytes + sum(Path(graph.path).stat().st_size for graph in model.graphs())
 
 
-def loaded(settings: SessionSettings, found: BenchmarkSpec | None, probe: Probe) -> tuple[int, int]:
+def loaded(settings: SessionSettings, spec: BenchmarkSpec | None, probe: Probe) -> tuple[int, int]:
     """How many samples a run keeps loaded, and how many bytes they take."""
     folder = Path(settings.dataset)
     own = int(json.loads((folder / "dataset.json").read_text(encoding="utf-8"))["count"])
-    rule = found.loaded_samples if found else probe.sample_count
+    rule = spec.loaded_samples if spec else probe.sample_count
     wanted = settings.overrides.performance_sample_count or rule
     # A small set that is asked several times over is loaded once.
     count = min(wanted, probe.sample_count, own)
@@ -52,7 +52,7 @@ def loaded(settings: SessionSettings, found: BenchmarkSpec | None, probe: Probe)
 
 def available() -> tuple[int | None, str]:
     """Bytes that a new process can get, and whose bound that is; None where it is unknown."""
-    found = [
+    limits = [
         (free, whose)
         for free, whose in (
             (meminfo("MemAvailable"), "are free on this machine"),
@@ -60,7 +60,7 @@ def available() -> tuple[int | None, str]:
         )
         if free is not None
     ]
-    return min(found) if found else (None, "")
+    return min(limits) if limits else (None, "")
 
 
 def _cgroup_free() -> int | None:

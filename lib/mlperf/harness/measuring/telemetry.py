@@ -133,7 +133,7 @@ class Monitor:
     def finish(self) -> Telemetry:
         """Everything that was seen, with the warnings that follow from it."""
         busy, steal = shares(self._times, cpu_times())
-        found = Telemetry(
+        telemetry = Telemetry(
             governors=governors(),
             frequency_mhz=_range(self._frequencies),
             temperature_c=_range(self._temperatures),
@@ -150,7 +150,7 @@ class Monitor:
             taken=self._watch.total(contention.read(self._beside)),
             gpus=self._gpus.finish() if self._gpus else (),
         )
-        return replace(found, warnings=tuple(warnings(found, host.usable_cores())))
+        return replace(telemetry, warnings=tuple(warnings(telemetry, host.usable_cores())))
 
 
 def _nodes() -> int:
@@ -158,27 +158,27 @@ def _nodes() -> int:
     return sum(bool(host.read(node / "cpulist").strip()) for node in NODES.glob("node[0-9]*"))
 
 
-def warnings(found: Telemetry, cores: int) -> Iterator[str]:
+def warnings(telemetry: Telemetry, cores: int) -> Iterator[str]:
     """What of this spoils a measurement, in words."""
-    load, taken = found.load_before, found.taken
+    load, taken = telemetry.load_before, telemetry.taken
     if taken is not None:
         if taken.disturbs:
             yield f"{BUSY}: {taken.in_words()}"
     elif load is not None and load > max(IDLE_LOAD * cores, 0.5):
         yield f"the load was {load:g} on {cores_in_words(cores)} at the start"
-    yield from _clock_warnings(found)
-    yield from gpu.warnings(found.gpus)
-    free, total = found.memory_free_bytes, found.memory_total_bytes
+    yield from _clock_warnings(telemetry)
+    yield from gpu.warnings(telemetry.gpus)
+    free, total = telemetry.memory_free_bytes, telemetry.memory_total_bytes
     if free is not None and total and free < LEAST_FREE_SHARE * total:
         yield f"only {free / 2**20:.0f} MiB of memory were left: the system may have swapped"
 
 
-def _clock_warnings(found: Telemetry) -> Iterator[str]:
+def _clock_warnings(telemetry: Telemetry) -> Iterator[str]:
     """What has slowed the processor down, or may have."""
-    slow = [governor for governor in found.governors if governor != "performance"]
+    slow = [governor for governor in telemetry.governors if governor != "performance"]
     if slow:
         yield f"the CPU governor is {', '.join(slow)}, not performance: the clock comes and goes"
-    heat, clock = found.temperature_c, found.frequency_mhz
+    heat, clock = telemetry.temperature_c, telemetry.frequency_mhz
     if heat is not None and heat.greatest >= HOT_C:
         yield f"a sensor reached {heat.greatest:.0f} C: the clock may have been lowered"
     if clock is not None and clock.least < THROTTLED_SHARE * clock.greatest:
@@ -187,8 +187,8 @@ def _clock_warnings(found: Telemetry) -> Iterator[str]:
 
 def governors() -> tuple[str, ...]:
     """The different frequency governors of this machine's CPUs."""
-    found = {host.read(path).strip() for path in CPUS.glob("cpu[0-9]*/cpufreq/scaling_governor")}
-    return tuple(sorted(found - {""}))
+    names = {host.read(path).strip() for path in CPUS.glob("cpu[0-9]*/cpufreq/scaling_governor")}
+    return tuple(sorted(names - {""}))
 
 
 def _fast_cores(name: str) -> list[Path]:
@@ -204,8 +204,8 @@ def _fast_cores(name: str) -> list[Path]:
 
 def frequencies() -> list[float]:
     """The present clock of every CPU in MHz; where there are fast and slow cores, of the fast."""
-    found = [_number(path) for path in _fast_cores("scaling_cur_freq")]
-    known = [value / 1000 for value in found if value is not None]
+    readings = [_number(path) for path in _fast_cores("scaling_cur_freq")]
+    known = [value / 1000 for value in readings if value is not None]
     if known:
         return known
     lines = [line for line in host.read(CPUINFO).splitlines() if line.startswith("cpu MHz")]
@@ -215,8 +215,8 @@ def frequencies() -> list[float]:
 def temperatures() -> list[float]:
     """What sensors of processors say, in degrees Celsius."""
     paths = [*THERMAL.glob("thermal_zone*/temp"), *SENSORS.glob("hwmon*/temp*_input")]
-    found = [_number(path) for path in paths]
-    return [value / 1000 for value in found if value is not None and 0 < value < 150_000]
+    readings = [_number(path) for path in paths]
+    return [value / 1000 for value in readings if value is not None and 0 < value < 150_000]
 
 
 def cpu_times() -> tuple[int, ...]:

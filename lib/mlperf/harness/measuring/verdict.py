@@ -102,11 +102,11 @@ def laid_to(taken: Taken | None, faults: Iterable[Fault], stopped: str = "") -> 
 
 def _other_round(log: DetailLog, benchmark_round: str) -> Iterator[Fault]:
     """A LoadGen of another round draws other samples; no setting can make up for that."""
-    found, wanted = log.values.get("effective_qsl_rng_seed"), QSL_SEEDS.get(benchmark_round)
-    if wanted is not None and found != wanted:
+    seed, wanted = log.values.get("effective_qsl_rng_seed"), QSL_SEEDS.get(benchmark_round)
+    if wanted is not None and seed != wanted:
         yield Fault(
             "seeds of the round",
-            f"LoadGen used the seed {found}, round {benchmark_round} fixes {wanted}",
+            f"LoadGen used the seed {seed}, round {benchmark_round} fixes {wanted}",
             f"install the LoadGen of round {benchmark_round}",
         )
 
@@ -130,12 +130,12 @@ def _faults(log: DetailLog, scenario: Scenario) -> Iterator[Fault]:
 
 
 def _too_short(log: DetailLog, scenario: Scenario) -> Fault:
-    asked = (log.number("effective_min_duration_ms") or 0) / 1000
+    minimum_s = (log.number("effective_min_duration_ms") or 0) / 1000
     lasted = duration_s(log, scenario)
     took = "an unknown time" if lasted is None else f"{figures(lasted)} s"
     return Fault(
         "minimum duration",
-        f"the run lasted {took}, at least {asked:g} s are needed",
+        f"the run lasted {took}, at least {minimum_s:g} s are needed",
         _target_advice(log, scenario),
     )
 
@@ -196,12 +196,12 @@ def _lower_rate(log: DetailLog, scenario: Scenario) -> str:
     return f"set {option} to {figures(rate)} (samples/s) or less"
 
 
-def easier_rate(log: DetailLog, asked: float) -> float:
+def easier_rate(log: DetailLog, rate: float) -> float:
     """A Server rate in samples/s to try after one that was too high.
 
     Far more may be asked than is answered.
     """
-    return 0.8 * min(asked, log.result(SERVER) or asked)
+    return 0.8 * min(rate, log.result(SERVER) or rate)
 
 
 def more_queries(log: DetailLog) -> int | None:

@@ -45,9 +45,9 @@ class Check:
     reference: float | None = None
 
 
-def is_short(found: DetailLog, known: BenchmarkSpec) -> bool:
+def is_short(log: DetailLog, known: BenchmarkSpec) -> bool:
     """Whether a run was asked for that is shorter than the rules want it."""
-    return (found.number("effective_min_duration_ms") or 0.0) < known.minimum_duration_ms
+    return (log.number("effective_min_duration_ms") or 0.0) < known.minimum_duration_ms
 
 
 def audit_config(test: str, test01_samples: int) -> str:
@@ -180,6 +180,6 @@ def tokens(log: Path, scenario: Scenario, dtype: str, end_token: int) -> Check:
     return Check(passed, lines)
 
 
-def _one_end(found: Sequence[int], end_token: int) -> bool:
+def _one_end(tokens: Sequence[int], end_token: int) -> bool:
     """Whether an answer ends with one end token at most."""
-    return list(found[-2:]) != [end_token, end_token]
+    return list(tokens[-2:]) != [end_token, end_token]

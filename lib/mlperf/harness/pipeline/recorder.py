@@ -149,11 +149,11 @@ def _over_time(ended: Any, milliseconds: Any, slices: int = 60) -> list[list[flo
     """For equal slices of the run: its middle in s, the median and the 99th percentile in ms."""
     edges = np.linspace(0, max(ended.max(), 1e-9), slices + 1)
     place = np.clip(np.searchsorted(edges, ended, side="right") - 1, 0, slices - 1)
-    found = []
+    rows = []
     for number in range(slices):
         mine = milliseconds[place == number]
         if len(mine):
             middle = (edges[number] + edges[number + 1]) / 2
             values = (middle, np.quantile(mine, 0.5), np.quantile(mine, 0.99))
-            found.append([float(f"{value:.5g}") for value in values])
-    return found
+            rows.append([float(f"{value:.5g}") for value in values])
+    return rows

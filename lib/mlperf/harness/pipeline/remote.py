@@ -33,18 +33,18 @@ def solvers(
             text = f"the node at {node.place} knows {known} samples, and {here} are here"
             raise HarnessError(text, "give both sides the same data set")
     # What a node takes is samples, whatever the graphs of its model are.
-    asked = GraphSpec(MAIN, "", "", (SAMPLE, *sample_tensors(benchmark)), ())
-    team = backend.open(asked, (), shape.workers, shape.threads)
+    graph = GraphSpec(MAIN, "", "", (SAMPLE, *sample_tensors(benchmark)), ())
+    team = backend.open(graph, (), shape.workers, shape.threads)
     return [RemoteSolver(each, benchmark) for each in team]
 
 
 def sample_tensors(benchmark: Benchmark) -> tuple[TensorSpec, ...]:
     """What a sample is made of; raises HarnessError where the benchmark does not tell."""
-    found = tuple(getattr(benchmark, "sample_tensors", ()))
-    if not found:
+    tensors = tuple(getattr(benchmark, "sample_tensors", ()))
+    if not tensors:
         text = f"the samples of {benchmark.rules.name} cannot be sent to another machine"
         raise HarnessError(text, "measure it on one machine, without --network")
-    return found
+    return tensors
 
 
 class RemoteSolver:

@@ -41,7 +41,7 @@ class Counted:
         """
         return next(self._feeds, None)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """The numbers in words; those of the calls where they are others."""
         samples = f"{self._samples} calibration samples"
         return samples if self._calls == self._samples else f"{self._calls} calls for {samples}"
@@ -114,12 +114,12 @@ class Listener(Predictor):
         """Calls of the sample that has ended: inputs [1, ...] by name. The next sample begins."""
         count = min(self._most, len(self._kept))
         # The middle of each of so many equal parts.
-        found = [self._kept[(2 * k + 1) * len(self._kept) // (2 * count)] for k in range(count)]
-        if self._first and found:
-            found[0] = self._kept[0]
+        samples = [self._kept[(2 * k + 1) * len(self._kept) // (2 * count)] for k in range(count)]
+        if self._first and samples:
+            samples[0] = self._kept[0]
         self._kept = []
         self._heard, self._step = 0, 1
-        return found
+        return samples
 
     def predict(self, feeds: Feeds) -> Sequence[Array]:
         """See ``backends.base.Predictor``."""

@@ -49,14 +49,14 @@ def read(path: Path) -> dict[str, float]:
         raise HarnessError(
             f"{path} is not a calibration cache of TensorRT: it begins with {head!r}"
         )
-    found: dict[str, float] = {}
+    scales: dict[str, float] = {}
     for number, line in enumerate(lines, 2):
         match = LINE.fullmatch(line)
         if match is None and line.strip():
             raise HarnessError(f"{path}:{number}: expected NAME: 8 digits, found {line!r}")
         if match:
-            found[match[1]] = struct.unpack(">f", bytes.fromhex(match[2]))[0]
-    return found
+            scales[match[1]] = struct.unpack(">f", bytes.fromhex(match[2]))[0]
+    return scales
 
 
 def scales_of(model: Path) -> dict[str, float]:

@@ -76,16 +76,16 @@ class Calls(Protocol):
 class LookedUp:
     """What the rest of a cut model is fed, for the ``calls`` of the whole one."""
 
-    def __init__(self, found: Cut, calls: Calls) -> None:
+    def __init__(self, graph_cut: Cut, calls: Calls) -> None:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
-        options.add_session_config_entry(WEIGHTS_FOLDER, str(found.folder))
+        options.add_session_config_entry(WEIGHTS_FOLDER, str(graph_cut.folder))
         self._session = onnxruntime.InferenceSession(
-            found.front.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            graph_cut.front.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
         self._taken = [tensor.name for tensor in self._session.get_inputs()]
-        self._cut, self._calls = found, calls
+        self._cut, self._calls = graph_cut, calls
 
     def get_next(self) -> dict[str, Array] | None:
         """See ``Calls``."""
@@ -93,8 +93,8 @@ class LookedUp:
         if feeds is None:
             return None
         rows = self._session.run(self._cut.rows, {name: feeds[name] for name in self._taken})
-        found = dict(zip(self._cut.rows, rows, strict=True))
-        return found | {name: feeds[name] for name in self._cut.own}
+        rows_by_name = dict(zip(self._cut.rows, rows, strict=True))
+        return rows_by_name | {name: feeds[name] for name in self._cut.own}
 
 
 def cut(source: Path, least: int) -> Cut | None:
@@ -120,12 +120,12 @@ def cut(source: Path, least: int) -> Cut | None:
     infos = {info.name: info for info in onnx.shape_inference.infer_shapes(whole).graph.value_info}
     if not infos.keys() >= set(rows):
         return None
-    given = [infos[name] for name in rows]
+    row_infos = [infos[name] for name in rows]
     own = [tensor for tensor in graph.input if tensor.name in used]
     return Cut(
         whole=whole,
-        front=_part(whole, front, graph.input, given),
-        rest=_part(whole, rest, [*own, *given], graph.output),
+        front=_part(whole, front, graph.input, row_infos),
+        rest=_part(whole, rest, [*own, *row_infos], graph.output),
         rows=tuple(rows),
         own=tuple(tensor.name for tensor in own),
         folder=source.parent,
@@ -171,13 +171,13 @@ def data_files(model: Any) -> list[str]:
 def _with_what_they_need(graph: Any, nodes: list[Any]) -> set[str]:
     """First outputs of these nodes and of all that come before them."""
     made = {name: node for node in graph.node for name in node.output}
-    found: set[str] = set()
+    outputs: set[str] = set()
     while nodes:
         node = nodes.pop()
-        if node.output[0] not in found:
-            found.add(node.output[0])
+        if node.output[0] not in outputs:
+            outputs.add(node.output[0])
             nodes += [made[name] for name in node.input if name in made]
-    return found
+    return outputs
 
 
 def _part(whole: Any, nodes: list[Any], inputs: Iterable[Any], outputs: Iterable[Any]) -> Any:

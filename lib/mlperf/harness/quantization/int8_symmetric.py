@@ -64,14 +64,14 @@ def centred(graph: Any, float_nodes: Iterable[str]) -> list[str]:
     weights = {tensor.name for tensor in graph.initializer}
     makers = {name: node for node in graph.node for name in node.output}
     left = set(float_nodes)
-    given = {
+    activations = {
         name
         for node in graph.node
         if node.op_type in PRODUCTS and node.name not in left
         for name in node.input[:2]
         if name not in weights
     }
-    return sorted(name for name in given if not _never_negative(name, makers))
+    return sorted(name for name in activations if not _never_negative(name, makers))
 
 
 def _never_negative(name: str, makers: Mapping[str, Any]) -> bool:

@@ -20,7 +20,7 @@ from .calibration import Counted, calls_of
 from .float_nodes import QUANTIZED, left_float
 from .int8_symmetric import signed_symmetric, unsigned
 
-NOTE = "quantized to int8: weights by {weights}, activations by tensor, {told}"
+NOTE = "quantized to int8: weights by {weights}, activations by tensor, {feeds}"
 # What ranges of signed models are found by; the others take the least and the greatest value.
 ENTROPY = ", signed and symmetric, ranges by entropy"
 # A processor with AVX2 or AVX-512 and no VNNI adds products of two 8-bit integers in 16 bits, which
@@ -142,14 +142,14 @@ def _quantize(source: Path, target: Path, feeds: Counted, way: Way) -> str:
     rest = target.with_suffix(".rest.onnx")
     coarse = target.with_suffix(".coarse.onnx")
     try:
-        found = embedding_split.cut(source, LARGE)
-        if found is None:
+        graph_cut = embedding_split.cut(source, LARGE)
+        if graph_cut is None:
             by_channel = _quantize_graph(source, target, feeds, way)
         else:
-            found.write_rest(rest)
-            calls = embedding_split.LookedUp(found, feeds)
+            graph_cut.write_rest(rest)
+            calls = embedding_split.LookedUp(graph_cut, feeds)
             by_channel = _quantize_graph(rest, coarse, calls, way)
-            found.join(coarse, target)
+            graph_cut.join(coarse, target)
     except HarnessError:
         raise
     except Exception as error:  # the library raises plain exceptions of many kinds
@@ -158,7 +158,7 @@ def _quantize(source: Path, target: Path, feeds: Counted, way: Way) -> str:
     finally:
         for path in (rest, coarse, Path(f"{coarse}.data")):
             path.unlink(missing_ok=True)
-    note = NOTE.format(weights="channel" if by_channel else "tensor", told=feeds.told())
+    note = NOTE.format(weights="channel" if by_channel else "tensor", feeds=feeds.describe())
     return note + ENTROPY * way.signed + REDUCED * (way.weight_bits == REDUCED_BITS)
 
 

@@ -33,8 +33,8 @@ def of_folder(
         drawn = charts.histogram(series["edges_ms"], series["counts"], markers, "ms")
         yield "Latency", f"{words} ms; {series['recorded']} queries", drawn
         shares = charts.cumulative(series["edges_ms"], series["counts"], limit, "ms")
-        told = f"; limit {figures(limit.at)} ms" if limit else ""
-        yield "Answered within a time", f"% of the queries{told}", shares
+        limit_text = f"; limit {figures(limit.at)} ms" if limit else ""
+        yield "Answered within a time", f"% of the queries{limit_text}", shares
     points = rates(series.get("progress", []))
     if len(points) > 1:
         yield "Throughput over time", "samples/s", charts.lines([("", points)], "samples/s")

@@ -24,20 +24,20 @@ def show_so_far(tree: Tree, whole: Results) -> None:
     _show(tree, part, part)
 
 
-def write(tree: Tree, asked: Results, whole: Results, settings: SessionSettings) -> None:
+def write(tree: Tree, requested: Results, whole: Results, settings: SessionSettings) -> None:
     """Write the documents about the ``whole`` tree, and the answer about what was ``asked``."""
     for result in whole.results:
         folder = tree.scenario(result.scenario)
         if folder.is_dir():
             records.write_text(folder / "README.md", readme.text(whole, result, settings))
-    _show(tree, asked, whole)
+    _show(tree, requested, whole)
     records.write(tree.root / "results.json", whole)
     if settings.answer:
-        records.write(Path(settings.answer), asked)
+        records.write(Path(settings.answer), requested)
 
 
-def _show(tree: Tree, asked: Results, whole: Results) -> None:
-    records.write_text(tree.root / "summary.txt", summary.table(whole, asked))
+def _show(tree: Tree, requested: Results, whole: Results) -> None:
+    records.write_text(tree.root / "summary.txt", summary.table(whole, requested))
     entries = []
     if whole.sut_file:
         path = Path(whole.sut_file).with_name(history.FILE)

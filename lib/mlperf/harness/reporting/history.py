@@ -44,8 +44,8 @@ def read(path: Path) -> list[Entry]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError:
         return []
-    found = [entry for line in lines if (entry := _read(line)) is not None]
-    return sorted(found, key=lambda entry: entry.measured_at)
+    entries = [entry for line in lines if (entry := _read(line)) is not None]
+    return sorted(entries, key=lambda entry: entry.measured_at)
 
 
 def _read(line: str) -> Entry | None:

@@ -224,12 +224,12 @@ def _others(results: Results) -> list[tuple[str, str, str]]:
     groups: dict[tuple[str, str], list[OtherRun]] = {}
     for each in results.others:
         groups.setdefault(("; ".join(each.differs), each.command), []).append(each)
-    found = []
+    rows = []
     for (differs, command), runs in groups.items():
         times = span([run.measured_at for run in runs])
         names = _names((run.scenario, run.mode) for run in runs)
-        found.append((differs, f"{names}; measured {times} UTC", command))
-    return found
+        rows.append((differs, f"{names}; measured {times} UTC", command))
+    return rows
 
 
 def _names(runs: Iterable[tuple[str, str]]) -> str:
@@ -237,7 +237,7 @@ def _names(runs: Iterable[tuple[str, str]]) -> str:
     modes: dict[str, list[str]] = {}
     for scenario, mode in runs:
         modes.setdefault(scenario, []).append(mode)
-    return "; ".join(f"{scenario}: {', '.join(found)}" for scenario, found in modes.items())
+    return "; ".join(f"{scenario}: {', '.join(names)}" for scenario, names in modes.items())
 
 
 def _commands(results: Results) -> dict[str, str]:

@@ -117,9 +117,9 @@ def accuracy_result(
     )
 
 
-def further_figure(bound: Bound, found: Mapping[str, float]) -> FurtherFigure:
+def further_figure(bound: Bound, figures_by_name: Mapping[str, float]) -> FurtherFigure:
     """One of several figures against its bound; a figure that is not there counts as zero."""
-    value = found.get(bound.metric, 0.0)
+    value = figures_by_name.get(bound.metric, 0.0)
     most = float("inf") if bound.most is None else bound.most
     return FurtherFigure(
         metric=bound.metric,

@@ -386,7 +386,7 @@ class Tree:
         result: AccuracyResult | None = _load(AccuracyResult, self.place(scenario, ACCURACY), ".")
         return result
 
-    def found(self, scenario: str) -> FindResult | None:
+    def find_result(self, scenario: str) -> FindResult | None:
         """What find-performance found in this tree."""
         try:
             return records.read(FindResult, self.place(scenario, FIND) / RESULT_FILE)

@@ -32,7 +32,7 @@ STYLES = {
 }
 
 
-def table(results: Results, asked: Results) -> str:
+def table(results: Results, requested: Results) -> str:
     """The whole text: heading, one row for each scenario, problems, places, fine print.
 
     ``results`` are all that there are, ``asked`` those that a call was for.
@@ -45,10 +45,10 @@ def table(results: Results, asked: Results) -> str:
         f"LoadGen {loadgen} (round {results.round}), {results.style} runs, "
         f"{cores_in_words(results.host.cores_usable)}: {results.host.cpu_model}"[:WIDTH],
         "",
-        *_measured(results, asked),
-        *_found(asked),
-        *_problems(asked.problems),
-        *([""] if asked.problems else []),
+        *_measured(results, requested),
+        *_find_results(requested),
+        *_problems(requested.problems),
+        *([""] if requested.problems else []),
         f"logs:    {results.folder}/<scenario>/<mode>",
         f"results: {results.folder}/results.json",
         f"report:  {results.folder}/report.html",
@@ -87,11 +87,11 @@ def _others(results: Results) -> list[str]:
     return _wrapped(text)
 
 
-def _measured(results: Results, asked: Results) -> list[str]:
+def _measured(results: Results, requested: Results) -> list[str]:
     """The table of what counts; nothing when only targets were looked for."""
-    if not {PERFORMANCE, ACCURACY, COMPLIANCE, README} & set(asked.modes):
+    if not {PERFORMANCE, ACCURACY, COMPLIANCE, README} & set(requested.modes):
         return []
-    return [*_rows(results, asked), *_legend(results), *_warnings(asked, PERFORMANCE), ""]
+    return [*_rows(results, requested), *_legend(results), *_warnings(requested, PERFORMANCE), ""]
 
 
 def _legend(results: Results) -> Iterator[str]:
@@ -130,29 +130,29 @@ def _warnings(results: Results, mode: str) -> Iterator[str]:
         yield from _wrapped(line, "  ")
 
 
-def _found(results: Results) -> list[str]:
+def _find_results(results: Results) -> list[str]:
     """What find-performance found, with the search of the Server rate."""
     if FIND not in results.modes:
         return []
-    found = [each.find for each in results.results if each.find is not None]
-    rows = [("scenario", "target", "", "found by"), *(_target(each) for each in found)]
+    targets = [each.find for each in results.results if each.find is not None]
+    rows = [("scenario", "target", "", "found by"), *(_target(each) for each in targets)]
     lines = _columns(rows)
-    for each in found:
+    for each in targets:
         if each.tries:
             lines += ["", f"{each.scenario} search:"]
             lines += _columns([("samples/s", "late", "p99", "verdict", "run"), *tries(each)])
     return [*lines, *_warnings(results, FIND), ""]
 
 
-def _target(found: FindResult) -> tuple[str, ...]:
-    value = "-" if found.value is None else f"{figures(found.value)} {found.unit}"
-    how = f"{len(found.tries)} runs" if found.tries else "one run"
-    return found.scenario, found.quantity, value, f"{how}, {found.seconds:.0f} s"
+def _target(result: FindResult) -> tuple[str, ...]:
+    value = "-" if result.value is None else f"{figures(result.value)} {result.unit}"
+    how = f"{len(result.tries)} runs" if result.tries else "one run"
+    return result.scenario, result.quantity, value, f"{how}, {result.seconds:.0f} s"
 
 
-def tries(found: FindResult) -> Iterator[tuple[str, ...]]:
+def tries(result: FindResult) -> Iterator[tuple[str, ...]]:
     """The runs of the search for the Server rate as cells: rate, late, p99, verdict, purpose."""
-    for each in found.tries:
+    for each in result.tries:
         tail = "-" if each.tail_ms is None else f"{figures(each.tail_ms)} ms"
         late = f"{100 * each.late_share:.2f} %"
         verdict = each.in_words()
@@ -180,8 +180,8 @@ def _remedy(problem: Problem) -> tuple[str, str, list[str]]:
     return problem.scenario, problem.mode, lines
 
 
-def _rows(results: Results, asked: Results) -> list[str]:
-    wanted = {each.scenario for each in asked.results}
+def _rows(results: Results, requested: Results) -> list[str]:
+    wanted = {each.scenario for each in requested.results}
     shown = [each for each in results.results if each.scenario in wanted or _is_measured(each)]
     tests = tuple(dict.fromkeys(test.test for each in shown for test in each.compliance))
     heading = ("scenario", "result", "metric", "validity", "accuracy", "target")

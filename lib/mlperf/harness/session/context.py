@@ -78,9 +78,9 @@ class Context:
     ) -> RunSettings:
         """Settings of one LoadGen run in its private folder."""
         settings, profile = self.settings, self.profile(scenario)
-        given = settings.overrides
+        overrides = settings.overrides
         if mode == PERFORMANCE and settings.style == "test":
-            given = one_round.shortened(settings, profile, scenario, aim)
+            overrides = one_round.shortened(settings, profile, scenario, aim)
         return RunSettings(
             benchmark=settings.benchmark,
             backend=settings.backend,
@@ -92,7 +92,7 @@ class Context:
             style=settings.style,
             shape=profile.shape(scenario),
             targets=aim,
-            overrides=given,
+            overrides=overrides,
             folder=str(folder),
             service_times=profile.service_times if scenario.online else {},
             precision=settings.precision,
@@ -184,12 +184,12 @@ ANSWERING = ("batch_size", "threads", "num_workers")
 
 
 def _overrides(settings: SessionSettings, scenario: Scenario, mode: str) -> dict[str, Any]:
-    given: dict[str, Any] = records.encode(settings.overrides)
+    values: dict[str, Any] = records.encode(settings.overrides)
     if mode == ACCURACY:
-        return {key: given[key] for key in ANSWERING}
+        return {key: values[key] for key in ANSWERING}
     # A target of another scenario changes nothing here.
     own = Scenario(scenario).target_option
     others = {
         each.target_option.removeprefix("--") for each in Scenario if each.target_option != own
     }
-    return {key: None if key in others else value for key, value in given.items()}
+    return {key: None if key in others else value for key, value in values.items()}

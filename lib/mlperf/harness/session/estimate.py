@@ -33,41 +33,40 @@ def seconds(
         return START_S + _accuracy(profile, scenario)
     if mode == FIND and scenario.online:
         return _search(profile, find.effort_of(settings))
-    given = asked = settings.overrides
+    overrides = aimed = settings.overrides
     if mode == FIND:
-        short = min(find.FIND_MS, given.min_duration or find.FIND_MS)
-        asked = replace(given, min_duration=short)
-    aim = targets.initial(profile, asked, scenario, PERFORMANCE, settings.style)
+        short = min(find.FIND_MS, overrides.min_duration or find.FIND_MS)
+        aimed = replace(overrides, min_duration=short)
+    aim = targets.initial(profile, aimed, scenario, PERFORMANCE, settings.style)
     if mode == FIND or settings.style == "test":
-        given = one_round.shortened(settings, profile, scenario, aim)
+        overrides = one_round.shortened(settings, profile, scenario, aim)
     least = find.least_queries(profile, scenario) if mode == FIND else 0
-    queries = max(
-        least or _queries(settings, scenario), one_round.size(settings.benchmark, given, profile)
-    )
+    round_size = one_round.size(settings.benchmark, overrides, profile)
+    queries = max(least or _queries(settings, scenario), round_size)
     if scenario.stream:  # Offline is one query of all samples
-        queries = min(queries, given.max_query_count or queries)
+        queries = min(queries, overrides.max_query_count or queries)
     start = START_S + profile.warm_up_s(scenario)
     return start + _of_queries(profile, scenario, aim, queries)
 
 
 def _of_queries(profile: SpeedProfile, scenario: Scenario, aim: Targets, queries: int) -> float:
     """Seconds of at least so many queries, and of the duration that is aimed at."""
-    asked = (aim.min_duration_ms or MINIMUM_DURATION_MS) / 1000
+    duration_s = (aim.min_duration_ms or MINIMUM_DURATION_MS) / 1000
     each = profile.query_s(scenario)
     if scenario.online:
-        issued_s = max(asked, queries / (aim.qps or math.inf))
+        issued_s = max(duration_s, queries / (aim.qps or math.inf))
         # What comes faster than it can be answered is answered all the same.
         return issued_s * max(1.0, (aim.qps or 0.0) * each)
     room = 1.1 * targets.OFFLINE_ROOM if scenario.batched else 1.0
-    return max(room * asked, queries * each)
+    return max(room * duration_s, queries * each)
 
 
 def _queries(settings: SessionSettings, scenario: Scenario) -> int:
     """How many queries a performance run has at least; for Offline in samples."""
-    given, least = settings.overrides, scenario.minimum_queries
+    overrides, least = settings.overrides, scenario.minimum_queries
     if scenario.batched and settings.style == "valid" and settings.benchmark in catalog.names():
         least = catalog.benchmark(settings.benchmark).offline_minimum
-    return given.min_query_count or least
+    return overrides.min_query_count or least
 
 
 def _accuracy(profile: SpeedProfile, scenario: Scenario) -> float:

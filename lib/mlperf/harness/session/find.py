@@ -50,21 +50,21 @@ def measure(context: Context, scenario: Scenario) -> None:
     """Find the target of a scenario, show how, and put it into the store."""
     context.patience.wait()
     began, monitor = time.monotonic(), Monitor()
-    found = _server(context) if scenario.online else _plain(context, scenario)
+    outcome = _server(context) if scenario.online else _plain(context, scenario)
     unit, seen = scenario.target_unit, monitor.finish()
     stored = ""
-    if found.qps is not None and context.store is not None:
-        context.store.put(scenario, found.qps, _note(context, found))
+    if outcome.qps is not None and context.store is not None:
+        context.store.put(scenario, outcome.qps, _note(context, outcome))
         stored = str(context.store.path)
     result = FindResult(
         fingerprint=context.fingerprint(scenario, FIND),
         scenario=scenario,
         quantity=quantity(scenario),
-        value=found.qps,
+        value=outcome.qps,
         unit=unit,
-        confirmed=found.confirmed,
-        tries=found.tries,
-        faults=laid_to(seen.taken, _faults(found)),
+        confirmed=outcome.confirmed,
+        tries=outcome.tries,
+        faults=laid_to(seen.taken, _faults(outcome)),
         stored=stored,
         seconds=time.monotonic() - began,
         circumstances=context.circumstances(scenario, context.probe.versions, seen),
@@ -72,27 +72,27 @@ def measure(context: Context, scenario: Scenario) -> None:
     with private_folder(context.tree.scenario(scenario), FIND) as folder:
         records.write(folder / RESULT_FILE, result)
         context.tree.publish(folder, scenario, FIND)
-    value = "nothing found" if found.qps is None else f"{figures(found.qps)} {unit}"
+    value = "nothing found" if outcome.qps is None else f"{figures(outcome.qps)} {unit}"
     place = f", stored in {stored}" if stored else ""
     say(f"{scenario} find-performance: {quantity(scenario)} = {value}{place}")
 
 
-def _note(context: Context, found: Found) -> str:
+def _note(context: Context, outcome: Found) -> str:
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     backend = context.settings.backend
     version = context.probe.versions.get(backend, "")
-    how = f"a search of {len(found.tries)} runs" if found.tries else "one run"
+    how = f"a search of {len(outcome.tries)} runs" if outcome.tries else "one run"
     return f"{today}, {how}, {backend} {version}".strip()
 
 
-def _faults(found: Found) -> list[Fault]:
-    if found.qps is not None and found.confirmed:
+def _faults(outcome: Found) -> list[Fault]:
+    if outcome.qps is not None and outcome.confirmed:
         return []
-    if found.qps is None:
+    if outcome.qps is None:
         text = "no rate was answered in time, not even the least that was tried"
         advice = "use a faster machine, device or model"
     else:
-        text = f"{figures(found.qps)} samples/s was not confirmed by a longer run"
+        text = f"{figures(outcome.qps)} samples/s was not confirmed by a longer run"
         advice = "run it again on a quiet machine, or set --server_target_qps by hand"
     return [Fault("server search", text, advice)]
 
@@ -100,9 +100,9 @@ def _faults(found: Found) -> list[Fault]:
 def _plain(context: Context, scenario: Scenario) -> Found:
     """Offline and streams: one run that is long enough, again when it ended too early."""
     short = _short(context, FIND_MS)
-    given = context.settings.overrides
+    overrides = replace(context.settings.overrides, min_duration=short)
     aim: Targets | None = targets.initial(
-        context.profile(scenario), replace(given, min_duration=short), scenario, PERFORMANCE, "test"
+        context.profile(scenario), overrides, scenario, PERFORMANCE, "test"
     )
     log = DetailLog({})
     for _ in range(context.settings.attempts):
@@ -222,7 +222,7 @@ def _try(
     with private_folder(context.tree.scenario(scenario), FIND) as folder:
         run = context.run_settings(scenario, PERFORMANCE, aim, folder)
         shorter = one_round.shortened(context.settings, context.profile(scenario), scenario, aim)
-        given = replace(shorter, min_query_count=least)
-        told = replace(run, style="test", overrides=given)
-        context.launch(told, folder, FIND, doing=doing)
+        overrides = replace(shorter, min_query_count=least)
+        settings = replace(run, style="test", overrides=overrides)
+        context.launch(settings, folder, FIND, doing=doing)
         return detail_log.read(Path(folder) / DETAIL)

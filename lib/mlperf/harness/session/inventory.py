@@ -35,21 +35,21 @@ R = TypeVar("R", PerformanceResult, AccuracyResult, FindResult, ComplianceResult
 SHORT_HASH = 12
 
 
-def asked(context: Context) -> tuple[ScenarioResult, ...]:
+def requested_results(context: Context) -> tuple[ScenarioResult, ...]:
     """The scenarios and modes of this call, as far as the tree holds them."""
-    told, tests = context.settings.modes, _tests(context)
-    everything = README in told
-    wanted: tuple[str, ...] = (FIND, PERFORMANCE, ACCURACY) if everything else told
-    wanted += tests if everything or COMPLIANCE in told else ()
+    requested_modes, tests = context.settings.modes, _tests(context)
+    everything = README in requested_modes
+    wanted: tuple[str, ...] = (FIND, PERFORMANCE, ACCURACY) if everything else requested_modes
+    wanted += tests if everything or COMPLIANCE in requested_modes else ()
     return tuple(_scenario(context, name, wanted) for name in context.settings.scenarios)
 
 
 def whole(context: Context) -> tuple[ScenarioResult, ...]:
     """The asked scenarios and all others of the configuration, each with all of its modes."""
     wanted = (FIND, PERFORMANCE, ACCURACY, *_tests(context))
-    found = [_scenario(context, name, wanted) for name in SCENARIOS]
+    results = [_scenario(context, name, wanted) for name in SCENARIOS]
     return tuple(
-        each for each in found if each.scenario in context.settings.scenarios or each.runs()
+        each for each in results if each.scenario in context.settings.scenarios or each.runs()
     )
 
 
@@ -97,7 +97,7 @@ def held(context: Context, scenario: Scenario, mode: str) -> Run | None:
     """The run of a mode, or of a compliance test by its name, that the tree holds."""
     tree = context.tree
     usual: dict[str, Callable[[str], Run | None]] = {
-        FIND: tree.found,
+        FIND: tree.find_result,
         PERFORMANCE: tree.performance,
         ACCURACY: tree.accuracy,
     }
@@ -115,7 +115,7 @@ def _scenario(context: Context, name: Scenario, wanted: Collection[str]) -> Scen
         name,
         kept(PERFORMANCE, tree.performance(name)),
         kept(ACCURACY, tree.accuracy(name)),
-        kept(FIND, tree.found(name)),
+        kept(FIND, tree.find_result(name)),
         tuple(test for test in tests if test is not None),
     )
 
@@ -130,8 +130,10 @@ def _runs(context: Context, scenario: Scenario) -> Iterator[tuple[str, Run]]:
 
 def _mine(context: Context, run: Run, scenario: Scenario, mode: str) -> bool:
     """Whether a run is of the asked configuration, whatever targets and durations it was given."""
-    told = run.circumstances.configuration
-    return told == context.configuration(scenario) if told else _same(context, run, scenario, mode)
+    configuration = run.circumstances.configuration
+    if configuration:
+        return configuration == context.configuration(scenario)
+    return _same(context, run, scenario, mode)
 
 
 def _same(context: Context, run: Run, scenario: Scenario, mode: str) -> bool:

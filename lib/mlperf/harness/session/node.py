@@ -77,11 +77,11 @@ def _serve(settings: NodeSettings) -> None:
     if backends.builds(session.backend):
         text = f"{session.backend} builds its models for a session, which a node does not do yet"
         raise HarnessError(text, "choose another --backend for the nodes")
-    given = backends.chosen(session.backend, session.backend_options)
+    options = backends.chosen(session.backend, session.backend_options)
     with backends.service(
-        session.backend, session.device, session.precision, given, (session.model,)
+        session.backend, session.device, session.precision, options, (session.model,)
     ) as more:
-        engine = Engine.of(session, {**given, **more})
+        engine = Engine.of(session, {**options, **more})
         with _listening(place) as listener:
             port = listener.getsockname()[1]
             name = settings.name or f"{session.hw_name or 'node'}-{port}"
@@ -197,12 +197,12 @@ class Engine:
 
     def facts(self, session: SessionSettings) -> dict[str, Any]:
         """What LoadGen's side is told; see ``backends.network.Node``."""
-        result, told = self.benchmark.result, host.facts()
+        result, local_facts = self.benchmark.result, host.facts()
         machine = {
-            "cpu": told.cpu_model,
-            "cores": f"{told.cores_usable} cores",
-            "memory": f"{told.memory_bytes / 2**30:.0f}GB",
-            "system": told.system,
+            "cpu": local_facts.cpu_model,
+            "cores": f"{local_facts.cores_usable} cores",
+            "memory": f"{local_facts.memory_bytes / 2**30:.0f}GB",
+            "system": local_facts.system,
             **self._facts["device_facts"],
         }
         return {
@@ -247,7 +247,7 @@ class Engine:
             self._queue.put(keys, keys)
             self._turn.notify(len(keys))
 
-    def _at_once(self, asked: Asked) -> bool:
+    def _at_once(self, request: Asked) -> bool:
         """Compute it in the thread of its connection, where nothing waits and a worker is idle.
 
         That spares two handoffs between threads, most of what a small sample costs.
@@ -257,7 +257,7 @@ class Engine:
                 return False
             worker = self._idle.pop()
         with self._returned(worker):
-            self._compute(worker, [asked])
+            self._compute(worker, [request])
         return True
 
     def _work(self) -> None:

@@ -132,8 +132,8 @@ def _publish(context: Context, made: Made, attempts: Sequence[Attempt], folder: 
 def measure_accuracy(context: Context, scenario: Scenario) -> None:
     """Every sample once, and the metric of the benchmark over the answers."""
     settings = context.settings
-    given = settings.overrides
-    aim = targets.initial(context.profile(scenario), given, scenario, ACCURACY, settings.style)
+    overrides = settings.overrides
+    aim = targets.initial(context.profile(scenario), overrides, scenario, ACCURACY, settings.style)
     began = time.monotonic()
     with private_folder(context.tree.scenario(scenario), ACCURACY) as folder:
         run = context.run_settings(scenario, ACCURACY, aim, folder)
@@ -160,8 +160,8 @@ def measure_accuracy(context: Context, scenario: Scenario) -> None:
 def aim_in_words(aim: Targets, scenario: Scenario) -> str:
     """The target of a run, and where it comes from."""
     figure = aim.latency_ms if scenario.stream else aim.qps
-    told = f"target {figures(figure or 0)} {scenario.target_unit}"
-    return f"{told} ({aim.origin})" if aim.origin else told
+    target = f"target {figures(figure or 0)} {scenario.target_unit}"
+    return f"{target} ({aim.origin})" if aim.origin else target
 
 
 def _say_attempt(made: Made, scenario: Scenario, again: bool) -> None:

@@ -27,15 +27,15 @@ class Obstacle:
 
 
 def check(
-    settings: SessionSettings, found: BenchmarkSpec | None, probe: Probe, root: Path
+    settings: SessionSettings, spec: BenchmarkSpec | None, probe: Probe, root: Path
 ) -> tuple[str, ...]:
     """Raise HarnessError for what cannot become valid; return what only keeps it from counting.
 
     ``root`` is the folder of the results that would be written.
     """
     problems = [*_round(settings, probe), *_audit(root, settings), *_duration(settings)]
-    problems += _scenarios(settings, found) if found else []
-    counts = list(_counts(settings, found, probe)) if found else []
+    problems += _scenarios(settings, spec) if spec else []
+    counts = list(_counts(settings, spec, probe)) if spec else []
     if settings.style == "valid" and not settings.form:
         problems += counts
     if problems:
@@ -43,11 +43,11 @@ def check(
             "this could not become a valid result: " + "; ".join(each.text for each in problems),
             "; ".join(each.advice for each in problems),
         )
-    missing = list(_retired(settings, found)) if found else []
-    told = [str(each) for each in counts] if settings.style == "valid" else []
+    missing = list(_retired(settings, spec)) if spec else []
+    notes = [str(each) for each in counts] if settings.style == "valid" else []
     if settings.overrides.seed is not None:
-        told.append(f"the seeds are those of a work unit, not of round {settings.round}")
-    return (*told, *missing)
+        notes.append(f"the seeds are those of a work unit, not of round {settings.round}")
+    return (*notes, *missing)
 
 
 def _round(settings: SessionSettings, probe: Probe) -> Iterator[Obstacle]:
@@ -82,27 +82,32 @@ def _audit(root: Path, settings: SessionSettings) -> Iterator[Obstacle]:
 
 
 def _duration(settings: SessionSettings) -> Iterator[Obstacle]:
-    least, asked = MINIMUM_DURATION_MS, settings.overrides.min_duration
-    if settings.style == "valid" and asked is not None and asked < least and not settings.form:
-        text = f"--min_duration={asked} is below the {least} ms of the rules"
+    least, duration_ms = MINIMUM_DURATION_MS, settings.overrides.min_duration
+    if (
+        settings.style == "valid"
+        and duration_ms is not None
+        and duration_ms < least
+        and not settings.form
+    ):
+        text = f"--min_duration={duration_ms} is below the {least} ms of the rules"
         yield Obstacle(text, "leave out --min_duration")
 
 
-def _scenarios(settings: SessionSettings, found: BenchmarkSpec) -> Iterator[Obstacle]:
+def _scenarios(settings: SessionSettings, spec: BenchmarkSpec) -> Iterator[Obstacle]:
     """Scenarios that no round has ever had."""
-    known = found.all_scenarios()
+    known = spec.all_scenarios()
     for scenario in settings.scenarios:
         if scenario not in known:
-            yield Obstacle(f"{found.name} has no {scenario}", f"choose of {', '.join(known)}")
+            yield Obstacle(f"{spec.name} has no {scenario}", f"choose of {', '.join(known)}")
 
 
-def _counts(settings: SessionSettings, found: BenchmarkSpec, probe: Probe) -> Iterator[Obstacle]:
+def _counts(settings: SessionSettings, spec: BenchmarkSpec, probe: Probe) -> Iterator[Obstacle]:
     """Numbers of samples below those of the rules, where performance is measured."""
     if PERFORMANCE not in settings.modes:
         return
-    given = settings.overrides
-    wanted = found.loaded_samples
-    loaded = min(given.performance_sample_count or wanted, probe.sample_count)
+    overrides = settings.overrides
+    wanted = spec.loaded_samples
+    loaded = min(overrides.performance_sample_count or wanted, probe.sample_count)
     if loaded < wanted:
         yield Obstacle(
             f"{loaded} samples would be loaded, round {settings.round} asks for {wanted}",
@@ -110,21 +115,21 @@ def _counts(settings: SessionSettings, found: BenchmarkSpec, probe: Probe) -> It
         )
     if OFFLINE in settings.scenarios:
         for name, count in (
-            ("--min_query_count", given.min_query_count),
-            ("--max_query_count", given.max_query_count),
+            ("--min_query_count", overrides.min_query_count),
+            ("--max_query_count", overrides.max_query_count),
         ):
-            if count is not None and count < found.offline_minimum:
+            if count is not None and count < spec.offline_minimum:
                 yield Obstacle(
-                    f"{name}={count} leaves Offline below the {found.offline_minimum} samples "
+                    f"{name}={count} leaves Offline below the {spec.offline_minimum} samples "
                     "of the rules",
                     f"leave out {name}",
                 )
 
 
-def _retired(settings: SessionSettings, found: BenchmarkSpec) -> Iterator[str]:
+def _retired(settings: SessionSettings, spec: BenchmarkSpec) -> Iterator[str]:
     for scenario in settings.scenarios:
-        if scenario in found.all_scenarios() and not found.in_round(scenario, settings.round):
+        if scenario in spec.all_scenarios() and not spec.in_round(scenario, settings.round):
             yield (
-                f"{found.name} {scenario} is no part of round {settings.round}; "
-                f"its last round was {found.last_round(scenario)}"
+                f"{spec.name} {scenario} is no part of round {settings.round}; "
+                f"its last round was {spec.last_round(scenario)}"
             )

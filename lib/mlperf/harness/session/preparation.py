@@ -44,8 +44,8 @@ def probe(launcher: Launcher, settings: SessionSettings, options: Options) -> Pr
     results_dir = Path(settings.results_dir)
     sweep(results_dir.glob(".probe.*"))
     with private_folder(results_dir, "probe") as folder:
-        asked = request(settings, settings.model, options)
-        launcher.execute("probe", folder, asked, "looking", PROBE_S)
+        probe_request = request(settings, settings.model, options)
+        launcher.execute("probe", folder, probe_request, "looking", PROBE_S)
         return records.read(Probe, folder / "outcome.json")
 
 
@@ -61,8 +61,8 @@ def built(context: Context, model: ModelSpec) -> ModelSpec:
     folder = (home or Path(settings.results_dir) / ".built") / key
     if not (settings.reuse and (folder / BUILT).exists()):
         folder.mkdir(parents=True, exist_ok=True)
-        asked = request(settings, model, context.run_options)
-        context.launcher.execute("build", folder, asked, "building the model", BUILD_S)
+        build_request = request(settings, model, context.run_options)
+        context.launcher.execute("build", folder, build_request, "building the model", BUILD_S)
         # Written last: a folder without it was never finished.
         records.write(folder / BUILT, records.read(ModelSpec, folder / "outcome.json"))
     return records.read(ModelSpec, folder / BUILT)
@@ -79,11 +79,11 @@ def profile(context: Context, model: ModelSpec) -> SpeedProfile:
         say(f"{_in_words(earlier.calibration)}; kept from {day} UTC (new: --rerun)")
         return earlier.calibration
     idle = context.patience.wait()
-    found = tune(context, model)
+    measured = tune(context, model)
     if idle:
-        kept.keep(path, wanted, found)
-    say(_in_words(found) + ("" if idle else "; not kept, the machine was busy"))
-    return found
+        kept.keep(path, wanted, measured)
+    say(_in_words(measured) + ("" if idle else "; not kept, the machine was busy"))
+    return measured
 
 
 def tune(context: Context, model: ModelSpec) -> SpeedProfile:
@@ -100,16 +100,16 @@ def tuned(
     for name in ("tune", "calibrate"):  # the second is what earlier versions called it
         sweep(results_dir.glob(f".{name}.*"))
     with private_folder(results_dir, "tune") as folder:
-        asked = request(settings, model, options)
-        launcher.execute("tune", folder, asked, "tuning", TUNING_S)
+        tuning_request = request(settings, model, options)
+        launcher.execute("tune", folder, tuning_request, "tuning", TUNING_S)
         return records.read(SpeedProfile, folder / "outcome.json")
 
 
-def _in_words(found: SpeedProfile) -> str:
-    best, each = found.offline, found.streams[SINGLE_STREAM].median_s
+def _in_words(speed: SpeedProfile) -> str:
+    best, each = speed.offline, speed.streams[SINGLE_STREAM].median_s
     latency = f"{each:.3g} s" if each >= 1 else f"{1000 * each:.3g} ms"
     return (
-        f"tuned on {cores_in_words(found.cores)}: "
+        f"tuned on {cores_in_words(speed.cores)}: "
         f"{figures(best.samples_per_s)} samples/s "
         f"({best.shape.workers} x {best.shape.threads} threads, batch {best.shape.batch}), "
         f"{latency} a sample"

@@ -48,19 +48,19 @@ class Patience:
     def wait(self) -> bool:
         """Wait until others take little, within the bounds; whether they do."""
         began, most = self.clock(), min(self.once_s, self.left_s)
-        waited, told = 0.0, False
+        waited, announced = 0.0, False
         while True:
             self.seen = taken = self.look()
             waited = self.clock() - began
             if taken is None or taken.share <= QUIET_SHARE or waited >= most:
                 break
-            if not told:
+            if not announced:
                 bound = f"waiting for at most {duration(most)}"
                 self.say(f"the machine is busy: {taken.in_words()}; {bound}")
-                told = True
+                announced = True
             self.show(f"waiting, others take {100 * taken.share:.0f} %", waited, most)
         quiet = taken is None or taken.share <= QUIET_SHARE
-        if told or not quiet:
+        if announced or not quiet:
             self.left_s = max(0.0, self.left_s - waited)
             self.say(_end(taken, quiet, waited))
         return quiet
@@ -86,5 +86,5 @@ def of_style(
     machine.
     """
     once, whole = BOUNDS[style]
-    asked = 0.0 if UNTIMED.issuperset(modes) else wait_s
-    return Patience(once, whole if asked is None else asked, say, show, look)
+    patience_s = 0.0 if UNTIMED.issuperset(modes) else wait_s
+    return Patience(once, whole if patience_s is None else patience_s, say, show, look)

@@ -67,8 +67,8 @@ class Session:
     """The state of one call."""
 
     def __init__(self, settings: SessionSettings) -> None:
-        given = backends.chosen(settings.backend, settings.backend_options)
-        self._settings = settings = replace(settings, backend_options=given)
+        backend_options = backends.chosen(settings.backend, settings.backend_options)
+        self._settings = settings = replace(settings, backend_options=backend_options)
         self._launcher = Launcher()
         self._dataset = _dataset_facts(Path(settings.dataset))
         self._rules = catalog.benchmarks().get(settings.benchmark)
@@ -86,8 +86,8 @@ class Session:
         """What must run beside the backend all the time, such as a server."""
         settings = self._settings
         options = settings.backend_options
-        given = (settings.model, *settings.scenario_models.values())
-        models = tuple({model.digest(): model for model in given}.values())
+        all_models = (settings.model, *settings.scenario_models.values())
+        models = tuple({model.digest(): model for model in all_models}.values())
         how = (settings.backend, settings.device, settings.precision)
         return backends.service(*how, options, models)
 
@@ -127,10 +127,10 @@ class Session:
 
         if pending:
             notes += self._make(context, pending, lambda: documents.show_so_far(tree, whole()))
-        found = whole()
-        asked = _only_asked(context, found)
-        documents.write(tree, asked, found, settings)
-        return asked
+        results = whole()
+        requested = _only_asked(context, results)
+        documents.write(tree, requested, results, settings)
+        return requested
 
     def _pending(self, context: Context) -> list[tuple[Scenario, str]]:
         """The asked runs, without those that the tree holds and that count."""
@@ -221,7 +221,7 @@ class Session:
 
 def _only_asked(context: Context, whole: Results) -> Results:
     """The same without what earlier calls were asked for."""
-    results = inventory.asked(context)
+    results = inventory.requested_results(context)
     broken = tuple(report.problems(results, whole.division, whole.precision))
     return replace(whole, results=results, modes=context.settings.modes, problems=broken)
 
@@ -270,9 +270,9 @@ def _check_model(settings: SessionSettings) -> None:
     models = (settings.model, *settings.scenario_models.values())
     for graph in (graph for model in models for graph in model.graphs()):
         try:
-            found = digests.sha256(Path(graph.path))
+            digest = digests.sha256(Path(graph.path))
         except OSError as error:
             raise HarnessError(f"cannot read the model {graph.path}: {error}") from error
-        if found != graph.sha256:
-            text = f"{graph.path} has sha256 {found}, expected {graph.sha256}"
+        if digest != graph.sha256:
+            text = f"{graph.path} has sha256 {digest}, expected {graph.sha256}"
             raise HarnessError(text, DAMAGED)

@@ -42,7 +42,7 @@ def fingerprint(
 ) -> dict[str, str]:
     """Everything that the speed depends on, in words; ``dataset`` is the hash of its facts."""
     machine = host.facts()
-    given: dict[str, Any] = records.encode(settings.overrides)
+    options: dict[str, Any] = records.encode(settings.overrides)
     return {
         "cpu": machine.cpu_model,
         "cores": str(machine.cores_usable),
@@ -54,7 +54,7 @@ def fingerprint(
         "model": model.digest(),
         "dataset": dataset,
         "versions": json.dumps(probe.versions, sort_keys=True),
-        "options": json.dumps({key: given[key] for key in SHAPING}, sort_keys=True),
+        "options": json.dumps({key: options[key] for key in SHAPING}, sort_keys=True),
         **{f"device {name}": fact for name, fact in probe.device_facts.items()},
         **{f"option {name}": str(value) for name, value in settings.backend_options.items()},
         **plugins.facts(settings.benchmark, settings.backend),

@@ -27,13 +27,13 @@ SAMPLES = 256
 LONG_S = 3.0
 
 
-def batch_sizes(given: Overrides, most: int, answer_bytes: int = 1) -> list[int]:
+def batch_sizes(overrides: Overrides, most: int, answer_bytes: int = 1) -> list[int]:
     """The batch sizes to try: powers of two up to the user's largest, and that one.
 
     ``most`` is the largest batch that the backend takes and that fits into memory. Where an
     answer is large (a labelled volume), the answers of a batch stay below ``ANSWERS`` bytes.
     """
-    largest = given.batch_size or max(1, min(most, ANSWERS // answer_bytes))
+    largest = overrides.batch_size or max(1, min(most, ANSWERS // answer_bytes))
     sizes = [1 << power for power in range(largest.bit_length()) if 1 << power < largest]
     return [*sizes, largest]
 
@@ -43,7 +43,7 @@ class LayoutProbe:
 
     def __init__(self, request: Request, benchmark: Benchmark, backend: Backend) -> None:
         self.benchmark = benchmark
-        self.given = request.overrides
+        self.overrides = request.overrides
         self._request = request
         self._backend = backend
         self.count = min(SAMPLES, benchmark.sample_count)
@@ -55,12 +55,12 @@ class LayoutProbe:
 
     def layouts(self, cores: int) -> list[tuple[int, int]]:
         """The layouts to try."""
-        given = self.given
-        return self.fitting(self._backend.layouts(cores, given.num_workers, given.threads))
+        overrides = self.overrides
+        return self.fitting(self._backend.layouts(cores, overrides.num_workers, overrides.threads))
 
     def stream_threads(self, cores: int) -> tuple[int, ...]:
         """The numbers of threads to try for one query at a time, the largest first."""
-        fixed = self.given.threads
+        fixed = self.overrides.threads
         return (fixed,) if fixed else self._backend.stream_threads(cores)
 
     def fitting(self, wanted: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -76,10 +76,10 @@ class LayoutProbe:
             for workers, threads in wanted
             if self._weights(workers, threads) + workers * self._work_bytes < free
         ]
-        asked = self.given.num_workers or 1
-        if asked > 1 and not some:
+        requested = self.overrides.num_workers or 1
+        if requested > 1 and not some:
             raise HarnessError(
-                f"too little memory for {asked} workers: the model takes "
+                f"too little memory for {requested} workers: the model takes "
                 f"{megabytes(self.model_bytes)}, once for each worker that has several threads, a "
                 f"sample in work {megabytes(self._work_bytes)}, and {megabytes(free)} are free",
                 "ask for fewer with --num_workers, or leave it out",
@@ -101,7 +101,7 @@ class LayoutProbe:
     def batch_sizes(self, workers: int, threads: int) -> list[int]:
         """The batch sizes to try in a layout."""
         row_bytes = self.benchmark.result.row_bytes
-        return batch_sizes(self.given, self.most(workers, threads), row_bytes)
+        return batch_sizes(self.overrides, self.most(workers, threads), row_bytes)
 
     def open(
         self, workers: int, threads: int, capacity: int, order: Sequence[int] | None = None

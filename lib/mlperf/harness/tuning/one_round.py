@@ -21,12 +21,12 @@ LONGEST_S = 40.0
 LEAST = 100
 
 
-def size(benchmark: str, given: Overrides, profile: SpeedProfile) -> int:
+def size(benchmark: str, overrides: Overrides, profile: SpeedProfile) -> int:
     """How many loaded samples have to be asked equally often, 0 where that is not so."""
     spec = catalog.benchmarks().get(benchmark)
     if spec is None or not spec.equal_issue:
         return 0
-    loaded = given.performance_sample_count or spec.loaded_samples
+    loaded = overrides.performance_sample_count or spec.loaded_samples
     return min(profile.sample_count, loaded)
 
 
@@ -41,12 +41,12 @@ def shortened(
 
     What the user has asked for stays.
     """
-    given = settings.overrides
-    whole = size(settings.benchmark, given, profile)
-    if given.performance_sample_count or not whole:
-        return given
+    overrides = settings.overrides
+    whole = size(settings.benchmark, overrides, profile)
+    if overrides.performance_sample_count or not whole:
+        return overrides
     rate = 1 / profile.query_s(scenario)
     if scenario.online:
         rate = min(rate, aim.qps or rate)
     fitting = max(LEAST, int(longest_s * rate))
-    return replace(given, performance_sample_count=fitting) if fitting < whole else given
+    return replace(overrides, performance_sample_count=fitting) if fitting < whole else overrides

@@ -100,14 +100,14 @@ class SlowModel:
 
         Several samples take as long as the best rate of one worker says.
         """
-        seen, given = self._seen, self._bench.given
+        seen, overrides = self._seen, self._bench.overrides
         shape = Shape(1, seen.threads, 1)
-        found: dict[str, Latency] = {
+        latencies: dict[str, Latency] = {
             SINGLE_STREAM: self._latency(SINGLE_STREAM, shape, seen.mean_s)
         }
         if MULTI_STREAM in wanted:
             most = self._bench.batch_sizes(1, seen.threads)[-1]
-            batch = min(MULTI_STREAM.samples_per_query, given.batch_size or most)
+            batch = min(MULTI_STREAM.samples_per_query, overrides.batch_size or most)
             alone = [
                 point.samples_per_s
                 for point in points
@@ -116,10 +116,10 @@ class SlowModel:
             ]
             rate = max([1 / seen.mean_s, *alone])
             shape = Shape(1, seen.threads, batch)
-            found[MULTI_STREAM] = self._latency(
+            latencies[MULTI_STREAM] = self._latency(
                 MULTI_STREAM, shape, MULTI_STREAM.samples_per_query / rate
             )
-        return found
+        return latencies
 
     def _latency(self, scenario: Scenario, shape: Shape, mean_s: float) -> Latency:
         middle, tail = np.quantile(self._costs.shares, [0.5, scenario.percentile])
@@ -170,7 +170,7 @@ class SlowModel:
     def _grown(self, last: Point) -> Iterator[Point]:
         """Larger batches as long as they gain and take no minute; the user's own in any case."""
         workers, threads = last.shape.workers, last.shape.threads
-        fixed = self._bench.given.batch_size
+        fixed = self._bench.overrides.batch_size
         sizes = self._bench.batch_sizes(workers, threads)[1:]
         for size in sizes[-1:] if fixed else sizes:
             mean_s = size * last.batch_s / last.shape.batch

@@ -89,10 +89,10 @@ def read(path: Path) -> Content:
     content: Content = {}
     names: list[tuple[int, str]] = []
     for number, line in enumerate(lines, 1):
-        found = _line(line, f"{path}, line {number}")
-        if found is None:
+        entry = _line(line, f"{path}, line {number}")
+        if entry is None:
             continue
-        indent, name, value = found
+        indent, name, value = entry
         names = [(depth, each) for depth, each in names if depth < indent]
         if len(names) != (2 if value else len(names)) or len(names) > 2 or (not names and value):
             raise HarnessError(f"{path}, line {number}: expected model, scenario, then a target")

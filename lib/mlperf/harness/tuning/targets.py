@@ -48,15 +48,15 @@ LONGEST_ROUND_MS = 7_200_000
 OPTION, STORED, TUNING = "option", "stored target", "calibration"
 
 
-def fixed_by_user(given: Overrides, scenario: Scenario) -> float | None:
+def fixed_by_user(overrides: Overrides, scenario: Scenario) -> float | None:
     """The target that the user set for this scenario, in samples/s or ms per query, if any."""
-    found: float | None = getattr(given, scenario.target_option.removeprefix("--"))
-    return found
+    target: float | None = getattr(overrides, scenario.target_option.removeprefix("--"))
+    return target
 
 
 def initial(
     profile: SpeedProfile,
-    given: Overrides,
+    overrides: Overrides,
     scenario: Scenario,
     mode: Mode,
     style: str,
@@ -69,12 +69,12 @@ def initial(
     if mode == ACCURACY and scenario.online:
         # Accuracy runs are paced too, but nobody asks how late their answers are.
         return Targets(qps=profile.server.samples_per_s, origin=TUNING)
-    duration = given.min_duration or STYLES[style]
+    duration = overrides.min_duration or STYLES[style]
     figure, origin = _figure(profile, scenario, style, stored)
-    fixed = fixed_by_user(given, scenario)
+    fixed = fixed_by_user(overrides, scenario)
     if fixed:
         figure, origin = fixed, OPTION
-    if scenario.online and not given.min_duration and not hopeless(profile, scenario):
+    if scenario.online and not overrides.min_duration and not hopeless(profile, scenario):
         duration = _enough_queries(figure, duration)
     if scenario.stream:
         return Targets(latency_ms=figure, min_duration_ms=duration, origin=origin)

@@ -173,18 +173,18 @@ def _stream_latency(
     is computed by them without asking: beside such work they wait little for each other.
     """
     most, *fewer = bench.stream_threads(cores)
-    found = known or _opened_latency(bench, scenario, most, LATENCY_S)
-    if found.median_s > LONG_S:
-        return found
+    latency = known or _opened_latency(bench, scenario, most, LATENCY_S)
+    if latency.median_s > LONG_S:
+        return latency
     for threads in fewer:
         few = _opened_latency(bench, scenario, threads, LATENCY_S)
-        if _better(found.median_s, few.median_s) != _better(found.tail_s, few.tail_s):
+        if _better(latency.median_s, few.median_s) != _better(latency.tail_s, few.tail_s):
             # One late query of a few may be bad luck.
-            found = _opened_latency(bench, scenario, found.shape.threads, DOUBT_S)
+            latency = _opened_latency(bench, scenario, latency.shape.threads, DOUBT_S)
             few = _opened_latency(bench, scenario, threads, DOUBT_S)
-        if not (_better(found.median_s, few.median_s) and _better(found.tail_s, few.tail_s)):
-            found = few
-    return found
+        if not (_better(latency.median_s, few.median_s) and _better(latency.tail_s, few.tail_s)):
+            latency = few
+    return latency
 
 
 def _better(seconds: float, of_fewer_threads: float) -> bool:
@@ -194,7 +194,7 @@ def _better(seconds: float, of_fewer_threads: float) -> bool:
 def _opened_latency(
     bench: LayoutProbe, scenario: Scenario, threads: int, seconds: float
 ) -> Latency:
-    most = bench.given.batch_size or bench.most(1, threads)
+    most = bench.overrides.batch_size or bench.most(1, threads)
     batch = min(scenario.samples_per_query, most)
     (worker,) = bench.open(1, threads, batch)
     return _latency(worker, scenario, Shape(1, threads, batch), seconds)

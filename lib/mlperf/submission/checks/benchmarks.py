@@ -76,7 +76,8 @@ def _of_system(site: Site, system: str) -> dict[str, str]:
     bare = without and str(document.get("framework", "")).startswith("neuron")
     found = {
         "the system's name": NEURON if CPU_FOR_NEURON.search(system) else "",
-        f"{SYSTEMS}/{system}.json": stand_in.told(described) or ("TensorRT" if tensorrt else ""),
+        f"{SYSTEMS}/{system}.json": stand_in.find_replaced(described)
+        or ("TensorRT" if tensorrt else ""),
         "a framework of Neuron without an accelerator": NEURON if bare else "",
     }
     return {said_by: place for said_by, place in found.items() if place}
@@ -93,7 +94,7 @@ def _of_cell(site: Site, cell: Cell) -> dict[str, str]:
     )
     for path in paths:
         content = text(path)
-        place = stand_in.told(content) or (NEURON if CPU_COMMAND.search(content) else "")
+        place = stand_in.find_replaced(content) or (NEURON if CPU_COMMAND.search(content) else "")
         found |= {site.where(path): place} if place else {}
     return found
 
