@@ -52,10 +52,17 @@ from mlperf import rate_search as search
 from mlperf.catalog import OFFLINE, SERVER, SINGLE_STREAM, Scenario
 from mlperf.harness import host, records
 from mlperf.harness.benchmarks import registry as benchmarks
-from mlperf.harness.jobs import Request
+from mlperf.harness.jobs import ProbeRequest
 from mlperf.harness.measuring import detail_log, memory
 from mlperf.harness.session import find
-from mlperf.harness.settings import PERFORMANCE, ModelSpec, Overrides, RunSettings, Shape, Targets
+from mlperf.harness.settings import (
+    PERFORMANCE,
+    ModelSpec,
+    Overrides,
+    RunSettings,
+    Targets,
+    WorkerShape,
+)
 from mlperf.harness.tuning import targets
 from mlperf.harness.tuning.layout_probe import batch_sizes
 from mlperf.harness.tuning.profile import SpeedProfile
@@ -189,7 +196,7 @@ def program(name: str, folder: Path, request: object) -> int:
 def calibrated(case: Case) -> SpeedProfile:
     """What our harness finds out about this machine by itself."""
     with tempfile.TemporaryDirectory() as folder:
-        asked = Request(
+        asked = ProbeRequest(
             case.benchmark,
             case.backend,
             "cpu",
@@ -204,7 +211,7 @@ def calibrated(case: Case) -> SpeedProfile:
 
 
 def measure_ours(
-    case: Case, scenario: Scenario, shape: Shape, targets: Targets, seconds: float
+    case: Case, scenario: Scenario, shape: WorkerShape, targets: Targets, seconds: float
 ) -> Ours:
     """One LoadGen run of at least ``seconds`` through the whole pipeline."""
     aim = replace(targets, min_duration_ms=int(1000 * seconds))
@@ -217,7 +224,7 @@ def measure_ours(
 def loadgen_run(
     case: Case,
     scenario: Scenario,
-    shape: Shape,
+    shape: WorkerShape,
     targets: Targets,
     service_times: dict[str, float] | None = None,
 ) -> tuple[detail_log.DetailLog, int]:
@@ -243,11 +250,11 @@ def loadgen_run(
         return detail_log.read(Path(folder) / "run_1" / "mlperf_log_detail.txt"), taken
 
 
-def highest_server_rate(case: Case, found: SpeedProfile) -> search.Found:
+def highest_server_rate(case: Case, found: SpeedProfile) -> search.RateSearchResult:
     """The search of find-performance."""
     limit_ms = 1000 * found.server_limit_s
 
-    def attempt(qps: float, purpose: str) -> search.Try:
+    def attempt(qps: float, purpose: str) -> search.RateTrial:
         effort = search.THOROUGH
         length = find.first_try_ms(qps, limit_ms, effort) * effort.longer[purpose]
         aim = Targets(qps=qps, min_duration_ms=length)
@@ -396,7 +403,7 @@ def null_rows(repeat: int) -> Iterator[Row]:
     facts, dataset = by_scripts(*TINY)
     nothing = Case("resnet50", described(facts), dataset, "null", "float32", 540)
     cores = min(2, host.usable_cores())
-    wide, one = Shape(cores, 1, 1024), Shape(1, 1, 1)
+    wide, one = WorkerShape(cores, 1, 1024), WorkerShape(1, 1, 1)
     offline = [
         measure_ours(nothing, OFFLINE, wide, Targets(qps=1_500_000), 1.0).value
         for _ in range(repeat)
@@ -442,7 +449,7 @@ def loaded_bytes(case: Case) -> int:
         tracemalloc.stop()
 
 
-def text_of(shape: Shape) -> str:
+def text_of(shape: WorkerShape) -> str:
     """A shape in a few characters: workers x threads, batch."""
     return f"({shape.workers}x{shape.threads}, b{shape.batch})"
 

@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from mlperf.harness.backends import registry as backends
     from mlperf.harness.benchmarks import registry as benchmarks
     from mlperf.harness.pipeline.inference import solvers
-    from mlperf.harness.settings import ModelSpec, Shape
+    from mlperf.harness.settings import ModelSpec, WorkerShape
 
     model = records.decode(ModelSpec, lab.model())
     benchmark = benchmarks.create("resnet50", lab.arrays(), model)
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "over loopback": backends.create("network", "cpu", "float32", {"servers": address}),
         }
         team = {
-            name: solvers(backend, model, benchmark, Shape(1, 1, COUNT))[0]
+            name: solvers(backend, model, benchmark, WorkerShape(1, 1, COUNT))[0]
             for name, backend in ways.items()
         }
         for size in (1, COUNT):

@@ -28,7 +28,7 @@ from mlperf.harness.backends.base import Array, Feeds, Predictor, empty_batch
 from mlperf.harness.benchmarks import registry as benchmarks
 from mlperf.harness.benchmarks.base import Benchmark
 from mlperf.harness.pipeline.batcher import cut
-from mlperf.harness.settings import MAIN, GraphSpec, ModelSpec, Overrides, Shape
+from mlperf.harness.settings import MAIN, GraphSpec, ModelSpec, Overrides, WorkerShape
 from mlperf.harness.tuning.layout_probe import batch_sizes
 
 ROOT = Path(LIBRARIES).parent
@@ -50,7 +50,7 @@ class Case:
 class Bare:
     """The plain loop: Offline samples/s in a shape, or ms of a single call (p90) in it."""
 
-    shape: Shape
+    shape: WorkerShape
     value: float
 
 
@@ -95,7 +95,7 @@ def bare(config: Path) -> None:
     """The child process: measure one shape, or the latency of single calls; JSON to stdout."""
     asked = json.loads(config.read_text(encoding="utf-8"))
     case: Case = records.decode(Case, asked["case"])
-    shape: Shape = records.decode(Shape, asked["shape"])
+    shape: WorkerShape = records.decode(WorkerShape, asked["shape"])
     benchmark = benchmarks.create(case.benchmark, Path(case.dataset), case.model)
     benchmark.load(range(case.samples))
     backend = backends.create(case.backend, "cpu", case.precision)
@@ -159,7 +159,7 @@ def one_pass(predictors: Sequence[Any], feeds: Sequence[Feeds]) -> None:
         thread.join()
 
 
-def measure_bare(case: Case, shape: Shape, seconds: float, latency: bool) -> Bare:
+def measure_bare(case: Case, shape: WorkerShape, seconds: float, latency: bool) -> Bare:
     """Run the plain loop in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "bare.json"
@@ -177,12 +177,12 @@ def measure_bare(case: Case, shape: Shape, seconds: float, latency: bool) -> Bar
     return Bare(shape, json.loads(done.stdout.splitlines()[-1]))
 
 
-def roofline_shape(case: Case, seconds: float) -> Shape:
+def roofline_shape(case: Case, seconds: float) -> WorkerShape:
     """The best of a small grid of layouts and batch sizes for the plain loop."""
     cores = host.usable_cores()
     backend = backends.create(case.backend, "cpu", case.precision)
     grid = [
-        Shape(workers, threads, batch)
+        WorkerShape(workers, threads, batch)
         for workers, threads in backend.layouts(cores)
         for batch in batch_sizes(Overrides(batch_size=min(32, case.samples)), backend.largest_batch)
     ]

@@ -76,7 +76,7 @@ QUICK = Effort(8, 4, 3, {BRACKET: 1, CLOSE: 1, CONFIRM: 3}, 75.0, 0.9, 0.8, pati
 
 
 @dataclass(frozen=True, slots=True)
-class Try:
+class RateTrial:
     """One short run: its rate in samples/s, the share of late queries, and what was allowed.
 
     One that ``fell_behind`` answered more slowly than it was asked: in a run that is short beside
@@ -121,33 +121,35 @@ class Try:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RateSearchResult:
     """The end of a search: the rate, None when not even the least was answered in time."""
 
     qps: float | None
-    tries: tuple[Try, ...]
+    tries: tuple[RateTrial, ...]
     confirmed: bool
 
 
-Attempt = Callable[[float, str], Try]
+Attempt = Callable[[float, str], RateTrial]
 
 
-def search(start: float, attempt: Attempt, least: float = 0.0, effort: Effort = THOROUGH) -> Found:
+def search(
+    start: float, attempt: Attempt, least: float = 0.0, effort: Effort = THOROUGH
+) -> RateSearchResult:
     """The highest rate that passes, found from ``start``; ``attempt(qps, purpose)`` tries one.
 
     It gives up below the rate ``least``.
     """
-    tries: list[Try] = []
+    tries: list[RateTrial] = []
     if not _bracket(start, attempt, least, tries, effort):
-        return Found(None, tuple(tries), False)
+        return RateSearchResult(None, tuple(tries), False)
     _close_in(attempt, tries, effort)
     guess = _estimate(tries)
     first = _highest_in_time(tries) if guess is None else effort.margin * guess
     best = _confirm(first, attempt, tries, effort)
-    return Found(best or effort.back * tries[-1].qps, tuple(tries), best is not None)
+    return RateSearchResult(best or effort.back * tries[-1].qps, tuple(tries), best is not None)
 
 
-def _confirm(qps: float, attempt: Attempt, tries: list[Try], effort: Effort) -> float | None:
+def _confirm(qps: float, attempt: Attempt, tries: list[RateTrial], effort: Effort) -> float | None:
     """The highest rate that a longer run has confirmed, from ``qps`` downwards or upwards."""
     best: float | None = None
     failed = math.inf
@@ -177,7 +179,7 @@ def _confirm(qps: float, attempt: Attempt, tries: list[Try], effort: Effort) -> 
 
 
 def _bracket(
-    start: float, attempt: Attempt, least: float, tries: list[Try], effort: Effort
+    start: float, attempt: Attempt, least: float, tries: list[RateTrial], effort: Effort
 ) -> bool:
     """Try rates until one is in time and one is not; False when none is in time."""
     qps, step = start, FIRST_STEP
@@ -194,7 +196,7 @@ def _bracket(
     return passed
 
 
-def _close_in(attempt: Attempt, tries: list[Try], effort: Effort) -> None:
+def _close_in(attempt: Attempt, tries: list[RateTrial], effort: Effort) -> None:
     """Try where the limit seems to be, until that place settles."""
     if all(each.passed for each in tries):
         return
@@ -218,18 +220,18 @@ def _settled(guesses: Sequence[float]) -> bool:
     return len(last) == 3 and max(last) <= min(last) * (1 + SETTLED)
 
 
-def _highest_in_time(tries: Sequence[Try]) -> float:
+def _highest_in_time(tries: Sequence[RateTrial]) -> float:
     return max(each.qps for each in tries if each.passed)
 
 
-def _lowest_too_late(tries: Sequence[Try]) -> float:
+def _lowest_too_late(tries: Sequence[RateTrial]) -> float:
     """The lowest rate that failed and does not contradict a higher one that passed."""
     floor = _highest_in_time(tries)
     failed = [each.qps for each in tries if not each.passed]
     return min((qps for qps in failed if qps > floor), default=max(failed))
 
 
-def _estimate(tries: Sequence[Try]) -> float | None:
+def _estimate(tries: Sequence[RateTrial]) -> float | None:
     """Where a line through the useful tries meets the allowed share; None without any.
 
     The others bound it: it is not far below a rate without late queries, nor far above one with
@@ -248,7 +250,7 @@ def _estimate(tries: Sequence[Try]) -> float | None:
     return guess
 
 
-def _meeting(useful: Sequence[Try]) -> float:
+def _meeting(useful: Sequence[RateTrial]) -> float:
     """The rate on a straight line through the logarithms, long runs counting more.
 
     The line tells the rate by the share, not the other way round: shares are spread over the same

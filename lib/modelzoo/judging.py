@@ -12,7 +12,7 @@ from mlperf.harness import records
 from mlperf.harness.backends import registry as backends
 from mlperf.harness.benchmarks import registry as benchmarks
 from mlperf.harness.pipeline.inference import solvers
-from mlperf.harness.settings import ModelSpec, Shape
+from mlperf.harness.settings import ModelSpec, WorkerShape
 from modelzoo.files import read_facts
 
 KEYS = ("name", "sha256", "precision", "inputs", "outputs", "options")
@@ -35,7 +35,7 @@ def figure_of(
     spec = _spec(facts, folder)
     benchmark = benchmarks.create(name, dataset, spec)
     backend = backends.create("onnxruntime", "cpu", "float32")
-    (solver,) = solvers(backend, spec, benchmark, Shape(1, 1, batch))
+    (solver,) = solvers(backend, spec, benchmark, WorkerShape(1, 1, batch))
     own = read_facts(dataset)["count"]
     benchmark.load(list(range(own)))
     answers: list[bytes] = []

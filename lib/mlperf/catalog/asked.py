@@ -40,7 +40,7 @@ PACKAGES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
+class PluginRequirements:
     """What the user's own benchmark and backend need: tags of model and data, and packages."""
 
     folder: str
@@ -53,12 +53,12 @@ class Own:
         return self.packages[number - 1] if number <= len(self.packages) else ""
 
 
-def of_plugins(env: Env) -> Own:
+def of_plugins(env: Env) -> PluginRequirements:
     """What the user's own parts need.
 
     Raises CatalogError where the folder has not what is asked for, or needs too many packages.
     """
-    needs = Own(str(plugins.folder(own_folder(env))))
+    needs = PluginRequirements(str(plugins.folder(own_folder(env))))
     assets = benchmark(env).assets
     if str(env["CM_MLPERF_MODEL"]).startswith(OWN_MODEL) and assets is not None:
         needs = replace(needs, model=assets.model, data=assets.data)

@@ -17,7 +17,7 @@ from .words import CatalogError
 S = TypeVar("S", BenchmarkSpec, BackendSpec)
 
 
-class Shipped(Mapping[str, S]):
+class ShippedSpecs(Mapping[str, S]):
     """The specifications in the modules of a sub-package.
 
     Asked for one, it imports the modules whose names that of the specification begins with, and
@@ -63,13 +63,13 @@ def _plain(name: str) -> str:
 
 
 @cache
-def _shipped_benchmarks() -> Shipped[BenchmarkSpec]:
-    return Shipped("mlperf.catalog.benchmark_specs")
+def _shipped_benchmarks() -> ShippedSpecs[BenchmarkSpec]:
+    return ShippedSpecs("mlperf.catalog.benchmark_specs")
 
 
 @cache
-def _shipped_backends() -> Shipped[BackendSpec]:
-    return Shipped("mlperf.catalog.backend_specs")
+def _shipped_backends() -> ShippedSpecs[BackendSpec]:
+    return ShippedSpecs("mlperf.catalog.backend_specs")
 
 
 def benchmarks(plugins_folder: str | None = None) -> Mapping[str, BenchmarkSpec]:

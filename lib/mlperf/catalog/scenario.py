@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from common.values import dataclass
 
 from . import rounds
-from .words import Word
+from .words import TextEnum
 
 NS_PER_MS = 1e6
 # Least length of a performance run by the rules since round 1.0.
@@ -43,7 +43,7 @@ class ResultKey:
         return self.divisor == 1.0
 
 
-class Scenario(Word):
+class Scenario(TextEnum):
     """One of the ways in which LoadGen issues queries, in the order of reports.
 
     Interactive is a Server run of a language model with tighter limits (round 5.1 and later).

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TypeVar
 
-W = TypeVar("W", bound="Word")
+W = TypeVar("W", bound="TextEnum")
 
 
 class CatalogError(ValueError):
@@ -20,7 +20,7 @@ class CatalogError(ValueError):
         self.kind = kind
 
 
-class Word(str, Enum):
+class TextEnum(str, Enum):
     """One of a few words that a file, an option or a log may hold.
 
     A member equals its text, so that records and logs can be compared with it.
@@ -42,7 +42,7 @@ class Word(str, Enum):
         raise CatalogError(f"no {cls.__name__.lower()} {text}; there are: {known}")
 
 
-class Division(Word):
+class Division(TextEnum):
     """What is compared: in ``closed`` and ``network`` everybody runs the same model."""
 
     CLOSED = "closed"
@@ -55,7 +55,7 @@ class Division(Word):
         return self is not Division.OPEN
 
 
-class Category(Word):
+class Category(TextEnum):
     """Where a system stands."""
 
     EDGE = "edge"
@@ -72,7 +72,7 @@ class Category(Word):
         return tuple(member for member in cls if member.value in named)
 
 
-class Mode(Word):
+class Mode(TextEnum):
     """What is measured in a scenario."""
 
     FIND = "find-performance"
@@ -96,7 +96,7 @@ ALL_MODES = "all"
 MODE_WORDS = (Mode.FIND, Mode.PERFORMANCE, Mode.ACCURACY, ALL_MODES, Mode.COMPLIANCE, Mode.README)
 
 
-class Answers(Word):
+class Answers(TextEnum):
     """How the bytes that LoadGen logs for a sample are made up."""
 
     FIXED = "fixed"

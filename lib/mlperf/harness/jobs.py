@@ -32,7 +32,7 @@ MOMENT_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
+class LateQueries:
     """When queries were late: how many were, in how many moments ``of`` all.
 
     A moment is ``MOMENT_S`` long. ``p90_s`` is the 90th percentile of the latencies of all queries.
@@ -45,7 +45,7 @@ class Late:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class LoadGenOutcome:
     """What is not in LoadGen's logs; ``failure`` is empty when nothing went wrong.
 
     ``seconds`` is the wall time from LoadGen's start to its end, loading of samples included.
@@ -59,11 +59,11 @@ class Outcome:
     samples: int
     versions: dict[str, str]
     accuracy: AccuracyFigure | None = None
-    late: Late | None = None
+    late: LateQueries | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class LogComparison:
     """Which logs are compared: that of the accuracy run, and that of a test with fewer samples."""
 
     benchmark: str
@@ -74,7 +74,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparisonFigures:
     """The figures of both over the samples that the test has logged."""
 
     baseline: AccuracyFigure
@@ -82,7 +82,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ProbeRequest:
     """What to probe or tune: the parts of a session's settings that speed depends on."""
 
     benchmark: str

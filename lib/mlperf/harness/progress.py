@@ -9,7 +9,7 @@ from pathlib import Path
 from . import records
 
 
-class Progress:
+class ProgressWriter:
     """Writes to the file named by CM_PROGRESS_FILE; silent when there is none."""
 
     def __init__(self, path: str | None = None) -> None:

@@ -248,7 +248,7 @@ class Setup:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class WorkerShape:
     """How a machine is divided: workers of the model, threads of each, most samples in a batch."""
 
     workers: int
@@ -286,7 +286,7 @@ class RunSettings:
     scenario: Scenario
     mode: Mode
     style: str
-    shape: Shape
+    shape: WorkerShape
     targets: Targets
     overrides: Overrides
     folder: str

@@ -24,7 +24,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class ChartFrame:
     """The size of a drawing, and of its margins around what is drawn."""
 
     width: float = WIDTH
@@ -94,7 +94,7 @@ class Chart:
     strips: list[tuple[float, float, float, float, str, str, str]] = field(default_factory=list)
     texts: list[tuple[float, float, str, str]] = field(default_factory=list)
     series: list[str] = field(default_factory=list)
-    frame: Frame = field(default_factory=Frame)
+    frame: ChartFrame = field(default_factory=ChartFrame)
 
     def scale(self, low: float, high: float) -> Scale:
         """The vertical axis with its grid."""

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from . import charts
-from .charts import Chart, Frame, Point, Scale
+from .charts import Chart, ChartFrame, Point, Scale
 
-PLANE = Frame(960.0, 480.0, left=64.0, right=20.0, top=20.0, bottom=46.0)
+PLANE = ChartFrame(960.0, 480.0, left=64.0, right=20.0, top=20.0, bottom=46.0)
 COLOURS = 8
 """Series of their own colour; what is beyond them has that of others."""
 ROW = 34.0
@@ -81,7 +81,7 @@ def plane(
     series: Sequence[str],
     marks: Sequence[Mark],
     fronts: Sequence[tuple[int, Sequence[Point]]] = (),
-    frame: Frame = PLANE,
+    frame: ChartFrame = PLANE,
 ) -> Chart:
     """Points in a plane; ``fronts`` are the ascending corners of the frontier of a series."""
     chart = Chart(f"{y.title} over {x.title}", x.title, series=legend(series), frame=frame)
@@ -138,7 +138,7 @@ class Rank:
 
 def ranking(values: Sequence[Rank], unit: str, series: Sequence[str] = ()) -> Chart:
     """Lying bars under each other, each with its name above it and its figure after it."""
-    frame = Frame(960.0, ROW * len(values) + 50.0, left=8.0, right=140.0, top=6.0, bottom=44.0)
+    frame = ChartFrame(960.0, ROW * len(values) + 50.0, left=8.0, right=140.0, top=6.0, bottom=44.0)
     chart = Chart(f"bars in {unit}", unit, series=legend(series), frame=frame)
     high = max((each.value for each in values), default=0.0) or 1.0
     longest = int((frame.width - 24) / _LETTER)

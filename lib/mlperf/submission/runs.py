@@ -11,7 +11,7 @@ from pathlib import Path
 from mlperf.catalog import SCENARIOS
 from mlperf.harness import records
 from mlperf.harness.errors import HarnessError
-from mlperf.harness.reporting.results import Results, Tree
+from mlperf.harness.reporting.results import Results, ResultTree
 from mlperf.harness.settings import ACCURACY, FIND, PERFORMANCE
 
 from . import claims, intake, system, texts
@@ -69,7 +69,7 @@ def facts(run: BenchmarkRun, gpus: system.Gpus = tuple) -> Mapping[str, system.V
     return system.of_results(run.results, gpus) if run.results else run.facts
 
 
-def _trees(folder: Path) -> Iterator[Tree]:
+def _trees(folder: Path) -> Iterator[ResultTree]:
     """The folders of benchmarks of our own harness: begun ones, and whole ones at any depth."""
     for styled in _styled(folder):
         style = styled.name.removesuffix(SUFFIX)
@@ -79,10 +79,10 @@ def _trees(folder: Path) -> Iterator[Tree]:
             system = benchmark.parent.relative_to(styled)
             # Hidden folders are what killed calls have left.
             if not any(part.startswith(".") for part in (*system.parts, benchmark.name)):
-                yield Tree(styled.parent, style, str(system), benchmark.name)
+                yield ResultTree(styled.parent, style, str(system), benchmark.name)
 
 
-def _finished(tree: Tree) -> Found:
+def _finished(tree: ResultTree) -> Found:
     """The runs of a benchmark, and why some of them are left out."""
     try:
         results = records.read(Results, tree.root / WHOLE)
@@ -173,7 +173,7 @@ def _foreign(results: Results) -> dict[str, str]:
     }
 
 
-def _scenarios(tree: Tree) -> tuple[str, ...]:
+def _scenarios(tree: ResultTree) -> tuple[str, ...]:
     """Those that were measured, whether well or not."""
     return tuple(
         scenario

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from mlperf.rate_search import Try
+from mlperf.rate_search import RateTrial
 
 from . import results
 from .figures import LatencySummary
@@ -34,8 +34,8 @@ class BenchSession:
     host: ClientHost
     at: float
     command: str
-    points: tuple[LoadPoint, ...]
-    tries: tuple[Try, ...] = ()
+    points: tuple[Point, ...]
+    tries: tuple[RateTrial, ...] = ()
     highest: float | None = None
     notes: tuple[str, ...] = ()
 
@@ -143,8 +143,8 @@ def _known(value: float | None) -> str:
     return "-" if value is None else f"{value:g}"
 
 
-def tries(attempts: Sequence[Try]) -> Rows:
-    """Return the tries of a search."""
+def tries(found: Sequence[RateTrial]) -> Rows:
+    """The tries of a search."""
     return [
         (
             each.purpose,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from mlperf import rate_search
-from mlperf.rate_search import Try
+from mlperf.rate_search import RateTrial
 
 from . import guide, machine, page, report
 from .errors import BenchError, UsageError, WrongError
@@ -100,7 +100,7 @@ def require_all(points: Sequence[LoadPoint]) -> None:
 def _measured(target: ProbedModel, command: str) -> BenchSession:
     settings, at = target.settings, time.time()
     here = machine.host()
-    tried: list[Try] = []
+    tried: list[RateTrial] = []
     highest = None
     if settings.search_ms:
         points, tried, highest = search(target)
@@ -131,8 +131,8 @@ def sweep(target: ProbedModel) -> list[LoadPoint]:
     return points
 
 
-def search(target: ProbedModel) -> tuple[list[LoadPoint], list[Try], float | None]:
-    """Return the highest rate under the bound: the last run that kept it, all tries, and the rate.
+def search(found: Target) -> tuple[list[Point], list[RateTrial], float | None]:
+    """The highest rate under the bound: the last run that kept it, all tries, and the rate.
 
     Rates are requests a second. Raises BenchError when no request was answered, KeyboardInterrupt
     after Ctrl-C.
@@ -142,7 +142,7 @@ def search(target: ProbedModel) -> tuple[list[LoadPoint], list[Try], float | Non
     start = measure(target, Load(settings.connections, False, seconds))
     runs: list[LoadPoint] = []
 
-    def attempt(rate: float, purpose: str) -> Try:
+    def attempt(rate: float, purpose: str) -> RateTrial:
         if runs and runs[-1].stopped == CTRL_C:
             raise KeyboardInterrupt
         length = seconds * LONGER[purpose]
@@ -159,11 +159,11 @@ def search(target: ProbedModel) -> tuple[list[LoadPoint], list[Try], float | Non
     return best[-1:] or [start], list(found_rate.tries), found_rate.qps
 
 
-def as_try(point: LoadPoint, purpose: str) -> Try:
+def as_try(point: Point, purpose: str) -> RateTrial:
     """What a run says of its rate: what failed and what was never sent is late."""
     late = point.over + point.failed + point.unsent
     count = max(point.scheduled, 1)
-    return Try(
+    return RateTrial(
         qps=point.load.size,
         late_share=late / count if point.scheduled else 1.0,
         allowed_share=ALLOWED,
@@ -174,7 +174,7 @@ def as_try(point: LoadPoint, purpose: str) -> Try:
     )
 
 
-def _tail(tried: Try) -> str:
+def _tail(tried: RateTrial) -> str:
     return "-" if tried.tail_ms is None else f"{tried.tail_ms:.2f} ms"
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import benchmark_lab as lab
 from mlperf.harness import records
 from mlperf.harness.benchmarks import registry as benchmarks
-from mlperf.harness.benchmarks.repeated import Repeated
+from mlperf.harness.benchmarks.repeated import RepeatedBenchmark
 from mlperf.harness.errors import HarnessError
 from mlperf.harness.measuring.accuracy_log import read_answers
 from mlperf.harness.measuring.loadgen_run import figure_of
@@ -97,7 +97,7 @@ def test_a_repeated_set_is_judged_as_often_as_it_was_asked() -> None:
     labels = np.load(lab.arrays() / "labels.npy").astype(np.float32)
     answers = [labels[k % 540].tobytes() for k in range(1000)]
     answers[999] = np.float32(labels[999 % 540] + 1).tobytes()
-    thousand = Repeated(benchmark(), 1000)
+    thousand = RepeatedBenchmark(benchmark(), 1000)
     figure = thousand.accuracy(answers, np.arange(1000))
     assert (thousand.sample_count, figure.value) == (1000, pytest.approx(99.9))
 

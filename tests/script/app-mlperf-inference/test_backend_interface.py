@@ -132,7 +132,7 @@ def session(tmp_path: Path, **changes: Any) -> dict[str, Any]:
     given = {"backend": "card", "device": "card", "sut_dir": str(tmp_path / "sut")}
     free = {"threads": None, "num_workers": None, "batch_size": None}
     asked = lab.settings(tmp_path / "results", overrides=free, **given, **changes)
-    results = sessions.Session(records.decode(SessionSettings, asked)).run()
+    results = sessions.MeasurementSession(records.decode(SessionSettings, asked)).run()
     path = Path(results.folder) / "results.json"
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found

@@ -16,7 +16,7 @@ from mlperf.harness import records
 from mlperf.harness.errors import HarnessError
 from mlperf.harness.measuring import verify
 from mlperf.harness.measuring.detail_log import DetailLog
-from mlperf.harness.reporting.results import Results, Tree
+from mlperf.harness.reporting.results import Results, ResultTree
 from mlperf.harness.session import session
 from mlperf.harness.settings import SCENARIOS, SessionSettings
 
@@ -166,7 +166,7 @@ def tested(tmp_path_factory: pytest.TempPathFactory) -> Results:
         "attempts": 1,
     }
     asked = lab.settings(tmp_path_factory.mktemp("tested"), **changes)
-    return session.Session(records.decode(SessionSettings, asked)).run()
+    return session.MeasurementSession(records.decode(SessionSettings, asked)).run()
 
 
 def test_every_test_of_the_round_is_run_and_laid_out(tested: Results) -> None:
@@ -206,7 +206,7 @@ def test_answers_under_load_are_equal_and_the_audit_was_read(tested: Results) ->
 
 def test_a_test_counts_only_for_the_runs_that_it_was_compared_with(tested: Results) -> None:
     folder = Path(tested.folder)
-    tree = Tree(folder.parents[2], tested.style, tested.sut, tested.benchmark)
+    tree = ResultTree(folder.parents[2], tested.style, tested.sut, tested.benchmark)
     offline = next(each for each in tested.results if each.scenario == "Offline")
     assert session.is_compared(tree, offline.compliance[0])
     path = folder / "offline" / "performance" / "result.json"
@@ -224,7 +224,7 @@ def test_a_test_needs_what_it_is_compared_with(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = lab.settings(tmp_path, scenarios=["Offline"], modes=["compliance"])
-    results = session.Session(records.decode(SessionSettings, asked)).run()
+    results = session.MeasurementSession(records.decode(SessionSettings, asked)).run()
     assert results.results[0].compliance == ()
     assert results.notes == tuple(
         f"Offline {test}: not made, there is no VALID performance run to compare it with"
@@ -236,7 +236,7 @@ def test_a_test_needs_what_it_is_compared_with(
 def test_a_speed_that_differs_in_short_runs_is_told_as_such(tmp_path: Path) -> None:
     def made(*modes: str) -> Results:
         asked = lab.settings(tmp_path, scenarios=["Offline"], modes=list(modes), attempts=1)
-        return session.Session(records.decode(SessionSettings, asked)).run()
+        return session.MeasurementSession(records.decode(SessionSettings, asked)).run()
 
     folder = Path(made("performance", "accuracy").folder)
     log = folder / "offline" / "performance" / "run_1" / "mlperf_log_detail.txt"

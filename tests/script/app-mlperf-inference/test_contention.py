@@ -11,21 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlperf.harness.jobs import Late
+from mlperf.harness.jobs import LateQueries
 from mlperf.harness.measuring import contention, telemetry
-from mlperf.harness.measuring.contention import Reading, Taken, Watch, compared
+from mlperf.harness.measuring.contention import ContentionWatch, CpuContention, CpuReading, compared
 from mlperf.harness.measuring.detail_log import DetailLog
 from mlperf.harness.measuring.telemetry import Telemetry
-from mlperf.harness.measuring.verdict import Fault, bursts, laid_to
+from mlperf.harness.measuring.verdict import RuleViolation, bursts, laid_to
 from mlperf.harness.pipeline import recorder
 from mlperf.harness.pipeline.recorder import Latencies
 from mlperf.harness.reporting import summary
-from mlperf.harness.reporting.results import Problem
+from mlperf.harness.reporting.results import ResultProblem
 from mlperf.harness.session import quiet
-from mlperf.harness.session.quiet import Patience
-from mlperf.harness.settings import Shape, Targets
+from mlperf.harness.session.quiet import QuietWait
+from mlperf.harness.settings import Targets, WorkerShape
 from mlperf.harness.tuning import targets
-from mlperf.harness.tuning.profile import Point, SpeedProfile
+from mlperf.harness.tuning.profile import SpeedProfile, ThroughputPoint
 
 # Two CPUs of a virtual machine, half a second between the readings: quiet, then in a burst.
 FIRST = """cpu  0 0 0 0 0 0 0 0 0 0
@@ -44,12 +44,12 @@ cpu1 524170 250344 125880 303800 10734 0 6942 818 0 0
 STAT = "4242 (a (b) c) S 1 4242 4242 0 -1 4194304 9 0 0 0 250 30 11 4 20 0 7 0 1 2 3"
 
 
-def reading(stat: str, ours_s: float = 0.0, waited_s: dict[int, float] | None = None) -> Reading:
+def reading(stat: str, ours_s: float = 0.0, waited_s: dict[int, float] | None = None) -> CpuReading:
     """Counters of both CPUs as the harness would have them."""
     times = contention.cpu_times(stat, {0, 1})
     assert times is not None
     busy, idle, steal = (each / 100 for each in times)
-    return Reading(busy, idle, steal, ours_s, waited_s or {})
+    return CpuReading(busy, idle, steal, ours_s, waited_s or {})
 
 
 def test_counters_are_read_of_the_cpus_that_we_may_use() -> None:
@@ -84,18 +84,18 @@ def test_what_we_use_ourselves_is_not_taken_by_others() -> None:
 
 def test_within_a_quota_only_what_we_went_short_of_was_taken() -> None:
     """Sixteen CPUs, of which our container may use two, over ten seconds."""
-    start = Reading(0.0, 0.0, 0.0)
+    start = CpuReading(0.0, 0.0, 0.0)
     # Neighbours keep eight CPUs busy, and the quota holds our own threads back.
-    throttled = Reading(100.0, 60.0, 0.0, ours_s=20.0, waited_s={1: 30.0})
+    throttled = CpuReading(100.0, 60.0, 0.0, ours_s=20.0, waited_s={1: 30.0})
     seen = compared(start, throttled, 16, 2.0)
     assert seen is not None
     assert (seen.share, seen.cores, seen.seconds, seen.disturbs) == (0.0, 2, 10.0, False)
     # We use one core, and one of the others is idle all the time.
-    spared = compared(start, Reading(150.0, 10.0, 0.0, ours_s=10.0), 16, 2.0)
+    spared = compared(start, CpuReading(150.0, 10.0, 0.0, ours_s=10.0), 16, 2.0)
     assert spared is not None
     assert spared.share == 0.0
     # All are busy, and we get half of what we may have; a quarter of that went to other machines.
-    short = compared(start, Reading(115.0, 0.0, 45.0, ours_s=10.0), 16, 2.0)
+    short = compared(start, CpuReading(115.0, 0.0, 45.0, ours_s=10.0), 16, 2.0)
     assert short is not None
     assert (short.others_share, short.steal_share) == (0.35, 0.15)
     assert "35 % of 2 cores" in short.in_words()
@@ -104,25 +104,25 @@ def test_within_a_quota_only_what_we_went_short_of_was_taken() -> None:
     assert plain == compared(start, throttled, 16, 16.0) == compared(start, throttled, 16, 99.0)
     assert plain is not None
     assert plain.share == 0.5
-    watch = Watch(16, start, 2.0)
+    watch = ContentionWatch(16, start, 2.0)
     whole = watch.total(throttled)
     assert whole is not None
     assert (whole.worst_share, whole.disturbs) == (0.0, False)
 
 
 def test_a_free_core_is_no_disturbance() -> None:
-    busy = Taken(cores=64, seconds=10, others_share=0.3, steal_share=0.0, waited_s=0.01)
+    busy = CpuContention(cores=64, seconds=10, others_share=0.3, steal_share=0.0, waited_s=0.01)
     assert not busy.disturbs
     assert replace(busy, waited_s=4.0).disturbs
     assert replace(busy, waited_s=None).disturbs
     assert replace(busy, others_share=0.0, steal_share=0.05).disturbs
-    calm = Taken(cores=2, seconds=10, others_share=0.008, steal_share=0.001, waited_s=3.0)
+    calm = CpuContention(cores=2, seconds=10, others_share=0.008, steal_share=0.001, waited_s=3.0)
     assert not calm.disturbs
     assert replace(calm, worst_share=0.6).disturbs
 
 
 def test_a_watch_knows_the_worst_window_and_the_waits_of_ended_threads() -> None:
-    watch = Watch(2, reading(FIRST))
+    watch = ContentionWatch(2, reading(FIRST))
     watch.add(reading(QUIET, waited_s={1: 0.5, 2: 0.1}))
     watch.add(reading(BURST, waited_s={2: 0.4}))
     seen = watch.total(reading(BURST))
@@ -131,7 +131,7 @@ def test_a_watch_knows_the_worst_window_and_the_waits_of_ended_threads() -> None
     assert 0.4 < seen.share < seen.worst_share
     assert "waited 0.9 s for a core" in seen.in_words()
     assert "waited 112 s for" in replace(seen, waited_s=112.3).in_words()
-    assert Watch(2, None).total(reading(BURST)) is None
+    assert ContentionWatch(2, None).total(reading(BURST)) is None
 
 
 def test_a_family_is_all_that_came_from_a_process() -> None:
@@ -140,13 +140,13 @@ def test_a_family_is_all_that_came_from_a_process() -> None:
     assert contention.waiting(12, parents) == {11, 10}
 
 
-BUSY = Taken(2, 10.0, others_share=0.31, steal_share=0.02, worst_share=0.6, waited_s=4.1)
+BUSY = CpuContention(2, 10.0, others_share=0.31, steal_share=0.02, worst_share=0.6, waited_s=4.1)
 
 
 def test_only_faults_of_time_are_laid_to_the_host_and_only_with_figures() -> None:
-    late = Fault("p99 latency", "the 99th percentile was 40 ms", "set a lower rate")
-    seeds = Fault("seeds of the round", "another seed", "install another")
-    hopeless = Fault("latency limit", "one batch alone takes 80 ms", "use a faster machine")
+    late = RuleViolation("p99 latency", "the 99th percentile was 40 ms", "set a lower rate")
+    seeds = RuleViolation("seeds of the round", "another seed", "install another")
+    hopeless = RuleViolation("latency limit", "one batch alone takes 80 ms", "use a faster machine")
     found = laid_to(BUSY, (late, seeds, hopeless))
     assert [bool(each.host) for each in found] == [True, False, False]
     assert "31 % of 2 cores" in found[0].host
@@ -155,11 +155,11 @@ def test_only_faults_of_time_are_laid_to_the_host_and_only_with_figures() -> Non
         assert laid_to(calm, (late,)) == (late,)
 
 
-STALLED = Late(queries=2519, moments=90, of=840, p90_s=0.0007)
+STALLED = LateQueries(queries=2519, moments=90, of=840, p90_s=0.0007)
 
 
 def test_late_queries_in_few_moments_are_laid_to_what_stopped_the_run() -> None:
-    late = Fault("p99 latency", "the 99th percentile was 26 ms", "set a lower rate")
+    late = RuleViolation("p99 latency", "the 99th percentile was 26 ms", "set a lower rate")
     stopped = bursts(STALLED, 0.015)
     assert stopped == (
         "the run stood still now and then: queries were late in 90 of 840 moments of 50 ms, and "
@@ -212,7 +212,7 @@ def test_a_rate_after_a_disturbed_run_is_answered_in_what_others_left() -> None:
 
 
 def test_a_rate_does_not_collapse_where_others_take_everything() -> None:
-    point = Point(Shape(1, 1, 8), 60.0, 0.001)
+    point = ThroughputPoint(WorkerShape(1, 1, 8), 60.0, 0.001)
     profile = SpeedProfile(2, 540, point, point, {}, 0.015, {}, (point,), {}, 1.0)
     server = targets.Scenario("Server")
     aim = Targets(qps=30.0, min_duration_ms=10_000)
@@ -234,17 +234,17 @@ def test_a_rate_does_not_collapse_where_others_take_everything() -> None:
 class Clock:
     """Time that passes only while somebody looks."""
 
-    def __init__(self, looks: Iterator[Taken | None]) -> None:
+    def __init__(self, looks: Iterator[CpuContention | None]) -> None:
         self.now, self._looks = 0.0, looks
 
-    def look(self) -> Taken | None:
+    def look(self) -> CpuContention | None:
         self.now += 0.5
         return next(self._looks)
 
 
-def patience(looks: list[Taken | None], said: list[str], once_s: float = 5.0) -> Patience:
+def patience(looks: list[CpuContention | None], said: list[str], once_s: float = 5.0) -> QuietWait:
     clock = Clock(iter(looks))
-    return Patience(once_s, 8.0, said.append, lambda *shown: None, clock.look, lambda: clock.now)
+    return QuietWait(once_s, 8.0, said.append, lambda *shown: None, clock.look, lambda: clock.now)
 
 
 def test_waiting_ends_with_quiet_or_at_its_bound_and_says_both() -> None:
@@ -286,8 +286,8 @@ def test_the_table_tells_the_worst_of_what_others_took_once() -> None:
 
 
 def test_a_cause_that_faults_of_a_run_share_is_told_once() -> None:
-    def problem(mode: str, rule: str, host: str = "others used 75 %") -> Problem:
-        return Problem("Server", mode, Fault(rule, "too late", "run it again", host))
+    def problem(mode: str, rule: str, host: str = "others used 75 %") -> ResultProblem:
+        return ResultProblem("Server", mode, RuleViolation(rule, "too late", "run it again", host))
 
     several = [problem("performance", "latency"), problem("performance", "early stopping")]
     shown = list(summary._problems([*several, problem("accuracy", "accuracy", "")]))

@@ -21,7 +21,7 @@ from mlperf.harness.benchmarks.average_precision import Detections
 from mlperf.harness.errors import HarnessError
 from mlperf.harness.pipeline.inference import solvers
 from mlperf.harness.session import session as sessions
-from mlperf.harness.settings import ModelSpec, SessionSettings, Shape, TensorSpec
+from mlperf.harness.settings import ModelSpec, SessionSettings, TensorSpec, WorkerShape
 
 NAMES = ("retinanet", "ssd-mobilenet", "ssd-resnet34")
 each_detector = pytest.mark.parametrize("name", NAMES)
@@ -35,7 +35,7 @@ def created(name: str, dataset: Path | None = None, **changes: Any) -> tuple[Any
     model = records.decode(ModelSpec, {**forms.model(model_folder(name)), **changes})
     benchmark = benchmarks.create(name, dataset or forms.pictures(name), model)
     backend = backends.create("onnxruntime", "cpu", "float32")
-    (solver,) = solvers(backend, model, benchmark, Shape(1, 1, 32))
+    (solver,) = solvers(backend, model, benchmark, WorkerShape(1, 1, 32))
     return benchmark, solver, model
 
 
@@ -305,7 +305,7 @@ def test_all_scenarios_run_and_agree_on_the_accuracy(name: str, tmp_path: Path) 
         division="open",  # the target is that of all 500 images
         overrides={"batch_size": 8, "server_target_qps": 50},
     )
-    results = sessions.Session(records.decode(SessionSettings, wanted)).run()
+    results = sessions.MeasurementSession(records.decode(SessionSettings, wanted)).run()
     assert [r.scenario for r in results.results] == list(SCENARIOS[name])
     figures = [result.accuracy for result in results.results]
     assert all(figure == pytest.approx(figures[0], abs=0.2) for figure in figures)

@@ -24,7 +24,7 @@ TOO_LOW = {"offline_target_qps": 500.0}
 
 def measure(results: Path, **changes: Any) -> Results:
     settings = records.decode(SessionSettings, lab.settings(results, **changes))
-    return sessions.Session(settings).run()
+    return sessions.MeasurementSession(settings).run()
 
 
 @pytest.fixture(scope="module")

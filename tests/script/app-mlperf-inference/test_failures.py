@@ -23,7 +23,7 @@ from mlperf.harness.errors import HarnessError
 from mlperf.harness.jobs import STALLED
 from mlperf.harness.session import launch, preparation
 from mlperf.harness.session import session as sessions
-from mlperf.harness.settings import ModelSpec, RunSettings, SessionSettings, Shape, Targets
+from mlperf.harness.settings import ModelSpec, RunSettings, SessionSettings, Targets, WorkerShape
 from mlperf.harness.tuning import tune
 from support import HANG_S, run, wait_for
 
@@ -41,7 +41,7 @@ def run_settings(folder: Path, **changes: Any) -> RunSettings:
         "scenario": "SingleStream",
         "mode": "performance",
         "style": "test",
-        "shape": Shape(1, 1, 8),
+        "shape": WorkerShape(1, 1, 8),
         "targets": Targets(latency_ms=0.02, min_duration_ms=300),
         "overrides": records.decode(SessionSettings, lab.settings(folder)).overrides,
         "folder": str(folder),
@@ -176,7 +176,9 @@ def test_a_run_that_stalled_is_made_again_once(
 
 def fails(folder: Path, **changes: Any) -> str:
     with pytest.raises(HarnessError) as caught:
-        sessions.Session(records.decode(SessionSettings, lab.settings(folder, **changes))).run()
+        sessions.MeasurementSession(
+            records.decode(SessionSettings, lab.settings(folder, **changes))
+        ).run()
     return str(caught.value)
 
 
@@ -325,7 +327,7 @@ def test_a_killed_session_leaves_nothing_that_runs_or_looks_whole(tmp_path: Path
     wait_for(lambda: not children_in(hidden))
     assert not list(tmp_path.rglob("performance"))
     asked = lab.settings(tmp_path / "results", scenarios=["Offline"], modes=["performance"])
-    sessions.Session(records.decode(SessionSettings, asked)).run()
+    sessions.MeasurementSession(records.decode(SessionSettings, asked)).run()
     assert not hidden.exists(), "the next session sweeps what a killed one left"
     assert [path.name for path in hidden.parent.glob("performance")] == ["performance"]
 

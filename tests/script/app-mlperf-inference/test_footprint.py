@@ -35,8 +35,8 @@ from mlperf.harness.settings import (
     Overrides,
     RunSettings,
     SessionSettings,
-    Shape,
     Targets,
+    WorkerShape,
 )
 from support import ROOT, run, wait_for
 
@@ -170,10 +170,10 @@ def test_pages_are_spared_while_they_are_read(tmp_path: Path) -> None:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         after = footprint.mapped([str(path)])
         assert len(after - before) == 1
-        with footprint.Mapped(data, before, after).sparing():
+        with footprint.MappedPages(data, before, after).sparing():
             assert data[:].count(b"\1") == 8 << 20
             wait_for(lambda: resident_bytes(path) < 1 << 20)
-        with footprint.Mapped(data, after, after).sparing():
+        with footprint.MappedPages(data, after, after).sparing():
             assert data[:].count(b"\1") == 8 << 20
         assert resident_bytes(path) == 8 << 20
 
@@ -238,7 +238,7 @@ def test_a_run_takes_little_more_than_model_and_samples(
         scenario=OFFLINE,
         mode=PERFORMANCE,
         style="test",
-        shape=Shape(1, 1, 4),
+        shape=WorkerShape(1, 1, 4),
         targets=Targets(qps=50, min_duration_ms=100),
         overrides=Overrides(min_query_count=1),
         folder=str(tmp_path),
@@ -266,7 +266,7 @@ def test_a_model_is_checked_without_reading_it_into_memory(tmp_path: Path) -> No
     tracemalloc.start()
     try:
         with pytest.raises(HarnessError, match="has sha256"):
-            session.Session(records.decode(SessionSettings, asked))
+            session.MeasurementSession(records.decode(SessionSettings, asked))
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
         tracemalloc.stop()

@@ -9,7 +9,7 @@ import pytest
 import cuda_lab
 from mlperf.harness import records
 from mlperf.harness.measuring import gpu
-from mlperf.harness.measuring.gpu import Gpu, Reading
+from mlperf.harness.measuring.gpu import GpuReading, GpuSummary
 from mlperf.harness.measuring.telemetry import Monitor, Telemetry
 
 NUMBER = "(void *device, unsigned *value)"
@@ -42,7 +42,7 @@ def test_what_a_gpu_tells_is_recorded_and_warned_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = cuda_lab.library(tmp_path / "libnvidia-ml.so.1", CALLS)
-    watch = gpu.Watch
+    watch = gpu.GpuWatch
     monkeypatch.setattr(gpu, "Watch", lambda: watch(str(library)))
     monitor = Monitor("cuda")
     monitor.sample()
@@ -58,16 +58,16 @@ def test_what_a_gpu_tells_is_recorded_and_warned_of(
 
 
 def test_without_the_library_there_are_none_and_nothing_is_written(tmp_path: Path) -> None:
-    assert gpu.Watch(str(tmp_path / "none.so")).finish() == ()
+    assert gpu.GpuWatch(str(tmp_path / "none.so")).finish() == ()
     assert "gpus" not in records.encode(Monitor().finish())
 
 
 def test_readings_are_summed_up() -> None:
-    seen = [Reading(1000, 60, 50, 5), Reading(1500, 70, 70, 9, 0x4), Reading(reasons=0x1)]
-    found = gpu.summed(Gpu("u", "n"), seen)
+    seen = [GpuReading(1000, 60, 50, 5), GpuReading(1500, 70, 70, 9, 0x4), GpuReading(reasons=0x1)]
+    found = gpu.summed(GpuSummary("u", "n"), seen)
     assert (found.least_clock_mhz, found.mean_clock_mhz, found.most_clock_mhz) == (1000, 1250, 1500)
     assert (found.hottest_c, found.mean_power_w, found.most_memory_bytes) == (70, 60, 9)
     assert found.slowed_share == {"its power limit": 0.333}, "being idle slows nobody down"
-    assert gpu.summed(Gpu("u", "n"), []).mean_clock_mhz is None
-    (said,) = gpu.warnings([Gpu("u", "n", ecc_errors=2)])
+    assert gpu.summed(GpuSummary("u", "n"), []).mean_clock_mhz is None
+    (said,) = gpu.warnings([GpuSummary("u", "n", ecc_errors=2)])
     assert said.endswith("not be corrected")

@@ -18,9 +18,9 @@ from mlperf.harness.measuring import detail_log
 from mlperf.harness.measuring.detail_log import DetailLog
 from mlperf.harness.measuring.verdict import QSL_SEEDS, judge, more_queries
 from mlperf.harness.reporting import results
-from mlperf.harness.settings import SCENARIOS, Overrides, Shape, Targets
+from mlperf.harness.settings import SCENARIOS, Overrides, Targets, WorkerShape
 from mlperf.harness.tuning import layout_probe, targets, tune
-from mlperf.harness.tuning.profile import Latency, Point, SpeedProfile
+from mlperf.harness.tuning.profile import SpeedProfile, StreamLatency, ThroughputPoint
 from mlperf.harness.wording import figures
 
 SEED = QSL_SEEDS["6.1"]
@@ -227,8 +227,8 @@ def test_any_invalid_log_is_explained_without_a_crash(
 
 
 def calibration(rate: float, latency_s: float, batch_s: float = 0.001) -> SpeedProfile:
-    point = Point(Shape(2, 1, 8), rate, batch_s)
-    latency = Latency(Shape(1, 1, 1), latency_s, latency_s)
+    point = ThroughputPoint(WorkerShape(2, 1, 8), rate, batch_s)
+    latency = StreamLatency(WorkerShape(1, 1, 1), latency_s, latency_s)
     return SpeedProfile(
         cores=2,
         sample_count=540,
@@ -360,11 +360,11 @@ def test_batch_sizes_end_at_the_users_largest(largest: int) -> None:
 
 
 def test_the_server_shape_leaves_time_to_wait() -> None:
-    slow_big = Point(Shape(2, 1, 64), 1000, 0.010)
-    quick_small = Point(Shape(2, 1, 4), 900, 0.002)
+    slow_big = ThroughputPoint(WorkerShape(2, 1, 64), 1000, 0.010)
+    quick_small = ThroughputPoint(WorkerShape(2, 1, 4), 900, 0.002)
     assert tune.server_point([slow_big, quick_small], 0.015) == quick_small
     assert tune.server_point([slow_big, quick_small], 0.001) == quick_small
-    times = tune.service_times([slow_big, quick_small], Shape(2, 1, 4))
+    times = tune.service_times([slow_big, quick_small], WorkerShape(2, 1, 4))
     assert times == {"4": 0.002}
 
 

@@ -15,9 +15,9 @@ from mlperf.harness import host, records
 from mlperf.harness.jobs import Probe
 from mlperf.harness.session import estimate, preparation, quiet
 from mlperf.harness.session import session as sessions
-from mlperf.harness.settings import Overrides, SessionSettings, Shape, Targets
+from mlperf.harness.settings import Overrides, SessionSettings, Targets, WorkerShape
 from mlperf.harness.tuning import kept, layout_probe, one_round
-from mlperf.harness.tuning.profile import Latency, Point, SpeedProfile
+from mlperf.harness.tuning.profile import SpeedProfile, StreamLatency, ThroughputPoint
 
 PROBE = Probe({"onnxruntime": "1.0", "numpy": "2.0"}, 1, 540, 300_000_000)
 
@@ -30,8 +30,8 @@ def settings(folder: Path, **changes: Any) -> SessionSettings:
 
 def calibration() -> SpeedProfile:
     """One that was never measured."""
-    point = Point(Shape(1, 1, 8), 1000.0, 0.008)
-    latency = Latency(Shape(1, 1, 1), 0.001, 0.002)
+    point = ThroughputPoint(WorkerShape(1, 1, 8), 1000.0, 0.008)
+    latency = StreamLatency(WorkerShape(1, 1, 1), 0.001, 0.002)
     streams = {SINGLE_STREAM: latency, MULTI_STREAM: latency}
     return SpeedProfile(2, 540, point, point, streams, 0.015, {}, (point,), {}, 1.0)
 
@@ -97,7 +97,7 @@ def test_a_second_session_measures_only_when_it_is_asked_to(
     for number, reuse in enumerate((True, True, False)):
         wanted = settings(tmp_path, reuse=reuse, scenarios=["SingleStream"], modes=["performance"])
         own = replace(wanted, results_dir=str(tmp_path / f"results-{number}"))
-        results = sessions.Session(own).run()
+        results = sessions.MeasurementSession(own).run()
         assert results.results[0].validity == "VALID"
         told = capsys.readouterr().out
         assert "tuned on" in told
@@ -126,7 +126,7 @@ def test_large_answers_keep_batches_small() -> None:
 
 
 def of_20_a_second(samples: int) -> SpeedProfile:
-    point = Point(Shape(1, 1, 1), samples_per_s=20.0, batch_s=0.05)
+    point = ThroughputPoint(WorkerShape(1, 1, 1), samples_per_s=20.0, batch_s=0.05)
     return SpeedProfile(
         cores=1,
         sample_count=samples,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lanes_lab import Recorder
 from mlperf.harness.backends import lanes
-from mlperf.harness.backends.lanes import Lane, Shapes, Tensor
+from mlperf.harness.backends.lanes import Lane, LaneTensor, Shapes
 
 Array = npt.NDArray[Any]
 
@@ -28,7 +28,7 @@ class Doubling:
         return {"twice": (np.float32, shapes["x"]), "sum": (np.float64, shapes["x"][:1])}
 
     def enqueue(
-        self, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor], stream: Any
+        self, inputs: Mapping[str, LaneTensor], outputs: Mapping[str, LaneTensor], stream: Any
     ) -> None:
         self._device.calls.append("enqueue")
 
@@ -40,7 +40,7 @@ class Doubling:
         self._device.put(stream, do)
 
 
-def view(tensor: Tensor) -> Array:
+def view(tensor: LaneTensor) -> Array:
     count = int(np.prod(tensor.shape)) * tensor.dtype.itemsize
     found: Array = tensor.memory[:count].view(tensor.dtype).reshape(tensor.shape)
     return found

@@ -13,7 +13,7 @@ from mlperf import catalog
 from mlperf.harness import host, records
 from mlperf.harness.backends import registry as backends
 from mlperf.harness.errors import HarnessError
-from mlperf.harness.jobs import Probe, Request
+from mlperf.harness.jobs import Probe, ProbeRequest
 from mlperf.harness.measuring import memory
 from mlperf.harness.session import session as sessions
 from mlperf.harness.settings import Overrides, SessionSettings
@@ -97,7 +97,7 @@ def test_a_session_says_so_before_it_measures(
 ) -> None:
     (machine / "meminfo").write_text("MemAvailable: 1000 kB\n")
     with pytest.raises(HarnessError, match="too little memory"):
-        sessions.Session(settings(machine / "results")).run()
+        sessions.MeasurementSession(settings(machine / "results")).run()
     assert "tuned on" not in capsys.readouterr().out
 
 
@@ -114,7 +114,7 @@ class Backendless:
 def bench(machine: Path, data_bytes: int, workers: int | None = None) -> Any:
     model = {**lab.model(), "data_bytes": data_bytes}
     given = settings(machine / "results", model=model, overrides={"num_workers": workers})
-    request = Request(
+    request = ProbeRequest(
         benchmark="resnet50",
         backend="null",
         device="cpu",

@@ -26,7 +26,7 @@ import submission_lab
 from mlperf.harness import entrance, records
 from mlperf.harness.backends import network, wire
 from mlperf.harness.backends import registry as backends
-from mlperf.harness.backends.wire import Frame, Group, WireError
+from mlperf.harness.backends.wire import SampleGroup, WireError, WireFrame
 from mlperf.harness.benchmarks import registry as benchmarks
 from mlperf.harness.errors import HarnessError
 from mlperf.harness.measuring import detail_log
@@ -34,19 +34,19 @@ from mlperf.harness.pipeline.inference import solvers
 from mlperf.harness.reporting.results import Results
 from mlperf.harness.session import node as nodes
 from mlperf.harness.session import session as sessions
-from mlperf.harness.settings import ModelSpec, SessionSettings, Shape, TensorSpec
+from mlperf.harness.settings import ModelSpec, SessionSettings, TensorSpec, WorkerShape
 from support import Home
 
 from mlperf.submission import checks, commands, official, system  # isort: skip
 
 INPUTS = (TensorSpec("ids", "int64", (-1,)), TensorSpec("image", "float32", (3, 2)))
-ONE = Shape(1, 1, 1)
+ONE = WorkerShape(1, 1, 1)
 
 
 # ---------------------------------------------------------------- frames
 
 
-def sent(head: dict[str, Any], parts: list[Any]) -> Frame:
+def sent(head: dict[str, Any], parts: list[Any]) -> WireFrame:
     """A frame that went through a socket."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -62,7 +62,7 @@ def sent(head: dict[str, Any], parts: list[Any]) -> Frame:
 def test_samples_come_as_they_were_sent(sizes: list[tuple[int, int]]) -> None:
     random = np.random.default_rng(0)
     groups = [
-        Group(
+        SampleGroup(
             count,
             {
                 "ids": random.integers(0, 99, (count, width)),
@@ -105,13 +105,13 @@ BYTES = bytes(2 * 8 + 6 * 4)
 )
 def test_samples_that_the_model_does_not_take(groups: object, body: bytes, message: str) -> None:
     with pytest.raises(WireError, match=message):
-        wire.unpacked(Frame({"groups": groups}, memoryview(body)), INPUTS, 64)
+        wire.unpacked(WireFrame({"groups": groups}, memoryview(body)), INPUTS, 64)
 
 
 @given(st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=20), st.binary())
 def test_no_frame_breaks_the_reader(groups: object, body: bytes) -> None:
     with pytest.raises(WireError):
-        wire.unpacked(Frame({"groups": groups}, memoryview(body)), INPUTS, 64)
+        wire.unpacked(WireFrame({"groups": groups}, memoryview(body)), INPUTS, 64)
 
 
 @pytest.mark.parametrize(
@@ -181,8 +181,12 @@ def test_nobody_at_the_address_is_told() -> None:
 )
 def test_sizes_that_a_node_cannot_mean_are_refused(sizes: object) -> None:
     """LoadGen reads so many bytes of a row: one more would be another's memory."""
-    node = network.Node(("a", 1), {"name": "a"}, {}, {}, INPUTS, ("float32", (2,), True), 64)
-    samples = [Group(2, {"ids": np.ones((2, 1), np.int64), "image": np.ones((2, 3, 2), "f4")})]
+    node = network.NodeDescription(
+        ("a", 1), {"name": "a"}, {}, {}, INPUTS, ("float32", (2,), True), 64
+    )
+    samples = [
+        SampleGroup(2, {"ids": np.ones((2, 1), np.int64), "image": np.ones((2, 3, 2), "f4")})
+    ]
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.settimeout(30)
@@ -256,7 +260,7 @@ def test_questions_are_sent_unfilled_and_joined_by_the_node(tmp_path: Path) -> N
     with network_lab.node(tmp_path / "a", session) as (address, _):
         over = backends.create("network", "cpu", "float32", {"servers": address})
         benchmark = benchmarks.create("bert-99", data, model)
-        (solver,) = solvers(over, model, benchmark, Shape(1, 1, 16))
+        (solver,) = solvers(over, model, benchmark, WorkerShape(1, 1, 16))
         benchmark.load(list(range(16)))
         lengths = {group.tensors["input_ids"].shape[1] for group in solver.groups(range(16))}
         assert len(lengths) > 1
@@ -477,7 +481,7 @@ def test_a_node_that_is_killed_ends_the_run_with_its_address(tmp_path: Path) -> 
         asked["overrides"]["min_duration"] = 60_000
         killer = threading.Thread(target=_kill_when_busy, args=(tmp_path, process.pid), daemon=True)
         killer.start()
-        session = sessions.Session(records.decode(SessionSettings, asked))
+        session = sessions.MeasurementSession(records.decode(SessionSettings, asked))
         with pytest.raises(HarnessError, match=f"node {address}: ") as caught:
             session.run()
         killer.join(60)

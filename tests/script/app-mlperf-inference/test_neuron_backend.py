@@ -26,9 +26,9 @@ from mlperf.harness.benchmarks import registry as benchmarks
 from mlperf.harness.errors import HarnessError
 from mlperf.harness.pipeline.inference import solvers
 from mlperf.harness.session import session as sessions
-from mlperf.harness.settings import GraphSpec, ModelSpec, SessionSettings, Shape
+from mlperf.harness.settings import GraphSpec, ModelSpec, SessionSettings, WorkerShape
 
-ONE = Shape(1, 1, 8)
+ONE = WorkerShape(1, 1, 8)
 
 
 def spec(name: str, batch: int = 0) -> ModelSpec:
@@ -184,7 +184,7 @@ def test_loadgen_measures_it_and_says_cpu(name: str, tmp_path: Path) -> None:
         # However fast the host is at this moment.
         overrides={"min_duration": 1, "min_query_count": 1},
     )
-    results = sessions.Session(records.decode(SessionSettings, asked)).run()
+    results = sessions.MeasurementSession(records.decode(SessionSettings, asked)).run()
     (offline,) = results.results
     assert (results.backend, results.device) == ("neuron", "cpu")
     assert offline.performance_run is not None

@@ -12,16 +12,16 @@ import pytest
 import benchmark_lab as lab
 from mlperf.harness import records
 from mlperf.harness.backends.network import SAMPLE
-from mlperf.harness.backends.wire import Group
+from mlperf.harness.backends.wire import SampleGroup
 from mlperf.harness.benchmarks import registry as benchmarks
 from mlperf.harness.benchmarks.base import Array
-from mlperf.harness.session.node import Engine, Request, Worker
-from mlperf.harness.settings import ModelSpec, Shape
-from mlperf.harness.tuning.profile import Point, SpeedProfile
+from mlperf.harness.session.node import NodeModel, NodeRequest, NodeWorker
+from mlperf.harness.settings import ModelSpec, WorkerShape
+from mlperf.harness.tuning.profile import SpeedProfile, ThroughputPoint
 from support import wait_for
 
-SHAPE = Shape(1, 1, 4)
-POINT = Point(SHAPE, 1.0, 1.0)
+SHAPE = WorkerShape(1, 1, 4)
+POINT = ThroughputPoint(SHAPE, 1.0, 1.0)
 PROFILE = SpeedProfile(1, 1, POINT, POINT, {}, 3600.0, {}, (), {}, 0.0)
 
 
@@ -48,14 +48,14 @@ def gate() -> Gate:
 
 
 @pytest.fixture
-def engine(gate: Gate) -> Engine:
+def engine(gate: Gate) -> NodeModel:
     return node(gate, few_callers=False)
 
 
-def node(gate: Gate, few_callers: bool) -> Engine:
+def node(gate: Gate, few_callers: bool) -> NodeModel:
     """A node of one worker."""
     benchmark = benchmarks.create("resnet50", lab.arrays(), records.decode(ModelSpec, lab.model()))
-    return Engine([Worker(benchmark, gate, few_callers)], PROFILE, {})
+    return NodeModel([NodeWorker(benchmark, gate, few_callers)], PROFILE, {})
 
 
 @pytest.fixture
@@ -64,14 +64,14 @@ def callers() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-def one(engine: Engine) -> list[Group]:
+def one(engine: NodeModel) -> list[SampleGroup]:
     """A request of the first sample."""
     (image,) = engine.inputs[1:]
     sample = np.zeros((1, *image.shape), image.dtype)
-    return [Group(1, {SAMPLE.name: np.zeros(1, np.int64), image.name: sample})]
+    return [SampleGroup(1, {SAMPLE.name: np.zeros(1, np.int64), image.name: sample})]
 
 
-def test_an_idle_worker_is_used_by_the_thread_that_asks(engine: Engine, gate: Gate) -> None:
+def test_an_idle_worker_is_used_by_the_thread_that_asks(engine: NodeModel, gate: Gate) -> None:
     gate.open.set()
     assert [engine.answer(one(engine)).results.tolist() for _ in range(3)] == [[7.0]] * 3
     assert gate.solved == [(threading.get_ident(), 1)] * 3
@@ -87,11 +87,11 @@ def test_what_keeps_threads_for_each_caller_is_called_by_its_own(gate: Gate) -> 
 
 
 def test_what_comes_while_a_worker_computes_is_joined(
-    engine: Engine, gate: Gate, callers: ThreadPoolExecutor
+    engine: NodeModel, gate: Gate, callers: ThreadPoolExecutor
 ) -> None:
     first = callers.submit(engine.answer, one(engine))
     wait_for(lambda: gate.solved)
-    later: list[Future[Request]] = []
+    later: list[Future[NodeRequest]] = []
     for number in range(1, 4):
         later.append(callers.submit(engine.answer, one(engine)))
         wait_for(lambda number=number: len(engine._waiting) == number)
@@ -103,7 +103,7 @@ def test_what_comes_while_a_worker_computes_is_joined(
 
 @pytest.mark.parametrize("problem", [MemoryError("no room"), SystemExit(3)])
 def test_a_worker_is_there_again_whatever_its_solver_raised(
-    engine: Engine, gate: Gate, callers: ThreadPoolExecutor, problem: BaseException
+    engine: NodeModel, gate: Gate, callers: ThreadPoolExecutor, problem: BaseException
 ) -> None:
     gate.open.set()
     gate.problem = problem
@@ -117,7 +117,7 @@ def test_a_worker_is_there_again_whatever_its_solver_raised(
 
 
 def test_many_callers_are_all_answered(
-    engine: Engine, gate: Gate, callers: ThreadPoolExecutor
+    engine: NodeModel, gate: Gate, callers: ThreadPoolExecutor
 ) -> None:
     gate.open.set()
     asked = [callers.submit(engine.answer, one(engine)) for _ in range(2000)]

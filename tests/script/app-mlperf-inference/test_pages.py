@@ -126,7 +126,9 @@ def test_a_run_stands_beside_earlier_ones_of_its_configuration(tmp_path: Path) -
     name = history.configuration(results, "Server", "float32")
     told = ({"loadgen": "1"}, {"loadgen": "2"})
     entries = [
-        history.Entry(name, f"2026-01-0{day}T00:00", 100.0 * day, "samples/s", "VALID", seen, "")
+        history.HistoryEntry(
+            name, f"2026-01-0{day}T00:00", 100.0 * day, "samples/s", "VALID", seen, ""
+        )
         for day, seen in enumerate(told, 1)
     ]
     other = replace(entries[0], configuration="another")

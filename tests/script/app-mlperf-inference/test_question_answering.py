@@ -152,7 +152,7 @@ def test_an_answer_of_another_size_is_refused() -> None:
 
 def test_through_loadgen(tmp_path: Path) -> None:
     asked = forms.settings(tmp_path, "bert-99", MODEL, forms.features(), "Offline", "SingleStream")
-    results = sessions.Session(records.decode(SessionSettings, asked)).run()
+    results = sessions.MeasurementSession(records.decode(SessionSettings, asked)).run()
     for result in results.results:
         assert result.performance_run is not None
         assert result.accuracy_run is not None

@@ -21,7 +21,7 @@ from mlperf.harness.benchmarks import registry as benchmarks
 from mlperf.harness.errors import HarnessError
 from mlperf.harness.pipeline.inference import solvers
 from mlperf.harness.session import session as sessions
-from mlperf.harness.settings import ModelSpec, SessionSettings, Shape
+from mlperf.harness.settings import ModelSpec, SessionSettings, WorkerShape
 from mlperf.harness.tuning import targets
 
 MODELS = forms.SCRIPT / "get-ml-model-dlrm-terabyte" / "tiny"
@@ -36,7 +36,7 @@ def created(version: str) -> tuple[Any, Any]:
     model = spec(version)
     benchmark = benchmarks.create(NAMES[version], forms.clicks(version), model)
     backend = backends.create("onnxruntime", "cpu", "float32")
-    (solver,) = solvers(backend, model, benchmark, Shape(1, 1, 64))
+    (solver,) = solvers(backend, model, benchmark, WorkerShape(1, 1, 64))
     return benchmark, solver
 
 
@@ -111,7 +111,7 @@ def test_both_scenarios_are_valid_and_reach_the_target(
         "Offline",
         overrides={"batch_size": 32},
     )
-    results = sessions.Session(records.decode(SessionSettings, wanted)).run()
+    results = sessions.MeasurementSession(records.decode(SessionSettings, wanted)).run()
     assert [result.scenario for result in results.results] == ["Server", "Offline"]
     for result in results.results:
         assert result.validity == "VALID"

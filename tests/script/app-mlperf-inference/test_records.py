@@ -20,11 +20,11 @@ from mlperf.harness.settings import (
     Overrides,
     RunSettings,
     SessionSettings,
-    Shape,
     Targets,
+    WorkerShape,
     user_conf,
 )
-from mlperf.harness.tuning.profile import Point
+from mlperf.harness.tuning.profile import ThroughputPoint
 from support import run
 
 positive = st.floats(min_value=1e-5, max_value=1e8)
@@ -47,9 +47,9 @@ def test_overrides_survive(overrides: Overrides) -> None:
     assert records.decode(Overrides, json.loads(json.dumps(records.encode(overrides)))) == overrides
 
 
-@given(st.builds(Point, st.builds(Shape, *[st.integers()] * 3), positive, positive))
-def test_nested_records_survive(point: Point) -> None:
-    assert records.decode(Point, json.loads(json.dumps(records.encode(point)))) == point
+@given(st.builds(ThroughputPoint, st.builds(WorkerShape, *[st.integers()] * 3), positive, positive))
+def test_nested_records_survive(point: ThroughputPoint) -> None:
+    assert records.decode(ThroughputPoint, json.loads(json.dumps(records.encode(point)))) == point
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def run_settings(**changes: Any) -> RunSettings:
         "scenario": OFFLINE,
         "mode": "performance",
         "style": "test",
-        "shape": Shape(1, 1, 1),
+        "shape": WorkerShape(1, 1, 1),
         "targets": Targets(qps=2500.0, min_duration_ms=10_000),
         "overrides": Overrides(),
         "folder": "folder",

@@ -26,7 +26,7 @@ SUMMARY_WIDTH = 80
 
 def measure(results: Path, **changes: Any) -> Results:
     settings = records.decode(SessionSettings, lab.settings(results, **changes))
-    return sessions.Session(settings).run()
+    return sessions.MeasurementSession(settings).run()
 
 
 def of(results: Results, scenario: str) -> ScenarioResult:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mlperf import rate_search as search
 from mlperf.harness.session import find
-from mlperf.rate_search import Found, Try
+from mlperf.rate_search import RateSearchResult, RateTrial
 
 FULL_S = 600.0
 
@@ -32,13 +32,13 @@ class Queue:
         waits = walk - np.minimum.accumulate(walk)
         return float(np.mean(waits + self.service_s > self.limit_s))
 
-    def attempt(self, qps: float, purpose: str) -> Try:
+    def attempt(self, qps: float, purpose: str) -> RateTrial:
         """A short run, as find-performance makes it."""
         self.runs += 1
         seconds = max(2.0, find.TRY_QUERIES / qps, find.LIMITS_IN_A_TRY * self.limit_s)
         queries = int(qps * seconds * search.THOROUGH.longer[purpose])
         share = self.late_share(qps, queries)
-        return Try(qps, share, find.allowed_share(qps * FULL_S), queries, None, 0.0, purpose)
+        return RateTrial(qps, share, find.allowed_share(qps * FULL_S), queries, None, 0.0, purpose)
 
     def highest(self) -> float:
         """The highest rate that a full run accepts, by long runs and bisection."""
@@ -90,7 +90,7 @@ def test_short_runs_that_something_disturbed_do_not_decide() -> None:
 def disturbed(queue: Queue, random: np.random.Generator, start: float) -> float:
     """The rate found where 8 % of the queries of every third short run come late."""
 
-    def attempt(qps: float, purpose: str) -> Try:
+    def attempt(qps: float, purpose: str) -> RateTrial:
         tried = queue.attempt(qps, purpose)
         late = tried.late_share + 0.08 * (purpose != "confirm" and random.random() < 0.3)
         return replace(tried, late_share=late)
@@ -105,9 +105,9 @@ def sharp(limit: float) -> tuple[list[float], search.Attempt]:
     """A system that is in time up to ``limit`` and never above it."""
     asked: list[float] = []
 
-    def attempt(qps: float, purpose: str) -> Try:
+    def attempt(qps: float, purpose: str) -> RateTrial:
         asked.append(qps)
-        return Try(qps, 0.0 if qps <= limit else 1.0, 0.01, 10_000, None, 0.0, purpose)
+        return RateTrial(qps, 0.0 if qps <= limit else 1.0, 0.01, 10_000, None, 0.0, purpose)
 
     return asked, attempt
 
@@ -126,18 +126,20 @@ def test_a_sharp_limit_is_found_in_a_bounded_number_of_runs(limit: float, factor
 
 def test_a_system_that_is_never_in_time_ends_the_search() -> None:
     asked, attempt = sharp(0.0)
-    assert search.search(100.0, attempt, least=1.0) == Found(None, found_tries(asked), False)
+    assert search.search(100.0, attempt, least=1.0) == RateSearchResult(
+        None, found_tries(asked), False
+    )
     assert len(asked) <= search.THOROUGH.bracket
 
 
-def found_tries(asked: list[float]) -> tuple[Try, ...]:
-    return tuple(Try(qps, 1.0, 0.01, 10_000, None, 0.0, "bracket") for qps in asked)
+def found_tries(asked: list[float]) -> tuple[RateTrial, ...]:
+    return tuple(RateTrial(qps, 1.0, 0.01, 10_000, None, 0.0, "bracket") for qps in asked)
 
 
 def test_a_rate_that_a_longer_run_refuses_is_lowered() -> None:
-    def attempt(qps: float, purpose: str) -> Try:
+    def attempt(qps: float, purpose: str) -> RateTrial:
         limit = 95.0 if purpose == "confirm" else 100.0
-        return Try(qps, 0.0 if qps <= limit else 1.0, 0.01, 10_000, None, 0.0, purpose)
+        return RateTrial(qps, 0.0 if qps <= limit else 1.0, 0.01, 10_000, None, 0.0, purpose)
 
     found = search.search(50.0, attempt)
     assert found.confirmed
@@ -146,9 +148,9 @@ def test_a_rate_that_a_longer_run_refuses_is_lowered() -> None:
 
 
 def test_a_machine_that_became_a_third_slower_still_confirms_a_rate() -> None:
-    def attempt(qps: float, purpose: str) -> Try:
+    def attempt(qps: float, purpose: str) -> RateTrial:
         limit = 67.0 if purpose == "confirm" else 100.0
-        return Try(qps, 0.0 if qps <= limit else 1.0, 0.01, 10_000, None, 0.0, purpose)
+        return RateTrial(qps, 0.0 if qps <= limit else 1.0, 0.01, 10_000, None, 0.0, purpose)
 
     found = search.search(50.0, attempt)
     assert found.confirmed
@@ -165,7 +167,7 @@ def test_the_allowed_share_is_that_of_early_stopping(queries: int, late: int) ->
 
 
 def test_a_latency_of_seconds_is_reported_without_an_exponent() -> None:
-    tried = Try(116.1, 0.778, 0.0088, 9000, 2251.3, 79.0, "confirm")
+    tried = RateTrial(116.1, 0.778, 0.0088, 9000, 2251.3, 79.0, "confirm")
     assert "77.80 % late, p99 2251 ms of 130: too late" in find._in_words(tried, 130)
 
 
@@ -174,7 +176,7 @@ def test_a_tiny_form_is_searched_within_two_minutes(service_ms: float, limit_ms:
     queue, effort = Queue(service_ms / 1000, limit_ms / 1000, 1), search.QUICK
     spent = 0.0
 
-    def attempt(qps: float, purpose: str) -> Try:
+    def attempt(qps: float, purpose: str) -> RateTrial:
         nonlocal spent
         seconds = find.first_try_ms(qps, limit_ms, effort) / 1000 * effort.longer[purpose]
         # What cannot be answered in the time of the run comes after it, up to the latency limit.
@@ -183,7 +185,7 @@ def test_a_tiny_form_is_searched_within_two_minutes(service_ms: float, limit_ms:
         share = queue.late_share(qps, queries)
         behind = seconds < find.LIMITS_IN_A_TRY * queue.limit_s and 1 / queue.service_s < 0.8 * qps
         allowed = find.allowed_share(qps * FULL_S)
-        return Try(qps, share, allowed, queries, None, 0.0, purpose, behind)
+        return RateTrial(qps, share, allowed, queries, None, 0.0, purpose, behind)
 
     found = search.search(0.5 / queue.service_s, attempt, effort=effort)
     assert found.confirmed
@@ -195,7 +197,7 @@ def test_a_tiny_form_is_searched_within_two_minutes(service_ms: float, limit_ms:
 
 
 def test_a_run_that_falls_behind_is_not_in_time_without_a_late_query() -> None:
-    tried = Try(100.0, 0.0, 0.01, 400, 900.0, 4.0, search.BRACKET, fell_behind=True)
+    tried = RateTrial(100.0, 0.0, 0.01, 400, 900.0, 4.0, search.BRACKET, fell_behind=True)
     assert not tried.passed
     assert not tried.useful
     assert "fell behind" in find._in_words(tried, 20_000)

@@ -22,7 +22,7 @@ from mlperf.harness.benchmarks import segmentation
 from mlperf.harness.errors import HarnessError
 from mlperf.harness.pipeline.inference import solvers
 from mlperf.harness.session import session as sessions
-from mlperf.harness.settings import ModelSpec, SessionSettings, Shape
+from mlperf.harness.settings import ModelSpec, SessionSettings, WorkerShape
 
 MODEL = forms.SCRIPT / "get-ml-model-3d-unet-kits19" / "tiny"
 KITS = {"kidney": [1], "tumor": [2]}
@@ -169,7 +169,7 @@ def test_the_shipped_model_does_as_well_as_its_facts_say() -> None:
     model = records.decode(ModelSpec, facts)
     benchmark = benchmarks.create("3d-unet-99", forms.kidney_volumes(), model)
     backend = backends.create("onnxruntime", "cpu", "float32")
-    (solver,) = solvers(backend, model, benchmark, Shape(1, 1, 1))
+    (solver,) = solvers(backend, model, benchmark, WorkerShape(1, 1, 1))
     figure = benchmark.accuracy(forms.answers(benchmark, solver, 1), np.arange(43))
     assert figure.value == pytest.approx(facts["accuracy"]["reference"], abs=5e-4)
     assert 0.75 < figure.value < 0.99
@@ -189,7 +189,7 @@ def test_both_scenarios_are_valid_and_reach_the_target(tmp_path: Path) -> None:
         overrides={"min_query_count": 64, "batch_size": 2},
     )
     settings = records.decode(SessionSettings, {**wanted, "model": facts})
-    results = sessions.Session(settings).run()
+    results = sessions.MeasurementSession(settings).run()
     for result in results.results:
         assert result.accuracy_reached, result
         assert result.validity == "VALID", result

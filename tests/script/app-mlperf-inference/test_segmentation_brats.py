@@ -20,7 +20,7 @@ from mlperf.harness.benchmarks import segmentation
 from mlperf.harness.errors import HarnessError
 from mlperf.harness.pipeline.inference import solvers
 from mlperf.harness.session import session as sessions
-from mlperf.harness.settings import ModelSpec, SessionSettings, Shape
+from mlperf.harness.settings import ModelSpec, SessionSettings, WorkerShape
 
 SCRIPT = forms.SCRIPT / "get-ml-model-3d-unet-brats19"
 MODEL = SCRIPT / "tiny"
@@ -178,7 +178,7 @@ def test_the_shipped_model_does_as_well_as_its_facts_say() -> None:
     model = records.decode(ModelSpec, facts)
     benchmark = benchmarks.create("3d-unet-brats-99", forms.brain_volumes(), model)
     backend = backends.create("onnxruntime", "cpu", "float32")
-    (solver,) = solvers(backend, model, benchmark, Shape(1, 1, 1))
+    (solver,) = solvers(backend, model, benchmark, WorkerShape(1, 1, 1))
     figure = benchmark.accuracy(forms.answers(benchmark, solver, 1), np.arange(67))
     assert figure.value == pytest.approx(facts["accuracy"]["reference"], abs=5e-4)
     assert 0.75 < figure.value < 0.99
@@ -197,7 +197,7 @@ def test_all_scenarios_are_valid_and_reach_the_target(tmp_path: Path) -> None:
         overrides={"min_query_count": 64, "batch_size": 2},
     )
     settings = records.decode(SessionSettings, {**wanted, "model": facts})
-    results = sessions.Session(settings).run()
+    results = sessions.MeasurementSession(settings).run()
     assert [result.scenario for result in results.results] == ["SingleStream", "Offline"]
     for result in results.results:
         assert result.accuracy_reached, result

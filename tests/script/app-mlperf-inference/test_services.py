@@ -33,7 +33,7 @@ def settings(folder: Path, **changes: Any) -> SessionSettings:
 
 
 def measure(folder: Path, **changes: Any) -> Results:
-    return session.Session(settings(folder, **changes)).run()
+    return session.MeasurementSession(settings(folder, **changes)).run()
 
 
 # ---------------------------------------------------------------- find-performance

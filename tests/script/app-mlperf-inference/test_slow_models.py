@@ -17,16 +17,16 @@ from mlperf.catalog import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
 from mlperf.harness import host, records
 from mlperf.harness.backends import registry as backends
 from mlperf.harness.benchmarks.base import Result
-from mlperf.harness.benchmarks.repeated import Repeated
+from mlperf.harness.benchmarks.repeated import RepeatedBenchmark
 from mlperf.harness.errors import HarnessError
-from mlperf.harness.jobs import Probe, Request
+from mlperf.harness.jobs import Probe, ProbeRequest
 from mlperf.harness.measuring import loadgen_run
 from mlperf.harness.measuring.detail_log import DetailLog
 from mlperf.harness.measuring.verdict import judge
 from mlperf.harness.session import estimate, find, launch, precheck
-from mlperf.harness.settings import Overrides, SessionSettings, Shape, Targets
+from mlperf.harness.settings import Overrides, SessionSettings, Targets, WorkerShape
 from mlperf.harness.tuning import layout_probe, slow_models, targets, tune
-from mlperf.harness.tuning.profile import Latency, Point, SpeedProfile
+from mlperf.harness.tuning.profile import SpeedProfile, StreamLatency, ThroughputPoint
 
 
 class Clock:
@@ -62,12 +62,12 @@ class Work:
 
 def made(
     monkeypatch: pytest.MonkeyPatch, work: Work, given: Overrides, cores: int = 2
-) -> tuple[tune.Measured, list[float]]:
+) -> tuple[tune.TuningResult, list[float]]:
     """What is measured of ``work``; callers of one layout take their turns."""
     clock = work.clock
     told: list[float] = []
 
-    def solvers(_backend: Any, _model: Any, _benchmark: Any, shape: Shape) -> list[Any]:
+    def solvers(_backend: Any, _model: Any, _benchmark: Any, shape: WorkerShape) -> list[Any]:
         def solve(indices: Sequence[int], *_: Any) -> None:
             clock.calls.append((shape.threads, list(indices)))
             clock.now += work.seconds(indices, shape.threads)
@@ -94,7 +94,7 @@ def test_a_sample_of_minutes_is_run_once(monkeypatch: pytest.MonkeyPatch) -> Non
     work = Work(Clock(), [600.0] * 5)
     measured, told = made(monkeypatch, work, Overrides())
     assert work.clock.calls == [(2, [0])]
-    assert measured.offline == Point(Shape(1, 2, 1), 1 / 300, 300.0)
+    assert measured.offline == ThroughputPoint(WorkerShape(1, 2, 1), 1 / 300, 300.0)
     assert measured.streams[SINGLE_STREAM].median_s == 300.0
     assert measured.streams[MULTI_STREAM].median_s == 8 * 300.0
     assert told
@@ -150,7 +150,7 @@ def test_the_users_batch_is_taken_even_if_it_takes_too_long_to_try(
         work = Work(Clock(), [seconds] * 20)
         measured, _ = made(monkeypatch, work, Overrides(batch_size=8, threads=1, num_workers=1))
         assert max(len(indices) for _, indices in work.clock.calls) == tried
-        assert measured.offline.shape == Shape(1, 1, 8)
+        assert measured.offline.shape == WorkerShape(1, 1, 8)
         assert measured.offline.samples_per_s == pytest.approx(1 / seconds)
         assert measured.streams[MULTI_STREAM].shape.batch == 8
 
@@ -158,7 +158,7 @@ def test_the_users_batch_is_taken_even_if_it_takes_too_long_to_try(
 def test_what_the_user_fixed_is_the_only_layout(monkeypatch: pytest.MonkeyPatch) -> None:
     work = Work(Clock(), [100.0] * 3)
     measured, _ = made(monkeypatch, work, Overrides(num_workers=3, threads=1))
-    assert measured.offline.shape == Shape(3, 1, 1)
+    assert measured.offline.shape == WorkerShape(3, 1, 1)
     assert measured.offline.samples_per_s == pytest.approx(3 / 100)
     assert len(work.clock.calls) == 4
 
@@ -204,10 +204,10 @@ def test_threads_are_judged_by_the_tail_that_the_scenario_is_judged_by(
 def test_one_late_query_of_a_few_is_looked_at_again(
     again: float, chosen: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def opened(_bench: Any, _scenario: str, threads: int, seconds: float) -> Latency:
+    def opened(_bench: Any, _scenario: str, threads: int, seconds: float) -> StreamLatency:
         late = 3.0 if seconds == tune.LATENCY_S else again
         tail = (late if threads == 2 else 1.0) / threads
-        return Latency(Shape(1, threads, 1), 1 / threads, tail)
+        return StreamLatency(WorkerShape(1, threads, 1), 1 / threads, tail)
 
     monkeypatch.setattr(tune, "_opened_latency", opened)
     bench: Any = SimpleNamespace(stream_threads=lambda _cores: (2, 1))
@@ -247,9 +247,9 @@ def test_what_a_heavy_model_packs_in_its_first_batch_is_no_part_of_its_speed() -
     caller = SimpleNamespace(batch=lambda _: next(times), batch_times=lambda *_: [next(times)])
     work = Work(Clock(), [1.0] * 4)
     stand: Any = SimpleNamespace(benchmark=work, count=4, open=lambda *_: [caller])
-    seen = slow_models.Look(threads=2, sample=0, seconds=1.2, mean_s=1.2)
-    few = slow_models.SlowModel(stand, slow_models.Costs(stand), seen, lambda _: None)
-    assert few._point(1, 1, 1, 1.2) == Point(Shape(1, 1, 1), 1.0, 1.0)
+    seen = slow_models.SampleTiming(threads=2, sample=0, seconds=1.2, mean_s=1.2)
+    few = slow_models.SlowModel(stand, slow_models.SampleCosts(stand), seen, lambda _: None)
+    assert few._point(1, 1, 1, 1.2) == ThroughputPoint(WorkerShape(1, 1, 1), 1.0, 1.0)
 
 
 def test_the_shipped_model_measured_as_if_it_were_heavy(
@@ -260,7 +260,7 @@ def test_the_shipped_model_measured_as_if_it_were_heavy(
     monkeypatch.setattr(host, "usable_cores", lambda: 2)
     told: list[float] = []
     found = tune.tune(
-        Request(
+        ProbeRequest(
             settings.benchmark,
             settings.backend,
             settings.device,
@@ -273,7 +273,7 @@ def test_the_shipped_model_measured_as_if_it_were_heavy(
     layouts = {(point.shape.workers, point.shape.threads) for point in found.points}
     assert layouts == {(2, 1), (1, 2)}
     assert found.offline in found.points
-    assert found.streams[MULTI_STREAM].shape == Shape(1, 2, 8)
+    assert found.streams[MULTI_STREAM].shape == WorkerShape(1, 2, 8)
     assert found.seconds < 60
     assert told
     assert all(seconds > 0 for seconds in told)
@@ -297,14 +297,14 @@ def test_a_scenario_that_the_rules_never_had_is_refused(tmp_path: Path) -> None:
 def test_a_repeated_benchmark_reports_how_much_memory_it_takes() -> None:
     work: Any = Work(Clock(), [1.0])
     work.outputs, work.rules, work.work_bytes = {}, None, 77
-    assert Repeated(work, 3).work_bytes == 77
+    assert RepeatedBenchmark(work, 3).work_bytes == 77
 
 
 def calibration(seconds: float) -> SpeedProfile:
     """Of a model that takes so many seconds for a sample, whatever the scenario."""
-    point = Point(Shape(1, 2, 1), 1 / seconds, seconds)
-    one = Latency(Shape(1, 2, 1), 0.9 * seconds, 2 * seconds, seconds)
-    eight = Latency(Shape(1, 2, 8), 7.2 * seconds, 16 * seconds, 8 * seconds)
+    point = ThroughputPoint(WorkerShape(1, 2, 1), 1 / seconds, seconds)
+    one = StreamLatency(WorkerShape(1, 2, 1), 0.9 * seconds, 2 * seconds, seconds)
+    eight = StreamLatency(WorkerShape(1, 2, 8), 7.2 * seconds, 16 * seconds, 8 * seconds)
     streams = {SINGLE_STREAM: one, MULTI_STREAM: eight}
     return SpeedProfile(2, 43, point, point, streams, 0.015, {}, (point,), {}, 1.0)
 
@@ -339,7 +339,7 @@ def test_long_runs_are_forecast(
 
 def test_callers_warm_up_one_after_the_other() -> None:
     settings: Any = SimpleNamespace(benchmark="ssd-resnet34", overrides=Overrides(), style="test")
-    four = Point(Shape(4, 1, 1), 0.1, 40.0)
+    four = ThroughputPoint(WorkerShape(4, 1, 1), 0.1, 40.0)
     measured = replace(calibration(10.0), offline=four)
     found = estimate.seconds(settings, measured, OFFLINE, "performance")
     alone = estimate.seconds(settings, calibration(10.0), OFFLINE, "performance")
@@ -366,7 +366,7 @@ def test_a_run_warms_up_twice_only_where_samples_differ(
 
 def performance(scenario: str, batch: int) -> Any:
     """The part of a run's settings that warming up looks at."""
-    shape, model = Shape(1, 1, batch), SimpleNamespace(graphs=tuple)
+    shape, model = WorkerShape(1, 1, batch), SimpleNamespace(graphs=tuple)
     return SimpleNamespace(mode="performance", scenario=scenario, shape=shape, model=model)
 
 

@@ -20,7 +20,7 @@ from mlperf.harness.benchmarks.features import Extractor, FeatureSpec, mel_bank
 from mlperf.harness.errors import HarnessError
 from mlperf.harness.pipeline.inference import solvers
 from mlperf.harness.session import session as sessions
-from mlperf.harness.settings import GraphSpec, ModelSpec, SessionSettings, Shape, TensorSpec
+from mlperf.harness.settings import GraphSpec, ModelSpec, SessionSettings, TensorSpec, WorkerShape
 
 MODEL = forms.SCRIPT / "get-ml-model-rnnt" / "tiny"
 WORDS = some.lists(some.sampled_from(["a", "b", "c", "d"]), min_size=1, max_size=9).map(" ".join)
@@ -30,7 +30,7 @@ def created(dataset: Path | None = None, **changes: Any) -> tuple[Any, Any, Mode
     model = records.decode(ModelSpec, {**forms.model(MODEL), **changes})
     benchmark = benchmarks.create("rnnt", dataset or forms.speech_arrays(), model)
     backend = backends.create("onnxruntime", "cpu", "float32")
-    (solver,) = solvers(backend, model, benchmark, Shape(1, 1, 32))
+    (solver,) = solvers(backend, model, benchmark, WorkerShape(1, 1, 32))
     return benchmark, solver, model
 
 
@@ -159,7 +159,7 @@ def test_every_file_of_the_model_counts(tmp_path: Path) -> None:
     assert whole.digest() != other.digest()
     assert replace(whole, parts=()).digest() == whole.sha256
     with pytest.raises(HarnessError, match=r"has sha256 .*, expected 0000"):
-        sessions.Session(records.decode(SessionSettings, wanted)).run()
+        sessions.MeasurementSession(records.decode(SessionSettings, wanted)).run()
     assert not list(tmp_path.rglob("mlperf_log_detail.txt"))
 
 
@@ -174,7 +174,7 @@ def test_all_scenarios_are_valid_and_reach_the_target(tmp_path: Path) -> None:
         "Offline",
         overrides={"batch_size": 16, "server_target_qps": 300},
     )
-    results = sessions.Session(records.decode(SessionSettings, wanted)).run()
+    results = sessions.MeasurementSession(records.decode(SessionSettings, wanted)).run()
     assert len(results.results) == 3
     for result in results.results:
         assert result.accuracy_reached, result

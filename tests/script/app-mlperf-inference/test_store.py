@@ -14,9 +14,9 @@ from mlperf import catalog
 from mlperf.catalog import OFFLINE, SERVER, SINGLE_STREAM
 from mlperf.harness import records
 from mlperf.harness.errors import HarnessError
-from mlperf.harness.settings import SCENARIOS, Overrides, SessionSettings, Shape
+from mlperf.harness.settings import SCENARIOS, Overrides, SessionSettings, WorkerShape
 from mlperf.harness.tuning import store, targets
-from mlperf.harness.tuning.profile import Point, SpeedProfile
+from mlperf.harness.tuning.profile import SpeedProfile, ThroughputPoint
 
 name = st.text("abcdefghijklmnopqrstuvwxyz0123456789.-_", min_size=1, max_size=12).filter(
     lambda text: not text.startswith(("-", ".")) and text not in ("n", "y", "e")
@@ -26,11 +26,11 @@ note = st.text("abc ,.0123456789-", max_size=30).filter(lambda text: not text.st
 
 
 def calibrated(rate: float) -> SpeedProfile:
-    point = Point(Shape(1, 1, 8), rate, 0.001)
+    point = ThroughputPoint(WorkerShape(1, 1, 8), rate, 0.001)
     return SpeedProfile(2, 540, point, point, {}, 0.015, {}, (point,), {}, 1.0)
 
 
-def opened(folder: Path, **changes: object) -> store.Store:
+def opened(folder: Path, **changes: object) -> store.TargetStore:
     asked = lab.settings(folder, dataset="x", sut_dir=str(folder / "sut"), **changes)
     found = store.open_store(records.decode(SessionSettings, asked))
     assert found is not None
@@ -111,7 +111,7 @@ def test_systems_and_forms_do_not_share_targets(tmp_path: Path) -> None:
     assert mine.path == tmp_path / "sut" / "lab" / "cmbench-cpu-onnxruntime-float32.yaml"
 
 
-def triton(folder: Path, **options: str) -> store.Store:
+def triton(folder: Path, **options: str) -> store.TargetStore:
     return opened(folder, backend="triton", backend_options=options)
 
 

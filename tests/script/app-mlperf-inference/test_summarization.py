@@ -22,7 +22,7 @@ from mlperf.harness.errors import HarnessError
 from mlperf.harness.pipeline.inference import solvers
 from mlperf.harness.reporting import report
 from mlperf.harness.session import session as sessions
-from mlperf.harness.settings import Bound, ModelSpec, SessionSettings, Shape
+from mlperf.harness.settings import Bound, ModelSpec, SessionSettings, WorkerShape
 
 MODEL = forms.SCRIPT / "get-ml-model-gptj" / "tiny"
 ROOTS = [
@@ -52,7 +52,7 @@ def created(count: int) -> tuple[Any, Any, ModelSpec]:
     model = records.decode(ModelSpec, forms.model(MODEL))
     benchmark = benchmarks.create("gptj-99", forms.articles(count), model)
     backend = backends.create("onnxruntime", "cpu", "float32")
-    (solver,) = solvers(backend, model, benchmark, Shape(1, 1, 32))
+    (solver,) = solvers(backend, model, benchmark, WorkerShape(1, 1, 32))
     return benchmark, solver, model
 
 
@@ -221,7 +221,7 @@ def test_single_stream_and_offline_reach_all_targets_of_their_articles(tmp_path:
     for bound in wanted["model"]["accuracy"]["further"]:
         bound["target"] *= share if bound["unit"] == "tokens" else 0.9
     wanted["model"]["accuracy"]["target"] *= 0.9
-    results = sessions.Session(records.decode(SessionSettings, wanted)).run()
+    results = sessions.MeasurementSession(records.decode(SessionSettings, wanted)).run()
     for result in results.results:
         assert result.validity == "VALID"
         assert result.accuracy_reached, result
@@ -229,7 +229,9 @@ def test_single_stream_and_offline_reach_all_targets_of_their_articles(tmp_path:
         assert run is not None
         assert [each.metric for each in run.further] == ["ROUGE-2", "ROUGE-L", "gen_len"]
     wanted["model"]["accuracy"]["further"][2]["target"] *= 2
-    again = sessions.Session(records.decode(SessionSettings, {**wanted, "scenarios": ["Offline"]}))
+    again = sessions.MeasurementSession(
+        records.decode(SessionSettings, {**wanted, "scenarios": ["Offline"]})
+    )
     (problem,) = again.run().problems
     assert "gen_len" in problem.fault.text
     assert "below its target" in problem.fault.text

@@ -10,9 +10,9 @@ import pytest
 
 from mlperf.harness import host
 from mlperf.harness.measuring import contention, energy, telemetry
-from mlperf.harness.measuring.telemetry import Monitor, Range, Telemetry
+from mlperf.harness.measuring.telemetry import Monitor, SampledRange, Telemetry
 from mlperf.harness.pipeline import recorder
-from mlperf.harness.pipeline.recorder import Latencies, Recorder
+from mlperf.harness.pipeline.recorder import Latencies, ThroughputRecorder
 
 
 def put(path: Path, text: str) -> None:
@@ -62,8 +62,8 @@ def test_everything_readable_is_recorded(machine: Path) -> None:
     put(machine / "powercap/intel-rapl:0/energy_uj", "7500000\n")
     seen = monitor.finish()
     assert seen.governors == ("powersave",)
-    assert seen.frequency_mhz == Range(1500, 2250, 3000)
-    assert seen.temperature_c == Range(95, 95, 95)
+    assert seen.frequency_mhz == SampledRange(1500, 2250, 3000)
+    assert seen.temperature_c == SampledRange(95, 95, 95)
     assert (seen.busy_share, seen.steal_share) == (1.0, 0.1)
     assert seen.memory_free_bytes == 20000 * 1024
     assert (seen.numa_nodes, seen.huge_pages) == (1, "madvise")
@@ -79,7 +79,7 @@ def test_slow_cores_beside_fast_ones_are_no_throttling(machine: Path) -> None:
     monitor = Monitor()
     monitor.sample()
     seen = monitor.finish()
-    assert seen.frequency_mhz == Range(3100, 3100, 3100)
+    assert seen.frequency_mhz == SampledRange(3100, 3100, 3100)
     assert not any("MHz" in text for text in seen.warnings)
 
 
@@ -100,7 +100,7 @@ def test_what_is_not_readable_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_a_quiet_machine_gets_no_warning() -> None:
     quiet = Telemetry(
         governors=("performance",),
-        frequency_mhz=Range(2900, 3000, 3000),
+        frequency_mhz=SampledRange(2900, 3000, 3000),
         load_before=0.1,
         steal_share=0.0,
         memory_total_bytes=100,
@@ -136,7 +136,7 @@ def test_long_runs_are_thinned_out_evenly(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_distribution_counts_every_record(tmp_path: Path) -> None:
     count = [0]
     latencies = Latencies()
-    with Recorder(lambda: count[0], tmp_path / "live.json") as watching:
+    with ThroughputRecorder(lambda: count[0], tmp_path / "live.json") as watching:
         for _ in range(50):
             latencies.add_batch([time.perf_counter()] * 4)
             count[0] += 4
@@ -145,4 +145,4 @@ def test_the_distribution_counts_every_record(tmp_path: Path) -> None:
     assert len(series["edges_ms"]) == len(series["counts"]) + 1
     assert series["progress"][-1][1] == 200
     assert not (tmp_path / "live.json").exists()
-    assert Recorder(lambda: 0, tmp_path / "x").series([])["recorded"] == 0
+    assert ThroughputRecorder(lambda: 0, tmp_path / "x").series([])["recorded"] == 0

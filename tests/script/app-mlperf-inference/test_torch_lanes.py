@@ -17,14 +17,12 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("onnx2torch")
 
-import torch
-
-import benchmark_forms as forms
-import benchmark_lab as lab
-from lanes_lab import Recorder
-from mlperf.harness.backends import lanes, py_torch, torch_device, torch_lanes
-from mlperf.harness.backends.lanes import Lane, Tensor
-from mlperf.harness.settings import GraphSpec, Setup, TensorSpec
+import benchmark_forms as forms  # noqa: E402
+import benchmark_lab as lab  # noqa: E402
+from lanes_lab import Recorder  # noqa: E402
+from mlperf.harness.backends import lanes, py_torch, torch_device, torch_lanes  # noqa: E402
+from mlperf.harness.backends.lanes import Lane, LaneTensor  # noqa: E402
+from mlperf.harness.settings import GraphSpec, Setup, TensorSpec  # noqa: E402
 
 
 class Deferred:
@@ -35,13 +33,13 @@ class Deferred:
         self.outputs = work.outputs
 
     def enqueue(
-        self, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor], stream: Any
+        self, inputs: Mapping[str, LaneTensor], outputs: Mapping[str, LaneTensor], stream: Any
     ) -> None:
         self._device.calls.append("enqueue")
         self._device.put(stream, lambda: self._work.enqueue(inputs, outputs, stream))
 
 
-def a_lane(device: Recorder, opened: py_torch.Opened, graph: GraphSpec) -> Lane:
+def a_lane(device: Recorder, opened: py_torch.LoadedModule, graph: GraphSpec) -> Lane:
     names = [tensor.name for tensor in graph.outputs]
     work = torch_lanes.ModuleWork(
         opened, graph.inputs, names, device="cpu", current=lambda stream: contextlib.nullcontext()
@@ -89,7 +87,7 @@ def test_shapes_are_tried_once_and_other_types_come_as_they_are() -> None:
             Two.calls += 1
             return x.sum(dim=1).to(torch.bfloat16), x.argmax(dim=1)
 
-    opened = py_torch.Opened(Two(), ("x",), ("sum", "best"))
+    opened = py_torch.LoadedModule(Two(), ("x",), ("sum", "best"))
     work = torch_lanes.ModuleWork(
         opened, [TensorSpec("x", "float32", (5,))], ["best", "sum"], device="cpu"
     )

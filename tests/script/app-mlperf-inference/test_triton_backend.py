@@ -34,13 +34,20 @@ from mlperf.harness.benchmarks import registry as benchmarks
 from mlperf.harness.errors import HarnessError
 from mlperf.harness.pipeline.inference import solvers
 from mlperf.harness.session import session as sessions
-from mlperf.harness.settings import GraphSpec, ModelSpec, SessionSettings, Setup, Shape, TensorSpec
+from mlperf.harness.settings import (
+    GraphSpec,
+    ModelSpec,
+    SessionSettings,
+    Setup,
+    TensorSpec,
+    WorkerShape,
+)
 from serving.repository import refusals, writing
 from serving.server import remains
 from support import HANG_S, wait_for
 
 MODELS = lab.SCRIPT
-ONE = Shape(1, 1, 1)
+ONE = WorkerShape(1, 1, 1)
 
 
 def setup(**given: Any) -> Setup:
@@ -247,7 +254,7 @@ def test_a_session_owns_its_server(launcher: Path, tmp_path: Path) -> None:
         attempts=1,
     )
     before = set(Path("/tmp").glob("triton-session-*"))
-    results = sessions.Session(records.decode(SessionSettings, wanted)).run()
+    results = sessions.MeasurementSession(records.decode(SessionSettings, wanted)).run()
     assert not list(descendants(os.getpid()))
     assert set(Path("/tmp").glob("triton-session-*")) <= before
     assert {each.scenario for each in results.results} == {

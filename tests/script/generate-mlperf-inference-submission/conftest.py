@@ -28,5 +28,5 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "sut_dir": str(folder / "sut"),
     }
     settings = records.decode(SessionSettings, benchmark_lab.settings(folder, **changes))
-    session.Session(settings).run()
+    session.MeasurementSession(settings).run()
     return folder

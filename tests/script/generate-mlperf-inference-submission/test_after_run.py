@@ -15,8 +15,8 @@ import yaml
 import benchmark_lab
 import submission_mutations as mutations
 from mlperf.harness import records
-from mlperf.harness.measuring.verdict import Fault
-from mlperf.harness.reporting.results import Problem, Results
+from mlperf.harness.measuring.verdict import RuleViolation
+from mlperf.harness.reporting.results import ResultProblem, Results
 from mlperf.submission import after_run, commands
 from mlperf.submission.checks import accuracy
 from support import ROOT
@@ -133,8 +133,8 @@ def test_a_broken_rule_is_reported_with_its_place_and_mend(
 def test_the_harness_reports_its_own_findings_alone(results: Results) -> None:
     invalid(results)
     seeds(results)
-    fault = Fault("minimum duration", "too short", "set --offline_target_qps")
-    spoken = replace(results, problems=(Problem("Offline", "performance", fault),))
+    fault = RuleViolation("minimum duration", "too short", "set --offline_target_qps")
+    spoken = replace(results, problems=(ResultProblem("Offline", "performance", fault),))
     rules = {each.rule for each in after_run.check(spoken).faults}
     assert "performance.invalid" not in rules
     assert "accuracy.seeds" in rules

@@ -18,7 +18,7 @@ from cmbench.errors import Error
 from lab import Lab
 from mlperf.harness import records
 from mlperf.harness.engines import builder, generate, names, profiles, sidecar
-from mlperf.harness.engines.names import Named
+from mlperf.harness.engines.names import EngineName
 from mlperf.harness.engines.profiles import OpenInput, Span
 from mlperf.harness.errors import HarnessError
 from support import LIB, ROOT, python_env
@@ -49,25 +49,29 @@ def asked(folder: Path, **changes: Any) -> Path:
     ("named", "graph", "name"),
     [
         (
-            Named("resnet50", "Offline", "int8", 256),
+            EngineName("resnet50", "Offline", "int8", 256),
             "main",
             "resnet50-Offline-gpu-b256-int8.default",
         ),
         (
-            Named("bert", "Server", "float16", 64, "gpu", "custom_k_99_9_MaxP", 2),
+            EngineName("bert", "Server", "float16", 64, "gpu", "custom_k_99_9_MaxP", 2),
             "main",
             "bert-Server-gpu-fp16_S_384_B_64_P_2_vs.custom_k_99_9_MaxP",
         ),
         (
-            Named("bert", "Offline", "int8", 1024, interleaved=True),
+            EngineName("bert", "Offline", "int8", 1024, interleaved=True),
             "main",
             "bert-Offline-gpu-int8_S_384_B_1024_P_1_vs_il.default",
         ),
-        (Named("rnnt", "Offline", "float16", 8), "step", "rnnt-step-Offline-gpu-b8-fp16.default"),
+        (
+            EngineName("rnnt", "Offline", "float16", 8),
+            "step",
+            "rnnt-step-Offline-gpu-b8-fp16.default",
+        ),
     ],
 )
 def test_names_are_those_that_nvidias_harness_looks_for(
-    named: Named, graph: str, name: str
+    named: EngineName, graph: str, name: str
 ) -> None:
     assert names.stem(named, graph) == name
 

@@ -194,7 +194,7 @@ def test_a_checkpoint_becomes_a_model_that_the_benchmark_takes(
     from mlperf.harness.backends.registry import create
     from mlperf.harness.benchmarks import speech
     from mlperf.harness.pipeline.inference import solvers
-    from mlperf.harness.settings import ModelSpec, Shape
+    from mlperf.harness.settings import ModelSpec, WorkerShape
 
     path = checkpoint(tmp_path / "rnnt.pt", zipped=zipped)
     words = ["--checkpoint", str(path), "--out", str(tmp_path)]
@@ -208,7 +208,7 @@ def test_a_checkpoint_becomes_a_model_that_the_benchmark_takes(
     backend = create("onnxruntime", "cpu", "float32")
     found = []
     for batch in (1, 3):
-        (solver,) = solvers(backend, model, benchmark, Shape(1, 1, batch))
+        (solver,) = solvers(backend, model, benchmark, WorkerShape(1, 1, batch))
         benchmark.load(range(6))
         rows, sizes = benchmark.result.rows(6), np.zeros(6, np.int64)
         for begin in range(0, 6, batch):

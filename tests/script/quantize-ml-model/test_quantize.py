@@ -284,8 +284,8 @@ def quantized(folder: Path, model: Any) -> tuple[Any, str]:
     random = np.random.default_rng(3)
     feeds = [[{"image": random.standard_normal((1, 3, 16, 16), np.float32)}] for _ in range(6)]
     onnx.save(model, folder / "float.onnx")
-    counted = calibration.Counted(feeds)
-    way = quantize.Way(weight_bits=7)
+    counted = calibration.CalibrationFeeds(feeds)
+    way = quantize.QuantizationMethod(weight_bits=7)
     note = quantize._quantize(folder / "float.onnx", folder / "int8.onnx", counted, way)
     assert sorted(path.name for path in folder.iterdir()) == ["float.onnx", "int8.onnx"]
     return onnx.load(folder / "int8.onnx"), note
@@ -463,8 +463,10 @@ def test_tables_larger_than_memory_stay_where_they_are(
     sizes: list[int] = []
     out = tmp_path / "out"
     out.mkdir()
-    counted = calibration.Counted([[clicks(seed)] for seed in range(4)])
-    note = quantize._quantize(tmp_path / "float.onnx", out / "int8.onnx", counted, quantize.Way())
+    counted = calibration.CalibrationFeeds([[clicks(seed)] for seed in range(4)])
+    note = quantize._quantize(
+        tmp_path / "float.onnx", out / "int8.onnx", counted, quantize.QuantizationMethod()
+    )
     assert note.endswith("4 calibration samples")
     assert sum(sizes) < 2000, "memory is needed for the layers alone"
     assert sorted(path.name for path in out.iterdir()) == ["float.onnx.data", "int8.onnx"]
@@ -487,8 +489,10 @@ def test_a_small_model_with_its_weights_beside_it_becomes_one_file(tmp_path: Pat
     recommender(tmp_path)
     out = tmp_path / "out"
     out.mkdir()
-    counted = calibration.Counted([[clicks(seed)] for seed in range(4)])
-    quantize._quantize(tmp_path / "float.onnx", out / "int8.onnx", counted, quantize.Way())
+    counted = calibration.CalibrationFeeds([[clicks(seed)] for seed in range(4)])
+    quantize._quantize(
+        tmp_path / "float.onnx", out / "int8.onnx", counted, quantize.QuantizationMethod()
+    )
     assert [path.name for path in out.iterdir()] == ["int8.onnx"]
     feeds = clicks(9)
     exact, coarse = (

@@ -83,7 +83,7 @@ def test_scales_are_those_of_the_entropy_calibrater_on_the_same_data(
             calibrate_method=CalibrationMethod.Entropy,
             extra_options={"symmetric": True},
         )
-        calls = calibration.Counted(calibration.calls_of(benchmark, model, SAMPLES))
+        calls = calibration.CalibrationFeeds(calibration.calls_of(benchmark, model, SAMPLES))
         calibrater.collect_data(calls)
         found = calibrater.compute_data()
     # What a Relu cuts is given the range of what it leaves.

@@ -65,8 +65,10 @@ def test_a_product_answers_floats_and_is_given_steps_around_zero(tmp_path: Path)
     onnx.save(model, tmp_path / "float.onnx")
     random = np.random.default_rng(6)
     feeds = [[{"x": random.standard_normal((4, 4)).astype(np.float32) + 1}] for _ in range(4)]
-    counted = calibration.Counted(feeds)
-    quantize._quantize(tmp_path / "float.onnx", tmp_path / "int8.onnx", counted, quantize.Way())
+    counted = calibration.CalibrationFeeds(feeds)
+    quantize._quantize(
+        tmp_path / "float.onnx", tmp_path / "int8.onnx", counted, quantize.QuantizationMethod()
+    )
     found = onnx.load(tmp_path / "int8.onnx").graph
     made = {name: each for each in found.node for name in each.output}
     values = {t.name: onnx.numpy_helper.to_array(t) for t in found.initializer}

@@ -18,7 +18,7 @@ LOOK_S = 0.02
 Place = tuple[int, int]
 
 
-class Mapped:
+class MappedPages:
     """The pages of a file that a runtime has mapped for ``owner`` between two looks.
 
     ``owner`` is held, so that nothing else can ever lie where they do.

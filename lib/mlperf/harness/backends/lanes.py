@@ -5,7 +5,7 @@ on the third, and events tell each what the one before has done. Several lanes o
 computes, another copies. Page-locked buffers and memory of the device are kept for each size and
 grow; work on shapes that come again is captured as a graph, by batch size.
 
-``Device`` is the dozen calls of CUDA that this takes; ``torch_device`` makes them by PyTorch.
+``CudaDevice`` is the dozen calls of CUDA that this takes; ``torch_device`` makes them by PyTorch.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def layouts(most: int, workers: int | None = None) -> list[Layout]:
     return [(count, 1) for count in counts]
 
 
-class Device(Protocol):
+class CudaDevice(Protocol):
     """The calls of CUDA. Nothing here waits for the device but ``synchronize``."""
 
     def stream(self) -> Handle:
@@ -69,7 +69,7 @@ class Device(Protocol):
         """Put a graph into the stream."""
 
 
-class Tensor(NamedTuple):
+class LaneTensor(NamedTuple):
     """An input or output of a batch: its type, its shape, and where it lies on the device."""
 
     dtype: np.dtype[Any]
@@ -77,14 +77,14 @@ class Tensor(NamedTuple):
     memory: Handle
 
 
-class Work(Protocol):
+class LaneWork(Protocol):
     """What a lane computes: an engine, a module."""
 
     def outputs(self, shapes: Shapes) -> Mapping[str, tuple[npt.DTypeLike, tuple[int, ...]]]:
         """Type and shape of each answer to inputs of these shapes."""
 
     def enqueue(
-        self, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor], stream: Handle
+        self, inputs: Mapping[str, LaneTensor], outputs: Mapping[str, LaneTensor], stream: Handle
     ) -> None:
         """Put the work on a batch into the stream."""
 
@@ -110,7 +110,7 @@ class Lane(Predictor):
     """One worker's way to the device."""
 
     def __init__(
-        self, device: Device, work: Work, outputs: Sequence[str], graphs: bool = True
+        self, device: CudaDevice, work: LaneWork, outputs: Sequence[str], graphs: bool = True
     ) -> None:
         self._device = device
         self._work = work
@@ -156,10 +156,10 @@ class Lane(Predictor):
         self._device.synchronize(self._back)
         return answers
 
-    def _tensor(self, name: str, kind: npt.DTypeLike, shape: tuple[int, ...]) -> Tensor:
+    def _tensor(self, name: str, kind: npt.DTypeLike, shape: tuple[int, ...]) -> LaneTensor:
         dtype = np.dtype(kind)
         memory = self._memory.take(name, dtype.itemsize * math.prod(shape))
-        return Tensor(dtype, tuple(shape), memory)
+        return LaneTensor(dtype, tuple(shape), memory)
 
     def _locked(self, name: str, array: Array) -> Array:
         """The bytes of an input in page-locked memory: where they lie, or copied there."""
@@ -170,14 +170,14 @@ class Lane(Predictor):
         locked[...] = flat
         return locked
 
-    def _copy_back(self, name: str, tensor: Tensor) -> Array:
+    def _copy_back(self, name: str, tensor: LaneTensor) -> Array:
         size = tensor.dtype.itemsize * math.prod(tensor.shape)
         flat = self._answers.take(name, size)[:size]
         self._device.copy_out(flat, tensor.memory, self._out)
         answer: Array = flat.view(tensor.dtype).reshape(tensor.shape)
         return answer
 
-    def _compute(self, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor]) -> None:
+    def _compute(self, inputs: Mapping[str, LaneTensor], outputs: Mapping[str, LaneTensor]) -> None:
         """Launch the graph of these shapes; the first time they are met, what it will be of."""
 
         def work() -> None:

@@ -39,7 +39,7 @@ FACTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class NodeDescription:
     """What a node says of itself; ``largest`` is the most samples of a request."""
 
     address: tuple[str, int]
@@ -66,7 +66,7 @@ class NetworkPredictor(Predictor):
 
     length_step = 1
 
-    def __init__(self, connection: socket.socket, node: Node) -> None:
+    def __init__(self, connection: socket.socket, node: NodeDescription) -> None:
         self._connection = connection
         self.node = node
 
@@ -77,7 +77,7 @@ class NetworkPredictor(Predictor):
         """
         raise HarnessError(f"{self.node.name} answers samples, not batches of a model")
 
-    def answer(self, samples: Sequence[wire.Group], results: Array, sizes: Array) -> None:
+    def answer(self, samples: Sequence[wire.SampleGroup], results: Array, sizes: Array) -> None:
         """Write the node's result of each sample into its row of ``results`` [n, *Result.shape].
 
         ``sizes`` [n] is as in ``base.Solver``. Raises HarnessError where the node is gone.
@@ -143,7 +143,7 @@ class Network(Backend):
         _check_alike(self.nodes, setup)
         self.largest_batch = min(node.largest for node in self.nodes)
 
-    def _opened(self, address: tuple[str, int]) -> tuple[socket.socket, Node]:
+    def _opened(self, address: tuple[str, int]) -> tuple[socket.socket, NodeDescription]:
         place = f"{address[0]}:{address[1]}"
         try:
             connection = socket.create_connection(address, CONNECT_S)
@@ -215,7 +215,7 @@ def _several(facts: Iterable[str]) -> str:
     return ", ".join(filter(None, dict.fromkeys(facts)))
 
 
-def _name(connection: socket.socket, node: Node) -> str:
+def _name(connection: socket.socket, node: NodeDescription) -> str:
     try:
         return str(wire.ask(connection, {"kind": "name"}).head["name"])
     except (HarnessError, KeyError) as error:
@@ -227,13 +227,13 @@ def is_token(token: object, wanted: str) -> bool:
     return isinstance(token, str) and hmac.compare_digest(token.encode(), wanted.encode())
 
 
-def _node(address: tuple[str, int], head: dict[str, Any]) -> Node:
+def _node(address: tuple[str, int], head: dict[str, Any]) -> NodeDescription:
     inputs = tuple(
         TensorSpec(str(each["name"]), str(each["dtype"]), tuple(map(int, each["shape"])))
         for each in head["inputs"]
     )
     result = head["result"]
-    return Node(
+    return NodeDescription(
         address=address,
         facts={key: str(head[key]) for key in FACTS},
         host={str(key): str(value) for key, value in head["host"].items()},
@@ -244,7 +244,7 @@ def _node(address: tuple[str, int], head: dict[str, Any]) -> Node:
     )
 
 
-def _check_alike(nodes: Sequence[Node], setup: Setup) -> None:
+def _check_alike(nodes: Sequence[NodeDescription], setup: Setup) -> None:
     """Raise HarnessError where nodes have one name, or do not compute the same as asked."""
     names = [node.name for node in nodes]
     if len(set(names)) < len(names):

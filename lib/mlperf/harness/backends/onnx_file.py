@@ -59,7 +59,7 @@ class NotOnnxError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ProtobufField:
     """One field of a message: it begins at ``start``, its content is from ``body`` to ``end``."""
 
     number: int
@@ -138,7 +138,7 @@ def _parts(kind: str, data: mmap.mmap, start: int, end: int, names: Rewriting) -
     )
 
 
-def _part(kind: str, data: mmap.mmap, field: Field, names: Rewriting) -> bytes:
+def _part(kind: str, data: mmap.mmap, field: ProtobufField, names: Rewriting) -> bytes:
     if kind in ("initializer", "tensor"):
         movable = kind == "initializer"
         return _message(field.number, _tensor(data, field, names, movable))
@@ -148,7 +148,7 @@ def _part(kind: str, data: mmap.mmap, field: Field, names: Rewriting) -> bytes:
     return _message(field.number, _parts(kind, data, field.body, field.end, names))
 
 
-def _tensor(data: mmap.mmap, tensor: Field, names: Rewriting, movable: bool) -> bytes:
+def _tensor(data: mmap.mmap, tensor: ProtobufField, names: Rewriting, movable: bool) -> bytes:
     """Return a tensor with its file named; its own weights stay in the model where ``movable``."""
     fields = list(_fields(data, tensor.body, tensor.end))
     if any(field.number == EXTERNAL_DATA for field in fields):
@@ -172,7 +172,7 @@ def _tensor(data: mmap.mmap, tensor: Field, names: Rewriting, movable: bool) -> 
     )
 
 
-def _relocated(data: mmap.mmap, entry: Field, names: Rewriting) -> bytes:
+def _relocated(data: mmap.mmap, entry: ProtobufField, names: Rewriting) -> bytes:
     """Return an entry of external data; the location is named anew, others stay."""
     texts = {f.number: data[f.body : f.end] for f in _fields(data, entry.body, entry.end)}
     if texts.get(KEY) != LOCATION:
@@ -188,7 +188,7 @@ def _message(number: int, content: bytes) -> bytes:
     return _varint(number << 3 | BYTES) + _varint(len(content)) + content
 
 
-def _fields(data: mmap.mmap, start: int, end: int) -> Iterator[Field]:
+def _fields(data: mmap.mmap, start: int, end: int) -> Iterator[ProtobufField]:
     while start < end:
         key, body = _read_varint(data, start, end)
         kind = key & 7
@@ -202,7 +202,7 @@ def _fields(data: mmap.mmap, start: int, end: int) -> Iterator[Field]:
             raise NotOnnxError(f"there is no field of kind {kind}")
         if body + size > end:
             raise NotOnnxError("a field is cut off")
-        yield Field(key >> 3, start, body, body + size)
+        yield ProtobufField(key >> 3, start, body, body + size)
         start = body + size
 
 

@@ -18,7 +18,7 @@ from ..settings import GraphSpec, Setup, TensorSpec
 from . import footprint
 from .base import Array, Backend, Feeds, Predictor, check_signature
 from .fixed_batch import fix
-from .footprint import Mapped
+from .footprint import MappedPages
 from .int8_signed import sign
 from .onnx_file import ROOT, NotOnnxError, graph_alone
 
@@ -47,7 +47,7 @@ class OpenVinoPredictor(Predictor):
     """
 
     def __init__(
-        self, compiled: Any, outputs: Sequence[str], weights: Mapped, length_step: int
+        self, compiled: Any, outputs: Sequence[str], weights: MappedPages, length_step: int
     ) -> None:
         self._request = compiled.create_infer_request()
         self._ports = [compiled.output(name) for name in outputs]
@@ -132,7 +132,7 @@ class OpenVino(Backend):
         model = self._read(graph.path)
         if self._integers:
             sign(model)
-        weights = Mapped(_largest(model), before, footprint.mapped([file]))
+        weights = MappedPages(_largest(model), before, footprint.mapped([file]))
         wanted = [t for t in graph.outputs if t.name in outputs]
         check_signature("input", graph.inputs, _tensors(model.inputs))
         check_signature("output", wanted, _tensors(model.outputs))

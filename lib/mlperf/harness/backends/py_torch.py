@@ -28,7 +28,7 @@ DTYPES = {"float32": None, "bfloat16": torch.bfloat16}
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class LoadedModule:
     """A module and the names of what it takes and gives, in its own order."""
 
     module: Any
@@ -42,7 +42,7 @@ class TorchPredictor(Predictor):
     """Calls a module that several workers share: PyTorch's modules keep nothing of a call."""
 
     def __init__(
-        self, opened: Opened, outputs: Sequence[str], device: str, dtype: Any, threads: int
+        self, opened: LoadedModule, outputs: Sequence[str], device: str, dtype: Any, threads: int
     ) -> None:
         self._opened = opened
         self._wanted = [opened.outputs.index(name) for name in outputs]
@@ -111,7 +111,7 @@ class PyTorch(Backend):
         ]
 
     def _lanes(
-        self, opened: Opened, graph: GraphSpec, outputs: Sequence[str], workers: int
+        self, opened: LoadedModule, graph: GraphSpec, outputs: Sequence[str], workers: int
     ) -> Sequence[Predictor]:
         """A lane for each worker; what is captured is captured by each."""
         device = TorchDevice()
@@ -148,7 +148,7 @@ class PyTorch(Backend):
         return 0 if self._device == "cuda" else super().copies(workers, threads)
 
 
-def from_onnx(graph: GraphSpec, outputs: Sequence[str]) -> Opened:
+def from_onnx(graph: GraphSpec, outputs: Sequence[str]) -> LoadedModule:
     """The module of an ONNX graph; raises HarnessError where it cannot be turned into one."""
     import onnx
     import onnx2torch
@@ -177,7 +177,7 @@ def from_onnx(graph: GraphSpec, outputs: Sequence[str]) -> Opened:
             f"pytorch cannot run {graph.path}: {error}; use --backend=onnxruntime"
         ) from error
     names = tuple(i.name for i in inputs), tuple(o.name for o in model.graph.output)
-    return Opened(module, *names, operators)
+    return LoadedModule(module, *names, operators)
 
 
 @contextlib.contextmanager
@@ -203,7 +203,7 @@ def _weights_from(folder: Path) -> Iterator[None]:
         OnnxTensor.to_numpy = usual
 
 
-def from_torchscript(graph: GraphSpec) -> Opened:
+def from_torchscript(graph: GraphSpec) -> LoadedModule:
     """A TorchScript file has no names: its arguments are taken in the order of the facts.
 
     Raises HarnessError for a file that is none.
@@ -215,7 +215,9 @@ def from_torchscript(graph: GraphSpec) -> Opened:
     except (RuntimeError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise HarnessError(f"pytorch cannot open {graph.path}: {reason}") from error
-    return Opened(module, tuple(t.name for t in graph.inputs), tuple(t.name for t in graph.outputs))
+    return LoadedModule(
+        module, tuple(t.name for t in graph.inputs), tuple(t.name for t in graph.outputs)
+    )
 
 
 def _tensors(infos: Sequence[Any]) -> list[TensorSpec]:

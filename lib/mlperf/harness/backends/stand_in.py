@@ -21,7 +21,7 @@ class StandIn(OnnxRuntime):
         """See ``base.Backend``. A graph that ``generate,engine,nvidia,_stand-in`` made is taken."""
         if sidecar.place(Path(graph.path)).is_file():
             return graph
-        build_request = generate.Asked(
+        build_request = generate.EngineRequest(
             product=STAND_IN, folder=str(folder), benchmark="model", precision=self.setup.precision
         )
         source = Path(graph.path)

@@ -16,12 +16,12 @@ from ..errors import OTHER_MODEL, HarnessError
 from ..settings import GraphSpec, Setup, TensorSpec
 from . import lanes
 from .base import Backend, Layout, Predictor, check_signature
-from .lanes import Lane, Shapes, Tensor
+from .lanes import Lane, LaneTensor, Shapes
 from .torch_device import TorchDevice, capability, facts
 
 
 class EngineWork:
-    """The ``lanes.Work`` of one execution context."""
+    """The ``lanes.LaneWork`` of one execution context."""
 
     def __init__(self, trt: Any, engine: Any, context: Any) -> None:
         self._trt = trt
@@ -32,7 +32,7 @@ class EngineWork:
         self._outputs = [name for name in names if engine.get_tensor_mode(name) == out]
 
     def outputs(self, shapes: Shapes) -> Mapping[str, tuple[npt.DTypeLike, tuple[int, ...]]]:
-        """See ``lanes.Work``; raises HarnessError for shapes that the engine was not built for."""
+        """See ``lanes.LaneWork``; raises HarnessError for shapes that the engine does not take."""
         for name, shape in shapes.items():
             if not self._context.set_input_shape(name, shape):
                 raise HarnessError(f"the engine was not built for {name} of the shape {shape}")
@@ -46,9 +46,9 @@ class EngineWork:
         return tuple(self._context.get_tensor_shape(name))
 
     def enqueue(
-        self, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor], stream: Any
+        self, inputs: Mapping[str, LaneTensor], outputs: Mapping[str, LaneTensor], stream: Any
     ) -> None:
-        """See ``lanes.Work``; raises HarnessError where TensorRT refuses."""
+        """See ``lanes.LaneWork``; raises HarnessError where TensorRT refuses."""
         for name, tensor in (*inputs.items(), *outputs.items()):
             self._context.set_tensor_address(name, tensor.memory.data_ptr())
         if not self._context.execute_async_v3(stream.cuda_stream):
@@ -74,7 +74,7 @@ class TensorRt(Backend):
         source = Path(graph.path)
         if source.suffix == PLAN:
             return graph
-        build_request = generate.Asked(
+        build_request = generate.EngineRequest(
             product=self._product,
             folder=str(folder),
             benchmark="model",

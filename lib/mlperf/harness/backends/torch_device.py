@@ -13,7 +13,7 @@ from .base import Array
 
 
 class TorchDevice:
-    """The ``lanes.Device`` of the GPU that is current; raises HarnessError without one."""
+    """The ``lanes.CudaDevice`` of the GPU that is current; raises HarnessError without one."""
 
     def __init__(self) -> None:
         if not torch.cuda.is_available():
@@ -23,52 +23,52 @@ class TorchDevice:
             )
 
     def stream(self) -> Any:
-        """See ``lanes.Device``."""
+        """See ``lanes.CudaDevice``."""
         return torch.cuda.Stream()
 
     def event(self) -> Any:
-        """See ``lanes.Device``."""
+        """See ``lanes.CudaDevice``."""
         return torch.cuda.Event()
 
     def pinned(self, size: int) -> Array:
-        """See ``lanes.Device``: bytes [size]; the array keeps the memory."""
+        """See ``lanes.CudaDevice``: bytes [size]; the array keeps the memory."""
         return np.asarray(torch.empty(size, dtype=torch.uint8, pin_memory=True).numpy())
 
     def memory(self, size: int) -> Any:
-        """See ``lanes.Device``: bytes [size]."""
+        """See ``lanes.CudaDevice``: bytes [size]."""
         return torch.empty(size, dtype=torch.uint8, device="cuda")
 
     def copy_in(self, target: Any, source: Array, stream: Any) -> None:
-        """See ``lanes.Device``."""
+        """See ``lanes.CudaDevice``."""
         with torch.cuda.stream(stream):
             target[: source.nbytes].copy_(torch.from_numpy(source), non_blocking=True)
 
     def copy_out(self, target: Array, source: Any, stream: Any) -> None:
-        """See ``lanes.Device``."""
+        """See ``lanes.CudaDevice``."""
         with torch.cuda.stream(stream):
             torch.from_numpy(target).copy_(source[: target.nbytes], non_blocking=True)
 
     def record(self, event: Any, stream: Any) -> None:
-        """See ``lanes.Device``."""
+        """See ``lanes.CudaDevice``."""
         event.record(stream)
 
     def wait(self, stream: Any, event: Any) -> None:
-        """See ``lanes.Device``."""
+        """See ``lanes.CudaDevice``."""
         stream.wait_event(event)
 
     def synchronize(self, event: Any) -> None:
-        """See ``lanes.Device``."""
+        """See ``lanes.CudaDevice``."""
         event.synchronize()
 
     def capture(self, stream: Any, work: Callable[[], None]) -> Any:
-        """See ``lanes.Device``."""
+        """See ``lanes.CudaDevice``."""
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
             work()
         return graph
 
     def launch(self, graph: Any, stream: Any) -> None:
-        """See ``lanes.Device``."""
+        """See ``lanes.CudaDevice``."""
         with torch.cuda.stream(stream):
             graph.replay()
 

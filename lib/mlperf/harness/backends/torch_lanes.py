@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 
 from ..settings import TensorSpec
-from .lanes import Handle, Shapes, Tensor
+from .lanes import Handle, LaneTensor, Shapes
 
 # How many answers there are depends on what they are: memory for them cannot be kept.
 COUNTED = {"NonZero", "NonMaxSuppression", "Unique", "Compress", "Loop", "If", "Scan"}
@@ -33,7 +33,7 @@ def capturable(operators: Set[str]) -> bool:
 
 
 class ModuleWork:
-    """The ``lanes.Work`` of a module.
+    """The ``lanes.LaneWork`` of a module.
 
     ``current`` makes a stream the one that PyTorch's calls go to, ``casting`` is the number format
     that it computes in, ``device`` where its weights are.
@@ -57,7 +57,7 @@ class ModuleWork:
         self._known: dict[tuple[Any, ...], Mapping[str, Any]] = {}
 
     def outputs(self, shapes: Shapes) -> Mapping[str, tuple[npt.DTypeLike, tuple[int, ...]]]:
-        """See ``lanes.Work``. Shapes that are met for the first time are tried with zeros."""
+        """See ``lanes.LaneWork``. Shapes that are met for the first time are tried with zeros."""
         key = tuple(sorted(shapes.items()))
         if key not in self._known:
             inputs = {name: self._zeros(name, shape) for name, shape in shapes.items()}
@@ -69,9 +69,9 @@ class ModuleWork:
         return self._known[key]
 
     def enqueue(
-        self, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor], stream: Handle
+        self, inputs: Mapping[str, LaneTensor], outputs: Mapping[str, LaneTensor], stream: Handle
     ) -> None:
-        """See ``lanes.Work``: answers are copied to where the lane keeps them."""
+        """See ``lanes.LaneWork``: answers are copied to where the lane keeps them."""
         with self._current(stream):
             answers = self._answers({name: view(tensor) for name, tensor in inputs.items()})
             for name, answer in answers.items():
@@ -88,7 +88,7 @@ class ModuleWork:
         return {name: tensors[number] for name, number in self._outputs.items()}
 
 
-def view(tensor: Tensor) -> Any:
+def view(tensor: LaneTensor) -> Any:
     """A tensor of a lane, as PyTorch sees its bytes."""
     kind = torch.from_numpy(np.zeros(0, tensor.dtype)).dtype
     size = int(np.prod(tensor.shape)) * tensor.dtype.itemsize

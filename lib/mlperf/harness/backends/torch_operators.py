@@ -109,7 +109,7 @@ class ScatterND(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         return result
 
 
-class Slice(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+class SliceOperator(torch.nn.Module):  # type: ignore[misc, unused-ignore]
     """A part of a tensor, cut along some of its axes."""
 
     def forward(self, x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
@@ -210,7 +210,7 @@ def _scatter_nd(node: Any, graph: Any) -> Any:
     return OperationConverterResult(ScatterND(), onnx_mapping_from_node(node))
 
 
-class Shape(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+class ShapeOperator(torch.nn.Module):  # type: ignore[misc, unused-ignore]
     """Sizes as a tensor, which a trace follows; numbers would stay those of its example."""
 
     def __init__(self, start: int, end: int | None) -> None:
@@ -222,7 +222,7 @@ class Shape(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         return torch._shape_as_tensor(x).to(x.device)[self._part]
 
 
-class Range(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+class RangeOperator(torch.nn.Module):  # type: ignore[misc, unused-ignore]
     """Numbers from ``start`` up to ``limit``, which a trace follows too."""
 
     def forward(self, start: Any, limit: Any, delta: Any) -> Any:
@@ -244,10 +244,12 @@ CONVERTERS: dict[str, Callable[[Any, Any], Any]] = {
     "NonMaxSuppression": partial(
         _made, lambda options: NonMaxSuppression(options.get("center_point_box", 0))
     ),
-    "Range": partial(_made, lambda options: Range()),
+    "Range": partial(_made, lambda options: RangeOperator()),
     "ScatterND": _scatter_nd,
-    "Shape": partial(_made, lambda options: Shape(options.get("start", 0), options.get("end"))),
-    "Slice": partial(_made, lambda options: Slice()),
+    "Shape": partial(
+        _made, lambda options: ShapeOperator(options.get("start", 0), options.get("end"))
+    ),
+    "Slice": partial(_made, lambda options: SliceOperator()),
 }
 for _name, _converter in CONVERTERS.items():
     add_converter(operation_type=_name, version=VERSION, domain=DOMAIN)(_converter)

@@ -29,7 +29,7 @@ LOOK = "look at the model's program in the repository, and at the server's log"
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class TritonModel:
     """A model in the server: the most rows of a request.
 
     0 where its configuration knows no batch: inputs and outputs may have different numbers of rows.
@@ -45,7 +45,7 @@ class TritonPredictor(Predictor):
     def __init__(
         self,
         connection: Any,
-        served: Served,
+        served: TritonModel,
         graph: GraphSpec,
         outputs: Sequence[str],
         shared: bool,
@@ -234,7 +234,7 @@ class Triton(Backend):
         check_signature("output", wanted, _tensors(description.outputs, wanted))
         most = int(self._configs[model].get("max_batch_size", 0))
         team = [
-            TritonPredictor(self._connect(), Served(model, most), graph, outputs, self._shared)
+            TritonPredictor(self._connect(), TritonModel(model, most), graph, outputs, self._shared)
             for _ in range(workers)
         ]
         _prove(team[0], graph, model)

@@ -39,7 +39,7 @@ class WireError(HarnessError):
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class WireFrame:
     """One message: ``head`` has its ``kind``, ``body`` the bytes of tensors or results."""
 
     head: dict[str, Any]
@@ -52,17 +52,17 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class SampleGroup:
     """``count`` samples whose tensors have the same sizes: each lies as [count, *shape]."""
 
     count: int
     tensors: dict[str, Array]
 
-    def pieces(self, most: int) -> Iterator[Group]:
+    def pieces(self, most: int) -> Iterator[SampleGroup]:
         """The same in groups of ``most`` samples at most."""
         for start in range(0, self.count, most):
             cut = {name: array[start : start + most] for name, array in self.tensors.items()}
-            yield Group(min(most, self.count - start), cut)
+            yield SampleGroup(min(most, self.count - start), cut)
 
 
 def prepare(connection: socket.socket) -> None:
@@ -96,7 +96,7 @@ def send(connection: socket.socket, head: Mapping[str, Any], parts: Sequence[Any
         raise WireError(f"the connection broke off: {error}") from error
 
 
-def receive(connection: socket.socket, most: int = MOST_BYTES) -> Frame | None:
+def receive(connection: socket.socket, most: int = MOST_BYTES) -> WireFrame | None:
     """The next frame, with a body of ``most`` bytes at most; None where the other side has ended.
 
     Raises WireError for what is no frame, is too large, or ends in the middle.
@@ -116,7 +116,7 @@ def receive(connection: socket.socket, most: int = MOST_BYTES) -> Frame | None:
         raise WireError(f"a frame that is not JSON: {error}") from error
     if not isinstance(head, dict):
         raise WireError("a frame that is not a JSON object")
-    return Frame(head, _read(connection, body_size) or memoryview(b""))
+    return WireFrame(head, _read(connection, body_size) or memoryview(b""))
 
 
 def _read(connection: socket.socket, size: int, at_start: bool = False) -> memoryview | None:
@@ -135,7 +135,7 @@ def _read(connection: socket.socket, size: int, at_start: bool = False) -> memor
     return room
 
 
-def ask(connection: socket.socket, head: Mapping[str, Any], parts: Sequence[Any] = ()) -> Frame:
+def ask(connection: socket.socket, head: Mapping[str, Any], parts: Sequence[Any] = ()) -> WireFrame:
     """Send a frame and return the answer; raises WireError for an error that it tells of."""
     send(connection, head, parts)
     answer = receive(connection)
@@ -146,7 +146,7 @@ def ask(connection: socket.socket, head: Mapping[str, Any], parts: Sequence[Any]
     return answer
 
 
-def packed(samples: Sequence[Group], inputs: Sequence[TensorSpec]) -> tuple[Any, list[Array]]:
+def packed(samples: Sequence[SampleGroup], inputs: Sequence[TensorSpec]) -> tuple[Any, list[Array]]:
     """The list of groups for the head, and for the body each array as bytes [size].
 
     Those of a group follow each other in the order of ``inputs``.
@@ -160,7 +160,7 @@ def packed(samples: Sequence[Group], inputs: Sequence[TensorSpec]) -> tuple[Any,
     return heads, [part.reshape(-1).view(np.uint8) for part in parts]
 
 
-def unpacked(frame: Frame, inputs: Sequence[TensorSpec], most: int) -> list[Group]:
+def unpacked(frame: WireFrame, inputs: Sequence[TensorSpec], most: int) -> list[SampleGroup]:
     """The samples of a frame, ``most`` in all, as views of its body.
 
     Raises WireError where they are not what the model takes, or the bytes are not as many as the
@@ -182,7 +182,7 @@ def unpacked(frame: Frame, inputs: Sequence[TensorSpec], most: int) -> list[Grou
 
 def _group(
     head: object, inputs: Sequence[TensorSpec], body: memoryview, start: int
-) -> tuple[Group, int]:
+) -> tuple[SampleGroup, int]:
     if not (isinstance(head, list) and len(head) == 2 and isinstance(head[1], dict)):
         raise WireError("a group is a number of samples and the sizes of their tensors")
     count, shapes = head
@@ -198,7 +198,7 @@ def _group(
         flat = np.frombuffer(body[start : start + size], dtype)
         tensors[tensor.name] = flat.reshape((count, *shape))
         start += size
-    return Group(count, tensors), start
+    return SampleGroup(count, tensors), start
 
 
 def _shape(sizes: object, tensor: TensorSpec) -> tuple[int, ...]:

@@ -25,7 +25,7 @@ class BeamOptions:
 
 
 @dataclass(slots=True)
-class Finished:
+class FinishedBeams:
     """Texts of one prompt that have ended: the mean log probability and the tokens of each."""
 
     texts: list[tuple[float, list[int]]] = field(default_factory=list)
@@ -48,7 +48,7 @@ class BeamSearch:
         self.tokens = np.zeros((prompts, options.width, 0), dtype=np.int64)
         self.totals = np.full((prompts, options.width), NEVER)
         self.totals[:, 0] = 0.0
-        self._finished = [Finished() for _ in range(prompts)]
+        self._finished = [FinishedBeams() for _ in range(prompts)]
         self._left = np.arange(prompts)
 
     @property

@@ -18,7 +18,7 @@ from ..records import read_json
 from ..settings import MAIN, ModelSpec
 from .average_precision import Detections, mean_average_precision
 from .base import Array, Result
-from .samples import SampleReader, SampleStore, Stored
+from .samples import SampleReader, SampleStore, StoredSamples
 
 # What LoadGen logs for a box: number of the sample; top, left, bottom and right as shares of the
 # image's sides; score; label. All as float32, and nothing where there is no box.
@@ -74,7 +74,7 @@ class BoxFormat:
         return (self.boxes, self.labels, self.scores, *((self.count,) if self.count else ()))
 
 
-class Solver:
+class DetectionSolver:
     """Calls the model for as many images as it takes and packs what it finds."""
 
     def __init__(
@@ -125,7 +125,7 @@ class Solver:
         return count
 
 
-class ObjectDetection(Stored[SampleStore]):
+class ObjectDetection(StoredSamples[SampleStore]):
     """Annotated images in ``samples.npy`` and ``annotations.json`` (COCO's format).
 
     The options of the model are those of ``BoxFormat``.
@@ -142,13 +142,13 @@ class ObjectDetection(Stored[SampleStore]):
         self.result = Result(np.dtype(np.float32), (self.format.most, FIELDS), variable=True)
         self.costs: Array | None = None
 
-    def solver(self, predictors: Mapping[str, Predictor], capacity: int) -> Solver:
+    def solver(self, predictors: Mapping[str, Predictor], capacity: int) -> DetectionSolver:
         """See ``base.Benchmark``."""
         shape, dtype = self._samples.shape[1:], self._samples.dtype
         capacity = min(capacity, self.format.images_per_call or capacity)
         predictor = predictors[MAIN]
         reader = SampleReader(self.store, predictor.buffer((capacity, *shape), dtype))
-        return Solver(predictor, reader, self._input_name, self.format)
+        return DetectionSolver(predictor, reader, self._input_name, self.format)
 
     def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:
         """Mean average precision in percent; see ``base.Benchmark``.

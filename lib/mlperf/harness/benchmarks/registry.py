@@ -11,7 +11,7 @@ from ..errors import HarnessError
 from ..records import read_json
 from ..settings import ModelSpec
 from .base import Benchmark
-from .repeated import Repeated
+from .repeated import RepeatedBenchmark
 
 # In full: imports of what is in it are looked for by name.
 PACKAGE = "mlperf.harness.benchmarks"
@@ -31,4 +31,4 @@ def create(name: str, dataset: Path, model: ModelSpec) -> Benchmark:
     count = read_json(dataset / "dataset.json").get("qsl_count", benchmark.sample_count)
     if count == benchmark.sample_count:
         return benchmark
-    return Repeated(benchmark, count)
+    return RepeatedBenchmark(benchmark, count)

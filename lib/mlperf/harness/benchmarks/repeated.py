@@ -11,7 +11,7 @@ from ..jobs import AccuracyFigure
 from .base import Array, Benchmark, Solver
 
 
-class Repeated:
+class RepeatedBenchmark:
     """``benchmark`` with ``count`` samples: sample ``k`` is its sample ``k`` modulo its own count.
 
     Only for forms that are never submitted; results.json tells both numbers.

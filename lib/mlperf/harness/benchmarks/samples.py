@@ -43,7 +43,7 @@ def _give_back(source: Array) -> None:
         source.base.madvise(mmap.MADV_DONTNEED)
 
 
-class Store(Protocol):
+class LoadedSamples(Protocol):
     """Loaded samples; see the methods of ``base.Benchmark``."""
 
     tensors: tuple[TensorSpec, ...]
@@ -61,10 +61,10 @@ class Store(Protocol):
         """Have these samples [n, *shape] in place of all others."""
 
 
-Kind = TypeVar("Kind", bound=Store)
+Kind = TypeVar("Kind", bound=LoadedSamples)
 
 
-class Stored(Generic[Kind]):
+class StoredSamples(Generic[Kind]):
     """The part of a benchmark that its store does."""
 
     store: Kind

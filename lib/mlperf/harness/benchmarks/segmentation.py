@@ -15,7 +15,7 @@ from ..jobs import AccuracyFigure
 from ..records import read_json
 from ..settings import MAIN, ModelSpec, TensorSpec
 from .base import Array, Result
-from .samples import SingleSamples, Stored, cut_out
+from .samples import SingleSamples, StoredSamples, cut_out
 
 OVERLAP = 0.5
 # The width of the weights of a window, as a share of its side.
@@ -50,7 +50,7 @@ def starts(size: int, window: int, overlap: float) -> range:
 def dice(prediction: Array, truth: Array, labels: Sequence[int]) -> float:
     """Twice the common voxels by the sum of both, 0 to 1, for the region of these ``labels``.
 
-    ``found`` and ``truth`` are labels [d, h, w] of the same shape.
+    ``prediction`` and ``truth`` are labels [d, h, w] of the same shape.
     """
     mine, real = np.isin(prediction, labels), np.isin(truth, labels)
     common = np.count_nonzero(mine & real)
@@ -124,7 +124,7 @@ class Slider:
                 yield slice(y, y + height), slice(x, x + width)
 
 
-class Segmentation(Stored[SingleSamples]):
+class Segmentation(StoredSamples[SingleSamples]):
     """Volumes of several shapes and the labels of their voxels.
 
     The data set holds ``samples.npy`` float32, all volumes one after the other, ``shapes.npy``

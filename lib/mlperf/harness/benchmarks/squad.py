@@ -29,7 +29,7 @@ PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class SquadExample:
     """A text and the answers that count as right."""
 
     context: str
@@ -52,10 +52,10 @@ class Spans:
         return cls(*(np.load(folder / f"{name}.npy", mmap_mode="r") for name in names))
 
 
-def read_examples(folder: Path) -> list[Example]:
+def read_examples(folder: Path) -> list[SquadExample]:
     """The questions of a preprocessed data set."""
     rows: list[dict[str, Any]] = json.loads((folder / "examples.json").read_text(encoding="utf-8"))
-    return [Example(each["context"], tuple(each["answers"])) for each in rows]
+    return [SquadExample(each["context"], tuple(each["answers"])) for each in rows]
 
 
 def best_span(
@@ -76,7 +76,7 @@ def best_span(
 
 
 def answers(
-    logits: Iterator[Array], rows: Sequence[int], spans: Spans, examples: Sequence[Example]
+    logits: Iterator[Array], rows: Sequence[int], spans: Spans, examples: Sequence[SquadExample]
 ) -> dict[int, str]:
     """The answer to each example that has a feature among ``rows``; empty where there is none."""
     best: dict[int, tuple[float, int, int]] = {}
@@ -110,7 +110,7 @@ def f1(answer: str, right: str) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def score(answers: dict[int, str], examples: Sequence[Example]) -> tuple[float, float]:
+def score(answers: dict[int, str], examples: Sequence[SquadExample]) -> tuple[float, float]:
     """Exact match and F1 in percent over the examples that were answered."""
     exact = sum(
         max(normalize(text) == normalize(right) for right in examples[number].answers)

@@ -29,7 +29,7 @@ LONGEST = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class EngineSettings:
     """How to build: ``capabilities`` as 8.6, none for the GPU that is there; bytes of work space.
 
     ``timing_cache`` is a file that is read and added to, None for none.
@@ -45,7 +45,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class BuiltEngine:
     """An engine: its bytes, the builder's version, the shapes, and how long it took."""
 
     data: Any
@@ -64,7 +64,7 @@ def load(product: str) -> Any:
         raise HarnessError(text, f"cm run script --tags={tags}") from error
 
 
-def build(graph: Path, wanted: Wanted, name: str = "") -> Built:
+def build(graph: Path, wanted: EngineSettings, name: str = "") -> BuiltEngine:
     """Build an engine of an ONNX file, which errors call ``name``.
 
     Raises HarnessError with the parser's or the builder's words.
@@ -86,7 +86,7 @@ def build(graph: Path, wanted: Wanted, name: str = "") -> Built:
         said = "; ".join(log.said) or "no output"
         raise HarnessError(f"{TITLES[wanted.product]} cannot build {name}: {said}")
     _keep_timings(config, cache, wanted.timing_cache)
-    return Built(data, str(trt.__version__), shapes, time.monotonic() - began)
+    return BuiltEngine(data, str(trt.__version__), shapes, time.monotonic() - began)
 
 
 def check_capabilities(precision: str, capabilities: Sequence[str]) -> None:
@@ -114,12 +114,12 @@ def _log(trt: Any) -> Any:
     return Log()
 
 
-def _is_typed(trt: Any, wanted: Wanted) -> bool:
+def _is_typed(trt: Any, wanted: EngineSettings) -> bool:
     """Whether types are those of the graph: TensorRT-RTX and TensorRT 11 know nothing else."""
     return wanted.product == RTX or int(trt.__version__.split(".")[0]) >= TYPED_SINCE
 
 
-def _flags(trt: Any, wanted: Wanted) -> int:
+def _flags(trt: Any, wanted: EngineSettings) -> int:
     flags = trt.NetworkDefinitionCreationFlag
     names = ("STRONGLY_TYPED",) if _is_typed(trt, wanted) else OLDER["create"]
     return sum(1 << int(getattr(flags, name)) for name in names if hasattr(flags, name))
@@ -143,7 +143,7 @@ def _in_words(error: Any) -> str:
     return f"{node}{str(error.desc()).strip()[:LONGEST]}"
 
 
-def _configure(trt: Any, config: Any, wanted: Wanted) -> None:
+def _configure(trt: Any, config: Any, wanted: EngineSettings) -> None:
     if wanted.workspace:
         config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, wanted.workspace)
     if not _is_typed(trt, wanted):
@@ -168,7 +168,7 @@ def _aim(known: Any, config: Any, capabilities: Sequence[str]) -> None:
         config.set_compute_capability(target, number)
 
 
-def _profile(builder: Any, config: Any, network: Any, wanted: Wanted) -> dict[str, Shapes]:
+def _profile(builder: Any, config: Any, network: Any, wanted: EngineSettings) -> dict[str, Shapes]:
     tensors = [network.get_input(n) for n in range(network.num_inputs)]
     inputs = [OpenInput(t.name, tuple(t.shape), _dimensions(t)) for t in tensors]
     shapes = profiles.of_graph(inputs, wanted.batch, wanted.lengths)

@@ -19,7 +19,7 @@ from .. import digests, records
 from ..errors import HarnessError
 from ..settings import MAIN
 from . import builder, half, profiles, sidecar
-from .names import Named, stem
+from .names import EngineName, stem
 from .sidecar import ONNX, PLAN, STAND_IN, TITLES, Sidecar
 
 # A float32 graph is written in another type here; other types come with the graph.
@@ -33,7 +33,7 @@ LOWEST = 1 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class EngineRequest:
     """What to build: ``product`` builds the model that ``facts`` describes into ``folder``.
 
     ``facts`` is that of the environment, where model scripts put it, unless it is given.
@@ -59,7 +59,7 @@ class Asked:
 
 def main(config: Path) -> int:
     """Build as ``config`` says and write ``model.json`` last; raises HarnessError."""
-    request = records.read(Asked, config)
+    request = records.read(EngineRequest, config)
     request = replace(request, facts=request.facts or os.environ[FACTS])
     facts = records.read_json(Path(request.facts))
     if any(facts.get("options", {}).get(key) for key in ALONE):
@@ -109,11 +109,11 @@ def graphs(facts: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def engine_of(
-    request: Asked, described: Mapping[str, Any], graph: str, folder: Path
+    request: EngineRequest, described: Mapping[str, Any], graph: str, folder: Path
 ) -> tuple[Path, Sidecar]:
     """Build the engine of one graph into ``folder``; raises HarnessError."""
     source = Path(request.facts).parent / str(described["file"])
-    named = Named(
+    named = EngineName(
         benchmark=request.benchmark,
         scenario=request.scenario,
         precision=request.precision,
@@ -126,7 +126,7 @@ def engine_of(
 
 
 def write_engine(
-    request: Asked, source: Path, described: Mapping[str, Any], target: Path
+    request: EngineRequest, source: Path, described: Mapping[str, Any], target: Path
 ) -> tuple[Path, Sidecar]:
     """Write ``target`` and the facts beside it: both whole, or neither."""
     began = time.monotonic()
@@ -155,7 +155,7 @@ def write_engine(
 
 
 def _made(
-    request: Asked, graph: Path, name: str, target: Path
+    request: EngineRequest, graph: Path, name: str, target: Path
 ) -> tuple[str, Mapping[str, profiles.Shapes]]:
     """Write the engine, or what stands in; the builder's version, and the shapes it is for."""
     if request.product == STAND_IN:
@@ -167,7 +167,7 @@ def _made(
 
 
 @contextmanager
-def in_precision(source: Path, has: str, request: Asked, target: Path) -> Iterator[Path]:
+def in_precision(source: Path, has: str, request: EngineRequest, target: Path) -> Iterator[Path]:
     """The graph to build, in the asked number format; a file for the while where it is written."""
     if request.precision != "float16" or has == "fp16":
         yield source
@@ -180,9 +180,9 @@ def in_precision(source: Path, has: str, request: Asked, target: Path) -> Iterat
         made.unlink(missing_ok=True)
 
 
-def wanted(request: Asked) -> builder.Wanted:
+def wanted(request: EngineRequest) -> builder.EngineSettings:
     """The same for the builder; raises HarnessError for ranges that are none."""
-    return builder.Wanted(
+    return builder.EngineSettings(
         product=request.product,
         precision=request.precision,
         batch=profiles.span(request.batch),
@@ -193,7 +193,7 @@ def wanted(request: Asked) -> builder.Wanted:
     )
 
 
-def deciding(request: Asked) -> dict[str, Any]:
+def deciding(request: EngineRequest) -> dict[str, Any]:
     """The settings that decide what is built: all but where it goes."""
     left_out = ("facts", "folder", "timing_cache", "further", "compute_capabilities")
     plain = {k: v for k, v in records.encode(request).items() if k not in left_out}
@@ -223,7 +223,10 @@ def _runtime_version() -> str:
 
 
 def write_facts(
-    folder: Path, facts: Mapping[str, Any], request: Asked, made: Mapping[str, tuple[Path, Sidecar]]
+    folder: Path,
+    facts: Mapping[str, Any],
+    request: EngineRequest,
+    made: Mapping[str, tuple[Path, Sidecar]],
 ) -> None:
     """The description of the model, whose files are now the engines."""
     whole = {**facts, **_file(*made[MAIN])}

@@ -12,7 +12,7 @@ BERT_LENGTH = 384
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class EngineName:
     """What a name is made of; ``benchmark`` is the vendor's word, without an accuracy target."""
 
     benchmark: str
@@ -25,7 +25,7 @@ class Named:
     interleaved: bool = False
 
 
-def stem(named: Named, graph: str = MAIN) -> str:
+def stem(named: EngineName, graph: str = MAIN) -> str:
     """The name without its ending; the further graphs of a model have their own in it."""
     who = named.benchmark if graph == MAIN else f"{named.benchmark}-{graph}"
     head = f"{who}-{named.scenario}-{named.device}"

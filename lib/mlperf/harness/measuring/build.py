@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..backends import registry as backends
-from ..jobs import Request
+from ..jobs import ProbeRequest
 from ..settings import ModelSpec
 
 
-def build(request: Request, folder: Path) -> ModelSpec:
+def build(request: ProbeRequest, folder: Path) -> ModelSpec:
     """The model with the files that the backend has made of its graphs, each in its own folder.
 
     Raises HarnessError when the backend cannot be used or cannot build a graph.

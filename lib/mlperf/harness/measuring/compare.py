@@ -8,11 +8,11 @@ import numpy
 
 from ..benchmarks import registry as benchmarks
 from ..errors import HarnessError
-from ..jobs import Compared, Comparison
+from ..jobs import ComparisonFigures, LogComparison
 from .accuracy_log import read_logged
 
 
-def compare(request: Comparison) -> Compared:
+def compare(request: LogComparison) -> ComparisonFigures:
     """Both figures; raises HarnessError when the accuracy run lacks a sample of the test."""
     benchmark = benchmarks.create(request.benchmark, Path(request.dataset), request.model)
     test = dict(read_logged(Path(request.test)))
@@ -22,7 +22,7 @@ def compare(request: Comparison) -> Compared:
         raise HarnessError(f"{request.baseline} lacks sample {missing[0]}")
     indices = sorted(test)
     samples = numpy.asarray(indices, dtype=numpy.int64)
-    return Compared(
+    return ComparisonFigures(
         benchmark.accuracy([baseline[index] for index in indices], samples),
         benchmark.accuracy([test[index] for index in indices], samples),
     )

@@ -31,7 +31,7 @@ WINDOW_S = 0.4
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CpuReading:
     """The counters of the CPUs that we may use, in seconds, and what our own processes used.
 
     ``waited_s`` is by thread, empty where the kernel does not tell it.
@@ -45,7 +45,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class CpuContention:
     """What was taken of the CPU time that we could have had, as shares of it.
 
     ``others_share`` used other programs, ``steal_share`` other virtual machines; ``worst_share``
@@ -99,8 +99,8 @@ def _cores(count: int) -> str:
 
 
 def compared(
-    before: Reading, after: Reading, cores: int, quota: float | None = None
-) -> Taken | None:
+    before: CpuReading, after: CpuReading, cores: int, quota: float | None = None
+) -> CpuContention | None:
     """What was taken between two readings; None when too little time passed to tell.
 
     With a ``quota`` of fewer cores than the readings are about, what others use of the rest takes
@@ -120,7 +120,7 @@ def compared(
         lacked = max(0.0, ours_by_right - ours - idle)
         kept = min(1.0, lacked / (others + steal)) if others + steal else 0.0
         others, steal = others * kept, steal * kept
-    return Taken(
+    return CpuContention(
         cores=math.ceil(ours_by_right / seconds - 1e-9),
         seconds=seconds,
         others_share=round(others / ours_by_right, 4),
@@ -128,17 +128,17 @@ def compared(
     )
 
 
-class Watch:
+class ContentionWatch:
     """Adds up readings that are taken about twice a second into what was taken in all."""
 
-    def __init__(self, cores: int, first: Reading | None, quota: float | None = None) -> None:
+    def __init__(self, cores: int, first: CpuReading | None, quota: float | None = None) -> None:
         self._cores, self._quota = cores, quota
         self._first = self._last = first
         self._worst = 0.0
         self.last_share: float | None = None
         self._waited: dict[int, float] = {}
 
-    def add(self, reading: Reading | None) -> None:
+    def add(self, reading: CpuReading | None) -> None:
         """The next reading; the worst window is that between two of them."""
         if reading is None or self._last is None:
             return
@@ -150,7 +150,7 @@ class Watch:
             self._worst = max(self._worst, window.share)
             self._last = reading
 
-    def total(self, last: Reading | None) -> Taken | None:
+    def total(self, last: CpuReading | None) -> CpuContention | None:
         """From the first reading to ``last``, with the worst window between."""
         self.add(last)
         if self._first is None or last is None:
@@ -165,7 +165,7 @@ class Watch:
 # ---------------------------------------------------------------- reading
 
 
-def read(beside: Iterable[int] = (), run: int = 0) -> Reading | None:
+def read(beside: Iterable[int] = (), run: int = 0) -> CpuReading | None:
     """The counters now; None where the system has none.
 
     Ours is what this process and the ended ones that it started have used, that of the processes
@@ -179,7 +179,7 @@ def read(beside: Iterable[int] = (), run: int = 0) -> Reading | None:
     mine = used_ticks(host.read(PROC / str(os.getpid()) / "stat"), ended=True)
     others = {*beside, *((run,) if run else ())} - {os.getpid()}
     ours = mine + sum(used_ticks(host.read(PROC / str(pid) / "stat")) for pid in others)
-    return Reading(busy, idle, steal, ours / ticks, waits(PROC / str(run) / "task"))
+    return CpuReading(busy, idle, steal, ours / ticks, waits(PROC / str(run) / "task"))
 
 
 def cores() -> int:

@@ -31,7 +31,7 @@ HOT_C = 85
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class GpuReading:
     """One look at one GPU; None where the driver does not tell. MHz, W, degrees Celsius, bytes."""
 
     clock_mhz: float | None = None
@@ -42,7 +42,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Gpu:
+class GpuSummary:
     """A GPU over a run: means and extremes of its readings.
 
     ``slowed_share`` has the share of looks at which something slowed it, by what. ``ecc_errors``
@@ -67,13 +67,13 @@ class _Memory(ctypes.Structure):
     _fields_ = [(name, ctypes.c_ulonglong) for name in ("total", "free", "used")]
 
 
-class Watch:
+class GpuWatch:
     """The GPUs of this machine while a run goes on; without NVML it sees none."""
 
     def __init__(self, library: str = LIBRARY) -> None:
         self._nvml: Any = None
         self._devices: list[ctypes.c_void_p] = []
-        self._seen: list[list[Reading]] = []
+        self._seen: list[list[GpuReading]] = []
         try:
             self._nvml = ctypes.CDLL(library)
         except OSError:
@@ -96,12 +96,12 @@ class Watch:
         for device, seen in zip(self._devices, self._seen, strict=True):
             seen.append(self._reading(device))
 
-    def _reading(self, device: Any) -> Reading:
+    def _reading(self, device: Any) -> GpuReading:
         milliwatts = self._number("PowerUsage", device)
         memory = _Memory()
         known = self._asked("MemoryInfo", device, memory)
         reasons = self._number("CurrentClocksThrottleReasons", device, kind=ctypes.c_ulonglong)
-        return Reading(
+        return GpuReading(
             clock_mhz=self._number("ClockInfo", device, SM_CLOCK),
             temperature_c=self._number("Temperature", device, GPU_SENSOR),
             power_w=None if milliwatts is None else milliwatts / 1000,
@@ -124,11 +124,11 @@ class Watch:
         succeeded = function(device, buffer, ctypes.c_uint(len(buffer))) == 0
         return buffer.value.decode(errors="replace") if succeeded else ""
 
-    def finish(self) -> tuple[Gpu, ...]:
+    def finish(self) -> tuple[GpuSummary, ...]:
         """What was seen of each."""
         return tuple(
             summed(
-                Gpu(
+                GpuSummary(
                     uuid=self._text("UUID", device),
                     name=self._text("Name", device),
                     persistence=_yes(self._number("PersistenceMode", device)),
@@ -148,7 +148,7 @@ def _yes(number: int | None) -> bool | None:
     return None if number is None else bool(number)
 
 
-def summed(gpu: Gpu, seen: Sequence[Reading]) -> Gpu:
+def summed(gpu: GpuSummary, seen: Sequence[GpuReading]) -> GpuSummary:
     """A GPU with what its readings come to."""
     clocks = [r.clock_mhz for r in seen if r.clock_mhz is not None]
     powers = [r.power_w for r in seen if r.power_w is not None]
@@ -166,7 +166,7 @@ def summed(gpu: Gpu, seen: Sequence[Reading]) -> Gpu:
     )
 
 
-def warnings(gpus: Sequence[Gpu]) -> Iterator[str]:
+def warnings(gpus: Sequence[GpuSummary]) -> Iterator[str]:
     """What of this spoils a measurement, in words."""
     for gpu in gpus:
         who = f"GPU {gpu.name} ({gpu.uuid})"

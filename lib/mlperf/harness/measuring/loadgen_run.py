@@ -28,15 +28,15 @@ from ..backends.network import Network
 from ..benchmarks import registry as benchmarks
 from ..benchmarks.base import Benchmark
 from ..errors import HarnessError
-from ..jobs import STALLED, AccuracyFigure, Outcome
+from ..jobs import STALLED, AccuracyFigure, LoadGenOutcome
 from ..pipeline.batcher import DeadlinePolicy
 from ..pipeline.completion import Completer
 from ..pipeline.failures import Failures
 from ..pipeline.inference import solvers
 from ..pipeline.queue import CutQueue, DynamicBatcher, WorkQueue
-from ..pipeline.recorder import Recorder, late
-from ..pipeline.workers import DirectPipeline, Pipeline, PooledPipeline, Tally, Worker
-from ..settings import ACCURACY, PERFORMANCE, RunSettings, Shape, user_conf
+from ..pipeline.recorder import ThroughputRecorder, late
+from ..pipeline.workers import BatchWorker, DirectPipeline, Pipeline, PooledPipeline, Tally
+from ..settings import ACCURACY, PERFORMANCE, RunSettings, WorkerShape, user_conf
 from .accuracy_log import read_answers
 
 LOG_FOLDER = {PERFORMANCE: "run_1", ACCURACY: "."}
@@ -59,7 +59,7 @@ def loaded_samples(run: RunSettings, benchmark: Benchmark) -> int:
     return min(wanted, benchmark.sample_count)
 
 
-def execute(run: RunSettings) -> Outcome:
+def execute(run: RunSettings) -> LoadGenOutcome:
     """Make the run, write its logs into its folder and return how it went.
 
     Raises HarnessError when it cannot start: unknown names, model and samples that do not fit,
@@ -68,16 +68,16 @@ def execute(run: RunSettings) -> Outcome:
     benchmark = benchmarks.create(run.benchmark, Path(run.dataset), run.model)
     backend = backends.create(run.backend, run.device, run.precision, run.backend_options)
     workers = 1 if run.scenario.stream else run.shape.workers
-    shape = Shape(workers, run.shape.threads, run.shape.batch)
+    shape = WorkerShape(workers, run.shape.threads, run.shape.batch)
     failures = Failures()
     team = [
-        Worker(solver, Completer(mlperf_loadgen, shape.batch, benchmark.result), failures)
+        BatchWorker(solver, Completer(mlperf_loadgen, shape.batch, benchmark.result), failures)
         for solver in solvers(backend, run.model, benchmark, shape, not run.scenario.online)
     ]
     settings = _test_settings(run, benchmark)
     pipeline = _pipeline(run, benchmark, team)
     started = time.perf_counter()
-    recorder = Recorder(lambda: _answered(team), Path(run.folder) / LIVE)
+    recorder = ThroughputRecorder(lambda: _answered(team), Path(run.folder) / LIVE)
     cut_off = _CutOff(
         failures,
         lambda: _report_failure(run, failures, started),
@@ -102,7 +102,7 @@ def execute(run: RunSettings) -> Outcome:
     )
 
 
-def _answered(team: Sequence[Worker]) -> int:
+def _answered(team: Sequence[BatchWorker]) -> int:
     return sum(worker.tally.samples for worker in team)
 
 
@@ -113,7 +113,7 @@ class _Warmed:
     allocates and compiles only when it is first called.
     """
 
-    def __init__(self, benchmark: Benchmark, run: RunSettings, team: Sequence[Worker]) -> None:
+    def __init__(self, benchmark: Benchmark, run: RunSettings, team: Sequence[BatchWorker]) -> None:
         self.benchmark = benchmark
         self._team = tuple(team) if run.mode == PERFORMANCE else ()
         self._sizes = range(1, run.shape.batch) if run.scenario.online else range(0)
@@ -130,7 +130,7 @@ class _Warmed:
             self._warm_sizes(indices, team)
             footprint.settle(self._graphs)
 
-    def _warm_sizes(self, indices: Sequence[int], team: Sequence[Worker]) -> None:
+    def _warm_sizes(self, indices: Sequence[int], team: Sequence[BatchWorker]) -> None:
         """Server has batches of all sizes, for each of which a runtime may prepare its layers.
 
         Who waits for that is late.
@@ -161,11 +161,11 @@ def _outcome(
     seconds: float,
     tally: Tally,
     versions: dict[str, str],
-) -> Outcome:
+) -> LoadGenOutcome:
     accuracy = None
     if run.mode == ACCURACY and not failures:
         accuracy = figure_of(benchmark, log_folder(run) / ACCURACY_LOG)
-    return Outcome(
+    return LoadGenOutcome(
         failure=failures.first,
         failure_count=failures.count,
         seconds=seconds,
@@ -282,7 +282,7 @@ def _log_settings(folder: Path) -> Any:
     return settings
 
 
-def _pipeline(run: RunSettings, benchmark: Benchmark, team: Sequence[Worker]) -> Pipeline:
+def _pipeline(run: RunSettings, benchmark: Benchmark, team: Sequence[BatchWorker]) -> Pipeline:
     if run.scenario.stream:
         return DirectPipeline(team[0])
     queue: WorkQueue
@@ -357,7 +357,7 @@ def _sut(
 
 def _report_failure(run: RunSettings, failures: Failures, started: float) -> None:
     seconds = time.perf_counter() - started
-    outcome = Outcome(failures.first, failures.count, seconds, 0, 0, library_versions())
+    outcome = LoadGenOutcome(failures.first, failures.count, seconds, 0, 0, library_versions())
     records.write(Path(run.folder) / "outcome.json", outcome)
 
 

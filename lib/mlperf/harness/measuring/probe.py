@@ -11,11 +11,11 @@ from mlperf.catalog import OFFLINE
 from ..backends import registry as backends
 from ..benchmarks import registry as benchmarks
 from ..errors import DAMAGED, HarnessError
-from ..jobs import Probe, Request
+from ..jobs import Probe, ProbeRequest
 from .loadgen_run import library_versions
 
 
-def probe(request: Request, config: Path) -> Probe:
+def probe(request: ProbeRequest, config: Path) -> Probe:
     """Versions, the seed that tells LoadGen's round, and the number of samples.
 
     Raises HarnessError when the benchmark or the backend cannot be used at all.

@@ -14,7 +14,7 @@ from .. import host
 from ..records import WHEN_GIVEN
 from ..wording import cores_in_words
 from . import contention, energy, gpu
-from .contention import Taken
+from .contention import CpuContention
 
 CPUS = Path("/sys/devices/system/cpu")
 NODES = Path("/sys/devices/system/node")
@@ -39,7 +39,7 @@ SAME_KIND_SHARE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class SampledRange:
     """The least, mean and greatest of what was sampled."""
 
     least: float
@@ -57,8 +57,8 @@ class Telemetry:
     """
 
     governors: tuple[str, ...] = ()
-    frequency_mhz: Range | None = None
-    temperature_c: Range | None = None
+    frequency_mhz: SampledRange | None = None
+    temperature_c: SampledRange | None = None
     load_before: float | None = None
     load_after: float | None = None
     busy_share: float | None = None
@@ -70,17 +70,17 @@ class Telemetry:
     energy_j: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
-    taken: Taken | None = None
-    gpus: tuple[gpu.Gpu, ...] = field(default=(), metadata=WHEN_GIVEN)
+    taken: CpuContention | None = None
+    gpus: tuple[gpu.GpuSummary, ...] = field(default=(), metadata=WHEN_GIVEN)
 
 
 class Monitor:
     """Watches the machine from its making until ``finish``; ``sample`` is called now and then."""
 
     def __init__(self, device: str = "cpu") -> None:
-        self._gpus = gpu.Watch() if device == "cuda" else None
+        self._gpus = gpu.GpuWatch() if device == "cuda" else None
         self._beside = contention.beside()
-        self._watch = contention.Watch(
+        self._watch = contention.ContentionWatch(
             contention.cores(), contention.read(self._beside), host.quota_cores()
         )
         self._began = time.monotonic()
@@ -237,11 +237,11 @@ def shares(before: tuple[int, ...], after: tuple[int, ...]) -> tuple[float | Non
     return round(1 - idle / total, 4), round(passed[7] / total, 4)
 
 
-def _range(values: list[float]) -> Range | None:
+def _range(values: list[float]) -> SampledRange | None:
     if not values:
         return None
     mean = sum(values) / len(values)
-    return Range(round(min(values), 1), round(mean, 1), round(max(values), 1))
+    return SampledRange(round(min(values), 1), round(mean, 1), round(max(values), 1))
 
 
 def _chosen(text: str) -> str:

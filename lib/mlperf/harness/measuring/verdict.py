@@ -10,10 +10,10 @@ from dataclasses import field, replace
 from common.values import dataclass
 from mlperf.catalog import SERVER, Scenario, rounds
 
-from ..jobs import MOMENT_S, Late
+from ..jobs import MOMENT_S, LateQueries
 from ..records import WHEN_GIVEN
 from ..wording import figures
-from .contention import Taken
+from .contention import CpuContention
 from .detail_log import DetailLog
 
 # The seeds that each round fixes are compiled into its LoadGen; one of the three tells which.
@@ -28,7 +28,7 @@ MORE_QUERIES = re.compile(r"at least (\d+) more queries")
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class RuleViolation:
     """A broken rule: its name, what was measured against what, and the advice.
 
     ``host`` are the figures of what else the machine did, where those explain it. ``short`` says
@@ -43,22 +43,22 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class LoadGenVerdict:
     """LoadGen's verdict, ``valid`` only without error lines, and the faults that explain it."""
 
     valid: bool
-    faults: tuple[Fault, ...]
+    faults: tuple[RuleViolation, ...]
 
 
-def judge(log: DetailLog, scenario: Scenario, benchmark_round: str) -> Verdict:
+def judge(log: DetailLog, scenario: Scenario, benchmark_round: str) -> LoadGenVerdict:
     """Judge a performance run of a round from its log alone."""
     if not log.validity:
-        fault = Fault("unfinished", "LoadGen's log ends before its verdict", "run it again")
-        return Verdict(False, (fault,))
+        fault = RuleViolation("unfinished", "LoadGen's log ends before its verdict", "run it again")
+        return LoadGenVerdict(False, (fault,))
     faults = list(_other_round(log, benchmark_round))
     if log.validity != "VALID" or log.errors:
         faults += _faults(log, scenario)
-    return Verdict(log.validity == "VALID" and not faults, tuple(faults))
+    return LoadGenVerdict(log.validity == "VALID" and not faults, tuple(faults))
 
 
 # What comes late in bursts does so in few moments, and in fewer than each alone would.
@@ -67,7 +67,7 @@ LEAST_LATE = 20
 EASY_SHARE = 1 / 3
 
 
-def bursts(late: Late, limit_s: float) -> str:
+def bursts(late: LateQueries, limit_s: float) -> str:
     """That answers were late in a few moments of a run alone, in words; empty where they were not.
 
     Samples that take long are late all the time, and a rate that is too high lets most queries
@@ -84,7 +84,9 @@ def bursts(late: Late, limit_s: float) -> str:
     )
 
 
-def laid_to(taken: Taken | None, faults: Iterable[Fault], stopped: str = "") -> tuple[Fault, ...]:
+def laid_to(
+    taken: CpuContention | None, faults: Iterable[RuleViolation], stopped: str = ""
+) -> tuple[RuleViolation, ...]:
     """The faults, those of time laid to the host where its figures say that it disturbed.
 
     ``stopped`` is what ``bursts`` says of the run.
@@ -100,22 +102,22 @@ def laid_to(taken: Taken | None, faults: Iterable[Fault], stopped: str = "") -> 
     )
 
 
-def _other_round(log: DetailLog, benchmark_round: str) -> Iterator[Fault]:
+def _other_round(log: DetailLog, benchmark_round: str) -> Iterator[RuleViolation]:
     """A LoadGen of another round draws other samples; no setting can make up for that."""
     seed, wanted = log.values.get("effective_qsl_rng_seed"), QSL_SEEDS.get(benchmark_round)
     if wanted is not None and seed != wanted:
-        yield Fault(
+        yield RuleViolation(
             "seeds of the round",
             f"LoadGen used the seed {seed}, round {benchmark_round} fixes {wanted}",
             f"install the LoadGen of round {benchmark_round}",
         )
 
 
-def _faults(log: DetailLog, scenario: Scenario) -> Iterator[Fault]:
+def _faults(log: DetailLog, scenario: Scenario) -> Iterator[RuleViolation]:
     if log.values.get("result_min_duration_met") is False:
         yield _too_short(log, scenario)
     if log.values.get("result_min_queries_met") is False:
-        yield Fault(
+        yield RuleViolation(
             "minimum query count",
             f"{_count(log, 'result_query_count')} queries were made, "
             f"at least {_count(log, 'effective_min_query_count')} are needed",
@@ -126,14 +128,14 @@ def _faults(log: DetailLog, scenario: Scenario) -> Iterator[Fault]:
     if log.values.get("early_stopping_met") is False:
         yield _too_little_evidence(log, scenario)
     for error in log.errors:
-        yield Fault("no errors", f"LoadGen reports: {error}", _target_advice(log, scenario))
+        yield RuleViolation("no errors", f"LoadGen reports: {error}", _target_advice(log, scenario))
 
 
-def _too_short(log: DetailLog, scenario: Scenario) -> Fault:
+def _too_short(log: DetailLog, scenario: Scenario) -> RuleViolation:
     minimum_s = (log.number("effective_min_duration_ms") or 0) / 1000
     lasted = duration_s(log, scenario)
     took = "an unknown time" if lasted is None else f"{figures(lasted)} s"
-    return Fault(
+    return RuleViolation(
         "minimum duration",
         f"the run lasted {took}, at least {minimum_s:g} s are needed",
         _target_advice(log, scenario),
@@ -152,12 +154,12 @@ def _target_advice(log: DetailLog, scenario: Scenario) -> str:
     return f"set {option} to {figures(mean * 0.5)} (ms) or less"
 
 
-def _too_slow(log: DetailLog, scenario: Scenario) -> Fault:
+def _too_slow(log: DetailLog, scenario: Scenario) -> RuleViolation:
     limit = log.milliseconds("effective_target_latency_ns") or 0.0
     share = 100 * (log.number("effective_target_latency_percentile") or 0.0)
     reached = log.milliseconds(f"result_{share:.2f}_percentile_latency_ns")
     latency = "" if reached is None else f" {reached:.1f} ms,"
-    return Fault(
+    return RuleViolation(
         f"p{share:g} latency",
         f"the {share:g}th percentile of latency was{latency} over the limit of {limit:g} ms "
         f"({_count(log, 'result_overlatency_query_count')} of "
@@ -166,13 +168,13 @@ def _too_slow(log: DetailLog, scenario: Scenario) -> Fault:
     )
 
 
-def _too_little_evidence(log: DetailLog, scenario: Scenario) -> Fault:
+def _too_little_evidence(log: DetailLog, scenario: Scenario) -> RuleViolation:
     more = more_queries(log)
     needs = "more queries" if more is None else f"at least {more} more queries"
     advice = ["run longer (--min_duration in ms)"] if _late_share(log) <= _allowed(log) else []
     if scenario.online:
         advice.append(_lower_rate(log, scenario))
-    return Fault(
+    return RuleViolation(
         "early stopping",
         f"{_count(log, 'result_query_count')} queries with "
         f"{_count(log, 'result_overlatency_query_count')} late ones do not prove the latency "

@@ -36,7 +36,7 @@ SHORT_MS = {SINGLE_STREAM: 0.2, MULTI_STREAM: 1.6}
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class VerificationResult:
     """One verification: whether it passed, the lines of its text file, the figures compared."""
 
     passed: bool
@@ -77,7 +77,9 @@ def audit_config(test: str, test01_samples: int) -> str:
     return "".join(f"*.*.{key} = {value}\n" for key, value in keys[test].items())
 
 
-def performance(test: str, scenario: Scenario, submitted: DetailLog, tested: DetailLog) -> Check:
+def performance(
+    test: str, scenario: Scenario, submitted: DetailLog, tested: DetailLog
+) -> VerificationResult:
     """Compare the speed of a test with that of the submitted run."""
     metric = scenario.result
     reference, value = submitted.result(scenario), tested.result(scenario)
@@ -87,7 +89,7 @@ def performance(test: str, scenario: Scenario, submitted: DetailLog, tested: Det
     ]
     wrong = _unusable(scenario, submitted, tested)
     if wrong or reference is None or value is None:
-        return Check(False, (*heading, f"{FAIL}: {wrong or 'a figure is missing'}"))
+        return VerificationResult(False, (*heading, f"{FAIL}: {wrong or 'a figure is missing'}"))
     short = reference <= SHORT_MS.get(scenario, 0.0)
     tolerance = SHORT_TOLERANCE if short else TOLERANCE[test]
     change = value / reference - 1
@@ -97,7 +99,7 @@ def performance(test: str, scenario: Scenario, submitted: DetailLog, tested: Det
     # usual seeds make fast: there being faster is none.
     gain = {"TEST04": faster, "TEST05": -faster}.get(test, abs(change))
     passed = gain <= tolerance
-    return Check(passed, (*heading, PASS if passed else FAIL), value, reference)
+    return VerificationResult(passed, (*heading, PASS if passed else FAIL), value, reference)
 
 
 def _figure(value: float | None) -> str:
@@ -117,7 +119,7 @@ def _unusable(scenario: Scenario, submitted: DetailLog, tested: DetailLog) -> st
     return ""
 
 
-def answers(submitted: Path, tested: Path) -> Check:
+def answers(submitted: Path, tested: Path) -> VerificationResult:
     """TEST01: what was answered under load must be what the accuracy run has answered."""
     baseline = dict(read_logged(submitted))
     logged = read_logged(tested)
@@ -131,23 +133,23 @@ def answers(submitted: Path, tested: Path) -> Check:
     if different:
         lines.append(f"first different sample: {different[0]}")
     passed = bool(logged) and not missing and not different
-    return Check(passed, (*lines, PASS if passed else FAIL))
+    return VerificationResult(passed, (*lines, PASS if passed else FAIL))
 
 
-def nearly_equal(baseline: float, tested: float, delta_percent: float) -> Check:
+def nearly_equal(baseline: float, tested: float, delta_percent: float) -> VerificationResult:
     """TEST01 with answers that differ: the accuracy over the logged samples must not."""
     if not baseline or not tested:
-        return Check(False, ("an accuracy of zero cannot be compared", FAIL))
+        return VerificationResult(False, ("an accuracy of zero cannot be compared", FAIL))
     change = 100 * abs(1 - baseline / tested)
     passed = change <= delta_percent
     line = (
         f"accuracy over the logged samples: {baseline:.4f} in the accuracy run, {tested:.4f} under "
         f"load, difference {change:.3f} %, allowed {delta_percent:g} %"
     )
-    return Check(passed, (line,), tested, baseline)
+    return VerificationResult(passed, (line,), tested, baseline)
 
 
-def tokens(log: Path, scenario: Scenario, dtype: str, end_token: int) -> Check:
+def tokens(log: Path, scenario: Scenario, dtype: str, end_token: int) -> VerificationResult:
     """TEST06: first tokens, ends and lengths of answers that are lists of tokens.
 
     Raises HarnessError for a log that cannot be read.
@@ -177,7 +179,7 @@ def tokens(log: Path, scenario: Scenario, dtype: str, end_token: int) -> Check:
         f"Sample length check pass: {lengths}",
         f"TEST06 verification {'complete' if passed else 'failed'}",
     )
-    return Check(passed, lines)
+    return VerificationResult(passed, lines)
 
 
 def _one_end(tokens: Sequence[int], end_token: int) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 
-class Batch(NamedTuple):
+class SampleBatch(NamedTuple):
     """Query ids and the sample indices that they ask for, in the same order.
 
     ``arrived`` says when each came (perf_counter), where somebody wants to know.
@@ -17,13 +17,13 @@ class Batch(NamedTuple):
     arrived: Sequence[float] = ()
 
 
-def cut(ids: Sequence[int], indices: Sequence[int], size: int) -> Iterator[Batch]:
+def cut(ids: Sequence[int], indices: Sequence[int], size: int) -> Iterator[SampleBatch]:
     """Cut one long query into batches of ``size`` samples; the last one may be shorter."""
     if 0 < len(ids) <= size:
-        yield Batch(ids, indices)
+        yield SampleBatch(ids, indices)
         return
     for start in range(0, len(ids), size):
-        yield Batch(ids[start : start + size], indices[start : start + size])
+        yield SampleBatch(ids[start : start + size], indices[start : start + size])
 
 
 class DeadlinePolicy:

@@ -8,12 +8,16 @@ from ..backends import footprint
 from ..backends.base import Backend, Predictor
 from ..backends.network import Network
 from ..benchmarks.base import Benchmark, Solver
-from ..settings import GraphSpec, ModelSpec, Shape
+from ..settings import GraphSpec, ModelSpec, WorkerShape
 from . import remote
 
 
 def solvers(
-    backend: Backend, model: ModelSpec, benchmark: Benchmark, shape: Shape, fixed: bool = False
+    backend: Backend,
+    model: ModelSpec,
+    benchmark: Benchmark,
+    shape: WorkerShape,
+    fixed: bool = False,
 ) -> list[Solver]:
     """One solver for each worker of ``shape``; every graph of the model is opened for each.
 
@@ -27,7 +31,11 @@ def solvers(
 
 
 def teams(
-    backend: Backend, model: ModelSpec, benchmark: Benchmark, shape: Shape, fixed: bool = False
+    backend: Backend,
+    model: ModelSpec,
+    benchmark: Benchmark,
+    shape: WorkerShape,
+    fixed: bool = False,
 ) -> list[dict[str, Predictor]]:
     """For each worker of ``shape`` a predictor for each graph of the model; see ``solvers``."""
     layout = (shape.workers, shape.threads)

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from ..benchmarks.base import Array
-from .batcher import Batch, DeadlinePolicy
+from .batcher import DeadlinePolicy, SampleBatch
 
 # A query: its id, its sample, and when it came; None ends a worker.
 Item = tuple[int, int, float] | None
@@ -24,7 +24,7 @@ class WorkQueue(Protocol):
     def put(self, ids: Sequence[int], indices: Sequence[int]) -> None:
         """Called by LoadGen's issue thread; must return at once."""
 
-    def next(self) -> Batch | None:
+    def next(self) -> SampleBatch | None:
         """Called by a worker: the next batch, waiting for it, or None when there is no more."""
 
     def close(self, workers: int) -> None:
@@ -54,10 +54,10 @@ class CutQueue:
             end = start + self._batch
             self._queue.put((queries[start:end], samples[start:end]))
 
-    def next(self) -> Batch | None:
+    def next(self) -> SampleBatch | None:
         """See ``WorkQueue``."""
         taken = self._queue.get()
-        return None if taken is None else Batch(taken[0].tolist(), taken[1].tolist())
+        return None if taken is None else SampleBatch(taken[0].tolist(), taken[1].tolist())
 
     def close(self, workers: int) -> None:
         """See ``WorkQueue``."""
@@ -93,14 +93,14 @@ class DynamicBatcher:
         for query, index in zip(ids, indices, strict=True):
             self._queue.put((query, index, now))
 
-    def next(self) -> Batch | None:
+    def next(self) -> SampleBatch | None:
         """See ``WorkQueue``; the policy says how many of the waiting queries are joined."""
         if self._patience <= 0:
             return self._gather(0.0)
         with self._gathering:
             return self._gather(self._patience)
 
-    def _gather(self, patience: float) -> Batch | None:
+    def _gather(self, patience: float) -> SampleBatch | None:
         first = self._queue.get()
         if first is None:
             return None
@@ -120,7 +120,7 @@ class DynamicBatcher:
             ids.append(item[0])
             indices.append(item[1])
             arrived.append(item[2])
-        return Batch(ids, indices, arrived)
+        return SampleBatch(ids, indices, arrived)
 
     def _later(self, until: float) -> Item:
         """The next query, waited for ``until`` then; ``NOBODY`` where none comes."""

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .. import records
-from ..jobs import MOMENT_S, Late
+from ..jobs import MOMENT_S, LateQueries
 
 LARGEST_RECORD = 1 << 16
 LOOK_S = 0.25
@@ -65,7 +65,7 @@ class Latencies:
         self._left = self._stride
 
 
-class Recorder:
+class ThroughputRecorder:
     """Looks at ``count``, the number of answered samples, until it is closed.
 
     ``live`` is a small file with the present state, for whoever shows progress.
@@ -79,7 +79,7 @@ class Recorder:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="recorder", daemon=True)
 
-    def __enter__(self) -> Recorder:
+    def __enter__(self) -> ThroughputRecorder:
         self._thread.start()
         return self
 
@@ -123,14 +123,14 @@ def distribution(latencies: Sequence[Latencies]) -> dict[str, Any]:
     }
 
 
-def late(latencies: Sequence[Latencies], limit_s: float) -> Late | None:
+def late(latencies: Sequence[Latencies], limit_s: float) -> LateQueries | None:
     """When the recorded queries took longer than ``limit_s``; None where none was recorded."""
     ended, seconds = _together(latencies)
     if not len(seconds):
         return None
     moments = ((ended - ended.min()) / MOMENT_S).astype(np.int64)
     is_late = seconds > limit_s
-    return Late(
+    return LateQueries(
         queries=int(is_late.sum()),
         moments=len(np.unique(moments[is_late])),
         of=int(moments.max()) + 1,

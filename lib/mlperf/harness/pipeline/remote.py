@@ -7,17 +7,17 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ..backends.network import SAMPLE, Network, NetworkPredictor
-from ..backends.wire import MOST_BYTES, Group
+from ..backends.wire import MOST_BYTES, SampleGroup
 from ..benchmarks.base import Array, Benchmark
 from ..errors import HarnessError
-from ..settings import MAIN, GraphSpec, ModelSpec, Shape, TensorSpec
+from ..settings import MAIN, GraphSpec, ModelSpec, TensorSpec, WorkerShape
 
 # So much of samples and results in a frame, and a single sample in any case.
 FRAME_BYTES = MOST_BYTES // 2
 
 
 def solvers(
-    backend: Network, model: ModelSpec, benchmark: Benchmark, shape: Shape
+    backend: Network, model: ModelSpec, benchmark: Benchmark, shape: WorkerShape
 ) -> list[RemoteSolver]:
     """One solver for each connection.
 
@@ -62,19 +62,19 @@ class RemoteSolver:
             self._predictor.answer(frame, results[start:end], sizes[start:end])
             start = end
 
-    def groups(self, indices: Sequence[int] | Array) -> Iterator[Group]:
+    def groups(self, indices: Sequence[int] | Array) -> Iterator[SampleGroup]:
         """These samples [n, *shape], those of one size together, each with its number."""
         numbers, start = np.asarray(indices, dtype=np.int64), 0
         for tensors in self._benchmark.gathered(indices):
             count = len(next(iter(tensors.values())))
             own = numbers[start : start + count]
-            yield Group(count, {SAMPLE.name: own, **tensors})
+            yield SampleGroup(count, {SAMPLE.name: own, **tensors})
             start += count
 
 
-def _frames(groups: Iterator[Group], row_bytes: int) -> Iterator[list[Group]]:
+def _frames(groups: Iterator[SampleGroup], row_bytes: int) -> Iterator[list[SampleGroup]]:
     """The groups of each frame, cut where they would be too large."""
-    frame: list[Group] = []
+    frame: list[SampleGroup] = []
     size = 0
     for group in groups:
         each = row_bytes + sum(array.nbytes for array in group.tensors.values()) // group.count

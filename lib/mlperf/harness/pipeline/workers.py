@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..benchmarks.base import Solver
-from .batcher import Batch, cut
+from .batcher import SampleBatch, cut
 from .completion import Completer
 from .failures import Failures
 from .queue import WorkQueue
@@ -24,7 +24,7 @@ class Tally:
     samples: int = 0
 
 
-class Worker:
+class BatchWorker:
     """Runs batches and answers them, whatever happens."""
 
     def __init__(self, solver: Solver, completer: Completer, failures: Failures) -> None:
@@ -39,7 +39,7 @@ class Worker:
         """The most samples of one batch."""
         return self._completer.capacity
 
-    def serve(self, batch: Batch) -> None:
+    def serve(self, batch: SampleBatch) -> None:
         """Answer a batch; without data once anything in this run has failed."""
         if self._failures:
             self._completer.answer_empty(batch.ids)
@@ -82,7 +82,7 @@ class Pipeline(Protocol):
 class DirectPipeline:
     """Streams: answered in the issuing thread, because a hand-over costs more than it gives."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: BatchWorker) -> None:
         self._worker = worker
 
     def issue(self, ids: Sequence[int], indices: Sequence[int]) -> None:
@@ -100,7 +100,7 @@ class DirectPipeline:
 class PooledPipeline:
     """Offline and Server: one thread for each worker behind a queue."""
 
-    def __init__(self, queue: WorkQueue, workers: Sequence[Worker]) -> None:
+    def __init__(self, queue: WorkQueue, workers: Sequence[BatchWorker]) -> None:
         self._queue = queue
         self._workers = workers
         self._threads = [
@@ -110,7 +110,7 @@ class PooledPipeline:
         for thread in self._threads:
             thread.start()
 
-    def _work(self, worker: Worker) -> None:
+    def _work(self, worker: BatchWorker) -> None:
         while (batch := self._queue.next()) is not None:
             worker.serve(batch)
 

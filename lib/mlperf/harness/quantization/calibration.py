@@ -10,7 +10,7 @@ from ..backends import registry as backends
 from ..backends.base import Array, Feeds, Predictor, empty_batch
 from ..benchmarks.base import Benchmark
 from ..host import usable_cores
-from ..progress import Progress
+from ..progress import ProgressWriter
 from ..settings import FLOAT32, MAIN, GraphSpec, ModelSpec
 from . import ranges
 
@@ -18,7 +18,7 @@ from . import ranges
 CALLS, CALLS_BYTES = 8, 1 << 30
 
 
-class Counted:
+class CalibrationFeeds:
     """The calls of the model that its ranges are taken from, and how many there were.
 
     ``samples`` gives for each calibration sample what the model is fed in its calls.
@@ -66,7 +66,7 @@ def calls_of(
     listener = Listener(predictors[part], CALLS if first else samples // count, first)
     solver = benchmark.solver({**predictors, part: listener}, 1)
     results, sizes = benchmark.result.rows(1), np.zeros(1, dtype=np.int64)
-    progress = Progress()
+    progress = ProgressWriter()
     for index in range(count):
         # One at a time: a hundred large images are gigabytes.
         benchmark.load([index])

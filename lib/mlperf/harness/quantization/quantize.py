@@ -16,7 +16,7 @@ from ..measuring import memory
 from ..settings import ModelSpec
 from ..wording import megabytes
 from . import calibration_cache, embedding_split, ranges
-from .calibration import Counted, calls_of
+from .calibration import CalibrationFeeds, calls_of
 from .float_nodes import QUANTIZED, left_float
 from .int8_symmetric import signed_symmetric, unsigned
 
@@ -39,7 +39,7 @@ OPSET, LEAST_OPSET = 13, 10
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class QuantizationRequest:
     """What to quantize: a model by its facts, and samples of a data set that it is not judged on.
 
     ``folder`` takes the new model and its facts. ``signed`` is for TensorRT: activations in signed
@@ -57,7 +57,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class QuantizationMethod:
     """How one graph is quantized: for TensorRT or not, which nodes stay float, bits of weights."""
 
     signed: bool = False
@@ -67,17 +67,17 @@ class Way:
 
 def main(config: Path) -> int:
     """Quantize as ``config`` says; raises HarnessError when model or samples do not allow it."""
-    request = records.read(Request, config)
+    request = records.read(QuantizationRequest, config)
     facts = records.read_json(Path(request.facts))
     model = _spec(facts, Path(request.facts).parent / facts["file"])
     benchmark = benchmarks.create(request.benchmark, Path(request.dataset), model)
     folder = Path(request.folder)
     notes, written = [], []
     for graph, described in zip(model.graphs(), (facts, *facts.get("parts", ())), strict=True):
-        feeds = Counted(calls_of(benchmark, model, request.samples, graph.name))
+        feeds = CalibrationFeeds(calls_of(benchmark, model, request.samples, graph.name))
         target = folder / f"{Path(graph.path).stem}_int8.onnx"
         kept = tuple(described.get("keep_float", ()))
-        way = Way(request.signed, kept, request.weight_bits)
+        way = QuantizationMethod(request.signed, kept, request.weight_bits)
         notes.append(_quantize(Path(graph.path), target, feeds, way))
         if request.signed:
             calibration_cache.write_for(target)
@@ -137,7 +137,7 @@ def _spec(facts: dict[str, Any], source: Path) -> ModelSpec:
     return spec
 
 
-def _quantize(source: Path, target: Path, feeds: Counted, way: Way) -> str:
+def _quantize(source: Path, target: Path, feeds: CalibrationFeeds, way: QuantizationMethod) -> str:
     """Quantize all but the nodes that ``left_float`` names; returns a note on what was done."""
     rest = target.with_suffix(".rest.onnx")
     coarse = target.with_suffix(".coarse.onnx")
@@ -163,7 +163,9 @@ def _quantize(source: Path, target: Path, feeds: Counted, way: Way) -> str:
 
 
 @ranges.lean()
-def _quantize_graph(source: Path, target: Path, calls: embedding_split.Calls, way: Way) -> bool:
+def _quantize_graph(
+    source: Path, target: Path, calls: embedding_split.Calls, way: QuantizationMethod
+) -> bool:
     """Write ``source`` in int8, with ranges from ``calls``; whether by channel."""
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process

@@ -8,12 +8,12 @@ from pathlib import Path
 from .. import records
 from ..settings import SessionSettings
 from . import history, page, readme, summary
-from .results import Results, Tree
+from .results import Results, ResultTree
 
 SO_FAR = "The call that measures for this folder has not come to its end: more may follow."
 
 
-def show_so_far(tree: Tree, whole: Results) -> None:
+def show_so_far(tree: ResultTree, whole: Results) -> None:
     """Write the documents for people as soon as there is something, in case the call is stopped.
 
     There is no results.json before the end: programs must not take a part for the whole.
@@ -24,8 +24,8 @@ def show_so_far(tree: Tree, whole: Results) -> None:
     _show(tree, part, part)
 
 
-def write(tree: Tree, requested: Results, whole: Results, settings: SessionSettings) -> None:
-    """Write the documents about the ``whole`` tree, and the answer about what was ``asked``."""
+def write(tree: ResultTree, requested: Results, whole: Results, settings: SessionSettings) -> None:
+    """Write the documents about the ``whole`` tree, and the answer about what was ``requested``."""
     for result in whole.results:
         folder = tree.scenario(result.scenario)
         if folder.is_dir():
@@ -36,7 +36,7 @@ def write(tree: Tree, requested: Results, whole: Results, settings: SessionSetti
         records.write(Path(settings.answer), requested)
 
 
-def _show(tree: Tree, requested: Results, whole: Results) -> None:
+def _show(tree: ResultTree, requested: Results, whole: Results) -> None:
     records.write_text(tree.root / "summary.txt", summary.table(whole, requested))
     entries = []
     if whole.sut_file:

@@ -16,7 +16,7 @@ MODEL_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class HistoryEntry:
     """One result; those of equal ``configuration`` can be compared."""
 
     configuration: str
@@ -38,7 +38,7 @@ def configuration(results: Results, scenario: str, precision: str) -> str:
     )
 
 
-def read(path: Path) -> list[Entry]:
+def read(path: Path) -> list[HistoryEntry]:
     """All entries that can be read, the oldest first."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -48,14 +48,14 @@ def read(path: Path) -> list[Entry]:
     return sorted(entries, key=lambda entry: entry.measured_at)
 
 
-def _read(line: str) -> Entry | None:
+def _read(line: str) -> HistoryEntry | None:
     try:
-        return records.decode(Entry, json.loads(line))
+        return records.decode(HistoryEntry, json.loads(line))
     except (HarnessError, ValueError):
         return None  # cut off, or of another version
 
 
-def remember(path: Path, results: Results, precision: str) -> list[Entry]:
+def remember(path: Path, results: Results, precision: str) -> list[HistoryEntry]:
     """Add the results that are not there yet; returns everything."""
     known = read(path)
     seen = {(entry.configuration, entry.measured_at) for entry in known}
@@ -74,10 +74,10 @@ def remember(path: Path, results: Results, precision: str) -> list[Entry]:
     return sorted([*known, *fresh], key=lambda entry: entry.measured_at)
 
 
-def _entry(results: Results, run: PerformanceResult, precision: str) -> Entry | None:
+def _entry(results: Results, run: PerformanceResult, precision: str) -> HistoryEntry | None:
     if run.value is None:
         return None
-    return Entry(
+    return HistoryEntry(
         configuration=configuration(results, run.scenario, precision),
         measured_at=run.circumstances.measured_at,
         value=run.value,

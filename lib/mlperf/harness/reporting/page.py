@@ -17,12 +17,12 @@ from .. import records
 from ..errors import HarnessError
 from ..wording import cores_in_words, duration, figures
 from . import course, readme, summary
-from .history import Entry, configuration
+from .history import HistoryEntry, configuration
 from .results import (
     MACHINE,
     OtherRun,
     PerformanceResult,
-    Problem,
+    ResultProblem,
     Results,
     ScenarioResult,
     accuracy_in_words,
@@ -39,14 +39,14 @@ COMPARED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PageSection:
     """A scenario as the page shows it; each chart comes with its title and a note."""
 
     result: ScenarioResult
     measured: str
     by: str
     account: str
-    problems: Sequence[tuple[str, Problem]]
+    problems: Sequence[tuple[str, ResultProblem]]
     machine: Sequence[tuple[str, str, charts.Chart]]
     charts: Sequence[tuple[str, str, charts.Chart]]
     logs: Sequence[tuple[str, str]]
@@ -54,7 +54,7 @@ class Part:
     earlier: Sequence[tuple[str, ...]]
 
 
-def render(results: Results, entries: Sequence[Entry], precision: str) -> str:
+def render(results: Results, entries: Sequence[HistoryEntry], precision: str) -> str:
     """The whole page; ``entries`` are the earlier results of this system."""
     tests = dict.fromkeys(test.test for each in results.results for test in each.compliance)
     form = f" ({results.form} form)" if results.form else ""
@@ -74,10 +74,10 @@ def render(results: Results, entries: Sequence[Entry], precision: str) -> str:
 
 
 def _part(
-    results: Results, result: ScenarioResult, entries: Sequence[Entry], precision: str
-) -> Part:
+    results: Results, result: ScenarioResult, entries: Sequence[HistoryEntry], precision: str
+) -> PageSection:
     run = result.performance_run
-    return Part(
+    return PageSection(
         result=result,
         measured=_times(results, result),
         by=_when(results, result),
@@ -110,7 +110,7 @@ def _times(results: Results, result: ScenarioResult) -> str:
     )
 
 
-def _rule(problem: Problem) -> str:
+def _rule(problem: ResultProblem) -> str:
     rule = problem.fault.rule
     return rule if rule.startswith(problem.mode) else f"{problem.mode}, {rule}"
 
@@ -133,7 +133,7 @@ def _account(run: PerformanceResult) -> str:
 
 
 def _charts(
-    results: Results, run: PerformanceResult, entries: Sequence[Entry], precision: str
+    results: Results, run: PerformanceResult, entries: Sequence[HistoryEntry], precision: str
 ) -> Iterator[tuple[str, str, charts.Chart]]:
     yield from _course(results, run)
     name = configuration(results, run.scenario, precision)
@@ -145,7 +145,7 @@ def _charts(
 
 
 def _compared(
-    results: Results, run: PerformanceResult, entries: Sequence[Entry], precision: str
+    results: Results, run: PerformanceResult, entries: Sequence[HistoryEntry], precision: str
 ) -> Iterator[tuple[str, ...]]:
     """Earlier runs of the same configuration: when, figure, this one beside it, what differs."""
     name, now = configuration(results, run.scenario, precision), run.circumstances.measured_at
@@ -162,7 +162,7 @@ def _compared(
         yield minute(entry.measured_at), value, entry.validity, change, ", ".join(other) or "none"
 
 
-def _dot(entry: Entry, now: str) -> charts.Dot:
+def _dot(entry: HistoryEntry, now: str) -> charts.Dot:
     versions = ", ".join(f"{key} {value}" for key, value in entry.versions.items())
     return charts.Dot(
         entry.value,

@@ -9,7 +9,7 @@ from mlperf.catalog import Division, Scenario, stand_in
 
 from ..jobs import AccuracyFigure
 from ..measuring.detail_log import DetailLog
-from ..measuring.verdict import Fault, Verdict, duration_s, judge
+from ..measuring.verdict import LoadGenVerdict, RuleViolation, duration_s, judge
 from ..settings import (
     ACCURACY,
     FIND,
@@ -27,28 +27,28 @@ from .results import (
     Circumstances,
     FurtherFigure,
     PerformanceResult,
-    Problem,
+    ResultProblem,
     ScenarioResult,
 )
 
 
 def verdict_of(
     log: DetailLog, profile: SpeedProfile, scenario: Scenario, benchmark_round: str
-) -> Verdict:
+) -> LoadGenVerdict:
     """LoadGen's verdict under the rules of the round, with what its log cannot know put first."""
     verdict = judge(log, scenario, benchmark_round)
     if verdict.valid or not hopeless(profile, scenario):
         return verdict
-    fault = Fault(
+    fault = RuleViolation(
         "latency limit",
         f"one batch alone takes {1000 * profile.server.batch_s:.1f} ms on this machine, "
         f"the limit for a query is {1000 * profile.server_limit_s:g} ms",
         "use a faster machine, device or model; no target can help here",
     )
-    return Verdict(False, (fault, *verdict.faults))
+    return LoadGenVerdict(False, (fault, *verdict.faults))
 
 
-def validity(log: DetailLog, verdict: Verdict) -> str:
+def validity(log: DetailLog, verdict: LoadGenVerdict) -> str:
     """``VALID`` or ``INVALID``, and ``UNFINISHED`` when LoadGen gave no verdict."""
     if verdict.valid:
         return "VALID"
@@ -106,7 +106,9 @@ def accuracy_result(
         target=spec.target,
         reached=figure.value >= spec.target and all(each.reached for each in further),
         faults=tuple(
-            Fault("no errors", f"LoadGen reports: {error}", "look into mlperf_log_detail.txt")
+            RuleViolation(
+                "no errors", f"LoadGen reports: {error}", "look into mlperf_log_detail.txt"
+            )
             for error in log.errors
         ),
         samples=figure.samples,
@@ -151,20 +153,20 @@ def measurements(settings: SessionSettings) -> Mapping[str, str]:
 
 def problems(
     results: Iterable[ScenarioResult], division: Division, precision: str
-) -> Iterator[Problem]:
+) -> Iterator[ResultProblem]:
     """Why what was measured in a precision is not accepted; nothing when it is."""
     for result in results:
         name, run, figure = result.scenario, result.performance_run, result.accuracy_run
         if result.find is not None:
-            yield from (Problem(name, FIND, fault) for fault in result.find.faults)
+            yield from (ResultProblem(name, FIND, fault) for fault in result.find.faults)
         if run is not None:
-            yield from (Problem(name, PERFORMANCE, fault) for fault in run.faults)
+            yield from (ResultProblem(name, PERFORMANCE, fault) for fault in run.faults)
         if figure is not None:
-            yield from (Problem(name, ACCURACY, fault) for fault in figure.faults)
+            yield from (ResultProblem(name, ACCURACY, fault) for fault in figure.faults)
             if division.strict and not figure.reached:
-                yield Problem(name, ACCURACY, _below_target(figure, precision))
+                yield ResultProblem(name, ACCURACY, _below_target(figure, precision))
         for test in result.compliance:
-            yield from (Problem(name, test.test, fault) for fault in test.faults)
+            yield from (ResultProblem(name, test.test, fault) for fault in test.faults)
 
 
 def _missed(figure: AccuracyResult) -> Iterator[str]:
@@ -188,8 +190,8 @@ _MORE_EXACT_THAN = {
 }
 
 
-def _below_target(figure: AccuracyResult, precision: str) -> Fault:
-    return Fault(
+def _below_target(figure: AccuracyResult, precision: str) -> RuleViolation:
+    return RuleViolation(
         "accuracy target",
         "; ".join(_missed(figure)),
         f"{_MORE_EXACT_THAN.get(precision, _MORE_EXACT)}; or measure for --division=open, which "

@@ -13,14 +13,14 @@ from typing import Any
 
 from common.values import dataclass
 from mlperf.catalog import Division, Scenario
-from mlperf.rate_search import Try
+from mlperf.rate_search import RateTrial
 
 from .. import records
 from ..errors import HarnessError
 from ..host import HostFacts
 from ..measuring.telemetry import Telemetry
-from ..measuring.verdict import Fault
-from ..settings import ACCURACY, FIND, FLOAT32, PERFORMANCE, Options, Shape, Targets
+from ..measuring.verdict import RuleViolation
+from ..settings import ACCURACY, FIND, FLOAT32, PERFORMANCE, Options, Targets, WorkerShape
 
 RESULT_FILE = "result.json"
 # What the machine did during a run, for charts.
@@ -38,7 +38,7 @@ class Attempt:
     validity: str
     value: float | None
     targets: Targets
-    faults: tuple[Fault, ...]
+    faults: tuple[RuleViolation, ...]
     seconds: float
 
 
@@ -70,9 +70,9 @@ class PerformanceResult:
     meaning: str
     unit: str
     value: float | None
-    faults: tuple[Fault, ...]
+    faults: tuple[RuleViolation, ...]
     targets: Targets
-    shape: Shape
+    shape: WorkerShape
     queries: int | None
     duration_s: float | None
     latencies_ms: dict[str, float]
@@ -109,7 +109,7 @@ class AccuracyResult:
     reference: float
     target: float
     reached: bool
-    faults: tuple[Fault, ...]
+    faults: tuple[RuleViolation, ...]
     samples: int
     duplicates: int
     seconds: float
@@ -131,8 +131,8 @@ class FindResult:
     value: float | None
     unit: str
     confirmed: bool
-    tries: tuple[Try, ...]
-    faults: tuple[Fault, ...]
+    tries: tuple[RateTrial, ...]
+    faults: tuple[RuleViolation, ...]
     stored: str
     seconds: float
     circumstances: Circumstances
@@ -147,7 +147,7 @@ class ComplianceResult:
     test: str
     passed: bool
     lines: tuple[str, ...]
-    faults: tuple[Fault, ...]
+    faults: tuple[RuleViolation, ...]
     value: float | None
     reference: float | None
     unit: str
@@ -223,16 +223,16 @@ def scenario_result(
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ResultProblem:
     """Why the whole is not accepted: the scenario and mode, the broken rule, and the advice."""
 
     scenario: Scenario
     mode: str
-    fault: Fault
+    fault: RuleViolation
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class SessionCall:
     """What one call asked for, and which runs (scenario, mode) it made for that."""
 
     scenarios: tuple[str, ...]
@@ -278,14 +278,14 @@ class Results:
     versions: dict[str, str]
     calibration: dict[str, Any]
     results: tuple[ScenarioResult, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[ResultProblem, ...]
     folder: str
     seconds: float
     category: str = ""
     notes: tuple[str, ...] = ()
     sut_file: str = ""
     precision: str = FLOAT32
-    call: Call | None = None
+    call: SessionCall | None = None
     others: tuple[OtherRun, ...] = ()
     backend_options: Options = field(default_factory=dict, metadata=records.WHEN_GIVEN)
     device_facts: dict[str, str] = field(default_factory=dict, metadata=records.WHEN_GIVEN)
@@ -326,7 +326,7 @@ def sweep(folders: Iterable[Path]) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-class Tree:
+class ResultTree:
     """``RESULTS/<style>_results/<SUT>/<benchmark>/<scenario>/<mode>``.
 
     A run is made in a hidden folder beside its place and renamed when it is complete, so that a

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from ..measuring.telemetry import BUSY
 from ..settings import ACCURACY, COMPLIANCE, FIND, PERFORMANCE, README
 from ..wording import cores_in_words, figures, wrapped
-from .results import FindResult, Problem, Results, ScenarioResult, accuracy_in_words, span
+from .results import FindResult, ResultProblem, Results, ScenarioResult, accuracy_in_words, span
 
 WIDTH = 80
 # Stands behind what the call has not measured itself.
@@ -35,7 +35,7 @@ STYLES = {
 def table(results: Results, requested: Results) -> str:
     """The whole text: heading, one row for each scenario, problems, places, fine print.
 
-    ``results`` are all that there are, ``asked`` those that a call was for.
+    ``results`` are all that there are, ``requested`` those that a call was for.
     """
     loadgen = results.versions.get("loadgen", "?")
     form = f" ({results.form} form)" if results.form else ""
@@ -163,7 +163,7 @@ def _targets(results: Results) -> list[str]:
     return [f"targets: {results.sut_file}"] if results.sut_file else []
 
 
-def _problems(problems: Sequence[Problem]) -> Iterator[str]:
+def _problems(problems: Sequence[ResultProblem]) -> Iterator[str]:
     """Each broken rule; cause and advice once, below the last of a run for which they are equal."""
     for problem, later in zip_longest(problems, problems[1:]):
         text = f"{problem.scenario} {problem.mode}: {problem.fault.rule}: {problem.fault.text}"
@@ -172,7 +172,7 @@ def _problems(problems: Sequence[Problem]) -> Iterator[str]:
             yield from _remedy(problem)[2]
 
 
-def _remedy(problem: Problem) -> tuple[str, str, list[str]]:
+def _remedy(problem: ResultProblem) -> tuple[str, str, list[str]]:
     fault = problem.fault
     busy = f"  the host was busy: {fault.host}" if fault.host else ""
     lines = _wrapped(busy, "  ")

@@ -12,12 +12,12 @@ from common.values import dataclass
 from mlperf.catalog import Scenario
 
 from .. import records
-from ..jobs import Compared, Comparison
+from ..jobs import ComparisonFigures, LogComparison
 from ..measuring import detail_log, verify
 from ..measuring.accuracy_log import read_logged
 from ..measuring.telemetry import Telemetry
-from ..measuring.verdict import Fault, laid_to
-from ..measuring.verify import Check
+from ..measuring.verdict import RuleViolation, laid_to
+from ..measuring.verify import VerificationResult
 from ..reporting.results import RESULT_FILE, ComplianceResult, PerformanceResult, private_folder
 from ..settings import ACCURACY, PERFORMANCE, Targets
 from ..tuning import targets
@@ -32,21 +32,21 @@ ANSWERS = "mlperf_log_accuracy.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Tested:
+class JudgedTest:
     """A test that was run and judged.
 
     ``short`` says that it or the submitted run is shorter than the rules want: the speeds of runs
     of some seconds differ by chance.
     """
 
-    speed: Check | None
-    content: Check | None
+    speed: VerificationResult | None
+    content: VerificationResult | None
     outcome_versions: dict[str, str]
     seen: Telemetry
     short: bool = False
 
     @property
-    def checks(self) -> tuple[Check, ...]:
+    def checks(self) -> tuple[VerificationResult, ...]:
         """The verifications that this test has."""
         return tuple(check for check in (self.content, self.speed) if check is not None)
 
@@ -81,7 +81,7 @@ def _missing(context: Context, scenario: Scenario, test: str) -> str:
 
 
 def _result(
-    context: Context, scenario: Scenario, test: str, tested: Tested, seconds: float
+    context: Context, scenario: Scenario, test: str, tested: JudgedTest, seconds: float
 ) -> ComplianceResult:
     speed = tested.speed
     return ComplianceResult(
@@ -101,7 +101,7 @@ def _result(
 
 def _until_passed(
     context: Context, scenario: Scenario, test: str, submitted: PerformanceResult, folder: Path
-) -> Tested:
+) -> JudgedTest:
     """Run the test again while only its speed is wrong and attempts are left."""
     aim = _aim(submitted.targets, scenario)
     for left in reversed(range(context.settings.attempts)):
@@ -124,27 +124,27 @@ def _run(
     submitted: PerformanceResult,
     aim: Targets,
     folder: Path,
-) -> Tested:
+) -> JudgedTest:
     audit = verify.audit_config(test, context.rules.test01_samples if context.rules else 4096)
     run = context.run_settings(scenario, PERFORMANCE, aim, folder, audit)
     # Figures can only be compared when the machine is divided in the same way.
     run = replace(run, shape=submitted.shape)
     outcome, seen = context.launch(run, folder, test)
     logs = folder / "run_1"
-    content: Check | None = None
+    content: VerificationResult | None = None
     if test == "TEST01":
         content = _answers(context, scenario, logs / ANSWERS, folder)
     if test == "TEST06":
         options = context.settings.model_of(scenario).options
         end, dtype = int(options.get("end_token", 2)), str(options.get("token_dtype", "int32"))
         content = verify.tokens(logs / ANSWERS, scenario, dtype, end)
-        return Tested(None, content, outcome.versions, seen)
+        return JudgedTest(None, content, outcome.versions, seen)
     before = detail_log.read(Path(submitted.log_dir) / "mlperf_log_detail.txt")
     made = detail_log.read(folder / DETAIL)
     speed = verify.performance(test, scenario, before, made)
     rules = context.rules
     short = rules is not None and any(verify.is_short(each, rules) for each in (before, made))
-    return Tested(speed, content, outcome.versions, seen, short)
+    return JudgedTest(speed, content, outcome.versions, seen, short)
 
 
 def _aim(submitted: Targets, scenario: Scenario) -> Targets:
@@ -153,28 +153,28 @@ def _aim(submitted: Targets, scenario: Scenario) -> Targets:
     return submitted
 
 
-def _answers(context: Context, scenario: Scenario, log: Path, folder: Path) -> Check:
+def _answers(context: Context, scenario: Scenario, log: Path, folder: Path) -> VerificationResult:
     """Equal answers pass; where they differ, their accuracy decides."""
     submitted = context.tree.place(scenario, ACCURACY) / ANSWERS
     check = verify.answers(submitted, log)
     if check.passed or not read_logged(log):
         return check
     settings = context.settings
-    request = Comparison(
+    request = LogComparison(
         settings.benchmark, settings.dataset, settings.model_of(scenario), str(submitted), str(log)
     )
     place = folder / "compare"
     place.mkdir()
     context.launcher.execute("compare", place, request, f"{scenario} TEST01 accuracy", 5.0)
-    compared = records.read(Compared, place / "outcome.json")
+    compared = records.read(ComparisonFigures, place / "outcome.json")
     (folder / "baseline_accuracy.txt").write_text(compared.baseline.line + "\n", encoding="utf-8")
     (folder / "compliance_accuracy.txt").write_text(compared.test.line + "\n", encoding="utf-8")
     allowed = context.rules.accuracy_delta_percent if context.rules else 1.0
     near = verify.nearly_equal(compared.baseline.value, compared.test.value, allowed)
-    return Check(near.passed, (*check.lines, *near.lines), near.value, near.reference)
+    return VerificationResult(near.passed, (*check.lines, *near.lines), near.value, near.reference)
 
 
-def _lay_out(folder: Path, test: str, tested: Tested) -> None:
+def _lay_out(folder: Path, test: str, tested: JudgedTest) -> None:
     """performance/run_1 with two logs, accuracy/ with what was answered, and the verdicts."""
     logs, performance = folder / "run_1", folder / "performance" / "run_1"
     performance.mkdir(parents=True)
@@ -197,11 +197,11 @@ def _lay_out(folder: Path, test: str, tested: Tested) -> None:
             (folder / f"verify_{name}.txt").write_text(text, encoding="utf-8")
 
 
-def _faults(test: str, tested: Tested) -> list[Fault]:
+def _faults(test: str, tested: JudgedTest) -> list[RuleViolation]:
     faults = []
     if tested.content is not None and not tested.content.passed:
         faults.append(
-            Fault(
+            RuleViolation(
                 f"{test} accuracy",
                 "; ".join(tested.content.lines),
                 "a system must answer under load as it does in the accuracy run; look at "
@@ -210,7 +210,7 @@ def _faults(test: str, tested: Tested) -> list[Fault]:
         )
     if tested.speed is not None and not tested.speed.passed:
         faults.append(
-            Fault(
+            RuleViolation(
                 f"{test} performance",
                 "; ".join(tested.speed.lines),
                 "run the test again on a quiet machine (--rerun), or measure the performance "

@@ -14,9 +14,9 @@ from mlperf.catalog import MINIMUM_DURATION_MS, BenchmarkSpec, Mode, Scenario, p
 
 from .. import records
 from ..errors import HarnessError
-from ..jobs import Outcome, Probe
+from ..jobs import LoadGenOutcome, Probe
 from ..measuring.telemetry import Monitor, Telemetry
-from ..reporting.results import MACHINE, Circumstances, Tree
+from ..reporting.results import MACHINE, Circumstances, ResultTree
 from ..settings import (
     ACCURACY,
     PERFORMANCE,
@@ -28,9 +28,9 @@ from ..settings import (
 )
 from ..tuning import one_round
 from ..tuning.profile import SpeedProfile
-from ..tuning.store import Store
+from ..tuning.store import TargetStore
 from .launch import Launcher
-from .quiet import Patience
+from .quiet import QuietWait
 
 START_S = 1.5
 
@@ -52,11 +52,11 @@ class Context:
     settings: SessionSettings
     rules: BenchmarkSpec | None
     launcher: Launcher
-    tree: Tree
-    store: Store | None
+    tree: ResultTree
+    store: TargetStore | None
     probe: Probe
     dataset: Mapping[str, Any]
-    patience: Patience
+    patience: QuietWait
     run_options: Options = field(default_factory=dict)
     profiles: dict[str, SpeedProfile] = field(default_factory=dict)
     built: dict[str, ModelSpec] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class Context:
 
     def launch(
         self, run: RunSettings, folder: Path, name: str, number: int = 1, doing: str = ""
-    ) -> tuple[Outcome, Telemetry]:
+    ) -> tuple[LoadGenOutcome, Telemetry]:
         """Make one LoadGen run; a run that fails is kept for looking at and ends the session.
 
         Raises HarnessError then. ``doing`` is what it is for, for whoever watches.
@@ -116,7 +116,7 @@ class Context:
             watched = f"{label}, {doing}" if doing else label
             self.launcher.execute("run", folder, run, watched, START_S + duration_ms / 1000)
             records.write(folder / MACHINE, monitor.course())
-            return records.read(Outcome, folder / "outcome.json"), monitor.finish()
+            return records.read(LoadGenOutcome, folder / "outcome.json"), monitor.finish()
         except HarnessError as error:
             kept = self.tree.keep_attempt(folder, run.scenario, name, number)
             text = f"{label} failed: {error}; its files are in {kept}"

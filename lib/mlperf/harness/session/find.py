@@ -11,13 +11,13 @@ from pathlib import Path
 
 from mlperf import rate_search as search
 from mlperf.catalog import MINIMUM_DURATION_MS, OFFLINE, SERVER, Scenario
-from mlperf.rate_search import Effort, Found, Try
+from mlperf.rate_search import Effort, RateSearchResult, RateTrial
 
 from .. import records
 from ..measuring import detail_log
 from ..measuring.detail_log import DetailLog
 from ..measuring.telemetry import Monitor
-from ..measuring.verdict import Fault, laid_to
+from ..measuring.verdict import RuleViolation, laid_to
 from ..reporting.results import RESULT_FILE, FindResult, private_folder
 from ..settings import FIND, PERFORMANCE, SessionSettings, Targets
 from ..tuning import one_round, targets
@@ -77,7 +77,7 @@ def measure(context: Context, scenario: Scenario) -> None:
     say(f"{scenario} find-performance: {quantity(scenario)} = {value}{place}")
 
 
-def _note(context: Context, outcome: Found) -> str:
+def _note(context: Context, outcome: RateSearchResult) -> str:
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     backend = context.settings.backend
     version = context.probe.versions.get(backend, "")
@@ -85,7 +85,7 @@ def _note(context: Context, outcome: Found) -> str:
     return f"{today}, {how}, {backend} {version}".strip()
 
 
-def _faults(outcome: Found) -> list[Fault]:
+def _faults(outcome: RateSearchResult) -> list[RuleViolation]:
     if outcome.qps is not None and outcome.confirmed:
         return []
     if outcome.qps is None:
@@ -94,10 +94,10 @@ def _faults(outcome: Found) -> list[Fault]:
     else:
         text = f"{figures(outcome.qps)} samples/s was not confirmed by a longer run"
         advice = "run it again on a quiet machine, or set --server_target_qps by hand"
-    return [Fault("server search", text, advice)]
+    return [RuleViolation("server search", text, advice)]
 
 
-def _plain(context: Context, scenario: Scenario) -> Found:
+def _plain(context: Context, scenario: Scenario) -> RateSearchResult:
     """Offline and streams: one run that is long enough, again when it ended too early."""
     short = _short(context, FIND_MS)
     overrides = replace(context.settings.overrides, min_duration=short)
@@ -112,8 +112,8 @@ def _plain(context: Context, scenario: Scenario) -> Found:
         aim = targets.adjusted(aim, log, scenario)
     if scenario.stream:
         median = log.latencies().get("50.00") or log.milliseconds("result_mean_latency_ns")
-        return Found(median, (), True)
-    return Found(log.result(OFFLINE), (), True)
+        return RateSearchResult(median, (), True)
+    return RateSearchResult(log.result(OFFLINE), (), True)
 
 
 def least_queries(profile: SpeedProfile, scenario: Scenario) -> int:
@@ -126,7 +126,7 @@ def least_queries(profile: SpeedProfile, scenario: Scenario) -> int:
     return max(LEAST_QUERIES, min(usual, int(LONG_S / profile.streams[scenario].about_s)))
 
 
-def _server(context: Context) -> Found:
+def _server(context: Context) -> RateSearchResult:
     """The highest rate in time, from the tuned one."""
     profile = context.profile(SERVER)
     if targets.hopeless(profile, SERVER):
@@ -134,7 +134,7 @@ def _server(context: Context) -> Found:
             f"Server: one batch alone takes {1000 * profile.server.batch_s:.1f} ms, the limit "
             f"is {1000 * profile.server_limit_s:g} ms: nothing to search"
         )
-        return Found(None, (), False)
+        return RateSearchResult(None, (), False)
     start = targets.initial(profile, context.settings.overrides, SERVER, PERFORMANCE, "test")
     effort = effort_of(context.settings)
     bound = "" if math.isinf(effort.whole_s) else ", about two minutes"
@@ -151,11 +151,11 @@ def effort_of(settings: SessionSettings) -> Effort:
     return search.QUICK if settings.form == "tiny" else search.THOROUGH
 
 
-def _attempts(context: Context, effort: Effort) -> Callable[[float, str], Try]:
+def _attempts(context: Context, effort: Effort) -> Callable[[float, str], RateTrial]:
     limit_ms = 1000 * context.profile(SERVER).server_limit_s
     number = 0
 
-    def attempt(qps: float, purpose: str) -> Try:
+    def attempt(qps: float, purpose: str) -> RateTrial:
         nonlocal number
         number += 1
         # Whoever asks for short runs gets them, and a rougher figure.
@@ -179,13 +179,13 @@ def first_try_ms(qps: float, limit_ms: float, effort: Effort) -> int:
     return math.ceil(min(enough, 1000 * effort.first_s))
 
 
-def judge(log: DetailLog, qps: float, purpose: str, seconds: float) -> Try:
+def judge(log: DetailLog, qps: float, purpose: str, seconds: float) -> RateTrial:
     """What LoadGen's log of a Server run at ``qps`` samples/s that took ``seconds`` says."""
     queries = log.number("result_query_count") or 0.0
     late = log.number("result_overlatency_query_count")
     share = late / queries if late is not None and queries else 1.0
     percentile = log.number("effective_target_latency_percentile") or 0.99
-    return Try(
+    return RateTrial(
         qps=qps,
         late_share=share,
         allowed_share=allowed_share(qps * MINIMUM_DURATION_MS / 1000, percentile),
@@ -203,7 +203,7 @@ def allowed_share(queries: float, percentile: float = 0.99) -> float:
     return max(0.0, late - margin)
 
 
-def _in_words(tried: Try, limit_ms: float) -> str:
+def _in_words(tried: RateTrial, limit_ms: float) -> str:
     tail = "" if tried.tail_ms is None else f", p99 {figures(tried.tail_ms)} ms of {limit_ms:g}"
     return (
         f"  {figures(tried.qps)} samples/s: {100 * tried.late_share:.2f} % late{tail}: "

@@ -9,12 +9,12 @@ from mlperf.catalog import Scenario
 
 from ..reporting.results import (
     AccuracyResult,
-    Call,
     ComplianceResult,
     FindResult,
     OtherRun,
     PerformanceResult,
     ScenarioResult,
+    SessionCall,
     scenario_result,
 )
 from ..settings import (
@@ -74,7 +74,7 @@ def call(
     results: Sequence[ScenarioResult],
     pending: Collection[tuple[Scenario, str]],
     began: str,
-) -> Call:
+) -> SessionCall:
     """The call that ``began`` at a time and found the ``pending`` runs not there or not good."""
     made = tuple(
         (each.scenario, mode)
@@ -82,7 +82,7 @@ def call(
         for mode, around in each.runs()
         if (each.scenario, mode) in pending and around.measured_at >= began
     )
-    return Call(settings.scenarios, settings.modes, made)
+    return SessionCall(settings.scenarios, settings.modes, made)
 
 
 def modes(results: Sequence[ScenarioResult], asked_for: Sequence[str]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from .. import records
 from ..errors import NEXT, HarnessError
 from ..jobs import STALLED
 from ..measuring.telemetry import Monitor
-from ..progress import Progress
+from ..progress import ProgressWriter
 from ..wording import duration
 from . import process
 
@@ -52,7 +52,7 @@ def _caller() -> int:
 class Launcher:
     """Starts programs one after the other; ``monitor`` is the one of the run that goes on."""
 
-    progress: Progress = field(default_factory=Progress)
+    progress: ProgressWriter = field(default_factory=ProgressWriter)
     schedule: Schedule = field(default_factory=Schedule)
     monitor: Monitor | None = None
     caller: int = field(default_factory=_caller)
@@ -68,7 +68,7 @@ class Launcher:
         def tick(pid: int = 0) -> None:
             if self.caller and os.getppid() != self.caller:
                 # It was killed, and nobody is there any more to end us.
-                raise process.Interrupted(signal.SIGTERM)
+                raise process.InterruptSignal(signal.SIGTERM)
             passed = time.monotonic() - began
             total_s = max(expected_s, self.schedule.run_s, foretold(folder))
             self.progress.report(label, passed, total_s, more=self._more(folder, passed))

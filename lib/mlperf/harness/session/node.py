@@ -23,7 +23,7 @@ from .. import entrance, host, records
 from ..backends import registry as backends
 from ..backends import wire
 from ..backends.network import SAMPLE, is_token
-from ..backends.wire import Frame, Group, WireError
+from ..backends.wire import SampleGroup, WireError, WireFrame
 from ..benchmarks import registry as benchmarks
 from ..benchmarks.base import Array, Benchmark, Solver
 from ..errors import HarnessError
@@ -31,8 +31,8 @@ from ..pipeline.batcher import DeadlinePolicy
 from ..pipeline.inference import teams
 from ..pipeline.queue import DynamicBatcher
 from ..pipeline.remote import sample_tensors
-from ..progress import Progress
-from ..settings import Options, SessionSettings, Shape
+from ..progress import ProgressWriter
+from ..settings import Options, SessionSettings, WorkerShape
 from ..tuning.profile import SpeedProfile
 from . import preparation, process
 from .launch import Launcher, say
@@ -66,7 +66,7 @@ def main(config: Path) -> int:
     try:
         with process.interruptible():
             _serve(settings)
-    except process.Interrupted as stop:
+    except process.InterruptSignal as stop:
         say(f"{stop}: the node has ended")
     return 0
 
@@ -81,7 +81,7 @@ def _serve(settings: NodeSettings) -> None:
     with backends.service(
         session.backend, session.device, session.precision, options, (session.model,)
     ) as more:
-        engine = Engine.of(session, {**options, **more})
+        engine = NodeModel.of(session, {**options, **more})
         with _listening(place) as listener:
             port = listener.getsockname()[1]
             name = settings.name or f"{session.hw_name or 'node'}-{port}"
@@ -89,12 +89,12 @@ def _serve(settings: NodeSettings) -> None:
             say(f"next, at the LoadGen node: --network=lon --sut_servers={place[0]}:{port}")
             label = f"serving as {name} at {place[0]}:{port}"
             threading.Thread(target=_tell, args=(label, engine), daemon=True).start()
-            Door(listener, engine, {**engine.facts(session), "name": name}, token).open()
+            NodeListener(listener, engine, {**engine.facts(session), "name": name}, token).open()
 
 
-def _tell(label: str, engine: Engine) -> None:
+def _tell(label: str, engine: NodeModel) -> None:
     """Say again and again how much was answered."""
-    progress = Progress()
+    progress = ProgressWriter()
     while True:
         progress.report(label, engine.answered, engine.answered, "samples")
         time.sleep(TELL_S)
@@ -110,10 +110,10 @@ def _listening(place: tuple[str, int]) -> socket.socket:
 
 
 @dataclass(slots=True)
-class Request:
+class NodeRequest:
     """The samples of one frame, and room for their results; ``left`` counts those not yet there."""
 
-    groups: Sequence[Group]
+    groups: Sequence[SampleGroup]
     results: Array
     sizes: Array
     left: int
@@ -122,11 +122,11 @@ class Request:
 
 
 # A group of a request, and the row of its first result.
-Asked = tuple[Request, Group, int]
+Asked = tuple[NodeRequest, SampleGroup, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class NodeWorker:
     """A solver with a benchmark of its own, which holds the samples of one batch at a time."""
 
     benchmark: Benchmark
@@ -134,7 +134,7 @@ class Worker:
     # Whether it is best called by few threads.
     few_callers: bool = False
 
-    def compute(self, groups: Sequence[Group], results: Array, sizes: Array) -> None:
+    def compute(self, groups: Sequence[SampleGroup], results: Array, sizes: Array) -> None:
         """Write the result of each sample into its row of ``results`` [n, *Result.shape].
 
         ``sizes`` [n] is as in ``benchmarks.base.Solver``. Raises IndexError for a sample that the
@@ -150,11 +150,11 @@ class Worker:
             self.benchmark.unload()
 
 
-class Engine:
+class NodeModel:
     """The model in the layout that was found best, behind a queue that joins samples."""
 
     def __init__(
-        self, team: Sequence[Worker], profile: SpeedProfile, facts: dict[str, Any]
+        self, team: Sequence[NodeWorker], profile: SpeedProfile, facts: dict[str, Any]
     ) -> None:
         self.benchmark = team[0].benchmark
         self.inputs = (SAMPLE, *sample_tensors(self.benchmark))
@@ -176,7 +176,7 @@ class Engine:
             threading.Thread(target=self._work, name=f"worker-{number}", daemon=True).start()
 
     @classmethod
-    def of(cls, session: SessionSettings, options: Options) -> Engine:
+    def of(cls, session: SessionSettings, options: Options) -> NodeModel:
         """Tune and open what a session asks for; raises HarnessError where that cannot be."""
         launcher, model = Launcher(), session.model
 
@@ -187,11 +187,11 @@ class Engine:
         how = (session.backend, session.device, session.precision)
         backend = backends.create(*how, options)
         profile = preparation.tuned(launcher, session, model, options)
-        shape: Shape = profile.server.shape
+        shape: WorkerShape = profile.server.shape
         team = []
         for predictors in teams(backend, model, benchmark(), shape):
             own, few = benchmark(), any(each.few_callers for each in predictors.values())
-            team.append(Worker(own, own.solver(predictors, shape.batch), few))
+            team.append(NodeWorker(own, own.solver(predictors, shape.batch), few))
         facts = {"versions": backend.versions(), "device_facts": backend.device_facts()}
         return cls(team, profile, facts)
 
@@ -224,19 +224,19 @@ class Engine:
             "largest": LARGEST,
         }
 
-    def answer(self, groups: Sequence[Group]) -> Request:
+    def answer(self, groups: Sequence[SampleGroup]) -> NodeRequest:
         """Compute these samples beside those of others; back when all are done."""
         pieces = [piece for group in groups for piece in group.pieces(self._capacity)]
         count = sum(piece.count for piece in pieces)
         sizes = np.full(count, self.benchmark.result.row_bytes, np.int64)
-        request = Request(groups, self.benchmark.result.rows(count), sizes, len(pieces))
+        request = NodeRequest(groups, self.benchmark.result.rows(count), sizes, len(pieces))
         if len(pieces) == 1 and self._at_once((request, pieces[0], 0)):
             return request
         self._enqueue(request, pieces)
         request.done.wait()
         return request
 
-    def _enqueue(self, request: Request, pieces: Sequence[Group]) -> None:
+    def _enqueue(self, request: NodeRequest, pieces: Sequence[SampleGroup]) -> None:
         """Let the pieces of a request wait for a worker."""
         row = 0
         with self._turn:
@@ -272,7 +272,7 @@ class Engine:
                     self._compute(worker, together)
 
     @contextmanager
-    def _returned(self, worker: Worker) -> Iterator[None]:
+    def _returned(self, worker: NodeWorker) -> Iterator[None]:
         """Let a worker be idle again, whatever becomes of what it does."""
         try:
             yield
@@ -282,7 +282,7 @@ class Engine:
                 if self._waiting:
                     self._turn.notify()
 
-    def _compute(self, worker: Worker, together: Sequence[Asked]) -> None:
+    def _compute(self, worker: NodeWorker, together: Sequence[Asked]) -> None:
         count = sum(group.count for _, group, _ in together)
         result, problem = self.benchmark.result, ""
         rows = result.rows(count)
@@ -318,11 +318,11 @@ def _joined(taken: Sequence[Asked], most: int) -> Iterator[list[Asked]]:
     yield together
 
 
-class Door:
+class NodeListener:
     """Lets in those who know the token, one program at a time, each connection in its thread."""
 
     def __init__(
-        self, listener: socket.socket, engine: Engine, facts: dict[str, Any], token: str
+        self, listener: socket.socket, engine: NodeModel, facts: dict[str, Any], token: str
     ) -> None:
         self._listener = listener
         self._engine = engine
@@ -374,7 +374,7 @@ class Door:
             raise
         return client
 
-    def _answered(self, connection: socket.socket, frame: Frame) -> None:
+    def _answered(self, connection: socket.socket, frame: WireFrame) -> None:
         if frame.kind == "name":
             wire.send(connection, {"kind": "name", "name": self._facts["name"]})
             return

@@ -12,11 +12,11 @@ from common.values import dataclass
 from mlperf.catalog import Scenario, stand_in
 
 from .. import records
-from ..jobs import Outcome
+from ..jobs import LoadGenOutcome
 from ..measuring import detail_log
 from ..measuring.detail_log import DetailLog
 from ..measuring.telemetry import Telemetry
-from ..measuring.verdict import Verdict, bursts, laid_to
+from ..measuring.verdict import LoadGenVerdict, bursts, laid_to
 from ..reporting import report
 from ..reporting.results import (
     RESULT_FILE,
@@ -35,14 +35,14 @@ DETAIL = Path("run_1") / "mlperf_log_detail.txt"
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class PerformanceRun:
     """A performance run that has ended: its settings, its log, and what they come to."""
 
     run: RunSettings
     log: DetailLog
-    verdict: Verdict
+    verdict: LoadGenVerdict
     attempt: Attempt
-    outcome: Outcome
+    outcome: LoadGenOutcome
     seen: Telemetry
 
 
@@ -76,7 +76,9 @@ def measure(context: Context, scenario: Scenario) -> None:
                 _publish(context, made, attempts, folder)
 
 
-def attempt(context: Context, scenario: Scenario, aim: Targets, folder: Path, number: int) -> Made:
+def attempt(
+    context: Context, scenario: Scenario, aim: Targets, folder: Path, number: int
+) -> PerformanceRun:
     """One performance run in ``folder``, judged."""
     began = time.monotonic()
     run = context.run_settings(scenario, PERFORMANCE, aim, folder)
@@ -100,10 +102,10 @@ def attempt(context: Context, scenario: Scenario, aim: Targets, folder: Path, nu
         faults=verdict.faults,
         seconds=time.monotonic() - began,
     )
-    return Made(run, log, verdict, judged, outcome, seen)
+    return PerformanceRun(run, log, verdict, judged, outcome, seen)
 
 
-def _next_aim(context: Context, made: Made) -> Targets | None:
+def _next_aim(context: Context, made: PerformanceRun) -> Targets | None:
     """Other targets to try, unless the run is fine, fixed by the user, or beyond help."""
     run, settings = made.run, context.settings
     fixed = targets.fixed_by_user(settings.overrides, run.scenario) is not None
@@ -118,7 +120,9 @@ def _next_aim(context: Context, made: Made) -> Targets | None:
     return better and replace(better, origin=f"adjusted after an INVALID run{why}")
 
 
-def _publish(context: Context, made: Made, attempts: Sequence[Attempt], folder: Path) -> None:
+def _publish(
+    context: Context, made: PerformanceRun, attempts: Sequence[Attempt], folder: Path
+) -> None:
     scenario, settings = made.run.scenario, context.settings
     around = context.circumstances(scenario, made.outcome.versions, made.seen)
     fingerprint = context.fingerprint(scenario, PERFORMANCE)
@@ -164,7 +168,7 @@ def aim_in_words(aim: Targets, scenario: Scenario) -> str:
     return f"{target} ({aim.origin})" if aim.origin else target
 
 
-def _say_attempt(made: Made, scenario: Scenario, again: bool) -> None:
+def _say_attempt(made: PerformanceRun, scenario: Scenario, again: bool) -> None:
     metric, judged = scenario.result, made.attempt
     value = "no figure" if judged.value is None else figures(judged.value)
     say(

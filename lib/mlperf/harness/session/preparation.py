@@ -9,7 +9,7 @@ from pathlib import Path
 from mlperf.catalog import SINGLE_STREAM
 
 from .. import records
-from ..jobs import Probe, Request
+from ..jobs import Probe, ProbeRequest
 from ..reporting.results import private_folder, sweep
 from ..settings import ModelSpec, Options, SessionSettings
 from ..tuning import kept
@@ -25,9 +25,9 @@ BUILD_S = 60.0
 BUILT = "model.json"
 
 
-def request(settings: SessionSettings, model: ModelSpec, options: Options) -> Request:
+def request(settings: SessionSettings, model: ModelSpec, options: Options) -> ProbeRequest:
     """What the subprocesses are asked about a model."""
-    return Request(
+    return ProbeRequest(
         benchmark=settings.benchmark,
         backend=settings.backend,
         device=settings.device,

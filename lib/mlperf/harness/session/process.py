@@ -17,7 +17,7 @@ POLL_S = 0.5
 GRACE_S = 2.0
 
 
-class Interrupted(BaseException):
+class InterruptSignal(BaseException):
     """A signal asked us to end; a BaseException so that nothing handles it by accident."""
 
     def __init__(self, number: int) -> None:
@@ -27,12 +27,12 @@ class Interrupted(BaseException):
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Turn SIGINT and SIGTERM into ``Interrupted`` in the main thread; the second is ignored."""
+    """Raise ``InterruptSignal`` on SIGINT and SIGTERM in the main thread; ignore the second."""
 
     def stop(number: int, _frame: FrameType | None) -> None:
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, signal.SIG_IGN)
-        raise Interrupted(number)
+        raise InterruptSignal(number)
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

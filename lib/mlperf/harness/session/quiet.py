@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from .. import host
 from ..measuring import contention
-from ..measuring.contention import Taken
+from ..measuring.contention import CpuContention
 from ..settings import ACCURACY, README
 from ..wording import duration
 
@@ -21,7 +21,7 @@ BOUNDS = {"test": (15.0, 45.0), "fast": (60.0, 180.0), "valid": (120.0, 600.0)}
 UNTIMED = frozenset((ACCURACY, README))
 
 
-def look() -> Taken | None:
+def look() -> CpuContention | None:
     """What others take just now; None where the system does not tell."""
     cores = contention.cores()
     beside = contention.beside()
@@ -34,16 +34,16 @@ def look() -> Taken | None:
 
 
 @dataclass(slots=True)
-class Patience:
+class QuietWait:
     """How long a session still waits for others to end; ``look`` takes about half a second."""
 
     once_s: float
     left_s: float
     say: Callable[[str], None]
     show: Callable[[str, float, float], None]
-    look: Callable[[], Taken | None]
+    look: Callable[[], CpuContention | None]
     clock: Callable[[], float] = time.monotonic
-    seen: Taken | None = field(default=None, init=False)
+    seen: CpuContention | None = field(default=None, init=False)
 
     def wait(self) -> bool:
         """Wait until others take little, within the bounds; whether they do."""
@@ -66,7 +66,7 @@ class Patience:
         return quiet
 
 
-def _end(taken: Taken | None, quiet: bool, waited: float) -> str:
+def _end(taken: CpuContention | None, quiet: bool, waited: float) -> str:
     if quiet:
         return f"quiet after {duration(waited)}"
     assert taken is not None
@@ -79,7 +79,7 @@ def of_style(
     wait_s: float | None,
     say: Callable[[str], None],
     show: Callable[[str, float, float], None],
-) -> Patience:
+) -> QuietWait:
     """That of a session with runs of a style; ``wait_s`` bounds it where the user says so.
 
     A session of whose ``modes`` none is timed only looks: what it finds out is the same on a busy
@@ -87,4 +87,4 @@ def of_style(
     """
     once, whole = BOUNDS[style]
     patience_s = 0.0 if UNTIMED.issuperset(modes) else wait_s
-    return Patience(once, whole if patience_s is None else patience_s, say, show, look)
+    return QuietWait(once, whole if patience_s is None else patience_s, say, show, look)

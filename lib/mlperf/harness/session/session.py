@@ -17,7 +17,7 @@ from ..backends import registry as backends
 from ..errors import DAMAGED, HarnessError
 from ..measuring import memory
 from ..reporting import documents, report
-from ..reporting.results import ComplianceResult, FindResult, PerformanceResult, Results, Tree
+from ..reporting.results import ComplianceResult, FindResult, PerformanceResult, Results, ResultTree
 from ..settings import (
     ACCURACY,
     COMPLIANCE,
@@ -54,8 +54,8 @@ def main(config: Path) -> int:
     settings = records.read(SessionSettings, config)
     try:
         with process.interruptible():
-            results = Session(settings).run()
-    except process.Interrupted as stop:
+            results = MeasurementSession(settings).run()
+    except process.InterruptSignal as stop:
         say(f"{stop}; nothing unfinished is left in the results, finished runs are kept")
         return stop.exit_code
     say(f"results: {results.folder}/results.json")
@@ -63,7 +63,7 @@ def main(config: Path) -> int:
     return 0
 
 
-class Session:
+class MeasurementSession:
     """The state of one call."""
 
     def __init__(self, settings: SessionSettings) -> None:
@@ -96,7 +96,7 @@ class Session:
         settings, results_dir = self._settings, Path(self._settings.results_dir)
         probe = preparation.probe(self._launcher, settings, options)
         sut = settings.sut(probe.versions.get(settings.backend, ""))
-        tree = Tree(results_dir, settings.style, sut, settings.benchmark)
+        tree = ResultTree(results_dir, settings.style, sut, settings.benchmark)
         notes = list(precheck.check(settings, self._rules, probe, tree.root))
         for note in notes:
             say(f"note: {note}")
@@ -253,7 +253,7 @@ def _have(context: Context, scenario: Scenario, mode: str) -> bool:
     return True
 
 
-def is_compared(tree: Tree, test: ComplianceResult) -> bool:
+def is_compared(tree: ResultTree, test: ComplianceResult) -> bool:
     """Whether the runs that a test was compared with are still those of the tree."""
     runs = (tree.performance(test.scenario), tree.accuracy(test.scenario))
     made = test.circumstances.measured_at

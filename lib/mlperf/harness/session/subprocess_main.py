@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .. import records
 from ..errors import HarnessError, tell
-from ..jobs import Compared, Comparison, Outcome, Probe, Request
+from ..jobs import ComparisonFigures, LoadGenOutcome, LogComparison, Probe, ProbeRequest
 from ..settings import ModelSpec, RunSettings
 from ..tuning.profile import SpeedProfile
 from . import launch
@@ -36,28 +36,28 @@ def main(name: str, config: Path) -> int:
 def _tune(config: Path) -> SpeedProfile:
     from ..tuning import tune
 
-    return tune.tune(records.read(Request, config), partial(launch.foretell, config.parent))
+    return tune.tune(records.read(ProbeRequest, config), partial(launch.foretell, config.parent))
 
 
 def _probe(config: Path) -> Probe:
     from ..measuring import probe
 
-    return probe.probe(records.read(Request, config), config)
+    return probe.probe(records.read(ProbeRequest, config), config)
 
 
 def _build(config: Path) -> ModelSpec:
     from ..measuring import build
 
-    return build.build(records.read(Request, config), config.parent)
+    return build.build(records.read(ProbeRequest, config), config.parent)
 
 
-def _compare(config: Path) -> Compared:
+def _compare(config: Path) -> ComparisonFigures:
     from ..measuring import compare
 
-    return compare.compare(records.read(Comparison, config))
+    return compare.compare(records.read(LogComparison, config))
 
 
-def _run(config: Path) -> Outcome:
+def _run(config: Path) -> LoadGenOutcome:
     from ..measuring import loadgen_run
 
     return loadgen_run.execute(records.read(RunSettings, config))

@@ -26,7 +26,7 @@ SHAPING = ("batch_size", "threads", "num_workers")
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredProfile:
     """A profile, when it was made, and the fingerprint under which it holds.
 
     The file calls the profile ``calibration``, as it did from the start.
@@ -71,12 +71,12 @@ def place(settings: SessionSettings, model: ModelSpec) -> Path | None:
     return folder / f"{store.key}{own}.json"
 
 
-def find(path: Path | None, wanted: dict[str, str]) -> Kept | None:
+def find(path: Path | None, wanted: dict[str, str]) -> StoredProfile | None:
     """What ``path`` holds, if it was made under the same fingerprint."""
     if path is None:
         return None
     try:
-        kept = records.read(Kept, path)
+        kept = records.read(StoredProfile, path)
     except (HarnessError, TypeError):
         return None  # not there, cut off, or of another version
     return kept if kept.fingerprint == wanted else None
@@ -88,7 +88,7 @@ def keep(path: Path | None, wanted: dict[str, str], profile: SpeedProfile) -> No
         return
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     path.parent.mkdir(parents=True, exist_ok=True)
-    records.write(path, Kept(now, wanted, profile))
+    records.write(path, StoredProfile(now, wanted, profile))
 
 
 def forget(path: Path | None) -> None:

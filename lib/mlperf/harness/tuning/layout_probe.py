@@ -13,10 +13,10 @@ import numpy as np
 from ..backends.base import Backend
 from ..benchmarks.base import Array, Benchmark, Solver
 from ..errors import HarnessError
-from ..jobs import Request
+from ..jobs import ProbeRequest
 from ..measuring import memory
 from ..pipeline.inference import solvers
-from ..settings import Overrides, Shape
+from ..settings import Overrides, WorkerShape
 from ..wording import megabytes
 
 ANSWERS = 1 << 24
@@ -41,7 +41,7 @@ def batch_sizes(overrides: Overrides, most: int, answer_bytes: int = 1) -> list[
 class LayoutProbe:
     """Opens the backend in a layout, with real samples at hand."""
 
-    def __init__(self, request: Request, benchmark: Benchmark, backend: Backend) -> None:
+    def __init__(self, request: ProbeRequest, benchmark: Benchmark, backend: Backend) -> None:
         self.benchmark = benchmark
         self.overrides = request.overrides
         self._request = request
@@ -105,17 +105,17 @@ class LayoutProbe:
 
     def open(
         self, workers: int, threads: int, capacity: int, order: Sequence[int] | None = None
-    ) -> list[Worker]:
+    ) -> list[ProbeWorker]:
         """Workers for batches of at most ``capacity`` that take the loaded samples in ``order``."""
-        shape = Shape(workers, threads, capacity)
+        shape = WorkerShape(workers, threads, capacity)
         places = np.arange(self.count) if order is None else np.asarray(order)
         return [
-            Worker(self.benchmark, solver, capacity, places)
+            ProbeWorker(self.benchmark, solver, capacity, places)
             for solver in solvers(self._backend, self._request.model, self.benchmark, shape)
         ]
 
 
-class Worker:
+class ProbeWorker:
     """One worker with its buffers, walking through the samples of ``order``."""
 
     def __init__(self, benchmark: Benchmark, solver: Solver, capacity: int, order: Array) -> None:
@@ -166,7 +166,9 @@ class Worker:
         return times
 
 
-def measure_together(workers: Sequence[Worker], size: int, seconds: float) -> tuple[float, float]:
+def measure_together(
+    workers: Sequence[ProbeWorker], size: int, seconds: float
+) -> tuple[float, float]:
     """Samples/s of all workers at once, and the median seconds of their batches.
 
     They warm up with a batch each; if all of these take longer than ``LONG_S``, they are the

@@ -5,26 +5,26 @@ from __future__ import annotations
 from common.values import dataclass
 from mlperf.catalog import Scenario
 
-from ..settings import Shape
+from ..settings import WorkerShape
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class ThroughputPoint:
     """Measured throughput of one shape, and the median seconds of one batch in it."""
 
-    shape: Shape
+    shape: WorkerShape
     samples_per_s: float
     batch_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
+class StreamLatency:
     """Measured time of one stream query on one worker; ``mean_s`` 0 where nobody took it down.
 
     ``tail_s`` is that of the percentile that the rules look at.
     """
 
-    shape: Shape
+    shape: WorkerShape
     median_s: float
     tail_s: float
     mean_s: float = 0.0
@@ -45,20 +45,20 @@ class SpeedProfile:
 
     cores: int
     sample_count: int
-    offline: Point
-    server: Point
-    streams: dict[str, Latency]
+    offline: ThroughputPoint
+    server: ThroughputPoint
+    streams: dict[str, StreamLatency]
     server_limit_s: float
     service_times: dict[str, float]
-    points: tuple[Point, ...]
+    points: tuple[ThroughputPoint, ...]
     versions: dict[str, str]
     seconds: float
 
-    def point(self, scenario: Scenario) -> Point:
+    def point(self, scenario: Scenario) -> ThroughputPoint:
         """The throughput point that a scenario is run with, one of those without streams."""
         return self.offline if scenario.batched else self.server
 
-    def shape(self, scenario: Scenario) -> Shape:
+    def shape(self, scenario: Scenario) -> WorkerShape:
         """How the machine is divided in a scenario."""
         return self.streams[scenario].shape if scenario.stream else self.point(scenario).shape
 

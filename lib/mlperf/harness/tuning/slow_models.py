@@ -14,9 +14,9 @@ import numpy as np
 from common.values import dataclass
 from mlperf.catalog import MULTI_STREAM, SINGLE_STREAM, Scenario
 
-from ..settings import Shape
-from .layout_probe import LayoutProbe, Worker, measure_together
-from .profile import Latency, Point
+from ..settings import WorkerShape
+from .layout_probe import LayoutProbe, ProbeWorker, measure_together
+from .profile import StreamLatency, ThroughputPoint
 
 # A model that takes longer than this for a mean sample is measured here.
 HEAVY_S = 1.0
@@ -31,7 +31,7 @@ BATCH_GAIN = 1.02
 Foretell = Callable[[float], None]
 
 
-class Costs:
+class SampleCosts:
     """How much work the samples are, as shares of the mean of the whole data set."""
 
     def __init__(self, bench: LayoutProbe) -> None:
@@ -56,7 +56,7 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SampleTiming:
     """The seconds of one loaded ``sample`` on a worker of ``threads``, and those of a mean one."""
 
     threads: int
@@ -65,7 +65,7 @@ class Look:
     mean_s: float
 
 
-def look(worker: Worker, costs: Costs, threads: int) -> Look:
+def look(worker: ProbeWorker, costs: SampleCosts, threads: int) -> SampleTiming:
     """A first look at how heavy a model is, from one sample or two."""
     sample = costs.cheapest()
     seconds = worker.sample(sample)
@@ -74,20 +74,22 @@ def look(worker: Worker, costs: Costs, threads: int) -> Look:
         # The first call was also that in which libraries prepare themselves.
         sample = costs.nearest(share * SAMPLE_S / seconds)
         seconds = worker.sample(sample)
-    return Look(threads, sample, seconds, float(seconds / costs.shares[sample]))
+    return SampleTiming(threads, sample, seconds, float(seconds / costs.shares[sample]))
 
 
 class SlowModel:
     """The measurements that follow a look."""
 
-    def __init__(self, bench: LayoutProbe, costs: Costs, seen: Look, foretell: Foretell) -> None:
+    def __init__(
+        self, bench: LayoutProbe, costs: SampleCosts, seen: SampleTiming, foretell: Foretell
+    ) -> None:
         self._bench = bench
         self._costs = costs
         self._seen = seen
         self._foretell = foretell
         self._began = time.perf_counter() - seen.seconds
 
-    def points(self, cores: int) -> list[Point]:
+    def points(self, cores: int) -> list[ThroughputPoint]:
         """One sample in each layout that is quick enough, then larger batches in the best one."""
         chosen = self._affordable(cores)
         new = [threads for workers, threads in chosen if (workers, threads) != self._known]
@@ -95,14 +97,16 @@ class SlowModel:
         points = [self._single(workers, threads) for workers, threads in chosen]
         return [*points, *self._grown(best(points))]
 
-    def streams(self, points: list[Point], wanted: tuple[Scenario, ...]) -> dict[str, Latency]:
+    def streams(
+        self, points: list[ThroughputPoint], wanted: tuple[Scenario, ...]
+    ) -> dict[str, StreamLatency]:
         """The latencies of streams, which all threads answer: such work is worth their waiting.
 
         Several samples take as long as the best rate of one worker says.
         """
         seen, overrides = self._seen, self._bench.overrides
-        shape = Shape(1, seen.threads, 1)
-        latencies: dict[str, Latency] = {
+        shape = WorkerShape(1, seen.threads, 1)
+        latencies: dict[str, StreamLatency] = {
             SINGLE_STREAM: self._latency(SINGLE_STREAM, shape, seen.mean_s)
         }
         if MULTI_STREAM in wanted:
@@ -115,15 +119,15 @@ class SlowModel:
                 and point.shape.batch <= batch
             ]
             rate = max([1 / seen.mean_s, *alone])
-            shape = Shape(1, seen.threads, batch)
+            shape = WorkerShape(1, seen.threads, batch)
             latencies[MULTI_STREAM] = self._latency(
                 MULTI_STREAM, shape, MULTI_STREAM.samples_per_query / rate
             )
         return latencies
 
-    def _latency(self, scenario: Scenario, shape: Shape, mean_s: float) -> Latency:
+    def _latency(self, scenario: Scenario, shape: WorkerShape, mean_s: float) -> StreamLatency:
         middle, tail = np.quantile(self._costs.shares, [0.5, scenario.percentile])
-        return Latency(shape, float(middle * mean_s), float(tail * mean_s), mean_s)
+        return StreamLatency(shape, float(middle * mean_s), float(tail * mean_s), mean_s)
 
     @property
     def _known(self) -> tuple[int, int]:
@@ -154,20 +158,22 @@ class SlowModel:
         usual = self._seen.sample
         return usual if mean_s * self._costs.shares[usual] <= CALL_S else self._costs.cheapest()
 
-    def _single(self, workers: int, threads: int) -> Point:
+    def _single(self, workers: int, threads: int) -> ThroughputPoint:
         if (workers, threads) == self._known:
-            return Point(Shape(workers, threads, 1), 1 / self._seen.mean_s, self._seen.mean_s)
+            return ThroughputPoint(
+                WorkerShape(workers, threads, 1), 1 / self._seen.mean_s, self._seen.mean_s
+            )
         return self._point(workers, threads, 1, self._mean_s(threads))
 
-    def _point(self, workers: int, threads: int, size: int, mean_s: float) -> Point:
+    def _point(self, workers: int, threads: int, size: int, mean_s: float) -> ThroughputPoint:
         """One batch of each worker, where one of mean samples takes about ``mean_s``."""
         order = self._costs.like(self._sample(mean_s))
         team = self._bench.open(workers, threads, size, order)
         rate, batch_s = measure_together(team, size, 0.0)
         share = float(self._costs.shares[np.resize(order, size)].mean())
-        return Point(Shape(workers, threads, size), share * rate, batch_s / share)
+        return ThroughputPoint(WorkerShape(workers, threads, size), share * rate, batch_s / share)
 
-    def _grown(self, last: Point) -> Iterator[Point]:
+    def _grown(self, last: ThroughputPoint) -> Iterator[ThroughputPoint]:
         """Larger batches as long as they gain and take no minute; the user's own in any case."""
         workers, threads = last.shape.workers, last.shape.threads
         fixed = self._bench.overrides.batch_size
@@ -177,7 +183,9 @@ class SlowModel:
             expected = float(mean_s * self._costs.shares[self._sample(mean_s)])
             if expected > CALL_S:
                 if fixed:
-                    yield Point(Shape(workers, threads, size), last.samples_per_s, mean_s)
+                    yield ThroughputPoint(
+                        WorkerShape(workers, threads, size), last.samples_per_s, mean_s
+                    )
                 return
             self._expect(expected)
             point = self._point(workers, threads, size, mean_s)
@@ -190,6 +198,6 @@ class SlowModel:
         self._foretell(time.perf_counter() - self._began + seconds)
 
 
-def best(points: list[Point]) -> Point:
+def best(points: list[ThroughputPoint]) -> ThroughputPoint:
     """The fastest; of equal ones that with the largest batch."""
     return max(points, key=lambda point: (point.samples_per_s, point.shape.batch))

@@ -29,7 +29,7 @@ Content = dict[str, dict[str, Entry]]
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class TargetStore:
     """One system's file; ``key`` is the model's name in it."""
 
     path: Path
@@ -65,7 +65,7 @@ def quantity(scenario: Scenario) -> str:
     return "target_latency" if scenario.stream else "target_qps"
 
 
-def open_store(settings: SessionSettings) -> Store | None:
+def open_store(settings: SessionSettings) -> TargetStore | None:
     """The file of the system that ``settings`` describe; None when no folder is given."""
     if not settings.sut_dir:
         return None
@@ -75,7 +75,7 @@ def open_store(settings: SessionSettings) -> Store | None:
     key += "".join(f"+{name}={value}" for name, value in sorted(settings.backend_options.items()))
     # HOST:PORT would end a name of YAML, a path lie in another folder.
     key = re.sub(r"[^A-Za-z0-9._+=,-]", "_", key)
-    return Store(Path(settings.sut_dir) / machine / name, key)
+    return TargetStore(Path(settings.sut_dir) / machine / name, key)
 
 
 def read(path: Path) -> Content:

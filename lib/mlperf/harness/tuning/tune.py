@@ -21,13 +21,13 @@ from mlperf.catalog import MULTI_STREAM, SINGLE_STREAM, Scenario
 from .. import host
 from ..backends import registry as backends
 from ..benchmarks import registry as benchmarks
-from ..jobs import Request
+from ..jobs import ProbeRequest
 from ..measuring.loadgen_run import library_versions
-from ..settings import Shape
+from ..settings import WorkerShape
 from . import slow_models
-from .layout_probe import LONG_S, LayoutProbe, Worker, measure_together
-from .profile import Latency, Point, SpeedProfile
-from .slow_models import BATCH_GAIN, Costs, Foretell, Look
+from .layout_probe import LONG_S, LayoutProbe, ProbeWorker, measure_together
+from .profile import SpeedProfile, StreamLatency, ThroughputPoint
+from .slow_models import BATCH_GAIN, Foretell, SampleCosts, SampleTiming
 
 POINT_S = 0.1
 CONFIRM_S = 0.3
@@ -42,15 +42,15 @@ SERVER_SHARE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class TuningResult:
     """All points, the best of them, and the latencies of the streams."""
 
-    points: list[Point]
-    offline: Point
-    streams: dict[str, Latency]
+    points: list[ThroughputPoint]
+    offline: ThroughputPoint
+    streams: dict[str, StreamLatency]
 
 
-def tune(request: Request, foretell: Foretell = lambda seconds: None) -> SpeedProfile:
+def tune(request: ProbeRequest, foretell: Foretell = lambda seconds: None) -> SpeedProfile:
     """Measure this machine with this model; raises HarnessError as ``loadgen_run.execute`` does.
 
     ``foretell`` is told how many seconds it will take in all, when that turns out to be long.
@@ -91,7 +91,7 @@ def streams_of(benchmark: str) -> tuple[Scenario, ...]:
     return (SINGLE_STREAM, MULTI_STREAM) if MULTI_STREAM in known else (SINGLE_STREAM,)
 
 
-def server_point(points: Sequence[Point], limit_s: float) -> Point:
+def server_point(points: Sequence[ThroughputPoint], limit_s: float) -> ThroughputPoint:
     """The fastest point whose batches leave time to wait; the quickest batch if there is none."""
     quick = [point for point in points if point.batch_s <= SERVER_SHARE * limit_s]
     if quick:
@@ -99,12 +99,12 @@ def server_point(points: Sequence[Point], limit_s: float) -> Point:
     return min(points, key=lambda point: point.batch_s)
 
 
-def _single(points: Sequence[Point]) -> list[Point]:
+def _single(points: Sequence[ThroughputPoint]) -> list[ThroughputPoint]:
     """Those of one sample at a time, where queries may not be joined on this side."""
     return [point for point in points if point.shape.batch == 1]
 
 
-def service_times(points: Sequence[Point], shape: Shape) -> dict[str, float]:
+def service_times(points: Sequence[ThroughputPoint], shape: WorkerShape) -> dict[str, float]:
     """Seconds of a batch by its size, for the batches up to ``shape`` in the same layout."""
     return {
         str(point.shape.batch): point.batch_s
@@ -116,37 +116,39 @@ def service_times(points: Sequence[Point], shape: Shape) -> dict[str, float]:
 
 def _measure(
     bench: LayoutProbe, cores: int, streams: tuple[Scenario, ...], foretell: Foretell
-) -> Measured:
-    costs = Costs(bench)
+) -> TuningResult:
+    costs = SampleCosts(bench)
     seen, alone = _first(bench, costs, bench.stream_threads(cores)[0])
     if alone is None:
         few = slow_models.SlowModel(bench, costs, seen, foretell)
         points = few.points(cores)
-        return Measured(points, slow_models.best(points), few.streams(points, streams))
+        return TuningResult(points, slow_models.best(points), few.streams(points, streams))
     points = [
         point
         for workers, threads in bench.layouts(cores)
         for point in _throughputs(bench, workers, threads)
     ]
     offline = _confirmed(bench, max(points, key=lambda point: point.samples_per_s))
-    latencies: dict[str, Latency] = {
+    latencies: dict[str, StreamLatency] = {
         SINGLE_STREAM: _stream_latency(bench, SINGLE_STREAM, cores, alone)
     }
     if MULTI_STREAM in streams:
         latencies[MULTI_STREAM] = _stream_latency(bench, MULTI_STREAM, cores)
-    return Measured(points, offline, latencies)
+    return TuningResult(points, offline, latencies)
 
 
-def _first(bench: LayoutProbe, costs: Costs, threads: int) -> tuple[Look, Latency | None]:
+def _first(
+    bench: LayoutProbe, costs: SampleCosts, threads: int
+) -> tuple[SampleTiming, StreamLatency | None]:
     """How heavy the model is and, when it is not, the latency of a sample on all threads."""
     (worker,) = bench.open(1, threads, 1)
     seen = slow_models.look(worker, costs, threads)
     if seen.mean_s > slow_models.HEAVY_S:
         return seen, None
-    return seen, _latency(worker, SINGLE_STREAM, Shape(1, threads, 1), LATENCY_S)
+    return seen, _latency(worker, SINGLE_STREAM, WorkerShape(1, threads, 1), LATENCY_S)
 
 
-def _throughputs(bench: LayoutProbe, workers: int, threads: int) -> Iterator[Point]:
+def _throughputs(bench: LayoutProbe, workers: int, threads: int) -> Iterator[ThroughputPoint]:
     """Points of one layout for growing batches, until those gain nothing more.
 
     When batches take long, doubling them twice for less than ``BATCH_GAIN`` ends the search. Quick
@@ -157,7 +159,7 @@ def _throughputs(bench: LayoutProbe, workers: int, threads: int) -> Iterator[Poi
     best, idle = 0.0, 0
     for size in sizes:
         rate, batch_s = measure_together(team, size, POINT_S)
-        yield Point(Shape(workers, threads, size), rate, batch_s)
+        yield ThroughputPoint(WorkerShape(workers, threads, size), rate, batch_s)
         idle = 0 if rate > BATCH_GAIN * best else idle + 1
         best = max(best, rate)
         if idle >= 2 and batch_s > POINT_S:
@@ -165,8 +167,8 @@ def _throughputs(bench: LayoutProbe, workers: int, threads: int) -> Iterator[Poi
 
 
 def _stream_latency(
-    bench: LayoutProbe, scenario: Scenario, cores: int, known: Latency | None = None
-) -> Latency:
+    bench: LayoutProbe, scenario: Scenario, cores: int, known: StreamLatency | None = None
+) -> StreamLatency:
     """The latency of one query with the number of threads that answers it best.
 
     ``known`` is that with the most threads, where it was measured before. A query that takes long
@@ -193,24 +195,26 @@ def _better(seconds: float, of_fewer_threads: float) -> bool:
 
 def _opened_latency(
     bench: LayoutProbe, scenario: Scenario, threads: int, seconds: float
-) -> Latency:
+) -> StreamLatency:
     most = bench.overrides.batch_size or bench.most(1, threads)
     batch = min(scenario.samples_per_query, most)
     (worker,) = bench.open(1, threads, batch)
-    return _latency(worker, scenario, Shape(1, threads, batch), seconds)
+    return _latency(worker, scenario, WorkerShape(1, threads, batch), seconds)
 
 
-def _latency(worker: Worker, scenario: Scenario, shape: Shape, seconds: float) -> Latency:
+def _latency(
+    worker: ProbeWorker, scenario: Scenario, shape: WorkerShape, seconds: float
+) -> StreamLatency:
     times = worker.query_times(scenario.samples_per_query, shape.batch, seconds)
     tail = float(np.quantile(times, scenario.percentile or 0.5))
-    return Latency(shape, statistics.median(times), tail, statistics.fmean(times))
+    return StreamLatency(shape, statistics.median(times), tail, statistics.fmean(times))
 
 
-def _confirmed(bench: LayoutProbe, point: Point) -> Point:
+def _confirmed(bench: LayoutProbe, point: ThroughputPoint) -> ThroughputPoint:
     """The best point measured again for longer, as short measurements miss the full speed."""
     shape = point.shape
     if point.batch_s > LONG_S:
         return point
     team = bench.open(shape.workers, shape.threads, shape.batch)
     rate, batch_s = measure_together(team, shape.batch, CONFIRM_S)
-    return Point(shape, max(rate, point.samples_per_s), min(batch_s, point.batch_s))
+    return ThroughputPoint(shape, max(rate, point.samples_per_s), min(batch_s, point.batch_s))
