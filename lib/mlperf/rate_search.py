@@ -107,7 +107,7 @@ class RateTrial:
     def excess(self) -> float:
         """The logarithm of late over allowed queries; below zero when it passed.
 
-        Without a late query it is that of half a query, the most that such a run can tell.
+        Without a late query it is that of half a query, the most that such a run can show.
         """
         share = max(self.late_share, 0.5 / max(self.queries, 1))
         if self.fell_behind:
@@ -122,7 +122,7 @@ class RateTrial:
 
 @dataclass(frozen=True, slots=True)
 class RateSearchResult:
-    """The end of a search: the rate, None when not even the least was answered in time."""
+    """The result of a search: the rate, None when not even the least was answered in time."""
 
     qps: float | None
     tries: tuple[RateTrial, ...]
@@ -197,7 +197,7 @@ def _bracket(
 
 
 def _close_in(attempt: Attempt, tries: list[RateTrial], effort: Effort) -> None:
-    """Try where the limit seems to be, until that place settles."""
+    """Try where the limit seems to be, until it settles."""
     if all(each.passed for each in tries):
         return
     guesses: list[float] = []

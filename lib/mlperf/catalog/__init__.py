@@ -1,7 +1,7 @@
-"""The catalogue: every benchmark of the rounds, every backend, and the words they are told with.
+"""The catalogue: every benchmark of the rounds, every backend, and their vocabulary.
 
 It needs nothing but Python's own library: the engine's interpreter, that of a benchmark and the
-checks of a submission read the same facts. A folder of somebody's own adds to it, see ``plugins``.
+checks of a submission read the same facts. A folder of the user extends it, see ``plugins``.
 """
 
 from __future__ import annotations

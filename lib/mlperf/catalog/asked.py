@@ -24,16 +24,16 @@ Env = Mapping[str, Any]
 
 
 def is_set(env: Env, key: str) -> bool:
-    """Whether a yes-or-no input is on."""
+    """Return whether a yes-or-no input is on."""
     return str(env.get(key) or "no").lower() in YES
 
 
 def own_folder(env: Env) -> str:
-    """The user's folder of specifications, empty where there is none."""
+    """Return the user's folder of specifications, empty without one."""
     return str(env.get(plugins.KEY) or "")
 
 
-# How a benchmark or a backend of the user's own is asked for: --model=benchmark.NAME.
+# How a benchmark or a backend of the user's own is requested: --model=benchmark.NAME.
 OWN_MODEL, OWN_BACKEND = "benchmark.", "backend."
 # So many packages of a backend of the user's own can be installed.
 PACKAGES = 3
@@ -41,7 +41,7 @@ PACKAGES = 3
 
 @dataclass(frozen=True, slots=True)
 class PluginRequirements:
-    """What the user's own benchmark and backend need: tags of model and data, and packages."""
+    """The requirements of the user's plugins: tags of model and data, and packages."""
 
     folder: str
     model: str = ""
@@ -49,14 +49,14 @@ class PluginRequirements:
     packages: tuple[str, ...] = ()
 
     def package(self, number: int) -> str:
-        """The package with a number from 1 on; empty where there are fewer."""
+        """Return the package with a number from 1 on; empty if there are fewer."""
         return self.packages[number - 1] if number <= len(self.packages) else ""
 
 
 def of_plugins(env: Env) -> PluginRequirements:
-    """What the user's own parts need.
+    """Return the requirements of the user's plugins.
 
-    Raises CatalogError where the folder has not what is asked for, or needs too many packages.
+    Raises CatalogError where the folder has not what is requested, or needs too many packages.
     """
     needs = PluginRequirements(str(plugins.folder(own_folder(env))))
     assets = benchmark(env).assets
@@ -87,7 +87,7 @@ def benchmark(env: Env) -> BenchmarkSpec:
 
 
 def scenarios(env: Env) -> tuple[Scenario, ...]:
-    """The one scenario that is asked for, or all that the benchmark has in the category.
+    """The one scenario that is requested, or all that the benchmark has in the category.
 
     Without a word it is Offline, or the first of a benchmark that has no Offline.
 
@@ -108,7 +108,7 @@ def scenarios(env: Env) -> tuple[Scenario, ...]:
 
 
 def modes(env: Env) -> tuple[Mode, ...]:
-    """What to measure in each scenario; tests of compliance come on top where they are asked."""
+    """Return what to measure per scenario; compliance tests are added where requested."""
     word = env["CM_MLPERF_LOADGEN_MODE"]
     _known(MODE_WORDS, word, "mode")
     modes_requested = Mode.parse_modes(word)
@@ -132,7 +132,7 @@ def precision(env: Env) -> str:
 
 
 def backend(env: Env) -> BackendSpec:
-    """The backend, as it is with its options; raises CatalogError for what it cannot do."""
+    """Return the backend with its options applied; raises CatalogError for what it cannot do."""
     form = str(env.get("CM_MLPERF_MODEL_PRECISION") or "float32")
     device = str(env.get("CM_MLPERF_DEVICE") or "cpu")
     name = _backend_name(env, form)

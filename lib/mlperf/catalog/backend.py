@@ -1,4 +1,4 @@
-"""What is known of a runtime before it is installed: the specification of a backend."""
+"""The specification of a backend: facts of a runtime that is not installed yet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from common.values import dataclass
 from .words import CatalogError
 
 Plain = str | int | float | bool
-# The step whose model a backend opens in the place of the benchmark's own.
+# The step whose model a backend opens instead of the benchmark's own.
 COMPILE = "compile,neuron-model"
 YES_NO = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 
@@ -32,8 +32,8 @@ class Step:
     """Another script that has to run first, by its ``tags``; ``names`` are its words for ``--adr``.
 
     The values of the env keys in ``variations`` become variations of it; there they have defaults.
-    It is left out where the env key ``unless`` is set, and told what ``env`` says; ``defaults`` are
-    env keys that the user may set.
+    It is left out where the env key ``unless`` is set, and gets the keys of ``env``; ``defaults``
+    are env keys that the user may set.
     """
 
     tags: str
@@ -48,7 +48,7 @@ class Step:
 class Option:
     """A setting of one backend; values have the type of ``default``, and are of ``choices``.
 
-    ``key`` is the env key of a flag of its own, beside ``--backend_options``. Without the option
+    ``key`` is the env key of a flag of its own, besides ``--backend_options``. Without the option
     that it ``needs`` it has no effect.
     """
 
@@ -97,7 +97,7 @@ class BackendSpec:
         name: As ``--backend`` takes it.
         title: What people call it.
         module: ``module:class`` of its part of the harness.
-        devices, precisions: What it computes on and in.
+        devices, precisions: Devices and number formats that it supports.
         packages: What has to be installed.
         model_tag: The variation of a model script whose files it opens.
         data_tag: The variation of the data that these files want, where it is another one.
@@ -106,14 +106,14 @@ class BackendSpec:
         only: The benchmarks that it can run, where it cannot run all.
         options: Its own settings, by name (``--backend_options=name=value``).
         builds: Whether it turns the model into a file of its own before it can open it.
-        service: ``module:function`` of what must run beside it for a whole session, such as a
+        service: ``module:function`` of what must run during a whole session, such as a
             server: a context manager that takes a ``Setup`` and the models, and gives further
             options.
         steps: Other scripts that have to run first.
-        stands_in: What it takes the place of, by the device that computes: ``stand_in.py``.
+        stands_in: The device that it replaces, by the device that computes: ``stand_in.py``.
         public: Whether users may choose it; tests have one that computes nothing.
         named: What systems and their targets are called after; empty for ``name``.
-        cases: What is otherwise with a value of an option; ``model_tag`` and the like count where
+        cases: Fields that change with a value of an option; ``model_tag`` and the like count where
             there are none.
     """
 

@@ -107,7 +107,7 @@ class Compliance:
 class Limit:
     """The p99 latency limits of Server or Interactive, in ms, as far as a benchmark has them.
 
-    Language models have limits for the first token and for each further one.
+    Language models have limits for the first token and for further ones.
     """
 
     latency_ms: float | None = None
@@ -132,7 +132,7 @@ class Assets:
     ``model`` and ``data`` are without a form: ``_tiny`` or ``_synthetic`` is added. ``calibration``
     is the variation of ``data`` with samples for quantization; empty where there are none.
     ``base`` names the variation with what several benchmarks have in common. ``by_hand``: the user
-    has to fetch the data, so it is asked for before the model is downloaded.
+    has to fetch the data, so it is requested before the model is downloaded.
     """
 
     model: str
@@ -166,10 +166,10 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """What is a benchmark's below the scratch space of NVIDIA's flow, and the GB that it takes.
+    """Folders of a benchmark in the scratch space of NVIDIA's flow, and their GB.
 
     The size is an estimate from those of the published data set and checkpoints. ``memory`` is the
-    GB of main memory that NVIDIA's guide asks for, 0 where it names none. ``whole`` are folders
+    GB of main memory that NVIDIA's guide requires, 0 where it names none. ``whole`` are folders
     below the scratch space with the end of their files' names and their least number.
     """
 
@@ -227,7 +227,7 @@ class BenchmarkSpec:
             token of input or output, at least: those of the rules' model, rounded down; where
             samples differ in length, half of the mean or less (twice the multiply-adds published
             with the models). 0 where no bound is known.
-        scratch: What is its own in the scratch space of NVIDIA's flow.
+        scratch: Its folders in the scratch space of NVIDIA's flow.
     """
 
     name: str
@@ -293,7 +293,7 @@ class BenchmarkSpec:
 
     @property
     def scenarios(self) -> Mapping[str, tuple[Period, ...]]:
-        """Scenarios by rounds for each category that has any."""
+        """Return the scenarios by rounds of the categories that have any."""
         by_category = {Category.EDGE: self.edge, Category.DATACENTER: self.datacenter}
         return {category: periods for category, periods in by_category.items() if periods}
 
@@ -325,7 +325,7 @@ class BenchmarkSpec:
     def fits_in_open(self, name: str) -> int:
         """How closely a name fits the models that the open division compares with the benchmark.
 
-        Zero where it compares none of this name: a longer pattern says more of what it means.
+        Zero without a matching pattern: a longer pattern is more specific.
         """
         return max((len(each) for each in self.open_names if fnmatch(name, each)), default=0)
 
@@ -378,17 +378,17 @@ class BenchmarkSpec:
         return max(last_rounds, key=rounds.position)
 
     def required(self, benchmark_round: str, category: str) -> tuple[Scenario, ...]:
-        """The scenarios that a round asks for in a category, or in several with commas between."""
+        """The scenarios that a round requires in a category, or in several with commas between."""
         periods = self._of_category(benchmark_round, category)
         return _ordered(scenario for period in periods for scenario in period.required)
 
     def allowed(self, benchmark_round: str, category: str) -> tuple[Scenario, ...]:
-        """The scenarios that a round asks for or accepts in a category, or in several."""
+        """The scenarios that a round requires or accepts in a category, or in several."""
         periods = self._of_category(benchmark_round, category)
         return _ordered(scenario for period in periods for scenario in period.scenarios)
 
     def tests(self, benchmark_round: str) -> tuple[str, ...]:
-        """The compliance tests that a round asks for; those of the last round once it is gone."""
+        """The compliance tests that a round requires; those of the last round once it is gone."""
         latest = min(benchmark_round, self.last_round(), key=rounds.position)
         return tuple(
             each.test for each in self.compliance if rounds.within(latest, each.first, each.last)

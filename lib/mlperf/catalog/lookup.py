@@ -20,7 +20,7 @@ S = TypeVar("S", BenchmarkSpec, BackendSpec)
 class ShippedSpecs(Mapping[str, S]):
     """The specifications in the modules of a sub-package.
 
-    Asked for one, it imports the modules whose names that of the specification begins with, and
+    For a lookup it imports the modules whose names that of the specification begins with, and
     the others only where it is in none of these.
     """
 
@@ -86,7 +86,7 @@ def backends(plugins_folder: str | None = None) -> Mapping[str, BackendSpec]:
 
 
 def _together(shipped: Mapping[str, S], own: Mapping[str, S]) -> Mapping[str, S]:
-    """Both, without asking for what is shipped; the user's own comes first where names are one."""
+    """Return both, the shipped ones lazily; the user's own come first for equal names."""
     return ChainMap(dict(own), cast(MutableMapping[str, S], shipped)) if own else shipped
 
 

@@ -1,4 +1,4 @@
-"""Accuracy metrics: how each is named, by us and by the official checker, and where it is read.
+"""Accuracy metrics: their names, here and in the official checker, and their patterns in logs.
 
 ``pattern`` finds the figure in accuracy.txt, as the reference implementations write that file.
 """

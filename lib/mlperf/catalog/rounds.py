@@ -1,4 +1,4 @@
-"""The rounds of MLPerf inference in the order of time, and the seeds that each one fixes.
+"""The rounds of MLPerf inference in the order of time, and their fixed seeds.
 
 Source: the seeds in the settings of each round's official submission checker.
 """
@@ -18,7 +18,7 @@ LATEST = ROUNDS[-1]
 # From here on LoadGen can be had as a package, and so the harness can run it.
 FIRST_RUNNABLE = "4.1"
 
-# qsl, sample_index and schedule seeds by round; the first tells one LoadGen from another.
+# qsl, sample_index and schedule seeds by round; the first identifies a LoadGen.
 _KINDS = ("qsl", "sample_index", "schedule")
 _SEEDS: Mapping[str, tuple[int, int, int]] = {
     "0.7": (12786827339337101903, 12640797754436136668, 3135815929913719677),
@@ -53,7 +53,7 @@ def parse(text: str) -> str:
 
 
 def position(benchmark_round: str) -> int:
-    """The place of a round in the order of time; raises CatalogError for an unknown one."""
+    """Return the index of a round in the order of time; raises CatalogError for an unknown one."""
     return ROUNDS.index(parse(benchmark_round))
 
 
@@ -68,7 +68,7 @@ def since(benchmark_round: str, first: str) -> bool:
 
 
 def qsl_seeds() -> dict[str, int]:
-    """By round that can be run here the seed that tells its LoadGen from those of others."""
+    """Return the seed that identifies a LoadGen, by round that can be run here."""
     return {name: seeds[0] for name, seeds in _SEEDS.items() if since(name, FIRST_RUNNABLE)}
 
 

@@ -26,7 +26,7 @@ class ResultKey:
 
     The logged value divided by ``divisor`` is in ``unit``. ``otherwise`` is the key for runs with
     too few queries for the first, which is zero then. ``summary`` finds the same figure in
-    mlperf_log_summary.txt, where it stands under the key ``summary_key``.
+    mlperf_log_summary.txt, under the key ``summary_key``.
     """
 
     key: str
@@ -96,7 +96,7 @@ class Scenario(TextEnum):
     def minimum_queries(self) -> int:
         """Fewest queries of a run that LoadGen calls VALID.
 
-        662 is what early stopping needs for a p99 estimate with 99 % confidence; LoadGen asks for
+        662 is what early stopping needs for a p99 estimate with 99 % confidence; LoadGen requests
         100 elsewhere. Offline has minimums of samples by benchmark.
         """
         return {Scenario.MULTI_STREAM: 662, Scenario.OFFLINE: 1}.get(self, 100)

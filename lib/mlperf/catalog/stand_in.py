@@ -1,4 +1,4 @@
-"""What computes in the place of something else: the line that says so wherever its figures stand.
+"""Stand-ins: the line that marks every file with figures of one.
 
 A result can be copied without its file's name, so every file that comes of such a run has the line.
 """
@@ -18,7 +18,7 @@ _REPLACED = re.compile(re.escape(SIGN) + r" ([A-Za-z][A-Za-z ]*)")
 
 
 def place_of(backend: str, device: str, options: Options | None = None) -> str:
-    """What a backend takes the place of on a device; empty where it computes for itself.
+    """Return the device that a backend replaces on ``device``; empty if it is no stand-in.
 
     Its ``options`` may name another one that computes behind it, as in a server.
     """
@@ -28,12 +28,12 @@ def place_of(backend: str, device: str, options: Options | None = None) -> str:
 
 
 def line(backend: str, device: str, options: Options | None = None) -> str:
-    """The line for every file that comes of a run; empty where nothing stands in."""
+    """Return the line for every file of a run; empty without a stand-in."""
     place = place_of(backend, device, options)
     return f"{SIGN} {place}; it cannot be submitted" if place else ""
 
 
 def find_replaced(text: str) -> str:
-    """What was stood in for, by a text that has the line somewhere; empty without it."""
+    """Return the replaced device that the line in ``text`` names; empty without the line."""
     match = _REPLACED.search(text)
     return match.group(1).strip() if match else ""

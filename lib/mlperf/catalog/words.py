@@ -1,4 +1,4 @@
-"""Text enumerations: a member is a string, prints as it, and is read in any case."""
+"""Text enumerations: a member is a string, prints as one, and is parsed in any case."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ W = TypeVar("W", bound="TextEnum")
 
 
 class CatalogError(ValueError):
-    """Something that the catalogue does not hold: a benchmark, a round, a scenario.
+    """A benchmark, round or scenario that the catalogue does not have.
 
     ``hint`` says what to do next; ``kind`` is a short word for programs.
     """
@@ -21,7 +21,7 @@ class CatalogError(ValueError):
 
 
 class TextEnum(str, Enum):
-    """One of a few words that a file, an option or a log may hold.
+    """An enumeration of the texts that a file, an option or a log may hold.
 
     A member equals its text, so that records and logs can be compared with it.
     """
@@ -34,7 +34,7 @@ class TextEnum(str, Enum):
 
     @classmethod
     def parse(cls: type[W], text: str) -> W:
-        """The member with this text in any case; raises CatalogError naming those there are."""
+        """Return the member with this text in any case; raises CatalogError with all members."""
         for member in cls:
             if member.value.lower() == text.strip().lower():
                 return member
@@ -43,7 +43,7 @@ class TextEnum(str, Enum):
 
 
 class Division(TextEnum):
-    """What is compared: in ``closed`` and ``network`` everybody runs the same model."""
+    """A division: in ``closed`` and ``network`` all submitters run the same model."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -56,7 +56,7 @@ class Division(TextEnum):
 
 
 class Category(TextEnum):
-    """Where a system stands."""
+    """The category of a system."""
 
     EDGE = "edge"
     DATACENTER = "datacenter"
@@ -73,7 +73,7 @@ class Category(TextEnum):
 
 
 class Mode(TextEnum):
-    """What is measured in a scenario."""
+    """A kind of measurement in a scenario."""
 
     FIND = "find-performance"
     PERFORMANCE = "performance"
@@ -88,7 +88,7 @@ class Mode(TextEnum):
 
     @classmethod
     def parse_modes(cls, word: str) -> tuple[Mode, ...]:
-        """The modes that a user's word stands for; raises CatalogError for an unknown one."""
+        """Return the modes that a user's word selects; raises CatalogError for an unknown one."""
         return (cls.PERFORMANCE, cls.ACCURACY) if word == ALL_MODES else (cls.parse(word),)
 
 

@@ -1,4 +1,4 @@
-"""The SHA-256 of files that may be larger than what is free of the memory."""
+"""The SHA-256 of files that may be larger than the free memory."""
 
 from __future__ import annotations
 

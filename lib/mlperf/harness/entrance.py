@@ -1,4 +1,4 @@
-"""Where the nodes of a system are asked, and who may ask; imports nothing that is installed."""
+"""The addresses and the token of a system's nodes; imports no installed package."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ OTHER_MODEL = f"check that the file is the model of this benchmark, and whole; {
 
 
 class HarnessError(Exception):
-    """A measurement cannot be made as asked; text and ``advice`` are one line each for the user."""
+    """A measurement cannot be made as requested; text and ``advice`` are lines for the user."""
 
     def __init__(self, text: str, advice: str = "") -> None:
         super().__init__(text)

@@ -1,4 +1,4 @@
-"""What the processes of a session are asked, and what they report to it."""
+"""The requests to the processes of a session, and their reports."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class LateQueries:
 
 @dataclass(frozen=True, slots=True)
 class LoadGenOutcome:
-    """What is not in LoadGen's logs; ``failure`` is empty when nothing went wrong.
+    """The outcome of a run besides LoadGen's logs; ``failure`` is empty without an error.
 
     ``seconds`` is the wall time from LoadGen's start to its end, loading of samples included.
-    ``late`` is told of a Server run.
+    ``late`` is that of a Server run.
     """
 
     failure: str

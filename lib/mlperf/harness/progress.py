@@ -1,4 +1,4 @@
-"""Telling the caller how far we are, through a file that is replaced as a whole."""
+"""Progress reports to the caller, in a file that is replaced atomically."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ProgressWriter:
     ) -> None:
         """Say that ``done`` of about ``total`` (seconds, or of ``unit``) of ``label`` are over.
 
-        ``more`` is what else there is to tell; a narrow display leaves it out first.
+        ``more`` are further details; a narrow display leaves them out first.
         """
         if self._path is None:
             return

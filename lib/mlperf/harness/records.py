@@ -24,7 +24,7 @@ WHEN_GIVEN = {"when_given": True}
 
 
 def decode(cls: type[T], data: object, where: str = "") -> T:
-    """Build the dataclass ``cls`` from parsed JSON; raises HarnessError naming the bad place."""
+    """Build the dataclass ``cls`` from parsed JSON; raises HarnessError naming the bad key."""
     place = where or cls.__name__
     if not isinstance(data, Mapping):
         raise HarnessError(f"{place}: expected an object, found {data!r}")

@@ -1,4 +1,4 @@
-"""What a session and each of its runs are told, and the user.conf that LoadGen gets from it."""
+"""The settings of a session and its runs, and LoadGen's user.conf that is made from them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Options = dict[str, str | int | float | bool]
 # The name of a model's first graph.
 MAIN = "main"
 
-# What stands for this harness in the name of a system under test.
+# The name of this harness in the name of a system under test.
 IMPLEMENTATION = "cmbench"
 
 # Milliseconds that a performance run lasts at least; None leaves the round's own ten minutes.
@@ -99,7 +99,7 @@ class ModelSpec:
 
     ``parts`` are the further files of a model that is cut into several graphs (an encoder and a
     decoder). ``options`` is what only the model's own benchmark understands. ``data_bytes`` is the
-    size of weights that lie in files of their own beside the graphs.
+    size of weights that lie in files of their own next to the graphs.
     """
 
     name: str
@@ -122,7 +122,7 @@ class ModelSpec:
         return (main, *self.parts)
 
     def digest(self) -> str:
-        """What stands for all graphs: the SHA-256 of the only file, or of those of all files."""
+        """Return the digest of all graphs: the SHA-256 of the only file, or of all."""
         if not self.parts:
             return self.sha256
         return hashlib.sha256(" ".join(g.sha256 for g in self.graphs()).encode()).hexdigest()
@@ -249,7 +249,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class WorkerShape:
-    """How a machine is divided: workers of the model, threads of each, most samples in a batch."""
+    """A division of a machine: workers, threads per worker, most samples in a batch."""
 
     workers: int
     threads: int

@@ -6,7 +6,7 @@ import re
 import textwrap
 
 _WORD = r"""(?:(?<=[ =])(?:"[^"\n]*"|'[^'\n]*')|[^\s,;:()]|[,;:()](?=[^\s,;:()]))+"""
-# What is no word of a sentence: a flag, a path, KEY=VALUE, NAME, a_target.
+# Not words of a sentence: a flag, a path, KEY=VALUE, NAME, a_target.
 _ARGUMENT = r"""(?=[-<\[/~.&>|$…"']|[A-Z][A-Z\d_]*(?![a-z])|\S*[-=/_:.]\w|last\b|all\b)"""
 _COMMAND = rf"""(?<![\w/.-])(?:
     cm\ [a-z-]+(?:\ (?:script|cache|experiment|results|crowd)\b)?|make(?=\ [a-z]+_[a-z])|rm(?=\ -)

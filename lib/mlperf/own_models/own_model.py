@@ -30,7 +30,7 @@ class ArrayInputs:
 class OwnModel:
     """``input-N.npy`` for the inputs in their order, and ``labels.npy`` where there are any.
 
-    LoadGen logs one float32 for each sample: the number of the greatest value of the first output,
+    LoadGen logs one float32 per sample: the number of the greatest value of the first output,
     or the output itself where that is a single number.
     """
 

@@ -1,4 +1,4 @@
-"""Charts as places of lines, bars and words; ``components.html`` draws them as inline SVG.
+"""Charts as coordinates of lines, bars and words; ``components.html`` draws them as inline SVG.
 
 No script and no colours: those come from the style of the page, so that a chart follows its light,
 dark and printed form.
@@ -47,7 +47,7 @@ class ChartFrame:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A named place on an axis."""
+    """A named position on an axis."""
 
     name: str
     at: float
@@ -77,7 +77,7 @@ class Dot:
 class Chart:
     """What to draw, in units of the SVG; ``name`` is for screen readers.
 
-    ``rows`` are heights with their figures, ``columns`` places on the axis with theirs, ``lines``
+    ``rows`` are heights with their figures, ``columns`` points of the axis with theirs, ``lines``
     have a class and points, ``bars`` x, y, width, class and tooltip, ``dots`` x, y, radius, class
     and tooltip, ``links`` the same and an address, ``strips`` x, y, width, height, class, tooltip
     and address, ``texts`` x, y, anchor and word. ``series`` names lines that have a legend.
@@ -159,7 +159,7 @@ def histogram(
     ordered = sorted(markers, key=lambda marker: marker.at)
     names = spread([x(marker.at) for marker in ordered])
     for marker, middle in zip(ordered, names, strict=True):
-        # The line bends towards its name, which stands beside the others above the bars.
+        # The line bends towards its name, in a row with the others above the bars.
         path = [(x(marker.at), BASE), (x(marker.at), TOP), (middle, TOP - 8)]
         chart.lines.append(("mark", path, f"{marker.name}: {marker.at:.4g} {unit}"))
         chart.texts.append((middle, TOP - 11, "middle", marker.name))
@@ -196,7 +196,7 @@ def cumulative(
 
 
 def spread(places: Sequence[float]) -> list[float]:
-    """Ascending places moved apart as little as names of NAME_WIDTH need, within the chart."""
+    """Return ascending positions, moved apart as little as names of NAME_WIDTH need."""
     half = NAME_WIDTH / 2
     centers: list[float] = []
     for place in places:
@@ -227,7 +227,7 @@ def lines(series: Sequence[tuple[str, Sequence[Point]]], unit: str) -> Chart:
 
 
 def history(values: Sequence[Dot], unit: str) -> Chart:
-    """Results in the order in which they were measured; the present one stands out."""
+    """Draw results in the order in which they were measured; the present one is highlighted."""
     chart = Chart(f"results in {unit}", "")
     figures = [dot.value for dot in values]
     margin = 0.15 * ((max(figures) - min(figures)) or abs(max(figures)) or 1.0)

@@ -1,6 +1,6 @@
 """Results as points of a plane with what no other one beats, as bars by rank, and by their rounds.
 
-Drawn by the same macro as the charts of a report. Each point may be a link to what it stands for.
+Drawn by the same macro as the charts of a report. A point may be a link to its result.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Axis:
 
     @property
     def title(self) -> str:
-        """What stands beside it: name, unit and which way is better."""
+        """Return its title: name, unit and which way is better."""
         unit = f", {self.unit}" if self.unit else ""
         return f"{self.name}{unit} ({'lower' if self.down else 'higher'} is better)"
 
     def scale(self, begin: float, end: float) -> Scale:
-        """From a figure to a place between two ends; a logarithmic one takes positive figures."""
+        """Map a figure to a position between two ends; positive figures on a logarithmic axis."""
         low, high = self.bounds()
         if not self.log:
             return lambda value: begin + (value - low) / (high - low) * (end - begin)
@@ -64,7 +64,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A point, of which series, what it says, and what it leads to; ``many`` results lie there."""
+    """A point with its series, label and link; it shows ``many`` results."""
 
     x: float
     y: float
@@ -127,7 +127,7 @@ def colour(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """A bar that lies: its name, figure, what it says, and what it leads to."""
+    """A horizontal bar: its name, figure, label and link."""
 
     name: str
     value: float
@@ -137,7 +137,7 @@ class Rank:
 
 
 def ranking(values: Sequence[Rank], unit: str, series: Sequence[str] = ()) -> Chart:
-    """Lying bars under each other, each with its name above it and its figure after it."""
+    """Draw horizontal bars, with their names above and figures after them."""
     frame = ChartFrame(960.0, ROW * len(values) + 50.0, left=8.0, right=140.0, top=6.0, bottom=44.0)
     chart = Chart(f"bars in {unit}", unit, series=legend(series), frame=frame)
     high = max((each.value for each in values), default=0.0) or 1.0
@@ -163,7 +163,7 @@ def courses(
     series: Sequence[tuple[str, Sequence[tuple[int, float, str, str]]]],
     y: Axis,
 ) -> Chart:
-    """Lines through named columns; a point is its column, figure, what it says, and its address."""
+    """Draw lines through named columns; a point is its column, figure, label and link."""
     frame = PLANE
     chart = Chart(y.title, "", series=legend([name for name, _ in series]), frame=frame)
     up = y.scale(frame.base, frame.top)

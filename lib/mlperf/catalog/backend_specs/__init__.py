@@ -1,1 +1,1 @@
-"""One module for each backend, with its specifications as ``SPECS``."""
+"""One module per backend, with its specifications as ``SPECS``."""

@@ -1,4 +1,4 @@
-"""Nodes on other machines that compute, asked over a network: LoadGen's network mode."""
+"""Nodes on other machines that compute: LoadGen's network mode."""
 
 from ..backend import BackendSpec, Option
 
@@ -14,7 +14,7 @@ SPECS = (
             "token_file": Option("", "file with the secret that the nodes want"),
             "backend": Option("", "what the nodes must compute with"),
         },
-        # Asked for by --network=lon; --backend is what the nodes compute with.
+        # Selected by --network=lon; --backend is what the nodes compute with.
         public=False,
     ),
 )

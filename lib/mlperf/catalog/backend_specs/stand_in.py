@@ -1,4 +1,4 @@
-"""What stands in for TensorRT where there is no GPU: the same flow, computed by ONNX Runtime."""
+"""A stand-in for TensorRT without a GPU: the same flow, computed by ONNX Runtime."""
 
 from ..backend import BackendSpec, Package
 

@@ -1,4 +1,4 @@
-"""Models that a Triton Inference Server serves, asked by its network protocol."""
+"""Models that a Triton Inference Server serves over its network protocol."""
 
 from ..backend import BackendSpec, Case, Option, Package, Step
 from .neuron import NEURON

@@ -32,7 +32,7 @@ class Predictor(ABC):
 
     @abstractmethod
     def predict(self, feeds: Feeds) -> Sequence[Array]:
-        """The asked outputs of a batch, valid until the next call.
+        """The requested outputs of a batch, valid until the next call.
 
         ``feeds`` holds each input as [batch, *shape]. An input may lie in memory that ``buffer``
         gave, or anywhere else: then a backend that needs its own memory copies it.
@@ -50,7 +50,7 @@ class Backend(ABC):
     """A runtime on a device. All but ``open`` and ``versions`` have defaults for a processor.
 
     ``largest_batch`` is the most samples of a batch that are worth trying. ``library_bytes`` is
-    what a process takes beside weights and samples: Python, the libraries, LoadGen and buffers
+    what a process takes besides weights and samples: Python, the libraries, LoadGen and buffers
     (measured on Linux, as the most that a process had, with models of 0.1 and 1.3 GB).
     """
 
@@ -69,7 +69,7 @@ class Backend(ABC):
         """One predictor for each of ``workers`` workers, with ``threads`` threads each.
 
         Raises HarnessError when the model cannot be opened, has another signature than its
-        specification says, or would not run on the asked device.
+        specification says, or would not run on the requested device.
         """
 
     def open_fixed(
@@ -91,7 +91,7 @@ class Backend(ABC):
         """Versions of the libraries, drivers and servers that do the work, by name."""
 
     def device_facts(self) -> dict[str, str]:
-        """What tells the device from others: name, driver, abilities; nothing that changes.
+        """Return facts that identify the device: name, driver, abilities; nothing that changes.
 
         Facts of the host stand in every result anyway: the CPU backends add none.
         """
@@ -108,7 +108,7 @@ class Backend(ABC):
     def layouts(
         self, cores: int, workers: int | None = None, threads: int | None = None
     ) -> list[Layout]:
-        """The layouts to try on so many cores; ``workers`` and ``threads`` are what is fixed."""
+        """Return the layouts to try on ``cores``; ``workers`` and ``threads`` may be fixed."""
         if workers and threads:
             return [(workers, threads)]
         if threads:

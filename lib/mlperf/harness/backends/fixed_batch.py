@@ -1,4 +1,4 @@
-"""Models for batches of one size: OpenVINO decides once what it else decides for each call."""
+"""Models for batches of one size: OpenVINO compiles them once instead of per call."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class MappedPages:
     """
 
     def __init__(self, owner: object, before: set[Place], after: set[Place]) -> None:
-        # Of two mappings of a file nobody can tell which part is whose.
+        # The parts of two mappings of a file cannot be told apart.
         self._places = set() if before else after
         self._owner = owner if self._places else None
 
@@ -53,10 +53,10 @@ def settle(graphs: Sequence[GraphSpec]) -> None:
 
     A runtime maps the weights and copies them into the layout that its kernels want. The pages
     that it has read stay in the process until somebody says otherwise, and the model counts twice.
-    What is read again comes out of the page cache.
+    Later reads come from the page cache.
 
     Only to be called while no runtime works: one that lets go of a mapping at that moment could
-    get its next memory at that place, and lose what it holds.
+    get its next memory at that address, and lose its content.
     """
     give_back({str(Path(graph.path).resolve()) for graph in graphs})
     trim()

@@ -2,7 +2,7 @@
 
 Both are the same steps of the same values. ONNX Runtime 1.31 multiplies the former three times as
 fast; OpenVINO 2026.4 sees only in the latter that nothing has to be subtracted before a product.
-Otherwise it prepares every layer alone for each shape, and keeps 0.2 MB of it: gigabytes for a
+Otherwise it prepares every layer for every shape, and keeps 0.2 MB of it: gigabytes for a
 BERT-large that has met texts of 40 lengths, where layers of one size can share what is prepared.
 """
 

@@ -2,7 +2,7 @@
 
 A lane has three streams: inputs go in on the first, work is done on the second, answers come back
 on the third, and events tell each what the one before has done. Several lanes overlap: while one
-computes, another copies. Page-locked buffers and memory of the device are kept for each size and
+computes, another copies. Page-locked buffers and memory of the device are kept per size and
 grow; work on shapes that come again is captured as a graph, by batch size.
 
 ``CudaDevice`` is the dozen calls of CUDA that this takes; ``torch_device`` makes them by PyTorch.
@@ -27,7 +27,7 @@ MOST_GRAPHS = 32
 
 
 def layouts(most: int, workers: int | None = None) -> list[Layout]:
-    """Lanes side by side, ``most`` of them, or as many ``workers`` as were asked for."""
+    """Lanes side by side, ``most`` of them, or as many ``workers`` as were requested."""
     counts = [workers] if workers else range(1, most + 1)
     return [(count, 1) for count in counts]
 
@@ -36,7 +36,7 @@ class CudaDevice(Protocol):
     """The calls of CUDA. Nothing here waits for the device but ``synchronize``."""
 
     def stream(self) -> Handle:
-        """A stream: what is put into it is done in order."""
+        """Create a stream: its work is done in order."""
 
     def event(self) -> Handle:
         """Something that a stream marks, and others wait for."""
@@ -90,7 +90,7 @@ class LaneWork(Protocol):
 
 
 class _Pool:
-    """Memory by name, made anew only where more is needed; it tells when something was."""
+    """Memory by name, allocated again only where more is needed; it reports allocations."""
 
     def __init__(self, make: Callable[[int], Any]) -> None:
         self._make = make
@@ -130,7 +130,7 @@ class Lane(Predictor):
         size = kind.itemsize * math.prod(shape)
         flat = self._device.pinned(max(1, size))
         array: Array = flat[:size].view(kind).reshape(tuple(shape))
-        # Kept for as long as the lane: what lies in it may be copied while nobody here holds it.
+        # Kept as long as the lane: a copy may still be under way after the last reference.
         self._given[flat.ctypes.data] = flat
         return array
 
@@ -178,7 +178,7 @@ class Lane(Predictor):
         return answer
 
     def _compute(self, inputs: Mapping[str, LaneTensor], outputs: Mapping[str, LaneTensor]) -> None:
-        """Launch the graph of these shapes; the first time they are met, what it will be of."""
+        """Launch the graph of these shapes; the first time compute without one."""
 
         def work() -> None:
             self._work.enqueue(inputs, outputs, self._stream)

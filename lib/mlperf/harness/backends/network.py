@@ -24,7 +24,7 @@ from ..settings import GraphSpec, Setup, TensorSpec
 from . import wire
 from .base import Array, Backend, Feeds, Layout, Predictor, check_signature
 
-# Requests in flight to try for each node.
+# Requests in flight to try per node.
 IN_FLIGHT = (1, 2, 4, 8, 16)
 # The number of a sample in the data set, which some results name; it comes before its tensors.
 SAMPLE = TensorSpec("number", "int64", ())
@@ -105,7 +105,7 @@ class NetworkPredictor(Predictor):
 
 
 def _fill(rows: Array, sizes: Sequence[int], body: memoryview) -> None:
-    """Put the bytes of each result into its row; what is behind them in a row counts for nobody."""
+    """Put the bytes of the results into their rows; the rest of a row is ignored."""
     flat = np.frombuffer(body, np.uint8)
     if len(flat) == rows.size:
         np.copyto(rows, flat.reshape(rows.shape))
@@ -223,7 +223,7 @@ def _name(connection: socket.socket, node: NodeDescription) -> str:
 
 
 def is_token(token: object, wanted: str) -> bool:
-    """Whether they are the same, found out in a time that does not tell where they differ."""
+    """Return whether they are equal, in constant time."""
     return isinstance(token, str) and hmac.compare_digest(token.encode(), wanted.encode())
 
 
@@ -245,7 +245,7 @@ def _node(address: tuple[str, int], head: dict[str, Any]) -> NodeDescription:
 
 
 def _check_alike(nodes: Sequence[NodeDescription], setup: Setup) -> None:
-    """Raise HarnessError where nodes have one name, or do not compute the same as asked."""
+    """Raise HarnessError for equal node names, or nodes that differ from the request."""
     names = [node.name for node in nodes]
     if len(set(names)) < len(names):
         text = f"two nodes have one name: {', '.join(names)}"

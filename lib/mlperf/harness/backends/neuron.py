@@ -1,6 +1,6 @@
 """Models compiled for AWS Inferentia and Trainium, on this machine's NeuronCores.
 
-Beside the model lies what it was compiled for; it must be the device that is asked for. What was
+Beside the model lies what it was compiled for; it must be the device that is requested. What was
 compiled for cpu is TorchScript that the processor computes, and results call its device cpu. The
 calls into the Neuron SDK are not verified on hardware.
 """
@@ -54,7 +54,7 @@ class NeuronPredictor(Predictor):
 
 
 class Neuron(Backend):
-    """The ``neuron`` backend: a copy of the model for each worker, on a NeuronCore each.
+    """The ``neuron`` backend: a copy of the model per worker, on a NeuronCore each.
 
     Raises HarnessError, before anything is measured, where the device or its SDK is missing.
     """
@@ -88,8 +88,8 @@ class Neuron(Backend):
             for worker in range(workers)
         ]
 
-    def _artefact(self, graph: GraphSpec) -> NeuronArtefact:
-        """What lies beside the model; the content of a session's files is compared elsewhere."""
+    def _artefact(self, graph: GraphSpec) -> Artefact:
+        """What lies next to the model; the content of a session's files is compared elsewhere."""
         try:
             artefact = read(Path(graph.path), whole=False)
             artefact.require(self.setup.device)
@@ -125,7 +125,7 @@ class Neuron(Backend):
         return super().stream_threads(cores) if self.setup.device == CPU else (1,)
 
     def copies(self, workers: int, threads: int) -> int:
-        """One for each worker on a NeuronCore; workers on a processor share them."""
+        """One per worker on a NeuronCore; workers on a processor share them."""
         return 1 if self.setup.device == CPU else workers
 
 

@@ -45,9 +45,9 @@ def visible_cores(device: str) -> int:
 
 
 def numbers(text: str) -> list[int]:
-    """The cores in ``0-3`` or ``0;2`` (``--backend_options`` has commas of its own) or ``0,2``.
+    """Return the cores in ``0-3``, ``0;2`` (``--backend_options`` has other commas) or ``0,2``.
 
-    None for what is no such text.
+    Return no cores for other texts.
     """
     cores: list[int] = []
     for part in text.replace(";", ",").split(","):

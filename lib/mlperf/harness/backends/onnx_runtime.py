@@ -38,7 +38,7 @@ class OnnxPredictor(Predictor):
 
 
 class OnnxRuntime(Backend):
-    """The ``onnxruntime`` backend; the graph says what is computed."""
+    """The ``onnxruntime`` backend; the graph defines the computation."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)

@@ -182,7 +182,7 @@ class OpenVino(Backend):
 
 @contextlib.contextmanager
 def _inside(folder: Path) -> Iterator[None]:
-    """OpenVINO looks for the weights of a model in memory where the process stands, only there."""
+    """OpenVINO looks for the weights of a model in memory only in the working directory."""
     before = os.open(".", os.O_RDONLY)
     try:
         os.chdir(folder)
@@ -215,6 +215,6 @@ def _tensors(ports: Sequence[Any]) -> list[TensorSpec]:
 
 
 def _reason(error: RuntimeError) -> str:
-    """The line of OpenVINO's report that tells something: the last one."""
+    """Return the informative line of OpenVINO's report: the last one."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else "no reason given"

@@ -29,7 +29,7 @@ DTYPES = {"float32": None, "bfloat16": torch.bfloat16}
 
 @dataclass(frozen=True, slots=True)
 class LoadedModule:
-    """A module and the names of what it takes and gives, in its own order."""
+    """A module and the names of its inputs and outputs, in its own order."""
 
     module: Any
     inputs: tuple[str, ...]
@@ -49,7 +49,7 @@ class TorchPredictor(Predictor):
         self._device = device
         self._dtype = dtype
         self._threads = threads
-        # OpenMP keeps a team of threads for each thread that calls it.
+        # OpenMP keeps a team of threads for every calling thread.
         self.few_callers = threads > 1
 
     def predict(self, feeds: Feeds) -> Sequence[Array]:
@@ -113,7 +113,7 @@ class PyTorch(Backend):
     def _lanes(
         self, opened: LoadedModule, graph: GraphSpec, outputs: Sequence[str], workers: int
     ) -> Sequence[Predictor]:
-        """A lane for each worker; what is captured is captured by each."""
+        """Return a lane per worker; every lane captures its own graphs."""
         device = TorchDevice()
         graphs = torch_lanes.capturable(opened.operators)
 

@@ -1,4 +1,4 @@
-"""The backends: what the catalogue says of each, and the class behind it."""
+"""The backends: their specifications and classes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def create(name: str, device: str, precision: str, options: Options | None = Non
     the device, the precision or an option here. Its libraries are imported only now.
     """
     # Threads of OpenMP (PyTorch's) that wait for each other keep their cores busy; LoadGen and
-    # whoever else is there want these too. Its library reads this once, when it is loaded.
+    # other processes need these too. Its library reads this once, when it is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     spec, setup = _setup(name, device, precision, options or {})
     backend: Backend = _found(spec.module, name)(setup)
@@ -37,9 +37,9 @@ def create(name: str, device: str, precision: str, options: Options | None = Non
 def service(
     name: str, device: str, precision: str, options: Options, models: Sequence[ModelSpec] = ()
 ) -> AbstractContextManager[Mapping[str, Any]]:
-    """What must run beside the backend for a whole session; it gives the options of its runs.
+    """Run the backend's service for a whole session; yields the options of its runs.
 
-    ``models`` are all that the session measures, each once.
+    ``models`` are all that the session measures, without duplicates.
 
     For most backends that is nothing, and nothing of theirs is imported.
     """

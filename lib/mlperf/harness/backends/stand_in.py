@@ -1,4 +1,4 @@
-"""What stands in for TensorRT where there is no GPU: an ONNX graph, which says what it is."""
+"""The stand-in for TensorRT without a GPU: an ONNX graph, marked as such."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class StandIn(OnnxRuntime):
     def open(
         self, graph: GraphSpec, outputs: Sequence[str], workers: int, threads: int
     ) -> Sequence[Predictor]:
-        """See ``base.Backend``; what stands in has to say so, and to be what it says."""
+        """See ``base.Backend``; raises HarnessError for a file that is no stand-in."""
         wanted = {"builder": STAND_IN, "precision": self.setup.precision}
         sidecar.check(Path(graph.path), wanted)
         return super().open(graph, outputs, workers, threads)
 
     def versions(self) -> dict[str, str]:
-        """See ``base.Backend``: the word stands where that of a runtime would."""
+        """See ``base.Backend``: "stand-in" replaces the name of a runtime."""
         versions = super().versions()
         return {STAND_IN: versions["onnxruntime"], **versions}
 

@@ -80,6 +80,6 @@ def capability() -> str:
 
 
 def facts() -> dict[str, str]:
-    """What tells the GPU that is current from others."""
+    """Return facts that identify the current GPU."""
     properties = torch.cuda.get_device_properties(0)
     return {"gpu": str(properties.name), "compute capability": capability()}

@@ -68,7 +68,7 @@ class Lstm(torch.nn.Module):  # type: ignore[misc, unused-ignore]
 
 
 def convert(node: Any, graph: Any) -> OperationConverterResult:
-    """What ``onnx2torch`` asks a converter for; raises NotImplementedError for other LSTMs."""
+    """Return the converted module; raises NotImplementedError for other LSTMs."""
     _refuse(node.attributes, node.input_values)
     inputs = [*node.input_values, *[""] * (PEEPHOLES + 1 - len(node.input_values))]
     module = Lstm(

@@ -266,7 +266,7 @@ def prepare(model: Any) -> None:
 
 
 def _infer_shapes(model: Any) -> None:
-    """Write down the shapes of values, which nobody can infer beyond an operator of our own.
+    """Write down the shapes of values, which cannot be inferred beyond an operator of our own.
 
     Large weights are left out, because they alone could take minutes to pass on.
     """

@@ -59,7 +59,7 @@ class TritonPredictor(Predictor):
         self._shared = shared
         self._regions: list[tuple[int, Region]] = []
         self._places: dict[str, Region] = {}
-        # Requests that were made before, by where their tensors lie: (request, what it reads).
+        # Earlier requests, by the location of their tensors: (request, the slices that it reads).
         self._made: dict[tuple[Any, ...], tuple[Any, Any]] = {}
 
     def buffer(self, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
@@ -134,7 +134,7 @@ class TritonPredictor(Predictor):
         return None
 
     def _kept(self, feeds: Feeds) -> Feeds:
-        """The inputs, where they outlive that the server is told of a new region.
+        """Return the inputs, copied where registering a new region would invalidate them.
 
         An answer that is an input again lies where the connection receives the next one.
         """
@@ -178,7 +178,7 @@ class TritonPredictor(Predictor):
 
 
 class Triton(Backend):
-    """The ``triton`` backend: what is fast or slow is in the server, this process only asks it."""
+    """The ``triton`` backend: the server computes, this process only sends requests."""
 
     library_bytes = 200_000_000
 
@@ -216,7 +216,7 @@ class Triton(Backend):
             response: Mapping[str, Any] = self._first.config(name)
         except KserveError as error:
             raise harness_error(error, f"nothing is known of the model {name}") from error
-        # Over gRPC the configuration stands in a field of its own.
+        # Over gRPC the configuration is in a field of its own.
         inner: Mapping[str, Any] = response.get("config", response)
         return inner
 
@@ -241,7 +241,7 @@ class Triton(Backend):
         return team
 
     def _model(self, graph: GraphSpec) -> str:
-        """The model's name in the server: the one asked for, ours, or the only one."""
+        """Return the model's name in the server: the requested one, ours, or the only one."""
         requested, ours = str(self.setup.options["model"]), f"m-{graph.sha256[:16]}"
         for name in (requested, ours) if not requested else (requested,):
             if name in self._names:
@@ -255,7 +255,7 @@ class Triton(Backend):
     def _as_asked(self, name: str) -> str:
         """The name, if the model computes with and on what results will say.
 
-        Raises HarnessError where a server of somebody else does otherwise.
+        Raises HarnessError where the server does otherwise.
         """
         config, requested = self._configs[name], str(self.setup.options["backend"])
         parameters = _parameters(config)
@@ -326,12 +326,12 @@ def _tensors(infos: Sequence[Any], wanted: Sequence[TensorSpec]) -> list[TensorS
 
 
 def _parameters(config: Mapping[str, Any]) -> dict[str, str]:
-    """What the generator has written beside a model."""
+    """What the generator has written next to a model."""
     return {k: v.get("string_value", "") for k, v in config.get("parameters", {}).items()}
 
 
 def _facts(config: Mapping[str, Any]) -> dict[str, str]:
-    """Of a model's configuration, what tells it from others."""
+    """Return the fields of a model's configuration that identify it."""
     told_of = _parameters(config)
     groups = config.get("instance_group") or [{}]
     batching = config.get("dynamic_batching") or {}

@@ -120,7 +120,7 @@ def plan(setup: Setup, graph: GraphSpec, batch: bool = True) -> RepositoryPlan:
         instances=instances,
         device=setup.device,
         batching=Batching((preferred,), int(options["delay_us"])) if preferred else None,
-        # A core for each instance: single samples could not be shared out to several.
+        # A core per instance: single samples could not be shared out to several.
         cores=Cores(0, instances - 1) if runtime == "neuron" else None,
         fixed_batch=fixed,
         parameters={

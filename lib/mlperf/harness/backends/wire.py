@@ -1,7 +1,7 @@
 """How a LoadGen node and the nodes of a system under test talk: frames over one TCP connection.
 
 A frame is ``CMB1``, the lengths of both parts (little-endian, 32 and 64 bits), a JSON object, and
-raw bytes. docs/reference/network.md tells what stands in them. Nothing that comes in is run or
+raw bytes. docs/reference/network.md describes the fields. Nothing that is received is run or
 unpickled, and nothing is allocated before its size was checked.
 """
 
@@ -99,7 +99,7 @@ def send(connection: socket.socket, head: Mapping[str, Any], parts: Sequence[Any
 def receive(connection: socket.socket, most: int = MOST_BYTES) -> WireFrame | None:
     """The next frame, with a body of ``most`` bytes at most; None where the other side has ended.
 
-    Raises WireError for what is no frame, is too large, or ends in the middle.
+    Raises WireError for bytes that are no frame, too large, or incomplete.
     """
     prefix = _read(connection, PREFIX.size, at_start=True)
     if prefix is None:
@@ -136,7 +136,7 @@ def _read(connection: socket.socket, size: int, at_start: bool = False) -> memor
 
 
 def ask(connection: socket.socket, head: Mapping[str, Any], parts: Sequence[Any] = ()) -> WireFrame:
-    """Send a frame and return the answer; raises WireError for an error that it tells of."""
+    """Send a frame and return the answer; raises WireError for an error that it reports."""
     send(connection, head, parts)
     answer = receive(connection)
     if answer is None:

@@ -112,12 +112,12 @@ class Benchmark(Protocol):
         """
 
     def hold(self, indices: Sequence[int] | Array, samples: Sequence[Mapping[str, Array]]) -> None:
-        """Have these samples [n, *shape], as ``gathered`` gave them, in place of all others."""
+        """Have these samples [n, *shape], as ``gathered`` gave them, instead of all others."""
 
     def solver(self, predictors: Mapping[str, Predictor], capacity: int) -> Solver:
         """A worker's solver for at most ``capacity`` samples at a time.
 
-        ``predictors`` holds one for each graph of the model.
+        ``predictors`` holds one per graph of the model.
         """
 
     def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:

@@ -59,7 +59,7 @@ class BeamSearch:
     def advance(self, logits: Array) -> Array:
         """Take the scores [left, width, vocabulary] of the next tokens and go on by one.
 
-        Returns for each beam that is left now, one prompt after the other, which of the beams
+        Returns per beam that is left now, one prompt after the other, which of the beams
         before it continues. The new last tokens are those of ``tokens``.
         """
         beam, token, values = self._best_continuations(logits)

@@ -24,7 +24,7 @@ from .samples import SampleReader, SampleStore, StoredSamples
 # image's sides; score; label. All as float32, and nothing where there is no box.
 FIELDS = 7
 ROW_BYTES = 4 * FIELDS
-# The order of these columns in what is logged, out of left, top, right, bottom.
+# The order of the logged columns, out of left, top, right, bottom.
 ROWS_FIRST = [1, 0, 3, 2]
 
 
@@ -75,7 +75,7 @@ class BoxFormat:
 
 
 class DetectionSolver:
-    """Calls the model for as many images as it takes and packs what it finds."""
+    """Calls the model for as many images as it takes and packs the detections."""
 
     def __init__(
         self, predictor: Predictor, reader: SampleReader, name: str, boxes: BoxFormat
@@ -153,10 +153,10 @@ class ObjectDetection(StoredSamples[SampleStore]):
     def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:
         """Mean average precision in percent; see ``base.Benchmark``.
 
-        An image counts as often as it is asked.
+        An image counts as often as it is queried.
         """
         pairs = list(zip(samples.tolist(), answers, strict=True))
-        # All asked alike, and always answered alike: then once tells the same.
+        # All queried equally often, with equal answers: counting them once is enough.
         distinct = list(dict.fromkeys(pairs))
         counts = np.unique(samples, return_counts=True)[1]
         if len(distinct) == len(counts) and counts.min() == counts.max():

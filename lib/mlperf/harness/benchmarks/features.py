@@ -52,7 +52,7 @@ class FeatureSpec:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> FeatureSpec:
-        """The specification in the options of a model; what is not said is as the rules have it."""
+        """Return the specification in the options of a model; defaults are those of the rules."""
         known = {name: options[name] for name in cls.__dataclass_fields__ if name in options}
         return cls(**known)
 

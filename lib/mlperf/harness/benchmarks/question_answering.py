@@ -1,4 +1,4 @@
-"""Extractive question answering: word pieces in, a start and an end logit for each token out."""
+"""Extractive question answering: word pieces in, a start and an end logit per token out."""
 
 from __future__ import annotations
 

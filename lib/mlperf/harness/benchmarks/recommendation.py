@@ -18,9 +18,9 @@ from ..settings import MAIN, ModelSpec, TensorSpec
 from .base import Array, Result
 from .samples import StoredSamples, taken
 
-# What a group consists of, each with a row for each pair.
+# What a group consists of, each with a row per pair.
 PARTS = ("dense", "indices", "labels")
-# What LoadGen logs for each pair: the prediction and the label.
+# What LoadGen logs per pair: the prediction and the label.
 PAIR_BYTES = 8
 # How the indices reach the model: [pairs, values], or [features, pairs] with offsets.
 PAIR_FIRST = "pair-first"
@@ -60,7 +60,7 @@ class Groups:
         self._begin = np.concatenate([[0], np.cumsum(sizes)])
 
     def hold(self, groups: Sequence[int] | Array, samples: Sequence[Mapping[str, Array]]) -> None:
-        """Have these groups, their ``PARTS`` [n, pairs, ...] in order, in place of all others."""
+        """Have these groups, their ``PARTS`` [n, pairs, ...] in order, instead of all others."""
         self._place[self._held] = -1
         self._held = np.asarray(groups, dtype=np.int64)
         self._place[self._held] = np.arange(len(self._held))

@@ -1,4 +1,4 @@
-"""A small data set asked several times over: a run then has as many samples as the rules want."""
+"""A small data set repeated: a run then has as many samples as the rules require."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .base import Array, Benchmark, Solver
 class RepeatedBenchmark:
     """``benchmark`` with ``count`` samples: sample ``k`` is its sample ``k`` modulo its own count.
 
-    Only for forms that are never submitted; results.json tells both numbers.
+    Only for forms that are never submitted; results.json has both numbers.
     """
 
     def __init__(self, benchmark: Benchmark, count: int) -> None:

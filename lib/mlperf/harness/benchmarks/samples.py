@@ -58,7 +58,7 @@ class LoadedSamples(Protocol):
         """These samples [n, *shape] in their order; raises IndexError for one not loaded."""
 
     def hold(self, indices: Sequence[int] | Array, samples: Samples) -> None:
-        """Have these samples [n, *shape] in place of all others."""
+        """Have these samples [n, *shape] instead of all others."""
 
 
 Kind = TypeVar("Kind", bound=LoadedSamples)
@@ -92,7 +92,7 @@ class StoredSamples(Generic[Kind]):
 
 
 class SampleStore:
-    """Copies the samples of a (memory-mapped) array that a run asks for.
+    """Copies the samples of a (memory-mapped) array that a run requests.
 
     LoadGen issues Offline samples in the order in which it had them loaded. Kept in that order,
     most batches are plain slices, which cost nothing to make.
@@ -118,7 +118,7 @@ class SampleStore:
         self.loaded = self._source[:0]
 
     def hold(self, indices: Sequence[int] | Array, samples: Samples) -> None:
-        """Have these samples [n, *shape] in place of all others; one part is not copied."""
+        """Have these samples [n, *shape] instead of all others; one part is not copied."""
         parts = [part["sample"] for part in samples]
         self._row_of[self._held] = -1
         self._held = np.asarray(indices, dtype=np.int64)
@@ -196,7 +196,7 @@ class SingleSamples:
         yield from ({self.tensors[0].name: self.get(index)[None]} for index in indices)
 
     def hold(self, indices: Sequence[int] | Array, samples: Samples) -> None:
-        """Have these samples [n, *shape] in place of all others."""
+        """Have these samples [n, *shape] instead of all others."""
         single = [sample for part in samples for sample in part[self.tensors[0].name]]
         self._loaded = dict(zip(map(int, indices), single, strict=True))
 

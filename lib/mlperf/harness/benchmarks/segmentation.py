@@ -22,7 +22,7 @@ OVERLAP = 0.5
 SIGMA = 0.125
 # Keeps the figure of a region that is nowhere defined: nothing found of nothing is right.
 SMOOTH = 1e-6
-# About what a network of this task takes in memory for each voxel of a window that it works on.
+# About what a network of this task takes in memory per voxel of a window that it works on.
 WORK_BYTES = 800
 # The label of voxels that no answer is judged by, such as those that fill up a window.
 NOT_COUNTED = 255

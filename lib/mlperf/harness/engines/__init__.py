@@ -1,1 +1,1 @@
-"""Engines: what TensorRT makes of a graph for one kind of GPU, and what stands in for them."""
+"""TensorRT engines, compiled from a graph for one kind of GPU, and their stand-ins."""

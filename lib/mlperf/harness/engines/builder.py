@@ -1,6 +1,6 @@
-"""Building an engine with TensorRT or TensorRT-RTX, which share the calls that are used here.
+"""Builds engines with TensorRT or TensorRT-RTX, through the calls that both have.
 
-TensorRT from 10 on has them; what 8.5 and 9 have in other ways stands in ``OLDER``.
+TensorRT from 10 on has them; ``OLDER`` has the equivalents of 8.5 and 9.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .profiles import OpenInput, Shapes, Span
 from .sidecar import RTX, TENSORRT, TITLES
 
 MODULES = {TENSORRT: "tensorrt", RTX: "tensorrt_rtx"}
-# Before 10, types were asked for by flags and graphs had to be told to have an open batch.
+# Before 10, types were selected by flags and graphs needed a flag for an open batch.
 OLDER = {"create": ("EXPLICIT_BATCH",), "float16": ("FP16",), "int8": ("INT8", "FP16")}
 TYPED_SINCE = 10
 # The first compute capability that computes in 8-bit floating point.
@@ -30,7 +30,7 @@ LONGEST = 400
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """How to build: ``capabilities`` as 8.6, none for the GPU that is there; bytes of work space.
+    """Builder settings: ``capabilities`` as 8.6, none for the local GPU; workspace in bytes.
 
     ``timing_cache`` is a file that is read and added to, None for none.
     """
@@ -101,7 +101,7 @@ def check_capabilities(precision: str, capabilities: Sequence[str]) -> None:
 
 def _log(trt: Any) -> Any:
     class Log(trt.ILogger):  # type: ignore[misc]
-        """Keeps what is wrong, which the builder only tells its log."""
+        """Keeps the errors, which the builder only logs."""
 
         def __init__(self) -> None:
             trt.ILogger.__init__(self)

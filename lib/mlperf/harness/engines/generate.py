@@ -1,4 +1,4 @@
-"""The program ``engine``: from a model with its facts to engines with theirs, or to nothing."""
+"""The program ``engine``: builds the engines of a model with their sidecars, or none."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def main(config: Path) -> int:
 
 
 def link_weights(facts: Mapping[str, Any], source: Path, folder: Path) -> None:
-    """Let the weights that lie beside a graph lie beside what stands in for its engine too."""
+    """Link the weights of a graph into the folder of its stand-in."""
     for name in weights_beside(facts):
         link = folder / name
         link.parent.mkdir(parents=True, exist_ok=True)
@@ -128,7 +128,7 @@ def engine_of(
 def write_engine(
     request: EngineRequest, source: Path, described: Mapping[str, Any], target: Path
 ) -> tuple[Path, Sidecar]:
-    """Write ``target`` and the facts beside it: both whole, or neither."""
+    """Write ``target`` and its sidecar: both complete, or neither."""
     began = time.monotonic()
     if request.precision == "fp8":
         half.check_fp8(source)
@@ -157,7 +157,7 @@ def write_engine(
 def _made(
     request: EngineRequest, graph: Path, name: str, target: Path
 ) -> tuple[str, Mapping[str, profiles.Shapes]]:
-    """Write the engine, or what stands in; the builder's version, and the shapes it is for."""
+    """Write the engine or its stand-in; return the builder's version and the shapes."""
     if request.product == STAND_IN:
         _place(target, graph.read_bytes())
         return _runtime_version(), {}
@@ -168,7 +168,7 @@ def _made(
 
 @contextmanager
 def in_precision(source: Path, has: str, request: EngineRequest, target: Path) -> Iterator[Path]:
-    """The graph to build, in the asked number format; a file for the while where it is written."""
+    """Yield the graph in the requested number format; a converted file is removed afterwards."""
     if request.precision != "float16" or has == "fp16":
         yield source
         return
@@ -194,7 +194,7 @@ def wanted(request: EngineRequest) -> builder.EngineSettings:
 
 
 def deciding(request: EngineRequest) -> dict[str, Any]:
-    """The settings that decide what is built: all but where it goes."""
+    """Return the settings that decide the content of an engine: all but its location."""
     left_out = ("facts", "folder", "timing_cache", "further", "compute_capabilities")
     plain = {k: v for k, v in records.encode(request).items() if k not in left_out}
     return {**plain, **request.further}

@@ -1,4 +1,4 @@
-"""An engine that is there already, handed to a run in the place of one that is built for it."""
+"""An existing engine that a run uses instead of building one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check(engine: Path, backend: str, product: str) -> Sidecar:
     """What an engine says of itself, where ``backend`` opens it.
 
     ``product`` builds and runs the engines of the backend tensorrt. Raises HarnessError where it
-    was made for something else, or is not what it says.
+    was made for something else, or has been changed.
     """
     facts, opens = sidecar.read(engine), STAND_IN if backend == STAND_IN else product
     if facts.builder != opens:

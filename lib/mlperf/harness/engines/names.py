@@ -13,7 +13,7 @@ BERT_LENGTH = 384
 
 @dataclass(frozen=True, slots=True)
 class EngineName:
-    """What a name is made of; ``benchmark`` is the vendor's word, without an accuracy target."""
+    """The parts of an engine's name; ``benchmark`` is the vendor's, without accuracy target."""
 
     benchmark: str
     scenario: str

@@ -62,7 +62,7 @@ def of_graph(
 
     Sizes of one name are one size. The batch is what the first dimension of the first input is
     called. ``others`` has ranges by the name of a dimension, or of an input; "" is for the rest.
-    Raises HarnessError where a size is open and nobody says what it may be.
+    Raises HarnessError where an open size has no range.
     """
     first = next((each for each in inputs if each.shape), None)
     named = first.dimensions[0] if first and first.shape[0] == -1 else ""

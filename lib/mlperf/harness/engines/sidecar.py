@@ -1,4 +1,4 @@
-"""What lies beside an engine: who built it, of what, for which GPU; and whether it still fits."""
+"""The sidecar of an engine: its builder, model and GPU, and whether it still fits."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ PLAN, ONNX = ".plan", ".onnx"
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
-    """The facts of an engine file, in ``FILE.json`` beside it.
+    """The facts of an engine file, in ``FILE.json`` next to it.
 
     ``version`` is that of the builder, ``compute_capabilities`` what it was built for, as 8.6.
     ``fields`` are the settings that decide what is built and ``fields_sha256`` stands for them;
-    ``model_sha256`` is that of the graph. ``profiles`` has for each input its least, usual and
+    ``model_sha256`` is that of the graph. ``profiles`` has per input its least, usual and
     greatest shape. ``seconds`` and ``peak_bytes`` are what building took.
     """
 
@@ -51,19 +51,19 @@ class Sidecar:
 
 
 def place(engine: Path) -> Path:
-    """The file beside an engine."""
+    """The file next to an engine."""
     return engine.with_name(f"{engine.name}.json")
 
 
 def digest(fields: Mapping[str, Any]) -> str:
-    """What stands for settings: the SHA-256 of their sorted JSON."""
+    """Return the digest of settings: the SHA-256 of their sorted JSON."""
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
 def read(engine: Path) -> Sidecar:
     """The facts of an engine; raises HarnessError where they, or the file, are not as written.
 
-    A ``.plan`` without them, or of a stand-in, is nobody's engine.
+    A ``.plan`` without them, or of a stand-in, is not accepted.
     """
     made = f"make it anew: {COMMAND}"
     if not engine.is_file():
@@ -84,7 +84,7 @@ COMMAND = "cm run script --tags=generate,nvidia,engine ..."
 def check(engine: Path, wanted: Mapping[str, str]) -> Sidecar:
     """The facts of an engine that has to fit this machine.
 
-    ``wanted`` has what is known of ``builder``, ``version``, ``compute_capability`` and
+    ``wanted`` has the expected ``builder``, ``version``, ``compute_capability`` and
     ``precision``. Raises HarnessError with all that differs at once.
     """
     facts = read(engine)

@@ -1,4 +1,4 @@
-"""What of a run's figures does not fit each other, by the table of relations."""
+"""Contradictions among the figures of a run, by the table of relations."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def numbers(log: DetailLog) -> dict[str, float]:
 
 
 def derived(path: Path, log: DetailLog, accuracy: str = "") -> dict[str, float]:
-    """The figures of ``relations.DERIVED``, as far as the files tell them."""
+    """Return the figures of ``relations.DERIVED`` that the files have."""
     known = {relations.LOG_S: _log_seconds(path), relations.POWER_S: _power_seconds(log)}
     tokens = TOKENS_PER_SAMPLE.search(accuracy)
     known[relations.ACCURACY_TOKENS] = float(tokens[1]) if tokens else None
@@ -151,7 +151,7 @@ def _parsed(text: str, form: str) -> datetime | None:
 
 
 def share(accuracy: str) -> Iterator[Contradiction]:
-    """A percentage in accuracy.txt that is not that of the numbers beside it."""
+    """A percentage in accuracy.txt that is not that of the numbers next to it."""
     for text, good, total in relations.SHARE.findall(accuracy):
         percent = 100 * int(good) / int(total) if int(total) else -1.0
         if abs(float(text) - percent) > relations.SHARE_DECIMALS or int(good) > int(total):

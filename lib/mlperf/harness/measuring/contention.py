@@ -34,7 +34,7 @@ WINDOW_S = 0.4
 class CpuReading:
     """The counters of the CPUs that we may use, in seconds, and what our own processes used.
 
-    ``waited_s`` is by thread, empty where the kernel does not tell it.
+    ``waited_s`` is by thread, empty where the kernel does not report it.
     """
 
     busy_s: float
@@ -46,7 +46,7 @@ class CpuReading:
 
 @dataclass(frozen=True, slots=True)
 class CpuContention:
-    """What was taken of the CPU time that we could have had, as shares of it.
+    """CPU time lost to other processes and to the host, as shares of the available time.
 
     ``others_share`` used other programs, ``steal_share`` other virtual machines; ``worst_share``
     is that of both in the worst half second. ``waited_s`` is how long in ``seconds`` our threads
@@ -101,7 +101,7 @@ def _cores(count: int) -> str:
 def compared(
     before: CpuReading, after: CpuReading, cores: int, quota: float | None = None
 ) -> CpuContention | None:
-    """What was taken between two readings; None when too little time passed to tell.
+    """Return the contention between two readings; None when too little time passed.
 
     With a ``quota`` of fewer cores than the readings are about, what others use of the rest takes
     nothing from us: only what we could neither use nor find idle was taken.
@@ -129,7 +129,7 @@ def compared(
 
 
 class ContentionWatch:
-    """Adds up readings that are taken about twice a second into what was taken in all."""
+    """Sums readings, taken about twice a second, to the contention of a run."""
 
     def __init__(self, cores: int, first: CpuReading | None, quota: float | None = None) -> None:
         self._cores, self._quota = cores, quota
@@ -220,7 +220,7 @@ def used_ticks(stat: str, ended: bool = False) -> int:
 
 
 def waits(tasks: Path) -> dict[int, float]:
-    """Seconds that each thread was ready and waited, by its number; nothing where not told."""
+    """Return the seconds that threads were ready and waited, by number, where reported."""
     try:
         threads = [path for path in tasks.iterdir() if path.name.isdigit()]
     except OSError:
@@ -230,7 +230,7 @@ def waits(tasks: Path) -> dict[int, float]:
 
 
 def beside(proc: Path = PROC) -> frozenset[int]:
-    """Processes that belong to this one's work: what it has started, and what waits for it."""
+    """Return the processes of this session: those it has started, and those waiting for it."""
     parents: dict[int, int] = {}
     for path in proc.glob("[0-9]*/stat"):
         words = host.read(path).rpartition(")")[2].split()

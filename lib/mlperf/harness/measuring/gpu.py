@@ -1,8 +1,8 @@
-"""What GPUs were like during a run: NVIDIA's management library (NVML), asked now and then.
+"""The state of GPUs during a run, sampled with NVIDIA's management library (NVML).
 
 Names, codes and bits are those of ``nvml.h``. It is loaded into this process, which only watches
 the one that computes; and only where a backend has found its GPU, so that there is a driver that
-works. Asking ``nvidia-smi`` would take a tenth of a second of a core each time. Not verified on
+works. ``nvidia-smi`` would take a tenth of a second of a core per call. Not verified on
 hardware.
 """
 
@@ -32,7 +32,7 @@ HOT_C = 85
 
 @dataclass(frozen=True, slots=True)
 class GpuReading:
-    """One look at one GPU; None where the driver does not tell. MHz, W, degrees Celsius, bytes."""
+    """A reading of one GPU; None where the driver reports none. MHz, W, degrees Celsius, bytes."""
 
     clock_mhz: float | None = None
     temperature_c: float | None = None
@@ -92,7 +92,7 @@ class GpuWatch:
                 yield device
 
     def look(self) -> None:
-        """Take a reading of each."""
+        """Take a reading of every GPU."""
         for device, seen in zip(self._devices, self._seen, strict=True):
             seen.append(self._reading(device))
 
@@ -125,7 +125,7 @@ class GpuWatch:
         return buffer.value.decode(errors="replace") if succeeded else ""
 
     def finish(self) -> tuple[GpuSummary, ...]:
-        """What was seen of each."""
+        """Return the summaries of the GPUs."""
         return tuple(
             summed(
                 GpuSummary(

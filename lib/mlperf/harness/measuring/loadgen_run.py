@@ -220,12 +220,12 @@ def _test_settings(run: RunSettings, benchmark: Benchmark) -> Any:
 
 
 def _reads_audit() -> bool:
-    """LoadGen before version 5 takes an audit.config for its own rules: what it asks is lost."""
+    """LoadGen before version 5 takes an audit.config for its own rules: its settings are lost."""
     return int(library_versions()["loadgen"].partition(".")[0]) >= 5
 
 
 def apply_audit(settings: Any, audit: str, run: RunSettings) -> None:
-    """Set what the text of an audit.config asks of this scenario, as far as Python can."""
+    """Apply the settings of an audit.config to this scenario, as far as Python can."""
     for line in audit.splitlines():
         name, _, value = line.partition(" = ")
         _, wanted, key = name.split(".")
@@ -245,7 +245,7 @@ def _expected_samples(run: RunSettings) -> float:
 
 
 def _unknown_rules(run: RunSettings) -> dict[str, float]:
-    """The rules that LoadGen must be told because its own do not know this benchmark."""
+    """Return the rules to set in LoadGen, which does not know this benchmark."""
     if run.benchmark not in catalog.names():
         return {}
     spec = catalog.benchmark(run.benchmark)
@@ -261,7 +261,7 @@ def _unknown_rules(run: RunSettings) -> dict[str, float]:
 def _audit(run: RunSettings) -> Path:
     """The audit.config of a compliance test; for other runs a path at which none can be.
 
-    A relative name would be looked up where the user stands, and would change the rules.
+    A relative name would be read from the working directory, and would change the rules.
     """
     if not run.audit:
         return log_folder(run) / "no-audit" / "audit.config"
@@ -336,7 +336,7 @@ def _start_test(
 def _sut(
     issue: Callable[..., None], network_name: Callable[[], str] | None, failures: Failures
 ) -> tuple[Any, Callable[[Any], None]]:
-    """LoadGen's system under test, or what stands for one on other machines; and how it ends."""
+    """Return LoadGen's system under test, or its proxy for nodes, and the function that ends it."""
     if network_name is None:
         return mlperf_loadgen.ConstructFastSUT(issue, lambda: None), mlperf_loadgen.DestroyFastSUT
     ask = network_name
@@ -362,7 +362,7 @@ def _report_failure(run: RunSettings, failures: Failures, started: float) -> Non
 
 
 def _generated(folder: Path) -> int | None:
-    """How many samples LoadGen asks for in a performance run; None as long as it has not said."""
+    """How many samples LoadGen requests in a performance run; None as long as it has not said."""
     try:
         text = (folder / "mlperf_log_detail.txt").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -375,7 +375,7 @@ def _generated(folder: Path) -> int | None:
 
 
 class _CutOff:
-    """Ends the process where LoadGen, which cannot be told to stop, goes on without reason.
+    """Ends the process where LoadGen, which cannot be stopped, continues without reason.
 
     That is after a failure, or when it waits for nothing after ``finished``, its last answer.
     """

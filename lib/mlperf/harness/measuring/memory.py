@@ -1,4 +1,4 @@
-"""How much memory a run needs and how much there is: asked before the run, not found out in it."""
+"""The memory that a run needs and has, checked before the run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def loaded(settings: SessionSettings, spec: BenchmarkSpec | None, probe: Probe) 
     own = int(json.loads((folder / "dataset.json").read_text(encoding="utf-8"))["count"])
     rule = spec.loaded_samples if spec else probe.sample_count
     wanted = settings.overrides.performance_sample_count or rule
-    # A small set that is asked several times over is loaded once.
+    # A small set that is repeated is loaded once.
     count = min(wanted, probe.sample_count, own)
     whole = sum(path.stat().st_size for path in folder.glob("*.npy"))
     return count, whole * count // max(1, own)

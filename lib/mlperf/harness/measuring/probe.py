@@ -16,7 +16,7 @@ from .loadgen_run import library_versions
 
 
 def probe(request: ProbeRequest, config: Path) -> Probe:
-    """Versions, the seed that tells LoadGen's round, and the number of samples.
+    """Report versions, the seed that identifies LoadGen's round, and the number of samples.
 
     Raises HarnessError when the benchmark or the backend cannot be used at all.
     """

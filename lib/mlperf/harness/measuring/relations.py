@@ -1,7 +1,7 @@
 """Which figures of a run must agree with which others: a table, and what breaks it.
 
 One source alone can be edited in any way that its rules allow; two of them seldom agree then. The
-figures are those of mlperf_log_detail.txt by their keys, and what other files tell (``DERIVED``).
+figures are those of mlperf_log_detail.txt by their keys, and those of other files (``DERIVED``).
 The bounds were tried on 16,850 runs that were published in the rounds 2.1, 3.0, 4.1, 5.0, 5.1 and
 6.0: no valid one breaks them, but for those that are called doubtful.
 """
@@ -139,7 +139,7 @@ AT_MOST: tuple[tuple[str, str], ...] = (
 )
 # What no valid run says of itself: a key and its value.
 NEVER: tuple[tuple[str, object], ...] = (("result_perf_constraints_met", False),)
-# A text of LoadGen beside the flag that it explains, and what it does not say where that is true.
+# A text of LoadGen next to the flag that it explains, and what it does not say where that is true.
 EXPLAINED: tuple[tuple[str, str, str], ...] = (
     ("early_stopping_met", "early_stopping_result", "unsuccessful"),
     ("early_stopping_met", "early_stopping_ttft_result", "unsuccessful"),
@@ -164,7 +164,7 @@ OPPOSITES: tuple[tuple[str, str], ...] = (
     ("EOS check pass: True", "EOS check pass: False"),
     ("Sample length check pass: True", "Sample length check pass: False"),
 )
-# What was asked for, and what LoadGen went by.
+# What was requested, and what LoadGen went by.
 REQUESTED: Mapping[str, str] = {
     "requested_min_duration_ms": "effective_min_duration_ms",
     "requested_max_duration_ms": "effective_max_duration_ms",

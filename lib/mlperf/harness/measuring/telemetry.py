@@ -126,7 +126,7 @@ class Monitor:
             self._course.append(row)
 
     def course(self) -> dict[str, Any]:
-        """What was noted now and then, for charts; 0 is what is not readable."""
+        """Return the sampled values, for charts; 0 where unreadable."""
         step = max(1, len(self._course) // LARGEST_COURSE)
         return {"columns": COURSE, "rows": [[round(v, 4) for v in r] for r in self._course[::step]]}
 
@@ -194,7 +194,7 @@ def governors() -> tuple[str, ...]:
 def _fast_cores(name: str) -> list[Path]:
     """The file ``name`` of each CPU whose highest clock is about the highest of all.
 
-    Slow cores beside fast ones always have another clock: that is no throttling.
+    Slow cores next to fast ones always have another clock: that is no throttling.
     """
     folders = list(CPUS.glob("cpu[0-9]*/cpufreq"))
     most = [_number(folder / "cpuinfo_max_freq") or 0.0 for folder in folders]

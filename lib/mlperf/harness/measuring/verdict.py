@@ -16,7 +16,7 @@ from ..wording import figures
 from .contention import CpuContention
 from .detail_log import DetailLog
 
-# The seeds that each round fixes are compiled into its LoadGen; one of the three tells which.
+# The seeds that each round fixes are compiled into its LoadGen; one of the three identifies it.
 QSL_SEEDS = rounds.qsl_seeds()
 # The rules that a run breaks when something else takes the machine's time.
 OF_TIME = re.compile(
@@ -201,13 +201,13 @@ def _lower_rate(log: DetailLog, scenario: Scenario) -> str:
 def easier_rate(log: DetailLog, rate: float) -> float:
     """A Server rate in samples/s to try after one that was too high.
 
-    Far more may be asked than is answered.
+    Far more queries may be issued than are answered.
     """
     return 0.8 * min(rate, log.result(SERVER) or rate)
 
 
 def more_queries(log: DetailLog) -> int | None:
-    """How many queries early stopping asks for on top, as far as it says."""
+    """How many queries early stopping requires on top, as far as it says."""
     counts = [int(match.group(1)) for match in MORE_QUERIES.finditer(log.early_stopping)]
     return max(counts, default=None)
 

@@ -1,4 +1,4 @@
-"""The compliance tests: what LoadGen is told for them, and what their logs must show.
+"""The compliance tests: LoadGen's settings for them, and the checks of their logs.
 
 Nothing here runs anything. The texts are those that submission checkers look for.
 """
@@ -46,7 +46,7 @@ class VerificationResult:
 
 
 def is_short(log: DetailLog, known: BenchmarkSpec) -> bool:
-    """Whether a run was asked for that is shorter than the rules want it."""
+    """Whether a run was requested that is shorter than the rules want it."""
     return (log.number("effective_min_duration_ms") or 0.0) < known.minimum_duration_ms
 
 

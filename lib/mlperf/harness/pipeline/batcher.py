@@ -9,7 +9,7 @@ from typing import NamedTuple
 class SampleBatch(NamedTuple):
     """Query ids and the sample indices that they ask for, in the same order.
 
-    ``arrived`` says when each came (perf_counter), where somebody wants to know.
+    ``arrived`` are the times of arrival (perf_counter), where they are needed.
     """
 
     ids: Sequence[int]

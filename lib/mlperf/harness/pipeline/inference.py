@@ -19,7 +19,7 @@ def solvers(
     shape: WorkerShape,
     fixed: bool = False,
 ) -> list[Solver]:
-    """One solver for each worker of ``shape``; every graph of the model is opened for each.
+    """One solver per worker of ``shape``; every graph of the model is opened for each.
 
     ``fixed`` says that nearly all batches will be as large as that of ``shape``.
     Raises HarnessError when a graph cannot be opened or has another signature.
@@ -37,7 +37,7 @@ def teams(
     shape: WorkerShape,
     fixed: bool = False,
 ) -> list[dict[str, Predictor]]:
-    """For each worker of ``shape`` a predictor for each graph of the model; see ``solvers``."""
+    """Return a predictor per worker of ``shape`` and graph of the model; see ``solvers``."""
     layout = (shape.workers, shape.threads)
 
     def opened_graph(graph: GraphSpec) -> Sequence[Predictor]:

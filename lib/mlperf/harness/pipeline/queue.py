@@ -19,7 +19,7 @@ NOBODY: Item = (-1, -1, 0.0)
 
 
 class WorkQueue(Protocol):
-    """Takes queries from LoadGen and hands batches to workers."""
+    """Takes queries from LoadGen and passes batches to workers."""
 
     def put(self, ids: Sequence[int], indices: Sequence[int]) -> None:
         """Called by LoadGen's issue thread; must return at once."""

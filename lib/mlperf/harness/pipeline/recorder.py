@@ -68,7 +68,7 @@ class Latencies:
 class ThroughputRecorder:
     """Looks at ``count``, the number of answered samples, until it is closed.
 
-    ``live`` is a small file with the present state, for whoever shows progress.
+    ``live`` is a small file with the present state, for programs that show progress.
     """
 
     def __init__(self, count: Callable[[], int], live: Path) -> None:

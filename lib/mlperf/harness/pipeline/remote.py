@@ -19,7 +19,7 @@ FRAME_BYTES = MOST_BYTES // 2
 def solvers(
     backend: Network, model: ModelSpec, benchmark: Benchmark, shape: WorkerShape
 ) -> list[RemoteSolver]:
-    """One solver for each connection.
+    """One solver per connection.
 
     Raises HarnessError where the nodes have another benchmark, or its samples cannot travel.
     """
@@ -39,7 +39,7 @@ def solvers(
 
 
 def sample_tensors(benchmark: Benchmark) -> tuple[TensorSpec, ...]:
-    """What a sample is made of; raises HarnessError where the benchmark does not tell."""
+    """Return the tensors of a sample; raises HarnessError where the benchmark has none."""
     tensors = tuple(getattr(benchmark, "sample_tensors", ()))
     if not tensors:
         text = f"the samples of {benchmark.rules.name} cannot be sent to another machine"

@@ -60,7 +60,7 @@ class BatchWorker:
             self.latencies.add_batch(batch.arrived)
 
     def warm_up(self, indices: Sequence[int]) -> None:
-        """Run the first of these loaded samples through the model, and answer nobody."""
+        """Run the first of these loaded samples through the model without answering."""
         count = min(self.capacity, len(indices))
         rows, sizes = self._completer.results[:count], self._completer.sizes[:count]
         try:
@@ -70,7 +70,7 @@ class BatchWorker:
 
 
 class Pipeline(Protocol):
-    """What LoadGen's system under test hands its queries to."""
+    """A receiver of the queries of LoadGen's system under test."""
 
     def issue(self, ids: Sequence[int], indices: Sequence[int]) -> None:
         """Take queries; called in LoadGen's thread."""
@@ -80,7 +80,7 @@ class Pipeline(Protocol):
 
 
 class DirectPipeline:
-    """Streams: answered in the issuing thread, because a hand-over costs more than it gives."""
+    """Streams: answered in the issuing thread, because passing them on costs more than it gains."""
 
     def __init__(self, worker: BatchWorker) -> None:
         self._worker = worker
@@ -98,7 +98,7 @@ class DirectPipeline:
 
 
 class PooledPipeline:
-    """Offline and Server: one thread for each worker behind a queue."""
+    """Offline and Server: one thread per worker behind a queue."""
 
     def __init__(self, queue: WorkQueue, workers: Sequence[BatchWorker]) -> None:
         self._queue = queue

@@ -21,7 +21,7 @@ CALLS, CALLS_BYTES = 8, 1 << 30
 class CalibrationFeeds:
     """The calls of the model that its ranges are taken from, and how many there were.
 
-    ``samples`` gives for each calibration sample what the model is fed in its calls.
+    ``samples`` gives per calibration sample what the model is fed in its calls.
     """
 
     def __init__(self, samples: Iterable[Sequence[dict[str, Array]]]) -> None:
@@ -37,7 +37,7 @@ class CalibrationFeeds:
     def get_next(self) -> dict[str, Array] | None:
         """The inputs of the next call by name, each with its batch first; None at the end.
 
-        ONNX Runtime's calibration asks in this way.
+        The interface of ONNX Runtime's calibration.
         """
         return next(self._feeds, None)
 
@@ -53,7 +53,7 @@ def calls_of(
     """Inputs [1, ...] that the benchmark feeds a graph for each of the first samples, by call.
 
     A sample may take hundreds of calls, such as windows of a large volume: there are no more calls
-    in all than samples are asked for, evenly spread over the samples and the calls of each. Where
+    in all than samples are requested, evenly spread over the samples and the calls of each. Where
     what a graph answers is fed to it again, there are at most ``CALLS`` of each sample.
     """
     ranges.check_room(int(getattr(benchmark, "work_bytes", 0)))
@@ -98,7 +98,7 @@ class Zeros(Predictor):
 class Listener(Predictor):
     """Keeps calls that are evenly spread over those of a sample, and answers what another does.
 
-    ``most`` calls are handed out, the ``first`` one among them where that is asked. Never more than
+    ``most`` calls are returned, including the first with ``first``. Never more than
     twice as many are in memory, nor more than ``CALLS_BYTES`` of them but the first: when there
     are, every second one is forgotten, and from then on only every second one of before is kept.
     """

@@ -27,7 +27,7 @@ def path_for(model: Path) -> Path:
 
 
 def write_for(model: Path) -> Path:
-    """Write the scales of a signed quantized graph beside it; returns the file."""
+    """Write the scales of a signed quantized graph next to it; returns the file."""
     target = path_for(model)
     write(target, scales_of(model))
     return target

@@ -45,7 +45,7 @@ class Cut:
         onnx.save(self.rest, path)
 
     def join(self, rest: Path, target: Path) -> None:
-        """Write the whole model with ``rest`` quantized; the tables' files appear beside it."""
+        """Write the whole model with ``rest`` quantized; the tables' files appear next to it."""
         import onnx
 
         model = onnx.load(rest)

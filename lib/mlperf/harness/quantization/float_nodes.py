@@ -49,9 +49,9 @@ def _of_attention(graph: Any) -> Iterator[str]:
 
 
 def _placing(graph: Any, last: Sequence[Any]) -> list[str]:
-    """The convolutions among the last layers that tell of boxes, not of classes.
+    """Return the convolutions among the last layers that predict boxes, not classes.
 
-    A detector has both for each level. Boxes take four channels where classes take dozens, so that
+    A detector has both per level. Boxes take four channels where classes take dozens, so that
     the convolutions lie on two sides of the middle between fewest and most channels.
     """
     sizes = {tensor.name: tensor.dims for tensor in graph.initializer}

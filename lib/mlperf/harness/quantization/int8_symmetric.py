@@ -23,7 +23,7 @@ SIGN_KEEPING = (
 
 
 def unsigned(graph: Any, float_nodes: Iterable[str]) -> dict[str, Any]:
-    """What ``quantize_static`` is told for runtimes on a processor."""
+    """Return the options of ``quantize_static`` for runtimes on a processor."""
     middle = [{"symmetric": True}]
     return {
         "extra_options": {
@@ -34,7 +34,7 @@ def unsigned(graph: Any, float_nodes: Iterable[str]) -> dict[str, Any]:
 
 
 def signed_symmetric() -> dict[str, Any]:
-    """What ``quantize_static`` is told for TensorRT, whose parser takes nothing else.
+    """Return the options of ``quantize_static`` for TensorRT, whose parser takes nothing else.
 
     All is signed around zero, weights stay float with a pair of operators behind them, and so do
     biases. Ranges are those of entropy, as TensorRT's own calibration finds them, from histograms

@@ -34,7 +34,7 @@ LARGE = 2_000_000_000
 # the copy and the session of the one that ranges are taken from, and what is computed. With one
 # layer of GPT-J, 2.5 GB, it was 3.6 times.
 COPIES = 4
-# The first versions of the operators that can describe a scale for each channel, and one at all.
+# The first versions of the operators that can describe a scale per channel, and one at all.
 OPSET, LEAST_OPSET = 13, 10
 
 
@@ -43,7 +43,7 @@ class QuantizationRequest:
     """What to quantize: a model by its facts, and samples of a data set that it is not judged on.
 
     ``folder`` takes the new model and its facts. ``signed`` is for TensorRT: activations in signed
-    integers around zero, and a calibration cache beside the model. ``weight_bits`` is 8, or 7 for
+    integers around zero, and a calibration cache next to the model. ``weight_bits`` is 8, or 7 for
     processors that cannot add products of 8 bits.
     """
 
@@ -98,7 +98,7 @@ def main(config: Path) -> int:
 def check_memory(source: Path, size: int) -> None:
     """Raise HarnessError where so many bytes of weights are too many for the memory that is free.
 
-    Small models are not asked about.
+    Small models are not checked.
     """
     free, whose = memory.available()
     if size > LARGE and free is not None and free < COPIES * size:
@@ -211,7 +211,7 @@ def _write_recent(source: Path, target: Path, together: bool) -> bool:
     """Write the model in newer operators where its own are too old; True: scales by channel fit.
 
     It is written too where its weights lie in files of their own and are to be ``together`` with
-    it: ONNX Runtime looks for such files beside the optimized graph, where they are not.
+    it: ONNX Runtime looks for such files next to the optimized graph, where they are not.
     Raises HarnessError for one whose operators are too old even for scales by tensor.
     """
     import onnx
@@ -238,7 +238,7 @@ def _write_recent(source: Path, target: Path, together: bool) -> bool:
 
 
 def _weight_bytes(source: Path) -> int:
-    """Bytes of the weights of a graph, in its own file and in those beside it."""
+    """Bytes of the weights of a graph, in its own file and in those next to it."""
     import onnx
 
     weights = onnx.load(source, load_external_data=False).graph.initializer

@@ -31,7 +31,7 @@ def lean() -> Iterator[None]:
     """Inside, values are let go of as soon as their range is known.
 
     Left to itself, ONNX Runtime works out all ranges last, when every value of the model is still
-    there, and from the second call on it plans that memory once more beside what it has: 11 GB in
+    there, and from the second call on it plans that memory once more on top of it: 11 GB in
     place of 2 for a window of the full 3D U-Net. Histograms are added to after each call: ONNX
     Runtime would keep all values of all calls, which must then have one shape, as texts have not.
     """
@@ -49,7 +49,7 @@ def lean() -> Iterator[None]:
 
 
 class _One:
-    """A single call, as the calibration asks for it."""
+    """A single call, in the interface of the calibration."""
 
     def __init__(self, feeds: Any) -> None:
         self._left = [feeds]

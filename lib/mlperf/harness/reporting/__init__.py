@@ -1,1 +1,1 @@
-"""What a session tells: results.json, tables, pages, README files."""
+"""The reports of a session: results.json, tables, pages, README files."""

@@ -1,4 +1,4 @@
-"""Earlier performance results of a system: one line of JSON each, beside its stored targets."""
+"""Earlier performance results of a system: one line of JSON each, next to its stored targets."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def _charts(
 def _compared(
     results: Results, run: PerformanceResult, entries: Sequence[HistoryEntry], precision: str
 ) -> Iterator[tuple[str, ...]]:
-    """Earlier runs of the same configuration: when, figure, this one beside it, what differs."""
+    """Earlier runs of the same configuration: when, figure, this one next to it, what differs."""
     name, now = configuration(results, run.scenario, precision), run.circumstances.measured_at
     mine = [e for e in entries if e.configuration == name and e.measured_at < now]
     for entry in reversed(mine[-COMPARED:]):
@@ -207,7 +207,7 @@ def _machine(run: PerformanceResult) -> Iterator[tuple[str, str, charts.Chart]]:
 
 
 def _logs(results: Results, result: ScenarioResult) -> Iterator[tuple[str, str]]:
-    """Names and places, beside the page, of what else there is to read of a scenario."""
+    """Names and places, relative to the page, of further files about a scenario."""
     folder = Path(results.folder)
     for run in (result.performance_run, result.accuracy_run, *result.compliance):
         logs = Path(run.log_dir) if run and run.log_dir else None

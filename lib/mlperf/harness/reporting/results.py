@@ -224,7 +224,7 @@ def scenario_result(
 
 @dataclass(frozen=True, slots=True)
 class ResultProblem:
-    """Why the whole is not accepted: the scenario and mode, the broken rule, and the advice."""
+    """A reason to reject results: the scenario and mode, the broken rule, and the advice."""
 
     scenario: Scenario
     mode: str
@@ -233,7 +233,7 @@ class ResultProblem:
 
 @dataclass(frozen=True, slots=True)
 class SessionCall:
-    """What one call asked for, and which runs (scenario, mode) it made for that."""
+    """The requested scenarios and modes of a call, and the runs (scenario, mode) that it made."""
 
     scenarios: tuple[str, ...]
     modes: tuple[str, ...]
@@ -255,10 +255,10 @@ class OtherRun:
 class Results:
     """Scenarios and modes with everything needed to judge them.
 
-    results.json tells of all that its folder holds, the answer to a call of what that asked for.
+    results.json covers all that its folder holds, the answer to a call what it requested.
     ``call`` is the one that wrote them; what it has not made was measured before.
-    ``stand_in`` says in whose place the processor computed, where it did.
-    ``scenario_models`` has the digest of a model for each scenario that has one of its own.
+    ``stand_in`` names the device that the processor replaced, if any.
+    ``scenario_models`` has the digest of a model per scenario that has one of its own.
     ``seed`` is what LoadGen's seeds follow from where they are not those of the round.
     """
 
@@ -308,7 +308,7 @@ class Results:
 
 @contextmanager
 def private_folder(parent: Path, name: str) -> Iterator[Path]:
-    """A hidden folder of this process; what is still there at the end is removed."""
+    """A hidden folder of this process; removed at the end if it still exists."""
     folder = parent / f".{name}.{os.getpid()}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -329,7 +329,7 @@ def sweep(folders: Iterable[Path]) -> None:
 class ResultTree:
     """``RESULTS/<style>_results/<SUT>/<benchmark>/<scenario>/<mode>``.
 
-    A run is made in a hidden folder beside its place and renamed when it is complete, so that a
+    A run is made in a hidden folder next to its place and renamed when it is complete, so that a
     run that was killed leaves nothing that could be taken for a result.
     """
 
@@ -352,7 +352,7 @@ class ResultTree:
         sweep(self.root.glob("*/.*.*"))
 
     def publish(self, folder: Path, scenario: str, mode: str) -> Path:
-        """Move a complete run to its place; what was there before makes room."""
+        """Move a complete run to its final path, replacing an earlier one."""
         place = self.place(scenario, mode)
         old = place.with_name(f".{mode}.old.{os.getpid()}")
         if place.exists():
@@ -375,14 +375,14 @@ class ResultTree:
             shutil.rmtree(kept, ignore_errors=True)
 
     def performance(self, scenario: str) -> PerformanceResult | None:
-        """What is known of a scenario's speed; a file of another format counts as not there."""
+        """Return a scenario's performance result; a file of another format counts as missing."""
         result: PerformanceResult | None = _load(
             PerformanceResult, self.place(scenario, PERFORMANCE), "run_1"
         )
         return result
 
     def accuracy(self, scenario: str) -> AccuracyResult | None:
-        """What is known of a scenario's accuracy; a file of another format counts as not there."""
+        """Return the accuracy result of a scenario; a file of another format counts as missing."""
         result: AccuracyResult | None = _load(AccuracyResult, self.place(scenario, ACCURACY), ".")
         return result
 
@@ -394,7 +394,7 @@ class ResultTree:
             return None
 
     def compliance(self, scenario: str, test: str) -> ComplianceResult | None:
-        """What is known of a compliance test."""
+        """Return the result of a compliance test."""
         result: ComplianceResult | None = _load(
             ComplianceResult, self.place(scenario, test), "performance/run_1"
         )

@@ -33,7 +33,7 @@ STYLES = {
 
 
 def table(results: Results, requested: Results) -> str:
-    """The whole text: heading, one row for each scenario, problems, places, fine print.
+    """The whole text: heading, one row per scenario, problems, places, fine print.
 
     ``results`` are all that there are, ``requested`` those that a call was for.
     """
@@ -109,7 +109,7 @@ def _legend(results: Results) -> Iterator[str]:
 def _warnings(results: Results, mode: str) -> Iterator[str]:
     """What spoiled the runs of a mode, each once with the scenarios that it befell.
 
-    How much others took is different in each run: the most of it is told.
+    The contention differs between runs: the highest is reported.
     """
     seen: dict[str, list[str]] = {}
     busy: list[tuple[float, str, str]] = []

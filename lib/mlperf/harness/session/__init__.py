@@ -1,1 +1,1 @@
-"""One call of the harness: what is asked, each run in a process of its own."""
+"""One call of the harness: its requested runs, in processes of their own."""

@@ -1,4 +1,4 @@
-"""What all parts of a session share: settings, places, and how a run is made from them."""
+"""The context of a session: settings, paths, and how a run is made from them."""
 
 from __future__ import annotations
 

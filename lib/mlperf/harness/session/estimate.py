@@ -19,7 +19,7 @@ from .context import START_S
 
 # A Server search seldom needs all of its tries.
 USUAL_TRIES = {search.BRACKET: 3, search.CLOSE: 7, search.CONFIRM: 2}
-# Whoever only tries something is told how it takes less time than this.
+# Test runs longer than this come with a hint how to shorten them.
 LONG_TEST_S = 1800.0
 
 Run = tuple[Scenario, str]

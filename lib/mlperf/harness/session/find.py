@@ -36,7 +36,7 @@ TRY_QUERIES = 700
 LIMITS_IN_A_TRY = 50
 # A run that answers less than this share of its rate falls behind: the rest is luck of arrivals.
 KEPT_UP = 0.8
-# Offline: so many batches for each worker.
+# Offline: so many batches per worker.
 BATCHES = 8
 STREAM_QUERIES = 20
 # Where a query takes long, so many seconds of them are enough, and at least so many queries.
@@ -117,7 +117,7 @@ def _plain(context: Context, scenario: Scenario) -> RateSearchResult:
 
 
 def least_queries(profile: SpeedProfile, scenario: Scenario) -> int:
-    """Enough to tell the speed, or what is done in ``LONG_S``; early stopping is not asked."""
+    """Return enough queries to measure the speed, or as many as ``LONG_S`` allows."""
     if scenario.batched:
         shape, rate = profile.offline.shape, profile.offline.samples_per_s
         once = shape.batch * shape.workers
@@ -158,7 +158,7 @@ def _attempts(context: Context, effort: Effort) -> Callable[[float, str], RateTr
     def attempt(qps: float, purpose: str) -> RateTrial:
         nonlocal number
         number += 1
-        # Whoever asks for short runs gets them, and a rougher figure.
+        # A user who requests short runs gets them, and a rougher figure.
         first = context.settings.overrides.min_duration or first_try_ms(qps, limit_ms, effort)
         duration = min(first * effort.longer[purpose], MINIMUM_DURATION_MS)
         began = time.monotonic()

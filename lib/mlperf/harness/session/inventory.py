@@ -1,4 +1,4 @@
-"""What the tree holds: the runs of the asked configuration, and those that others have left."""
+"""What the tree holds: the runs of the requested configuration, and those that others have left."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def requested_results(context: Context) -> tuple[ScenarioResult, ...]:
 
 
 def whole(context: Context) -> tuple[ScenarioResult, ...]:
-    """The asked scenarios and all others of the configuration, each with all of its modes."""
+    """The requested scenarios and all others of the configuration, each with all of its modes."""
     wanted = (FIND, PERFORMANCE, ACCURACY, *_tests(context))
     results = [_scenario(context, name, wanted) for name in SCENARIOS]
     return tuple(
@@ -86,7 +86,7 @@ def call(
 
 
 def modes(results: Sequence[ScenarioResult], asked_for: Sequence[str]) -> tuple[str, ...]:
-    """In the usual order the modes of ``results`` and those that were asked for."""
+    """In the usual order the modes of ``results`` and those that were requested."""
     tested = any(each.compliance for each in results)
     made = {mode for each in results for mode, _ in each.runs()}
     made |= {*asked_for, *((COMPLIANCE,) if tested else ())}
@@ -129,7 +129,7 @@ def _runs(context: Context, scenario: Scenario) -> Iterator[tuple[str, Run]]:
 
 
 def _mine(context: Context, run: Run, scenario: Scenario, mode: str) -> bool:
-    """Whether a run is of the asked configuration, whatever targets and durations it was given."""
+    """Return whether a run has the requested configuration, whatever its targets."""
     configuration = run.circumstances.configuration
     if configuration:
         return configuration == context.configuration(scenario)

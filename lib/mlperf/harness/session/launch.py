@@ -23,7 +23,7 @@ FORETOLD = "foretold.json"
 
 
 def say(text: str) -> None:
-    """One plain line for whoever watches."""
+    """Print a plain line for the user."""
     print(text, flush=True)
 
 
@@ -67,7 +67,7 @@ class Launcher:
 
         def tick(pid: int = 0) -> None:
             if self.caller and os.getppid() != self.caller:
-                # It was killed, and nobody is there any more to end us.
+                # The parent was killed and can no longer end this process.
                 raise process.InterruptSignal(signal.SIGTERM)
             passed = time.monotonic() - began
             total_s = max(expected_s, self.schedule.run_s, foretold(folder))

@@ -46,7 +46,7 @@ TELL_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """A node: what it computes, as a session has it, and where it is asked.
+    """The settings of a node: its session and its address.
 
     ``address`` is HOST:PORT to listen at; ``token_file`` holds the secret of those who may ask.
     """
@@ -177,7 +177,7 @@ class NodeModel:
 
     @classmethod
     def of(cls, session: SessionSettings, options: Options) -> NodeModel:
-        """Tune and open what a session asks for; raises HarnessError where that cannot be."""
+        """Tune and open what a session requests; raises HarnessError where that cannot be."""
         launcher, model = Launcher(), session.model
 
         def benchmark() -> Benchmark:
@@ -196,7 +196,7 @@ class NodeModel:
         return cls(team, profile, facts)
 
     def facts(self, session: SessionSettings) -> dict[str, Any]:
-        """What LoadGen's side is told; see ``backends.network.Node``."""
+        """Return the node's description; see ``backends.network.NodeDescription``."""
         result, local_facts = self.benchmark.result, host.facts()
         machine = {
             "cpu": local_facts.cpu_model,
@@ -225,7 +225,7 @@ class NodeModel:
         }
 
     def answer(self, groups: Sequence[SampleGroup]) -> NodeRequest:
-        """Compute these samples beside those of others; back when all are done."""
+        """Compute these samples with those of others; return when all are done."""
         pieces = [piece for group in groups for piece in group.pieces(self._capacity)]
         count = sum(piece.count for piece in pieces)
         sizes = np.full(count, self.benchmark.result.row_bytes, np.int64)
@@ -319,7 +319,7 @@ def _joined(taken: Sequence[Asked], most: int) -> Iterator[list[Asked]]:
 
 
 class NodeListener:
-    """Lets in those who know the token, one program at a time, each connection in its thread."""
+    """A TCP server that checks tokens: one client program at a time, a thread per connection."""
 
     def __init__(
         self, listener: socket.socket, engine: NodeModel, facts: dict[str, Any], token: str
@@ -332,7 +332,7 @@ class NodeListener:
         self._counting = threading.Lock()
 
     def open(self) -> None:
-        """Let in whoever comes, for ever."""
+        """Accept connections until the process ends."""
         while True:
             connection, _ = self._listener.accept()
             threading.Thread(target=self._served, args=(connection,), daemon=True).start()
@@ -353,7 +353,7 @@ class NodeListener:
                 self._left(client)
 
     def _welcomed(self, connection: socket.socket) -> str:
-        """Who is there, once that is settled; raises WireError for whoever may not come in."""
+        """Return the client after the handshake; raises WireError for a client without access."""
         hello = wire.receive(connection, most=0)
         if hello is None:
             return ""

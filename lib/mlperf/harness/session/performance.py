@@ -36,7 +36,7 @@ DETAIL = Path("run_1") / "mlperf_log_detail.txt"
 
 @dataclass(frozen=True, slots=True)
 class PerformanceRun:
-    """A performance run that has ended: its settings, its log, and what they come to."""
+    """A finished performance run: its settings, log and result."""
 
     run: RunSettings
     log: DetailLog
@@ -69,7 +69,7 @@ def measure(context: Context, scenario: Scenario) -> None:
             aim = _next_aim(context, made)
             _say_attempt(made, scenario, again=aim is not None)
             if aim is not None:
-                # What the profile told was wrong: the next session measures again.
+                # The profile was wrong: the next session measures again.
                 kept.forget(kept.place(settings, settings.model_of(scenario)))
                 context.tree.keep_attempt(folder, scenario, PERFORMANCE, number)
             else:

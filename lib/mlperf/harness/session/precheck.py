@@ -17,7 +17,7 @@ AUDIT = "audit.config"
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """What is wrong, and what to do about it."""
+    """An obstacle to a valid run, and its remedy."""
 
     text: str
     advice: str

@@ -1,4 +1,4 @@
-"""What comes before the first run: a look at what is there, the build of a model, and tuning."""
+"""The preparation of a session: probe, build of a model, and tuning."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BUILT = "model.json"
 
 
 def request(settings: SessionSettings, model: ModelSpec, options: Options) -> ProbeRequest:
-    """What the subprocesses are asked about a model."""
+    """Return the request to the subprocesses about a model."""
     return ProbeRequest(
         benchmark=settings.benchmark,
         backend=settings.backend,

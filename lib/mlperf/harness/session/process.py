@@ -18,7 +18,7 @@ GRACE_S = 2.0
 
 
 class InterruptSignal(BaseException):
-    """A signal asked us to end; a BaseException so that nothing handles it by accident."""
+    """A termination signal; a BaseException so that nothing handles it by accident."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"ended by {signal.Signals(number).name}")
@@ -71,7 +71,7 @@ def run(name: str, config: Path, console: Path, tick: Callable[[int], None]) -> 
 def _follow(
     process: subprocess.Popen[bytes], write: Callable[[bytes], int], tick: Callable[[int], None]
 ) -> None:
-    """Copy the output until it closes. Waiting on it needs no polling beside a measurement."""
+    """Copy the output until it closes. Waiting on it needs no polling during a measurement."""
     assert process.stdout is not None
     descriptor = process.stdout.fileno()
     while True:

@@ -22,7 +22,7 @@ UNTIMED = frozenset((ACCURACY, README))
 
 
 def look() -> CpuContention | None:
-    """What others take just now; None where the system does not tell."""
+    """Return the CPU time that others take now; None where the system does not report it."""
     cores = contention.cores()
     beside = contention.beside()
     before = contention.read(beside)

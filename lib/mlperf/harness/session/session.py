@@ -1,4 +1,4 @@
-"""One call of the harness: what is asked, in order, each run in a process of its own."""
+"""One call of the harness: its requested runs in order, in processes of their own."""
 
 from __future__ import annotations
 
@@ -75,15 +75,15 @@ class MeasurementSession:
         _check_model(settings)
 
     def run(self) -> Results:
-        """Make all asked runs that are not there yet, and write the results and reports.
+        """Make all requested runs that are not there yet, and write the results and reports.
 
-        The answer is about what was asked; the documents tell of all that the folder holds.
+        The answer covers the request; the documents cover all that the folder holds.
         """
         with self._service() as more:
             return self._run({**self._settings.backend_options, **more})
 
     def _service(self) -> AbstractContextManager[Mapping[str, Any]]:
-        """What must run beside the backend all the time, such as a server."""
+        """Run the services of the backend, such as a server, for the whole session."""
         settings = self._settings
         options = settings.backend_options
         all_models = (settings.model, *settings.scenario_models.values())
@@ -133,7 +133,7 @@ class MeasurementSession:
         return requested
 
     def _pending(self, context: Context) -> list[tuple[Scenario, str]]:
-        """The asked runs, without those that the tree holds and that count."""
+        """The requested runs, without those that the tree holds and that count."""
         pending = []
         for run in self._asked():
             if self._settings.reuse and _have(context, *run):
@@ -220,7 +220,7 @@ class MeasurementSession:
 
 
 def _only_asked(context: Context, whole: Results) -> Results:
-    """The same without what earlier calls were asked for."""
+    """Return the results without those of earlier calls."""
     results = inventory.requested_results(context)
     broken = tuple(report.problems(results, whole.division, whole.precision))
     return replace(whole, results=results, modes=context.settings.modes, problems=broken)

@@ -19,7 +19,7 @@ from . import launch
 
 
 def main(name: str, config: Path) -> int:
-    """Run one of ``PROGRAMS``; the outcome is written beside the configuration."""
+    """Run one of ``PROGRAMS``; the outcome is written next to the configuration."""
     _die_with_parent()
     try:
         outcome = PROGRAMS[name](config)

@@ -39,7 +39,7 @@ def batch_sizes(overrides: Overrides, most: int, answer_bytes: int = 1) -> list[
 
 
 class LayoutProbe:
-    """Opens the backend in a layout, with real samples at hand."""
+    """Opens the backend in a layout, with real samples loaded."""
 
     def __init__(self, request: ProbeRequest, benchmark: Benchmark, backend: Backend) -> None:
         self.benchmark = benchmark
@@ -64,9 +64,9 @@ class LayoutProbe:
         return (fixed,) if fixed else self._backend.stream_threads(cores)
 
     def fitting(self, wanted: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-        """The layouts that fit into memory with a sample for each worker; else one worker.
+        """The layouts that fit into memory with a sample per worker; else one worker.
 
-        Raises HarnessError where the user has asked for more workers than fit.
+        Raises HarnessError where the user has requested more workers than fit.
         """
         free = self._free
         if free is None:
@@ -87,7 +87,7 @@ class LayoutProbe:
         return some or [(1, max(threads for _, threads in wanted))]
 
     def most(self, workers: int, threads: int) -> int:
-        """How many samples each worker can compute at once without running out of memory."""
+        """Return how many samples a worker can compute at once without running out of memory."""
         largest = self._backend.largest_batch
         if self._free is None or not self._work_bytes:
             return largest

@@ -1,7 +1,7 @@
-"""One round of all loaded samples, where LoadGen asks for each of them equally often.
+"""One round of all loaded samples, where LoadGen requests each of them equally often.
 
 With ``sample_concatenate_permutation`` LoadGen fills up every performance run to whole rounds, in
-all scenarios, whatever the duration that is asked for (loadgen.cc, ``GenerateQueries``). A slow
+all scenarios, whatever the duration that is requested (loadgen.cc, ``GenerateQueries``). A slow
 machine answers one round of GPT-J's 13368 articles in hours: a run that is no result anyway keeps
 fewer of them loaded.
 """
@@ -22,7 +22,7 @@ LEAST = 100
 
 
 def size(benchmark: str, overrides: Overrides, profile: SpeedProfile) -> int:
-    """How many loaded samples have to be asked equally often, 0 where that is not so."""
+    """Return how many loaded samples must be issued equally often, 0 without that rule."""
     spec = catalog.benchmarks().get(benchmark)
     if spec is None or not spec.equal_issue:
         return 0
@@ -39,7 +39,7 @@ def shortened(
 ) -> Overrides:
     """The overrides of a test run: with fewer loaded samples where a round would take too long.
 
-    What the user has asked for stays.
+    What the user has requested stays.
     """
     overrides = settings.overrides
     whole = size(settings.benchmark, overrides, profile)

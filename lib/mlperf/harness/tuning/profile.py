@@ -19,7 +19,7 @@ class ThroughputPoint:
 
 @dataclass(frozen=True, slots=True)
 class StreamLatency:
-    """Measured time of one stream query on one worker; ``mean_s`` 0 where nobody took it down.
+    """Measured time of one stream query on one worker; ``mean_s`` 0 where it was not recorded.
 
     ``tail_s`` is that of the percentile that the rules look at.
     """
@@ -31,7 +31,7 @@ class StreamLatency:
 
     @property
     def about_s(self) -> float:
-        """What many queries take, each."""
+        """Return the mean seconds of a query among many."""
         return self.mean_s or self.median_s
 
 

@@ -1,7 +1,7 @@
-"""Tuning for a model that takes seconds or minutes for a sample: few calls, and each one counts.
+"""Tuning for a model that takes seconds or minutes for a sample, in few calls.
 
 Samples may differ much in work, such as volumes of few or many windows. One is measured that does
-not take too long; what is told is the mean over all, by the ``costs`` of the benchmark.
+not take too long; the reported mean is over all, by the ``costs`` of the benchmark.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CALL_S = 60.0
 # A larger batch must be this much faster to go on to the next one.
 BATCH_GAIN = 1.02
 
-# Is told how many seconds tuning will take in all.
+# Called with the seconds that tuning will take in all.
 Foretell = Callable[[float], None]
 
 

@@ -67,7 +67,7 @@ def initial(
     ``stored`` is what find-performance measured earlier, in samples/s or ms.
     """
     if mode == ACCURACY and scenario.online:
-        # Accuracy runs are paced too, but nobody asks how late their answers are.
+        # Accuracy runs are paced too, but the latency of their answers does not count.
         return Targets(qps=profile.server.samples_per_s, origin=TUNING)
     duration = overrides.min_duration or STYLES[style]
     figure, origin = _figure(profile, scenario, style, stored)
@@ -84,7 +84,7 @@ def initial(
 def _figure(
     profile: SpeedProfile, scenario: Scenario, style: str, stored: float | None
 ) -> tuple[float, str]:
-    """What LoadGen is told when the user says nothing, and where that comes from."""
+    """Return LoadGen's targets without those of the user, and their origin."""
     origin = TUNING if stored is None else STORED
     if scenario.batched:
         if stored is None:

@@ -53,7 +53,7 @@ class TuningResult:
 def tune(request: ProbeRequest, foretell: Foretell = lambda seconds: None) -> SpeedProfile:
     """Measure this machine with this model; raises HarnessError as ``loadgen_run.execute`` does.
 
-    ``foretell`` is told how many seconds it will take in all, when that turns out to be long.
+    ``foretell`` is called with the seconds that it will take in all, if it takes long.
     """
     started = time.perf_counter()
     benchmark = benchmarks.create(request.benchmark, Path(request.dataset), request.model)
@@ -83,7 +83,7 @@ def tune(request: ProbeRequest, foretell: Foretell = lambda seconds: None) -> Sp
 def streams_of(benchmark: str) -> tuple[Scenario, ...]:
     """The streams to measure: MultiStream only where the rules do not rule it out.
 
-    The latency of a single sample is told of every model.
+    The latency of a single sample is reported for every model.
     """
     if benchmark not in catalog.names():
         return SINGLE_STREAM, MULTI_STREAM
