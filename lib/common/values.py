@@ -61,7 +61,7 @@ else:
 
     def _reduce(instance):
         """Copies and pickles are made by the constructor: nothing else sets a frozen field."""
-        names = (each.name for each in dataclasses.fields(instance))
+        names = (member.name for member in dataclasses.fields(instance))
         return type(instance), tuple(getattr(instance, name) for name in names)
 
 

@@ -185,8 +185,8 @@ def _bracket(
     qps, step = start, FIRST_STEP
     for _ in range(effort.bracket):
         tries.append(attempt(qps, BRACKET))
-        passed = any(each.passed for each in tries)
-        failed = any(not each.passed for each in tries)
+        passed = any(trial.passed for trial in tries)
+        failed = any(not trial.passed for trial in tries)
         if passed and failed:
             return True
         qps = qps * step if passed else qps / step
@@ -198,7 +198,7 @@ def _bracket(
 
 def _close_in(attempt: Attempt, tries: list[RateTrial], effort: Effort) -> None:
     """Try where the limit seems to be, until it settles."""
-    if all(each.passed for each in tries):
+    if all(trial.passed for trial in tries):
         return
     guesses: list[float] = []
     for number in range(effort.closing):
@@ -221,13 +221,13 @@ def _settled(guesses: Sequence[float]) -> bool:
 
 
 def _highest_in_time(tries: Sequence[RateTrial]) -> float:
-    return max(each.qps for each in tries if each.passed)
+    return max(trial.qps for trial in tries if trial.passed)
 
 
 def _lowest_too_late(tries: Sequence[RateTrial]) -> float:
     """The lowest rate that failed and does not contradict a higher one that passed."""
     floor = _highest_in_time(tries)
-    failed = [each.qps for each in tries if not each.passed]
+    failed = [trial.qps for trial in tries if not trial.passed]
     return min((qps for qps in failed if qps > floor), default=max(failed))
 
 
@@ -237,12 +237,12 @@ def _estimate(tries: Sequence[RateTrial]) -> float | None:
     The others bound it: it is not far below a rate without late queries, nor far above one with
     far too many.
     """
-    useful = [each for each in tries if each.useful]
+    useful = [trial for trial in tries if trial.useful]
     if not useful:
         return None
     guess = _meeting(useful)
-    clear = [each.qps for each in tries if each.passed and not each.useful]
-    hopeless = [each.qps for each in tries if not each.passed and not each.useful]
+    clear = [trial.qps for trial in tries if trial.passed and not trial.useful]
+    hopeless = [trial.qps for trial in tries if not trial.passed and not trial.useful]
     if hopeless:
         guess = min(guess, LUCK * min(hopeless))
     if clear:

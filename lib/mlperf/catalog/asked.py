@@ -64,8 +64,8 @@ def of_plugins(env: Env) -> PluginRequirements:
         needs = replace(needs, model=assets.model, data=assets.data)
     if str(env.get("CM_MLPERF_BACKEND") or "").startswith(OWN_BACKEND):
         device = env.get("CM_MLPERF_DEVICE") or "cpu"
-        needed = [each for each in backend(env).packages if each.device in ("", device)]
-        needs = replace(needs, packages=tuple(each.package for each in needed))
+        needed = [package for package in backend(env).packages if package.device in ("", device)]
+        needs = replace(needs, packages=tuple(package.package for package in needed))
     if len(needs.packages) > PACKAGES:
         raise CatalogError(f"a backend of your own can have {PACKAGES} packages at most")
     return needs
@@ -75,7 +75,7 @@ def benchmark(env: Env) -> BenchmarkSpec:
     """The benchmark that is to be run; raises CatalogError for one that cannot be run here."""
     name = str(env["CM_MLPERF_MODEL"]).removeprefix(OWN_MODEL)
     known = lookup.benchmarks(own_folder(env))
-    able = [each for each, spec in known.items() if spec.runnable]
+    able = [known_name for known_name, spec in known.items() if spec.runnable]
     _known(list(known), name, "model", able)
     if not known[name].runnable:
         raise CatalogError(

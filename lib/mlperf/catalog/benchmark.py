@@ -327,7 +327,9 @@ class BenchmarkSpec:
 
         Zero without a matching pattern: a longer pattern is more specific.
         """
-        return max((len(each) for each in self.open_names if fnmatch(name, each)), default=0)
+        return max(
+            (len(pattern) for pattern in self.open_names if fnmatch(name, pattern)), default=0
+        )
 
     def result(self, scenario: Scenario, benchmark_round: str = rounds.LATEST) -> ResultKey:
         """The figure that counts in a scenario; raises CatalogError for an unknown round."""
@@ -391,7 +393,9 @@ class BenchmarkSpec:
         """The compliance tests that a round requires; those of the last round once it is gone."""
         latest = min(benchmark_round, self.last_round(), key=rounds.position)
         return tuple(
-            each.test for each in self.compliance if rounds.within(latest, each.first, each.last)
+            compliance.test
+            for compliance in self.compliance
+            if rounds.within(latest, compliance.first, compliance.last)
         )
 
     def _periods(self) -> tuple[Period, ...]:
@@ -425,7 +429,9 @@ def strict(spec: BenchmarkSpec, **changes: Any) -> BenchmarkSpec:
         accuracy=_closer(spec.accuracy),
         accuracy_delta_percent=0.1,
         fastest="bfloat16" if spec.fastest else "",
-        changes=tuple(replace(each, values=_closer_values(each.values)) for each in spec.changes),
+        changes=tuple(
+            replace(change, values=_closer_values(change.values)) for change in spec.changes
+        ),
         **changes,
     )
 
@@ -436,7 +442,8 @@ def _stricter(name: str) -> str:
 
 def _closer(targets: tuple[Target, ...]) -> tuple[Target, ...]:
     return tuple(
-        replace(each, share=STRICT_SHARE) if each.share == SHARE else each for each in targets
+        replace(target, share=STRICT_SHARE) if target.share == SHARE else target
+        for target in targets
     )
 
 

@@ -64,12 +64,14 @@ def facts(*names: str) -> dict[str, str]:
 
 
 @cache
-def _all(place: str) -> tuple[Any, ...]:
-    if not os.path.isdir(place):
-        raise CatalogError(f"--plugins={place}: there is no such folder")
-    collected = [spec for path in sorted(Path(place).glob(PATTERN)) for spec in _specs_of(path)]
+def _all(folder_name: str) -> tuple[Any, ...]:
+    if not os.path.isdir(folder_name):
+        raise CatalogError(f"--plugins={folder_name}: there is no such folder")
+    collected = [
+        spec for path in sorted(Path(folder_name).glob(PATTERN)) for spec in _specs_of(path)
+    ]
     if not collected:
-        raise CatalogError(f"--plugins={place}: no file {PATTERN} there holds SPECS")
+        raise CatalogError(f"--plugins={folder_name}: no file {PATTERN} there holds SPECS")
     return tuple(collected)
 
 

@@ -90,9 +90,9 @@ def encode(record: Any) -> Any:
     """A dataclass, or containers of dataclasses, as plain JSON values."""
     if dataclasses.is_dataclass(record) and not isinstance(record, type):
         return {
-            each.name: encode(getattr(record, each.name))
-            for each in dataclasses.fields(record)
-            if getattr(record, each.name) or not each.metadata.get("when_given")
+            member.name: encode(getattr(record, member.name))
+            for member in dataclasses.fields(record)
+            if getattr(record, member.name) or not member.metadata.get("when_given")
         }
     if isinstance(record, Mapping):
         return {str(key): encode(value) for key, value in record.items()}

@@ -234,7 +234,7 @@ class SessionSettings:
 
 def _precisions() -> tuple[str, ...]:
     """What any backend computes in."""
-    known = (each for spec in catalog.backends().values() for each in spec.precisions)
+    known = (precision for spec in catalog.backends().values() for precision in spec.precisions)
     return tuple(dict.fromkeys(known))
 
 

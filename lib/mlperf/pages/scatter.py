@@ -59,7 +59,7 @@ class Axis:
         """Round figures along it."""
         low, high = self.bounds()
         ticks = charts.log_ticks(low, high) if self.log else charts.ticks(low, high, 6)
-        return [each for each in ticks if low <= each <= high]
+        return [tick for tick in ticks if low <= tick <= high]
 
 
 @dataclass(frozen=True, slots=True)

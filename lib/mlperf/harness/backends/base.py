@@ -127,13 +127,15 @@ class Backend(ABC):
         return workers if threads > 1 else 1
 
 
-def check_signature(kind: str, wanted: Sequence[TensorSpec], actual: Sequence[TensorSpec]) -> None:
+def check_signature(
+    kind: str, expected: Sequence[TensorSpec], actual: Sequence[TensorSpec]
+) -> None:
     """Compare tensors by name; a size of -1 in either fits every size.
 
     Raises HarnessError where they differ.
     """
     by_name = {tensor.name: tensor for tensor in actual}
-    for tensor in wanted:
+    for tensor in expected:
         real = by_name.get(tensor.name)
         if real is None:
             names = ", ".join(by_name) or "none"
@@ -147,10 +149,10 @@ def check_signature(kind: str, wanted: Sequence[TensorSpec], actual: Sequence[Te
             )
 
 
-def fits(wanted: tuple[int, ...], actual: tuple[int, ...]) -> bool:
+def fits(expected: tuple[int, ...], actual: tuple[int, ...]) -> bool:
     """Whether two shapes are alike, where a size of -1 in either is any size."""
-    return len(wanted) == len(actual) and all(
-        -1 in (need, size) or size == need for need, size in zip(wanted, actual, strict=True)
+    return len(expected) == len(actual) and all(
+        -1 in (need, size) or size == need for need, size in zip(expected, actual, strict=True)
     )
 
 

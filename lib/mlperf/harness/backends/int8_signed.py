@@ -49,8 +49,10 @@ def _uses(node: Any, *kinds: str) -> list[Any]:
     """
     nodes = [node]
     for kind in kinds:
-        nodes = [use.get_node() for each in nodes for use in each.output(0).get_target_inputs()]
-        if any(each.get_type_name() != kind for each in nodes):
+        nodes = [
+            use.get_node() for use_node in nodes for use in use_node.output(0).get_target_inputs()
+        ]
+        if any(use_node.get_type_name() != kind for use_node in nodes):
             return []
     return nodes
 

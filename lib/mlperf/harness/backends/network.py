@@ -222,15 +222,15 @@ def _name(connection: socket.socket, node: NodeDescription) -> str:
         raise _of(node.place, error) from error
 
 
-def is_token(token: object, wanted: str) -> bool:
+def is_token(token: object, expected: str) -> bool:
     """Return whether they are equal, in constant time."""
-    return isinstance(token, str) and hmac.compare_digest(token.encode(), wanted.encode())
+    return isinstance(token, str) and hmac.compare_digest(token.encode(), expected.encode())
 
 
 def _node(address: tuple[str, int], head: dict[str, Any]) -> NodeDescription:
     inputs = tuple(
-        TensorSpec(str(each["name"]), str(each["dtype"]), tuple(map(int, each["shape"])))
-        for each in head["inputs"]
+        TensorSpec(str(tensor["name"]), str(tensor["dtype"]), tuple(map(int, tensor["shape"])))
+        for tensor in head["inputs"]
     )
     result = head["result"]
     return NodeDescription(
@@ -266,6 +266,6 @@ def _check_alike(nodes: Sequence[NodeDescription], setup: Setup) -> None:
             raise HarnessError(text, f"use --{key}={first.facts[key]}, or start it anew")
 
 
-def _of(place: str, error: Exception) -> HarnessError:
+def _of(address: str, error: Exception) -> HarnessError:
     message = str(error) if isinstance(error, HarnessError) else f"it told {error!r}"
-    return HarnessError(f"node {place}: {message}", getattr(error, "advice", ""))
+    return HarnessError(f"node {address}: {message}", getattr(error, "advice", ""))

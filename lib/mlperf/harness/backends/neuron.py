@@ -130,4 +130,4 @@ class Neuron(Backend):
 
 
 def _tensors(tensors: Sequence[Any]) -> list[TensorSpec]:
-    return [TensorSpec(each.name, each.dtype, tuple(each.shape)) for each in tensors]
+    return [TensorSpec(tensor.name, tensor.dtype, tuple(tensor.shape)) for tensor in tensors]

@@ -206,16 +206,16 @@ def _fields(data: mmap.mmap, start: int, end: int) -> Iterator[ProtobufField]:
         start = body + size
 
 
-def _read_varint(data: mmap.mmap, place: int, end: int) -> tuple[int, int]:
+def _read_varint(data: mmap.mmap, offset: int, end: int) -> tuple[int, int]:
     """A number of seven bits a byte, the lowest first, and the place behind it."""
     value = shift = 0
-    while place < end:
-        byte = data[place]
-        place += 1
+    while offset < end:
+        byte = data[offset]
+        offset += 1
         value |= (byte & 127) << shift
         shift += 7
         if byte < 128:
-            return value, place
+            return value, offset
     raise NotOnnxError("a number is cut off")
 
 

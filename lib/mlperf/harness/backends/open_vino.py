@@ -149,7 +149,7 @@ class OpenVino(Backend):
             OpenVinoPredictor(models[n % len(models)], outputs, weights, step)
             for n in range(workers)
         ]
-        return [FilledUp(one, fixed) for one in predictors] if fixed else predictors
+        return [FilledUp(predictor, fixed) for predictor in predictors] if fixed else predictors
 
     def _read(self, path: str) -> Any:
         """The model with mapped weights; the whole file where that cannot be done."""

@@ -81,9 +81,9 @@ def _setup(name: str, device: str, precision: str, options: Options) -> tuple[Ba
     return spec, Setup(device, precision, {**defaults, **settings})
 
 
-def _found(place: str, name: str) -> Any:
+def _found(class_path: str, name: str) -> Any:
     """``module:attribute`` of the user's own folder, or of this package."""
     try:
-        return plugins.named_class(place, PACKAGE)
+        return plugins.named_class(class_path, PACKAGE)
     except ImportError as error:
         raise HarnessError(f"backend {name} cannot be used: {error}") from error

@@ -163,18 +163,18 @@ class TritonPredictor(Predictor):
             slices[tensor.name] = region.slice(0, NAMES[tensor.dtype], shape, size)
         return slices
 
-    def _array(self, wanted: TensorSpec, answer: Any, count: int) -> Array:
-        batched = (count, *(wanted.shape or (1,)))
-        shape = batched if self._served.most else (-1, *wanted.shape)
+    def _array(self, output: TensorSpec, answer: Any, count: int) -> Array:
+        batched = (count, *(output.shape or (1,)))
+        shape = batched if self._served.most else (-1, *output.shape)
         fits = len(shape) == len(answer.shape) and all(
             size in (-1, real) for size, real in zip(shape, answer.shape, strict=True)
         )
-        if TYPES.get(answer.datatype) != wanted.dtype or not fits:
+        if TYPES.get(answer.datatype) != output.dtype or not fits:
             came = f"{answer.datatype} {list(answer.shape)}"
-            text = f"{self._model} answers {wanted.name} as {came}; {describe(wanted)} is needed"
+            text = f"{self._model} answers {output.name} as {came}; {describe(output)} is needed"
             raise HarnessError(text, LOOK)
-        array = np.frombuffer(answer.data, wanted.dtype).reshape(answer.shape)
-        return array if wanted.shape else array.reshape(-1)
+        array = np.frombuffer(answer.data, output.dtype).reshape(answer.shape)
+        return array if output.shape else array.reshape(-1)
 
 
 class Triton(Backend):
@@ -229,9 +229,9 @@ class Triton(Backend):
             description = self._first.model(model)
         except KserveError as error:
             raise harness_error(error, f"nothing is known of the model {model}") from error
-        wanted = [tensor for tensor in graph.outputs if tensor.name in outputs]
+        expected = [tensor for tensor in graph.outputs if tensor.name in outputs]
         check_signature("input", graph.inputs, _tensors(description.inputs, graph.inputs))
-        check_signature("output", wanted, _tensors(description.outputs, wanted))
+        check_signature("output", expected, _tensors(description.outputs, expected))
         most = int(self._configs[model].get("max_batch_size", 0))
         team = [
             TritonPredictor(self._connect(), TritonModel(model, most), graph, outputs, self._shared)
@@ -312,9 +312,9 @@ def _prove(predictor: TritonPredictor, graph: GraphSpec, model: str) -> None:
             raise HarnessError(f"{model} answers values that are no numbers (NaN, inf)", LOOK)
 
 
-def _tensors(infos: Sequence[Any], wanted: Sequence[TensorSpec]) -> list[TensorSpec]:
+def _tensors(infos: Sequence[Any], expected: Sequence[TensorSpec]) -> list[TensorSpec]:
     """As the specification would have them: without the batch, one number a sample without size."""
-    plain = {tensor.name for tensor in wanted if not tensor.shape}
+    plain = {tensor.name for tensor in expected if not tensor.shape}
     return [
         TensorSpec(
             info.name,

@@ -113,9 +113,9 @@ def plan(setup: Setup, graph: GraphSpec, batch: bool = True) -> RepositoryPlan:
     return RepositoryPlan(
         name=model_name(graph),
         runtime=runtime,
-        inputs=tuple(_tensor(each, batch) for each in graph.inputs),
-        outputs=tuple(_tensor(each, batch) for each in graph.outputs),
-        artefact=ModelArtefact(graph.path, graph.sha256),
+        inputs=tuple(_tensor(tensor, batch) for tensor in graph.inputs),
+        outputs=tuple(_tensor(tensor, batch) for tensor in graph.outputs),
+        artefact=Artefact(graph.path, graph.sha256),
         max_batch=LARGEST if batch else 0,
         instances=instances,
         device=setup.device,

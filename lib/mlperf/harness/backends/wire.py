@@ -170,8 +170,8 @@ def unpacked(frame: WireFrame, inputs: Sequence[TensorSpec], most: int) -> list[
     if not isinstance(heads, list) or not 0 < len(heads) <= most:
         raise WireError(f"expected 1 to {most} groups of samples")
     groups, start = [], 0
-    for each in heads:
-        group, start = _group(each, inputs, frame.body, start)
+    for head in heads:
+        group, start = _group(head, inputs, frame.body, start)
         groups.append(group)
     if start != len(frame.body):
         raise WireError(f"{len(frame.body)} bytes came, the samples have {start}")

@@ -164,7 +164,7 @@ class ObjectDetection(StoredSamples[SampleStore]):
         images = [self._annotations["images"][sample] for sample, _ in pairs]
         detections = [self._detections(sample, answer) for sample, answer in pairs]
         value = 100.0 * mean_average_precision(self._annotations, images, detections)
-        boxes = sum(len(each.scores) for each in detections)
+        boxes = sum(len(image_detections.scores) for image_detections in detections)
         line = f"mAP={value:.3f}%, images={len(images)}, boxes={boxes}"
         return AccuracyFigure(value, line, len(answers))
 

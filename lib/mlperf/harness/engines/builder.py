@@ -64,28 +64,28 @@ def load(product: str) -> Any:
         raise HarnessError(text, f"cm run script --tags={tags}") from error
 
 
-def build(graph: Path, wanted: EngineSettings, name: str = "") -> BuiltEngine:
+def build(graph: Path, settings: EngineSettings, name: str = "") -> BuiltEngine:
     """Build an engine of an ONNX file, which errors call ``name``.
 
     Raises HarnessError with the parser's or the builder's words.
     """
     name = name or graph.name
-    check_capabilities(wanted.precision, wanted.capabilities)
-    trt = load(wanted.product)
+    check_capabilities(settings.precision, settings.capabilities)
+    trt = load(settings.product)
     log = _log(trt)
     began = time.monotonic()
     builder = trt.Builder(log)
-    network = builder.create_network(_flags(trt, wanted))
+    network = builder.create_network(_flags(trt, settings))
     _parse(trt, network, log, graph, name)
     config = builder.create_builder_config()
-    _configure(trt, config, wanted)
-    shapes = _profile(builder, config, network, wanted)
-    cache = _timing_cache(config, wanted.timing_cache)
+    _configure(trt, config, settings)
+    shapes = _profile(builder, config, network, settings)
+    cache = _timing_cache(config, settings.timing_cache)
     data = builder.build_serialized_network(network, config)
     if data is None:
         said = "; ".join(log.said) or "no output"
-        raise HarnessError(f"{TITLES[wanted.product]} cannot build {name}: {said}")
-    _keep_timings(config, cache, wanted.timing_cache)
+        raise HarnessError(f"{TITLES[settings.product]} cannot build {name}: {said}")
+    _keep_timings(config, cache, settings.timing_cache)
     return BuiltEngine(data, str(trt.__version__), shapes, time.monotonic() - began)
 
 
@@ -114,14 +114,14 @@ def _log(trt: Any) -> Any:
     return Log()
 
 
-def _is_typed(trt: Any, wanted: EngineSettings) -> bool:
+def _is_typed(trt: Any, settings: EngineSettings) -> bool:
     """Whether types are those of the graph: TensorRT-RTX and TensorRT 11 know nothing else."""
-    return wanted.product == RTX or int(trt.__version__.split(".")[0]) >= TYPED_SINCE
+    return settings.product == RTX or int(trt.__version__.split(".")[0]) >= TYPED_SINCE
 
 
-def _flags(trt: Any, wanted: EngineSettings) -> int:
+def _flags(trt: Any, settings: EngineSettings) -> int:
     flags = trt.NetworkDefinitionCreationFlag
-    names = ("STRONGLY_TYPED",) if _is_typed(trt, wanted) else OLDER["create"]
+    names = ("STRONGLY_TYPED",) if _is_typed(trt, settings) else OLDER["create"]
     return sum(1 << int(getattr(flags, name)) for name in names if hasattr(flags, name))
 
 
@@ -143,14 +143,14 @@ def _in_words(error: Any) -> str:
     return f"{node}{str(error.desc()).strip()[:LONGEST]}"
 
 
-def _configure(trt: Any, config: Any, wanted: EngineSettings) -> None:
-    if wanted.workspace:
-        config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, wanted.workspace)
-    if not _is_typed(trt, wanted):
-        for name in OLDER.get(wanted.precision, ()):
+def _configure(trt: Any, config: Any, settings: EngineSettings) -> None:
+    if settings.workspace:
+        config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, settings.workspace)
+    if not _is_typed(trt, settings):
+        for name in OLDER.get(settings.precision, ()):
             config.set_flag(getattr(trt.BuilderFlag, name))
-    if wanted.product == RTX:
-        _aim(trt.ComputeCapability, config, wanted.capabilities)
+    if settings.product == RTX:
+        _aim(trt.ComputeCapability, config, settings.capabilities)
 
 
 def _aim(known: Any, config: Any, capabilities: Sequence[str]) -> None:
@@ -168,10 +168,12 @@ def _aim(known: Any, config: Any, capabilities: Sequence[str]) -> None:
         config.set_compute_capability(target, number)
 
 
-def _profile(builder: Any, config: Any, network: Any, wanted: EngineSettings) -> dict[str, Shapes]:
+def _profile(
+    builder: Any, config: Any, network: Any, settings: EngineSettings
+) -> dict[str, Shapes]:
     tensors = [network.get_input(n) for n in range(network.num_inputs)]
     inputs = [OpenInput(t.name, tuple(t.shape), _dimensions(t)) for t in tensors]
-    shapes = profiles.of_graph(inputs, wanted.batch, wanted.lengths)
+    shapes = profiles.of_graph(inputs, settings.batch, settings.lengths)
     if shapes:
         profile = builder.create_optimization_profile()
         for name, three in shapes.items():

@@ -98,7 +98,7 @@ def link_weights(facts: Mapping[str, Any], source: Path, folder: Path) -> None:
 def weights_beside(facts: Mapping[str, Any]) -> list[str]:
     """The files with weights that do not fit into a model's graphs."""
     data = facts.get("data", [])
-    return [str(each["file"]) for each in ([data] if isinstance(data, Mapping) else data)]
+    return [str(entry["file"]) for entry in ([data] if isinstance(data, Mapping) else data)]
 
 
 def graphs(facts: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

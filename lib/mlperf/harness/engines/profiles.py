@@ -64,12 +64,14 @@ def of_graph(
     called. ``others`` has ranges by the name of a dimension, or of an input; "" is for the rest.
     Raises HarnessError where an open size has no range.
     """
-    first = next((each for each in inputs if each.shape), None)
+    first = next((tensor for tensor in inputs if tensor.shape), None)
     named = first.dimensions[0] if first and first.shape[0] == -1 else ""
     return {
-        each.name: _shapes([_of(each, n, named, batch, others) for n in range(len(each.shape))])
-        for each in inputs
-        if -1 in each.shape
+        tensor.name: _shapes(
+            [_of(tensor, n, named, batch, others) for n in range(len(tensor.shape))]
+        )
+        for tensor in inputs
+        if -1 in tensor.shape
     }
 
 
@@ -81,11 +83,11 @@ def _shapes(spans: Sequence[Span]) -> Shapes:
     )
 
 
-def _of(each: OpenInput, axis: int, named: str, batch: Span, others: Mapping[str, Span]) -> Span:
-    size, dimension = each.shape[axis], each.dimensions[axis]
+def _of(tensor: OpenInput, axis: int, named: str, batch: Span, others: Mapping[str, Span]) -> Span:
+    size, dimension = tensor.shape[axis], tensor.dimensions[axis]
     if size != -1:
         return Span(size, size, size)
-    span = (others.get(dimension) if dimension else None) or others.get(each.name)
+    span = (others.get(dimension) if dimension else None) or others.get(tensor.name)
     if span is not None:
         return span
     if (dimension == named) if named and dimension else axis == 0:
@@ -93,6 +95,6 @@ def _of(each: OpenInput, axis: int, named: str, batch: Span, others: Mapping[str
     if "" in others:
         return others[""]
     raise HarnessError(
-        f"dimension {axis} ({dimension or 'without a name'}) of the input {each.name} is open",
-        f"say what it may be: --lengths={dimension or each.name}=1:128:384",
+        f"dimension {axis} ({dimension or 'without a name'}) of the input {tensor.name} is open",
+        f"say what it may be: --lengths={dimension or tensor.name}=1:128:384",
     )

@@ -81,10 +81,10 @@ def read(engine: Path) -> Sidecar:
 COMMAND = "cm run script --tags=generate,nvidia,engine ..."
 
 
-def check(engine: Path, wanted: Mapping[str, str]) -> Sidecar:
-    """The facts of an engine that has to fit this machine.
+def check(engine: Path, expected: Mapping[str, str]) -> Sidecar:
+    """Return the facts of an engine that has to fit this machine.
 
-    ``wanted`` has the expected ``builder``, ``version``, ``compute_capability`` and
+    ``expected`` may have ``builder``, ``version``, ``compute_capability`` and
     ``precision``. Raises HarnessError with all that differs at once.
     """
     facts = read(engine)
@@ -96,10 +96,10 @@ def check(engine: Path, wanted: Mapping[str, str]) -> Sidecar:
     }
     wrong = [
         f"{name.replace('_', ' ')} {has[name]}, not {value}"
-        for name, value in wanted.items()
+        for name, value in expected.items()
         if name in has and value and has[name] != value
     ]
-    capability = wanted.get("compute_capability", "")
+    capability = expected.get("compute_capability", "")
     if capability and facts.compute_capabilities and capability not in facts.compute_capabilities:
         built_for = ", ".join(facts.compute_capabilities)
         wrong.append(f"compute capability {built_for}, and this GPU has {capability}")

@@ -33,9 +33,9 @@ def contradictions(
     yield from _requested(log.values)
     yield from _flags(log.values)
     yield from _times(log.values)
-    for each in relations.RATIOS:
-        if scenario in each.scenarios:
-            yield from _ratio(each, figures)
+    for ratio_relation in relations.RATIOS:
+        if scenario in ratio_relation.scenarios:
+            yield from _ratio(ratio_relation, figures)
 
 
 def numbers(log: DetailLog) -> dict[str, float]:
@@ -87,7 +87,11 @@ def _same(one: float, other: float) -> bool:
 def _distributions(figures: Mapping[str, float], whole: bool) -> Iterator[Contradiction]:
     """Latencies out of order; in a ``whole`` query of long ones LoadGen's sum of them overflows."""
     for name, (least, mean, most, percentile) in relations.DISTRIBUTIONS.items():
-        rising = [least, *(percentile.format(each) for each in relations.PERCENTILES), most]
+        rising = [
+            least,
+            *(percentile.format(percentiles) for percentiles in relations.PERCENTILES),
+            most,
+        ]
         for keys in (rising, [] if whole else [least, mean, most]):
             yield from _rising(name, keys, figures)
     for lower, upper in relations.AT_MOST:
@@ -140,7 +144,7 @@ def _times(values: Mapping[str, object]) -> Iterator[Contradiction]:
 def moment(value: object) -> datetime | None:
     """A time as LoadGen writes it, without its zone; None for none."""
     times = (_parsed(str(value), form) for form in FORMS)
-    return next((each for each in times if each is not None), None)
+    return next((time for time in times if time is not None), None)
 
 
 def _parsed(text: str, form: str) -> datetime | None:
@@ -168,18 +172,18 @@ def opposites(verification: str) -> Iterator[Contradiction]:
             yield Contradiction("lines of a verification", f"it says {right!r} and {wrong!r}")
 
 
-def _ratio(each: Ratio, figures: Mapping[str, float]) -> Iterator[Contradiction]:
-    value = ratio(each, figures)
-    if value is not None and not each.low <= value <= each.high:
-        keys = (*each.over, *each.under)
+def _ratio(relation: Ratio, figures: Mapping[str, float]) -> Iterator[Contradiction]:
+    value = ratio(relation, figures)
+    if value is not None and not relation.low <= value <= relation.high:
+        keys = (*relation.over, *relation.under)
         message = ", ".join(f"{key} {figures[key]:g}" for key in keys)
-        yield Contradiction(each.name, f"{each.name} do not fit: {message}")
+        yield Contradiction(relation.name, f"{relation.name} do not fit: {message}")
 
 
-def ratio(each: Ratio, figures: Mapping[str, float]) -> float | None:
+def ratio(relation: Ratio, figures: Mapping[str, float]) -> float | None:
     """The share that the bounds are for; None where a figure is not there or not above 0."""
-    value = 1 / each.unit
-    for keys, sign in ((each.over, 1), (each.under, -1)):
+    value = 1 / relation.unit
+    for keys, sign in ((relation.over, 1), (relation.under, -1)):
         for key in keys:
             figure = figures.get(key, 0.0)
             if figure <= 0:

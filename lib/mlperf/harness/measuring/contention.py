@@ -205,8 +205,8 @@ def cpu_times(stat: str, cpus: Collection[int]) -> tuple[int, int, int] | None:
     if not counters:
         return None
     # user nice system idle iowait irq softirq steal
-    idle = sum(each[3] + each[4] for each in counters)
-    steal = sum(each[7] for each in counters)
+    idle = sum(counter[3] + counter[4] for counter in counters)
+    steal = sum(counter[7] for counter in counters)
     return sum(map(sum, counters)) - idle - steal, idle, steal
 
 

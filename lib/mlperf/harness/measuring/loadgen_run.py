@@ -240,8 +240,8 @@ def _expected_samples(run: RunSettings) -> float:
     seconds = (run.targets.min_duration_ms or catalog.MINIMUM_DURATION_MS) / 1000
     if run.targets.qps is not None:
         return seconds * run.targets.qps
-    each = run.scenario.samples_per_query
-    return each * seconds * 1000 / (run.targets.latency_ms or 1000)
+    samples_per_query = run.scenario.samples_per_query
+    return samples_per_query * seconds * 1000 / (run.targets.latency_ms or 1000)
 
 
 def _unknown_rules(run: RunSettings) -> dict[str, float]:

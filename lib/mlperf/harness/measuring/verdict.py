@@ -95,10 +95,10 @@ def laid_to(
     if not words:
         return tuple(faults)
     return tuple(
-        replace(each, host=words, advice=f"{QUIETER}; if it stays so: {each.advice}")
-        if OF_TIME.match(f"{each.rule}: {each.text}")
-        else each
-        for each in faults
+        replace(fault, host=words, advice=f"{QUIETER}; if it stays so: {fault.advice}")
+        if OF_TIME.match(f"{fault.rule}: {fault.text}")
+        else fault
+        for fault in faults
     )
 
 

@@ -45,9 +45,9 @@ class VerificationResult:
     reference: float | None = None
 
 
-def is_short(log: DetailLog, known: BenchmarkSpec) -> bool:
+def is_short(log: DetailLog, spec: BenchmarkSpec) -> bool:
     """Whether a run was requested that is shorter than the rules want it."""
-    return (log.number("effective_min_duration_ms") or 0.0) < known.minimum_duration_ms
+    return (log.number("effective_min_duration_ms") or 0.0) < spec.minimum_duration_ms
 
 
 def audit_config(test: str, test01_samples: int) -> str:

@@ -35,7 +35,7 @@ def solvers(
     # What a node takes is samples, whatever the graphs of its model are.
     graph = GraphSpec(MAIN, "", "", (SAMPLE, *sample_tensors(benchmark)), ())
     team = backend.open(graph, (), shape.workers, shape.threads)
-    return [RemoteSolver(each, benchmark) for each in team]
+    return [RemoteSolver(predictor, benchmark) for predictor in team]
 
 
 def sample_tensors(benchmark: Benchmark) -> tuple[TensorSpec, ...]:

@@ -148,10 +148,10 @@ def _has_graphs(graph: Any) -> bool:
     return any(part.HasField("g") for node in graph.node for part in node.attribute)
 
 
-def _between(front: Iterable[Any], wanted: Iterable[str]) -> list[str]:
-    """Those of the ``wanted`` values that nodes of the front make, each once."""
+def _between(front: Iterable[Any], values: Iterable[str]) -> list[str]:
+    """Return those of ``values`` that nodes of the front make, without duplicates."""
     made = {name for node in front for name in node.output}
-    return [name for name in dict.fromkeys(wanted) if name in made]
+    return [name for name in dict.fromkeys(values) if name in made]
 
 
 def tensor_bytes(tensor: Any) -> int:
@@ -188,7 +188,7 @@ def _part(whole: Any, nodes: list[Any], inputs: Iterable[Any], outputs: Iterable
     graph = onnx.helper.make_graph(
         nodes,
         whole.graph.name,
-        [each for each in inputs if each.name in used],
+        [value_info for value_info in inputs if value_info.name in used],
         list(outputs),
         [tensor for tensor in whole.graph.initializer if tensor.name in used],
     )

@@ -90,7 +90,7 @@ def main(config: Path) -> int:
     data = [_file(folder / name) for name in _data_files(folder, written)]
     whole |= {"data": data} if data else {}
     (folder / "model.json").write_text(json.dumps(whole, indent=2) + "\n", "utf-8")
-    after = sum(each["bytes"] for each in (*written, *data))
+    after = sum(entry["bytes"] for entry in (*written, *data))
     print(f"{notes[0]}; {memory.model_bytes(model)} bytes became {after}", flush=True)
     return 0
 
@@ -113,7 +113,7 @@ def _data_files(folder: Path, written: Iterable[dict[str, Any]]) -> list[str]:
     """The files that weights of these graphs lie in, besides their own."""
     import onnx
 
-    graphs = [onnx.load(folder / each["file"], load_external_data=False) for each in written]
+    graphs = [onnx.load(folder / entry["file"], load_external_data=False) for entry in written]
     return sorted({name for graph in graphs for name in embedding_split.data_files(graph)})
 
 
@@ -242,7 +242,7 @@ def _weight_bytes(source: Path) -> int:
     import onnx
 
     weights = onnx.load(source, load_external_data=False).graph.initializer
-    return sum(embedding_split.tensor_bytes(each) for each in weights)
+    return sum(embedding_split.tensor_bytes(weight) for weight in weights)
 
 
 def _version(model: Any) -> int:

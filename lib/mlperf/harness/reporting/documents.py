@@ -18,7 +18,7 @@ def show_so_far(tree: ResultTree, whole: Results) -> None:
 
     There is no results.json before the end: programs must not take a part for the whole.
     """
-    if not any(each.runs() for each in whole.results):
+    if not any(result.runs() for result in whole.results):
         return
     part = replace(whole, notes=(*whole.notes, SO_FAR))
     _show(tree, part, part)

@@ -56,13 +56,13 @@ class PageSection:
 
 def render(results: Results, entries: Sequence[HistoryEntry], precision: str) -> str:
     """The whole page; ``entries`` are the earlier results of this system."""
-    tests = dict.fromkeys(test.test for each in results.results for test in each.compliance)
+    tests = dict.fromkeys(test.test for result in results.results for test in result.compliance)
     form = f" ({results.form} form)" if results.form else ""
     return render_page(
         TEMPLATE,
         title=f"{results.benchmark}{form}: MLPerf inference",
         results=results,
-        parts=[_part(results, each, entries, precision) for each in results.results],
+        parts=[_part(results, result, entries, precision) for result in results.results],
         tests=list(tests),
         cores=cores_in_words(results.host.cores_usable),
         others=_others(results),
@@ -222,8 +222,8 @@ def _logs(results: Results, result: ScenarioResult) -> Iterator[tuple[str, str]]
 def _others(results: Results) -> list[tuple[str, str, str]]:
     """Runs that lie in the same folder and belong to something else, by the call that made them."""
     groups: dict[tuple[str, str], list[OtherRun]] = {}
-    for each in results.others:
-        groups.setdefault(("; ".join(each.differs), each.command), []).append(each)
+    for other in results.others:
+        groups.setdefault(("; ".join(other.differs), other.command), []).append(other)
     rows = []
     for (differs, command), runs in groups.items():
         times = span([run.measured_at for run in runs])

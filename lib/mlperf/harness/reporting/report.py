@@ -104,7 +104,7 @@ def accuracy_result(
         value=figure.value,
         reference=spec.reference,
         target=spec.target,
-        reached=figure.value >= spec.target and all(each.reached for each in further),
+        reached=figure.value >= spec.target and all(extra.reached for extra in further),
         faults=tuple(
             RuleViolation(
                 "no errors", f"LoadGen reports: {error}", "look into mlperf_log_detail.txt"
@@ -175,11 +175,11 @@ def _missed(figure: AccuracyResult) -> Iterator[str]:
             f"{figure.value:.3f} {figure.unit} is below the target of {figure.target:.3f} "
             f"{figure.unit}"
         )
-    for each in figure.further:
-        if each.value < each.target:
-            yield f"{each.metric} {each.value:.3f} is below its target of {each.target:.3f}"
-        elif not each.reached:
-            yield f"{each.metric} {each.value:.3f} is above the most allowed, {each.most:.3f}"
+    for extra in figure.further:
+        if extra.value < extra.target:
+            yield f"{extra.metric} {extra.value:.3f} is below its target of {extra.target:.3f}"
+        elif not extra.reached:
+            yield f"{extra.metric} {extra.value:.3f} is above the most allowed, {extra.most:.3f}"
 
 
 _UNCHANGED = "use the unchanged model and data"

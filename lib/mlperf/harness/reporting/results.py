@@ -408,7 +408,7 @@ def minute(measured_at: str) -> str:
 
 def span(times: Iterable[str]) -> str:
     """From the first to the last of some times, as people write it."""
-    ordered = sorted(minute(each) for each in times)
+    ordered = sorted(minute(time) for time in times)
     first, last = ordered[0], ordered[-1]
     day = first[:11]
     return first if first == last else f"{first} to {last.removeprefix(day)}"
@@ -419,10 +419,10 @@ def accuracy_in_words(value: float, unit: str | None) -> str:
     return f"{value:.2f} {unit}" if unit else f"{value:.4f}"
 
 
-def _load(cls: type[Any], place: Path, logs: str) -> Any:
+def _load(cls: type[Any], path: Path, logs: str) -> Any:
     try:
-        data = records.read_json(place / RESULT_FILE)
-        return records.decode(cls, {**data, "log_dir": str((place / logs).resolve())})
+        data = records.read_json(path / RESULT_FILE)
+        return records.decode(cls, {**data, "log_dir": str((path / logs).resolve())})
     except (HarnessError, TypeError):
         return None
 

@@ -78,7 +78,7 @@ def _others(results: Results) -> list[str]:
     """That runs lie in the folder which the table leaves out, and why."""
     if not results.others:
         return []
-    why = dict.fromkeys("; ".join(each.differs) for each in results.others)
+    why = dict.fromkeys("; ".join(other.differs) for other in results.others)
     count = len(results.others)
     text = (
         f"note: {count} {'run' if count == 1 else 'runs'} of another configuration "
@@ -98,9 +98,9 @@ def _legend(results: Results) -> Iterator[str]:
     """What the mark means, where there is one."""
     times = [
         around.measured_at
-        for each in results.results
-        for mode, around in each.runs()
-        if mode != FIND and not results.is_new(each.scenario, mode)
+        for result in results.results
+        for mode, around in result.runs()
+        if mode != FIND and not results.is_new(result.scenario, mode)
     ]
     if times:
         yield f"{MARK} from earlier calls, {span(times)} UTC"
@@ -134,13 +134,13 @@ def _find_results(results: Results) -> list[str]:
     """What find-performance found, with the search of the Server rate."""
     if FIND not in results.modes:
         return []
-    targets = [each.find for each in results.results if each.find is not None]
-    rows = [("scenario", "target", "", "found by"), *(_target(each) for each in targets)]
+    targets = [result.find for result in results.results if result.find is not None]
+    rows = [("scenario", "target", "", "found by"), *(_target(target) for target in targets)]
     lines = _columns(rows)
-    for each in targets:
-        if each.tries:
-            lines += ["", f"{each.scenario} search:"]
-            lines += _columns([("samples/s", "late", "p99", "verdict", "run"), *tries(each)])
+    for target in targets:
+        if target.tries:
+            lines += ["", f"{target.scenario} search:"]
+            lines += _columns([("samples/s", "late", "p99", "verdict", "run"), *tries(target)])
     return [*lines, *_warnings(results, FIND), ""]
 
 
@@ -152,11 +152,11 @@ def _target(result: FindResult) -> tuple[str, ...]:
 
 def tries(result: FindResult) -> Iterator[tuple[str, ...]]:
     """The runs of the search for the Server rate as cells: rate, late, p99, verdict, purpose."""
-    for each in result.tries:
-        tail = "-" if each.tail_ms is None else f"{figures(each.tail_ms)} ms"
-        late = f"{100 * each.late_share:.2f} %"
-        verdict = each.in_words()
-        yield figures(each.qps), late, tail, verdict, each.purpose
+    for attempt in result.tries:
+        tail = "-" if attempt.tail_ms is None else f"{figures(attempt.tail_ms)} ms"
+        late = f"{100 * attempt.late_share:.2f} %"
+        verdict = attempt.in_words()
+        yield figures(attempt.qps), late, tail, verdict, attempt.purpose
 
 
 def _targets(results: Results) -> list[str]:
@@ -181,14 +181,16 @@ def _remedy(problem: ResultProblem) -> tuple[str, str, list[str]]:
 
 
 def _rows(results: Results, requested: Results) -> list[str]:
-    wanted = {each.scenario for each in requested.results}
-    shown = [each for each in results.results if each.scenario in wanted or _is_measured(each)]
-    tests = tuple(dict.fromkeys(test.test for each in shown for test in each.compliance))
+    wanted = {result.scenario for result in requested.results}
+    shown = [
+        result for result in results.results if result.scenario in wanted or _is_measured(result)
+    ]
+    tests = tuple(dict.fromkeys(test.test for result in shown for test in result.compliance))
     heading = ("scenario", "result", "metric", "validity", "accuracy", "target")
-    lines = _columns([heading, *(_row(results, each) for each in shown)])
+    lines = _columns([heading, *(_row(results, result) for result in shown)])
     if not tests:
         return lines
-    rows = [(each.scenario, *_tests(results, each, tests)) for each in shown]
+    rows = [(result.scenario, *_tests(results, result, tests)) for result in shown]
     return [*lines, "", *_columns([("compliance", *tests), *rows])]
 
 

@@ -143,7 +143,7 @@ def _run(
     made = detail_log.read(folder / DETAIL)
     speed = verify.performance(test, scenario, before, made)
     rules = context.rules
-    short = rules is not None and any(verify.is_short(each, rules) for each in (before, made))
+    short = rules is not None and any(verify.is_short(state, rules) for state in (before, made))
     return JudgedTest(speed, content, outcome.versions, seen, short)
 
 

@@ -190,6 +190,8 @@ def _overrides(settings: SessionSettings, scenario: Scenario, mode: str) -> dict
     # A target of another scenario changes nothing here.
     own = Scenario(scenario).target_option
     others = {
-        each.target_option.removeprefix("--") for each in Scenario if each.target_option != own
+        scenario_name.target_option.removeprefix("--")
+        for scenario_name in Scenario
+        if scenario_name.target_option != own
     }
     return {key: None if key in others else value for key, value in values.items()}

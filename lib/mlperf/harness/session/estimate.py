@@ -52,13 +52,13 @@ def seconds(
 def _of_queries(profile: SpeedProfile, scenario: Scenario, aim: Targets, queries: int) -> float:
     """Seconds of at least so many queries, and of the duration that is aimed at."""
     duration_s = (aim.min_duration_ms or MINIMUM_DURATION_MS) / 1000
-    each = profile.query_s(scenario)
+    query_s = profile.query_s(scenario)
     if scenario.online:
         issued_s = max(duration_s, queries / (aim.qps or math.inf))
         # What comes faster than it can be answered is answered all the same.
-        return issued_s * max(1.0, (aim.qps or 0.0) * each)
+        return issued_s * max(1.0, (aim.qps or 0.0) * query_s)
     room = 1.1 * targets.OFFLINE_ROOM if scenario.batched else 1.0
-    return max(room * duration_s, queries * each)
+    return max(room * duration_s, queries * query_s)
 
 
 def _queries(settings: SessionSettings, scenario: Scenario) -> int:

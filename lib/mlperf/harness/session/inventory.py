@@ -39,17 +39,19 @@ def requested_results(context: Context) -> tuple[ScenarioResult, ...]:
     """The scenarios and modes of this call, as far as the tree holds them."""
     requested_modes, tests = context.settings.modes, _tests(context)
     everything = README in requested_modes
-    wanted: tuple[str, ...] = (FIND, PERFORMANCE, ACCURACY) if everything else requested_modes
-    wanted += tests if everything or COMPLIANCE in requested_modes else ()
-    return tuple(_scenario(context, name, wanted) for name in context.settings.scenarios)
+    modes: tuple[str, ...] = (FIND, PERFORMANCE, ACCURACY) if everything else requested_modes
+    modes += tests if everything or COMPLIANCE in requested_modes else ()
+    return tuple(_scenario(context, name, modes) for name in context.settings.scenarios)
 
 
 def whole(context: Context) -> tuple[ScenarioResult, ...]:
     """The requested scenarios and all others of the configuration, each with all of its modes."""
-    wanted = (FIND, PERFORMANCE, ACCURACY, *_tests(context))
-    results = [_scenario(context, name, wanted) for name in SCENARIOS]
+    modes = (FIND, PERFORMANCE, ACCURACY, *_tests(context))
+    results = [_scenario(context, name, modes) for name in SCENARIOS]
     return tuple(
-        each for each in results if each.scenario in context.settings.scenarios or each.runs()
+        result
+        for result in results
+        if result.scenario in context.settings.scenarios or result.runs()
     )
 
 
@@ -77,18 +79,18 @@ def call(
 ) -> SessionCall:
     """The call that ``began`` at a time and found the ``pending`` runs not there or not good."""
     made = tuple(
-        (each.scenario, mode)
-        for each in results
-        for mode, around in each.runs()
-        if (each.scenario, mode) in pending and around.measured_at >= began
+        (result.scenario, mode)
+        for result in results
+        for mode, around in result.runs()
+        if (result.scenario, mode) in pending and around.measured_at >= began
     )
     return SessionCall(settings.scenarios, settings.modes, made)
 
 
 def modes(results: Sequence[ScenarioResult], asked_for: Sequence[str]) -> tuple[str, ...]:
     """In the usual order the modes of ``results`` and those that were requested."""
-    tested = any(each.compliance for each in results)
-    made = {mode for each in results for mode, _ in each.runs()}
+    tested = any(result.compliance for result in results)
+    made = {mode for result in results for mode, _ in result.runs()}
     made |= {*asked_for, *((COMPLIANCE,) if tested else ())}
     return tuple(mode for mode in MODES if mode in made)
 
@@ -104,11 +106,11 @@ def held(context: Context, scenario: Scenario, mode: str) -> Run | None:
     return usual[mode](scenario) if mode in usual else tree.compliance(scenario, mode)
 
 
-def _scenario(context: Context, name: Scenario, wanted: Collection[str]) -> ScenarioResult:
+def _scenario(context: Context, name: Scenario, modes: Collection[str]) -> ScenarioResult:
     tree = context.tree
 
     def kept(mode: str, run: R | None) -> R | None:
-        return run if run and mode in wanted and _mine(context, run, name, mode) else None
+        return run if run and mode in modes and _mine(context, run, name, mode) else None
 
     tests = [kept(test, tree.compliance(name, test)) for test in _tests(context)]
     return scenario_result(
@@ -121,7 +123,7 @@ def _scenario(context: Context, name: Scenario, wanted: Collection[str]) -> Scen
 
 
 def _runs(context: Context, scenario: Scenario) -> Iterator[tuple[str, Run]]:
-    known = [each.test for each in context.rules.compliance] if context.rules else []
+    known = [compliance.test for compliance in context.rules.compliance] if context.rules else []
     for mode in (FIND, PERFORMANCE, ACCURACY, *dict.fromkeys(known)):
         run = held(context, scenario, mode)
         if run is not None:

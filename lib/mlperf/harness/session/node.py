@@ -100,12 +100,12 @@ def _tell(label: str, engine: NodeModel) -> None:
         time.sleep(TELL_S)
 
 
-def _listening(place: tuple[str, int]) -> socket.socket:
-    kind = socket.AF_INET6 if ":" in place[0] else socket.AF_INET
+def _listening(address: tuple[str, int]) -> socket.socket:
+    kind = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     try:
-        return socket.create_server(place, family=kind, backlog=256)
+        return socket.create_server(address, family=kind, backlog=256)
     except OSError as error:
-        text = f"cannot listen at {place[0]}:{place[1]}: {error}"
+        text = f"cannot listen at {address[0]}:{address[1]}: {error}"
         raise HarnessError(text, "choose another --sut_address=HOST:PORT") from error
 
 
@@ -122,7 +122,7 @@ class NodeRequest:
 
 
 # A group of a request, and the row of its first result.
-Asked = tuple[NodeRequest, SampleGroup, int]
+QueuedGroup = tuple[NodeRequest, SampleGroup, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class NodeModel:
         self._queue = DynamicBatcher(policy)
         self._numbers = itertools.count()
         self.answered = 0
-        self._waiting: dict[int, Asked] = {}
+        self._waiting: dict[int, QueuedGroup] = {}
         self._ending = threading.Lock()
         # Of the workers, those that compute nothing; a predictor may be used by one thread after
         # another, never by two at once. Notified when something waits or a worker gets idle.
@@ -190,7 +190,7 @@ class NodeModel:
         shape: WorkerShape = profile.server.shape
         team = []
         for predictors in teams(backend, model, benchmark(), shape):
-            own, few = benchmark(), any(each.few_callers for each in predictors.values())
+            own, few = benchmark(), any(predictor.few_callers for predictor in predictors.values())
             team.append(NodeWorker(own, own.solver(predictors, shape.batch), few))
         facts = {"versions": backend.versions(), "device_facts": backend.device_facts()}
         return cls(team, profile, facts)
@@ -247,7 +247,7 @@ class NodeModel:
             self._queue.put(keys, keys)
             self._turn.notify(len(keys))
 
-    def _at_once(self, request: Asked) -> bool:
+    def _at_once(self, request: QueuedGroup) -> bool:
         """Compute it in the thread of its connection, where nothing waits and a worker is idle.
 
         That spares two handoffs between threads, most of what a small sample costs.
@@ -282,17 +282,17 @@ class NodeModel:
                 if self._waiting:
                     self._turn.notify()
 
-    def _compute(self, worker: NodeWorker, together: Sequence[Asked]) -> None:
-        count = sum(group.count for _, group, _ in together)
+    def _compute(self, worker: NodeWorker, batch: Sequence[QueuedGroup]) -> None:
+        count = sum(group.count for _, group, _ in batch)
         result, problem = self.benchmark.result, ""
         rows = result.rows(count)
         sizes = np.full(count, result.row_bytes, np.int64)
         try:
-            worker.compute([group for _, group, _ in together], rows, sizes)
+            worker.compute([group for _, group, _ in batch], rows, sizes)
         except Exception as error:  # whatever it is, the other side must get its answer
             problem = f"{type(error).__name__}: {error}"
         start = 0
-        for request, group, row in together:
+        for request, group, row in batch:
             end = start + group.count
             request.results[row : row + group.count] = rows[start:end]
             request.sizes[row : row + group.count] = sizes[start:end]
@@ -305,17 +305,17 @@ class NodeModel:
                     request.done.set()
 
 
-def _joined(taken: Sequence[Asked], most: int) -> Iterator[list[Asked]]:
+def _joined(taken: Sequence[QueuedGroup], most: int) -> Iterator[list[QueuedGroup]]:
     """Those that go through the model together: ``most`` samples at most."""
-    together: list[Asked] = []
+    batch: list[QueuedGroup] = []
     count = 0
-    for each in taken:
-        if together and count + each[1].count > most:
-            yield together
-            together, count = [], 0
-        together.append(each)
-        count += each[1].count
-    yield together
+    for entry in taken:
+        if batch and count + entry[1].count > most:
+            yield batch
+            batch, count = [], 0
+        batch.append(entry)
+        count += entry[1].count
+    yield batch
 
 
 class NodeListener:

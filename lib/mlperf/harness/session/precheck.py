@@ -40,11 +40,12 @@ def check(
         problems += counts
     if problems:
         raise HarnessError(
-            "this could not become a valid result: " + "; ".join(each.text for each in problems),
-            "; ".join(each.advice for each in problems),
+            "this could not become a valid result: "
+            + "; ".join(obstacle.text for obstacle in problems),
+            "; ".join(obstacle.advice for obstacle in problems),
         )
     missing = list(_retired(settings, spec)) if spec else []
-    notes = [str(each) for each in counts] if settings.style == "valid" else []
+    notes = [str(obstacle) for obstacle in counts] if settings.style == "valid" else []
     if settings.overrides.seed is not None:
         notes.append(f"the seeds are those of a work unit, not of round {settings.round}")
     return (*notes, *missing)
@@ -106,12 +107,12 @@ def _counts(settings: SessionSettings, spec: BenchmarkSpec, probe: Probe) -> Ite
     if PERFORMANCE not in settings.modes:
         return
     overrides = settings.overrides
-    wanted = spec.loaded_samples
-    loaded = min(overrides.performance_sample_count or wanted, probe.sample_count)
-    if loaded < wanted:
+    required = spec.loaded_samples
+    loaded = min(overrides.performance_sample_count or required, probe.sample_count)
+    if loaded < required:
         yield Obstacle(
-            f"{loaded} samples would be loaded, round {settings.round} asks for {wanted}",
-            f"use the whole data set, and no --performance_sample_count below {wanted}",
+            f"{loaded} samples would be loaded, round {settings.round} asks for {required}",
+            f"use the whole data set, and no --performance_sample_count below {required}",
         )
     if OFFLINE in settings.scenarios:
         for name, count in (

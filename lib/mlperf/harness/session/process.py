@@ -30,8 +30,8 @@ def interruptible() -> Iterator[None]:
     """Raise ``InterruptSignal`` on SIGINT and SIGTERM in the main thread; ignore the second."""
 
     def stop(number: int, _frame: FrameType | None) -> None:
-        for each in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(each, signal.SIG_IGN)
+        for signal_number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(signal_number, signal.SIG_IGN)
         raise InterruptSignal(number)
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}

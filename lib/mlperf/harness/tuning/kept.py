@@ -71,7 +71,7 @@ def place(settings: SessionSettings, model: ModelSpec) -> Path | None:
     return folder / f"{store.key}{own}.json"
 
 
-def find(path: Path | None, wanted: dict[str, str]) -> StoredProfile | None:
+def find(path: Path | None, fingerprint_fields: dict[str, str]) -> StoredProfile | None:
     """What ``path`` holds, if it was made under the same fingerprint."""
     if path is None:
         return None
@@ -79,16 +79,16 @@ def find(path: Path | None, wanted: dict[str, str]) -> StoredProfile | None:
         kept = records.read(StoredProfile, path)
     except (HarnessError, TypeError):
         return None  # not there, cut off, or of another version
-    return kept if kept.fingerprint == wanted else None
+    return kept if kept.fingerprint == fingerprint_fields else None
 
 
-def keep(path: Path | None, wanted: dict[str, str], profile: SpeedProfile) -> None:
+def keep(path: Path | None, fingerprint_fields: dict[str, str], profile: SpeedProfile) -> None:
     """Keep a profile that has just been made."""
     if path is None:
         return
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     path.parent.mkdir(parents=True, exist_ok=True)
-    records.write(path, StoredProfile(now, wanted, profile))
+    records.write(path, StoredProfile(now, fingerprint_fields, profile))
 
 
 def forget(path: Path | None) -> None:

@@ -63,17 +63,17 @@ class LayoutProbe:
         fixed = self.overrides.threads
         return (fixed,) if fixed else self._backend.stream_threads(cores)
 
-    def fitting(self, wanted: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    def fitting(self, layouts: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         """The layouts that fit into memory with a sample per worker; else one worker.
 
         Raises HarnessError where the user has requested more workers than fit.
         """
         free = self._free
         if free is None:
-            return list(wanted)
+            return list(layouts)
         some = [
             (workers, threads)
-            for workers, threads in wanted
+            for workers, threads in layouts
             if self._weights(workers, threads) + workers * self._work_bytes < free
         ]
         requested = self.overrides.num_workers or 1
@@ -84,7 +84,7 @@ class LayoutProbe:
                 f"sample in work {megabytes(self._work_bytes)}, and {megabytes(free)} are free",
                 "ask for fewer with --num_workers, or leave it out",
             )
-        return some or [(1, max(threads for _, threads in wanted))]
+        return some or [(1, max(threads for _, threads in layouts))]
 
     def most(self, workers: int, threads: int) -> int:
         """Return how many samples a worker can compute at once without running out of memory."""

@@ -98,7 +98,7 @@ class SlowModel:
         return [*points, *self._grown(best(points))]
 
     def streams(
-        self, points: list[ThroughputPoint], wanted: tuple[Scenario, ...]
+        self, points: list[ThroughputPoint], scenarios: tuple[Scenario, ...]
     ) -> dict[str, StreamLatency]:
         """The latencies of streams, which all threads answer: such work is worth their waiting.
 
@@ -109,7 +109,7 @@ class SlowModel:
         latencies: dict[str, StreamLatency] = {
             SINGLE_STREAM: self._latency(SINGLE_STREAM, shape, seen.mean_s)
         }
-        if MULTI_STREAM in wanted:
+        if MULTI_STREAM in scenarios:
             most = self._bench.batch_sizes(1, seen.threads)[-1]
             batch = min(MULTI_STREAM.samples_per_query, overrides.batch_size or most)
             alone = [

@@ -167,15 +167,15 @@ def _throughputs(bench: LayoutProbe, workers: int, threads: int) -> Iterator[Thr
 
 
 def _stream_latency(
-    bench: LayoutProbe, scenario: Scenario, cores: int, known: StreamLatency | None = None
+    bench: LayoutProbe, scenario: Scenario, cores: int, measured: StreamLatency | None = None
 ) -> StreamLatency:
     """The latency of one query with the number of threads that answers it best.
 
-    ``known`` is that with the most threads, where it was measured before. A query that takes long
+    ``measured`` is that with the most threads, if it was measured. A query that takes long
     is computed by them without asking: beside such work they wait little for each other.
     """
     most, *fewer = bench.stream_threads(cores)
-    latency = known or _opened_latency(bench, scenario, most, LATENCY_S)
+    latency = measured or _opened_latency(bench, scenario, most, LATENCY_S)
     if latency.median_s > LONG_S:
         return latency
     for threads in fewer:
