@@ -60,7 +60,7 @@ class Effort:
 
     @property
     def most_tries(self) -> int:
-        """A search never makes more runs than this."""
+        """Return the greatest number of runs of a search."""
         return self.bracket + self.closing + self.confirmations
 
     @property
@@ -94,7 +94,7 @@ class RateTrial:
 
     @property
     def passed(self) -> bool:
-        """Whether few enough queries were late."""
+        """Return whether few enough queries were late."""
         return self.late_share <= self.allowed_share and not self.fell_behind
 
     def in_words(self) -> str:
@@ -105,7 +105,7 @@ class RateTrial:
 
     @property
     def excess(self) -> float:
-        """The logarithm of late over allowed queries; below zero when it passed.
+        """Return the logarithm of late over allowed queries; below zero when it passed.
 
         Without a late query it is that of half a query, the most that such a run can show.
         """
@@ -116,7 +116,7 @@ class RateTrial:
 
     @property
     def useful(self) -> bool:
-        """Whether the share is near the allowed one, and more than nothing."""
+        """Return whether the share is near the allowed one, and more than nothing."""
         return self.late_share > 0 and not self.fell_behind and abs(self.excess) <= USEFUL
 
 
@@ -225,7 +225,7 @@ def _highest_in_time(tries: Sequence[RateTrial]) -> float:
 
 
 def _lowest_too_late(tries: Sequence[RateTrial]) -> float:
-    """The lowest rate that failed and does not contradict a higher one that passed."""
+    """Return the lowest rate that failed and does not contradict a higher one that passed."""
     floor = _highest_in_time(tries)
     failed = [trial.qps for trial in tries if not trial.passed]
     return min((qps for qps in failed if qps > floor), default=max(failed))
@@ -251,7 +251,7 @@ def _estimate(tries: Sequence[RateTrial]) -> float | None:
 
 
 def _meeting(useful: Sequence[RateTrial]) -> float:
-    """The rate on a straight line through the logarithms, long runs counting more.
+    """Return the rate on a straight line through the logarithms, long runs counting more.
 
     The line tells the rate by the share, not the other way round: shares are spread over the same
     range however steeply they grow.

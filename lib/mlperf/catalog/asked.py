@@ -87,7 +87,7 @@ def benchmark(env: Env) -> BenchmarkSpec:
 
 
 def scenarios(env: Env) -> tuple[Scenario, ...]:
-    """The one scenario that is requested, or all that the benchmark has in the category.
+    """Return the one scenario that is requested, or all that the benchmark has in the category.
 
     Without a word it is Offline, or the first of a benchmark that has no Offline.
 
@@ -118,7 +118,7 @@ def modes(env: Env) -> tuple[Mode, ...]:
 
 
 def precision(env: Env) -> str:
-    """The number format; raises CatalogError for one that the model cannot be had in."""
+    """Return the number format; raises CatalogError for one that the model cannot be had in."""
     precision_name = str(env.get("CM_MLPERF_MODEL_PRECISION") or "float32")
     spec = benchmark(env)
     why = spec.refuses.get(precision_name)
@@ -193,7 +193,7 @@ def _setting(spec: BackendSpec, word: str) -> tuple[str, str]:
 
 
 def _called(spec: BackendSpec, settings: Mapping[str, str]) -> str:
-    """A backend with the options that decide what it opens, as the user writes both."""
+    """Return a backend with the options that decide what it opens, as the user writes both."""
     deciding = {case.option for case in spec.cases} & settings.keys()
     return " ".join([spec.name, *(f"--{spec.name}_{name}={settings[name]}" for name in deciding)])
 
@@ -209,7 +209,7 @@ def _able(spec: BackendSpec, benchmark: str, called: str) -> None:
 
 
 def need(env: Env) -> Need | None:
-    """The memory that the form of the benchmark takes, where that is more than is usual."""
+    """Return the memory that the form of the benchmark takes, where that is more than is usual."""
     return benchmark(env).memory.get(env.get("CM_MLPERF_FORM") or "full")
 
 

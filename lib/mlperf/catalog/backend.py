@@ -139,11 +139,11 @@ class BackendSpec:
 
     @property
     def compiles(self) -> bool:
-        """Whether it opens what a step has compiled for AWS Neuron."""
+        """Return whether it opens what a step has compiled for AWS Neuron."""
         return any(step.tags == COMPILE for step in self.steps)
 
     def where(self, options: Mapping[str, Plain]) -> BackendSpec:
-        """The specification with these options, which are values of their types."""
+        """Return the specification with these options, which are values of their types."""
         spec = self
         for case in self.cases:
             if options.get(case.option, self.options[case.option].default) == case.value:
@@ -161,7 +161,7 @@ class BackendSpec:
         return spec
 
     def computes(self, device: str, precision: str) -> bool:
-        """Whether it can compute on a device in a number format."""
+        """Return whether it can compute on a device in a number format."""
         return device in self.devices and precision in self.precisions
 
     def check(self, device: str, precision: str) -> None:

@@ -41,37 +41,37 @@ class Target:
 
     @property
     def unit(self) -> str:
-        """The unit of the reference and the bounds."""
+        """Return the unit of the reference and the bounds."""
         return self.metric.unit
 
     @property
     def target(self) -> float:
-        """The least figure in the closed division, in ``unit``."""
+        """Return the least figure in the closed division, in ``unit``."""
         return self.reference if self.share == 1 else _digits(self.reference * self.share)
 
     @property
     def greatest(self) -> float | None:
-        """The greatest figure in the closed division, in ``unit``, where there is one."""
+        """Return the greatest figure in the closed division, in ``unit``, where there is one."""
         return None if self.most is None else _digits(self.reference * self.most, 10)
 
     def holds(self, value: float) -> bool:
-        """Whether a figure is good enough for the closed division."""
+        """Return whether a figure is good enough for the closed division."""
         return value >= self.target and (self.greatest is None or value <= self.greatest)
 
     @property
     def text(self) -> str:
-        """The bounds for people."""
+        """Return the bounds for people."""
         most = "" if self.greatest is None else f" to {self.greatest:g}"
         return f"{self.target:g}{most} {self.unit}".rstrip()
 
 
 def _digits(value: float, count: int = 8) -> float:
-    """A product such as 0.99 * 76.46 without the digits that floating point adds."""
+    """Return a product such as 0.99 * 76.46 without the digits that floating point adds."""
     return float(f"{value:.{count}g}")
 
 
 def tokens(metric: Metric, reference: float, most: float | None = TOKENS_MOST) -> Target:
-    """The bounds of a number of tokens, which are the same whatever the accuracy target."""
+    """Return the bounds of a number of tokens, which are the same whatever the accuracy target."""
     return Target(metric, reference, TOKENS_SHARE, most)
 
 
@@ -85,12 +85,12 @@ class Period:
     optional: Sequence[Scenario] = ()
 
     def covers(self, benchmark_round: str) -> bool:
-        """Whether the round lies in the period."""
+        """Return whether the round lies in the period."""
         return rounds.within(benchmark_round, self.first, self.last)
 
     @property
     def scenarios(self) -> tuple[Scenario, ...]:
-        """All that may be measured."""
+        """Return all that may be measured."""
         return (*self.required, *self.optional)
 
 
@@ -277,12 +277,12 @@ class BenchmarkSpec:
 
     @property
     def runnable(self) -> bool:
-        """Whether the harness can run it."""
+        """Return whether the harness can run it."""
         return bool(self.module)
 
     @property
     def server_limit_ms(self) -> float | None:
-        """The latency limit of Server, None where it has none."""
+        """Return the latency limit of Server, None where it has none."""
         limit = self.limits.get(Scenario.SERVER)
         return limit.latency_ms if limit else None
 
@@ -298,19 +298,19 @@ class BenchmarkSpec:
         return {category: periods for category, periods in by_category.items() if periods}
 
     def at(self, benchmark_round: str) -> BenchmarkSpec:
-        """The specification with the values that held in a round."""
+        """Return the specification with the values that held in a round."""
         for change in self.changes:
             if rounds.within(benchmark_round, change.first, change.last):
                 return replace(self, **change.values)
         return self
 
     def of(self, scenario: Scenario | None) -> BenchmarkSpec:
-        """The specification with the values that hold in a scenario."""
+        """Return the specification with the values that hold in a scenario."""
         changes = self.in_scenario.get(scenario) if scenario else None
         return replace(self, **changes) if changes else self
 
     def named(self, name: str, benchmark_round: str = "") -> bool:
-        """Whether ``name`` means this benchmark, in a round or in any."""
+        """Return whether ``name`` means this benchmark, in a round or in any."""
         return name in (self.name, self.checker_name) or any(
             name == alias.name
             and (not benchmark_round or rounds.within(benchmark_round, alias.first, alias.last))
@@ -319,7 +319,7 @@ class BenchmarkSpec:
 
     @property
     def family(self) -> str:
-        """The name without accuracy target and data set, which is NVIDIA's word for it."""
+        """Return the name without accuracy target and data set, which is NVIDIA's word for it."""
         return re.sub(r"(-brats)?-99(\.9)?$", "", self.name)
 
     def fits_in_open(self, name: str) -> int:
@@ -332,7 +332,7 @@ class BenchmarkSpec:
         )
 
     def result(self, scenario: Scenario, benchmark_round: str = rounds.LATEST) -> ResultKey:
-        """The figure that counts in a scenario; raises CatalogError for an unknown round."""
+        """Return the figure that counts in a scenario; raises CatalogError for an unknown round."""
         if self.token_rates and scenario in TOKEN_RESULTS:
             return TOKEN_RESULTS[scenario]
         return scenario.result_in(benchmark_round)
@@ -358,7 +358,7 @@ class BenchmarkSpec:
         return Scenario.OFFLINE if Scenario.OFFLINE in known else known[0]
 
     def checked(self, scenario: str, category: str = "") -> Scenario:
-        """The scenario with this name; raises CatalogError naming those there are."""
+        """Return the scenario with this name; raises CatalogError naming those there are."""
         known = self.all_scenarios(category)
         if scenario not in known:
             where = f" in the category {category}" if category else ""
@@ -368,14 +368,14 @@ class BenchmarkSpec:
         return Scenario(scenario)
 
     def in_round(self, scenario: str, benchmark_round: str) -> bool:
-        """Whether a round has this scenario of the benchmark in any category."""
+        """Return whether a round has this scenario of the benchmark in any category."""
         return any(
             scenario in period.scenarios and period.covers(benchmark_round)
             for period in self._periods()
         )
 
     def last_round(self, scenario: str = "") -> str:
-        """The last round that has the benchmark, or one of its scenarios."""
+        """Return the last round that has the benchmark, or one of its scenarios."""
         last_rounds = [p.last for p in self._periods() if not scenario or scenario in p.scenarios]
         return max(last_rounds, key=rounds.position)
 
@@ -385,7 +385,7 @@ class BenchmarkSpec:
         return _ordered(scenario for period in periods for scenario in period.required)
 
     def allowed(self, benchmark_round: str, category: str) -> tuple[Scenario, ...]:
-        """The scenarios that a round requires or accepts in a category, or in several."""
+        """Return the scenarios that a round requires or accepts in a category, or in several."""
         periods = self._of_category(benchmark_round, category)
         return _ordered(scenario for period in periods for scenario in period.scenarios)
 
@@ -417,7 +417,7 @@ def _ordered(scenarios: Iterator[Scenario]) -> tuple[Scenario, ...]:
 
 
 def strict(spec: BenchmarkSpec, **changes: Any) -> BenchmarkSpec:
-    """The "-99.9" twin of a "-99" specification: ten times closer to the reference.
+    """Return the "-99.9" twin of a "-99" specification: ten times closer to the reference.
 
     A number of tokens keeps its bounds.
     """

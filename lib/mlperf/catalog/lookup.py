@@ -41,7 +41,7 @@ class ShippedSpecs(Mapping[str, S]):
         return self._found[name]
 
     def file(self, name: str) -> Path:
-        """The file that holds a specification; raises KeyError where there is none."""
+        """Return the file that holds a specification; raises KeyError where there is none."""
         for stem, file in self._files.items():
             if any(spec.name == name for spec in self._specs(stem)):
                 return file
@@ -73,7 +73,7 @@ def _shipped_backends() -> ShippedSpecs[BackendSpec]:
 
 
 def benchmarks(plugins_folder: str | None = None) -> Mapping[str, BenchmarkSpec]:
-    """Every benchmark by its name, those of the user's own folder last.
+    """Return every benchmark by its name, those of the user's own folder last.
 
     That folder is the one in the environment where ``plugins_folder`` is None.
     """
@@ -81,7 +81,7 @@ def benchmarks(plugins_folder: str | None = None) -> Mapping[str, BenchmarkSpec]
 
 
 def backends(plugins_folder: str | None = None) -> Mapping[str, BackendSpec]:
-    """Every backend by its name, as ``benchmarks`` finds them."""
+    """Return every backend by its name, as ``benchmarks`` finds them."""
     return _together(_shipped_backends(), plugins.specs(BackendSpec, plugins_folder))
 
 
@@ -91,17 +91,17 @@ def _together(shipped: Mapping[str, S], own: Mapping[str, S]) -> Mapping[str, S]
 
 
 def names() -> tuple[str, ...]:
-    """The names of all benchmarks."""
+    """Return the names of all benchmarks."""
     return tuple(benchmarks())
 
 
 def runnable() -> tuple[str, ...]:
-    """The names of the benchmarks that the harness can run."""
+    """Return the names of the benchmarks that the harness can run."""
     return tuple(name for name, spec in benchmarks().items() if spec.runnable)
 
 
 def benchmark(name: str, plugins_folder: str | None = None) -> BenchmarkSpec:
-    """The specification of a benchmark; raises CatalogError when there is none."""
+    """Return the specification of a benchmark; raises CatalogError when there is none."""
     known = benchmarks(plugins_folder)
     if name not in known:
         raise CatalogError(f"no rules for the benchmark {name}; there are: {', '.join(known)}")
@@ -116,7 +116,7 @@ def files_of(name: str, plugins_folder: str | None = None) -> tuple[Path, ...]:
 
 
 def backend(name: str, plugins_folder: str | None = None) -> BackendSpec:
-    """The specification of a backend; raises CatalogError when there is none."""
+    """Return the specification of a backend; raises CatalogError when there is none."""
     known = backends(plugins_folder)
     if name not in known:
         raise CatalogError(f"no backend {name}; there are: {', '.join(known)}")
@@ -124,7 +124,7 @@ def backend(name: str, plugins_folder: str | None = None) -> BackendSpec:
 
 
 def find(name: str, benchmark_round: str = "", open_division: bool = False) -> BenchmarkSpec | None:
-    """The benchmark that a folder of a submission is named after, as it was in the round.
+    """Return the benchmark that a folder of a submission is named after, as it was in the round.
 
     With ``open_division`` the models count too that are compared with a benchmark there, such as
     ``mobilenet-v1``. None where the name means nothing.
@@ -139,7 +139,7 @@ def find(name: str, benchmark_round: str = "", open_division: bool = False) -> B
 
 
 def _official(name: str, benchmark_round: str) -> list[BenchmarkSpec]:
-    """Those with this very name in trees, and in the round where it is given."""
+    """Return those with this very name in trees, and in the round where it is given."""
     return [
         spec
         for spec in benchmarks().values()
@@ -148,7 +148,7 @@ def _official(name: str, benchmark_round: str) -> list[BenchmarkSpec]:
 
 
 def _compared(name: str, benchmark_round: str) -> list[BenchmarkSpec]:
-    """Those that the open division compares such a model with, the closest first.
+    """Return those that the open division compares such a model with, the closest first.
 
     What the round has comes before what it has no more, as in the guesses of its checker.
     """
@@ -158,5 +158,5 @@ def _compared(name: str, benchmark_round: str) -> list[BenchmarkSpec]:
 
 
 def _had(spec: BenchmarkSpec, benchmark_round: str) -> bool:
-    """Whether a benchmark is one of a round, or there is no round to ask about."""
+    """Return whether a benchmark is one of a round, or there is no round to ask about."""
     return not benchmark_round or bool(spec.allowed(benchmark_round, "edge,datacenter"))

@@ -22,7 +22,7 @@ class Metric:
     pattern: str
 
     def find(self, text: str) -> float | None:
-        """The figure in the text of an accuracy.txt, in ``unit``, or None."""
+        """Return the figure in the text of an accuracy.txt, in ``unit``, or None."""
         match = re.search(self.pattern, text, re.MULTILINE)
         return float(match.group(1)) if match else None
 

@@ -44,5 +44,5 @@ def choice(first: str, last: str) -> tuple[Period, ...]:
 
 
 def test(number: int, first: str, last: str) -> Compliance:
-    """The rounds that ask for a compliance test."""
+    """Return the rounds that ask for a compliance test."""
     return Compliance(f"TEST{number:02d}", first, last)

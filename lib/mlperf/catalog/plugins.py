@@ -29,20 +29,20 @@ S = TypeVar("S", BenchmarkSpec, BackendSpec)
 
 
 def folder(named: str | None = None) -> Path | None:
-    """The user's folder: ``named``, or the one in the environment where that is None."""
+    """Return the user's folder: ``named``, or the one in the environment where that is None."""
     path = os.environ.get(KEY) if named is None else named
     return Path(os.path.abspath(os.path.expanduser(path))) if path else None
 
 
 def specs(kind: type[S], named: str | None = None) -> Mapping[str, S]:
-    """The user's specifications of a kind by name; raises CatalogError for a broken file."""
+    """Return the user's specifications of a kind by name; raises CatalogError for a broken file."""
     place = folder(named)
     available = _all(str(place)) if place else ()
     return {spec.name: spec for spec in available if isinstance(spec, kind)}
 
 
 def files(named: str | None = None) -> tuple[Path, ...]:
-    """The Python files of the user's folder, below it too: what a plugin is made of."""
+    """Return the Python files of the user's folder, below it too: what a plugin is made of."""
     place = folder(named)
     return tuple(sorted(place.rglob("*.py"))) if place else ()
 
@@ -83,7 +83,7 @@ def _specs_of(path: Path) -> Iterator[Any]:
 
 
 def module(name: str) -> ModuleType | None:
-    """The user's module ``name``; None where the folder has no such file."""
+    """Return the user's module ``name``; None where the folder has no such file."""
     place = folder()
     path = place / f"{name}.py" if place else None
     return load(path) if path is not None and path.is_file() else None

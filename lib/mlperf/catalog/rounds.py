@@ -45,7 +45,7 @@ _TEST05_SEEDS: Mapping[str, tuple[int, int, int]] = {
 
 
 def parse(text: str) -> str:
-    """The name of a round, such as ``6.1`` for ``v6.1`` or ``r6.1``; raises CatalogError."""
+    """Return the name of a round, such as ``6.1`` for ``v6.1`` or ``r6.1``; raises CatalogError."""
     name = text.strip().lower().lstrip("vr")
     if name not in ROUNDS:
         raise CatalogError(f"no round {text}; there are: {', '.join(ROUNDS)}")
@@ -58,12 +58,12 @@ def position(benchmark_round: str) -> int:
 
 
 def within(benchmark_round: str, first: str, last: str) -> bool:
-    """Whether a round lies between two others, both included."""
+    """Return whether a round lies between two others, both included."""
     return position(first) <= position(benchmark_round) <= position(last)
 
 
 def since(benchmark_round: str, first: str) -> bool:
-    """Whether a round is ``first`` or a later one."""
+    """Return whether a round is ``first`` or a later one."""
     return position(benchmark_round) >= position(first)
 
 

@@ -39,7 +39,7 @@ class ResultKey:
 
     @property
     def higher_is_better(self) -> bool:
-        """Whether a rate was measured, and no latency."""
+        """Return whether a rate was measured, and no latency."""
         return self.divisor == 1.0
 
 
@@ -57,32 +57,32 @@ class Scenario(TextEnum):
 
     @property
     def stream(self) -> bool:
-        """Whether the next query is issued when the last one is answered."""
+        """Return whether the next query is issued when the last one is answered."""
         return self in (Scenario.SINGLE_STREAM, Scenario.MULTI_STREAM)
 
     @property
     def online(self) -> bool:
-        """Whether queries arrive at random times, and their latency is limited."""
+        """Return whether queries arrive at random times, and their latency is limited."""
         return self in (Scenario.SERVER, Scenario.INTERACTIVE)
 
     @property
     def batched(self) -> bool:
-        """Whether all samples come in one query, and only the total time counts."""
+        """Return whether all samples come in one query, and only the total time counts."""
         return self is Scenario.OFFLINE
 
     @property
     def loadgen(self) -> str:
-        """The name of LoadGen's TestScenario, which its logs show."""
+        """Return the name of LoadGen's TestScenario, which its logs show."""
         return Scenario.SERVER.value if self is Scenario.INTERACTIVE else self.value
 
     @property
     def folder(self) -> str:
-        """The folder of the scenario in a tree of results."""
+        """Return the folder of the scenario in a tree of results."""
         return self.value.lower()
 
     @property
     def percentile(self) -> float | None:
-        """The latency percentile that the rules look at, as a share; None for Offline."""
+        """Return the latency percentile that the rules look at, as a share; None for Offline."""
         if self.batched:
             return None
         return 0.90 if self is Scenario.SINGLE_STREAM else 0.99
@@ -103,28 +103,28 @@ class Scenario(TextEnum):
 
     @property
     def target_option(self) -> str:
-        """The option with the expected rate (samples/s) or latency (ms)."""
+        """Return the option with the expected rate (samples/s) or latency (ms)."""
         kind = "latency" if self.stream else "qps"
         return f"--{Scenario(self.loadgen).folder}_target_{kind}"
 
     @property
     def target_unit(self) -> str:
-        """The unit of the target: ``ms`` or ``samples/s``."""
+        """Return the unit of the target: ``ms`` or ``samples/s``."""
         return "ms" if self.stream else "samples/s"
 
     @property
     def result(self) -> ResultKey:
-        """The figure that counts where answers are not counted in tokens."""
+        """Return the figure that counts where answers are not counted in tokens."""
         return RESULTS[self]
 
     def result_in(self, benchmark_round: str) -> ResultKey:
-        """The same by the rules of a round; raises CatalogError for an unknown one."""
+        """Return the same by the rules of a round; raises CatalogError for an unknown one."""
         scheduled = self is SERVER and not rounds.since(benchmark_round, FIRST_COMPLETED)
         return _SCHEDULED if scheduled else self.result
 
     @property
     def stands_for(self) -> tuple[Scenario, ...]:
-        """The scenarios whose result may be inferred from a run of this one, in ``edge``."""
+        """Return the scenarios whose result may be inferred from a run of this one, in ``edge``."""
         order = (Scenario.SINGLE_STREAM, Scenario.MULTI_STREAM, Scenario.OFFLINE)
         return order[order.index(self) + 1 :] if self.stream else ()
 
@@ -203,5 +203,5 @@ SUMMARY_SCENARIO = re.compile(r"^Scenario : (\w+)", re.MULTILINE)
 
 
 def of_log(text: object) -> Scenario | None:
-    """The scenario that a log names (``effective_scenario``), or None."""
+    """Return the scenario that a log names (``effective_scenario``), or None."""
     return _BY_FOLDER.get(str(text or "").lower())

@@ -51,7 +51,7 @@ class Division(TextEnum):
 
     @property
     def strict(self) -> bool:
-        """Whether targets, scenarios and compliance tests bind."""
+        """Return whether targets, scenarios and compliance tests bind."""
         return self is not Division.OPEN
 
 
@@ -83,7 +83,7 @@ class Mode(TextEnum):
 
     @property
     def loadgen(self) -> str:
-        """The name of LoadGen's own mode, for modes that run it once."""
+        """Return the name of LoadGen's own mode, for modes that run it once."""
         return "AccuracyOnly" if self is Mode.ACCURACY else "PerformanceOnly"
 
     @classmethod

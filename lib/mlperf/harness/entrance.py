@@ -33,7 +33,7 @@ def addresses(text: str) -> list[Address]:
 
 
 def read_token(path: str) -> str:
-    """The secret in a file, which nodes and their users share; empty without a file.
+    """Return the secret in a file, which nodes and their users share; empty without a file.
 
     Raises HarnessError where it cannot be read.
     """

@@ -78,7 +78,7 @@ def _quota(limit: str) -> float | None:
 
 
 def load_average() -> float | None:
-    """The load average of the last minute, where the system has one."""
+    """Return the load average of the last minute, where the system has one."""
     try:
         return round(os.getloadavg()[0], 2)
     except (OSError, AttributeError):
@@ -97,7 +97,7 @@ def meminfo(name: str) -> int | None:
 
 
 def read(path: Path) -> str:
-    """The text of a file, empty when it cannot be read."""
+    """Return the text of a file, empty when it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

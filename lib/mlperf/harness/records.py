@@ -56,7 +56,7 @@ def _value(hint: Any, value: object, where: str) -> Any:
 
 
 def _one_of(hints: tuple[Any, ...], value: object, where: str) -> Any:
-    """The value as one of several plain types, or as the only one that is not None."""
+    """Return the value as one of several plain types, or as the only one that is not None."""
     if type(value) in hints:
         return value
     inner = [hint for hint in hints if hint is not types.NoneType]
@@ -87,7 +87,7 @@ def _scalar(hint: Any, value: object, where: str) -> Any:
 
 
 def encode(record: Any) -> Any:
-    """A dataclass, or containers of dataclasses, as plain JSON values."""
+    """Return a dataclass, or containers of dataclasses, as plain JSON values."""
     if dataclasses.is_dataclass(record) and not isinstance(record, type):
         return {
             member.name: encode(getattr(record, member.name))

@@ -117,7 +117,7 @@ class ModelSpec:
     data_bytes: int = 0
 
     def graphs(self) -> tuple[GraphSpec, ...]:
-        """All files to open: first the main one, which has the name ``MAIN``."""
+        """Return all files to open: first the main one, which has the name ``MAIN``."""
         main = GraphSpec(MAIN, self.path, self.sha256, self.inputs, self.outputs)
         return (main, *self.parts)
 
@@ -216,18 +216,18 @@ class SessionSettings:
                 raise HarnessError(f"{name}: expected one of {', '.join(known)}; found {invalid}")
 
     def model_of(self, scenario: Scenario) -> ModelSpec:
-        """The model that a scenario is measured with."""
+        """Return the model that a scenario is measured with."""
         return self.scenario_models.get(scenario, self.model)
 
     def sut(self, backend_version: str) -> str:
-        """The name of the system under test: machine, implementation, device, backend."""
+        """Return the name of the system under test: machine, implementation, device, backend."""
         machine = re.sub(r"[^A-Za-z0-9._]+", "_", self.hw_name) or "machine"
         version = f"-v{backend_version}" if backend_version else ""
         return f"{machine}-{IMPLEMENTATION}-{self.device}-{self.computes}{version}-default_config"
 
     @property
     def computes(self) -> str:
-        """The backend, with what computes behind it where an option decides that."""
+        """Return the backend, with what computes behind it where an option decides that."""
         known = catalog.backends().get(self.backend)
         return (known and known.where(self.backend_options).named) or self.backend
 
@@ -302,7 +302,7 @@ def user_conf(
     sample_count: int,
     unknown: Mapping[str, float] | None = None,
 ) -> str:
-    """The user.conf of a run: only keys that differ from the round's built-in mlperf.conf.
+    """Return the user.conf of a run: only keys that differ from the round's built-in mlperf.conf.
 
     ``loadgen_key`` is the model's name in mlperf.conf and ``sample_count`` the number of samples
     that performance runs keep loaded. ``unknown`` are the rules of a benchmark that mlperf.conf

@@ -15,7 +15,7 @@ _JOINT = "\0"
 
 
 def wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
-    """A paragraph in lines of ``width``, begun with ``first`` and then with ``rest``.
+    """Return a paragraph in lines of ``width``, begun with ``first`` and then with ``rest``.
 
     No name, flag, path or command is parted: they are there to be copied.
     """
@@ -32,14 +32,14 @@ def wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]
 
 
 def figures(value: float) -> str:
-    """A number with four significant digits, and never with an exponent."""
+    """Return a number with four significant digits, and never with an exponent."""
     if value >= 1000:
         return f"{value:.0f}"
     return f"{value:.4g}" if value >= 0.001 else f"{value:.6f}"
 
 
 def duration(seconds: float) -> str:
-    """A length of time in words: ``45 s``, ``12 min``, ``3 h 20 min``."""
+    """Return a length of time in words: ``45 s``, ``12 min``, ``3 h 20 min``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

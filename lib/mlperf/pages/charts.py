@@ -97,14 +97,14 @@ class Chart:
     frame: ChartFrame = field(default_factory=ChartFrame)
 
     def scale(self, low: float, high: float) -> Scale:
-        """The vertical axis with its grid."""
+        """Return the vertical axis with its grid."""
         y = _linear(low, high, BASE, TOP)
         self.rows = [(y(value), number(value)) for value in ticks(low, high, 3)]
         return y
 
 
 def number(value: float) -> str:
-    """A short figure for an axis: 12, 0.05, 1.5k, 2M."""
+    """Return a short figure for an axis: 12, 0.05, 1.5k, 2M."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.3g}{letter}"

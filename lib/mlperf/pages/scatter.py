@@ -104,7 +104,7 @@ def plane(
 
 
 def steps(points: Sequence[Point], down: bool) -> list[Point]:
-    """The stairs between the best points, ascending in x; ``down`` where less x is better.
+    """Return the stairs between the best points, ascending in x; ``down`` where less x is better.
 
     Between two of them holds the figure of the one that is not worse in x.
     """
@@ -115,13 +115,13 @@ def steps(points: Sequence[Point], down: bool) -> list[Point]:
 
 
 def legend(series: Sequence[str]) -> list[str]:
-    """The names of series with a colour of their own, and the number of the others."""
+    """Return the names of series with a colour of their own, and the number of the others."""
     more = len(series) - COLOURS
     return [*series[:COLOURS], *([f"{more} other{'s' * (more > 1)}"] if more > 0 else [])]
 
 
 def colour(number: int) -> str:
-    """The class of a series."""
+    """Return the class of a series."""
     return f"s{number}" if number < COLOURS else "rest"
 
 

@@ -32,7 +32,7 @@ class Predictor(ABC):
 
     @abstractmethod
     def predict(self, feeds: Feeds) -> Sequence[Array]:
-        """The requested outputs of a batch, valid until the next call.
+        """Return the requested outputs of a batch, valid until the next call.
 
         ``feeds`` holds each input as [batch, *shape]. An input may lie in memory that ``buffer``
         gave, or anywhere else: then a backend that needs its own memory copies it.
@@ -119,7 +119,7 @@ class Backend(ABC):
         return [(max(1, cores // count), count) for count in dict.fromkeys(counts)]
 
     def stream_threads(self, cores: int) -> tuple[int, ...]:
-        """The numbers of threads to try for one query at a time, the largest first."""
+        """Return the numbers of threads to try for one query at a time, the largest first."""
         return (cores, 1) if cores > 1 else (1,)
 
     def copies(self, workers: int, threads: int) -> int:
@@ -150,14 +150,14 @@ def check_signature(
 
 
 def fits(expected: tuple[int, ...], actual: tuple[int, ...]) -> bool:
-    """Whether two shapes are alike, where a size of -1 in either is any size."""
+    """Return whether two shapes are alike, where a size of -1 in either is any size."""
     return len(expected) == len(actual) and all(
         -1 in (need, size) or size == need for need, size in zip(expected, actual, strict=True)
     )
 
 
 def describe(tensor: TensorSpec) -> str:
-    """A tensor for a message, such as ``float32 [N, 3, 28, 28]``."""
+    """Return a tensor for a message, such as ``float32 [N, 3, 28, 28]``."""
     sizes = ", ".join(["N", *("?" if size == -1 else str(size) for size in tensor.shape)])
     return f"{tensor.dtype} [{sizes}]"
 

@@ -25,6 +25,6 @@ def fix(model: Any, batch: int) -> bool:
 
 
 def _first_size(port: Any) -> int | None:
-    """How many rows come out of a port; None where that is not known beforehand."""
+    """Return how many rows come out of a port; None where that is not known beforehand."""
     shape = list(port.get_partial_shape())
     return shape[0].get_length() if shape and shape[0].is_static else None

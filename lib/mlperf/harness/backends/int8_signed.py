@@ -43,7 +43,7 @@ def _bounds(quantize: Any) -> tuple[Any, Any]:
 
 
 def _uses(node: Any, *kinds: str) -> list[Any]:
-    """The operations of the last kind that ``node`` ends up in, through one after the other.
+    """Return the operations of the last kind that ``node`` ends up in, through one after the other.
 
     None where something else uses it on the way.
     """

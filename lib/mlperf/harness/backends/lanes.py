@@ -63,7 +63,7 @@ class CudaDevice(Protocol):
         """Wait here until the event was marked."""
 
     def capture(self, stream: Handle, work: Callable[[], None]) -> Handle:
-        """A graph of what ``work`` puts into the stream, which is not done now."""
+        """Return a graph of what ``work`` puts into the stream, which is not done now."""
 
     def launch(self, graph: Handle, stream: Handle) -> None:
         """Put a graph into the stream."""
@@ -162,7 +162,7 @@ class Lane(Predictor):
         return LaneTensor(dtype, tuple(shape), memory)
 
     def _locked(self, name: str, array: Array) -> Array:
-        """The bytes of an input in page-locked memory: where they lie, or copied there."""
+        """Return the bytes of an input in page-locked memory: where they lie, or copied there."""
         flat: Array = array.reshape(-1).view(np.uint8)
         if array.ctypes.data in self._given:
             return flat

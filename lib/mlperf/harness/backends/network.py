@@ -117,7 +117,7 @@ def _fill(rows: Array, sizes: Sequence[int], body: memoryview) -> None:
 
 
 def _are_sizes(sizes: object, count: int, most: int) -> TypeGuard[list[int]]:
-    """Whether these are bytes used of ``count`` rows: LoadGen reads as many."""
+    """Return whether these are bytes used of ``count`` rows: LoadGen reads as many."""
     return (
         isinstance(sizes, list)
         and len(sizes) == count
@@ -160,7 +160,7 @@ class Network(Backend):
             raise _of(place, error) from error
 
     def sut_name(self) -> str:
-        """The names of all nodes, each asked over the network now, as the rules want it.
+        """Return the names of all nodes, each asked over the network now, as the rules want it.
 
         Raises HarnessError where one does not answer.
         """

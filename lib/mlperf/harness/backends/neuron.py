@@ -106,7 +106,7 @@ class Neuron(Backend):
         return {**sdk, "pytorch": str(torch.__version__)}
 
     def device_facts(self) -> dict[str, str]:
-        """The cores, or that there are none."""
+        """Return facts about the cores, or that there are none."""
         if self.setup.device == CPU:
             return {"computes on": "the processor, with TorchScript in place of a compiled model"}
         return {"NeuronCores": os.environ.get(VISIBLE) or str(self._cores)}
@@ -114,7 +114,7 @@ class Neuron(Backend):
     def layouts(
         self, cores: int, workers: int | None = None, threads: int | None = None
     ) -> list[Layout]:
-        """A worker or two for each NeuronCore, whatever the cores of the processor."""
+        """Return a worker or two for each NeuronCore, whatever the cores of the processor."""
         if self.setup.device == CPU:
             return super().layouts(cores, workers, threads)
         counts = (workers,) if workers else (self._cores, 2 * self._cores)

@@ -21,12 +21,12 @@ PLACEHOLDER = "1.0"
 
 
 def package_of(device: str) -> str:
-    """The package of the SDK that opens models compiled for a device."""
+    """Return the package of the SDK that opens models compiled for a device."""
     return SDKS[device].replace("_", "-")
 
 
 def visible_cores(device: str) -> int:
-    """How many NeuronCores this process may use.
+    """Return how many NeuronCores this process may use.
 
     Raises HarnessError where the machine has none, or the cores that are named are no numbers.
     """
@@ -59,7 +59,7 @@ def numbers(text: str) -> list[int]:
 
 
 def sdk_version(device: str) -> str:
-    """The version of the SDK's part of PyTorch, imported; raises HarnessError without it."""
+    """Return the version of the SDK's part of PyTorch, imported; raises HarnessError without it."""
     package = package_of(device)
     try:
         import_module(SDKS[device])

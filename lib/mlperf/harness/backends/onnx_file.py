@@ -207,7 +207,7 @@ def _fields(data: mmap.mmap, start: int, end: int) -> Iterator[ProtobufField]:
 
 
 def _read_varint(data: mmap.mmap, offset: int, end: int) -> tuple[int, int]:
-    """A number of seven bits a byte, the lowest first, and the place behind it."""
+    """Return a number of seven bits a byte, the lowest first, and the place behind it."""
     value = shift = 0
     while offset < end:
         byte = data[offset]

@@ -31,7 +31,7 @@ INTEGER_STEP = 16
 
 @cache
 def _core() -> Any:
-    """The one core of this process.
+    """Return the one core of this process.
 
     Each brings its own plugin, which sets a stack for signals and puts the one before back when it
     ends. Two of them that end in the order in which they began leave the thread with one that is
@@ -96,7 +96,7 @@ class OpenVino(Backend):
         self._integers = setup.precision == "int8"
 
     def _computes(self, precision: str) -> str:
-        """The plugin's name of the precision; what this processor cannot do is refused."""
+        """Return the plugin's name of the precision; what this processor cannot do is refused."""
         able = self._core.get_property(self._device, properties.device.capabilities)
         wanted = COMPUTES[precision]
         if wanted == "bf16" and "BF16" not in able:
@@ -152,7 +152,7 @@ class OpenVino(Backend):
         return [FilledUp(predictor, fixed) for predictor in predictors] if fixed else predictors
 
     def _read(self, path: str) -> Any:
-        """The model with mapped weights; the whole file where that cannot be done."""
+        """Return the model with mapped weights; the whole file where that cannot be done."""
         with contextlib.suppress(NotOnnxError, OSError, RuntimeError):
             graph = graph_alone(Path(path))
             with _inside(ROOT):

@@ -204,7 +204,7 @@ def _weights_from(folder: Path) -> Iterator[None]:
 
 
 def from_torchscript(graph: GraphSpec) -> LoadedModule:
-    """A TorchScript file has no names: its arguments are taken in the order of the facts.
+    """Return a TorchScript module without names: its arguments are in the order of the facts.
 
     Raises HarnessError for a file that is none.
     """

@@ -51,7 +51,7 @@ def service(
 
 
 def builds(name: str) -> bool:
-    """Whether the backend opens a file that ``Backend.build`` has to make first."""
+    """Return whether the backend opens a file that ``Backend.build`` has to make first."""
     return _spec(name).builds
 
 

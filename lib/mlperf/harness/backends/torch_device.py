@@ -74,7 +74,7 @@ class TorchDevice:
 
 
 def capability() -> str:
-    """The compute capability of the GPU that is current, as 8.6."""
+    """Return the compute capability of the GPU that is current, as 8.6."""
     major, minor = torch.cuda.get_device_capability()
     return f"{major}.{minor}"
 

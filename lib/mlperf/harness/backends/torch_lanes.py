@@ -23,12 +23,12 @@ LOOKED_AT = COUNTED | {"Shape", "Size", "Range", "ConstantOfShape", "Expand", "T
 
 
 def fits(operators: Set[str]) -> bool:
-    """Whether a graph of these ONNX operators can be computed in lanes."""
+    """Return whether a graph of these ONNX operators can be computed in lanes."""
     return not operators & COUNTED
 
 
 def capturable(operators: Set[str]) -> bool:
-    """Whether its work can be captured as a graph of CUDA's."""
+    """Return whether its work can be captured as a graph of CUDA's."""
     return not operators & LOOKED_AT
 
 
@@ -89,7 +89,7 @@ class ModuleWork:
 
 
 def view(tensor: LaneTensor) -> Any:
-    """A tensor of a lane, as PyTorch sees its bytes."""
+    """Return a tensor of a lane, as PyTorch sees its bytes."""
     kind = torch.from_numpy(np.zeros(0, tensor.dtype)).dtype
     size = int(np.prod(tensor.shape)) * tensor.dtype.itemsize
     return torch.as_tensor(tensor.memory)[:size].view(kind).view(tensor.shape)

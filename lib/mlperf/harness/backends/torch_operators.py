@@ -192,7 +192,7 @@ class NonMaxSuppression(torch.nn.Module):  # type: ignore[misc, unused-ignore]
 
 
 def _made(module: Callable[[Any], torch.nn.Module], node: Any, graph: Any) -> Any:
-    """A converter for operators that need nothing but their attributes."""
+    """Return a converter for operators that need nothing but their attributes."""
     return OperationConverterResult(module(node.attributes), onnx_mapping_from_node(node))
 
 

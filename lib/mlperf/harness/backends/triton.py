@@ -143,7 +143,7 @@ class TritonPredictor(Predictor):
         return {n: a if self._own(a) else a.copy() for n, a in feeds.items()} if new else feeds
 
     def _room(self, name: str, size: int) -> Region:
-        """The region of a tensor, of this size at least."""
+        """Return the region of a tensor, of this size at least."""
         region = self._places.get(name)
         if region is None or region.size < size:
             self._made.clear()
@@ -253,7 +253,7 @@ class Triton(Backend):
         raise HarnessError(text, "name one of them: --backend_options=model=NAME")
 
     def _as_asked(self, name: str) -> str:
-        """The name, if the model computes with and on what results will say.
+        """Return the name, if the model computes with and on what results will say.
 
         Raises HarnessError where the server does otherwise.
         """
@@ -349,5 +349,5 @@ def _facts(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def harness_error(error: KserveError, what: str) -> HarnessError:
-    """An error of the transport as one of a measurement."""
+    """Return an error of the transport as one of a measurement."""
     return HarnessError(f"{what}: {error} ({error.kind})", error.hint)

@@ -87,12 +87,12 @@ def _graphs(model: ModelSpec) -> Sequence[GraphSpec]:
 
 
 def model_name(graph: GraphSpec) -> str:
-    """The name of a model in the server: it changes with the file."""
+    """Return the name of a model in the server: it changes with the file."""
     return f"m-{graph.sha256[:16]}"
 
 
 def batched(model: ModelSpec) -> bool:
-    """Whether each row of all inputs and outputs is a sample's.
+    """Return whether each row of all inputs and outputs is a sample's.
 
     The rows of a detector may be what it finds, those of a recommender's indices its features.
     """
@@ -133,7 +133,7 @@ def plan(setup: Setup, graph: GraphSpec, batch: bool = True) -> RepositoryPlan:
 
 
 def _fixed_batch(setup: Setup, graph: GraphSpec) -> int:
-    """The only batch that a compiled model takes; 0 where any will do.
+    """Return the only batch that a compiled model takes; 0 where any will do.
 
     Raises HarnessError where it was not compiled for the device, or that is not there.
     """

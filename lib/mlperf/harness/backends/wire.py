@@ -59,7 +59,7 @@ class SampleGroup:
     tensors: dict[str, Array]
 
     def pieces(self, most: int) -> Iterator[SampleGroup]:
-        """The same in groups of ``most`` samples at most."""
+        """Yield the same in groups of ``most`` samples at most."""
         for start in range(0, self.count, most):
             cut = {name: array[start : start + most] for name, array in self.tensors.items()}
             yield SampleGroup(min(most, self.count - start), cut)
@@ -147,7 +147,7 @@ def ask(connection: socket.socket, head: Mapping[str, Any], parts: Sequence[Any]
 
 
 def packed(samples: Sequence[SampleGroup], inputs: Sequence[TensorSpec]) -> tuple[Any, list[Array]]:
-    """The list of groups for the head, and for the body each array as bytes [size].
+    """Return the list of groups for the head, and for the body each array as bytes [size].
 
     Those of a group follow each other in the order of ``inputs``.
     """
@@ -161,7 +161,7 @@ def packed(samples: Sequence[SampleGroup], inputs: Sequence[TensorSpec]) -> tupl
 
 
 def unpacked(frame: WireFrame, inputs: Sequence[TensorSpec], most: int) -> list[SampleGroup]:
-    """The samples of a frame, ``most`` in all, as views of its body.
+    """Return the samples of a frame, ``most`` in all, as views of its body.
 
     Raises WireError where they are not what the model takes, or the bytes are not as many as the
     sizes say.
@@ -202,7 +202,7 @@ def _group(
 
 
 def _shape(sizes: object, tensor: TensorSpec) -> tuple[int, ...]:
-    """The size of a sample's tensor."""
+    """Return the size of a sample's tensor."""
     if not isinstance(sizes, list) or any(type(size) is not int or size < 1 for size in sizes):
         raise WireError(f"the sizes of {tensor.name} are missing")
     shape = tuple(sizes)

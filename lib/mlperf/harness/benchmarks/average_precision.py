@@ -31,7 +31,7 @@ def mean_average_precision(
     images: Sequence[Mapping[str, Any]],
     detections: Sequence[Detections],
 ) -> float:
-    """The mean over overlaps of 0.5 to 0.95 and over categories, between 0 and 1.
+    """Return the mean over overlaps of 0.5 to 0.95 and over categories, between 0 and 1.
 
     ``images`` are those of ``annotations``, and one may come several times, each
     time with detections of its own. Raises HarnessError when none of them shows an object.
@@ -61,7 +61,7 @@ def mean_average_precision(
 def _truth(
     annotations: Mapping[str, Any], images: Sequence[Mapping[str, Any]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """The data set of just these images, numbered from 1: pycocotools takes 0 for "none"."""
+    """Return the data set of just these images, numbered from 1: pycocotools takes 0 for "none"."""
     objects: dict[Any, list[Mapping[str, Any]]] = {}
     for each in annotations["annotations"]:
         objects.setdefault(each["image_id"], []).append(each)

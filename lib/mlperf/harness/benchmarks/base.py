@@ -54,7 +54,7 @@ class Inputs(Protocol):
     """Takes samples out of the loaded ones; one per worker, because it owns buffers."""
 
     def feeds(self, indices: Sequence[int] | Array) -> Mapping[str, Array]:
-        """The model's inputs [n, ...] for these n samples, valid until the next call."""
+        """Return the model's inputs [n, ...] for these n samples, valid until the next call."""
 
 
 class OneCall:
@@ -105,7 +105,7 @@ class Benchmark(Protocol):
         """Let go of the loaded samples."""
 
     def gathered(self, indices: Sequence[int] | Array) -> Iterable[Mapping[str, Array]]:
-        """These loaded samples in their order as ``sample_tensors``, each [n, *shape].
+        """Return these loaded samples in their order as ``sample_tensors``, each [n, *shape].
 
         Those of one size may come together; all n are those of ``indices`` at last. Raises
         IndexError for one that is not loaded.
@@ -115,13 +115,13 @@ class Benchmark(Protocol):
         """Have these samples [n, *shape], as ``gathered`` gave them, instead of all others."""
 
     def solver(self, predictors: Mapping[str, Predictor], capacity: int) -> Solver:
-        """A worker's solver for at most ``capacity`` samples at a time.
+        """Return a worker's solver for at most ``capacity`` samples at a time.
 
         ``predictors`` holds one per graph of the model.
         """
 
     def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:
-        """The figure of these answers, as LoadGen logged them.
+        """Return the figure of these answers, as LoadGen logged them.
 
         ``samples`` [n] says which sample of the data set each answer is for: all of them in
         order, or several rounds of them. Raises HarnessError for an answer of another kind.

@@ -53,7 +53,7 @@ class BeamSearch:
 
     @property
     def done(self) -> bool:
-        """Whether nothing is left to do."""
+        """Return whether nothing is left to do."""
         return not len(self._left) or self.tokens.shape[2] >= self.options.most
 
     def advance(self, logits: Array) -> Array:
@@ -77,7 +77,7 @@ class BeamSearch:
         return rows
 
     def _best_continuations(self, logits: Array) -> tuple[Array, Array, Array]:
-        """The best of each prompt, the best first: beam, token, and total [left, 2 x width].
+        """Return the best of each prompt, the best first: beam, token, and total [left, 2 x width].
 
         They are twice the width: as many may end, and still ``width`` go on.
         """
@@ -104,7 +104,7 @@ class BeamSearch:
                 self._finished[prompt].add(float(values[row, place]), text, width)
 
     def best(self) -> list[list[int]]:
-        """The best text of each prompt, without its end."""
+        """Return the best text of each prompt, without its end."""
         for row, prompt in enumerate(self._left):
             for total, tokens in zip(self.totals[row], self.tokens[row], strict=True):
                 self._finished[prompt].add(float(total), tokens.tolist(), self.options.width)

@@ -70,7 +70,7 @@ class BoxFormat:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The outputs to ask for, the count last where there is one."""
+        """Return the outputs to ask for, the count last where there is one."""
         return (self.boxes, self.labels, self.scores, *((self.count,) if self.count else ()))
 
 
@@ -106,7 +106,7 @@ class DetectionSolver:
                 sizes[begin + k] = ROW_BYTES * self._pack(int(index), *detections, row)
 
     def _batched(self, outputs: Sequence[Array]) -> Sequence[Array]:
-        """The outputs with a first axis for images, which a model for one image lacks."""
+        """Return the outputs with a first axis for images, which a model for one image lacks."""
         return [output[None] for output in outputs] if outputs[0].ndim == 2 else outputs
 
     def _pack(self, index: int, boxes: Array, labels: Array, scores: Array, row: Array) -> int:
@@ -169,7 +169,7 @@ class ObjectDetection(StoredSamples[SampleStore]):
         return AccuracyFigure(value, line, len(answers))
 
     def _detections(self, sample: int, answer: bytes) -> Detections:
-        """An answer in pixels of its image and categories of the data set."""
+        """Return an answer in pixels of its image and categories of the data set."""
         if len(answer) % ROW_BYTES:
             raise HarnessError(
                 f"sample {sample} was answered with {len(answer)} bytes, "

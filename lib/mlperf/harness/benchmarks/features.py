@@ -114,7 +114,7 @@ class Extractor:
         self.bank = mel_bank(spec)
 
     def features(self, samples: Array) -> Array:
-        """The vectors [n, width] float32 of ``samples`` int16; each band is normalized."""
+        """Return the vectors [n, width] float32 of ``samples`` int16; each band is normalized."""
         spec = self._spec
         wave = samples.astype(np.float32) / FULL_SCALE
         wave[1:] -= spec.preemphasis * wave[:-1]

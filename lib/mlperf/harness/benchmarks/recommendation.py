@@ -72,7 +72,7 @@ class Groups:
         self._begin = np.concatenate([[0], np.cumsum(sizes)])
 
     def gathered(self, groups: Sequence[int] | Array) -> Iterator[Mapping[str, Array]]:
-        """The ``PARTS`` [1, pairs, ...] of each loaded group; raises IndexError."""
+        """Yield the ``PARTS`` [1, pairs, ...] of each loaded group; raises IndexError."""
         for group in groups:
             rows, _ = self.pairs([group])
             arrays = (self.dense[rows], self.indices[rows], self.labels[rows])

@@ -18,7 +18,7 @@ PACKAGE = "mlperf.harness.benchmarks"
 
 
 def create(name: str, dataset: Path, model: ModelSpec) -> Benchmark:
-    """The benchmark ``name`` on the preprocessed ``dataset``.
+    """Return the benchmark ``name`` on the preprocessed ``dataset``.
 
     A data set whose facts name a ``qsl_count`` is repeated until it has that many samples.
     Raises HarnessError when they do not fit.

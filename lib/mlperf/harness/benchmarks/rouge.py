@@ -12,7 +12,7 @@ METRICS = ("rouge1", "rouge2", "rougeL")
 
 
 def scores(reference: str, answer: str) -> tuple[float, ...]:
-    """The three figures, in the order of ``METRICS``, each between 0 and 1."""
+    """Return the three figures, in the order of ``METRICS``, each between 0 and 1."""
     by_metric = _scorer().score(reference, answer)
     return tuple(float(by_metric[metric].fmeasure) for metric in METRICS)
 

@@ -19,7 +19,7 @@ STEP_BYTES = 1 << 24
 
 
 def taken(source: Array, rows: Array) -> Array:
-    """A copy of these rows of a (memory-mapped) array; the pages of the file are given back.
+    """Return a copy of these rows of a (memory-mapped) array; the pages of the file are given back.
 
     They count as memory of the process as long as they are mapped, as the copy does.
     """
@@ -32,7 +32,7 @@ def taken(source: Array, rows: Array) -> Array:
 
 
 def cut_out(source: Array, start: int, end: int) -> Array:
-    """A copy of ``source[start:end]``, as ``taken`` makes it."""
+    """Return a copy of ``source[start:end]``, as ``taken`` makes it."""
     copy = np.array(source[start:end])
     _give_back(source)
     return copy
@@ -55,7 +55,7 @@ class LoadedSamples(Protocol):
         """Forget all of them."""
 
     def gathered(self, indices: Sequence[int] | Array) -> Iterator[Mapping[str, Array]]:
-        """These samples [n, *shape] in their order; raises IndexError for one not loaded."""
+        """Return these samples [n, *shape] in their order; raises IndexError for one not loaded."""
 
     def hold(self, indices: Sequence[int] | Array, samples: Samples) -> None:
         """Have these samples [n, *shape] instead of all others."""
@@ -132,7 +132,7 @@ class SampleStore:
         yield {"sample": self.loaded[rows[0] : rows[-1] + 1] if in_order else self.loaded[rows]}
 
     def rows(self, indices: Sequence[int] | Array) -> npt.NDArray[np.int64]:
-        """The rows [n] in which these n samples lie; IndexError when one was not loaded."""
+        """Return the rows [n] in which these n samples lie; IndexError when one was not loaded."""
         rows = self._row_of[np.asarray(indices, dtype=np.int64)]
         if rows.size and rows.min() < 0:
             raise _never_loaded(np.asarray(indices)[rows < 0][0])
@@ -161,7 +161,7 @@ class SampleReader:
         self._buffer = buffer
 
     def read(self, indices: Sequence[int] | Array) -> Array:
-        """The samples as [n, *sample_shape], valid until the next call."""
+        """Return the samples as [n, *sample_shape], valid until the next call."""
         count = len(indices)
         if count == 1:
             row = self._store.row(indices[0])

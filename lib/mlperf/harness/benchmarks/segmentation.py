@@ -181,7 +181,7 @@ class Segmentation(StoredSamples[SingleSamples]):
                 )
 
     def _windows(self, sides: Sequence[int]) -> int:
-        """How many windows a volume takes."""
+        """Return how many windows a volume takes."""
         places = (starts(*each, self.overlap) for each in zip(sides, self.window, strict=True))
         return int(np.prod([len(each) for each in places]))
 
@@ -202,7 +202,7 @@ class Segmentation(StoredSamples[SingleSamples]):
         return Slider(self, predictors[MAIN])
 
     def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:
-        """The Dice of each region over all volumes, and their mean; see ``base.Benchmark``.
+        """Return the Dice of each region over all volumes, and their mean; see ``base.Benchmark``.
 
         Raises HarnessError for answers of another size.
         """
@@ -224,7 +224,7 @@ class Segmentation(StoredSamples[SingleSamples]):
         return AccuracyFigure(mean, f"Accuracy: mean = {mean:.5f}, {parts}", len(answers))
 
     def _shares(self, prediction: Array, truth: Array) -> Array:
-        """The Dice of each region of one volume, masked where it is left out of the mean."""
+        """Return the Dice of each region of one volume, masked where it is left out of the mean."""
         counted = truth != NOT_COUNTED
         mine, real = prediction[counted], truth[counted]
         regions = list(self._regions.values())

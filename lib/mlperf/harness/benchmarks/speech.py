@@ -171,7 +171,7 @@ class SpeechRecognition(StoredSamples[SingleSamples]):
         return dict(zip(self._inputs, values, strict=False))
 
     def state_lengths(self, lengths: Array) -> Array:
-        """How many states of the encoder [n] belong to so many feature vectors [n]."""
+        """Return how many states of the encoder [n] belong to so many feature vectors [n]."""
         state_lengths: Array = -(-lengths // self._stride)
         return state_lengths
 

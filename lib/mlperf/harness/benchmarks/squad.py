@@ -53,7 +53,7 @@ class Spans:
 
 
 def read_examples(folder: Path) -> list[SquadExample]:
-    """The questions of a preprocessed data set."""
+    """Return the questions of a preprocessed data set."""
     rows: list[dict[str, Any]] = json.loads((folder / "examples.json").read_text(encoding="utf-8"))
     return [SquadExample(row["context"], tuple(row["answers"])) for row in rows]
 

@@ -57,7 +57,7 @@ class _Solver:
 
 
 def _rows_of(cache: Array, rows: Array) -> Array:
-    """These rows of a cache, without a copy when they are all of them in order."""
+    """Return these rows of a cache, without a copy when they are all of them in order."""
     same = len(rows) == len(cache) and bool((rows == np.arange(len(rows))).all())
     return cache if same else cache[rows]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 def distance(reference: Sequence[str], hypothesis: Sequence[str]) -> int:
-    """The fewest words to put in, leave out or change to make one row of words the other."""
+    """Return the fewest words to put in, leave out or change to make one row of words the other."""
     row = list(range(len(hypothesis) + 1))
     for count, word in enumerate(reference, 1):
         before, row[0] = row[0], count

@@ -55,7 +55,7 @@ class BuiltEngine:
 
 
 def load(product: str) -> Any:
-    """The module of TensorRT or TensorRT-RTX; raises HarnessError with where to get it."""
+    """Return the module of TensorRT or TensorRT-RTX; raises HarnessError with where to get it."""
     try:
         return importlib.import_module(MODULES[product])
     except (ImportError, OSError) as error:
@@ -138,7 +138,7 @@ def _parse(trt: Any, network: Any, log: Any, graph: Path, name: str) -> None:
 
 
 def _in_words(error: Any) -> str:
-    """A parser's error with the node that it is about."""
+    """Return a parser's error with the node that it is about."""
     node = f"{error.node_operator()} {error.node_name()}: " if error.node_name() else ""
     return f"{node}{str(error.desc()).strip()[:LONGEST]}"
 

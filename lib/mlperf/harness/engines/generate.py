@@ -96,13 +96,13 @@ def link_weights(facts: Mapping[str, Any], source: Path, folder: Path) -> None:
 
 
 def weights_beside(facts: Mapping[str, Any]) -> list[str]:
-    """The files with weights that do not fit into a model's graphs."""
+    """Return the files with weights that do not fit into a model's graphs."""
     data = facts.get("data", [])
     return [str(entry["file"]) for entry in ([data] if isinstance(data, Mapping) else data)]
 
 
 def graphs(facts: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The graphs of a model by name."""
+    """Yield the graphs of a model by name."""
     yield MAIN, facts
     for part in facts.get("parts", ()):
         yield str(part["name"]), part
@@ -181,7 +181,7 @@ def in_precision(source: Path, has: str, request: EngineRequest, target: Path) -
 
 
 def wanted(request: EngineRequest) -> builder.EngineSettings:
-    """The same for the builder; raises HarnessError for ranges that are none."""
+    """Return the same for the builder; raises HarnessError for ranges that are none."""
     return builder.EngineSettings(
         product=request.product,
         precision=request.precision,

@@ -45,5 +45,5 @@ def check(engine: Path, backend: str, product: str) -> Sidecar:
 
 
 def greatest_batch(facts: Sidecar) -> int:
-    """The most samples of a batch that an engine was built for; 0 where it does not say."""
+    """Return the most samples of a batch that an engine was built for; 0 where it does not say."""
     return max((shapes[-1][0] for shapes in facts.profiles.values() if shapes[-1]), default=0)

@@ -26,7 +26,7 @@ class EngineName:
 
 
 def stem(named: EngineName, graph: str = MAIN) -> str:
-    """The name without its ending; the further graphs of a model have their own in it."""
+    """Return the name without its ending; the further graphs of a model have their own in it."""
     who = named.benchmark if graph == MAIN else f"{named.benchmark}-{graph}"
     head = f"{who}-{named.scenario}-{named.device}"
     precision = SHORT[named.precision]

@@ -37,7 +37,7 @@ class OpenInput:
 
 
 def span(text: str) -> Span:
-    """A range from ``1:8:16``, or one size; raises HarnessError for anything else."""
+    """Return a range from ``1:8:16``, or one size; raises HarnessError for anything else."""
     words = text.split(":")
     if len(words) not in (1, 3) or not all(word.isdigit() for word in words):
         advice = "give LEAST:USUAL:GREATEST or one number, as 1:8:16"

@@ -46,12 +46,12 @@ class Sidecar:
 
     @property
     def stands_in(self) -> bool:
-        """Whether no engine was built."""
+        """Return whether no engine was built."""
         return self.builder == STAND_IN
 
 
 def place(engine: Path) -> Path:
-    """The file next to an engine."""
+    """Return the file next to an engine."""
     return engine.with_name(f"{engine.name}.json")
 
 

@@ -37,7 +37,7 @@ def read_answers(log: Path, count: int) -> tuple[list[bytes], int]:
 
 
 def read_logged(log: Path) -> list[tuple[int, bytes]]:
-    """Every entry as sample and answer, however many; raises HarnessError if unreadable."""
+    """Return every entry as sample and answer, however many; raises HarnessError if unreadable."""
     try:
         entries = json.loads(log.read_text(encoding="utf-8"))
         return [(int(entry["qsl_idx"]), bytes.fromhex(entry["data"])) for entry in entries]

@@ -39,7 +39,7 @@ def contradictions(
 
 
 def numbers(log: DetailLog) -> dict[str, float]:
-    """The numeric figures of a log by their keys."""
+    """Return the numeric figures of a log by their keys."""
     pairs = ((key, log.number(key)) for key in log.values)
     return {key: value for key, value in pairs if value is not None}
 
@@ -53,7 +53,7 @@ def derived(path: Path, log: DetailLog, accuracy: str = "") -> dict[str, float]:
 
 
 def _log_seconds(path: Path) -> float | None:
-    """The time between the first and the last record of a log, in s."""
+    """Return the time between the first and the last record of a log, in s."""
     times: list[float] = []
     for line in path.read_text("utf-8", "replace").splitlines():
         time_ms = relations.TIME_MS.search(line)
@@ -63,7 +63,7 @@ def _log_seconds(path: Path) -> float | None:
 
 
 def _power_seconds(log: DetailLog) -> float | None:
-    """The time between power_begin and power_end, in s."""
+    """Return the time between power_begin and power_end, in s."""
     begin, end = (moment(log.values.get(f"power_{word}")) for word in ("begin", "end"))
     return (end - begin).total_seconds() if begin and end else None
 
@@ -101,7 +101,7 @@ def _distributions(figures: Mapping[str, float], whole: bool) -> Iterator[Contra
 def _rising(
     name: str, keys: Iterable[str], figures: Mapping[str, float]
 ) -> Iterator[Contradiction]:
-    """The first pair of figures that does not rise."""
+    """Yield the first pair of figures that does not rise."""
     there = [(key, figures[key]) for key in keys if key in figures]
     for (lower, one), (upper, other) in pairwise(there):
         if one > other * (1 + relations.LOGGED):
@@ -142,7 +142,7 @@ def _times(values: Mapping[str, object]) -> Iterator[Contradiction]:
 
 
 def moment(value: object) -> datetime | None:
-    """A time as LoadGen writes it, without its zone; None for none."""
+    """Return a time as LoadGen writes it, without its zone; None for none."""
     times = (_parsed(str(value), form) for form in FORMS)
     return next((time for time in times if time is not None), None)
 
@@ -155,7 +155,7 @@ def _parsed(text: str, form: str) -> datetime | None:
 
 
 def share(accuracy: str) -> Iterator[Contradiction]:
-    """A percentage in accuracy.txt that is not that of the numbers next to it."""
+    """Yield a percentage in accuracy.txt that is not that of the numbers next to it."""
     for text, good, total in relations.SHARE.findall(accuracy):
         percent = 100 * int(good) / int(total) if int(total) else -1.0
         if abs(float(text) - percent) > relations.SHARE_DECIMALS or int(good) > int(total):
@@ -181,7 +181,7 @@ def _ratio(relation: Ratio, figures: Mapping[str, float]) -> Iterator[Contradict
 
 
 def ratio(relation: Ratio, figures: Mapping[str, float]) -> float | None:
-    """The share that the bounds are for; None where a figure is not there or not above 0."""
+    """Return the share that the bounds are for; None where a figure is not there or not above 0."""
     value = 1 / relation.unit
     for keys, sign in ((relation.over, 1), (relation.under, -1)):
         for key in keys:

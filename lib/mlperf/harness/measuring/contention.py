@@ -62,7 +62,7 @@ class CpuContention:
 
     @property
     def share(self) -> float:
-        """The share of the CPU time that both took, 0 to 1."""
+        """Return the share of the CPU time that both took, 0 to 1."""
         return round(self.others_share + self.steal_share, 4)
 
     @property
@@ -74,11 +74,11 @@ class CpuContention:
 
     @property
     def left(self) -> float:
-        """The share of the CPU time that was there for us in the worst moment."""
+        """Return the share of the CPU time that was there for us in the worst moment."""
         return max(0.25, 1.0 - max(self.share, self.worst_share))
 
     def in_words(self) -> str:
-        """The figures in a line."""
+        """Return the figures in a line."""
         parts = [f"other programs used {_percent(self.others_share)} of {_cores(self.cores)}"]
         if self.steal_share >= 0.001:
             parts.append(f"{_percent(self.steal_share)} went to other virtual machines")
@@ -166,7 +166,7 @@ class ContentionWatch:
 
 
 def read(beside: Iterable[int] = (), run: int = 0) -> CpuReading | None:
-    """The counters now; None where the system has none.
+    """Return the counters now; None where the system has none.
 
     Ours is what this process and the ended ones that it started have used, that of the processes
     ``beside`` it, and that of ``run``, whose threads compute.
@@ -183,7 +183,7 @@ def read(beside: Iterable[int] = (), run: int = 0) -> CpuReading | None:
 
 
 def cores() -> int:
-    """How many CPUs the readings are about."""
+    """Return how many CPUs the readings are about."""
     return len(usable_cpus()) or host.usable_cores()
 
 
@@ -240,7 +240,7 @@ def beside(proc: Path = PROC) -> frozenset[int]:
 
 
 def family(root: int, parents: Mapping[int, int]) -> frozenset[int]:
-    """A process and all that have come from it."""
+    """Return a process and all that have come from it."""
     pids = {root}
     while new := {pid for pid, parent in parents.items() if parent in pids} - pids:
         pids |= new
@@ -248,6 +248,6 @@ def family(root: int, parents: Mapping[int, int]) -> frozenset[int]:
 
 
 def waiting(process: int, parents: Mapping[int, int]) -> frozenset[int]:
-    """The shell of the step and the engine, which started ``process`` and follow it."""
+    """Return the shell of the step and the engine, which started ``process`` and follow it."""
     shell = parents.get(process, 0)
     return frozenset({shell, parents.get(shell, 0)} - {0})

@@ -43,7 +43,7 @@ class DetailLog:
         return float(value) if abs(value) < GREATEST or isinstance(value, float) else None
 
     def milliseconds(self, key: str) -> float | None:
-        """A value that LoadGen logs in nanoseconds, in milliseconds."""
+        """Return a value that LoadGen logs in nanoseconds, in milliseconds."""
         value = self.number(key)
         return None if value is None else value / NS_PER_MS
 
@@ -71,15 +71,15 @@ class DetailLog:
 
     @property
     def cut_short(self) -> bool:
-        """Whether the user's greatest number of queries ended the run before its time."""
+        """Return whether the user's greatest number of queries ended the run before its time."""
         return any("Max query count reached" in error for error in self.errors)
 
     def result(self, scenario: str) -> float | None:
-        """The figure that counts in this scenario, in its unit."""
+        """Return the figure that counts in this scenario, in its unit."""
         return self.figure(Scenario(scenario).result)
 
     def figure(self, result: ResultKey) -> float | None:
-        """A result in its unit, or None when the log does not hold it."""
+        """Return a result in its unit, or None when the log does not hold it."""
         value = self.number(result.key) or self.number(result.otherwise)
         return None if value is None else value / result.divisor
 

@@ -149,7 +149,7 @@ def _yes(number: int | None) -> bool | None:
 
 
 def summed(gpu: GpuSummary, seen: Sequence[GpuReading]) -> GpuSummary:
-    """A GPU with what its readings come to."""
+    """Return a GPU with what its readings come to."""
     clocks = [r.clock_mhz for r in seen if r.clock_mhz is not None]
     powers = [r.power_w for r in seen if r.power_w is not None]
     slowed = {why: sum(bool(r.reasons & bit) for r in seen) for bit, why in REASONS.items()}

@@ -143,7 +143,7 @@ class _Warmed:
                 return
 
     def _orders(self, indices: Sequence[int]) -> Iterator[Sequence[int]]:
-        """The samples as they come; where they differ in length, the shortest first too.
+        """Yield the samples as they come; where they differ in length, the shortest first too.
 
         For those a runtime may lay out its weights once more.
         """
@@ -177,7 +177,7 @@ def _outcome(
 
 
 def figure_of(benchmark: Benchmark, log: Path) -> AccuracyFigure:
-    """The accuracy of a complete mlperf_log_accuracy.json; raises HarnessError otherwise."""
+    """Return the accuracy of a complete mlperf_log_accuracy.json; raises HarnessError otherwise."""
     answers, duplicates = read_answers(log, benchmark.sample_count)
     figure = benchmark.accuracy(answers, numpy.arange(benchmark.sample_count))
     return replace(figure, duplicates=duplicates)
@@ -236,7 +236,7 @@ def apply_audit(settings: Any, audit: str, run: RunSettings) -> None:
 
 
 def _expected_samples(run: RunSettings) -> float:
-    """How many samples LoadGen will ask for, by the targets that it is given."""
+    """Return how many samples LoadGen will ask for, by the targets that it is given."""
     seconds = (run.targets.min_duration_ms or catalog.MINIMUM_DURATION_MS) / 1000
     if run.targets.qps is not None:
         return seconds * run.targets.qps
@@ -259,7 +259,7 @@ def _unknown_rules(run: RunSettings) -> dict[str, float]:
 
 
 def _audit(run: RunSettings) -> Path:
-    """The audit.config of a compliance test; for other runs a path at which none can be.
+    """Return the audit.config of a compliance test; for other runs a path at which none can be.
 
     A relative name would be read from the working directory, and would change the rules.
     """

@@ -39,7 +39,7 @@ def model_bytes(model: ModelSpec) -> int:
 
 
 def loaded(settings: SessionSettings, spec: BenchmarkSpec | None, probe: Probe) -> tuple[int, int]:
-    """How many samples a run keeps loaded, and how many bytes they take."""
+    """Return how many samples a run keeps loaded, and how many bytes they take."""
     folder = Path(settings.dataset)
     own = int(json.loads((folder / "dataset.json").read_text(encoding="utf-8"))["count"])
     rule = spec.loaded_samples if spec else probe.sample_count

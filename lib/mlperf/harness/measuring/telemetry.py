@@ -186,13 +186,13 @@ def _clock_warnings(telemetry: Telemetry) -> Iterator[str]:
 
 
 def governors() -> tuple[str, ...]:
-    """The different frequency governors of this machine's CPUs."""
+    """Return the different frequency governors of this machine's CPUs."""
     names = {host.read(path).strip() for path in CPUS.glob("cpu[0-9]*/cpufreq/scaling_governor")}
     return tuple(sorted(names - {""}))
 
 
 def _fast_cores(name: str) -> list[Path]:
-    """The file ``name`` of each CPU whose highest clock is about the highest of all.
+    """Return the file ``name`` of each CPU whose highest clock is about the highest of all.
 
     Slow cores next to fast ones always have another clock: that is no throttling.
     """
@@ -245,7 +245,7 @@ def _range(values: list[float]) -> SampledRange | None:
 
 
 def _chosen(text: str) -> str:
-    """The word in brackets of ``always [madvise] never``."""
+    """Return the word in brackets of ``always [madvise] never``."""
     return text.partition("[")[2].partition("]")[0]
 
 

@@ -87,7 +87,7 @@ def bursts(late: LateQueries, limit_s: float) -> str:
 def laid_to(
     taken: CpuContention | None, faults: Iterable[RuleViolation], stopped: str = ""
 ) -> tuple[RuleViolation, ...]:
-    """The faults, those of time laid to the host where its figures say that it disturbed.
+    """Return the faults, those of time laid to the host where its figures say that it disturbed.
 
     ``stopped`` is what ``bursts`` says of the run.
     """
@@ -103,7 +103,7 @@ def laid_to(
 
 
 def _other_round(log: DetailLog, benchmark_round: str) -> Iterator[RuleViolation]:
-    """A LoadGen of another round draws other samples; no setting can make up for that."""
+    """Yield a violation for a LoadGen of another round: it draws other samples."""
     seed, wanted = log.values.get("effective_qsl_rng_seed"), QSL_SEEDS.get(benchmark_round)
     if wanted is not None and seed != wanted:
         yield RuleViolation(
@@ -199,7 +199,7 @@ def _lower_rate(log: DetailLog, scenario: Scenario) -> str:
 
 
 def easier_rate(log: DetailLog, rate: float) -> float:
-    """A Server rate in samples/s to try after one that was too high.
+    """Return a Server rate in samples/s to try after one that was too high.
 
     Far more queries may be issued than are answered.
     """
@@ -207,13 +207,13 @@ def easier_rate(log: DetailLog, rate: float) -> float:
 
 
 def more_queries(log: DetailLog) -> int | None:
-    """How many queries early stopping requires on top, as far as it says."""
+    """Return how many queries early stopping requires on top, as far as it says."""
     counts = [int(match.group(1)) for match in MORE_QUERIES.finditer(log.early_stopping)]
     return max(counts, default=None)
 
 
 def duration_s(log: DetailLog, scenario: Scenario) -> float | None:
-    """How long the measured part lasted, from the figures that each scenario logs."""
+    """Return how long the measured part lasted, from the figures that each scenario logs."""
     if scenario.batched:
         last = log.milliseconds("result_max_latency_ns")
         return None if last is None else last / 1000

@@ -46,12 +46,12 @@ class VerificationResult:
 
 
 def is_short(log: DetailLog, spec: BenchmarkSpec) -> bool:
-    """Whether a run was requested that is shorter than the rules want it."""
+    """Return whether a run was requested that is shorter than the rules want it."""
     return (log.number("effective_min_duration_ms") or 0.0) < spec.minimum_duration_ms
 
 
 def audit_config(test: str, test01_samples: int) -> str:
-    """The audit.config of a test; raises HarnessError for a test that is not known."""
+    """Return the audit.config of a test; raises HarnessError for a test that is not known."""
     sampled = {"mode": 2, "accuracy_log_rng_seed": SAMPLING_SEED}
     keys: dict[str, dict[str, int]] = {
         "TEST01": {**sampled, "accuracy_log_sampling_target": test01_samples},
@@ -183,5 +183,5 @@ def tokens(log: Path, scenario: Scenario, dtype: str, end_token: int) -> Verific
 
 
 def _one_end(tokens: Sequence[int], end_token: int) -> bool:
-    """Whether an answer ends with one end token at most."""
+    """Return whether an answer ends with one end token at most."""
     return list(tokens[-2:]) != [end_token, end_token]

@@ -40,7 +40,7 @@ class DeadlinePolicy:
         self._budgets = _budgets(known, limit_s, largest)
 
     def take(self, waiting: int, oldest_age_s: float) -> int:
-        """A batch size of at least 1 and at most ``waiting`` and ``largest``."""
+        """Return a batch size of at least 1 and at most ``waiting`` and ``largest``."""
         most = min(waiting, self.largest)
         if most <= 1 or oldest_age_s > self._budgets[1]:
             return max(1, most)
@@ -49,7 +49,7 @@ class DeadlinePolicy:
         return most
 
     def patience(self, window_s: float) -> float:
-        """The age of the oldest query, in seconds, up to which others may be waited for.
+        """Return the age of the oldest query, in seconds, up to which others may be waited for.
 
         ``window_s`` at most, and no longer than a batch of ``largest`` would still make its limit.
         """

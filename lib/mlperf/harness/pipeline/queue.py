@@ -123,7 +123,7 @@ class DynamicBatcher:
         return SampleBatch(ids, indices, arrived)
 
     def _later(self, until: float) -> Item:
-        """The next query, waited for ``until`` then; ``NOBODY`` where none comes."""
+        """Return the next query, waited for ``until`` then; ``NOBODY`` where none comes."""
         try:
             return self._queue.get(timeout=max(0.0, until - self._clock()))
         except Empty:

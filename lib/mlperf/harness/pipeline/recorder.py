@@ -100,14 +100,14 @@ class ThroughputRecorder:
         return point
 
     def series(self, latencies: Sequence[Latencies]) -> dict[str, Any]:
-        """The course of the run, thinned out, and the distribution of what was recorded."""
+        """Return the course of the run, thinned out, and the distribution of what was recorded."""
         step = max(1, len(self._points) // LARGEST_SERIES)
         thinned = [*self._points[::step], self._points[-1]]
         return {"progress": thinned, **distribution(latencies)}
 
 
 def distribution(latencies: Sequence[Latencies]) -> dict[str, Any]:
-    """A histogram with edges in ms that grow by a factor, and percentiles over time."""
+    """Return a histogram with edges in ms that grow by a factor, and percentiles over time."""
     ended, seconds = _together(latencies)
     if not len(seconds):
         return {"recorded": 0, "edges_ms": [], "counts": [], "over_time": []}

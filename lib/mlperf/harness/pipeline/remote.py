@@ -63,7 +63,7 @@ class RemoteSolver:
             start = end
 
     def groups(self, indices: Sequence[int] | Array) -> Iterator[SampleGroup]:
-        """These samples [n, *shape], those of one size together, each with its number."""
+        """Yield these samples [n, *shape], those of one size together, each with its number."""
         numbers, start = np.asarray(indices, dtype=np.int64), 0
         for tensors in self._benchmark.gathered(indices):
             count = len(next(iter(tensors.values())))
@@ -73,7 +73,7 @@ class RemoteSolver:
 
 
 def _frames(groups: Iterator[SampleGroup], row_bytes: int) -> Iterator[list[SampleGroup]]:
-    """The groups of each frame, cut where they would be too large."""
+    """Yield the groups of each frame, cut where they would be too large."""
     frame: list[SampleGroup] = []
     size = 0
     for group in groups:

@@ -36,7 +36,7 @@ class BatchWorker:
 
     @property
     def capacity(self) -> int:
-        """The most samples of one batch."""
+        """Return the most samples of one batch."""
         return self._completer.capacity
 
     def serve(self, batch: SampleBatch) -> None:

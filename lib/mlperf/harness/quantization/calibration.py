@@ -35,14 +35,14 @@ class CalibrationFeeds:
             yield from calls
 
     def get_next(self) -> dict[str, Array] | None:
-        """The inputs of the next call by name, each with its batch first; None at the end.
+        """Return the inputs of the next call by name, each with its batch first; None at the end.
 
         The interface of ONNX Runtime's calibration.
         """
         return next(self._feeds, None)
 
     def describe(self) -> str:
-        """The numbers in words; those of the calls where they are others."""
+        """Return the numbers in words; those of the calls where they are others."""
         samples = f"{self._samples} calibration samples"
         return samples if self._calls == self._samples else f"{self._calls} calls for {samples}"
 
@@ -77,7 +77,7 @@ def calls_of(
 
 
 def _opened(graph: GraphSpec, outputs: Sequence[str]) -> Predictor:
-    """The float graph itself, for answers that decide what is fed next."""
+    """Return the float graph itself, for answers that decide what is fed next."""
     runtime = backends.create("onnxruntime", "cpu", FLOAT32)
     (predictor,) = runtime.open(graph, outputs, 1, usable_cores())
     return predictor

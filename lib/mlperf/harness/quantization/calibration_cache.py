@@ -40,7 +40,7 @@ def write(path: Path, scales: Mapping[str, float]) -> None:
 
 
 def read(path: Path) -> dict[str, float]:
-    """The scales by tensor; raises HarnessError with the line that is none of a cache."""
+    """Return the scales by tensor; raises HarnessError with the line that is none of a cache."""
     try:
         head, *lines = path.read_text(encoding="utf-8").splitlines() or [""]
     except (OSError, UnicodeDecodeError) as error:
@@ -60,7 +60,7 @@ def read(path: Path) -> dict[str, float]:
 
 
 def scales_of(model: Path) -> dict[str, float]:
-    """The scale of each value that a graph quantizes, without those of its weights."""
+    """Return the scale of each value that a graph quantizes, without those of its weights."""
     import onnx
 
     graph = onnx.load(str(model), load_external_data=False).graph

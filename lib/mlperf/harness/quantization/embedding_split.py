@@ -133,7 +133,7 @@ def cut(source: Path, least: int) -> Cut | None:
 
 
 def _lookups(graph: Any) -> list[Any]:
-    """The nodes that look rows up in a table which lies in a file of its own."""
+    """Return the nodes that look rows up in a table which lies in a file of its own."""
     beside = {tensor.name for tensor in graph.initializer if tensor.external_data}
     return [node for node in graph.node if node.op_type == "Gather" and node.input[0] in beside]
 
@@ -163,7 +163,7 @@ def tensor_bytes(tensor: Any) -> int:
 
 
 def data_files(model: Any) -> list[str]:
-    """The files that weights of a model lie in, besides its own."""
+    """Return the files that weights of a model lie in, besides its own."""
     entries = (entry for t in model.graph.initializer for entry in t.external_data)
     return sorted({entry.value for entry in entries if entry.key == "location"})
 
@@ -181,7 +181,7 @@ def _with_what_they_need(graph: Any, nodes: list[Any]) -> set[str]:
 
 
 def _part(whole: Any, nodes: list[Any], inputs: Iterable[Any], outputs: Iterable[Any]) -> Any:
-    """A model of some nodes of another one, with the inputs and weights that they use."""
+    """Return a model of some nodes of another one, with the inputs and weights that they use."""
     import onnx
 
     used = {name for node in nodes for name in node.input}

@@ -16,7 +16,7 @@ APART = 4
 
 
 def left_float(graph: Any) -> list[str]:
-    """The nodes of a graph for whose values 256 steps are too coarse.
+    """Return the nodes of a graph for whose values 256 steps are too coarse.
 
     After the last convolutions or products of matrices only the answer is worked out: where boxes
     are, which are kept. That costs little, as do the last convolutions that place boxes.

@@ -110,7 +110,7 @@ def check_memory(source: Path, size: int) -> None:
 
 
 def _data_files(folder: Path, written: Iterable[dict[str, Any]]) -> list[str]:
-    """The files that weights of these graphs lie in, besides their own."""
+    """Return the files that weights of these graphs lie in, besides their own."""
     import onnx
 
     graphs = [onnx.load(folder / entry["file"], load_external_data=False) for entry in written]
@@ -246,7 +246,7 @@ def _weight_bytes(source: Path) -> int:
 
 
 def _version(model: Any) -> int:
-    """The version of the standard operators that a model is written in."""
+    """Return the version of the standard operators that a model is written in."""
     return min(int(e.version) for e in model.opset_import if e.domain in ("", "ai.onnx"))
 
 

@@ -55,7 +55,7 @@ class _One:
         self._left = [feeds]
 
     def get_next(self) -> Any:
-        """The call, and None after it."""
+        """Return the call, and None after it."""
         return self._left.pop() if self._left else None
 
 

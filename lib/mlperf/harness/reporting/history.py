@@ -39,7 +39,7 @@ def configuration(results: Results, scenario: str, precision: str) -> str:
 
 
 def read(path: Path) -> list[HistoryEntry]:
-    """All entries that can be read, the oldest first."""
+    """Return all entries that can be read, the oldest first."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -55,7 +55,7 @@ class PageSection:
 
 
 def render(results: Results, entries: Sequence[HistoryEntry], precision: str) -> str:
-    """The whole page; ``entries`` are the earlier results of this system."""
+    """Return the whole page; ``entries`` are the earlier results of this system."""
     tests = dict.fromkeys(test.test for result in results.results for test in result.compliance)
     form = f" ({results.form} form)" if results.form else ""
     return render_page(
@@ -180,7 +180,7 @@ def _course(results: Results, run: PerformanceResult) -> Iterator[tuple[str, str
 
 
 def _limit(results: Results, scenario: str) -> charts.Marker | None:
-    """The latency limit that 99 % of the queries must keep, where the scenario has one."""
+    """Return the latency limit that 99 % of the queries must keep, where the scenario has one."""
     limit_s = results.calibration.get("server_limit_s")
     return charts.Marker("limit", 1000 * limit_s) if scenario == SERVER and limit_s else None
 
@@ -241,7 +241,7 @@ def _names(runs: Iterable[tuple[str, str]]) -> str:
 
 
 def _commands(results: Results) -> dict[str, str]:
-    """The command of every run, each once, and what it measured."""
+    """Return the command of every run, each once, and what it measured."""
     made: dict[str, list[tuple[str, str]]] = {}
     for result in results.results:
         for mode, around in result.runs():

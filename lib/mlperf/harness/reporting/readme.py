@@ -15,7 +15,7 @@ NO_COMMAND = "(not started by a command line)"
 
 
 def text(results: Results, result: ScenarioResult, settings: SessionSettings) -> str:
-    """The file of one scenario, in Markdown."""
+    """Return the file of one scenario, in Markdown."""
     commands: dict[str, list[str]] = {}
     for name, around in result.runs():
         made = commands.setdefault(around.command or NO_COMMAND, [])

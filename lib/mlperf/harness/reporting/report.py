@@ -62,7 +62,7 @@ def performance_result(
     around: Circumstances,
     fingerprint: str,
 ) -> PerformanceResult:
-    """The record of a scenario after its last attempt."""
+    """Return the record of a scenario after its last attempt."""
     metric, last = Scenario(run.scenario).result, attempts[-1]
     queries = log.number("result_query_count")
     return PerformanceResult(
@@ -93,7 +93,7 @@ def accuracy_result(
     around: Circumstances,
     fingerprint: str,
 ) -> AccuracyResult:
-    """The record of an accuracy run."""
+    """Return the record of an accuracy run."""
     spec: AccuracySpec = run.model.accuracy
     further = tuple(further_figure(bound, figure.further) for bound in spec.further)
     return AccuracyResult(

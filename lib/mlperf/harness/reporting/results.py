@@ -302,7 +302,7 @@ class Results:
         return f"{text} over the network on {nodes} node{'s' * (nodes != '1')}" if nodes else text
 
     def is_new(self, scenario: str, mode: str) -> bool:
-        """Whether the call itself made a run."""
+        """Return whether the call itself made a run."""
         return self.call is None or (scenario, mode) in self.call.made
 
 
@@ -337,7 +337,7 @@ class ResultTree:
         self.root = results_dir / f"{style}_results" / sut / benchmark
 
     def scenario(self, scenario: str) -> Path:
-        """The folder of a scenario."""
+        """Return the folder of a scenario."""
         return self.root / scenario.lower()
 
     def place(self, scenario: str, mode: str) -> Path:
@@ -402,7 +402,7 @@ class ResultTree:
 
 
 def minute(measured_at: str) -> str:
-    """A time as people write it."""
+    """Return a time as people write it."""
     return measured_at[:16].replace("T", " ")
 
 
@@ -415,7 +415,7 @@ def span(times: Iterable[str]) -> str:
 
 
 def accuracy_in_words(value: float, unit: str | None) -> str:
-    """A figure of a metric for a table; one without a unit is a share of 1."""
+    """Return a figure of a metric for a table; one without a unit is a share of 1."""
     return f"{value:.2f} {unit}" if unit else f"{value:.4f}"
 
 

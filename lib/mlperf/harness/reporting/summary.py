@@ -33,7 +33,7 @@ STYLES = {
 
 
 def table(results: Results, requested: Results) -> str:
-    """The whole text: heading, one row per scenario, problems, places, fine print.
+    """Return the whole text: heading, one row per scenario, problems, places, fine print.
 
     ``results`` are all that there are, ``requested`` those that a call was for.
     """
@@ -88,7 +88,7 @@ def _others(results: Results) -> list[str]:
 
 
 def _measured(results: Results, requested: Results) -> list[str]:
-    """The table of what counts; nothing when only targets were looked for."""
+    """Return the table of what counts; nothing when only targets were looked for."""
     if not {PERFORMANCE, ACCURACY, COMPLIANCE, README} & set(requested.modes):
         return []
     return [*_rows(results, requested), *_legend(results), *_warnings(requested, PERFORMANCE), ""]

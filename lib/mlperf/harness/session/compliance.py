@@ -47,7 +47,7 @@ class JudgedTest:
 
     @property
     def checks(self) -> tuple[VerificationResult, ...]:
-        """The verifications that this test has."""
+        """Return the verifications that this test has."""
         return tuple(check for check in (self.content, self.speed) if check is not None)
 
 

@@ -36,7 +36,7 @@ START_S = 1.5
 
 
 def now() -> str:
-    """The time in UTC, to the second; such texts are in the order of time."""
+    """Return the time in UTC, to the second; such texts are in the order of time."""
     return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
 
 
@@ -62,11 +62,11 @@ class Context:
     built: dict[str, ModelSpec] = field(default_factory=dict)
 
     def profile(self, scenario: Scenario) -> SpeedProfile:
-        """The speed profile of a scenario's model; asking before it was made is a defect."""
+        """Return the speed profile of a scenario's model; asking before it was made is a defect."""
         return self.profiles[self.settings.model_of(scenario).digest()]
 
     def opened(self, model: ModelSpec) -> ModelSpec:
-        """The files that the backend opens for a model."""
+        """Return the files that the backend opens for a model."""
         return self.built.get(model.digest(), model)
 
     def stored(self, scenario: Scenario) -> float | None:

@@ -62,7 +62,7 @@ def _of_queries(profile: SpeedProfile, scenario: Scenario, aim: Targets, queries
 
 
 def _queries(settings: SessionSettings, scenario: Scenario) -> int:
-    """How many queries a performance run has at least; for Offline in samples."""
+    """Return how many queries a performance run has at least; for Offline in samples."""
     overrides, least = settings.overrides, scenario.minimum_queries
     if scenario.batched and settings.style == "valid" and settings.benchmark in catalog.names():
         least = catalog.benchmark(settings.benchmark).offline_minimum
@@ -74,7 +74,7 @@ def _accuracy(profile: SpeedProfile, scenario: Scenario) -> float:
 
 
 def _search(profile: SpeedProfile, effort: search.Effort) -> float:
-    """The search of the Server rate; nothing where no rate can be in time."""
+    """Return the search of the Server rate; nothing where no rate can be in time."""
     if targets.hopeless(profile, SERVER):
         return 0.0
     rate = targets.SERVER_SHARE * profile.server.samples_per_s

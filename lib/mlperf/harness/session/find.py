@@ -127,7 +127,7 @@ def least_queries(profile: SpeedProfile, scenario: Scenario) -> int:
 
 
 def _server(context: Context) -> RateSearchResult:
-    """The highest rate in time, from the tuned one."""
+    """Return the highest rate in time, from the tuned one."""
     profile = context.profile(SERVER)
     if targets.hopeless(profile, SERVER):
         say(
@@ -147,7 +147,7 @@ def _server(context: Context) -> RateSearchResult:
 
 
 def effort_of(settings: SessionSettings) -> Effort:
-    """A tiny form's rate is worth two minutes and no more."""
+    """Return the effort of a search: two minutes at most for a tiny form."""
     return search.QUICK if settings.form == "tiny" else search.THOROUGH
 
 
@@ -197,7 +197,7 @@ def judge(log: DetailLog, qps: float, purpose: str, seconds: float) -> RateTrial
 
 
 def allowed_share(queries: float, percentile: float = 0.99) -> float:
-    """The share of late queries that early stopping accepts in a run of so many."""
+    """Return the share of late queries that early stopping accepts in a run of so many."""
     late = 1 - percentile
     margin = CONFIDENCE * math.sqrt(late * (1 - late) / max(queries, 1.0))
     return max(0.0, late - margin)

@@ -36,7 +36,7 @@ SHORT_HASH = 12
 
 
 def requested_results(context: Context) -> tuple[ScenarioResult, ...]:
-    """The scenarios and modes of this call, as far as the tree holds them."""
+    """Return the scenarios and modes of this call, as far as the tree holds them."""
     requested_modes, tests = context.settings.modes, _tests(context)
     everything = README in requested_modes
     modes: tuple[str, ...] = (FIND, PERFORMANCE, ACCURACY) if everything else requested_modes
@@ -96,7 +96,7 @@ def modes(results: Sequence[ScenarioResult], asked_for: Sequence[str]) -> tuple[
 
 
 def held(context: Context, scenario: Scenario, mode: str) -> Run | None:
-    """The run of a mode, or of a compliance test by its name, that the tree holds."""
+    """Return the run of a mode, or of a compliance test by its name, that the tree holds."""
     tree = context.tree
     usual: dict[str, Callable[[str], Run | None]] = {
         FIND: tree.find_result,

@@ -140,7 +140,7 @@ def reason(status: int, folder: Path, console: Path) -> str:
 
 
 def _signal_in_words(ended: signal.Signals) -> str:
-    """A signal, and what it is a sign of."""
+    """Return a signal, and what it is a sign of."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if ended is signal.SIGKILL:
         return f"{ended.name}, as the system does when it runs out of memory"

@@ -306,7 +306,7 @@ class NodeModel:
 
 
 def _joined(taken: Sequence[QueuedGroup], most: int) -> Iterator[list[QueuedGroup]]:
-    """Those that go through the model together: ``most`` samples at most."""
+    """Yield those that go through the model together: ``most`` samples at most."""
     batch: list[QueuedGroup] = []
     count = 0
     for entry in taken:

@@ -162,7 +162,7 @@ def measure_accuracy(context: Context, scenario: Scenario) -> None:
 
 
 def aim_in_words(aim: Targets, scenario: Scenario) -> str:
-    """The target of a run, and where it comes from."""
+    """Return the target of a run, and where it comes from."""
     figure = aim.latency_ms if scenario.stream else aim.qps
     target = f"target {figures(figure or 0)} {scenario.target_unit}"
     return f"{target} ({aim.origin})" if aim.origin else target

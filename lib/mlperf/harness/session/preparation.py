@@ -50,7 +50,7 @@ def probe(launcher: Launcher, settings: SessionSettings, options: Options) -> Pr
 
 
 def built(context: Context, model: ModelSpec) -> ModelSpec:
-    """The model in the form that the backend opens: built now, or kept from an earlier call.
+    """Return the model in the form that the backend opens: built now, or kept from an earlier call.
 
     Raises HarnessError when it cannot be built.
     """
@@ -69,7 +69,7 @@ def built(context: Context, model: ModelSpec) -> ModelSpec:
 
 
 def profile(context: Context, model: ModelSpec) -> SpeedProfile:
-    """The speed profile kept from an earlier call on the same machine, or a new one."""
+    """Return the speed profile kept from an earlier call on the same machine, or a new one."""
     settings = context.settings
     path = kept.place(settings, model)
     wanted = kept.fingerprint(settings, context.dataset["sha256"], context.probe, model)

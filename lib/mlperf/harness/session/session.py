@@ -133,7 +133,7 @@ class MeasurementSession:
         return requested
 
     def _pending(self, context: Context) -> list[tuple[Scenario, str]]:
-        """The requested runs, without those that the tree holds and that count."""
+        """Return the requested runs, without those that the tree holds and that count."""
         pending = []
         for run in self._asked():
             if self._settings.reuse and _have(context, *run):
@@ -177,7 +177,7 @@ class MeasurementSession:
             context.profiles[digest] = preparation.profile(context, model)
 
     def _collect(self, context: Context, sut: str, notes: Sequence[str], seconds: float) -> Results:
-        """All that the folder holds of this configuration."""
+        """Return all that the folder holds of this configuration."""
         settings, model = self._settings, self._settings.model
         others = settings.scenario_models
         results = inventory.whole(context)
@@ -240,7 +240,7 @@ def _measure(context: Context, scenario: Scenario, mode: str) -> str:
 
 
 def _have(context: Context, scenario: Scenario, mode: str) -> bool:
-    """Whether the tree holds this very run already, and one that counts."""
+    """Return whether the tree holds this very run already, and one that counts."""
     run = inventory.held(context, scenario, mode)
     if run is None or run.fingerprint != context.fingerprint(scenario, mode):
         return False
@@ -254,7 +254,7 @@ def _have(context: Context, scenario: Scenario, mode: str) -> bool:
 
 
 def is_compared(tree: ResultTree, test: ComplianceResult) -> bool:
-    """Whether the runs that a test was compared with are still those of the tree."""
+    """Return whether the runs that a test was compared with are still those of the tree."""
     runs = (tree.performance(test.scenario), tree.accuracy(test.scenario))
     made = test.circumstances.measured_at
     return all(run is None or run.circumstances.measured_at <= made for run in runs)

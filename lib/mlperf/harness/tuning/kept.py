@@ -62,7 +62,7 @@ def fingerprint(
 
 
 def place(settings: SessionSettings, model: ModelSpec) -> Path | None:
-    """The file of this model on this system; None when no folder for such files is given."""
+    """Return the file of this model on this system; None when no folder for such files is given."""
     store = open_store(settings)
     if store is None:
         return None

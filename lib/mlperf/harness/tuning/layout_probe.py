@@ -28,7 +28,7 @@ LONG_S = 3.0
 
 
 def batch_sizes(overrides: Overrides, most: int, answer_bytes: int = 1) -> list[int]:
-    """The batch sizes to try: powers of two up to the user's largest, and that one.
+    """Return the batch sizes to try: powers of two up to the user's largest, and that one.
 
     ``most`` is the largest batch that the backend takes and that fits into memory. Where an
     answer is large (a labelled volume), the answers of a batch stay below ``ANSWERS`` bytes.
@@ -54,17 +54,17 @@ class LayoutProbe:
         self._free, _ = memory.available()
 
     def layouts(self, cores: int) -> list[tuple[int, int]]:
-        """The layouts to try."""
+        """Return the layouts to try."""
         overrides = self.overrides
         return self.fitting(self._backend.layouts(cores, overrides.num_workers, overrides.threads))
 
     def stream_threads(self, cores: int) -> tuple[int, ...]:
-        """The numbers of threads to try for one query at a time, the largest first."""
+        """Return the numbers of threads to try for one query at a time, the largest first."""
         fixed = self.overrides.threads
         return (fixed,) if fixed else self._backend.stream_threads(cores)
 
     def fitting(self, layouts: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-        """The layouts that fit into memory with a sample per worker; else one worker.
+        """Return the layouts that fit into memory with a sample per worker; else one worker.
 
         Raises HarnessError where the user has requested more workers than fit.
         """
@@ -99,7 +99,7 @@ class LayoutProbe:
         return self._backend.copies(workers, threads) * self.model_bytes
 
     def batch_sizes(self, workers: int, threads: int) -> list[int]:
-        """The batch sizes to try in a layout."""
+        """Return the batch sizes to try in a layout."""
         row_bytes = self.benchmark.result.row_bytes
         return batch_sizes(self.overrides, self.most(workers, threads), row_bytes)
 

@@ -55,7 +55,7 @@ class SpeedProfile:
     seconds: float
 
     def point(self, scenario: Scenario) -> ThroughputPoint:
-        """The throughput point that a scenario is run with, one of those without streams."""
+        """Return the throughput point that a scenario is run with, one of those without streams."""
         return self.offline if scenario.batched else self.server
 
     def shape(self, scenario: Scenario) -> WorkerShape:

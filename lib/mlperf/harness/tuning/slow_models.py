@@ -41,16 +41,16 @@ class SampleCosts:
         self._loaded = self.shares[: bench.count]
 
     def cheapest(self) -> int:
-        """The loaded sample of least work."""
+        """Return the loaded sample of least work."""
         return int(self._loaded.argmin())
 
     def nearest(self, most: float) -> int:
-        """The loaded sample nearest to the mean of those of at most this share of it."""
+        """Return the loaded sample nearest to the mean of those of at most this share of it."""
         allowed = np.flatnonzero(self._loaded <= most)
         return int(allowed[np.abs(self._loaded[allowed] - 1).argmin()])
 
     def like(self, sample: int) -> list[int]:
-        """All loaded samples, those first that are about as much work as this one."""
+        """Return all loaded samples, those first that are about as much work as this one."""
         distance = np.abs(self._loaded - self._loaded[sample])
         return [int(place) for place in distance.argsort(kind="stable")]
 
@@ -66,7 +66,7 @@ class SampleTiming:
 
 
 def look(worker: ProbeWorker, costs: SampleCosts, threads: int) -> SampleTiming:
-    """A first look at how heavy a model is, from one sample or two."""
+    """Return a first look at how heavy a model is, from one sample or two."""
     sample = costs.cheapest()
     seconds = worker.sample(sample)
     share = costs.shares[sample]
@@ -131,11 +131,11 @@ class SlowModel:
 
     @property
     def _known(self) -> tuple[int, int]:
-        """The layout of the look."""
+        """Return the layout of the look."""
         return 1, self._seen.threads
 
     def _affordable(self, cores: int) -> list[tuple[int, int]]:
-        """The layouts to try; that with the most threads when all would take too long."""
+        """Return the layouts to try; that with the most threads when all would take too long."""
         wanted = self._bench.layouts(cores)
         few = [
             layout
@@ -199,5 +199,5 @@ class SlowModel:
 
 
 def best(points: list[ThroughputPoint]) -> ThroughputPoint:
-    """The fastest; of equal ones that with the largest batch."""
+    """Return the fastest; of equal ones that with the largest batch."""
     return max(points, key=lambda point: (point.samples_per_s, point.shape.batch))

@@ -61,12 +61,12 @@ class TargetStore:
 
 
 def quantity(scenario: Scenario) -> str:
-    """The key under which a scenario's target is stored."""
+    """Return the key under which a scenario's target is stored."""
     return "target_latency" if scenario.stream else "target_qps"
 
 
 def open_store(settings: SessionSettings) -> TargetStore | None:
-    """The file of the system that ``settings`` describe; None when no folder is given."""
+    """Return the file of the system that ``settings`` describe; None when no folder is given."""
     if not settings.sut_dir:
         return None
     machine = re.sub(r"[^A-Za-z0-9._]+", "_", settings.hw_name) or "machine"
@@ -124,7 +124,7 @@ def _scalar(value: str) -> float | str:
 
 
 def text(content: Mapping[str, Mapping[str, Mapping[str, float | str]]]) -> str:
-    """The same as YAML."""
+    """Return the same as YAML."""
     lines = []
     for model, scenarios in content.items():
         lines.append(f"{model}:")

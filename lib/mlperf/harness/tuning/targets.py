@@ -103,7 +103,7 @@ def _figure(
 
 
 def _enough_queries(rate: float, duration_ms: int | None) -> int | None:
-    """A duration in which early stopping gets the queries that it needs."""
+    """Return a duration in which early stopping gets the queries that it needs."""
     needed = math.ceil(1000 * SERVER_QUERIES / rate)
     if duration_ms is None:
         return needed if needed > MINIMUM_DURATION_MS else None
@@ -170,10 +170,10 @@ def floor(profile: SpeedProfile, scenario: Scenario, left: float) -> float:
 
 
 def within_reach(profile: SpeedProfile, scenario: Scenario, aim: Targets) -> bool:
-    """Whether a target leaves room for a disturbance: a rate close to the most has none."""
+    """Return whether a target leaves room for a disturbance: a rate close to the most has none."""
     return not scenario.online or (aim.qps or 0.0) <= REACH * profile.server.samples_per_s
 
 
 def hopeless(profile: SpeedProfile, scenario: Scenario) -> bool:
-    """Whether the quickest batch alone takes longer than the Server limit allows."""
+    """Return whether the quickest batch alone takes longer than the Server limit allows."""
     return scenario.online and profile.server.batch_s > profile.server_limit_s

@@ -81,7 +81,7 @@ def tune(request: ProbeRequest, foretell: Foretell = lambda seconds: None) -> Sp
 
 
 def streams_of(benchmark: str) -> tuple[Scenario, ...]:
-    """The streams to measure: MultiStream only where the rules do not rule it out.
+    """Return the streams to measure: MultiStream only where the rules do not rule it out.
 
     The latency of a single sample is reported for every model.
     """
@@ -100,7 +100,7 @@ def server_point(points: Sequence[ThroughputPoint], limit_s: float) -> Throughpu
 
 
 def _single(points: Sequence[ThroughputPoint]) -> list[ThroughputPoint]:
-    """Those of one sample at a time, where queries may not be joined on this side."""
+    """Return those of one sample at a time, where queries may not be joined on this side."""
     return [point for point in points if point.shape.batch == 1]
 
 
@@ -169,7 +169,7 @@ def _throughputs(bench: LayoutProbe, workers: int, threads: int) -> Iterator[Thr
 def _stream_latency(
     bench: LayoutProbe, scenario: Scenario, cores: int, measured: StreamLatency | None = None
 ) -> StreamLatency:
-    """The latency of one query with the number of threads that answers it best.
+    """Return the latency of one query with the number of threads that answers it best.
 
     ``measured`` is that with the most threads, if it was measured. A query that takes long
     is computed by them without asking: beside such work they wait little for each other.
