@@ -16,7 +16,7 @@ from ..jobs import AccuracyFigure
 from ..records import read_json
 from ..settings import MAIN, ModelSpec, TensorSpec
 from .base import Array, Result
-from .samples import StoredSamples, taken
+from .samples import Stored, taken
 
 # What a group consists of, each with a row per pair.
 PARTS = ("dense", "indices", "labels")
@@ -131,7 +131,7 @@ class _Solver:
         }
 
 
-class Recommendation(StoredSamples[Groups]):
+class Recommendation(Stored[Groups]):
     """A labelled set of user-item pairs in groups; each group is one of LoadGen's samples.
 
     The option ``layout`` of the model says how it takes the values of the categories:

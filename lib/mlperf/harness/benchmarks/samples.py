@@ -64,7 +64,7 @@ class LoadedSamples(Protocol):
 Kind = TypeVar("Kind", bound=LoadedSamples)
 
 
-class StoredSamples(Generic[Kind]):
+class Stored(Generic[Kind]):
     """The part of a benchmark that its store does."""
 
     store: Kind

@@ -21,7 +21,7 @@ from ..settings import MAIN, GraphSpec, ModelSpec, TensorSpec
 from . import wer
 from .base import Array, Result
 from .features import Extractor, FeatureSpec
-from .samples import SingleSamples, StoredSamples, cut_out
+from .samples import SingleSamples, Stored, cut_out
 
 STEP = "step"
 # The longest text that is answered, in bytes; what comes after it is cut off.
@@ -118,7 +118,7 @@ class _Solver:
             sizes[row] = len(text)
 
 
-class SpeechRecognition(StoredSamples[SingleSamples]):
+class SpeechRecognition(Stored[SingleSamples]):
     """Utterances and what was said in them.
 
     The data set holds ``samples.npy`` int16 [samples], ``offsets.npy`` int64 [utterances + 1] and

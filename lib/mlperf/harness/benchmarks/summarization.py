@@ -17,7 +17,7 @@ from ..settings import MAIN, ModelSpec, TensorSpec
 from . import rouge
 from .base import Array, Result
 from .beams import BeamOptions, BeamSearch
-from .samples import SingleSamples, StoredSamples
+from .samples import SingleSamples, Stored
 
 TOKEN_BYTES = 4
 # A step holds the cache as it was, each layer's new one, and all of them in one array.
@@ -62,7 +62,7 @@ def _rows_of(cache: Array, rows: Array) -> Array:
     return cache if same else cache[rows]
 
 
-class Summarization(StoredSamples[SingleSamples]):
+class Summarization(Stored[SingleSamples]):
     """Articles as prompts in tokens, and what people wrote about them.
 
     The data set holds ``prompts.npy`` int32 [tokens], ``offsets.npy`` int64 [prompts + 1],
