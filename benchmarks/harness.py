@@ -255,9 +255,8 @@ def highest_server_rate(case: Case, found: SpeedProfile) -> search.RateSearchRes
     limit_ms = 1000 * found.server_limit_s
 
     def attempt(qps: float, purpose: str) -> search.RateTrial:
-        effort = search.THOROUGH
-        length = find.first_try_ms(qps, limit_ms, effort) * effort.longer[purpose]
-        aim = Targets(qps=qps, min_duration_ms=length)
+        shortest_ms = find.first_try_ms(qps, limit_ms, search.THOROUGH)
+        aim = Targets(qps=qps, min_duration_ms=shortest_ms * search.THOROUGH.longer[purpose])
         began = time.monotonic()
         log, _ = loadgen_run(case, SERVER, found.server.shape, aim, found.service_times)
         return find.judge(log, qps, purpose, time.monotonic() - began)
