@@ -103,13 +103,13 @@ class Idle:
     """The calls of CUDA that a lane makes, of a device that does nothing and is done at once."""
 
     def stream(self) -> int:
-        """See ``lanes.Device``."""
+        """See ``lanes.CudaDevice``."""
         return 0
 
     event = stream
 
     def pinned(self, size: int) -> Any:
-        """See ``lanes.Device``: bytes [size]."""
+        """See ``lanes.CudaDevice``: bytes [size]."""
         import numpy as np
 
         return np.zeros(size, np.uint8)
@@ -126,11 +126,11 @@ class IdleWork:
     """The work of a module with one input and one answer for each sample."""
 
     def outputs(self, shapes: Mapping[str, tuple[int, ...]]) -> Any:
-        """See ``lanes.Work``."""
+        """See ``lanes.LaneWork``."""
         return {"y": ("int64", shapes["x"][:1])}
 
     def enqueue(self, *given: Any) -> None:
-        """See ``lanes.Work``."""
+        """See ``lanes.LaneWork``."""
 
 
 def lane_seconds() -> float:

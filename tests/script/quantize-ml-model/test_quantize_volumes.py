@@ -84,8 +84,9 @@ from mlperf.harness.quantization import calibration, quantize
 folder, side = Path(sys.argv[1]), int(sys.argv[2])
 calls = [[{"x0": np.ones((1, 8, side, side), np.float32)}] for _ in range(3)]
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-counted = calibration.Counted(calls)
-quantize._quantize(folder / "deep.onnx", folder / "int8.onnx", counted, quantize.Way())
+counted = calibration.CalibrationFeeds(calls)
+method = quantize.QuantizationMethod()
+quantize._quantize(folder / "deep.onnx", folder / "int8.onnx", counted, method)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
