@@ -34,7 +34,7 @@ class BenchSession:
     host: ClientHost
     at: float
     command: str
-    points: tuple[Point, ...]
+    points: tuple[LoadPoint, ...]
     tries: tuple[RateTrial, ...] = ()
     highest: float | None = None
     notes: tuple[str, ...] = ()
@@ -143,8 +143,8 @@ def _known(value: float | None) -> str:
     return "-" if value is None else f"{value:g}"
 
 
-def tries(found: Sequence[RateTrial]) -> Rows:
-    """The tries of a search."""
+def tries(attempts: Sequence[RateTrial]) -> Rows:
+    """Return the tries of a search."""
     return [
         (
             each.purpose,

@@ -131,8 +131,8 @@ def sweep(target: ProbedModel) -> list[LoadPoint]:
     return points
 
 
-def search(found: Target) -> tuple[list[Point], list[RateTrial], float | None]:
-    """The highest rate under the bound: the last run that kept it, all tries, and the rate.
+def search(target: ProbedModel) -> tuple[list[LoadPoint], list[RateTrial], float | None]:
+    """Return the highest rate under the bound: the last run that kept it, all tries, and the rate.
 
     Rates are requests a second. Raises BenchError when no request was answered, KeyboardInterrupt
     after Ctrl-C.
@@ -159,7 +159,7 @@ def search(found: Target) -> tuple[list[Point], list[RateTrial], float | None]:
     return best[-1:] or [start], list(found_rate.tries), found_rate.qps
 
 
-def as_try(point: Point, purpose: str) -> RateTrial:
+def as_try(point: LoadPoint, purpose: str) -> RateTrial:
     """What a run says of its rate: what failed and what was never sent is late."""
     late = point.over + point.failed + point.unsent
     count = max(point.scheduled, 1)

@@ -17,12 +17,14 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("onnx2torch")
 
-import benchmark_forms as forms  # noqa: E402
-import benchmark_lab as lab  # noqa: E402
-from lanes_lab import Recorder  # noqa: E402
-from mlperf.harness.backends import lanes, py_torch, torch_device, torch_lanes  # noqa: E402
-from mlperf.harness.backends.lanes import Lane, LaneTensor  # noqa: E402
-from mlperf.harness.settings import GraphSpec, Setup, TensorSpec  # noqa: E402
+import torch
+
+import benchmark_forms as forms
+import benchmark_lab as lab
+from lanes_lab import Recorder
+from mlperf.harness.backends import lanes, py_torch, torch_device, torch_lanes
+from mlperf.harness.backends.lanes import Lane, LaneTensor
+from mlperf.harness.settings import GraphSpec, Setup, TensorSpec
 
 
 class Deferred:

@@ -88,7 +88,7 @@ class Neuron(Backend):
             for worker in range(workers)
         ]
 
-    def _artefact(self, graph: GraphSpec) -> Artefact:
+    def _artefact(self, graph: GraphSpec) -> NeuronArtefact:
         """What lies next to the model; the content of a session's files is compared elsewhere."""
         try:
             artefact = read(Path(graph.path), whole=False)

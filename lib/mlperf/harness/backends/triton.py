@@ -152,7 +152,7 @@ class TritonPredictor(Predictor):
 
     def _answers(self, count: int) -> Mapping[str, RegionSlice | None]:
         """Where the outputs go; one whose size the model decides comes with the answer."""
-        slices: dict[str, Slice | None] = {}
+        slices: dict[str, RegionSlice | None] = {}
         for tensor in self._outputs:
             if not self._served.most or min(tensor.shape, default=0) < 0:
                 slices[tensor.name] = None

@@ -63,7 +63,7 @@ def serve(setup: Setup, models: Sequence[ModelSpec]) -> Iterator[Mapping[str, An
         repository.mkdir()
         for each in plans:
             writing.write(each, repository)
-        wanted = Wanted(launcher, str(repository))
+        wanted = ServerSpec(launcher, str(repository))
         with server.running(wanted, folder, (("rm", "-rf", "--", str(folder)),)) as process:
             url = process.grpc_url if setup.options["protocol"] == "grpc" else process.url
             yield {"url": url}
@@ -115,7 +115,7 @@ def plan(setup: Setup, graph: GraphSpec, batch: bool = True) -> RepositoryPlan:
         runtime=runtime,
         inputs=tuple(_tensor(tensor, batch) for tensor in graph.inputs),
         outputs=tuple(_tensor(tensor, batch) for tensor in graph.outputs),
-        artefact=Artefact(graph.path, graph.sha256),
+        artefact=ModelArtefact(graph.path, graph.sha256),
         max_batch=LARGEST if batch else 0,
         instances=instances,
         device=setup.device,
