@@ -14,7 +14,7 @@ from typing import Any
 import mlperf.catalog as catalog
 from mlperf.submission import build, layouts, summary, texts, truncate
 from mlperf.submission.fields import of_division
-from mlperf.submission.layouts import Cell, Tree
+from mlperf.submission.layouts import ScenarioCell, SubmissionTree
 from support import ROOT
 
 SCRIPTS = ROOT / "script"
@@ -206,7 +206,7 @@ def performance(folder: Path, scenario: str, example: Example, total: int, **mor
     put(folder / "mlperf_log_summary.txt", short(scenario, "PerformanceOnly"))
 
 
-def scenario(cell: Cell, example: Example) -> None:
+def scenario(cell: ScenarioCell, example: Example) -> None:
     """All files of one scenario."""
     found = catalog.find(cell.benchmark, example.round)
     assert found is not None
@@ -283,7 +283,7 @@ def figures(known: catalog.BenchmarkSpec) -> str:
     return "\n".join(lines)
 
 
-def compliance(cell: Cell, test: str, example: Example, common: dict[str, Any]) -> None:
+def compliance(cell: ScenarioCell, test: str, example: Example, common: dict[str, Any]) -> None:
     """All files of a compliance test."""
     seeds = catalog.rounds.seeds(example.round, test)
     own: dict[str, Any] = {
@@ -308,14 +308,14 @@ def compliance(cell: Cell, test: str, example: Example, common: dict[str, Any]) 
         put(folder / "accuracy" / "accuracy.txt", f"hash={digest}\n")
 
 
-def make(root: Path, example: Example | None = None) -> Tree:
+def make(root: Path, example: Example | None = None) -> SubmissionTree:
     """Write the tree; nothing is wrong with it."""
     example = example or Example()
-    tree = Tree(root, layouts.of_round(example.round))
+    tree = SubmissionTree(root, layouts.of_round(example.round))
     top = root / example.division / SUBMITTER
     for benchmark in example.benchmarks:
         for name in example.scenarios:
-            scenario(Cell(tree.layout, top, SYSTEM, benchmark, name), example)
+            scenario(ScenarioCell(tree.layout, top, SYSTEM, benchmark, name), example)
         put(top / tree.layout.code / benchmark / "README.md", f"# {benchmark}\n")
     described = {field.name: "some" for field in of_division(example.division)} | {
         "division": example.division,

@@ -10,7 +10,7 @@ from cmbench.errors import Error
 from cmbench.lib import nvidia
 
 if TYPE_CHECKING:
-    from mlperf.submission.fields import Field
+    from mlperf.submission.fields import SystemField
 
 RESULTS = "~/mlperf-inference-results"
 # Fields of the description that have an option of their own.
@@ -83,7 +83,7 @@ def request(env: Mapping[str, Any]) -> Any:
     from mlperf.submission import inputs, intake, steps
 
     inferred = ("CM_RUN_MLPERF_SUBMISSION_PREPROCESSOR", "CM_MLPERF_DUPLICATE_SCENARIO_RESULTS")
-    return steps.Request(
+    return steps.TreeRequest(
         results_dir=inputs.folder(env.get("CM_MLPERF_INFERENCE_RESULTS_DIR_") or RESULTS),
         submission_dir=inputs.tree(env),
         clean=inputs.is_set(env, "CM_MLPERF_CLEAN_SUBMISSION_DIR"),
@@ -93,7 +93,7 @@ def request(env: Mapping[str, Any]) -> Any:
         compare=inputs.optional(env, "CM_MLPERF_SUBMISSION_COMPARE_DIR"),
         fields={name: env[key] for name, key in FIELDS.items() if env.get(key)},
         gpus=nvidia.kinds,
-        handed=intake.Handed(
+        handed=intake.RunOverrides(
             measurements=inputs.optional(env, "CM_MLPERF_SUBMISSION_MEASUREMENTS_FILE"),
             code=inputs.optional(env, "CM_MLPERF_SUBMISSION_CODE_DIR"),
             **{name: env.get(key) or "" for name, key in HANDED.items()},
@@ -112,7 +112,7 @@ def refused(data: Mapping[str, Any]) -> Error:
     )
 
 
-def _ask(field: Field) -> str:
+def _ask(field: SystemField) -> str:
     """Ask the person at the terminal; nothing typed leaves the field open."""
     hint = f" ({field.hint})" if field.hint else ""
     return input(f"{field.name}{hint}: ")

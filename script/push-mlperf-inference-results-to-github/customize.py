@@ -17,8 +17,8 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     url = env.get("CM_MLPERF_RESULTS_GIT_REPO_URL") or ""
     if not url:
         raise Error("needs-input", "no repository is named", hint="give --repo_url=URL")
-    order = push.Push(
-        layouts.Tree(tree, layouts.of_round(steps.round_of(tree))),
+    order = push.TreePush(
+        layouts.SubmissionTree(tree, layouts.of_round(steps.round_of(tree))),
         url,
         env.get("CM_GIT_BRANCH") or "",
         env["CM_MLPERF_RESULTS_REPO_COMMIT_MESSAGE"],

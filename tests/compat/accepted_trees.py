@@ -45,7 +45,7 @@ def absent(root: Path) -> frozenset[str]:
 
 def judge(benchmark_round: str, root: Path, only: str = "") -> Iterator[Judged]:
     """Every site of a tree, or ``only`` those of one submitter."""
-    tree = layouts.Tree(root, layouts.of_round(benchmark_round))
+    tree = layouts.SubmissionTree(root, layouts.of_round(benchmark_round))
     lacking = absent(root)
     found = [each for each in checks.check(tree, only) if each.where not in lacking]
     found = [each for each in found if each.rule not in UNPUBLISHED]

@@ -24,7 +24,7 @@ from pathlib import Path, PurePosixPath
 import accepted_trees
 
 from mlperf.submission import checks, layouts, official
-from mlperf.submission.checks.base import Site
+from mlperf.submission.checks.base import SubmitterSite
 
 NEEDED = ("mlperf_log_", "ptd_logs.txt", "spl.txt", "accuracy.txt")
 NOT_NEEDED = ("mlperf_log_trace.json",)
@@ -39,7 +39,7 @@ class Compared:
     round: str
     site: str
     findings: tuple[checks.Finding, ...]
-    outcomes: tuple[official.Outcome, ...]
+    outcomes: tuple[official.CheckerOutcome, ...]
 
     @property
     def errors(self) -> frozenset[str]:
@@ -53,7 +53,7 @@ def compare(
     """Every site of a tree, one after the other."""
     layout = layouts.of_round(benchmark_round)
     lacking = incomplete(accepted_trees.absent(root))
-    for division, name, folder in layouts.Tree(root, layout).submitters():
+    for division, name, folder in layouts.SubmissionTree(root, layout).submitters():
         if submitter not in ("", name):
             continue
         with tempfile.TemporaryDirectory(prefix=".site-", dir=root.parent) as scratch:
@@ -61,9 +61,13 @@ def compare(
             report = Path(scratch) / "report"
             report.mkdir()
             link(folder, copy / division / name, root, lacking)
-            put_outputs(Site(layouts.Tree(copy, layout), division, name, copy / division / name))
+            put_outputs(
+                SubmitterSite(
+                    layouts.SubmissionTree(copy, layout), division, name, copy / division / name
+                )
+            )
             outcomes = official.run(sys.executable, checkout, copy, benchmark_round, report)
-            found = checks.check(layouts.Tree(copy, layout))
+            found = checks.check(layouts.SubmissionTree(copy, layout))
             yield Compared(benchmark_round, f"{division}/{name}", tuple(found), tuple(outcomes))
 
 
@@ -97,7 +101,7 @@ def link(source: Path, target: Path, root: Path, lacking: frozenset[tuple[str, .
                     (target / "systems" / f"{system.name}.json").unlink(missing_ok=True)
 
 
-def put_outputs(site: Site) -> None:
+def put_outputs(site: SubmitterSite) -> None:
     """Stand-ins for the outputs that were submitted, as far as the round asks for them."""
     for cell, known in site.known:
         if known.outputs is not None and cell.accuracy.is_dir():

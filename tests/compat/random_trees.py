@@ -47,7 +47,7 @@ class Differing:
     base: str
     changes: tuple[str, ...]
     ours: tuple[str, ...]
-    outcomes: tuple[official.Outcome, ...]
+    outcomes: tuple[official.CheckerOutcome, ...]
 
     @property
     def theirs(self) -> bool:

@@ -34,7 +34,7 @@ class Judged:
 
     mutation: mutations.Mutation
     rules: tuple[str, ...]
-    outcomes: tuple[official.Outcome, ...]
+    outcomes: tuple[official.CheckerOutcome, ...]
 
 
 def judge(genuine: Path, benchmark_round: str, sources: Sequence[Path]) -> Iterator[Judged]:
@@ -97,7 +97,7 @@ def row(judged: Judged) -> str:
     return f"| {judged.mutation.name} | {ours} | {theirs} |"
 
 
-def word(outcome: official.Outcome) -> str:
+def word(outcome: official.CheckerOutcome) -> str:
     """What a checker says, in a word."""
     if outcome.crashed:
         return "crashes"

@@ -28,7 +28,7 @@ from cmbench_results import shared
 from cmbench_results.values import BenchmarkResult, to_json
 
 if TYPE_CHECKING:
-    from mlperf.submission.checks.base import Site
+    from mlperf.submission.checks.base import SubmitterSite
 
 Finding = tuple[str, str, str]
 """A rule, how severe it is that it is broken, and how it is."""
@@ -96,14 +96,14 @@ def _failed(why: str) -> Error:
 def main(folder: Path) -> dict[str, Any]:
     """Return the answer to print; ``folder`` holds ``manifest.json`` and files by role."""
     from mlperf.submission import layouts
-    from mlperf.submission.checks.base import Site
+    from mlperf.submission.checks.base import SubmitterSite
 
-    manifest = m.parse((folder / "manifest.json").read_bytes())
-    division = manifest.workload.division or "open"
-    tree = layouts.Tree(
-        _tree(folder, manifest, division), layouts.of_round(manifest.workload.round)
+    told = m.parse((folder / "manifest.json").read_bytes())
+    division = told.workload.division or "open"
+    tree = layouts.SubmissionTree(
+        _tree(folder, told, division), layouts.of_round(told.workload.round)
     )
-    site = Site(tree, division, _SENDER, tree.root / division / _SENDER)
+    site = SubmitterSite(tree, division, _SENDER, tree.root / division / _SENDER)
     findings, rules = _judged(site, folder)
     broken = {rule for rule, severity, _ in findings if severity in ("error", "nature")}
     result = _result(tree.root, manifest.workload.round)
@@ -119,8 +119,8 @@ def main(folder: Path) -> dict[str, Any]:
     }
 
 
-def _judged(site: Site, folder: Path) -> tuple[list[Finding], dict[str, str]]:
-    """Return the faults of the run, and the titles of all rules that were checked."""
+def _judged(site: SubmitterSite, folder: Path) -> tuple[list[Finding], dict[str, str]]:
+    """What is wrong with the run, and the titles of all rules that were looked at."""
     from mlperf.submission.checks import figures, performance, settings, tokens
     from mlperf.submission.checks.base import Rule
 

@@ -43,7 +43,7 @@ def read(path: Path, benchmark_round: str = "") -> ReadItems:
     Raises ``needs-input`` where neither does.
     """
     from mlperf.submission import layouts
-    from mlperf.submission.checks.base import Site
+    from mlperf.submission.checks.base import SubmitterSite
 
     version = benchmark_round or _round(path)
     if not version:
@@ -52,10 +52,10 @@ def read(path: Path, benchmark_round: str = "") -> ReadItems:
             f"{path} does not name the round of its results",
             hint="add the round, for example --round=5.1",
         )
-    tree = layouts.Tree(path, layouts.of_round(version))
-    origin = _origin(path)
+    tree = layouts.SubmissionTree(place, layouts.of_round(found))
+    origin = _origin(place)
     for division, submitter, root in tree.submitters():
-        site = Site(tree, division, submitter, root)
+        site = SubmitterSite(tree, division, submitter, root)
         for cell in site.cells:
             yield _cell(site, cell, origin)
 

@@ -16,12 +16,12 @@ from mlperf.harness.reporting.results import Results, ScenarioResult
 
 from . import commands, layouts, steps
 from .checks import accuracy, benchmarks, compliance, performance
-from .checks.base import ERROR, NATURE, Finding, Site
-from .layouts import RESULTS, Cell, Layout, Tree
-from .verdict import Verdict, judge
+from .checks.base import ERROR, NATURE, Finding, SubmitterSite
+from .layouts import RESULTS, ScenarioCell, SubmissionTree, TreeLayout
+from .verdict import TreeVerdict, judge
 
 # The harness tells these by itself, with the numbers and the setting that would help.
-TOLD_BY_HARNESS = {
+HARNESS_RULES = {
     performance.UNFINISHED.id,
     performance.INVALID.id,
     performance.ERRORS.id,
@@ -50,7 +50,7 @@ REASONS = {
 }
 
 
-class RunCell(Cell):
+class RunCell(ScenarioCell):
     """A scenario in a folder of results, where everything of it lies in one place."""
 
     __slots__ = ()
@@ -59,21 +59,23 @@ class RunCell(Cell):
         return self.root / self.scenario.lower()
 
 
-class RunSite(Site):
+class RunSite(SubmitterSite):
     """The folder of a benchmark's results as checks look at a submitter's; nothing is cut yet."""
 
     def __init__(self, results: Results, scenarios: tuple[str, ...]) -> None:
         folder = Path(results.folder)
-        super().__init__(Tree(folder, _layout(results.round)), results.division, "", folder)
+        super().__init__(
+            SubmissionTree(folder, _layout(results.round)), results.division, "", folder
+        )
         self._results = results
         self._scenarios = scenarios
 
     @cached_property
-    def cells(self) -> tuple[Cell, ...]:
+    def cells(self) -> tuple[ScenarioCell, ...]:
         """The scenarios that are looked at."""
-        found = self._results
+        results = self._results
         return tuple(
-            RunCell(self.layout, self.root, found.sut, found.benchmark, name)
+            RunCell(self.layout, self.root, results.sut, results.benchmark, name)
             for name in self._scenarios
         )
 
@@ -86,14 +88,14 @@ class RunSite(Site):
         return False
 
 
-def check(results: Results) -> Verdict:
+def check(results: Results) -> TreeVerdict:
     """What the rules say of the runs that ``results`` tells of; mends can be typed as they are."""
     names = {result.scenario.lower(): result.scenario for result in results.results}
     judged = {problem.scenario for problem in results.problems}
-    kept = []
+    findings = []
     for finding in _findings(results):
         scenario = names[finding.where.split("/")[0]]
-        if finding.rule in TOLD_BY_HARNESS and scenario in judged:
+        if finding.rule in HARNESS_RULES and scenario in judged:
             continue
         # A tiny or synthetic form has a target of its own, by which the harness has judged it.
         if finding.rule == accuracy.TARGET.id and results.form:
@@ -102,8 +104,8 @@ def check(results: Results) -> Verdict:
         if finding.rule in SEEDS and results.seed:
             level = NATURE
         mend = commands.complete(finding.mend, results, scenario)
-        kept.append(replace(finding, severity=level, mend=mend))
-    return judge(kept)
+        findings.append(replace(finding, severity=level, mend=mend))
+    return judge(findings)
 
 
 def _findings(results: Results) -> Iterator[Finding]:
@@ -122,20 +124,20 @@ def _runs(result: ScenarioResult) -> tuple[object, ...]:
     return (result.performance_run, result.accuracy_run, *result.compliance)
 
 
-def _layout(benchmark_round: str) -> Layout:
+def _layout(benchmark_round: str) -> TreeLayout:
     """That of the round, with everything in one folder as in the newest ones."""
-    found = layouts.of_round(benchmark_round)
-    return replace(found, measurements=RESULTS, compliance=RESULTS, mlperf_conf=False)
+    layout = layouts.of_round(benchmark_round)
+    return replace(layout, measurements=RESULTS, compliance=RESULTS, mlperf_conf=False)
 
 
-def lines(verdict: Verdict, results: Results) -> list[str]:
+def lines(verdict: TreeVerdict, results: Results) -> list[str]:
     """One line where no rule is broken, else every broken rule.
 
     None where nothing was run, or where the harness has said already what is wrong.
     """
     if verdict.faults:
         where = steps.wrapped(f"checks of {results.folder}:", "", "  ")
-        return ["", *where, *steps.verdict_lines(Verdict(verdict.faults))]
+        return ["", *where, *steps.verdict_lines(TreeVerdict(verdict.faults))]
     made = any(run for each in results.results for run in _runs(each))
     if results.problems or not made:
         return []
@@ -145,10 +147,10 @@ def lines(verdict: Verdict, results: Results) -> list[str]:
     return [f"checks passed; not submittable: {', '.join(reasons)}"]
 
 
-def _reasons(verdict: Verdict, results: Results) -> list[str]:
+def _reasons(verdict: TreeVerdict, results: Results) -> list[str]:
     """What the runs are by nature, each word once."""
-    broken = {each.rule for each in verdict.nature}
-    found = [reason for rule, reason in REASONS.items() if rule in broken]
+    broken = {finding.rule for finding in verdict.nature}
+    reasons = [reason for rule, reason in REASONS.items() if rule in broken]
     # Accuracy runs alone have none of the files that say so.
-    found += [REASONS[benchmarks.STAND_IN.id]] if results.stand_in else []
-    return list(dict.fromkeys([*found, *([f"{results.form} form"] if results.form else [])]))
+    reasons += [REASONS[benchmarks.STAND_IN.id]] if results.stand_in else []
+    return list(dict.fromkeys([*reasons, *([f"{results.form} form"] if results.form else [])]))

@@ -20,8 +20,16 @@ from mlperf.harness.reporting.results import private_folder, sweep
 
 from . import layouts, names, texts, truncate
 from .errors import SubmissionError
-from .layouts import Cell, Layout
-from .sources import MEASUREMENTS, README, USER_CONF, BenchmarkRun, Document, Sources, as_object
+from .layouts import ScenarioCell, TreeLayout
+from .sources import (
+    MEASUREMENTS,
+    README,
+    USER_CONF,
+    BenchmarkRun,
+    Document,
+    ScenarioSources,
+    as_object,
+)
 
 T = TypeVar("T")
 DETAIL, SUMMARY = "mlperf_log_detail.txt", "mlperf_log_summary.txt"
@@ -43,18 +51,18 @@ MEASUREMENT_KEYS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class TreeOrder:
     """What to build: for whom, in which division and round."""
 
     submitter: str
     division: str
-    layout: Layout
+    layout: TreeLayout
     clean: bool
     truncated: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TreePart:
     """One benchmark of the tree, with the description of its system (the fields of its JSON)."""
 
     run: BenchmarkRun
@@ -62,16 +70,19 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class BuiltTree:
     """What was written, and what could not be."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[ScenarioCell, ...]
     notes: tuple[str, ...]
 
 
 def build(
-    target: Path, parts: Sequence[Part], order: Order, finish: Callable[[Path], None] | None = None
-) -> Built:
+    target: Path,
+    parts: Sequence[TreePart],
+    order: TreeOrder,
+    finish: Callable[[Path], None] | None = None,
+) -> BuiltTree:
     """Write the tree ``target``; what it holds of other systems stays, unless ``order.clean``.
 
     ``finish`` gets the folder before it takes its place. Raises SubmissionError when the place is
@@ -93,7 +104,7 @@ def build(
     moved = tuple(
         replace(cell, root=target / cell.root.relative_to(folder)) for cell in built.cells
     )
-    return Built(moved, built.notes)
+    return BuiltTree(moved, built.notes)
 
 
 def publish(folder: Path, target: Path) -> None:
@@ -133,15 +144,15 @@ def refuse_foreign(target: Path) -> None:
         )
 
 
-def _fill(folder: Path, parts: Sequence[Part], order: Order) -> Built:
+def _fill(folder: Path, parts: Sequence[TreePart], order: TreeOrder) -> BuiltTree:
     root = folder / order.division / order.submitter
-    made: list[Cell] = []
+    made: list[ScenarioCell] = []
     notes: list[str] = []
     cleared: set[Path] = set()
     for part in parts:
         run, benchmark = part.run, names.official(part.run.benchmark)
         for scenario, sources in run.scenarios.items():
-            cell = Cell(order.layout, root, run.sut, benchmark, scenario)
+            cell = ScenarioCell(order.layout, root, run.sut, benchmark, scenario)
             _clear(cell, cleared)
             missing = _scenario(cell, sources)
             notes += [f"{run.sut} {benchmark} {scenario}: {each} is missing" for each in missing]
@@ -149,7 +160,7 @@ def _fill(folder: Path, parts: Sequence[Part], order: Order) -> Built:
         _json(root / layouts.SYSTEMS / f"{run.sut}.json", part.system)
         _code(root / order.layout.code / benchmark, run.code)
     _documents(root, parts, order)
-    return Built(tuple(made), tuple(notes))
+    return BuiltTree(tuple(made), tuple(notes))
 
 
 def _code(target: Path, source: Document) -> None:
@@ -162,12 +173,12 @@ def _code(target: Path, source: Document) -> None:
     shutil.copytree(source, target, ignore=hidden)
 
 
-def _documents(root: Path, parts: Sequence[Part], order: Order) -> None:
+def _documents(root: Path, parts: Sequence[TreePart], order: TreeOrder) -> None:
     """The files about all that a submitter submits; logs are cut last."""
     if order.division == Division.OPEN:
-        here = {each.name: names.official(each.name) for each in _benchmarks(root)}
-        told = {name: to for part in parts for name, to in part.run.mapping.items()}
-        _json(root / layouts.MAPPING, {**here, **names.mapping(root), **told})
+        official_names = {path.name: names.official(path.name) for path in _benchmarks(root)}
+        declared_names = {name: to for part in parts for name, to in part.run.mapping.items()}
+        _json(root / layouts.MAPPING, {**official_names, **names.mapping(root), **declared_names})
     _write(root / layouts.CALIBRATION, texts.calibration(part.run.calibration for part in parts))
     if order.truncated:
         truncate.truncate_all(root)
@@ -181,7 +192,7 @@ def _benchmarks(root: Path) -> list[Path]:
     ]
 
 
-def _clear(cell: Cell, cleared: set[Path]) -> None:
+def _clear(cell: ScenarioCell, cleared: set[Path]) -> None:
     """Remove what an earlier call has written for a scenario."""
     for folder in (cell.results, cell.measurements, cell.compliance("")):
         if folder not in cleared:
@@ -189,7 +200,7 @@ def _clear(cell: Cell, cleared: set[Path]) -> None:
             cleared.add(folder)
 
 
-def _scenario(cell: Cell, sources: Sources) -> list[str]:
+def _scenario(cell: ScenarioCell, sources: ScenarioSources) -> list[str]:
     """Copy one scenario; returns the names of what the runs do not hold."""
     missing = _copy(sources.performance, cell.run, LOGS)
     missing += _copy(sources.accuracy, cell.accuracy, ACCURACY)
@@ -206,22 +217,22 @@ def _scenario(cell: Cell, sources: Sources) -> list[str]:
     return missing + _power(cell, sources.home)
 
 
-def _described(cell: Cell, sources: Sources) -> list[str]:
+def _described(cell: ScenarioCell, sources: ScenarioSources) -> list[str]:
     """Write what describes the runs of a scenario; returns the names of what is missing."""
-    found = {name: sources.text(name) for name in (USER_CONF, README)}
-    for name, text in found.items():
+    documents = {name: sources.text(name) for name in (USER_CONF, README)}
+    for name, text in documents.items():
         if text is not None:
             _write(cell.measurements / name, texts.without_places(text) if name == README else text)
-    missing = [name for name, text in found.items() if text is None]
-    told = as_object(sources.text(MEASUREMENTS))
-    if told is None:
+    missing = [name for name, text in documents.items() if text is None]
+    measurements = as_object(sources.text(MEASUREMENTS))
+    if measurements is None:
         return [*missing, MEASUREMENTS]
     name = cell.layout.measurement_file(cell.system, cell.scenario)
-    _json(cell.measurements / name, {key: told.get(key, "") for key in MEASUREMENT_KEYS})
+    _json(cell.measurements / name, {key: measurements.get(key, "") for key in MEASUREMENT_KEYS})
     return missing
 
 
-def _power(cell: Cell, source: Path) -> list[str]:
+def _power(cell: ScenarioCell, source: Path) -> list[str]:
     """Copy what a power measurement has left; returns the names of what is missing of it."""
     if not (source / layouts.POWER).is_dir():
         return []

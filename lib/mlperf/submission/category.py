@@ -9,7 +9,7 @@ from mlperf import catalog
 from mlperf.catalog import BenchmarkSpec, Category, Division
 
 from .errors import SubmissionError
-from .sources import BenchmarkRun, Sources
+from .sources import BenchmarkRun, ScenarioSources
 
 BOTH = f"{Category.DATACENTER},{Category.EDGE}"
 # A benchmark as a round has it, and what was measured of it.
@@ -17,7 +17,7 @@ Measured = tuple[BenchmarkSpec, frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class CategorisedRuns:
     """Runs whose category is known, and what a person should know of how it came about."""
 
     runs: tuple[BenchmarkRun, ...]
@@ -28,9 +28,9 @@ def settle(
     runs: Sequence[BenchmarkRun],
     benchmark_round: str,
     division: str,
-    told: Callable[[BenchmarkRun], str],
-) -> Settled:
-    """Give each run the category of its system: as ``told``, or as its scenarios are asked for.
+    declared_category: Callable[[BenchmarkRun], str],
+) -> CategorisedRuns:
+    """Return the runs with the category of their system: declared, or inferred from its scenarios.
 
     In the closed and network divisions scenarios that an inferred category does not have are left
     out. Raises SubmissionError where the scenarios speak for several categories.
@@ -38,25 +38,27 @@ def settle(
     systems: dict[str, list[BenchmarkRun]] = {}
     for run in runs:
         systems.setdefault(run.sut, []).append(run)
-    made: list[BenchmarkRun] = []
+    categorised: list[BenchmarkRun] = []
     notes: list[str] = []
-    for system, mine in systems.items():
-        known = next(filter(None, (told(run) or run.category for run in mine)), "")
-        if known:
-            made += [replace(run, category=known) for run in mine]
+    for system, system_runs in systems.items():
+        category_name = next(
+            filter(None, (declared_category(run) or run.category for run in system_runs)), ""
+        )
+        if category_name:
+            categorised += [replace(run, category=category_name) for run in system_runs]
             continue
-        category = _inferred(system, mine, benchmark_round)
-        for run in mine:
+        category = _inferred(system, system_runs, benchmark_round)
+        for run in system_runs:
             fitting, left_out = _fitting(run, benchmark_round, division, category)
-            made.append(replace(run, category=category, scenarios=fitting))
+            categorised.append(replace(run, category=category, scenarios=fitting))
             notes += [
-                f"{system} {run.benchmark} {each} is left out: v{benchmark_round} has no such "
+                f"{system} {run.benchmark} {scenario} is left out: v{benchmark_round} has no such "
                 f"scenario in the category {category}"
-                for each in left_out
+                for scenario in left_out
             ]
         if category:
             notes.append(f"{system} counts as {category}, by the scenarios that were measured")
-    return Settled(tuple(made), tuple(notes))
+    return CategorisedRuns(tuple(categorised), tuple(notes))
 
 
 def _inferred(system: str, runs: Sequence[BenchmarkRun], benchmark_round: str) -> str:
@@ -64,11 +66,13 @@ def _inferred(system: str, runs: Sequence[BenchmarkRun], benchmark_round: str) -
     measured = list(_measured(runs, benchmark_round))
     if not measured:
         return ""
-    found = fitting(measured, benchmark_round)
-    if len(found) == 1:
-        return found[0]
+    categories = fitting(measured, benchmark_round)
+    if len(categories) == 1:
+        return categories[0]
     names_ = sorted({scenario for run in runs for scenario in run.scenarios})
-    option = f"--category={' or '.join(found) if found else f'edge, datacenter or {BOTH}'}"
+    option = (
+        f"--category={' or '.join(categories) if categories else f'edge, datacenter or {BOTH}'}"
+    )
     raise SubmissionError(
         f"the scenarios measured on {system} ({', '.join(names_)}) do not tell its category",
         f"give {option}",
@@ -90,7 +94,7 @@ def _spec(run: BenchmarkRun, benchmark_round: str) -> BenchmarkSpec | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class CategoryFit:
     """How well what was measured fits a category of a round."""
 
     category: str
@@ -115,19 +119,19 @@ class Fit:
 
 def fitting(measured: Sequence[Measured], benchmark_round: str) -> list[str]:
     """The categories that ask for just what was measured; else for a part of it; else for more."""
-    every = (Fit(str(name), benchmark_round, measured) for name in (*Category, BOTH))
-    fits = [each for each in every if each.known]
-    best = max(((each.asks, each.has) for each in fits), default=(False, False))
+    every = (CategoryFit(str(name), benchmark_round, measured) for name in (*Category, BOTH))
+    fits = [fit for fit in every if fit.known]
+    best = max(((fit.asks, fit.has) for fit in fits), default=(False, False))
     if not any(best):
         return []
-    found = [each.category for each in fits if (each.asks, each.has) == best]
+    categories = [fit.category for fit in fits if (fit.asks, fit.has) == best]
     # Both together say no more than one of them that is enough.
-    return [name for name in found if name != BOTH] or found
+    return [name for name in categories if name != BOTH] or categories
 
 
 def _fitting(
     run: BenchmarkRun, benchmark_round: str, division: str, category: str
-) -> tuple[Mapping[str, Sources], list[str]]:
+) -> tuple[Mapping[str, ScenarioSources], list[str]]:
     """The scenarios that a category has, and those that it does not have."""
     spec = _spec(run, benchmark_round)
     if spec is None or not Division(division).strict:

@@ -51,9 +51,9 @@ def renamed(runs: Sequence[BenchmarkRun]) -> Iterator[str]:
 
 def is_copy(name: str, other: str) -> bool:
     """Whether a name is another one with the mark of a copy: ``box.bak``, ``box (2)``, ``box~``."""
-    before, found, after = name.partition(other)
+    before, separator, after = name.partition(other)
     rest = before + after
-    if not found or not rest:
+    if not separator or not rest:
         return False
     words = re.findall(r"[^\W\d_]+", rest.lower())
     marked = bool(words) or "~" in rest or "(" in rest

@@ -20,7 +20,7 @@ DEFAULTS = {"backend": "", "device": "cpu", "precision": "float32", "division": 
 def complete(advice: str, results: Results, scenario: str = "") -> str:
     """An advice whose general command becomes the one for these ``results`` and this scenario."""
     return GENERAL.sub(
-        lambda found: _command(found.group(1), found.group(2), results, scenario), advice
+        lambda match: _command(match.group(1), match.group(2), results, scenario), advice
     )
 
 
@@ -34,7 +34,7 @@ def _command(general: str, options: str, results: Results, scenario: str) -> str
     tags = [tag for tag in general.split(",") if tag and tag not in STYLES.values()]
     style = STYLES.get(results.style)
     one = "" if "_all-scenarios" in tags else scenario
-    asked = {
+    options_of_run = {
         "--model": results.benchmark,
         "--scenario": one,
         "--execution_mode": "" if style else results.style,
@@ -45,8 +45,8 @@ def _command(general: str, options: str, results: Results, scenario: str) -> str
         style: style,
         f"_r{results.round}": results.round != rounds.LATEST,
     }
-    tags += [str(tag) for tag, wanted in more.items() if wanted]
-    words = [f"{option}={value}" for option, value in asked.items() if value]
+    tags += [str(tag) for tag, is_needed in more.items() if is_needed]
+    words = [f"{option}={value}" for option, value in options_of_run.items() if value]
     words += _others(results)
     words.append(f"--results_dir={shlex.quote(str(folder_of(results)))}")
     tags_word = "--tags=" + ",".join(["run-mlperf,inference", *tags])
@@ -54,14 +54,14 @@ def _command(general: str, options: str, results: Results, scenario: str) -> str
 
 
 def _others(results: Results) -> list[str]:
-    usual_of, told = DEFAULTS, {name: str(getattr(results, name)) for name in DEFAULTS}
+    usual_of, values = DEFAULTS, {name: str(getattr(results, name)) for name in DEFAULTS}
     if results.backend == NETWORK:
-        given = results.backend_options
-        told |= {"backend": str(given["backend"]), "network": "lon"}
-        told |= {"sut_servers": str(given["servers"])}
-        told |= {"sut_token_file": str(given.get("token_file", ""))}
+        backend_options = results.backend_options
+        values |= {"backend": str(backend_options["backend"]), "network": "lon"}
+        values |= {"sut_servers": str(backend_options["servers"])}
+        values |= {"sut_token_file": str(backend_options.get("token_file", ""))}
         usual_of = {**DEFAULTS, "division": NETWORK, "sut_token_file": ""}
-    words = [f"--{name}={value}" for name, value in told.items() if value != usual_of.get(name)]
+    words = [f"--{name}={value}" for name, value in values.items() if value != usual_of.get(name)]
     machine = results.sut.partition(f"-{IMPLEMENTATION}-")[0]
     usual = re.sub(r"[^A-Za-z0-9._]+", "_", platform.node())
     return words + ([f"--hw_name={machine}"] if machine != usual else [])

@@ -26,7 +26,7 @@ _PER_QUERY = Scenario.MULTI_STREAM.samples_per_query
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class ScenarioResult:
     """The figure of a scenario, in ``unit``; ``measured`` is the scenario of its log."""
 
     value: float | None
@@ -42,7 +42,7 @@ class Counted:
 
 def counted(
     run: DetailLog, spec: BenchmarkSpec | None, scenario: Scenario, benchmark_round: str
-) -> Counted:
+) -> ScenarioResult:
     """The result of a run that stands for ``scenario``.
 
     Where a run of one scenario stands for another one, other keys of its log count; of benchmarks
@@ -53,14 +53,14 @@ def counted(
     for name in INFERRED_TOKENS.values():
         tokens = run.number(name)
         if tokens is not None:
-            return Counted(tokens, "tokens/s", key.meaning, measured)
+            return ScenarioResult(tokens, "tokens/s", key.meaning, measured)
     if measured is not scenario:
         value, unit = _inferred(run, scenario, measured), scenario.result.unit
-        return Counted(value, unit, scenario.result.meaning, measured)
+        return ScenarioResult(value, unit, scenario.result.meaning, measured)
     # LoadGen's own estimate is of first tokens where it takes their latencies.
     tokens_first = scenario.stream and run.values.get(_TOKENS)
     value = run.milliseconds(key.otherwise) if tokens_first else run.figure(key)
-    return Counted(value, key.unit, key.meaning, measured)
+    return ScenarioResult(value, key.unit, key.meaning, measured)
 
 
 def key_of(spec: BenchmarkSpec | None, scenario: Scenario, benchmark_round: str) -> ResultKey:
@@ -72,8 +72,8 @@ def key_of(spec: BenchmarkSpec | None, scenario: Scenario, benchmark_round: str)
 
 def _measured(run: DetailLog) -> Scenario | None:
     """The scenario of the log; Interactive runs say Server, and are what their folder says."""
-    found = of_log(run.values.get("effective_scenario"))
-    return None if found is SERVER else found
+    scenario = of_log(run.values.get("effective_scenario"))
+    return None if scenario is SERVER else scenario
 
 
 def _inferred(run: DetailLog, scenario: Scenario, measured: Scenario) -> float | None:
@@ -90,13 +90,15 @@ def _inferred(run: DetailLog, scenario: Scenario, measured: Scenario) -> float |
 
 
 @dataclass(frozen=True, slots=True)
-class Power:
+class PowerReading:
     """What a power analyzer has seen of a run: mean ``watts`` of readings above 0."""
 
     watts: float
     seconds: float
 
-    def per_sample(self, run: DetailLog, scenario: Scenario, result: Counted) -> float | None:
+    def per_sample(
+        self, run: DetailLog, scenario: Scenario, result: ScenarioResult
+    ) -> float | None:
         """Joules for a sample; ``None`` where the result does not count samples."""
         if not scenario.stream:
             samples_per_s = result.value if result.unit == "samples/s" else None
@@ -106,14 +108,14 @@ class Power:
         return self.watts * self.seconds / samples if samples else None
 
 
-def power(folder: Path, run: DetailLog) -> Power | None:
+def power(folder: Path, run: DetailLog) -> PowerReading | None:
     """The power that the run of ``folder`` took, where an analyzer's readings of it are there."""
     readings = text(folder / SAMPLES)
     span = lasted(run) if readings else None
     above = [watts for watts in during(readings, span) if watts > 0] if span else []
     if not span or not above:
         return None
-    return Power(sum(above) / len(above), (span[1] - span[0]).total_seconds())
+    return PowerReading(sum(above) / len(above), (span[1] - span[0]).total_seconds())
 
 
 def lasted(run: DetailLog) -> tuple[datetime, datetime] | None:

@@ -33,6 +33,6 @@ def together(problems: Sequence[SubmissionError]) -> SubmissionError:
     """Return one error for several that ask for options."""
     if len(problems) == 1:
         return problems[0]
-    options = {option: what for each in problems for option, what in each.options.items()}
-    told = "; ".join(f"{what}: {option}" for option, what in options.items())
-    return SubmissionError(f"needed is {told}", HELP, "needs-input", options)
+    options = {option: what for problem in problems for option, what in problem.options.items()}
+    list_of_options = "; ".join(f"{what}: {option}" for option, what in options.items())
+    return SubmissionError(f"needed is {list_of_options}", HELP, "needs-input", options)

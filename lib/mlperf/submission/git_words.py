@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class GitFailure:
     """A kind of failure: how git tells it, what it is, and what a person does about it."""
 
     said: str
@@ -21,38 +21,38 @@ IDENTITY = (
 )
 CREDENTIALS = "log in with git's own credential helper, or put a token into {token}"
 # The first that fits counts.
-CAUSES: tuple[Cause, ...] = (
-    Cause(
+CAUSES: tuple[GitFailure, ...] = (
+    GitFailure(
         r"[Aa]uthor identity unknown|[Cc]ommitter identity unknown|empty ident name"
         r"|unable to auto-detect email|tell me who you are",
         "git does not know who commits",
         IDENTITY,
     ),
-    Cause(
+    GitFailure(
         r"No space left on device|disk quota exceeded",
         "the disk is full",
         "make room where temporary files go (TMPDIR), and run the same command again",
     ),
-    Cause(
+    GitFailure(
         r"Could not resolve|Name or service not known|Connection (refused|timed out|reset)"
         r"|Failed to connect|Couldn't connect|Network is unreachable|Operation timed out"
         r"|No route to host",
         "the host cannot be reached",
         "check the network, the proxy (https_proxy) and the host in --repo_url",
     ),
-    Cause(
+    GitFailure(
         r"hook declined|protected branch|\[remote rejected\]",
         "the repository refuses this push by a rule of its own",
         "push to a branch or a fork of yours (--branch=NAME), and open a pull request",
     ),
-    Cause(
+    GitFailure(
         r"Authentication failed|could not read (Username|Password)|terminal prompts disabled"
         r"|Permission denied|Permission to .* denied|returned error: 40[13]|access denied"
         r"|Write access to repository not granted|unable to create temporary object directory",
         "the rights for this repository are missing",
         CREDENTIALS,
     ),
-    Cause(
+    GitFailure(
         r"[Rr]epository .*not found|does not appear to be a git repository|does not exist"
         r"|returned error: 404|not found",
         "there is no such repository, or it is hidden from you",
@@ -63,7 +63,7 @@ CAUSES: tuple[Cause, ...] = (
 TELLING = (r"^remote: (?:error|fatal)?:?\s*(\S.*)", r"^(?:fatal|error): (.*)", r"^(.*\S.*)$")
 
 
-def cause(said: str) -> Cause | None:
+def cause(said: str) -> GitFailure | None:
     """The cause of a failure; None where it is another one."""
     return next((each for each in CAUSES if re.search(each.said, said)), None)
 
@@ -71,7 +71,7 @@ def cause(said: str) -> Cause | None:
 def telling(said: str) -> str:
     """The line that tells most."""
     for pattern in TELLING:
-        found: Sequence[str] = re.findall(pattern, said, re.MULTILINE)
-        if found:
-            return found[0].strip()
+        matches: Sequence[str] = re.findall(pattern, said, re.MULTILINE)
+        if matches:
+            return matches[0].strip()
     return "git said nothing"

@@ -13,15 +13,15 @@ from pathlib import Path
 
 from mlperf.catalog import SCENARIOS, Category, Scenario
 
-from .checks.base import Site
-from .layouts import Cell, Tree
+from .checks.base import SubmitterSite
+from .layouts import ScenarioCell, SubmissionTree
 
 
-def fill(tree: Tree) -> list[str]:
+def fill(tree: SubmissionTree) -> list[str]:
     """Add missing edge scenarios to ``tree`` in place; returns what was added, for people."""
     added = []
     for division, submitter, root in tree.submitters():
-        site = Site(tree, division, submitter, root)
+        site = SubmitterSite(tree, division, submitter, root)
         have = {(cell.system, cell.benchmark, cell.scenario.lower()): cell for cell in site.cells}
         for system, benchmark in sorted({key[:2] for key in have}):
             known = site.rules(benchmark)
@@ -31,25 +31,30 @@ def fill(tree: Tree) -> list[str]:
                 source = _source(have, system, benchmark, scenario)
                 if source is not None:
                     _copy(source, scenario)
-                    told = f"{scenario} inferred from {source.scenario}"
-                    added.append(f"{system} {benchmark}: {told}")
+                    message = f"{scenario} inferred from {source.scenario}"
+                    added.append(f"{system} {benchmark}: {message}")
     return added
 
 
 def _source(
-    have: Mapping[tuple[str, str, str], Cell], system: str, benchmark: str, wanted: Scenario
-) -> Cell | None:
+    have: Mapping[tuple[str, str, str], ScenarioCell],
+    system: str,
+    benchmark: str,
+    missing: Scenario,
+) -> ScenarioCell | None:
     """The scenario whose runs may stand for one that is not there."""
-    if (system, benchmark, wanted.folder) in have:
+    if (system, benchmark, missing.folder) in have:
         return None
-    places = (each.folder for each in SCENARIOS if wanted in each.stands_for)
-    found = (have.get((system, benchmark, place)) for place in places)
-    return next((cell for cell in found if cell is not None), None)
+    places = (scenario.folder for scenario in SCENARIOS if missing in scenario.stands_for)
+    cells = (have.get((system, benchmark, place)) for place in places)
+    return next((cell for cell in cells if cell is not None), None)
 
 
-def _copy(source: Cell, scenario: str) -> None:
+def _copy(source: ScenarioCell, scenario: str) -> None:
     # Both checkers look for inferred results in folders with lower-case names only.
-    target = Cell(source.layout, source.root, source.system, source.benchmark, scenario.lower())
+    target = ScenarioCell(
+        source.layout, source.root, source.system, source.benchmark, scenario.lower()
+    )
     places: dict[Path, Path] = {
         source.results: target.results,
         source.measurements: target.measurements,

@@ -33,7 +33,7 @@ HALVES = ("TEST04-A", "TEST04-B")
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TreeLayout:
     """The folders of a round, all relative to ``<division>/<submitter>``."""
 
     round: str
@@ -52,11 +52,11 @@ class Layout:
         """Whether the modular checker can read a tree of the round."""
         return rounds.since(self.round, FIRST_READ)
 
-    def tests(self, asked: Iterable[str]) -> tuple[str, ...]:
-        """The folders of the compliance tests that are ``asked`` for."""
+    def tests(self, required: Iterable[str]) -> tuple[str, ...]:
+        """Return the folders of the compliance tests that are ``required``."""
         single = rounds.since(self.round, FIRST_SINGLE)
-        found = ((name,) if single or name != "TEST04" else HALVES for name in asked)
-        return tuple(name for names in found for name in names)
+        folders = ((name,) if single or name != "TEST04" else HALVES for name in required)
+        return tuple(name for names in folders for name in names)
 
     def measurement_file(self, system: str, scenario: str) -> str:
         """The name of the file that describes an implementation."""
@@ -64,10 +64,10 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ScenarioCell:
     """One scenario of a benchmark on a system, and where its parts are."""
 
-    layout: Layout
+    layout: TreeLayout
     root: Path
     system: str
     benchmark: str
@@ -106,7 +106,7 @@ class Cell:
         return self._below(self.layout.compliance) / test
 
 
-def of_round(benchmark_round: str) -> Layout:
+def of_round(benchmark_round: str) -> TreeLayout:
     """The layout of a round such as ``6.1``; raises SubmissionError for one that is not known."""
     try:
         name = rounds.parse(benchmark_round)
@@ -116,7 +116,7 @@ def of_round(benchmark_round: str) -> Layout:
             f"no round {benchmark_round} is known", f"use one of: {last}"
         ) from error
     joined = rounds.since(name, FIRST_JOINED)
-    return Layout(
+    return TreeLayout(
         round=name,
         code="src" if joined else "code",
         measurements=RESULTS if joined else "measurements",
@@ -125,11 +125,11 @@ def of_round(benchmark_round: str) -> Layout:
     )
 
 
-def cells(root: Path, layout: Layout) -> list[Cell]:
+def cells(root: Path, layout: TreeLayout) -> list[ScenarioCell]:
     """Every scenario that a submitter's folder holds, in a fixed order."""
     results = root / RESULTS
     return [
-        Cell(layout, root, system.name, benchmark.name, scenario.name)
+        ScenarioCell(layout, root, system.name, benchmark.name, scenario.name)
         for system in folders(results)
         for benchmark in folders(system)
         for scenario in folders(benchmark)
@@ -144,11 +144,11 @@ def folders(parent: Path) -> list[Path]:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class SubmissionTree:
     """A submission: its root folder and the round that it is for."""
 
     root: Path
-    layout: Layout
+    layout: TreeLayout
 
     def submitters(self) -> list[tuple[str, str, Path]]:
         """Division, submitter and folder of everybody in the tree."""

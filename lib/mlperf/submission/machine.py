@@ -22,14 +22,14 @@ SPEEDS = {10000: "10G Ethernet", 1000: "Gig Ethernet", 100: "100 Mbit Ethernet"}
 
 def facts(gpus: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """Field name to text, for what can be read here; ``gpus`` as ``accelerators`` takes them."""
-    found = {**_processor(), **_memory(), **_storage(), **_network()}
+    fields = {**_processor(), **_memory(), **_storage(), **_network()}
     release = _release()
     if release:
-        found["operating_system"] = release
+        fields["operating_system"] = release
     modules = memory_modules(_output("dmidecode", "--type", "memory"))
     if modules:
-        found["host_memory_configuration"] = modules
-    return {**found, **accelerators(gpus)}
+        fields["host_memory_configuration"] = modules
+    return {**fields, **accelerators(gpus)}
 
 
 def memory_text(size: int) -> str:
@@ -59,25 +59,25 @@ def _cores() -> set[tuple[str, str]]:
 
 
 def _model_name() -> str:
-    told = re.search(r"^Model name:\s*(.+)$", _output("lscpu"), re.MULTILINE)
-    return host.facts().cpu_model or (told[1].strip() if told else "")
+    match = re.search(r"^Model name:\s*(.+)$", _output("lscpu"), re.MULTILINE)
+    return host.facts().cpu_model or (match[1].strip() if match else "")
 
 
 def _processor() -> dict[str, str]:
-    found = {}
+    fields = {}
     if name := _model_name():
-        found["host_processor_model_name"] = name
+        fields["host_processor_model_name"] = name
     if pairs := _cores():
         sockets = {package for package, _ in pairs}
-        found["host_processors_per_node"] = str(len(sockets))
-        found["host_processor_core_count"] = str(len(pairs) // len(sockets))
+        fields["host_processors_per_node"] = str(len(sockets))
+        fields["host_processor_core_count"] = str(len(pairs) // len(sockets))
     highest = read(SYS / "devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").strip()
     if highest.isdigit():
-        found["host_processor_frequency"] = f"{int(highest) / 1000:.0f} MHz (max)"
+        fields["host_processor_frequency"] = f"{int(highest) / 1000:.0f} MHz (max)"
     caches = ", ".join(_caches())
     if caches:
-        found["host_processor_caches"] = caches
-    return found
+        fields["host_processor_caches"] = caches
+    return fields
 
 
 def _caches() -> Iterator[str]:
@@ -101,10 +101,10 @@ def _storage() -> dict[str, str]:
         kinds.add(_kind(disk))
     if not sizes:
         return {}
-    found = {"host_storage_capacity": f"{sizes / 1e9:.0f} GB"}
+    fields = {"host_storage_capacity": f"{sizes / 1e9:.0f} GB"}
     if all(kinds):
-        found["host_storage_type"] = ", ".join(sorted(kinds))
-    return found
+        fields["host_storage_type"] = ", ".join(sorted(kinds))
+    return fields
 
 
 def _kind(disk: Path) -> str:
@@ -121,10 +121,10 @@ def _network() -> dict[str, str]:
     if not cards:
         return {}
     kinds = sorted({kind for kind in map(_card, cards) if kind})
-    found = {"host_network_card_count": str(len(cards))}
+    fields = {"host_network_card_count": str(len(cards))}
     if kinds:
-        found["host_networking"] = ", ".join(kinds)
-    return found
+        fields["host_networking"] = ", ".join(kinds)
+    return fields
 
 
 def _card(card: Path) -> str:
@@ -151,13 +151,13 @@ def memory_modules(text: str) -> str:
     for block in re.split(r"\n\s*\n", text):
         if "Memory Device" not in block:
             continue
-        told = dict(re.findall(r"^\s*([A-Z][\w ]*?):\s*(.+?)\s*$", block, re.MULTILINE))
-        if not re.match(r"\d", told.get("Size", "")):
+        module = dict(re.findall(r"^\s*([A-Z][\w ]*?):\s*(.+?)\s*$", block, re.MULTILINE))
+        if not re.match(r"\d", module.get("Size", "")):
             continue
-        words = [told["Size"], told.get("Type", ""), told.get("Speed", "")]
-        kept = " ".join(word for word in words if word and word not in ("Unknown", "None"))
-        counts[kept] = counts.get(kept, 0) + 1
-    return ", ".join(f"{count} x {kept}" for kept, count in sorted(counts.items()))
+        words = [module["Size"], module.get("Type", ""), module.get("Speed", "")]
+        description = " ".join(word for word in words if word and word not in ("Unknown", "None"))
+        counts[description] = counts.get(description, 0) + 1
+    return ", ".join(f"{count} x {description}" for description, count in sorted(counts.items()))
 
 
 def accelerators(gpus: Sequence[Mapping[str, str]]) -> dict[str, str]:
@@ -168,16 +168,16 @@ def accelerators(gpus: Sequence[Mapping[str, str]]) -> dict[str, str]:
     if not gpus or any(gpu != gpus[0] for gpu in gpus):
         return {}
     first = gpus[0]
-    found = {"accelerators_per_node": str(len(gpus)), "accelerator_model_name": first["name"]}
+    fields = {"accelerators_per_node": str(len(gpus)), "accelerator_model_name": first["name"]}
     memory, clock = first["memory.total"], first["clocks.max.sm"]
     generation, width = first["pcie.link.gen.max"], first["pcie.link.width.max"]
     if memory.isdigit():
-        found["accelerator_memory_capacity"] = f"{int(memory) / 1024:.0f} GB"
+        fields["accelerator_memory_capacity"] = f"{int(memory) / 1024:.0f} GB"
     if generation.isdigit() and width.isdigit():
-        found["accelerator_host_interconnect"] = f"PCIe Gen{generation} x{width}"
+        fields["accelerator_host_interconnect"] = f"PCIe Gen{generation} x{width}"
     if clock.isdigit():
-        found["accelerator_frequency"] = f"{clock} MHz (max)"
-    return found
+        fields["accelerator_frequency"] = f"{clock} MHz (max)"
+    return fields
 
 
 def _output(*words: str) -> str:

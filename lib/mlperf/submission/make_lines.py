@@ -36,7 +36,7 @@ _PHRASES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class MakeFolder:
     """A folder of make targets; ``measures`` is the target that makes runs."""
 
     measures: str
@@ -44,12 +44,12 @@ class Folder:
     def advice(self, text: str, benchmark: str = "", scenario: str = "") -> str:
         """``text`` with make commands where it has commands of cm."""
         text = text.replace(", finished runs are kept", "")
-        found = GENERAL.search(text)
-        if found:
-            tags = [tag for tag in found[1].split(",") if tag]
-            return f"{text[: found.start()]}{self._runs(tags, benchmark, scenario)}, then {TREE}"
-        for pattern, here in _PHRASES:
-            text = re.sub(pattern, here, text)
+        match = GENERAL.search(text)
+        if match:
+            tags = [tag for tag in match[1].split(",") if tag]
+            return f"{text[: match.start()]}{self._runs(tags, benchmark, scenario)}, then {TREE}"
+        for pattern, command in _PHRASES:
+            text = re.sub(pattern, command, text)
         return text
 
     def finding(self, finding: Finding) -> Finding:

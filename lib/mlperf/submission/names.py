@@ -13,16 +13,16 @@ from .layouts import MAPPING
 
 def official(name: str) -> str:
     """The name that submission trees use for a benchmark, given ours or theirs."""
-    found = catalog.benchmarks().get(name)
-    return found.checker_name if found else name
+    spec = catalog.benchmarks().get(name)
+    return spec.checker_name if spec else name
 
 
 def mapping(folder: Path) -> Mapping[str, str]:
     """What the submitter's model_mapping.json says; empty where there is none that can be read."""
     try:
-        found = json.loads((folder / MAPPING).read_text(encoding="utf-8"))
+        document = json.loads((folder / MAPPING).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         return {}
-    return {str(key): str(value) for key, value in found.items()}
+    return {str(key): str(value) for key, value in document.items()}

@@ -94,7 +94,7 @@ MEANINGS: tuple[tuple[str, str], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Complaint:
+class CheckerComplaint:
     """An error line of a checker and the rule of ours that it is about (empty: none fits)."""
 
     text: str
@@ -102,14 +102,14 @@ class Complaint:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CheckerOutcome:
     """What one checker said of a tree."""
 
     checker: str
     command: tuple[str, ...]
     accepted: bool
     crashed: bool
-    complaints: tuple[Complaint, ...]
+    complaints: tuple[CheckerComplaint, ...]
     last: str
     counts: bool = True
 
@@ -127,16 +127,18 @@ class Outcome:
             return f"{self.checker}: crashed, as it does not know all of the round ({self.last})"
         if self.crashed:
             return f"{self.checker}: crashed, which counts as refused ({self.last})"
-        reasons = len({each.rule or each.text for each in self.complaints})
-        told = "1 reason" if reasons == 1 else f"{reasons} reasons"
+        reasons = len({complaint.rule or complaint.text for complaint in self.complaints})
+        count = "1 reason" if reasons == 1 else f"{reasons} reasons"
         weight = "" if self.counts else f", which does not count: {MODULE} decides from v6.0 on"
-        return f"{self.checker}: refused for {told}{weight}"
+        return f"{self.checker}: refused for {count}{weight}"
 
 
-def remembered(told: Mapping[str, Any]) -> Outcome:
+def remembered(document: Mapping[str, Any]) -> CheckerOutcome:
     """An outcome that was kept as JSON."""
-    complaints = tuple(Complaint(**each) for each in told["complaints"])
-    return Outcome(**{**told, "command": tuple(told["command"]), "complaints": complaints})
+    complaints = tuple(CheckerComplaint(**complaint) for complaint in document["complaints"])
+    return CheckerOutcome(
+        **{**document, "command": tuple(document["command"]), "complaints": complaints}
+    )
 
 
 def home(source: Path) -> Path:
@@ -160,18 +162,20 @@ def run(
     report: Path,
     submitter: str = "",
     more: Sequence[str] = (),
-) -> list[Outcome]:
+) -> list[CheckerOutcome]:
     """Run every checker of the checkout on ``tree``; their CSV files go to ``report``.
 
     The single file beside the modular checker looks only where rounds from 6.0 on have their
     measurements, whatever round it is told.
     """
     folder = home(source)
-    outcomes: list[Outcome] = []
+    outcomes: list[CheckerOutcome] = []
     if not knows(folder, benchmark_round):
         last = f"it does not know round {benchmark_round}; give --round={benchmark_round}"
         return [
-            Outcome("official checker", (), False, True, (), f"{last}: that of its tag is taken")
+            CheckerOutcome(
+                "official checker", (), False, True, (), f"{last}: that of its tag is taken"
+            )
         ]
     for name, start in _checkers(folder):
         if name == SINGLE.removesuffix(".py") and not layouts.of_round(benchmark_round).joined:
@@ -194,22 +198,26 @@ def run(
 def knows(folder: Path, benchmark_round: str) -> bool:
     """Whether a checker has settings for a round, or hides which ones it has."""
     places = (folder / MODULE / "constants.py", folder / SINGLE, folder / "submission_checker.py")
-    told = [path.read_text(encoding="utf-8", errors="replace") for path in places if path.is_file()]
+    contents = [
+        path.read_text(encoding="utf-8", errors="replace") for path in places if path.is_file()
+    ]
     known = {
-        name for text in told for name in re.findall(r"^    \"v([\d.]+)\": \{", text, re.MULTILINE)
+        name
+        for text in contents
+        for name in re.findall(r"^    \"v([\d.]+)\": \{", text, re.MULTILINE)
     }
     return not known or benchmark_round in known
 
 
 def _checkers(folder: Path) -> list[tuple[str, tuple[str, ...]]]:
-    found: list[tuple[str, tuple[str, ...]]] = []
+    checkers: list[tuple[str, tuple[str, ...]]] = []
     if (folder / MODULE / "main.py").is_file():
-        found.append((MODULE, ("-m", f"{MODULE}.main")))
+        checkers.append((MODULE, ("-m", f"{MODULE}.main")))
     names = (name for name in (SINGLE, "submission_checker.py") if (folder / name).is_file())
-    return [*found, *((name.removesuffix(".py"), (name,)) for name in names)]
+    return [*checkers, *((name.removesuffix(".py"), (name,)) for name in names)]
 
 
-def _outcome(name: str, words: tuple[str, ...], folder: Path, report: Path) -> Outcome:
+def _outcome(name: str, words: tuple[str, ...], folder: Path, report: Path) -> CheckerOutcome:
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     # Its settings of rounds and paths come with the checkout; ours must not reach it.
     env.pop("PYTHONPATH", None)
@@ -232,7 +240,7 @@ def _outcome(name: str, words: tuple[str, ...], folder: Path, report: Path) -> O
     return read(name, words, done.returncode, output)
 
 
-def read(name: str, words: Sequence[str], status: int, output: str) -> Outcome:
+def read(name: str, words: Sequence[str], status: int, output: str) -> CheckerOutcome:
     """Understand the output of a checker."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     crashed = "Traceback (most recent call last)" in output
@@ -240,23 +248,23 @@ def read(name: str, words: Sequence[str], status: int, output: str) -> Outcome:
     said = dict.fromkeys((match.group(1) or match.group(2) or "").strip() for match in matches)
     accepted = status == 0 and not crashed
     complaints = tuple(
-        Complaint(text, meaning(text))
+        CheckerComplaint(text, meaning(text))
         for text in causes([text for text in said if text])
         if not (accepted and "accuracy not met" in text)
     )
     last = re.sub(r"^.*(ERROR|INFO)\]?:?\s*", "", lines[-1]) if lines else "no output"
-    return Outcome(name, tuple(words), accepted, crashed, complaints, last)
+    return CheckerOutcome(name, tuple(words), accepted, crashed, complaints, last)
 
 
 def causes(texts: Sequence[str]) -> list[str]:
     """Those of the error lines that tell a cause; the first of all where none does."""
     telling = [text for text in texts if not CONSEQUENCE.search(text)]
-    found = [text for text in telling if not _told_before(text, telling)]
+    new_causes = [text for text in telling if not _is_consequence(text, telling)]
     rest = [text for text in texts if not text.startswith(("NoResults", "SUMMARY"))]
-    return found or telling or rest[:1]
+    return new_causes or telling or rest[:1]
 
 
-def _told_before(text: str, others: Sequence[str]) -> bool:
+def _is_consequence(text: str, others: Sequence[str]) -> bool:
     """Whether a line only misses scenarios that other lines have found faults in."""
     match = NOT_COUNTED.search(text)
     if match is None:

@@ -99,7 +99,7 @@ def _add(out: tarfile.TarFile, name: str, path: Path) -> None:
 
 def fingerprint(tree: Path) -> str:
     """A hash of the names and contents of a tree."""
-    found = hashlib.sha256()
+    hash_ = hashlib.sha256()
     for path in files(tree):
-        found.update(f"{path.relative_to(tree).as_posix()} {sha256(path)}\n".encode())
-    return found.hexdigest()
+        hash_.update(f"{path.relative_to(tree).as_posix()} {sha256(path)}\n".encode())
+    return hash_.hexdigest()

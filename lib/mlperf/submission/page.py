@@ -13,10 +13,10 @@ from mlperf.pages import charts
 from mlperf.pages.render import render as render_page
 
 from .checks.base import Finding
-from .official import Outcome
-from .summary import HEADING, Row, cells_of
-from .system import Description
-from .verdict import Verdict
+from .official import CheckerOutcome
+from .summary import HEADING, SummaryRow, cells_of
+from .system import SystemDescription
+from .verdict import TreeVerdict
 
 TEMPLATE = Path(__file__).with_name("page.html")
 LATENCY = "ms"
@@ -26,29 +26,29 @@ MOST_COMPARED = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class PageContents:
     """Everything that the page tells; ``others`` are the rows of another tree to compare with."""
 
     round: str
     tree: str
-    rows: Sequence[Row]
-    verdict: Verdict
-    systems: Mapping[str, Description]
-    outcomes: Sequence[Outcome] = ()
-    others: Sequence[Row] = ()
+    rows: Sequence[SummaryRow]
+    verdict: TreeVerdict
+    systems: Mapping[str, SystemDescription]
+    outcomes: Sequence[CheckerOutcome] = ()
+    others: Sequence[SummaryRow] = ()
     others_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class SystemSection:
     """The results of one system; each chart comes with its title and a note."""
 
-    rows: Sequence[Row]
+    rows: Sequence[SummaryRow]
     charts: Sequence[tuple[str, str, charts.Chart]]
-    described: Description | None
+    described: SystemDescription | None
 
 
-def render(contents: Contents) -> str:
+def render(contents: PageContents) -> str:
     """The whole page."""
     groups = groupby(contents.rows, lambda row: (row.division, row.submitter, row.system))
     systems = [list(group) for _, group in groups]
@@ -66,10 +66,10 @@ def render(contents: Contents) -> str:
         title=f"MLPerf inference v{contents.round}: submission",
         contents=contents,
         systems=[
-            System(rows, list(_charts(rows, contents)), contents.systems.get(rows[0].system))
+            SystemSection(rows, list(_charts(rows, contents)), contents.systems.get(rows[0].system))
             for rows in systems
         ],
-        findings={title: found for title, found in findings.items() if found},
+        findings={title: groups_ for title, groups_ in findings.items() if groups_},
         commands=[CHECK + quoted, SUMMARIZE + quoted + compared],
         heading=HEADING,
         cells_of=cells_of,
@@ -84,19 +84,23 @@ def _by_rule(findings: Sequence[Finding]) -> list[list[Finding]]:
     return list(groups.values())
 
 
-def _charts(rows: Sequence[Row], contents: Contents) -> Iterator[tuple[str, str, charts.Chart]]:
+def _charts(
+    rows: Sequence[SummaryRow], contents: PageContents
+) -> Iterator[tuple[str, str, charts.Chart]]:
     """Speed by scenario and accuracy against its target, for each benchmark."""
     for benchmark, group in groupby(rows, lambda row: row.benchmark):
-        found = list(group)
-        for row in found:
+        benchmark_rows = list(group)
+        for row in benchmark_rows:
             if row.value is not None:
                 yield _speed(row, row.value, contents.others)
-        judged = [row for row in found if row.accuracy is not None]
+        judged = [row for row in benchmark_rows if row.accuracy is not None]
         if judged:
             yield _accuracy(benchmark, judged)
 
 
-def _speed(row: Row, value: float, known: Sequence[Row]) -> tuple[str, str, charts.Chart]:
+def _speed(
+    row: SummaryRow, value: float, known: Sequence[SummaryRow]
+) -> tuple[str, str, charts.Chart]:
     bars = [charts.Bar("result", value, f"{row.scenario}: {value} {row.unit}")]
     bars += [
         charts.Bar(f"{name} ms", at, f"{name}: {at:.4g} ms")
@@ -120,7 +124,7 @@ def _speed(row: Row, value: float, known: Sequence[Row]) -> tuple[str, str, char
     return f"{row.benchmark} {row.scenario}", note, charts.bars(bars, row.unit)
 
 
-def _accuracy(benchmark: str, rows: Sequence[Row]) -> tuple[str, str, charts.Chart]:
+def _accuracy(benchmark: str, rows: Sequence[SummaryRow]) -> tuple[str, str, charts.Chart]:
     first = rows[0]
     unit = "" if first.accuracy_metric.startswith(("mean", "ROUGE")) else "%"
     target = first.accuracy_target

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from . import git_words
 from .errors import SubmissionError
-from .layouts import DIVISIONS, Tree
+from .layouts import DIVISIONS, SubmissionTree
 
 TOKEN = "CM_MLPERF_RESULTS_GIT_TOKEN"
 ATTEMPTS = 5
@@ -29,10 +29,10 @@ SECRET = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 @dataclass(frozen=True, slots=True)
-class Push:
+class TreePush:
     """Where to push what."""
 
-    tree: Tree
+    tree: SubmissionTree
     url: str
     branch: str
     message: str
@@ -40,7 +40,7 @@ class Push:
 
 
 @dataclass(frozen=True, slots=True)
-class Pushed:
+class PushResult:
     """What became of it: the commit and the number of changed files; no commit: nothing was new."""
 
     commit: str
@@ -49,7 +49,7 @@ class Pushed:
     sent: bool
 
 
-def push(order: Push) -> Pushed:
+def push(order: TreePush) -> PushResult:
     """Do it; a second call after an interruption finishes the work and makes nothing twice.
 
     Raises SubmissionError with git's own words when the remote cannot be reached or refuses.
@@ -79,23 +79,23 @@ def push(order: Push) -> Pushed:
         )
 
 
-def _attempt(order: Push, clone: Path, git: Git, branch: str) -> Pushed | None:
+def _attempt(order: TreePush, clone: Path, git: Git, branch: str) -> PushResult | None:
     """Commit the tree and push it; None when others were faster."""
     copy(order.tree, clone)
     git.run("add", "--all", *_pathspec(clone))
     changed = git.run("diff", "--cached", "--name-only").splitlines()
     if not changed and not git.ahead(branch):
-        return Pushed("", 0, branch, False)
+        return PushResult("", 0, branch, False)
     if changed:
         git.run("commit", "--quiet", "--message", order.message)
     commit = git.run("rev-parse", "HEAD").strip()
     files = len(git.run("show", "--name-only", "--format=", "HEAD").split("\n")) - 1
     if order.dry_run:
-        return Pushed(commit, files, branch, False)
-    return Pushed(commit, files, branch, True) if git.push(branch) else None
+        return PushResult(commit, files, branch, False)
+    return PushResult(commit, files, branch, True) if git.push(branch) else None
 
 
-def copy(tree: Tree, clone: Path) -> None:
+def copy(tree: SubmissionTree, clone: Path) -> None:
     """Bring the folders of every submitter in ``tree`` into a clone; others stay as they are."""
     for division, submitter, root in tree.submitters():
         target = clone / division / submitter
@@ -207,12 +207,12 @@ class Git:
         return shown.replace(token, "***") if token else shown
 
     def _error(self, verb: str, said: str) -> SubmissionError:
-        found, told = git_words.cause(said), git_words.telling(said)
+        cause, summary = git_words.cause(said), git_words.telling(said)
         what = f"git {verb} failed for {self.shown}: "
-        if found is None:
-            return SubmissionError(what + told, "check --repo_url and your rights", "push")
-        hint = found.hint.format(token=f"the environment variable {TOKEN}")
-        return SubmissionError(f"{what}{found.what} ({told})", hint, "push")
+        if cause is None:
+            return SubmissionError(what + summary, "check --repo_url and your rights", "push")
+        hint = cause.hint.format(token=f"the environment variable {TOKEN}")
+        return SubmissionError(f"{what}{cause.what} ({summary})", hint, "push")
 
 
 def _environment(outer: Mapping[str, str]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from mlperf.harness.settings import ACCURACY, FIND, PERFORMANCE
 from . import claims, intake, system, texts
 from .errors import SubmissionError
 from .layouts import folders
-from .sources import BenchmarkRun, Found, Sources
+from .sources import BenchmarkRun, CollectedRuns, ScenarioSources
 
 SUFFIX = "_results"
 VALID = "valid"
@@ -25,7 +25,7 @@ VALID = "valid"
 WHOLE = "results.json"
 
 
-def collect(folder: Path, handed: intake.Handed | None = None) -> Found:
+def collect(folder: Path, handed: intake.RunOverrides | None = None) -> CollectedRuns:
     """The finished benchmarks below ``folder``: a results_dir or its ``valid_results``.
 
     Runs of other programs count too; ``handed`` is what a person says of them.
@@ -36,35 +36,43 @@ def collect(folder: Path, handed: intake.Handed | None = None) -> Found:
     whole = [tree for tree, _ in own if (tree.root / WHOLE).is_file()]
     interrupted = [_interrupted(tree.root, made) for tree, made in own if tree not in whole]
     skipped = [tree.root for tree, _ in own]
-    told = handed or intake.Handed()
-    found = Found()
+    options = handed or intake.RunOverrides()
+    collected = CollectedRuns()
     for each in map(_finished, whole):
-        found = found.joined(each)
+        collected = collected.joined(each)
     for styled in _styled(folder) or [folder]:
-        found = found.joined(intake.collect(styled, told, skipped))
-    if not found.runs:
-        raise _nothing(folder, found, interrupted)
-    claims.check(found.runs, folder)
-    notes = (*_left_out(folder), *claims.renamed(found.runs), *(each.note for each in interrupted))
-    return found.joined(Found((), notes))
+        collected = collected.joined(intake.collect(styled, options, skipped))
+    if not collected.runs:
+        raise _nothing(folder, collected, interrupted)
+    claims.check(collected.runs, folder)
+    notes = (
+        *_left_out(folder),
+        *claims.renamed(collected.runs),
+        *(each.note for each in interrupted),
+    )
+    return collected.joined(CollectedRuns((), notes))
 
 
-def _nothing(folder: Path, found: Found, interrupted: Sequence[Interrupted]) -> SubmissionError:
+def _nothing(
+    folder: Path, collected: CollectedRuns, interrupted: Sequence[InterruptedRun]
+) -> SubmissionError:
     """Why there is nothing to make a tree of."""
     if interrupted:
         first = interrupted[0]
-        told = f"the runs of {first.name} were interrupted; there are {first.left}"
+        message = f"the runs of {first.name} were interrupted; there are {first.left}"
         hint = f"finish them, these are kept: {first.command}"
     else:
-        told = f"no finished results in {folder}" + "".join(f"; {note}" for note in found.notes)
+        message = f"no finished results in {folder}" + "".join(
+            f"; {note}" for note in collected.notes
+        )
         hint = (
             "give the --results_dir of a run-mlperf,inference command, and let that command end; "
             "or a folder with logs of LoadGen (mlperf_log_detail.txt)"
         )
-    return SubmissionError(told, hint, "no-results")
+    return SubmissionError(message, hint, "no-results")
 
 
-def facts(run: BenchmarkRun, gpus: system.Gpus = tuple) -> Mapping[str, system.Value]:
+def facts(run: BenchmarkRun, gpus: system.Gpus = tuple) -> Mapping[str, system.FieldValue]:
     """What is known of the system of a run, as ``system.describe`` takes it."""
     return system.of_results(run.results, gpus) if run.results else run.facts
 
@@ -82,13 +90,13 @@ def _trees(folder: Path) -> Iterator[ResultTree]:
                 yield ResultTree(styled.parent, style, str(system), benchmark.name)
 
 
-def _finished(tree: ResultTree) -> Found:
+def _finished(tree: Tree) -> CollectedRuns:
     """The runs of a benchmark, and why some of them are left out."""
     try:
         results = records.read(Results, tree.root / WHOLE)
     except HarnessError as error:
         name = f"{tree.root.parent.name}/{tree.root.name}"
-        return Found((), (f"{name} is left out: {error}",))
+        return CollectedRuns((), (f"{name} is left out: {error}",))
     foreign = _foreign(results)
     scenarios = tuple(each for each in _scenarios(tree) if each not in foreign)
     run = BenchmarkRun(
@@ -98,16 +106,16 @@ def _finished(tree: ResultTree) -> Found:
         division=results.division,
         category=results.category,
         device=results.device,
-        scenarios={each: Sources.of_harness(tree.scenario(each)) for each in scenarios},
+        scenarios={each: ScenarioSources.of_harness(tree.scenario(each)) for each in scenarios},
         code=texts.code(results),
         calibration=texts.calibrated(results),
         results=results,
     )
-    return Found((run,), tuple(foreign.values()))
+    return CollectedRuns((run,), tuple(foreign.values()))
 
 
 @dataclass(frozen=True, slots=True)
-class Interrupted:
+class InterruptedRun:
     """A benchmark whose call did not come to its end: what it has left, and the same call again."""
 
     name: str
@@ -123,7 +131,7 @@ class Interrupted:
         )
 
 
-def _interrupted(root: Path, made: Sequence[Path]) -> Interrupted:
+def _interrupted(root: Path, made: Sequence[Path]) -> InterruptedRun:
     modes: dict[str, list[str]] = {}
     for path in made:
         modes.setdefault(path.parts[-3], []).append(path.parts[-2])
@@ -133,11 +141,13 @@ def _interrupted(root: Path, made: Sequence[Path]) -> Interrupted:
         for scenario, names in modes.items()
     ]
     last = max(made, key=lambda path: path.stat().st_mtime)
-    told = records.read_json(last).get("circumstances") or {}
-    command = str(told.get("command") or "the same run-mlperf,inference command again, with")
+    circumstances = records.read_json(last).get("circumstances") or {}
+    command = str(
+        circumstances.get("command") or "the same run-mlperf,inference command again, with"
+    )
     command = re.sub(r" --results_dir[= ]\S+", "", command)
     command += f" --results_dir={shlex.quote(str(root.parents[2]))}"
-    return Interrupted(f"{root.parent.name}/{root.name}", "; ".join(left), command)
+    return InterruptedRun(f"{root.parent.name}/{root.name}", "; ".join(left), command)
 
 
 def _styled(folder: Path) -> list[Path]:
@@ -159,8 +169,8 @@ def _left_out(folder: Path) -> Iterator[str]:
     others = [] if folder.name.endswith(SUFFIX) else _below(folder)
     left = [path.name for path in others if path not in _styled(folder)]
     if left:
-        told = f"only {VALID + SUFFIX} is read, not {' and '.join(left)}"
-        yield f"{told}; --results_dir with the folder itself reads another one"
+        message = f"only {VALID + SUFFIX} is read, not {' and '.join(left)}"
+        yield f"{message}; --results_dir with the folder itself reads another one"
 
 
 def _foreign(results: Results) -> dict[str, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mlperf.harness.reporting.results import Results
 
-from .system import Value
+from .system import FieldValue
 
 TEST = re.compile(r"TEST\d\d(?:-[AB])?")
 USER_CONF, README, MEASUREMENTS = "user.conf", "README.md", "measurements.json"
@@ -19,7 +19,7 @@ Document = Path | str
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class ScenarioSources:
     """One scenario: folders of logs, which need not exist, and the documents beside them.
 
     ``home`` holds what a power measurement has left.
@@ -32,11 +32,11 @@ class Sources:
     documents: Mapping[str, Document]
 
     @classmethod
-    def of_harness(cls, folder: Path) -> Sources:
+    def of_harness(cls, folder: Path) -> ScenarioSources:
         """What our own harness writes for a scenario."""
         # A copy of a test's folder, such as TEST01.bak, is no test.
-        found = (path for path in folder.glob("TEST*") if TEST.fullmatch(path.name))
-        tests = sorted(path for path in found if path.is_dir())
+        paths = (path for path in folder.glob("TEST*") if TEST.fullmatch(path.name))
+        tests = sorted(path for path in paths if path.is_dir())
         return cls(
             folder,
             folder / "performance" / "run_1",
@@ -47,10 +47,10 @@ class Sources:
 
     def text(self, name: str) -> str | None:
         """A document, or None where there is none."""
-        found = self.documents.get(name)
-        if isinstance(found, Path):
-            return found.read_text("utf-8", "replace") if found.is_file() else None
-        return found
+        document = self.documents.get(name)
+        if isinstance(document, Path):
+            return document.read_text("utf-8", "replace") if document.is_file() else None
+        return document
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,30 +67,30 @@ class BenchmarkRun:
     division: str
     category: str
     device: str
-    scenarios: Mapping[str, Sources]
+    scenarios: Mapping[str, ScenarioSources]
     code: Document
     calibration: str
-    facts: Mapping[str, Value] = field(default_factory=dict)
+    facts: Mapping[str, FieldValue] = field(default_factory=dict)
     mapping: Mapping[str, str] = field(default_factory=dict)
     results: Results | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CollectedRuns:
     """Everything in a folder of results, and what was left out and why."""
 
     runs: tuple[BenchmarkRun, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def joined(self, other: Found) -> Found:
+    def joined(self, other: CollectedRuns) -> CollectedRuns:
         """Both together."""
-        return Found(self.runs + other.runs, self.notes + other.notes)
+        return CollectedRuns(self.runs + other.runs, self.notes + other.notes)
 
 
 def as_object(text: str | None) -> dict[str, object] | None:
     """A JSON object, or None where the text is none."""
     try:
-        found = json.loads(text or "")
+        document = json.loads(text or "")
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None

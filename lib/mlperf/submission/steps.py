@@ -32,17 +32,17 @@ from . import (
 )
 from .checks.base import ERROR, Finding, log, read_object
 from .errors import SubmissionError, together
-from .layouts import Tree
-from .sources import BenchmarkRun, Found
-from .system import Asker, Description
-from .verdict import Verdict, judge
+from .layouts import SubmissionTree
+from .sources import BenchmarkRun, CollectedRuns
+from .system import Asker, SystemDescription
+from .verdict import TreeVerdict, judge
 
 ANSWERS = "system.yaml"
 WIDTH = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class TreeRequest:
     """What ``generate`` is asked for; empty texts mean that the user said nothing.
 
     ``make_target`` makes runs where the user types make: then advice has make commands.
@@ -65,16 +65,16 @@ class Request:
     sw_notes_extra: str = ""
     gpus: system.Gpus = tuple
     make_target: str = ""
-    handed: intake.Handed = field(default_factory=intake.Handed)
+    handed: intake.RunOverrides = field(default_factory=intake.RunOverrides)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StepAnswer:
     """Lines for people, and the same for programs."""
 
     lines: tuple[str, ...]
     data: Mapping[str, Any]
-    verdict: Verdict
+    verdict: TreeVerdict
 
 
 def report_folder(submission_dir: Path) -> Path:
@@ -82,7 +82,7 @@ def report_folder(submission_dir: Path) -> Path:
     return submission_dir.with_name(submission_dir.name + "-report")
 
 
-def generate(request: Request, ask: Asker | None = None) -> Answer:
+def generate(request: TreeRequest, ask: Asker | None = None) -> StepAnswer:
     """Write the tree, its README tables and the report; judge it by our own checks.
 
     Raises SubmissionError without results.
@@ -92,12 +92,12 @@ def generate(request: Request, ask: Asker | None = None) -> Answer:
     except SubmissionError as problem:
         if not request.make_target:
             raise
-        raise make_lines.Folder(request.make_target).error(problem) from None
+        raise make_lines.MakeFolder(request.make_target).error(problem) from None
 
 
-def _generate(request: Request, ask: Asker | None) -> Answer:
-    found = _collected(request)
-    chosen: Sequence[BenchmarkRun] = _chosen(found, request)
+def _generate(request: TreeRequest, ask: Asker | None) -> StepAnswer:
+    collected = _collected(request)
+    chosen: Sequence[BenchmarkRun] = _chosen(collected, request)
     layout = layouts.of_round(request.round or _one_round(chosen))
     checks.refuse_unknown(layout.round)
     division = _one_division(chosen, request)
@@ -107,17 +107,17 @@ def _generate(request: Request, ask: Asker | None) -> Answer:
     added: list[str] = []
 
     def finish(folder: Path) -> None:
-        tree = Tree(folder, layout)
+        tree = SubmissionTree(folder, layout)
         if request.inferred:
             added.extend(infer.fill(tree))
         for path, text in summary.readmes(tree):
             path.write_text(text, encoding="utf-8")
 
-    notes = (*found.notes, *settled.notes)
-    parts = [build.Part(run, described[run.sut].document()) for run in chosen]
-    order = build.Order(request.submitter, division, layout, request.clean, request.truncated)
+    notes = (*collected.notes, *settled.notes)
+    parts = [build.TreePart(run, described[run.sut].document()) for run in chosen]
+    order = build.TreeOrder(request.submitter, division, layout, request.clean, request.truncated)
     built = build.build(request.submission_dir, parts, order, finish)
-    tree = Tree(request.submission_dir, layout)
+    tree = SubmissionTree(request.submission_dir, layout)
     verdict = judge([_typed(each, chosen, request.make_target) for each in checks.check(tree)])
     rows = report(tree, verdict, described, compare=request.compare)
     line = f"tree:    {tree.root} (round v{layout.round}, {division}, {request.submitter})"
@@ -129,39 +129,41 @@ def _generate(request: Request, ask: Asker | None) -> Answer:
         *("", *verdict_lines(verdict)),
     )
     everything = [*notes, *built.notes, *added]
-    return Answer(lines, {**_data(tree, verdict, rows, described), "notes": everything}, verdict)
+    return StepAnswer(
+        lines, {**_data(tree, verdict, rows, described), "notes": everything}, verdict
+    )
 
 
-def _collected(request: Request) -> Found:
+def _collected(request: TreeRequest) -> CollectedRuns:
     """The runs; raises SubmissionError that names all options which are missing."""
     problems: list[SubmissionError] = []
     handed = replace(request.handed, division=request.division, round=request.round)
-    found = Found()
+    collected = CollectedRuns()
     try:
-        found = runs.collect(request.results_dir, handed)
+        collected = runs.collect(request.results_dir, handed)
     except intake.MissingInputError as questions:
         problems.append(questions)
-        found = Found(questions.runs)
+        collected = CollectedRuns(questions.runs)
     if not request.submitter:
         what = {"--submitter=NAME": "the submitter"}
         hint = "give --submitter=NAME"
         problems.append(SubmissionError("no submitter is named", hint, "needs-input", what))
     # A category that alone is missing is asked for where it is settled.
-    if problems and all(run.round and "" not in run.scenarios for run in found.runs):
+    if problems and all(run.round and "" not in run.scenarios for run in collected.runs):
         try:
             division = request.division or Division.OPEN
-            told = partial(_category, request)
-            category.settle(found.runs, found.runs[0].round, division, told)
+            declared_category = partial(_category, request)
+            category.settle(collected.runs, collected.runs[0].round, division, declared_category)
         except SubmissionError as unsettled:
             problems += [unsettled] if unsettled.options else []
     if problems:
         raise together(problems)
-    return found
+    return collected
 
 
-def _chosen(found: Found, request: Request) -> list[BenchmarkRun]:
+def _chosen(collected: CollectedRuns, request: TreeRequest) -> list[BenchmarkRun]:
     """The runs on the device that is asked for; raises SubmissionError when there are none."""
-    chosen = [run for run in found.runs if request.device in ("", run.device)]
+    chosen = [run for run in collected.runs if request.device in ("", run.device)]
     if not chosen:
         raise SubmissionError(
             f"no results for the device {request.device} in {request.results_dir}",
@@ -171,7 +173,7 @@ def _chosen(found: Found, request: Request) -> list[BenchmarkRun]:
     return chosen
 
 
-def _one_division(chosen: Sequence[BenchmarkRun], request: Request) -> str:
+def _one_division(chosen: Sequence[BenchmarkRun], request: TreeRequest) -> str:
     divisions = {request.division or run.division for run in chosen}
     if len(divisions) > 1:
         raise SubmissionError(
@@ -184,7 +186,7 @@ def _one_division(chosen: Sequence[BenchmarkRun], request: Request) -> str:
 def _typed(finding: Finding, chosen: Sequence[BenchmarkRun], make_target: str) -> Finding:
     """The finding with the very command that makes its runs, where it is about runs."""
     if make_target:
-        return make_lines.Folder(make_target).finding(finding)
+        return make_lines.MakeFolder(make_target).finding(finding)
     parts = finding.where.split("/")
     for run in chosen:
         if parts[3:5] == [run.sut, names.official(run.benchmark)]:
@@ -197,49 +199,49 @@ def _typed(finding: Finding, chosen: Sequence[BenchmarkRun], make_target: str) -
 
 
 def _one_round(chosen: Sequence[BenchmarkRun]) -> str:
-    asked = sorted({run.round for run in chosen})
-    if len(asked) > 1:
+    round_names = sorted({run.round for run in chosen})
+    if len(round_names) > 1:
         raise SubmissionError(
-            f"the results are of several rounds: {', '.join(asked)}",
-            f"say which one to submit: --round={asked[-1]}",
+            f"the results are of several rounds: {', '.join(round_names)}",
+            f"say which one to submit: --round={round_names[-1]}",
         )
-    return asked[0]
+    return round_names[0]
 
 
 def _describe(
-    request: Request, chosen: Sequence[BenchmarkRun], division: str, ask: Asker | None
-) -> dict[str, Description]:
+    request: TreeRequest, chosen: Sequence[BenchmarkRun], division: str, ask: Asker | None
+) -> dict[str, SystemDescription]:
     """One description for each system; its framework and notes may come from several runs."""
-    found: dict[str, Description] = {}
+    descriptions: dict[str, SystemDescription] = {}
     for run in chosen:
-        if run.sut in found:
+        if run.sut in descriptions:
             continue
-        given = {**request.fields, "submitter": request.submitter}
-        given |= {"division": request.division, "system_type": request.category}
-        told, told_by = _told(request, run)
+        options = {**request.fields, "submitter": request.submitter}
+        options |= {"division": request.division, "system_type": request.category}
+        entries, source = _own_description(request, run)
         decided = {"division": division, "system_type": run.category}
         known = {**runs.facts(run, request.gpus), **_values(decided)}
-        described = system.describe(known, given, told, told_by, ask)
-        found[run.sut] = _with_notes(described, request)
+        described = system.describe(known, options, entries, source, ask)
+        descriptions[run.sut] = _with_notes(described, request)
         _remember(described, run)
-    return found
+    return descriptions
 
 
-def _values(texts: Mapping[str, str]) -> dict[str, system.Value]:
+def _values(texts: Mapping[str, str]) -> dict[str, system.FieldValue]:
     """What the runs tell, or were measured for."""
-    return {name: system.Value(text, system.RESULTS) for name, text in texts.items() if text}
+    return {name: system.FieldValue(text, system.RESULTS) for name, text in texts.items() if text}
 
 
-def _category(request: Request, run: BenchmarkRun) -> str:
+def _category(request: TreeRequest, run: BenchmarkRun) -> str:
     """The category that a person tells; empty where nobody does."""
-    return request.category or _told(request, run)[0].get("system_type", "")
+    return request.category or _own_description(request, run)[0].get("system_type", "")
 
 
-def _told(request: Request, run: BenchmarkRun) -> tuple[dict[str, str], str]:
+def _own_description(request: TreeRequest, run: BenchmarkRun) -> tuple[dict[str, str], str]:
     if request.system_file is not None:
         return system.read_file(request.system_file), request.system_file.name
-    kept = _kept(run)
-    return (system.read_file(kept), kept.name) if kept and kept.is_file() else ({}, "")
+    path = _kept(run)
+    return (system.read_file(path), path.name) if path and path.is_file() else ({}, "")
 
 
 def _kept(run: BenchmarkRun) -> Path | None:
@@ -248,7 +250,7 @@ def _kept(run: BenchmarkRun) -> Path | None:
     return Path(kept).with_name(ANSWERS) if kept else None
 
 
-def _remember(described: Description, run: BenchmarkRun) -> None:
+def _remember(described: SystemDescription, run: BenchmarkRun) -> None:
     """Keep what a person has answered, so that it is asked once."""
     answers = {name: v.text for name, v in described.values.items() if v.origin == "answer"}
     kept = _kept(run)
@@ -260,12 +262,12 @@ def _remember(described: Description, run: BenchmarkRun) -> None:
     kept.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _with_notes(described: Description, request: Request) -> Description:
+def _with_notes(described: SystemDescription, request: TreeRequest) -> SystemDescription:
     values = dict(described.values)
     for name, extra in (("hw_notes", request.hw_notes_extra), ("sw_notes", request.sw_notes_extra)):
         if extra:
             old = values[name].text
-            values[name] = system.Value(f"{old}; {extra}" if old else extra, "option")
+            values[name] = system.FieldValue(f"{old}; {extra}" if old else extra, "option")
     return replace(described, values=values)
 
 
@@ -273,9 +275,9 @@ def round_of(tree_root: Path) -> str:
     """The round of a tree, by the seed in its performance logs; the newest where none tells."""
     by_seed = {seed: name for name, seed in rounds.qsl_seeds().items()}
     for path in sorted(tree_root.glob("*/*/results/*/*/*/performance/run_1")):
-        found = by_seed.get(log(path).values.get("effective_qsl_rng_seed", -1))
-        if found:
-            return found
+        round_name = by_seed.get(log(path).values.get("effective_qsl_rng_seed", -1))
+        if round_name:
+            return round_name
     return rounds.LATEST
 
 
@@ -283,11 +285,11 @@ def check(
     submission_dir: Path,
     benchmark_round: str,
     submitter: str,
-    outcomes: Sequence[official.Outcome] = (),
+    outcomes: Sequence[official.CheckerOutcome] = (),
     compare: Path | None = None,
     explain: bool = False,
     make_target: str = "",
-) -> Answer:
+) -> StepAnswer:
     """Judge a tree by our own checks, beside what the official checkers said.
 
     ``make_target`` makes runs where the user types make: then advice has make commands.
@@ -297,7 +299,7 @@ def check(
     tree = _tree(submission_dir, benchmark_round)
     findings = checks.check(tree, submitter)
     if make_target:
-        findings = [make_lines.Folder(make_target).finding(each) for each in findings]
+        findings = [make_lines.MakeFolder(make_target).finding(each) for each in findings]
     verdict = judge(findings)
     rows = report(tree, verdict, {}, outcomes, compare)
     said = [
@@ -314,14 +316,16 @@ def check(
         *said,
     ]
     more = {"official": [asdict(each) for each in outcomes], "official_lines": said}
-    return Answer(tuple(lines), {**_data(tree, verdict, rows, {}), **more}, verdict)
+    return StepAnswer(tuple(lines), {**_data(tree, verdict, rows, {}), **more}, verdict)
 
 
-def _tree(folder: Path, benchmark_round: str = "", option: str = "--submission_dir") -> Tree:
+def _tree(
+    folder: Path, benchmark_round: str = "", option: str = "--submission_dir"
+) -> SubmissionTree:
     """The tree in a folder, whose own logs tell its round where nobody does."""
     if not folder.is_dir():
         raise SubmissionError(f"there is no tree {folder}", f"check {option}")
-    return Tree(folder, layouts.of_round(benchmark_round or round_of(folder)))
+    return SubmissionTree(folder, layouts.of_round(benchmark_round or round_of(folder)))
 
 
 def summarize(
@@ -329,7 +333,7 @@ def summarize(
     benchmark_round: str = "",
     compare: Path | None = None,
     folder: Path | None = None,
-) -> Answer:
+) -> StepAnswer:
     """Write the report of a tree again, to ``folder`` or beside the tree; nothing is refused.
 
     Raises SubmissionError where there is no tree.
@@ -338,7 +342,7 @@ def summarize(
     if compare is not None:
         _tree(compare, option="--compare")
     name = tree.layout.round
-    verdict = judge(checks.check(tree)) if checks.known(name) else Verdict((), unjudged=name)
+    verdict = judge(checks.check(tree)) if checks.known(name) else TreeVerdict((), unjudged=name)
     folder = folder or report_folder(submission_dir)
     rows = report(tree, verdict, {}, compare=compare, folder=folder)
     if not rows:
@@ -352,10 +356,12 @@ def summarize(
         "",
         *wrapped(f"verdict: {verdict.line}", "", "  "),
     ]
-    return Answer(tuple(lines), {**_data(tree, verdict, rows, {}), "report": str(folder)}, verdict)
+    return StepAnswer(
+        tuple(lines), {**_data(tree, verdict, rows, {}), "report": str(folder)}, verdict
+    )
 
 
-def _complaint_lines(outcome: official.Outcome, verdict: Verdict) -> list[str]:
+def _complaint_lines(outcome: official.CheckerOutcome, verdict: TreeVerdict) -> list[str]:
     known = {each.rule for each in (*verdict.faults, *verdict.nature)}
     # Many lines follow from one cause: the first one stands for all that break the same rule.
     causes: dict[str, list[str]] = {}
@@ -372,13 +378,13 @@ def _complaint_lines(outcome: official.Outcome, verdict: Verdict) -> list[str]:
 
 
 def report(
-    tree: Tree,
-    verdict: Verdict,
-    described: Mapping[str, Description],
-    outcomes: Sequence[official.Outcome] = (),
+    tree: SubmissionTree,
+    verdict: TreeVerdict,
+    described: Mapping[str, SystemDescription],
+    outcomes: Sequence[official.CheckerOutcome] = (),
     compare: Path | None = None,
     folder: Path | None = None,
-) -> list[summary.Row]:
+) -> list[summary.SummaryRow]:
     """Write summary.csv, summary.json, checks.json and report.html to ``folder``.
 
     What is known of the systems and what the official checkers said last of the same tree is kept
@@ -388,7 +394,7 @@ def report(
     folder = folder or beside
     folder.mkdir(parents=True, exist_ok=True)
     rows = summary.rows(tree)
-    contents = page.Contents(
+    contents = page.PageContents(
         tree.layout.round,
         str(tree.root),
         rows,
@@ -405,7 +411,9 @@ def report(
     return rows
 
 
-def _systems(path: Path, described: Mapping[str, Description]) -> Mapping[str, Description]:
+def _systems(
+    path: Path, described: Mapping[str, SystemDescription]
+) -> Mapping[str, SystemDescription]:
     """These descriptions, kept in ``path``; or where there are none those kept before."""
     if not described:
         return _read_described(path)
@@ -414,27 +422,29 @@ def _systems(path: Path, described: Mapping[str, Description]) -> Mapping[str, D
 
 
 def _remembered(
-    path: Path, tree_root: Path, outcomes: Sequence[official.Outcome]
-) -> Sequence[official.Outcome]:
-    """These outcomes, kept in ``path``; or where there are none those kept of this very tree."""
+    path: Path, tree_root: Path, outcomes: Sequence[official.CheckerOutcome]
+) -> Sequence[official.CheckerOutcome]:
+    """Return these outcomes, stored in ``path``; without any those stored of this very tree."""
     if outcomes:
-        told = {"tree": pack.fingerprint(tree_root), "outcomes": [asdict(e) for e in outcomes]}
-        _write(path, json.dumps(told, indent=2) + "\n")
+        record = {"tree": pack.fingerprint(tree_root), "outcomes": [asdict(e) for e in outcomes]}
+        _write(path, json.dumps(record, indent=2) + "\n")
         return outcomes
-    found = read_object(path)
-    if found is None or found.get("tree") != pack.fingerprint(tree_root):
+    stored = read_object(path)
+    if stored is None or stored.get("tree") != pack.fingerprint(tree_root):
         return ()
-    return [official.remembered(each) for each in found["outcomes"]]
+    return [official.remembered(each) for each in stored["outcomes"]]
 
 
-def _plain(described: Description) -> dict[str, list[str]]:
+def _plain(described: SystemDescription) -> dict[str, list[str]]:
     return {name: [value.text, value.origin] for name, value in described.values.items()}
 
 
-def _read_described(path: Path) -> dict[str, Description]:
+def _read_described(path: Path) -> dict[str, SystemDescription]:
     try:
         return {
-            name: Description({key: system.Value(*pair) for key, pair in fields.items()}, ())
+            name: SystemDescription(
+                {key: system.FieldValue(*pair) for key, pair in fields.items()}, ()
+            )
             for name, fields in (read_object(path) or {}).items()
         }
     except (TypeError, AttributeError):
@@ -445,7 +455,7 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def _verdict_data(verdict: Verdict) -> dict[str, Any]:
+def _verdict_data(verdict: TreeVerdict) -> dict[str, Any]:
     return {
         "submittable": verdict.submittable,
         "verdict": verdict.line,
@@ -457,10 +467,10 @@ def _verdict_data(verdict: Verdict) -> dict[str, Any]:
 
 
 def _data(
-    tree: Tree,
-    verdict: Verdict,
-    rows: Sequence[summary.Row],
-    described: Mapping[str, Description],
+    tree: SubmissionTree,
+    verdict: TreeVerdict,
+    rows: Sequence[summary.SummaryRow],
+    described: Mapping[str, SystemDescription],
 ) -> dict[str, Any]:
     return {
         "tree": str(tree.root),
@@ -475,10 +485,10 @@ def _data(
     }
 
 
-def _description_lines(described: Mapping[str, Description], make_target: str) -> list[str]:
+def _description_lines(described: Mapping[str, SystemDescription], make_target: str) -> list[str]:
     lines = []
     again = "generate again with --system_file=FILE"
-    again = make_lines.Folder(make_target).advice(again) if make_target else again
+    again = make_lines.MakeFolder(make_target).advice(again) if make_target else again
     for name, each in described.items():
         lines += [f"system {name}:"]
         rows = [
@@ -494,7 +504,7 @@ def _description_lines(described: Mapping[str, Description], make_target: str) -
     return lines
 
 
-def result_lines(rows: Sequence[summary.Row]) -> list[str]:
+def result_lines(rows: Sequence[summary.SummaryRow]) -> list[str]:
     """Every result in a line or two."""
     lines = []
     for row in rows:
@@ -507,27 +517,27 @@ def result_lines(rows: Sequence[summary.Row]) -> list[str]:
     return lines
 
 
-def verdict_lines(verdict: Verdict, everything: bool = False) -> list[str]:
+def verdict_lines(verdict: TreeVerdict, everything: bool = False) -> list[str]:
     """The verdict and its reasons, each rule once with its first places."""
     lines = wrapped(f"verdict: {verdict.line}", "", "  ")
     shown: dict[str, list[Finding]] = {}
     shown_also = verdict.notices if everything else ()
-    for each in (*verdict.faults, *verdict.nature, *verdict.warnings, *shown_also):
-        shown.setdefault(each.rule, []).append(each)
-    for found in shown.values():
-        lines += _finding_lines(found, len(found) if everything else 2)
-    for each in () if everything else verdict.notices[:4]:
-        lines += wrapped(f"to look at: {each.found} ({each.rule})", "", "  ")
+    for finding in (*verdict.faults, *verdict.nature, *verdict.warnings, *shown_also):
+        shown.setdefault(finding.rule, []).append(finding)
+    for findings in shown.values():
+        lines += _finding_lines(findings, len(findings) if everything else 2)
+    for finding in () if everything else verdict.notices[:4]:
+        lines += wrapped(f"to look at: {finding.found} ({finding.rule})", "", "  ")
     return lines
 
 
-def _finding_lines(found: Sequence[Finding], shown: int) -> list[str]:
-    first = found[0]
+def _finding_lines(findings: Sequence[Finding], shown: int) -> list[str]:
+    first = findings[0]
     level = "" if first.severity == ERROR else f"{first.severity}: "
     lines = wrapped(f"- {level}{first.rule}: {first.found}", "", "  ")
-    lines += [f"    {each.where}" for each in found[:shown]]
-    if len(found) > shown:
-        lines.append(f"    and in {len(found) - shown} more places")
+    lines += [f"    {finding.where}" for finding in findings[:shown]]
+    if len(findings) > shown:
+        lines.append(f"    and in {len(findings) - shown} more places")
     lines += wrapped(f"to mend: {first.mend}", "    ", "      ")
     lines += wrapped(f"source: {first.source}", "    ", "      ")
     return lines

@@ -17,15 +17,15 @@ from mlperf.harness.measuring.detail_log import DetailLog
 from mlperf.harness.wording import figures
 
 from .checks.accuracy import figure
-from .checks.base import ERROR, NATURE, Site, log, read_object
+from .checks.base import ERROR, NATURE, SubmitterSite, log, read_object
 from .checks.benchmarks import form
 from .checks.compliance import verdicts
 from .counted import counted, power
-from .layouts import Cell, Tree
+from .layouts import ScenarioCell, SubmissionTree
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SummaryRow:
     """One scenario of one benchmark on one system; ``value`` is in ``unit``."""
 
     division: str
@@ -56,20 +56,20 @@ class Row:
     p99_ms: float | None
 
 
-def rows(tree: Tree) -> list[Row]:
+def rows(tree: SubmissionTree) -> list[SummaryRow]:
     """Every result in the tree, in a fixed order."""
-    found = []
+    result_rows = []
     for division, submitter, root in tree.submitters():
-        site = Site(tree, division, submitter, root)
-        found += [_row(site, cell) for cell in site.cells]
-    return found
+        site = SubmitterSite(tree, division, submitter, root)
+        result_rows += [_row(site, cell) for cell in site.cells]
+    return result_rows
 
 
-def _row(site: Site, cell: Cell) -> Row:
+def _row(site: SubmitterSite, cell: ScenarioCell) -> SummaryRow:
     run = log(cell.run)
     scenario = of_log(run.values.get("effective_scenario"))
     tests = _tests(site, cell)
-    return Row(
+    return SummaryRow(
         division=site.division,
         submitter=site.submitter,
         system=cell.system,
@@ -91,36 +91,36 @@ def _row(site: Site, cell: Cell) -> Row:
     )
 
 
-def _system(told: Mapping[str, Any]) -> dict[str, Any]:
+def _system(description: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "system_name": str(told.get("system_name", "")),
-        "accelerator": _accelerator(told),
-        "framework": str(told.get("framework", "")),
+        "system_name": str(description.get("system_name", "")),
+        "accelerator": _accelerator(description),
+        "framework": str(description.get("framework", "")),
     }
 
 
-def _source(cell: Cell, measured: str) -> str:
+def _source(cell: ScenarioCell, measured: str) -> str:
     """The scenario that the result was really measured in, where that is another one."""
     wanted = Scenario.of_folder(cell.scenario)
     return "" if wanted is not None and wanted.loadgen == measured else measured
 
 
-def _result(site: Site, cell: Cell, run: DetailLog) -> dict[str, Any]:
+def _result(site: SubmitterSite, cell: ScenarioCell, run: DetailLog) -> dict[str, Any]:
     scenario = Scenario.of_folder(cell.scenario)
     if scenario is None or not run.values:
         return {"metric": "", "value": None, "unit": "", "power_w": None, "joules_per_sample": None}
-    found = counted(run, site.rules(cell.benchmark), scenario, site.layout.round)
+    result = counted(run, site.rules(cell.benchmark), scenario, site.layout.round)
     used = power(cell.run, run)
     return {
-        "metric": found.metric,
-        "value": found.value,
-        "unit": found.unit,
+        "metric": result.metric,
+        "value": result.value,
+        "unit": result.unit,
         "power_w": used.watts if used else None,
-        "joules_per_sample": used.per_sample(run, scenario, found) if used else None,
+        "joules_per_sample": used.per_sample(run, scenario, result) if used else None,
     }
 
 
-def _accuracy(site: Site, cell: Cell) -> dict[str, Any]:
+def _accuracy(site: SubmitterSite, cell: ScenarioCell) -> dict[str, Any]:
     known = site.rules(cell.benchmark)
     if known is None:
         return {"accuracy_metric": "", "accuracy": None, "accuracy_target": None}
@@ -132,47 +132,51 @@ def _accuracy(site: Site, cell: Cell) -> dict[str, Any]:
     }
 
 
-def _described(cell: Cell) -> Mapping[str, Any]:
+def _described(cell: ScenarioCell) -> Mapping[str, Any]:
     name = cell.layout.measurement_file(cell.system, cell.scenario)
     return read_object(cell.measurements / name) or {}
 
 
-def _accelerator(told: Mapping[str, Any]) -> str:
-    count = str(told.get("accelerators_per_node", "0"))
-    return "" if count in ("", "0") else f"{count} x {told.get('accelerator_model_name', '')}"
+def _accelerator(description: Mapping[str, Any]) -> str:
+    count = str(description.get("accelerators_per_node", "0"))
+    return (
+        "" if count in ("", "0") else f"{count} x {description.get('accelerator_model_name', '')}"
+    )
 
 
-def _tests(site: Site, cell: Cell) -> dict[str, list[str]]:
+def _tests(site: SubmitterSite, cell: ScenarioCell) -> dict[str, list[str]]:
     """The tests that are there, by the severest thing that their verifications say."""
-    found: dict[str, list[str]] = {}
+    tests_by_severity: dict[str, list[str]] = {}
     known = site.rules(cell.benchmark)
     for test in site.layout.tests(known.tests(site.layout.round)) if known else ():
         folder = cell.compliance(test)
         if known and folder.is_dir():
-            said = {each.severity for each in verdicts(site, cell, test, known)}
+            said = {finding.severity for finding in verdicts(site, cell, test, known)}
             bad = ERROR in said or not any(folder.glob("verify_*.txt"))
-            found.setdefault(ERROR if bad else NATURE if NATURE in said else "", []).append(test)
-    return found
+            tests_by_severity.setdefault(
+                ERROR if bad else NATURE if NATURE in said else "", []
+            ).append(test)
+    return tests_by_severity
 
 
-def as_csv(found: Sequence[Row]) -> str:
+def as_csv(result_rows: Sequence[SummaryRow]) -> str:
     """A table for spreadsheets."""
     out = io.StringIO()
-    writer = csv.DictWriter(out, [field.name for field in fields(Row)], lineterminator="\n")
+    writer = csv.DictWriter(out, [field.name for field in fields(SummaryRow)], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(asdict(row) for row in found)
+    writer.writerows(asdict(row) for row in result_rows)
     return out.getvalue()
 
 
-def as_json(found: Sequence[Row]) -> str:
+def as_json(result_rows: Sequence[SummaryRow]) -> str:
     """The same for programs."""
-    return json.dumps([asdict(row) for row in found], indent=2, ensure_ascii=False) + "\n"
+    return json.dumps([asdict(row) for row in result_rows], indent=2, ensure_ascii=False) + "\n"
 
 
 HEADING = ("benchmark", "scenario", "result", "validity", "accuracy", "target", "compliance")
 
 
-def cells_of(row: Row) -> tuple[str, ...]:
+def cells_of(row: SummaryRow) -> tuple[str, ...]:
     """What people read of a row, in the order of ``HEADING``."""
     value = "-" if row.value is None else f"{figures(row.value)} {row.unit} ({row.metric})"
     if row.power_w is not None:
@@ -187,35 +191,35 @@ def cells_of(row: Row) -> tuple[str, ...]:
     return (benchmark, row.scenario, value, verdict, *_judged(row), ", ".join(tests) or "-")
 
 
-def _judged(row: Row) -> tuple[str, str]:
+def _judged(row: SummaryRow) -> tuple[str, str]:
     unit = "" if row.accuracy_metric.startswith(("mean", "ROUGE")) else " %"
     accuracy = "-" if row.accuracy is None else f"{row.accuracy:g}{unit} {row.accuracy_metric}"
     target = "-" if row.accuracy_target is None else f"{row.accuracy_target:g}{unit}"
     return accuracy, target
 
 
-def readmes(tree: Tree) -> Iterator[tuple[Path, str]]:
+def readmes(tree: SubmissionTree) -> Iterator[tuple[Path, str]]:
     """README.md of every submitter and of every system: path and text."""
     for key, group in groupby(rows(tree), lambda row: (row.division, row.submitter)):
         division, submitter = key
-        found = list(group)
+        submitter_rows = list(group)
         root = tree.root / division / submitter
         lines = [f"# {submitter}: MLPerf inference v{tree.layout.round}, {division} division", ""]
-        for system, of_system in groupby(found, lambda row: row.system):
+        for system, of_system in groupby(submitter_rows, lambda row: row.system):
             part = list(of_system)
-            told = _system_lines(part[0])
+            introduction = _system_lines(part[0])
             table = _markdown(HEADING, [cells_of(row) for row in part])
             yield (
                 root / "results" / system / "README.md",
-                "\n".join([f"# {system}", "", *told, *table, ""]),
+                "\n".join([f"# {system}", "", *introduction, *table, ""]),
             )
-            lines += [f"## {system}", "", *told, *table, ""]
+            lines += [f"## {system}", "", *introduction, *table, ""]
         yield root / "README.md", "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _system_lines(row: Row) -> list[str]:
-    told = [row.system_name, row.category, row.accelerator or "no accelerator", row.framework]
-    lines = [", ".join(word for word in told if word) + ".", ""]
+def _system_lines(row: SummaryRow) -> list[str]:
+    words = [row.system_name, row.category, row.accelerator or "no accelerator", row.framework]
+    lines = [", ".join(word for word in words if word) + ".", ""]
     if row.form:
         what = f"These are runs of a {row.form} form: no result of the real benchmark"
         lines += [f"{what}, and cannot be submitted.", ""]

@@ -12,7 +12,7 @@ from mlperf.harness.reporting.results import NETWORK, Results
 
 from . import machine
 from .errors import SubmissionError
-from .fields import POWER_CAPACITY, UNKNOWN, Field, of_division
+from .fields import POWER_CAPACITY, UNKNOWN, SystemField, of_division
 
 RESULTS, MACHINE, DEFAULT, OPEN = "results", "this machine", "default", "not known"
 # The fields about an accelerator that do not apply to a system without one.
@@ -20,12 +20,12 @@ ACCELERATOR = (
     *("model_name", "host_interconnect", "interconnect"),
     *("memory_capacity", "memory_configuration"),
 )
-Asker = Callable[[Field], str]
+Asker = Callable[[SystemField], str]
 Gpus = Callable[[], Sequence[Mapping[str, str]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class FieldValue:
     """The text of a field and where it comes from."""
 
     text: str
@@ -33,18 +33,18 @@ class Value:
 
 
 USUAL = {
-    "number_of_nodes": Value("1", DEFAULT),
-    "status": Value("available", DEFAULT),
-    "host_networking_topology": Value(UNKNOWN, DEFAULT),
+    "number_of_nodes": FieldValue("1", DEFAULT),
+    "status": FieldValue("available", DEFAULT),
+    "host_networking_topology": FieldValue(UNKNOWN, DEFAULT),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class SystemDescription:
     """All fields of a system, and those that nobody could tell."""
 
-    values: Mapping[str, Value]
-    questions: tuple[Field, ...]
+    values: Mapping[str, FieldValue]
+    questions: tuple[SystemField, ...]
 
     def document(self) -> dict[str, str]:
         """What the system's JSON file holds."""
@@ -52,63 +52,65 @@ class Description:
 
 
 def describe(
-    known: Mapping[str, Value],
-    given: Mapping[str, str],
-    told: Mapping[str, str],
-    told_by: str,
+    known: Mapping[str, FieldValue],
+    options: Mapping[str, str],
+    entries: Mapping[str, str],
+    source: str,
     ask: Asker | None = None,
-) -> Description:
-    """Join options ``given``, then the file ``told``, then what is ``known`` of the runs.
+) -> SystemDescription:
+    """Join ``options``, then ``entries`` of the file, then what is ``known`` of the runs.
 
     ``ask`` gets a field that is still open and returns its value, or nothing.
     Raises SubmissionError for an unknown field in the file.
     """
-    found = {**USUAL, **known, "is_network": Value("true", DEFAULT)}
-    division = given.get("division") or (found["division"].text if "division" in found else "")
-    fields = _fields(division, told, told_by)
-    values: dict[str, Value] = {}
+    fallbacks = {**USUAL, **known, "is_network": FieldValue("true", DEFAULT)}
+    division = options.get("division") or (
+        fallbacks["division"].text if "division" in fallbacks else ""
+    )
+    fields = _fields(division, entries, source)
+    values: dict[str, FieldValue] = {}
     questions = []
     for field in fields:
         value = (
-            _value(given, field, "option")
-            or _value(told, field, told_by)
-            or found.get(field.name)
-            or _asked(ask, field)
+            _value(options, field, "option")
+            or _value(entries, field, source)
+            or fallbacks.get(field.name)
+            or _answer(ask, field)
         )
         if value is None and field.needed:
             questions.append(field)
-            value = Value(UNKNOWN, OPEN)
-        values[field.name] = value or Value("", OPEN)
-    return Description(values, tuple(questions))
+            value = FieldValue(UNKNOWN, OPEN)
+        values[field.name] = value or FieldValue("", OPEN)
+    return SystemDescription(values, tuple(questions))
 
 
-def _fields(division: str, told: Mapping[str, str], told_by: str) -> tuple[Field, ...]:
-    """The fields of the division; raises SubmissionError where ``told`` holds others."""
+def _fields(division: str, entries: Mapping[str, str], source: str) -> tuple[SystemField, ...]:
+    """Return the fields of the division; raise SubmissionError where ``entries`` holds others."""
     fields = of_division(division)
-    if POWER_CAPACITY.name in told:
+    if POWER_CAPACITY.name in entries:
         fields = (*fields, POWER_CAPACITY)
-    unknown = sorted(set(told) - {field.name for field in fields})
+    unknown = sorted(set(entries) - {field.name for field in fields})
     if unknown:
         raise SubmissionError(
-            f"{told_by}: no system description has the field {unknown[0]!r}",
+            f"{source}: no system description has the field {unknown[0]!r}",
             "the fields are listed by: cm run script --tags=get,mlperf,sut,description",
         )
     return fields
 
 
-def _value(source: Mapping[str, str], field: Field, origin: str) -> Value | None:
+def _value(source: Mapping[str, str], field: SystemField, origin: str) -> FieldValue | None:
     text = str(source.get(field.name, "")).strip()
-    return Value(text, origin) if text else None
+    return FieldValue(text, origin) if text else None
 
 
-def _asked(ask: Asker | None, field: Field) -> Value | None:
+def _answer(ask: Asker | None, field: SystemField) -> FieldValue | None:
     if ask is None or not field.needed:
         return None
     answer = ask(field).strip()
-    return Value(answer, "answer") if answer else None
+    return FieldValue(answer, "answer") if answer else None
 
 
-def of_results(results: Results, gpus: Gpus = tuple) -> dict[str, Value]:
+def of_results(results: Results, gpus: Gpus = tuple) -> dict[str, FieldValue]:
     """What our harness recorded, and what this machine tells if it is the one that ran.
 
     ``gpus`` tells what GPUs this machine has, as ``machine.facts`` takes them.
@@ -124,51 +126,51 @@ _OF_THE_RUN = ("host_processor_model_name", "host_memory_capacity")
 """What the runs themselves have recorded comes before what the machine says now."""
 
 
-def _of_nodes(results: Results) -> dict[str, Value]:
+def _of_nodes(results: Results) -> dict[str, FieldValue]:
     """The system under test of a network run, as its nodes told it: this machine is none of it."""
-    told = results.device_facts
+    facts = results.device_facts
     workers = results.calibration.get("offline", {}).get("shape", {}).get("workers", "")
     stack = f"{results.host.system} TCP sockets, Python {results.host.python}"
     texts = {
-        "number_of_nodes": told.get("nodes", ""),
-        "host_processor_model_name": told.get("cpu", ""),
-        "host_memory_capacity": told.get("memory", ""),
-        "operating_system": told.get("system", ""),
+        "number_of_nodes": facts.get("nodes", ""),
+        "host_processor_model_name": facts.get("cpu", ""),
+        "host_memory_capacity": facts.get("memory", ""),
+        "operating_system": facts.get("system", ""),
         "network_protocol": f"cmbench frames {results.versions.get(NETWORK, '')} over TCP",
         "number_connections": str(workers),
         "net_software_stack_loadgen": stack,
-        "net_software_stack_sut": f"{told.get('system', '')} TCP sockets, Python",
+        "net_software_stack_sut": f"{facts.get('system', '')} TCP sockets, Python",
         "hw_notes": f"LoadGen node: {results.host.cpu_model}, "
-        f"{results.host.cores_usable} cores; nodes: {told.get('names', '')}",
+        f"{results.host.cores_usable} cores; nodes: {facts.get('names', '')}",
     }
-    return {name: Value(text.strip(), RESULTS) for name, text in texts.items() if text.strip()}
+    return {name: FieldValue(text.strip(), RESULTS) for name, text in texts.items() if text.strip()}
 
 
-def _from_results(results: Results) -> dict[str, Value]:
-    told = results.host
-    stack = [f"Python {told.python}"]
+def _from_results(results: Results) -> dict[str, FieldValue]:
+    host = results.host
+    stack = [f"Python {host.python}"]
     stack += [f"{name} {version}" for name, version in sorted(results.versions.items())]
     texts = {
         "division": results.division,
         "system_type": results.category,
         "system_name": results.sut,
-        "host_processor_model_name": told.cpu_model,
-        "host_memory_capacity": machine.memory_text(told.memory_bytes),
+        "host_processor_model_name": host.cpu_model,
+        "host_memory_capacity": machine.memory_text(host.memory_bytes),
         "framework": f"{results.runtime} ({sign})"
         if (sign := results.stand_in)
         else results.runtime,
-        "operating_system": told.system,
+        "operating_system": host.system,
         "other_software_stack": ", ".join(stack),
         "sw_notes": _note(results),
     }
-    found = {name: Value(text, RESULTS) for name, text in texts.items() if text}
-    return found | (without_accelerator() if results.device == "cpu" else {})
+    values = {name: FieldValue(text, RESULTS) for name, text in texts.items() if text}
+    return values | (without_accelerator() if results.device == "cpu" else {})
 
 
-def without_accelerator() -> dict[str, Value]:
+def without_accelerator() -> dict[str, FieldValue]:
     """The fields about accelerators of a run on a CPU."""
-    found = {f"accelerator_{name}": Value(UNKNOWN, RESULTS) for name in ACCELERATOR}
-    return {**found, "accelerators_per_node": Value("0", RESULTS)}
+    values = {f"accelerator_{name}": FieldValue(UNKNOWN, RESULTS) for name in ACCELERATOR}
+    return {**values, "accelerators_per_node": FieldValue("0", RESULTS)}
 
 
 def _note(results: Results) -> str:
@@ -179,14 +181,14 @@ def _note(results: Results) -> str:
     return "; ".join(filter(None, (results.stand_in, form if results.form else "")))
 
 
-def _detected(results: Results, gpus: Gpus) -> dict[str, Value]:
+def _detected(results: Results, gpus: Gpus) -> dict[str, FieldValue]:
     """What this machine tells about itself, where the runs were made on it."""
     here = host.facts()
     same = here.cpu_model == results.host.cpu_model
     if not same or here.memory_bytes != results.host.memory_bytes:
         return {}
     texts = machine.facts(gpus() if results.device != "cpu" else ())
-    return {name: Value(text, MACHINE) for name, text in texts.items() if text}
+    return {name: FieldValue(text, MACHINE) for name, text in texts.items() if text}
 
 
 def read_file(path: Path) -> dict[str, str]:

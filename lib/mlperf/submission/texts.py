@@ -35,7 +35,7 @@ LOCAL = re.compile(
 
 def without_places(text: str) -> str:
     """A text where each local path is only a name: nobody else has the folders above it."""
-    return LOCAL.sub(lambda found: found.group(1), text)
+    return LOCAL.sub(lambda match: match.group(1), text)
 
 
 def code(results: Results) -> str:

@@ -18,14 +18,14 @@ KEPT = 4096
 # What the official tool writes between the two parts, and what is found there: other line ends on
 # Windows, and single ones from this program before round 6.1.
 GAP = b"\n\n...\n\n"
-FOUND_GAP = re.compile(rb"(?:\r?\n){1,2}\.\.\.(?:\r?\n){1,2}")
+ANY_GAP = re.compile(rb"(?:\r?\n){1,2}\.\.\.(?:\r?\n){1,2}")
 LOG = "mlperf_log_accuracy.json"
 TEXT = "accuracy.txt"
 HASH = re.compile(r"^hash=([0-9a-fA-F]{64})\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Truncated:
+class TruncatedLog:
     """A log that was cut: its folder, its size before, and the hash of the whole."""
 
     folder: Path
@@ -35,7 +35,7 @@ class Truncated:
 
 def genuine(content: bytes) -> bool:
     """Whether a log that was cut still has both its parts at their full length."""
-    parts = FOUND_GAP.split(content)
+    parts = ANY_GAP.split(content)
     # Line ends of Windows count twice or once, depending on where the log was cut.
     return len(parts) == 2 and all(
         len(part) - part.count(b"\r") <= KEPT <= len(part) for part in parts
@@ -57,13 +57,13 @@ def needed(folder: Path) -> bool:
 def stated_hash(folder: Path) -> str:
     """The hash that accuracy.txt tells, or nothing."""
     try:
-        found = HASH.findall((folder / TEXT).read_text(encoding="utf-8", errors="replace"))
+        hashes = HASH.findall((folder / TEXT).read_text(encoding="utf-8", errors="replace"))
     except OSError:
         return ""
-    return str(found[-1]).lower() if found else ""
+    return str(hashes[-1]).lower() if hashes else ""
 
 
-def truncate(folder: Path) -> Truncated | None:
+def truncate(folder: Path) -> TruncatedLog | None:
     """Cut the log in ``folder`` and see to its hash in accuracy.txt; None when it is short.
 
     The hash is written before the log is cut: an interrupted call is simply made again.
@@ -78,10 +78,10 @@ def truncate(folder: Path) -> Truncated | None:
         file.seek(-KEPT, os.SEEK_END)
         tail = file.read()
     _replace(log, head + GAP + tail)
-    return Truncated(folder, size, whole)
+    return TruncatedLog(folder, size, whole)
 
 
-def truncate_all(root: Path) -> list[Truncated]:
+def truncate_all(root: Path) -> list[TruncatedLog]:
     """Cut every accuracy log below ``root``, in a fixed order."""
     made = (truncate(log.parent) for log in sorted(root.rglob(LOG)))
     return [each for each in made if each is not None]

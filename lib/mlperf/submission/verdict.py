@@ -10,7 +10,7 @@ from .checks.benchmarks import FORM, STAND_IN
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TreeVerdict:
     """The findings of a tree, sorted by what they mean."""
 
     faults: tuple[Finding, ...]
@@ -50,14 +50,14 @@ class Verdict:
 def counted(findings: Sequence[Finding]) -> str:
     """How many rules are broken, and in how many places."""
     rules, places = len({each.rule for each in findings}), len(findings)
-    told = "1 rule is broken" if rules == 1 else f"{rules} rules are broken"
-    return told if places == 1 else f"{told} in {places} places"
+    broken_rules = "1 rule is broken" if rules == 1 else f"{rules} rules are broken"
+    return broken_rules if places == 1 else f"{broken_rules} in {places} places"
 
 
-def judge(findings: Sequence[Finding]) -> Verdict:
+def judge(findings: Sequence[Finding]) -> TreeVerdict:
     """Sort findings; what follows from a short or tiny run is no fault of the tree."""
     levels = (ERROR, NATURE, WARNING, NOTE)
     faults, nature, warnings, notices = (
         tuple(each for each in findings if each.severity == level) for level in levels
     )
-    return Verdict(faults, nature, warnings, notices)
+    return TreeVerdict(faults, nature, warnings, notices)

@@ -84,9 +84,9 @@ def upstream(tmp_path: Path) -> Path:
     return system
 
 
-def described(folder: Path) -> intake.Handed:
+def described(folder: Path) -> intake.RunOverrides:
     lab.put(folder / "model.json", json.dumps(dict.fromkeys(build.MEASUREMENT_KEYS, "fp32")))
-    return intake.Handed(division="open", measurements=folder / "model.json")
+    return intake.RunOverrides(division="open", measurements=folder / "model.json")
 
 
 @pytest.mark.parametrize("name", ["{}.bak", "{}~", "{} (2)", "old-{}", "{}_20251130", "machine-7"])

@@ -24,13 +24,13 @@ from cmbench.lib import nvidia
 from cmbench.lib.probe import ProbeResult
 from mlperf.submission import build, infer, machine, pack, runs, steps, truncate
 from mlperf.submission.errors import SubmissionError
-from mlperf.submission.fields import Field
-from support import ROOT, python_env
+from mlperf.submission.fields import SystemField
+from support import ROOT
 
 
 @pytest.fixture
-def request_(measured: Path, tmp_path: Path) -> steps.Request:
-    return steps.Request(measured, tmp_path / "out", "Tester")
+def request_(measured: Path, tmp_path: Path) -> steps.TreeRequest:
+    return steps.TreeRequest(measured, tmp_path / "out", "Tester")
 
 
 def everything(root: Path) -> dict[str, str]:
@@ -41,7 +41,7 @@ def everything(root: Path) -> dict[str, str]:
     }
 
 
-def test_short_tiny_runs_get_an_honest_verdict(request_: steps.Request) -> None:
+def test_short_tiny_runs_get_an_honest_verdict(request_: steps.TreeRequest) -> None:
     answer = steps.generate(request_)
     assert answer.verdict.faults == ()
     assert not answer.verdict.submittable
@@ -54,7 +54,7 @@ def test_short_tiny_runs_get_an_honest_verdict(request_: steps.Request) -> None:
     assert described["weight_data_types"] == "fp32"
 
 
-def test_the_same_bytes_again(request_: steps.Request) -> None:
+def test_the_same_bytes_again(request_: steps.TreeRequest) -> None:
     steps.generate(request_)
     first = everything(request_.submission_dir)
     for clean in (False, True):
@@ -62,7 +62,7 @@ def test_the_same_bytes_again(request_: steps.Request) -> None:
         assert everything(request_.submission_dir) == first
 
 
-def test_the_report_reports_the_results(request_: steps.Request) -> None:
+def test_the_report_reports_the_results(request_: steps.TreeRequest) -> None:
     answer = steps.generate(request_)
     folder = steps.report_folder(request_.submission_dir)
     rows = list(csv.DictReader((folder / "summary.csv").open(encoding="utf-8")))
@@ -77,7 +77,9 @@ def test_the_report_reports_the_results(request_: steps.Request) -> None:
     assert "| resnet (tiny form) | Offline |" in readme
 
 
-def test_logs_are_truncated_and_their_hashes_kept(measured: Path, request_: steps.Request) -> None:
+def test_logs_are_truncated_and_their_hashes_kept(
+    measured: Path, request_: steps.TreeRequest
+) -> None:
     steps.generate(request_)
     whole = next(measured.rglob("offline/accuracy/mlperf_log_accuracy.json"))
     folder = next(request_.submission_dir.rglob("Offline/accuracy"))
@@ -89,7 +91,7 @@ def test_logs_are_truncated_and_their_hashes_kept(measured: Path, request_: step
     assert "accuracy.truncated" in {each.rule for each in kept.verdict.faults}
 
 
-def test_other_systems_in_the_tree_stay_unless_it_is_cleaned(request_: steps.Request) -> None:
+def test_other_systems_in_the_tree_stay_unless_it_is_cleaned(request_: steps.TreeRequest) -> None:
     steps.generate(request_)
     other = request_.submission_dir / "closed/Other/README.md"
     lab.put(other, "# Other\n")
@@ -100,7 +102,7 @@ def test_other_systems_in_the_tree_stay_unless_it_is_cleaned(request_: steps.Req
 
 
 @pytest.mark.parametrize("name", ["photos/a.jpg", "notes.txt"])
-def test_a_folder_of_other_things_is_never_replaced(request_: steps.Request, name: str) -> None:
+def test_a_folder_of_other_things_is_never_replaced(request_: steps.TreeRequest, name: str) -> None:
     lab.put(request_.submission_dir / name, "mine")
     with pytest.raises(SubmissionError, match="is not a submission tree"):
         steps.generate(replace(request_, clean=True))
@@ -108,12 +110,12 @@ def test_a_folder_of_other_things_is_never_replaced(request_: steps.Request, nam
 
 
 @pytest.mark.parametrize("submitter", ["two words", "../up", ".hidden", "a/b"])
-def test_names_that_no_tree_can_hold(request_: steps.Request, submitter: str) -> None:
+def test_names_that_no_tree_can_hold(request_: steps.TreeRequest, submitter: str) -> None:
     with pytest.raises(SubmissionError, match="must be the name of a folder"):
         steps.generate(replace(request_, submitter=submitter))
 
 
-def test_what_is_missing_is_said(request_: steps.Request, tmp_path: Path) -> None:
+def test_what_is_missing_is_said(request_: steps.TreeRequest, tmp_path: Path) -> None:
     with pytest.raises(SubmissionError, match="no submitter is named"):
         steps.generate(replace(request_, submitter=""))
     with pytest.raises(SubmissionError, match="there is no folder"):
@@ -126,7 +128,7 @@ def test_what_is_missing_is_said(request_: steps.Request, tmp_path: Path) -> Non
         steps.generate(replace(request_, round="9"))
 
 
-def test_every_field_has_its_origin(request_: steps.Request, tmp_path: Path) -> None:
+def test_every_field_has_its_origin(request_: steps.TreeRequest, tmp_path: Path) -> None:
     told = tmp_path / "machine.yaml"
     told.write_text("cooling: air\nhost_memory_configuration: 4 x 8 GB\n", encoding="utf-8")
     request = replace(
@@ -142,17 +144,17 @@ def test_every_field_has_its_origin(request_: steps.Request, tmp_path: Path) -> 
     assert json.loads(document.read_text())["cooling"] == "air"
 
 
-def test_what_nobody_knows_is_a_question(request_: steps.Request) -> None:
+def test_what_nobody_knows_is_a_question(request_: steps.TreeRequest) -> None:
     answer = steps.generate(request_)
     (questions,) = answer.data["questions"].values()
     assert "cooling" in questions
     assert "  cooling: air, liquid or passive" in answer.lines
 
 
-def test_answers_are_asked_once(measured: Path, request_: steps.Request) -> None:
+def test_answers_are_asked_once(measured: Path, request_: steps.TreeRequest) -> None:
     asked: list[str] = []
 
-    def ask(field: Field) -> str:
+    def ask(field: SystemField) -> str:
         asked.append(field.name)
         return "air" if field.name == "cooling" else ""
 
@@ -169,14 +171,14 @@ def test_answers_are_asked_once(measured: Path, request_: steps.Request) -> None
             kept.unlink()
 
 
-def test_an_unknown_field_is_refused(request_: steps.Request, tmp_path: Path) -> None:
+def test_an_unknown_field_is_refused(request_: steps.TreeRequest, tmp_path: Path) -> None:
     told = tmp_path / "machine.yaml"
     told.write_text("colling: air\n", encoding="utf-8")
     with pytest.raises(SubmissionError, match="no system description has the field 'colling'"):
         steps.generate(replace(request_, system_file=told))
 
 
-def test_an_older_round_has_its_own_layout(request_: steps.Request) -> None:
+def test_an_older_round_has_its_own_layout(request_: steps.TreeRequest) -> None:
     answer = steps.generate(replace(request_, round="4.1"))
     root = request_.submission_dir / "open/Tester"
     assert (root / "code/resnet/README.md").is_file()
@@ -220,7 +222,7 @@ def test_the_round_is_known_by_the_seeds(tmp_path: Path) -> None:
         assert steps.check(tree.root, "", "").verdict.submittable
 
 
-def test_killed_while_writing_leaves_the_old_tree(request_: steps.Request) -> None:
+def test_killed_while_writing_leaves_the_old_tree(request_: steps.TreeRequest) -> None:
     steps.generate(request_)
     first = everything(request_.submission_dir)
     code = (
@@ -339,7 +341,7 @@ def _gpus(said: str) -> list[Mapping[str, str]]:
     return [gpu.kind for gpu in driver.gpus]
 
 
-def test_lines_keep_within_a_terminal(request_: steps.Request, monkeypatch: Any) -> None:
+def test_lines_keep_within_a_terminal(request_: steps.TreeRequest, monkeypatch: Any) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = steps.generate(request_).lines
     long = [line for line in lines if len(line) > 80 and not re.search(r"\S{50}", line)]
@@ -347,7 +349,7 @@ def test_lines_keep_within_a_terminal(request_: steps.Request, monkeypatch: Any)
 
 
 def test_interrupted_runs_and_the_command_that_finishes_them(
-    measured: Path, request_: steps.Request, tmp_path: Path
+    measured: Path, request_: steps.TreeRequest, tmp_path: Path
 ) -> None:
     results = tmp_path / "results"
     shutil.copytree(measured, results)
@@ -375,7 +377,7 @@ def test_interrupted_runs_and_the_command_that_finishes_them(
 
 
 def test_a_missing_scenario_is_reported_with_the_command_that_makes_it(
-    request_: steps.Request,
+    request_: steps.TreeRequest,
 ) -> None:
     answer = steps.generate(replace(request_, division="closed"))
     mends = {each.rule: each.mend for each in answer.verdict.faults}
@@ -391,7 +393,7 @@ def test_a_missing_scenario_is_reported_with_the_command_that_makes_it(
 
 
 def test_a_test_without_the_accuracy_run_it_needs_is_mended_with_both(
-    request_: steps.Request, tmp_path: Path
+    request_: steps.TreeRequest, tmp_path: Path
 ) -> None:
     results = tmp_path / "results"
     shutil.copytree(request_.results_dir, results)
@@ -402,7 +404,7 @@ def test_a_test_without_the_accuracy_run_it_needs_is_mended_with_both(
     assert any("_all-modes,_compliance" in mend and "accuracy run" in mend for mend in mends)
 
 
-def test_a_power_measurement_goes_with_its_run(request_: steps.Request, tmp_path: Path) -> None:
+def test_a_power_measurement_goes_with_its_run(request_: steps.TreeRequest, tmp_path: Path) -> None:
     results = tmp_path / "results"
     shutil.copytree(request_.results_dir, results)
     (benchmark,) = results.glob("*/*/resnet50")

@@ -12,7 +12,7 @@ import pytest
 import submission_lab as lab
 from mlperf.submission import build, category, intake, runs, steps, texts
 from mlperf.submission.errors import SubmissionError
-from mlperf.submission.sources import BenchmarkRun, Sources
+from mlperf.submission.sources import BenchmarkRun, ScenarioSources
 
 SYSTEM = "box-reference-cpu-onnxruntime-v1.20-default_config"
 LOGS = ("mlperf_log_detail.txt", "mlperf_log_summary.txt")
@@ -54,11 +54,11 @@ def upstream(measured: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def request_(upstream: Path, tmp_path: Path) -> steps.Request:
-    return steps.Request(upstream, tmp_path / "out", "Tester")
+def request_(upstream: Path, tmp_path: Path) -> steps.TreeRequest:
+    return steps.TreeRequest(upstream, tmp_path / "out", "Tester")
 
 
-def test_results_of_mlc_become_a_tree(request_: steps.Request) -> None:
+def test_results_of_mlc_become_a_tree(request_: steps.TreeRequest) -> None:
     answer = steps.generate(request_)
     root = request_.submission_dir / "open/Tester"
     assert {each.rule for each in answer.verdict.faults} == set()
@@ -77,26 +77,26 @@ def test_results_of_mlc_become_a_tree(request_: steps.Request) -> None:
 
 
 @pytest.mark.parametrize("below", [".", "valid_results", f"valid_results/{SYSTEM}"])
-def test_any_folder_above_the_runs_may_be_given(request_: steps.Request, below: str) -> None:
+def test_any_folder_above_the_runs_may_be_given(request_: steps.TreeRequest, below: str) -> None:
     found = runs.collect(request_.results_dir / below)
     (run,) = found.runs
     assert (run.sut, run.benchmark, run.device) == (SYSTEM, "resnet50", "cpu")
     assert sorted(run.scenarios) == ["Offline", "SingleStream"]
 
 
-def test_the_users_own_code_and_hash(request_: steps.Request, tmp_path: Path) -> None:
+def test_the_users_own_code_and_hash(request_: steps.TreeRequest, tmp_path: Path) -> None:
     for name in (".git/config", "main.py", "lib/model.py", "lib/__pycache__/model.pyc"):
         lab.put(tmp_path / "mine" / name, "x\n")
     text = next(request_.results_dir.rglob("offline/accuracy/accuracy.txt"))
     text.write_text(text.read_text().partition("hash=")[0])
-    answer = steps.generate(replace(request_, handed=intake.Handed(code=tmp_path / "mine")))
+    answer = steps.generate(replace(request_, handed=intake.RunOverrides(code=tmp_path / "mine")))
     root = request_.submission_dir / "open/Tester"
     code = {p.relative_to(root).as_posix() for p in (root / "src").rglob("*") if p.is_file()}
     assert code == {"src/resnet/main.py", "src/resnet/lib/model.py"}
     assert "accuracy.hash" not in {each.rule for each in answer.verdict.faults}
 
 
-def test_what_makes_foreign_runs_again_is_no_command_of_ours(request_: steps.Request) -> None:
+def test_what_makes_foreign_runs_again_is_no_command_of_ours(request_: steps.TreeRequest) -> None:
     shutil.rmtree(next(request_.results_dir.rglob("offline/accuracy")))
     answer = steps.generate(request_)
     (first, *_) = [each for each in answer.verdict.faults if each.rule == "accuracy.files"]
@@ -113,9 +113,11 @@ def bare(measured: Path, tmp_path: Path) -> Path:
     return tmp_path / "logs"
 
 
-def handed(folder: Path) -> intake.Handed:
+def handed(folder: Path) -> intake.RunOverrides:
     lab.put(folder / "model.json", json.dumps(DESCRIBED))
-    return intake.Handed("box", "resnet50", division="open", measurements=folder / "model.json")
+    return intake.RunOverrides(
+        "box", "resnet50", division="open", measurements=folder / "model.json"
+    )
 
 
 def test_what_bare_logs_do_not_tell_is_one_error(bare: Path) -> None:
@@ -129,8 +131,8 @@ def test_what_bare_logs_do_not_tell_is_one_error(bare: Path) -> None:
 
 
 def test_all_options_that_are_missing_are_one_error(bare: Path, tmp_path: Path) -> None:
-    known = intake.Handed("box", "whisper", division="open")
-    request = steps.Request(bare, tmp_path / "out", "", division="open", handed=known)
+    known = intake.RunOverrides("box", "whisper", division="open")
+    request = steps.TreeRequest(bare, tmp_path / "out", "", division="open", handed=known)
     with pytest.raises(SubmissionError) as raised:
         steps.generate(request)
     for option in ("--measurements=FILE", "--submitter=NAME", "--category="):
@@ -155,7 +157,7 @@ def test_a_log_of_another_program_is_left_out(tmp_path: Path, line: str, what: s
 
 
 def test_bare_logs_become_a_tree(bare: Path, tmp_path: Path) -> None:
-    request = steps.Request(bare, tmp_path / "out", "Tester", division="open")
+    request = steps.TreeRequest(bare, tmp_path / "out", "Tester", division="open")
     answer = steps.generate(replace(request, handed=handed(tmp_path)))
     notes = " ".join(answer.data["notes"])
     assert "fast: the performance run of Offline, as LoadGen logs it" in notes
@@ -179,7 +181,7 @@ def test_two_runs_for_one_place(bare: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("inside", ["sub", "trees/v6.1", f"valid_results/{SYSTEM}/tree"])
 def test_a_tree_among_the_results_is_no_result(upstream: Path, inside: str) -> None:
-    request = steps.Request(upstream, upstream / inside, "Tester")
+    request = steps.TreeRequest(upstream, upstream / inside, "Tester")
     first = steps.generate(request)
     again = steps.generate(request)
     assert again.data["results"] == first.data["results"]
@@ -219,7 +221,7 @@ def test_interactive_is_what_the_path_or_the_person_says(tmp_path: Path) -> None
 
 def run_of(benchmark: str, *names: str) -> BenchmarkRun:
     home = Path("x")
-    sources = Sources(home, home, home, {}, {})
+    sources = ScenarioSources(home, home, home, {}, {})
     return BenchmarkRun("box", benchmark, "6.1", "", "", "", dict.fromkeys(names, sources), "", "")
 
 

@@ -15,7 +15,7 @@ from mlperf.submission.errors import SubmissionError
 from nvidia_flow_lab import a_flow
 from support import Home
 
-FOLDER = make_lines.Folder("run_harness")
+FOLDER = make_lines.MakeFolder("run_harness")
 EXACT = "--benchmarks=bert --scenarios=server --config_ver=high_accuracy"
 TREE = "make update_results"
 

@@ -51,9 +51,9 @@ def tree(tmp_path: Path) -> lab.Tree:
     return lab.make(tmp_path / "tree")
 
 
-def order(tree: lab.Tree, remote: Path, **changes: object) -> push.Push:
+def order(tree: lab.Tree, remote: Path, **changes: object) -> push.TreePush:
     values: dict[str, object] = {"branch": "", "message": "Add results", **changes}
-    return push.Push(tree, f"file://{remote}", **values)  # type: ignore[arg-type]
+    return push.TreePush(tree, f"file://{remote}", **values)  # type: ignore[arg-type]
 
 
 def files(remote: Path, branch: str = "main") -> list[str]:
@@ -191,7 +191,7 @@ def test_a_remote_that_is_not_there(tree: lab.Tree, tmp_path: Path) -> None:
 def test_secrets_in_the_address_never_show(tree: lab.Tree) -> None:
     url = "http://me:hunter2@127.0.0.1:9/results.git"
     with pytest.raises(SubmissionError) as caught:
-        push.push(push.Push(tree, url, "", "Add results"))
+        push.push(push.TreePush(tree, url, "", "Add results"))
     assert "hunter2" not in str(caught.value)
     assert "***@127.0.0.1" in str(caught.value)
     assert "the host cannot be reached" in str(caught.value)

@@ -19,7 +19,7 @@ def cells(tree: lab.Tree) -> tuple[lab.Cell, ...]:
     return tuple(lab.layouts.cells(root, tree.layout))
 
 
-def rows(tree: lab.Tree, scenario: str = "Offline") -> list[summary.Row]:
+def rows(tree: lab.Tree, scenario: str = "Offline") -> list[summary.SummaryRow]:
     return [row for row in summary.rows(tree) if row.scenario == scenario]
 
 

@@ -8,7 +8,7 @@ from types import ModuleType
 from mlperf.catalog import rounds
 
 from ..errors import SubmissionError
-from ..layouts import Tree
+from ..layouts import SubmissionTree
 from . import (
     accuracy,
     benchmarks,
@@ -21,7 +21,7 @@ from . import (
     systems,
     tokens,
 )
-from .base import ERROR, WARNING, Check, Finding, Rule, Site
+from .base import ERROR, WARNING, Check, Finding, Rule, SubmitterSite
 
 # The first round whose trees the checks were tried on: 1.1 had no early stopping, other keys in its
 # logs and other places for the code.
@@ -53,13 +53,13 @@ MODULES: tuple[ModuleType, ...] = (
 
 def rules() -> list[Rule]:
     """Every rule that is checked, by id."""
-    found = {
+    by_id = {
         value.id: value
         for module in MODULES
         for value in vars(module).values()
         if isinstance(value, Rule)
     }
-    return [found[name] for name in sorted(found)]
+    return [by_id[name] for name in sorted(by_id)]
 
 
 def known(benchmark_round: str) -> bool:
@@ -77,24 +77,26 @@ def refuse_unknown(benchmark_round: str) -> None:
         )
 
 
-def check(tree: Tree, submitter: str = "") -> list[Finding]:
+def check(tree: SubmissionTree, submitter: str = "") -> list[Finding]:
     """Everything that is wrong with a tree, or with what one submitter submits.
 
     Raises SubmissionError for a round whose rules are not known.
     """
     refuse_unknown(tree.layout.round)
-    found = list(structure.top(tree))
-    everybody = [Site(tree, division, name, root) for division, name, root in tree.submitters()]
+    findings = list(structure.top(tree))
+    everybody = [
+        SubmitterSite(tree, division, name, root) for division, name, root in tree.submitters()
+    ]
     sites = [site for site in everybody if submitter in ("", site.submitter)]
     for site in sites:
         for each in CHECKS:
-            found += each(site)
-    found += accuracy.across(sites)
+            findings += each(site)
+    findings += accuracy.across(sites)
     by_id = {rule.id: rule for rule in rules()}
-    return [_in_round(each, by_id.get(each.rule), tree.layout.round) for each in found]
+    return [_in_round(each, by_id.get(each.rule), tree.layout.round) for each in findings]
 
 
-def _in_round(found: Finding, rule: Rule | None, benchmark_round: str) -> Finding:
+def _in_round(finding: Finding, rule: Rule | None, benchmark_round: str) -> Finding:
     """A finding as it counts in a round."""
     counts = rule is None or rule.counts_in(benchmark_round)
-    return found if counts or found.severity != ERROR else replace(found, severity=WARNING)
+    return finding if counts or finding.severity != ERROR else replace(finding, severity=WARNING)

@@ -18,7 +18,7 @@ from mlperf.harness.measuring.detail_log import DetailLog
 from .. import truncate
 from ..build import ACCURACY, DETAIL, SUMMARY
 from ..files import text
-from ..layouts import FIRST_JOINED, Cell
+from ..layouts import FIRST_JOINED, ScenarioCell
 from .base import (
     ACCURACY_SUFFIX,
     CHECKER,
@@ -30,7 +30,7 @@ from .base import (
     WARNING,
     Finding,
     Rule,
-    Site,
+    SubmitterSite,
     lines,
     log,
 )
@@ -88,7 +88,7 @@ RERUN = "run it again: cm run script --tags=run-mlperf,inference,_accuracy-only,
 KEEP_OUTPUTS = "let the accuracy run keep the outputs of these samples, and put them there"
 
 
-def runs(site: Site) -> Iterator[Finding]:
+def runs(site: SubmitterSite) -> Iterator[Finding]:
     """The accuracy run of every scenario."""
     for cell, known in site.known:
         place = cell.accuracy
@@ -111,7 +111,9 @@ def figure(place: Path, target: Target) -> float | None:
     return target.metric.find(text(place / truncate.TEXT))
 
 
-def _text(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:
+def _text(
+    site: SubmitterSite, cell: ScenarioCell, place: Path, known: BenchmarkSpec
+) -> Iterator[Finding]:
     path = place / truncate.TEXT
     if not path.is_file():
         return
@@ -132,74 +134,76 @@ def _text(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Iterator
         yield LENGTH.broken(site.where(log_file), f"it has {size}", hint)
     whole = log_file.is_file() and not truncate.cut(log_file)
     if stated and whole and sha256(log_file) != stated:
-        found = "the log is not the one whose hash accuracy.txt holds"
-        yield FOREIGN.broken(where, found, RERUN)
+        fault = "the log is not the one whose hash accuracy.txt holds"
+        yield FOREIGN.broken(where, fault, RERUN)
 
 
-def _outputs(site: Site, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:
+def _outputs(site: SubmitterSite, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:
     """Images or videos of a few samples; a text beside them tells what was asked for."""
-    wanted = known.outputs.samples.get(site.layout.round, ()) if known.outputs else ()
-    if known.outputs is None or not wanted:
+    required = known.outputs.samples.get(site.layout.round, ()) if known.outputs else ()
+    if known.outputs is None or not required:
         return
     folder = place / known.outputs.folder
-    there = {path.name.partition(".")[0] for path in folder.rglob("*")}
-    lacking = [str(sample) for sample in wanted if str(sample) not in there]
+    present_samples = {path.name.partition(".")[0] for path in folder.rglob("*")}
+    lacking = [str(sample) for sample in required if str(sample) not in present_samples]
     # The checkers of rounds before 6.0 take what is not complete for the open division.
     lenient = not site.strict and not rounds.since(site.layout.round, FIRST_JOINED)
-    told = f"without the outputs of {', '.join(lacking)}"
+    fault = f"without the outputs of {', '.join(lacking)}"
     rule = OUTPUTS.at(WARNING, lenient)
-    yield from rule.unless(not lacking, site.where(folder), told, KEEP_OUTPUTS)
+    yield from rule.unless(not lacking, site.where(folder), fault, KEEP_OUTPUTS)
 
 
-def _counted(site: Site, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:
+def _counted(site: SubmitterSite, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:
     """What accuracy.txt says beside its figure."""
     path = place / truncate.TEXT
     try:
-        told = path.read_text(encoding="utf-8")
+        content = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         yield FIGURE.broken(site.where(path), "it is not UTF-8", RERUN)
         return
-    for each in agreement.share(told):
-        yield SHARE.broken(site.where(path), each.text, RERUN)
-    total, wanted = TOTAL.search(told), known.accuracy_samples or known.dataset_size
-    if total and int(total.group(1)) < wanted:
-        text_ = f"its figure is one of {total.group(1)} samples, the data set has {wanted}"
+    for fault in agreement.share(content):
+        yield SHARE.broken(site.where(path), fault.text, RERUN)
+    total, required = TOTAL.search(content), known.accuracy_samples or known.dataset_size
+    if total and int(total.group(1)) < required:
+        text_ = f"its figure is one of {total.group(1)} samples, the data set has {required}"
         rule = SAMPLES.at(WARNING, not site.strict)
         yield rule.broken(site.where(path), text_, "run on the whole data set")
 
 
-def _figures(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:
+def _figures(
+    site: SubmitterSite, cell: ScenarioCell, place: Path, known: BenchmarkSpec
+) -> Iterator[Finding]:
     where = site.where(place / truncate.TEXT)
     for bound in known.accuracy:
         value, name = figure(place, bound), bound.metric.name
         if value is None:
-            yield FIGURE.broken(where, *_not_found(place, bound))
+            yield FIGURE.broken(where, *_missing_figure(place, bound))
         elif bound.unit == "%" and value > 100:
             yield FIGURE.broken(where, f"{name} is {value:g} %", RERUN)
         elif site.strict and (missed := _missed(place, bound)):
-            told = f"{name} is {missed[0]:g}, the target is {bound.text}"
-            found = TARGET.broken(where, told, "submit it to the open division")
+            fault = f"{name} is {missed[0]:g}, the target is {bound.text}"
+            finding = TARGET.broken(where, fault, "submit it to the open division")
             # A tiny or synthetic form has targets of its own, which its runs were judged by.
-            yield replace(found, severity=NATURE) if form(cell) else found
+            yield replace(finding, severity=NATURE) if form(cell) else finding
 
 
-def _not_found(place: Path, bound: Target) -> tuple[str, str]:
+def _missing_figure(place: Path, bound: Target) -> tuple[str, str]:
     """Why accuracy.txt does not tell a figure, and what to do: it may be in another notation."""
     whole, name = text(place / truncate.TEXT), bound.metric.name
     value = bound.metric.find(NOTATIONS.sub(r"\g<number>", whole))
     if value is None:
         return f"it does not hold {name}", RERUN
     written = next(match[0] for match in NOTATIONS.finditer(whole))
-    told = f"{name} is {value:g} there, in a notation that the checkers do not read: {written}"
-    return told, PLAIN
+    reason = f"{name} is {value:g} there, in a notation that the checkers do not read: {written}"
+    return reason, PLAIN
 
 
 def _missed(place: Path, bound: Target) -> list[float]:
     """Figures that miss a target: all are looked at, until there is one of each kind and a hash."""
     before, _, after = text(place / truncate.TEXT).partition("\nhash=")
     looked_at = before if bound.metric.find(before) is not None else before + "\n" + after
-    found = (bound.metric.find(line) for line in looked_at.splitlines())
-    return [value for value in found if value is not None and not bound.holds(value)]
+    figures_ = (bound.metric.find(line) for line in looked_at.splitlines())
+    return [value for value in figures_ if value is not None and not bound.holds(value)]
 
 
 def shown(path: Path) -> str:
@@ -217,17 +221,17 @@ def entries(path: Path) -> list[tuple[int, str]]:
     """The samples and answers that a log, cut or not, still shows."""
     if not path.is_file():
         return []
-    found = ENTRY.findall(shown(path))
-    return [(int(first or last), data or other) for first, data, other, last in found]
+    matches = ENTRY.findall(shown(path))
+    return [(int(first or last), data or other) for first, data, other, last in matches]
 
 
-def _answers(site: Site, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:
+def _answers(site: SubmitterSite, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:
     path = place / truncate.LOG
     if not path.is_file() or not path.stat().st_size:
         return
-    where, answers, told = site.where(path), entries(path), shown(path).strip()
+    where, answers, content = site.where(path), entries(path), shown(path).strip()
     # An answer may be longer than what a cut log keeps of its beginning.
-    if not BEGINNING.match(told) or not told.endswith("]"):
+    if not BEGINNING.match(content) or not content.endswith("]"):
         # No checker reads it, and the open division has accepted one.
         rule = ANSWERS.at(WARNING, site.layout.joined and not site.strict)
         yield rule.broken(where, "it is not a list of answers", RERUN)
@@ -237,93 +241,97 @@ def _answers(site: Site, place: Path, known: BenchmarkSpec) -> Iterator[Finding]
     yield from ANSWERS.unless(len(sizes) < 2, where, "its answers differ in size", RERUN)
 
 
-def _log(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:
-    found, where = log(place), site.where(place / DETAIL)
-    mode = found.values.get("effective_test_mode")
+def _log(
+    site: SubmitterSite, cell: ScenarioCell, place: Path, known: BenchmarkSpec
+) -> Iterator[Finding]:
+    detail, where = log(place), site.where(place / DETAIL)
+    mode = detail.values.get("effective_test_mode")
     if mode != ACCURACY_MODE:
         yield MODE.broken(where, f"the run was made in the mode {mode}", RERUN)
     elif not re.search(r"errors? encountered", text(place / SUMMARY), re.IGNORECASE):
         yield UNFINISHED.broken(site.where(place / SUMMARY), "the run was cut off", RERUN)
-    if found.errors:
-        yield ERRORS.broken(where, f"LoadGen logged: {found.errors[0]}", RERUN)
-    measured = str(found.values.get("effective_scenario", ""))
-    wanted = Scenario.of_folder(cell.scenario)
+    if detail.errors:
+        yield ERRORS.broken(where, f"LoadGen logged: {detail.errors[0]}", RERUN)
+    measured = str(detail.values.get("effective_scenario", ""))
+    expected = Scenario.of_folder(cell.scenario)
     if measured.lower() not in (
-        (wanted.loadgen if wanted else cell.scenario).lower(),
+        (expected.loadgen if expected else cell.scenario).lower(),
         str(log(cell.run).values.get("effective_scenario", "")).lower(),
     ):
         rule = SCENARIO.at(WARNING, mode != ACCURACY_MODE)
         yield rule.broken(where, f"this is a log of {measured}", RERUN)
     # Accuracy runs without any seeds have been accepted.
-    rule = SEEDS.at(WARNING, found.values.get("effective_qsl_rng_seed") == 0)
-    yield from seeds(site, where, found, rule, RERUN)
-    used, before = (each.values.get("loadgen_version") for each in (found, log(cell.run)))
-    told = f"LoadGen is {used}, in the performance run {before}"
-    yield from VERSION.unless(not before or used == before, where, told, RERUN)
-    yield from _covered(site, where, found, known)
+    rule = SEEDS.at(WARNING, detail.values.get("effective_qsl_rng_seed") == 0)
+    yield from seeds(site, where, detail, rule, RERUN)
+    used, before = (each_log.values.get("loadgen_version") for each_log in (detail, log(cell.run)))
+    fault = f"LoadGen is {used}, in the performance run {before}"
+    yield from VERSION.unless(not before or used == before, where, fault, RERUN)
+    yield from _covered(site, where, detail, known)
 
 
-def _covered(site: Site, where: str, found: DetailLog, known: BenchmarkSpec) -> Iterator[Finding]:
+def _covered(
+    site: SubmitterSite, where: str, detail: DetailLog, known: BenchmarkSpec
+) -> Iterator[Finding]:
     """Whether an accuracy run is one over the data set, no less and no more."""
-    wanted = known.accuracy_samples or known.dataset_size
-    total = found.number("qsl_reported_total_count") or 0.0
+    required = known.accuracy_samples or known.dataset_size
+    total = detail.number("qsl_reported_total_count") or 0.0
     # Most logs do not tell how many were answered; the modular checker reads what stands there.
     key = "effective_accuracy_sample_count"
-    read = site.layout.modular and key in found.values
-    answered = found.number(key) or (0.0 if read else total)
-    total = answered if answered > wanted else min(total, answered)
-    text_ = f"accuracy over {total:.0f} samples, the data set has {wanted}"
+    read = site.layout.modular and key in detail.values
+    answered = detail.number(key) or (0.0 if read else total)
+    total = answered if answered > required else min(total, answered)
+    text_ = f"accuracy over {total:.0f} samples, the data set has {required}"
     # The modular checker looks at it in the open division too, and at more than there are.
     newer = site.layout.joined
-    kept = total >= wanted and (answered <= wanted or not site.layout.modular)
-    rule = SAMPLES.at(WARNING, not newer and (total > wanted or not site.strict))
-    yield from rule.unless(kept, where, text_, "run on the whole data set")
+    is_complete = total >= required and (answered <= required or not site.layout.modular)
+    rule = SAMPLES.at(WARNING, not newer and (total > required or not site.strict))
+    yield from rule.unless(is_complete, where, text_, "run on the whole data set")
 
 
-def _hashes(site: Site) -> Iterator[Finding]:
+def _hashes(site: SubmitterSite) -> Iterator[Finding]:
     """The same hash of two logs that differ."""
-    seen: dict[str, tuple[Cell, bytes]] = {}
+    seen: dict[str, tuple[ScenarioCell, bytes]] = {}
     for cell in site.cells:
         stated, path = truncate.stated_hash(cell.accuracy), cell.accuracy / truncate.LOG
         if stated and path.is_file():
             first, content = seen.setdefault(stated, (cell, path.read_bytes()))
             if path.read_bytes() != content:
-                found = f"the hash of the log of {first.system}/{first.benchmark}/{first.scenario}"
-                yield FOREIGN.broken(site.where(cell.accuracy / truncate.TEXT), found, RERUN)
+                fault = f"the hash of the log of {first.system}/{first.benchmark}/{first.scenario}"
+                yield FOREIGN.broken(site.where(cell.accuracy / truncate.TEXT), fault, RERUN)
 
 
-def across(sites: Iterable[Site]) -> Iterator[Finding]:
+def across(sites: Iterable[SubmitterSite]) -> Iterator[Finding]:
     """The same detailed log of two submitters, or in two divisions."""
-    seen: dict[bytes, Site] = {}
+    seen: dict[bytes, SubmitterSite] = {}
     for site in sites:
         for path in (path for cell in site.cells for path in _logs(cell)):
             first = seen.setdefault(_digest(path), site)
             if first is not site:
-                found = f"the same log as one of {first.division}/{first.submitter}"
-                yield COPIED.broken(site.where(path), found, RERUN)
+                fault = f"the same log as one of {first.division}/{first.submitter}"
+                yield COPIED.broken(site.where(path), fault, RERUN)
 
 
-def _logs(cell: Cell) -> list[Path]:
-    found = (place / DETAIL for place in (cell.accuracy, cell.run))
-    return [path for path in found if path.is_file() and path.stat().st_size]
+def _logs(cell: ScenarioCell) -> list[Path]:
+    paths = (place / DETAIL for place in (cell.accuracy, cell.run))
+    return [path for path in paths if path.is_file() and path.stat().st_size]
 
 
 def _digest(path: Path) -> bytes:
     return hashlib.sha256(path.read_bytes()).digest()
 
 
-def _copies(site: Site) -> Iterator[Finding]:
+def _copies(site: SubmitterSite) -> Iterator[Finding]:
     """The same detailed log in two places, where neither stands for the other."""
-    seen: dict[bytes, Cell] = {}
+    seen: dict[bytes, ScenarioCell] = {}
     for cell in site.cells:
         for path in _logs(cell):
             first = seen.setdefault(_digest(path), cell)
             if first is not cell and not _shared(first, cell, path.parent):
-                found = f"the same log as in {first.system}/{first.benchmark}/{first.scenario}"
-                yield COPIED.broken(site.where(path), found, RERUN)
+                fault = f"the same log as in {first.system}/{first.benchmark}/{first.scenario}"
+                yield COPIED.broken(site.where(path), fault, RERUN)
 
 
-def _shared(first: Cell, cell: Cell, place: Path) -> bool:
+def _shared(first: ScenarioCell, cell: ScenarioCell, place: Path) -> bool:
     """Whether two scenarios may have one log: inferred results, and -99 with a stricter twin."""
     if first.system != cell.system:
         return False
@@ -333,7 +341,7 @@ def _shared(first: Cell, cell: Cell, place: Path) -> bool:
     return _inferred(first, cell, of_log(log(place).values.get("effective_scenario")))
 
 
-def _inferred(first: Cell, cell: Cell, measured: Scenario | None) -> bool:
+def _inferred(first: ScenarioCell, cell: ScenarioCell, measured: Scenario | None) -> bool:
     """Whether a run of ``measured`` stands for one of two scenarios, or for both."""
     named = [Scenario.of_folder(each.scenario) for each in (first, cell)]
     others = [each for each in named if each is None or each.loadgen != measured]

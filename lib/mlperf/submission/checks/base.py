@@ -18,7 +18,7 @@ from mlperf.harness.measuring import detail_log
 from mlperf.harness.measuring.detail_log import DetailLog
 
 from .. import names, truncate
-from ..layouts import Cell, Layout, Tree, cells
+from ..layouts import ScenarioCell, SubmissionTree, TreeLayout, cells
 
 # An error must be mended: the round's checker or a rule refuses the tree. What lies in the nature
 # of a short or tiny run is none. A warning is against the rules or suspicious, though the like has
@@ -59,14 +59,14 @@ class Rule:
     first: str = rounds.ROUNDS[0]
     last: str = rounds.LATEST
 
-    def broken(self, where: str, found: str, mend: str) -> Finding:
+    def broken(self, where: str, fault: str, mend: str) -> Finding:
         """The finding that this rule is broken."""
-        return Finding(self.id, self.severity, where, found, self.source, mend)
+        return Finding(self.id, self.severity, where, fault, self.source, mend)
 
-    def unless(self, kept: bool, where: str, found: str, mend: str) -> Iterator[Finding]:
-        """The finding that this rule is broken, unless it is ``kept``."""
-        if not kept:
-            yield self.broken(where, found, mend)
+    def unless(self, is_kept: bool, where: str, fault: str, mend: str) -> Iterator[Finding]:
+        """Yield the finding that this rule is broken, unless ``is_kept``."""
+        if not is_kept:
+            yield self.broken(where, fault, mend)
 
     def counts_in(self, benchmark_round: str) -> bool:
         """Whether a round refuses what breaks it."""
@@ -94,15 +94,15 @@ LINE = detail_log.PREFIX.strip()
 SAID_ONCE = ("effective_", "result_", "early_stopping_", "qsl_reported_")
 
 
-class Site:
+class SubmitterSite:
     """What one submitter submits to one division."""
 
-    def __init__(self, tree: Tree, division: str, submitter: str, root: Path) -> None:
+    def __init__(self, tree: SubmissionTree, division: str, submitter: str, root: Path) -> None:
         self.tree = tree
         self.division = division
         self.submitter = submitter
         self.root = root
-        self.layout: Layout = tree.layout
+        self.layout: TreeLayout = tree.layout
 
     @property
     def strict(self) -> bool:
@@ -115,19 +115,19 @@ class Site:
         return names.mapping(self.root) if self.division == Division.OPEN else {}
 
     @cached_property
-    def cells(self) -> tuple[Cell, ...]:
+    def cells(self) -> tuple[ScenarioCell, ...]:
         """All scenarios."""
         return tuple(cells(self.root, self.layout))
 
     @cached_property
     def systems(self) -> Mapping[str, Mapping[str, Any]]:
         """The system descriptions that can be read, by the name of the system."""
-        found = {}
+        documents = {}
         for path in sorted((self.root / "systems").glob("*.json")):
             document = read_object(path)
             if document is not None:
-                found[path.stem] = document
-        return found
+                documents[path.stem] = document
+        return documents
 
     def category(self, system: str) -> str:
         """What the system's description calls its type."""
@@ -144,12 +144,12 @@ class Site:
         return catalog.find(name, self.layout.round, open_division=not self.strict)
 
     @cached_property
-    def known(self) -> tuple[tuple[Cell, BenchmarkSpec], ...]:
+    def known(self) -> tuple[tuple[ScenarioCell, BenchmarkSpec], ...]:
         """The scenarios of benchmarks that have rules, each with these rules."""
-        found = ((cell, self.rules(cell.benchmark)) for cell in self.cells)
+        specs = ((cell, self.rules(cell.benchmark)) for cell in self.cells)
         return tuple(
             (cell, spec.of(Scenario.of_folder(cell.scenario)))
-            for cell, spec in found
+            for cell, spec in specs
             if spec is not None
         )
 
@@ -184,16 +184,16 @@ class Site:
         return truncate.needed(folder)
 
 
-Check = Callable[[Site], Iterator[Finding]]
+Check = Callable[[SubmitterSite], Iterator[Finding]]
 
 
 def read_object(path: Path) -> dict[str, Any] | None:
     """A JSON object from a file, or None when there is none."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 def readable(path: Path) -> bool:
@@ -210,10 +210,10 @@ def log(folder: Path) -> DetailLog:
     return detail_log.read(folder / "mlperf_log_detail.txt")
 
 
-def lines(site: Site, path: Path, again: str) -> Iterator[Finding]:
+def lines(site: SubmitterSite, path: Path, again: str) -> Iterator[Finding]:
     """Findings for lines of a detailed log that nobody can read."""
     try:
-        told = path.read_text(encoding="utf-8")
+        content = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         yield LINES.broken(site.where(path), "it is not UTF-8", again)
         return
@@ -222,7 +222,7 @@ def lines(site: Site, path: Path, again: str) -> Iterator[Finding]:
         return
     # Only the checkers of rounds from 6.0 on end with a traceback at what is strange.
     strange = LINES.at(WARNING, not site.tree.layout.joined)
-    for rule, faults in ((strange, _strange(told)), (LINES, _faults(told))):
+    for rule, faults in ((strange, _strange(content)), (LINES, _faults(content))):
         for fault in islice(faults, 1):
             yield rule.broken(site.where(path), fault, again)
 
@@ -269,5 +269,5 @@ def number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     match = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*", str(value))
-    found = float(match.group(1)) if match else math.inf
-    return found if math.isfinite(found) else None
+    parsed = float(match.group(1)) if match else math.inf
+    return parsed if math.isfinite(parsed) else None

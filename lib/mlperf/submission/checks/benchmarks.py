@@ -13,7 +13,7 @@ from mlperf.catalog import BenchmarkSpec, Scenario, stand_in
 from .. import truncate
 from ..build import MEASUREMENT_KEYS
 from ..files import text
-from ..layouts import RESULTS, SYSTEMS, Cell, folders
+from ..layouts import RESULTS, SYSTEMS, ScenarioCell, folders
 from .base import (
     CHECKER,
     FIRST_FILLED,
@@ -23,7 +23,7 @@ from .base import (
     WARNING,
     Finding,
     Rule,
-    Site,
+    SubmitterSite,
     missing,
     read_object,
 )
@@ -56,36 +56,36 @@ RUN_ALL = (
 )
 
 
-def form(cell: Cell) -> str:
+def form(cell: ScenarioCell) -> str:
     """The form of the model and data that a scenario was run with; empty for the real ones."""
-    found = FORM_LINE.search(text(cell.measurements / "README.md"))
-    return found.group(1) if found else ""
+    match = FORM_LINE.search(text(cell.measurements / "README.md"))
+    return match.group(1) if match else ""
 
 
-def stands_in(site: Site, system: str) -> str:
+def stands_in(site: SubmitterSite, system: str) -> str:
     """In whose place a system computes, by its own description or its name; empty for none."""
     return next(iter(_of_system(site, system).values()), "")
 
 
-def _of_system(site: Site, system: str) -> dict[str, str]:
+def _of_system(site: SubmitterSite, system: str) -> dict[str, str]:
     """In whose place a system computes, by what says so."""
     described = text(site.root / SYSTEMS / f"{system}.json")
     tensorrt = STAND_IN_NOTE in described or STAND_IN_BACKEND.search(described)
     document = site.systems.get(system, {})
     without = str(document.get("accelerators_per_node", "")) == "0"
     bare = without and str(document.get("framework", "")).startswith("neuron")
-    found = {
+    stand_ins = {
         "the system's name": NEURON if CPU_FOR_NEURON.search(system) else "",
         f"{SYSTEMS}/{system}.json": stand_in.find_replaced(described)
         or ("TensorRT" if tensorrt else ""),
         "a framework of Neuron without an accelerator": NEURON if bare else "",
     }
-    return {said_by: place for said_by, place in found.items() if place}
+    return {said_by: place for said_by, place in stand_ins.items() if place}
 
 
-def _of_cell(site: Site, cell: Cell) -> dict[str, str]:
+def _of_cell(site: SubmitterSite, cell: ScenarioCell) -> dict[str, str]:
     """The same, by the files of a scenario too: whoever renames a system has these left."""
-    found = _of_system(site, cell.system)
+    stand_ins = _of_system(site, cell.system)
     paths = (
         *sorted(cell.measurements.glob("*.json")),
         cell.measurements / "user.conf",
@@ -94,22 +94,22 @@ def _of_cell(site: Site, cell: Cell) -> dict[str, str]:
     )
     for path in paths:
         content = text(path)
-        place = stand_in.find_replaced(content) or (NEURON if CPU_COMMAND.search(content) else "")
-        found |= {site.where(path): place} if place else {}
-    return found
+        place = stand_in.told(content) or (NEURON if CPU_COMMAND.search(content) else "")
+        stand_ins |= {site.where(path): place} if place else {}
+    return stand_ins
 
 
-def scenarios(site: Site) -> Iterator[Finding]:
+def scenarios(site: SubmitterSite) -> Iterator[Finding]:
     """Benchmarks by system: known, in this category, and whole."""
     have = _scenarios_of(site)
     for system, benchmark in sorted(have):
         where = site.where(site.root / "results" / system / benchmark)
         known = site.rules(benchmark)
         if known is None:
-            found = f"no benchmark is named {benchmark}"
+            fault = f"no benchmark is named {benchmark}"
             # The modular checker looks at folders of scenarios alone.
             rule = UNKNOWN.at(WARNING, site.layout.joined and not have[system, benchmark])
-            yield rule.broken(where, found, "open division: name it in model_mapping.json")
+            yield rule.broken(where, fault, "open division: name it in model_mapping.json")
             continue
         category = site.category(system)
         if not known.allowed(site.layout.round, category):
@@ -122,7 +122,7 @@ def scenarios(site: Site) -> Iterator[Finding]:
             yield replace(each, severity=NATURE) if excused else each
 
 
-def _scenarios_of(site: Site) -> dict[tuple[str, str], list[str]]:
+def _scenarios_of(site: SubmitterSite) -> dict[tuple[str, str], list[str]]:
     """The folders of scenarios, by system and benchmark; a benchmark may have none."""
     have: dict[tuple[str, str], list[str]] = {
         (system.name, benchmark.name): []
@@ -135,46 +135,46 @@ def _scenarios_of(site: Site) -> dict[tuple[str, str], list[str]]:
 
 
 def _scenarios(
-    site: Site, known: BenchmarkSpec, category: str, where: str, named: list[str]
+    site: SubmitterSite, known: BenchmarkSpec, category: str, where: str, named: list[str]
 ) -> Iterator[Finding]:
-    found = {Scenario.of_folder(name) for name in named}
+    measured = {Scenario.of_folder(name) for name in named}
     required = known.required(site.layout.round, category)
-    lacking = [scenario for scenario in required if scenario not in found]
+    lacking = [scenario for scenario in required if scenario not in measured]
     if site.strict and lacking:
         # The modular checker looks at folders of scenarios alone.
         rule = LACKING.at(WARNING, site.layout.joined and not named)
         yield rule.broken(where, f"without {', '.join(lacking)}", RUN_ALL)
     allowed = known.allowed(site.layout.round, category) if site.strict else tuple(Scenario)
     for name in sorted(set(named)):
-        told = f"{Path(where).name} has no scenario {name} in {category}"
+        fault = f"{Path(where).name} has no scenario {name} in {category}"
         # In capitals or in lower case as a whole; the checkers map no other name.
         fits = Scenario.of_folder(name) in allowed and name in (*Scenario, name.lower())
-        yield from FOREIGN.unless(fits, f"{where}/{name}", told, f"rm -r {where}/{name}")
+        yield from FOREIGN.unless(fits, f"{where}/{name}", fault, f"rm -r {where}/{name}")
 
 
-def _absent(site: Site, known: BenchmarkSpec, where: str, category: str) -> Finding:
+def _absent(site: SubmitterSite, known: BenchmarkSpec, where: str, category: str) -> Finding:
     if known.allowed(site.layout.round, ",".join(known.scenarios)):
-        found = f"{known.checker_name} is not measured in the category {category or '(none)'}"
-        return CATEGORY.broken(where, found, "generate again with the right --category")
-    found = f"round {site.layout.round} has no benchmark {known.checker_name}"
-    return UNKNOWN.broken(where, found, "generate the tree for a round that has it")
+        fault = f"{known.checker_name} is not measured in the category {category or '(none)'}"
+        return CATEGORY.broken(where, fault, "generate again with the right --category")
+    fault = f"round {site.layout.round} has no benchmark {known.checker_name}"
+    return UNKNOWN.broken(where, fault, "generate the tree for a round that has it")
 
 
-def descriptions(site: Site) -> Iterator[Finding]:
+def descriptions(site: SubmitterSite) -> Iterator[Finding]:
     """measurements.json, user.conf and README.md of each scenario."""
     for cell in site.cells:
         yield from _described(site, cell)
         if form(cell):
-            found = f"these are runs of a {form(cell)} form, not of the real model and data"
-            yield FORM.broken(site.where(cell.results), found, "run the benchmark without the form")
+            fault = f"these are runs of a {form(cell)} form, not of the real model and data"
+            yield FORM.broken(site.where(cell.results), fault, "run the benchmark without the form")
         if said := _of_cell(site, cell):
             place = next(iter(said.values()))
-            found = f"a stand-in took the place of {place}"
+            fault = f"a stand-in took the place of {place}"
             mend = f"submit what computed itself, or run with {place}; said by: {', '.join(said)}"
-            yield STAND_IN.broken(site.where(cell.results), found, mend)
+            yield STAND_IN.broken(site.where(cell.results), fault, mend)
 
 
-def _described(site: Site, cell: Cell) -> Iterator[Finding]:
+def _described(site: SubmitterSite, cell: ScenarioCell) -> Iterator[Finding]:
     folder, names = cell.measurements, _descriptions(cell)
     wanted = (
         *names,
@@ -191,7 +191,7 @@ def _described(site: Site, cell: Cell) -> Iterator[Finding]:
             yield from _description(site, cell, folder / name)
 
 
-def _description(site: Site, cell: Cell, path: Path) -> Iterator[Finding]:
+def _description(site: SubmitterSite, cell: ScenarioCell, path: Path) -> Iterator[Finding]:
     """One description of an implementation."""
     where, document = site.where(path), read_object(path)
     if document is None:
@@ -205,15 +205,15 @@ def _description(site: Site, cell: Cell, path: Path) -> Iterator[Finding]:
     yield from _kinds(cell, where, document.get("weight_data_types", ""))
 
 
-def _kinds(cell: Cell, where: str, kinds: object) -> Iterator[Finding]:
+def _kinds(cell: ScenarioCell, where: str, kinds: object) -> Iterator[Finding]:
     """Types of weights that can be written beside a power."""
     # The checkers of before 6.0 add it to a text, and end with a traceback.
     free = isinstance(kinds, str) or cell.layout.joined or not cell.powered
-    told = f"weight_data_types is {kinds!r}, which is not text"
-    yield from VALUES.unless(free, where, told, "write one text")
+    fault = f"weight_data_types is {kinds!r}, which is not text"
+    yield from VALUES.unless(free, where, fault, "write one text")
 
 
-def _descriptions(cell: Cell) -> list[str]:
+def _descriptions(cell: ScenarioCell) -> list[str]:
     """The files that describe the implementation; rounds before 6.0 leave the name free.
 
     Of several the checkers of those rounds read the one that the file system lists first.

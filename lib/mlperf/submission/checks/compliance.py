@@ -14,7 +14,7 @@ from mlperf.harness.measuring.detail_log import DetailLog
 from .. import truncate
 from ..build import DETAIL, TEST_ACCURACY
 from ..files import text
-from ..layouts import FIRST_SINGLE, Cell
+from ..layouts import FIRST_SINGLE, ScenarioCell
 from .accuracy import entries
 from .base import (
     CHECKER,
@@ -25,7 +25,7 @@ from .base import (
     WARNING,
     Finding,
     Rule,
-    Site,
+    SubmitterSite,
     log,
     readable,
 )
@@ -92,7 +92,7 @@ PASSED = {
 }
 
 
-def tests(site: Site) -> Iterator[Finding]:
+def tests(site: SubmitterSite) -> Iterator[Finding]:
     """Every test of every scenario."""
     for cell, known in site.known if site.strict else ():
         for test in site.layout.tests(known.tests(site.layout.round)):
@@ -105,7 +105,7 @@ def tests(site: Site) -> Iterator[Finding]:
 
 
 def _test(
-    site: Site, cell: Cell, test: str, place: Path, known: BenchmarkSpec
+    site: SubmitterSite, cell: ScenarioCell, test: str, place: Path, known: BenchmarkSpec
 ) -> Iterator[Finding]:
     yield from site.lost(FILES, place, TEXTS[test], RERUN)
     yield from verdicts(site, cell, test, known)
@@ -118,7 +118,9 @@ def _test(
     yield from site.foreign(FILES.at(WARNING), place, TEXTS[test])
 
 
-def verdicts(site: Site, cell: Cell, test: str, known: BenchmarkSpec) -> Iterator[Finding]:
+def verdicts(
+    site: SubmitterSite, cell: ScenarioCell, test: str, known: BenchmarkSpec
+) -> Iterator[Finding]:
     """What the verifications of a test say, as far as they are there."""
     place = cell.compliance(test)
     for name in TEXTS[test]:
@@ -127,37 +129,37 @@ def verdicts(site: Site, cell: Cell, test: str, known: BenchmarkSpec) -> Iterato
 
 
 def _verdict(
-    site: Site, cell: Cell, test: str, path: Path, known: BenchmarkSpec
+    site: SubmitterSite, cell: ScenarioCell, test: str, path: Path, known: BenchmarkSpec
 ) -> Iterator[Finding]:
     if not readable(path):
         yield VERDICT.broken(site.where(path), "it is not UTF-8", RERUN)
         return
-    for each in agreement.opposites(text(path)):
-        yield VERDICT.broken(site.where(path), each.text, RERUN)
+    for fault in agreement.opposites(text(path)):
+        yield VERDICT.broken(site.where(path), fault.text, RERUN)
     yield from _beside_pass(site, path)
     lines = [line.strip() for line in text(path).splitlines()]
-    told = path.parent / "accuracy"
-    whole = all((told / name).is_file() for name in TEST_ACCURACY[2:])
+    accuracy = path.parent / "accuracy"
+    whole = all((accuracy / name).is_file() for name in TEST_ACCURACY[2:])
     unequal = path.name == "verify_accuracy.txt" and test == "TEST01" and verify.PASS not in lines
     if unequal and whole:
-        yield from _nearly(site, known, told)
+        yield from _nearly(site, known, accuracy)
         return
-    wanted = PASSED.get(test, ((verify.PASS,),))
-    lost = [any_of[0] for any_of in wanted if not set(any_of) & set(lines)]
-    if lost:
+    required_lines = PASSED.get(test, ((verify.PASS,),))
+    missing_lines = [any_of[0] for any_of in required_lines if not set(any_of) & set(lines)]
+    if missing_lines:
         short = path.name == SPEEDS and _is_short(cell, test, known)
-        yield _not_passed(site.where(path), test, lost[0], short)
+        yield _not_passed(site.where(path), test, missing_lines[0], short)
 
 
-def _beside_pass(site: Site, path: Path) -> Iterator[Finding]:
+def _beside_pass(site: SubmitterSite, path: Path) -> Iterator[Finding]:
     """What does not go with a pass: answers that differ, or that there were none to compare."""
-    told, where = text(path), site.where(path)
-    if verify.PASS not in told:
+    content, where = text(path), site.where(path)
+    if verify.PASS not in content:
         return
-    if counted := MISMATCHES.search(told):
+    if counted := MISMATCHES.search(content):
         beside = f"it says {verify.PASS!r} beside {counted.group(1)} answers that differ"
         yield VERDICT.at(WARNING).broken(where, beside, RERUN)
-    if NOTHING.search(told):
+    if NOTHING.search(content):
         rule = VERDICT.at(WARNING, not rounds.since(site.layout.round, FIRST_FILLED))
         yield rule.broken(where, f"it says {verify.PASS!r}, and compared no answers", RERUN)
 
@@ -169,29 +171,29 @@ def _not_passed(where: str, test: str, lost: str, short: bool) -> Finding:
     return VERDICT.broken(where, f"it does not say {lost!r}", RERUN)
 
 
-def _is_short(cell: Cell, test: str, known: BenchmarkSpec) -> bool:
+def _is_short(cell: ScenarioCell, test: str, known: BenchmarkSpec) -> bool:
     """Whether the test or the result is shorter than the rules want runs to be."""
     runs = cell.run, cell.compliance(test) / "performance" / "run_1"
-    return any(verify.is_short(found, known) for found in map(log, runs) if found.values)
+    return any(verify.is_short(detail, known) for detail in map(log, runs) if detail.values)
 
 
-def _nearly(site: Site, known: BenchmarkSpec, place: Path) -> Iterator[Finding]:
+def _nearly(site: SubmitterSite, known: BenchmarkSpec, place: Path) -> Iterator[Finding]:
     """Whether the accuracy under load is about that of the result: answers need not be the same."""
     for bound in known.accuracy:
-        at = {name: bound.metric.find(text(place / name)) for name in TEST_ACCURACY[2:]}
+        accuracies = {name: bound.metric.find(text(place / name)) for name in TEST_ACCURACY[2:]}
         where = site.where(place / TEST_ACCURACY[3])
-        baseline, tested = at.values()
+        baseline, tested = accuracies.values()
         if not baseline or not tested:
-            lost = next(name for name, value in at.items() if not value)
-            yield VERDICT.broken(where, f"{lost} does not tell {bound.metric.name}", RERUN)
+            missing_name = next(name for name, value in accuracies.items() if not value)
+            yield VERDICT.broken(where, f"{missing_name} does not tell {bound.metric.name}", RERUN)
             continue
         allowed = WIDER.get(bound.metric.name, known.accuracy_delta_percent)
-        found = verify.nearly_equal(baseline, tested, allowed)
-        yield from VERDICT.unless(found.passed, where, "; ".join(found.lines), RERUN)
+        comparison = verify.nearly_equal(baseline, tested, allowed)
+        yield from VERDICT.unless(comparison.passed, where, "; ".join(comparison.lines), RERUN)
 
 
 def _compared(
-    site: Site, cell: Cell, test: str, place: Path, known: BenchmarkSpec
+    site: SubmitterSite, cell: ScenarioCell, test: str, place: Path, known: BenchmarkSpec
 ) -> Iterator[Finding]:
     """The test's own log against that of the result, and against its audit.config."""
     run = place / "performance" / "run_1"
@@ -200,13 +202,13 @@ def _compared(
     if not tested.values:
         return
     same = tested.values.get("effective_performance_issue_same") is True
-    told = "performance_issue_same is not set"
+    fault = "performance_issue_same is not set"
     # Its verifier compares speeds only, and runs without it were accepted once.
     rule = AUDIT.at(WARNING, site.layout.joined)
-    yield from rule.unless(same or test != "TEST04", where, told, RERUN)
+    yield from rule.unless(same or test != "TEST04", where, fault, RERUN)
     sampled = any(tested.number(key) for key in SAMPLED)
-    told = "no answers were asked for under load"
-    yield from AUDIT.at(WARNING).unless(sampled or test != "TEST01", where, told, RERUN)
+    fault = "no answers were asked for under load"
+    yield from AUDIT.at(WARNING).unless(sampled or test != "TEST01", where, fault, RERUN)
     if not (verify.is_short(submitted, known) or verify.is_short(tested, known)):
         yield from _speed(test, where, submitted, tested)
 
@@ -224,17 +226,17 @@ def _speed(test: str, where: str, submitted: DetailLog, tested: DetailLog) -> It
 
 
 def _logged(
-    site: Site, cell: Cell, test: str, place: Path, known: BenchmarkSpec
+    site: SubmitterSite, cell: ScenarioCell, test: str, place: Path, known: BenchmarkSpec
 ) -> Iterator[Finding]:
     accuracy = place / "accuracy"
-    wanted = (truncate.LOG, truncate.TEXT) if test == "TEST01" else (truncate.LOG,)
-    yield from site.lost(FILES, accuracy, wanted, RERUN)
+    required_files = (truncate.LOG, truncate.TEXT) if test == "TEST01" else (truncate.LOG,)
+    yield from site.lost(FILES, accuracy, required_files, RERUN)
     yield from _beside(site, test, place)
     where = site.where(accuracy / truncate.LOG)
     hint = "truncate it: cm run script --tags=run,mlperf,inference,truncate,accuracy-log"
-    told = "no answers were logged under load, so that nothing was compared"
+    fault = "no answers were logged under load, so that nothing was compared"
     empty = rounds.since(site.layout.round, FIRST_FILLED) and _is_empty(accuracy / truncate.LOG)
-    yield from ANSWERS.unless(not empty, where, told, RERUN)
+    yield from ANSWERS.unless(not empty, where, fault, RERUN)
     if test != "TEST01":
         return
     yield from LENGTH.unless(not site.uncut(accuracy), where, "it is longer than 10 KiB", hint)
@@ -251,7 +253,7 @@ def _is_empty(path: Path) -> bool:
     return 0 < size < LONGEST_EMPTY and not text(path).strip(" \t\r\n[],")
 
 
-def _beside(site: Site, test: str, place: Path) -> Iterator[Finding]:
+def _beside(site: SubmitterSite, test: str, place: Path) -> Iterator[Finding]:
     """Files beside the answers of a test."""
     accuracy = place / "accuracy"
     passed = verify.PASS in text(place / TEXTS[test][0])
@@ -259,11 +261,11 @@ def _beside(site: Site, test: str, place: Path) -> Iterator[Finding]:
     beside = TEST_ACCURACY[: 2 if passed and test == "TEST01" else None]
     rule = FILES.at(WARNING, site.layout.joined)
     for name in site.extra(accuracy, beside):
-        told = "accuracies count only where the answers are not the same"
+        fault = "accuracies count only where the answers are not the same"
         kept = name in TEST_ACCURACY
         where = site.where(accuracy / name)
         yield (rule if kept else FILES).broken(
-            where, told if kept else "a file that does not belong here", f"rm {where}"
+            where, fault if kept else "a file that does not belong here", f"rm {where}"
         )
 
 
@@ -271,5 +273,5 @@ def _same_answers(rule: Rule, where: str, submitted: Path, tested: Path) -> Iter
     baseline = dict(entries(submitted))
     different = [index for index, data in entries(tested) if baseline.get(index, data) != data]
     if different:
-        found = f"sample {different[0]} was answered differently in the accuracy run"
-        yield rule.broken(where, found, RERUN)
+        fault = f"sample {different[0]} was answered differently in the accuracy run"
+        yield rule.broken(where, fault, RERUN)

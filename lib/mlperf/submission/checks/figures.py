@@ -9,7 +9,7 @@ from mlperf.catalog import MULTI_STREAM, OFFLINE, SINGLE_STREAM, Scenario
 from mlperf.catalog.scenario import INFERRED_TOKENS
 
 from .base import CHECKER, Finding, Rule
-from .run import Run
+from .run import CheckedRun
 from .settings import fewer
 
 FIGURES = Rule("performance.figures", "the figures that the checker calculates with", CHECKER)
@@ -23,7 +23,7 @@ INFERRED: Mapping[tuple[Scenario, Scenario], tuple[str, ...]] = {
 }
 
 
-def figures(run: Run) -> Iterator[Finding]:
+def figures(run: CheckedRun) -> Iterator[Finding]:
     """Those that a log lacks, or has a word or nothing in place of."""
     if run.measured is None or not run.log.validity:
         return
@@ -33,11 +33,11 @@ def figures(run: Run) -> Iterator[Finding]:
     above_zero = inferred if run.measured.stream and fewer(run) else (*results, *inferred)
     for key in dict.fromkeys((*results, *_settings(run.measured), *inferred)):
         if not _possible(run.log.number(key), key in above_zero):
-            told = repr(run.log.values[key]) if key in run.log.values else "not there"
-            yield FIGURES.broken(run.where, f"{key} is {told}", AGAIN)
+            fault = repr(run.log.values[key]) if key in run.log.values else "not there"
+            yield FIGURES.broken(run.where, f"{key} is {fault}", AGAIN)
 
 
-def _results(run: Run, measured: Scenario) -> Iterator[str]:
+def _results(run: CheckedRun, measured: Scenario) -> Iterator[str]:
     benchmark_round = run.site.layout.round
     yield measured.result_in(benchmark_round).key
     yield run.known.result(measured, benchmark_round).key
@@ -51,7 +51,7 @@ def _possible(value: float | None, above_zero: bool) -> bool:
     return value > 0 if above_zero else value >= 0
 
 
-def _inferred(run: Run, measured: Scenario) -> tuple[str, ...]:
+def _inferred(run: CheckedRun, measured: Scenario) -> tuple[str, ...]:
     """What the result is made of, where it is that of another scenario."""
     wanted = Scenario.of_folder(run.cell.scenario)
     return () if wanted is None or run.test else INFERRED.get((measured, wanted), ())

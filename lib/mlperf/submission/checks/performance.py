@@ -17,7 +17,7 @@ from .. import truncate
 from ..build import LOGS
 from ..build import SAMPLES as POWER_LOG
 from ..files import text
-from ..layouts import LAST_WITH_CONF, Cell
+from ..layouts import LAST_WITH_CONF, ScenarioCell
 from ..texts import PERMUTATION
 from .base import (
     CHECKER,
@@ -28,13 +28,13 @@ from .base import (
     WARNING,
     Finding,
     Rule,
-    Site,
+    SubmitterSite,
     lines,
     log,
     missing,
 )
 from .figures import figures
-from .run import Run
+from .run import CheckedRun
 from .settings import settings
 from .systems import over_network
 from .tokens import TOKENS, latencies
@@ -66,14 +66,14 @@ RERUN = "run it again: cm run script --tags=run-mlperf,inference,_performance-on
 FULL = "run with --execution_mode=valid"
 
 
-def runs(site: Site) -> Iterator[Finding]:
+def runs(site: SubmitterSite) -> Iterator[Finding]:
     """The performance run of every scenario."""
     for cell, known in site.known:
         yield from folder(site, cell, cell.run, known)
 
 
 def folder(
-    site: Site, cell: Cell, place: Path, known: BenchmarkSpec, test: str = ""
+    site: SubmitterSite, cell: ScenarioCell, place: Path, known: BenchmarkSpec, test: str = ""
 ) -> Iterator[Finding]:
     """One folder of logs, those of a compliance ``test`` or of the result itself."""
     yield from site.lost(FILES, place, LOGS, RERUN)
@@ -83,7 +83,7 @@ def folder(
     extra = EXTRA.at(WARNING, site.layout.joined and not test)
     yield from site.foreign(extra, place, known_files)
     lost = missing(place, LOGS)
-    run = Run(site, cell, known, site.where(place / LOGS[0]), log(place), test)
+    run = CheckedRun(site, cell, known, site.where(place / LOGS[0]), log(place), test)
     if LOGS[0] not in lost:
         yield from lines(site, place / LOGS[0], RERUN)
         yield from judged(run)
@@ -95,53 +95,53 @@ def folder(
         yield from _agreement(run, place, rule)
 
 
-def _agreement(run: Run, place: Path, rule: Rule) -> Iterator[Finding]:
+def _agreement(run: CheckedRun, place: Path, rule: Rule) -> Iterator[Finding]:
     """Figures of a valid run that do not fit each other."""
-    told = text(run.cell.accuracy / truncate.TEXT)
-    more = agreement.derived(place / LOGS[0], run.log, told)
-    for each in agreement.contradictions(run.log, text(place / LOGS[1]), more):
-        yield rule.at(WARNING, each.doubtful).broken(run.where, each.text, RERUN)
+    accuracy_text = text(run.cell.accuracy / truncate.TEXT)
+    more = agreement.derived(place / LOGS[0], run.log, accuracy_text)
+    for contradiction in agreement.contradictions(run.log, text(place / LOGS[1]), more):
+        yield rule.at(WARNING, contradiction.doubtful).broken(run.where, contradiction.text, RERUN)
 
 
-def judged(run: Run) -> Iterator[Finding]:
+def judged(run: CheckedRun) -> Iterator[Finding]:
     """What the detailed log of a run says."""
-    where, found = run.where, run.log
-    if not found.validity:
+    where, detail = run.where, run.log
+    if not detail.validity:
         yield UNFINISHED.broken(where, "the log has no verdict: the run was cut off", RERUN)
-    elif found.validity != "VALID":
-        why = f": {found.invalid_reason}" if found.invalid_reason else ""
-        yield INVALID.broken(where, f"LoadGen calls it {found.validity}{why}", RERUN)
-    if found.errors:
-        yield ERRORS.broken(where, f"LoadGen logged: {found.errors[0]}", RERUN)
-    mode = found.values.get("effective_test_mode")
-    told = f"the run was made in the mode {mode}"
-    yield from MODE.unless(mode == "PerformanceOnly", where, told, RERUN)
+    elif detail.validity != "VALID":
+        why = f": {detail.invalid_reason}" if detail.invalid_reason else ""
+        yield INVALID.broken(where, f"LoadGen calls it {detail.validity}{why}", RERUN)
+    if detail.errors:
+        yield ERRORS.broken(where, f"LoadGen logged: {detail.errors[0]}", RERUN)
+    mode = detail.values.get("effective_test_mode")
+    fault = f"the run was made in the mode {mode}"
+    yield from MODE.unless(mode == "PerformanceOnly", where, fault, RERUN)
     for check in CHECKS:
         yield from check(run)
 
 
-def _scenario(run: Run) -> Iterator[Finding]:
+def _scenario(run: CheckedRun) -> Iterator[Finding]:
     wanted, measured = Scenario.of_folder(run.cell.scenario), run.measured
     if measured is not None and wanted is not None:
         if measured == wanted.loadgen:
             return
         categories = Category.each(run.site.category(run.cell.system))
         if wanted in measured.stands_for and Category.EDGE in categories:
-            found = f"the {wanted} result is inferred from a {measured} run"
-            yield INFERRED.broken(run.where, found, f"measure {wanted} itself for a better figure")
+            fault = f"the {wanted} result is inferred from a {measured} run"
+            yield INFERRED.broken(run.where, fault, f"measure {wanted} itself for a better figure")
             return
     yield SCENARIO.broken(run.where, f"this is a log of {run.named or 'no scenario'}", RERUN)
 
 
 def seeds(
-    site: Site, where: str, found: DetailLog, rule: Rule, again: str, test: str = ""
+    site: SubmitterSite, where: str, detail: DetailLog, rule: Rule, again: str, test: str = ""
 ) -> Iterator[Finding]:
     """Whether a log carries the seeds of the tree's round, or those that a test has instead.
 
     ``again`` says how to make the run again.
     """
     for name, seed in rounds.seeds(site.layout.round, test).items():
-        used = found.values.get(f"effective_{name}_rng_seed")
+        used = detail.values.get(f"effective_{name}_rng_seed")
         if used != seed:
             yield rule.broken(
                 where,
@@ -151,7 +151,7 @@ def seeds(
             return
 
 
-def _kind(run: Run) -> Iterator[Finding]:
+def _kind(run: CheckedRun) -> Iterator[Finding]:
     """What was measured in which way."""
     site, equal = run.site, permuted(run) is not False
     # The single-file checkers ask the open division for it too.
@@ -169,10 +169,10 @@ def _kind(run: Run) -> Iterator[Finding]:
         yield NETWORK.broken(run.where, text_, "measure it over LoadGen's network mode")
 
 
-def _lengths(run: Run) -> Iterator[Finding]:
-    known, asked = run.known, run.number("effective_min_duration_ms")
+def _lengths(run: CheckedRun) -> Iterator[Finding]:
+    known, used_ms = run.known, run.number("effective_min_duration_ms")
     shortest = known.minimum_duration_ms
-    text_ = f"runs of {asked / 1000:g} s are shorter than the {shortest / 1000:g} s of the rules"
+    text_ = f"runs of {used_ms / 1000:g} s are shorter than the {shortest / 1000:g} s of the rules"
     yield from DURATION.unless(not is_short(run.log, known), run.where, text_, FULL)
     loaded = run.number("effective_performance_sample_count")
     text_ = f"{loaded:.0f} loaded samples are fewer than the rules' {known.loaded_samples}"
@@ -186,7 +186,7 @@ def _lengths(run: Run) -> Iterator[Finding]:
     yield from rule.unless(enough, run.where, text_, "run on the whole data set")
 
 
-def _offline(run: Run) -> Iterator[Finding]:
+def _offline(run: CheckedRun) -> Iterator[Finding]:
     if run.measured is not OFFLINE:
         return
     issued, least = run.number("effective_samples_per_query"), run.known.offline_minimum
@@ -197,7 +197,7 @@ def _offline(run: Run) -> Iterator[Finding]:
     yield from rule.unless(issued >= least, run.where, text_, FULL)
 
 
-def _limits(run: Run) -> Iterator[Finding]:
+def _limits(run: CheckedRun) -> Iterator[Finding]:
     met = run.log.values.get("early_stopping_met")
     # Offline has none; a run that was cut off is told as such.
     expected = run.measured is not None and not run.measured.batched and bool(run.log.validity)
@@ -213,7 +213,7 @@ def _limits(run: Run) -> Iterator[Finding]:
     yield from LATENCY.unless(kept, run.where, text_, RERUN)
 
 
-def _flags(run: Run) -> Iterator[Finding]:
+def _flags(run: CheckedRun) -> Iterator[Finding]:
     """Verdicts that no LoadGen writes side by side."""
     keys = ("result_min_duration_met", "result_min_queries_met")
     unmet = [key for key in keys if run.log.values.get(key) is False]
@@ -225,7 +225,7 @@ def _flags(run: Run) -> Iterator[Finding]:
         yield CONSISTENT.broken(run.where, text_, RERUN)
 
 
-def _contradictions(run: Run) -> Iterator[Finding]:
+def _contradictions(run: CheckedRun) -> Iterator[Finding]:
     """Figures that no LoadGen writes side by side."""
     least, most = (run.log.number(f"result_{word}_latency_ns") for word in ("min", "max"))
     if least is None or not most or run.measured is None:
@@ -243,7 +243,7 @@ def _contradictions(run: Run) -> Iterator[Finding]:
         yield from CONSISTENT.unless(inside, run.where, text_, RERUN)
 
 
-def _impossible_rate(run: Run, longest: float) -> Iterator[Finding]:
+def _impossible_rate(run: CheckedRun, longest: float) -> Iterator[Finding]:
     """A rate that the samples and the ``longest`` latency, in ns, do not give."""
     rate, seconds = run.number("result_samples_per_second"), longest / NS_PER_S
     possible = samples_issued(run.log, permuted(run))
@@ -252,19 +252,19 @@ def _impossible_rate(run: Run, longest: float) -> Iterator[Finding]:
         yield CONSISTENT.broken(run.where, text_, RERUN)
 
 
-def _conf(run: Run) -> Iterator[Finding]:
+def _conf(run: CheckedRun) -> Iterator[Finding]:
     """What the checker of one round looks for in mlperf.conf or user.conf, and not in the log."""
-    asked = run.site.layout.round == LAST_WITH_CONF and run.site.strict and run.known.equal_issue
-    if run.test or not asked:
+    required = run.site.layout.round == LAST_WITH_CONF and run.site.strict and run.known.equal_issue
+    if run.test or not required:
         return
     key = f"{run.known.loadgen_key}.*.{PERMUTATION}"
     model, scenario = re.escape(run.known.loadgen_key), re.escape(run.named)
     pattern = rf"^(?:{model}|\*)\.(?:{scenario}|\*)\.{PERMUTATION}\s*=\s*1\s*$"
-    found = (text(run.cell.measurements / name) for name in ("mlperf.conf", "user.conf"))
-    told = any(re.search(pattern, each, re.MULTILINE | re.IGNORECASE) for each in found)
+    contents = (text(run.cell.measurements / name) for name in ("mlperf.conf", "user.conf"))
+    is_set = any(re.search(pattern, content, re.MULTILINE | re.IGNORECASE) for content in contents)
     where = run.site.where(run.cell.measurements / "mlperf.conf")
     missing_ = f"{key} = 1 is missing, which the checker of {LAST_WITH_CONF} asks for"
-    yield from EQUAL.unless(told, where, missing_, "add the line, which LoadGen has")
+    yield from EQUAL.unless(is_set, where, missing_, "add the line, which LoadGen has")
 
 
 CHECKS = (
@@ -273,7 +273,7 @@ CHECKS = (
 )
 
 
-def permuted(run: Run) -> bool | None:
+def permuted(run: CheckedRun) -> bool | None:
     """Whether LoadGen issues every sample equally often; None where its log does not tell.
 
     Rounds up to 4.1 log no such key; their mlperf.conf sets it for the benchmarks that need it.
@@ -284,47 +284,47 @@ def permuted(run: Run) -> bool | None:
     return logged is True
 
 
-def samples_issued(found: DetailLog, equally: bool | None) -> tuple[float, ...]:
+def samples_issued(detail: DetailLog, equally: bool | None) -> tuple[float, ...]:
     """Samples of an Offline run: what they may have been.
 
     More than asked for where each must be issued ``equally`` often; LoadGen before round 5.0
     logs what it was asked for all the same.
     """
-    stated = found.number("generated_samples_per_query") or found.number(
+    stated = detail.number("generated_samples_per_query") or detail.number(
         "effective_samples_per_query"
     )
     if not stated:
         return ()
-    asked = found.number("effective_performance_sample_count") or stated
+    requested = detail.number("effective_performance_sample_count") or stated
     # A data set may be smaller than what was asked for.
-    whole = min(asked, found.number("qsl_reported_total_count") or asked)
+    whole = min(requested, detail.number("qsl_reported_total_count") or requested)
     rounded = whole * math.ceil(stated / whole)
     return {True: (rounded,), False: (stated,), None: (stated, rounded)}[equally]
 
 
-def _summary(run: Run, place: Path, rule: Rule) -> Iterator[Finding]:
+def _summary(run: CheckedRun, place: Path, rule: Rule) -> Iterator[Finding]:
     """The summary that people read must tell what the detailed log tells."""
-    told, found = text(place / LOGS[1]), run.log
+    content, detail = text(place / LOGS[1]), run.log
     where = run.site.where(place / LOGS[1])
-    verdict = SUMMARY_VERDICT.search(told)
+    verdict = SUMMARY_VERDICT.search(content)
     if verdict is None:
         yield UNFINISHED.broken(where, "the summary has no verdict", RERUN)
-    elif found.validity and verdict.group(1) != found.validity:
-        text_ = f"it says {verdict.group(1)}, the detailed log {found.validity}"
+    elif detail.validity and verdict.group(1) != detail.validity:
+        text_ = f"it says {verdict.group(1)}, the detailed log {detail.validity}"
         yield rule.broken(where, text_, RERUN)
-    stated = SUMMARY_SCENARIO.search(told)
+    stated = SUMMARY_SCENARIO.search(content)
     if stated and stated.group(1) != run.named:
         text_ = f"it is of {stated.group(1)}, the detailed log of {run.named}"
         yield rule.broken(where, text_, RERUN)
     # The figures of other scenarios have the same name in both, as the relations tell.
     if run.measured is not None and run.measured.stream:
-        yield from _same_figure(run, rule, where, told)
+        yield from _same_figure(run, rule, where, content)
 
 
-def _same_figure(run: Run, rule: Rule, where: str, told: str) -> Iterator[Finding]:
+def _same_figure(run: CheckedRun, rule: Rule, where: str, content: str) -> Iterator[Finding]:
     assert run.measured is not None
     result = run.measured.result
-    figure = re.search(result.summary, told, re.MULTILINE)
+    figure = re.search(result.summary, content, re.MULTILINE)
     logged = run.number(result.summary_key)
     # Summaries of some rounds have two decimals.
     if figure and logged and abs(float(figure.group(1)) - logged) > max(1e-4 * logged, 0.0051):

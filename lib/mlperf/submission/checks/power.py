@@ -15,8 +15,8 @@ from .. import truncate
 from ..build import LOGS, METER_FILES, SAMPLES
 from ..counted import during, lasted
 from ..files import text
-from ..layouts import POWER, RANGING, SYSTEMS, Cell
-from .base import CHECKER, FIRST_FILLED, RULES, Finding, Rule, Site, log, missing
+from ..layouts import POWER, RANGING, SYSTEMS, ScenarioCell
+from .base import CHECKER, FIRST_FILLED, RULES, Finding, Rule, SubmitterSite, log, missing
 
 FILES = Rule("power.files", "the files of a power measurement and no others", CHECKER)
 METER = Rule(
@@ -36,7 +36,7 @@ CAPACITY = "system_power_capacity"
 MEND = f"write {CAPACITY}: WATTS into a file, and generate again with --system_file=FILE"
 
 
-def measurements(site: Site) -> Iterator[Finding]:
+def measurements(site: SubmitterSite) -> Iterator[Finding]:
     """Scenarios with a folder of power logs; an empty folder counts as a measurement too."""
     measured = [cell for cell in site.cells if cell.powered]
     for cell in measured:
@@ -48,11 +48,11 @@ def measurements(site: Site) -> Iterator[Finding]:
         for system in sorted({cell.system for cell in measured}):
             plate = site.root / SYSTEMS / f"{system}_power.yaml"
             if not plate.is_file() and not site.systems.get(system, {}).get(CAPACITY):
-                found = f"neither this file nor {CAPACITY} in the description of the system"
-                yield NAMEPLATE.broken(site.where(plate), found, MEND)
+                fault = f"neither this file nor {CAPACITY} in the description of the system"
+                yield NAMEPLATE.broken(site.where(plate), fault, MEND)
 
 
-def _files(site: Site, cell: Cell) -> Iterator[Finding]:
+def _files(site: SubmitterSite, cell: ScenarioCell) -> Iterator[Finding]:
     for name in missing(cell.run, (SAMPLES,)):
         yield FILES.broken(site.where(cell.run / name), "missing or empty", AGAIN)
     for name, wanted in FOLDERS.items():
@@ -64,7 +64,7 @@ def _files(site: Site, cell: Cell) -> Iterator[Finding]:
             yield FILES.broken(where, "a file that does not belong here", f"rm {where}")
 
 
-def _readings(site: Site, folder: Path) -> Iterator[Finding]:
+def _readings(site: SubmitterSite, folder: Path) -> Iterator[Finding]:
     """Whether the meter has seen the run whose times the log tells."""
     readings = text(folder / SAMPLES)
     if not readings:
@@ -75,16 +75,16 @@ def _readings(site: Site, folder: Path) -> Iterator[Finding]:
         yield FIGURE.broken(where, "it does not hold power_begin and power_end", AGAIN)
         return
     if not any(watts > 0 for watts in during(readings, span)):
-        found = f"no reading above 0 W between {span[0]:%H:%M:%S} and {span[1]:%H:%M:%S}"
-        yield FIGURE.broken(site.where(folder / SAMPLES), found, AGAIN)
+        fault = f"no reading above 0 W between {span[0]:%H:%M:%S} and {span[1]:%H:%M:%S}"
+        yield FIGURE.broken(site.where(folder / SAMPLES), fault, AGAIN)
 
 
-def _meter(site: Site, cell: Cell) -> Iterator[Finding]:
+def _meter(site: SubmitterSite, cell: ScenarioCell) -> Iterator[Finding]:
     """Files that may also lie above the scenario, where several have them in common."""
     place = cell.measurements
     folders = (place, *place.parents[:3])
     for pattern in METER_FILES:
-        found = [path for folder in folders for path in sorted(folder.glob(pattern))]
-        if not any(path.stat().st_size for path in found):
+        paths = [path for folder in folders for path in sorted(folder.glob(pattern))]
+        if not any(path.stat().st_size for path in paths):
             where = site.where(place / pattern)
             yield METER.broken(where, "missing or empty", "put it beside user.conf of the runs")

@@ -8,16 +8,16 @@ from mlperf.catalog import BenchmarkSpec, Limit, Scenario
 from mlperf.catalog.scenario import of_log
 from mlperf.harness.measuring.detail_log import DetailLog
 
-from ..layouts import Cell
-from .base import Site
+from ..layouts import ScenarioCell
+from .base import SubmitterSite
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class CheckedRun:
     """A log that is looked at: of which scenario in the tree, by which rules, and where it is."""
 
-    site: Site
-    cell: Cell
+    site: SubmitterSite
+    cell: ScenarioCell
     known: BenchmarkSpec
     where: str
     log: DetailLog

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .base import NATURE, RULES, WARNING, Finding, Rule
-from .run import Run
+from .run import CheckedRun
 
 SETTINGS = Rule("performance.settings", "the settings of the rules, not those of a test", RULES)
 QUERIES = Rule("performance.queries", "the queries that the rules ask for", RULES, NATURE)
@@ -18,7 +18,7 @@ OF_TESTS = {
 }
 
 
-def settings(run: Run) -> Iterator[Finding]:
+def settings(run: CheckedRun) -> Iterator[Finding]:
     """Settings of a run, where ``run.test`` names a compliance test, in its own way."""
     yield from _issued(run)
     yield from _ends(run)
@@ -26,61 +26,64 @@ def settings(run: Run) -> Iterator[Finding]:
     yield from _percentile(run)
 
 
-def _issued(run: Run) -> Iterator[Finding]:
-    for test, (key, told) in OF_TESTS.items():
-        asked = run.log.values.get(key) is True and not (test and run.test == test)
+def _issued(run: CheckedRun) -> Iterator[Finding]:
+    for test, (key, fault) in OF_TESTS.items():
+        is_set = run.log.values.get(key) is True and not (test and run.test == test)
         rule = SETTINGS.at(WARNING, run.lenient)
-        yield from rule.unless(not asked, run.where, told, AGAIN)
+        yield from rule.unless(not is_set, run.where, fault, AGAIN)
     logged = run.number("effective_accuracy_log_sampling_target")
-    told = f"{logged:.0f} answers were logged under load, as in a compliance test"
+    fault = f"{logged:.0f} answers were logged under load, as in a compliance test"
     free = not logged or bool(run.test)
-    yield from SETTINGS.at(WARNING).unless(free, run.where, told, AGAIN)
+    yield from SETTINGS.at(WARNING).unless(free, run.where, fault, AGAIN)
 
 
-def _ends(run: Run) -> Iterator[Finding]:
+def _ends(run: CheckedRun) -> Iterator[Finding]:
     """Bounds that end a run early."""
     most = run.number("effective_max_query_count")
-    told = f"max_query_count ended the run after {most:.0f} queries"
-    yield from SETTINGS.at(WARNING).unless(not most, run.where, told, AGAIN)
+    fault = f"max_query_count ended the run after {most:.0f} queries"
+    yield from SETTINGS.at(WARNING).unless(not most, run.where, fault, AGAIN)
     longest = run.number("effective_max_duration_ms")
-    told = f"max_duration ended the run after {longest / 1000:g} s"
+    fault = f"max_duration ended the run after {longest / 1000:g} s"
     enough = not longest or longest > run.known.minimum_duration_ms
-    yield from SETTINGS.at(WARNING).unless(enough, run.where, told, AGAIN)
+    yield from SETTINGS.at(WARNING).unless(enough, run.where, fault, AGAIN)
 
 
-def fewer(run: Run) -> float | None:
+def fewer(run: CheckedRun) -> float | None:
     """The number of queries of a run whose scenario asks for more; None where there are enough.
 
     Where early stopping judges those that were made, a run may ask for fewer.
     """
     if run.measured is None:
         return None
-    asked, made = map(run.log.number, ("effective_min_query_count", "result_query_count"))
-    counts = (asked, made) if run.measured.batched or made is None else (made,)
+    requested, made = map(run.log.number, ("effective_min_query_count", "result_query_count"))
+    counts = (requested, made) if run.measured.batched or made is None else (made,)
     least = run.measured.minimum_queries
     return next((count for count in counts if count is not None and count < least), None)
 
 
-def _queries(run: Run) -> Iterator[Finding]:
+def _queries(run: CheckedRun) -> Iterator[Finding]:
     if run.measured is None:
         return
     made, least = fewer(run), run.measured.minimum_queries
-    told = f"{made or 0:.0f} queries are fewer than the {least} of {run.measured}"
-    yield from QUERIES.unless(made is None, run.where, told, "run with --execution_mode=valid")
+    fault = f"{made or 0:.0f} queries are fewer than the {least} of {run.measured}"
+    yield from QUERIES.unless(made is None, run.where, fault, "run with --execution_mode=valid")
     if run.measured.batched:
         return
-    wanted, size = run.measured.samples_per_query, run.log.number("effective_samples_per_query")
-    told = f"{size or 0:.0f} samples in a query, {run.measured} has {wanted}"
-    yield from SETTINGS.unless(size in (None, wanted), run.where, told, AGAIN)
+    expected, size = (
+        run.measured.samples_per_query,
+        run.log.number("effective_samples_per_query"),
+    )
+    fault = f"{size or 0:.0f} samples in a query, {run.measured} has {expected}"
+    yield from SETTINGS.unless(size in (None, expected), run.where, fault, AGAIN)
 
 
-def _percentile(run: Run) -> Iterator[Finding]:
+def _percentile(run: CheckedRun) -> Iterator[Finding]:
     if run.measured is None or run.measured.batched:
         return
-    wanted = run.known.percentiles.get(run.measured, run.measured.percentile)
+    expected = run.known.percentiles.get(run.measured, run.measured.percentile)
     used = run.log.number("effective_target_latency_percentile")
-    if wanted is None or used is None or abs(used - wanted) < 1e-6:
+    if expected is None or used is None or abs(used - expected) < 1e-6:
         return
     # A stricter one than asked for does no harm.
-    told = f"the latency of the percentile {used:g} was looked at, the rules say {wanted:g}"
-    yield SETTINGS.at(WARNING, used > wanted).broken(run.where, told, AGAIN)
+    fault = f"the latency of the percentile {used:g} was looked at, the rules say {expected:g}"
+    yield SETTINGS.at(WARNING, used > expected).broken(run.where, fault, AGAIN)

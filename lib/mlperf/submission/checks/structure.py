@@ -11,7 +11,7 @@ from mlperf import catalog
 from mlperf.catalog import Division
 
 from ..files import text
-from ..layouts import CALIBRATION, DIVISIONS, MAPPING, RESULTS, SYSTEMS, Tree, folders
+from ..layouts import CALIBRATION, DIVISIONS, MAPPING, RESULTS, SYSTEMS, SubmissionTree, folders
 from .base import (
     ACCURACY_SUFFIX,
     CHECKER,
@@ -24,7 +24,7 @@ from .base import (
     WARNING,
     Finding,
     Rule,
-    Site,
+    SubmitterSite,
     read_object,
 )
 
@@ -50,7 +50,7 @@ MAPPED = Rule("tree.model-mapping", "open: which benchmark each own name stands 
 UNKNOWN = Rule("tree.unknown-folder", "only folders that the layout knows", TREE, NOTE)
 
 
-def top(tree: Tree) -> Iterator[Finding]:
+def top(tree: SubmissionTree) -> Iterator[Finding]:
     """What lies above the submitters."""
     if not tree.submitters():
         yield EMPTY.broken(".", "no division holds a submitter", "generate the tree first")
@@ -60,13 +60,13 @@ def top(tree: Tree) -> Iterator[Finding]:
         where = tree.relative(path)
         remedy = f"remove it: rm -r {where}"
         yield from ROOT.unless(document or known, where, "it belongs to no division", remedy)
-    for path in (path for each in DIVISIONS for path in sorted((tree.root / each).glob("*"))):
+    for path in (path for name in DIVISIONS for path in sorted((tree.root / name).glob("*"))):
         where = tree.relative(path)
-        told = "a file beside the submitters"
-        yield from OUTSIDE.unless(not path.is_file(), where, told, f"rm {where}")
+        fault = "a file beside the submitters"
+        yield from OUTSIDE.unless(not path.is_file(), where, fault, f"rm {where}")
 
 
-def files(site: Site) -> Iterator[Finding]:
+def files(site: SubmitterSite) -> Iterator[Finding]:
     """Names, sizes and links of everything that a submitter submits."""
     for parent, folder_names, file_names in os.walk(site.root):
         folder_names.sort()
@@ -77,7 +77,7 @@ def files(site: Site) -> Iterator[Finding]:
             yield from _entry(site, Path(parent) / name)
 
 
-def _entry(site: Site, path: Path) -> Iterator[Finding]:
+def _entry(site: SubmitterSite, path: Path) -> Iterator[Finding]:
     where = site.where(path)
     compiled = path.name.endswith("__pycache__") and path.is_dir()
     if path.name.startswith(".") or " " in path.name or compiled:
@@ -85,30 +85,30 @@ def _entry(site: Site, path: Path) -> Iterator[Finding]:
     if path.is_symlink():
         yield from _link(site, path, where)
     elif path.is_file() and path.stat().st_size > LARGEST:
-        found = f"{path.stat().st_size / 2**20:.0f} MB"
-        yield SIZE.broken(where, found, "truncate logs: cm run script --tags=truncate,accuracy-log")
+        fault = f"{path.stat().st_size / 2**20:.0f} MB"
+        yield SIZE.broken(where, fault, "truncate logs: cm run script --tags=truncate,accuracy-log")
 
 
-def _link(site: Site, path: Path, where: str) -> Iterator[Finding]:
+def _link(site: SubmitterSite, path: Path, where: str) -> Iterator[Finding]:
     """Whether a link leads to what the tree holds, by each checker's way of looking."""
     inside = path.exists() and path.resolve().is_relative_to(site.tree.root.resolve())
-    told = "a link that leads nowhere, or out of the tree"
+    fault = "a link that leads nowhere, or out of the tree"
     mend = "put the file itself in its place"
-    yield from LINKS.unless(inside, where, told, mend)
+    yield from LINKS.unless(inside, where, fault, mend)
     # The single-file checkers look for what it says from the top of the tree.
     seen = (site.tree.root / os.readlink(path)).exists() or path.is_dir() or not inside
-    told = "a link that the single-file checker takes for broken"
-    yield from LINKS.unless(seen, where, told, mend)
+    fault = "a link that the single-file checker takes for broken"
+    yield from LINKS.unless(seen, where, fault, mend)
 
 
-def parts(site: Site) -> Iterator[Finding]:
+def parts(site: SubmitterSite) -> Iterator[Finding]:
     """Code, calibration, systems and the mapping of names."""
     known = {site.layout.code, RESULTS, SYSTEMS, site.layout.measurements, site.layout.compliance}
     for path in folders(site.root):
         if path.name not in known | {"documentation", "calibration", "power", "tools"}:
-            found = f"the layout of v{site.layout.round} has no such folder"
+            fault = f"the layout of v{site.layout.round} has no such folder"
             yield UNKNOWN.broken(
-                site.where(path), found, "give --round=ROUND if it is of another round"
+                site.where(path), fault, "give --round=ROUND if it is of another round"
             )
     yield from _code(site)
     yield from _calibration(site)
@@ -117,13 +117,13 @@ def parts(site: Site) -> Iterator[Finding]:
     others = () if site.layout.joined else folders(site.root / site.layout.measurements)
     described |= {path: path.name for path in others}
     for place, system in described.items():
-        found, where = f"there are no results of {system}", site.where(place)
-        yield from UNUSED.unless(system in measured, where, found, f"rm -r {where}")
+        fault, where = f"there are no results of {system}", site.where(place)
+        yield from UNUSED.unless(system in measured, where, fault, f"rm -r {where}")
     if site.division == Division.OPEN:
         yield from _mapping(site)
 
 
-def _code(site: Site) -> Iterator[Finding]:
+def _code(site: SubmitterSite) -> Iterator[Finding]:
     """From 6.0 on the checkers ask for the folder ``src`` alone."""
     code = site.root / site.layout.code
     rule = CODE.at(WARNING, site.layout.joined and code.is_dir() and any(code.iterdir()))
@@ -135,7 +135,7 @@ def _code(site: Site) -> Iterator[Finding]:
         yield from rule.unless(there, where, "there is nothing", mend)
 
 
-def _code_names(site: Site, code: Path, benchmark: str) -> Iterator[str]:
+def _code_names(site: SubmitterSite, code: Path, benchmark: str) -> Iterator[str]:
     """The folders of code that stand for a benchmark; before 6.0 the checkers compare letters."""
     yield benchmark
     rules = site.rules(benchmark)
@@ -157,7 +157,7 @@ def _has_code(code: Path, name: str) -> bool:
     return place != code and place.is_dir() and any(place.rglob("*"))
 
 
-def _calibration(site: Site) -> Iterator[Finding]:
+def _calibration(site: SubmitterSite) -> Iterator[Finding]:
     places = (CALIBRATION, f"documentation/{CALIBRATION}")
     there = any((site.root / name).is_file() for name in places)
     where = site.where(site.root / CALIBRATION)
@@ -165,7 +165,7 @@ def _calibration(site: Site) -> Iterator[Finding]:
     yield from CALIBRATED.unless(there or not site.strict, where, "there is no such file", mend)
 
 
-def _mapping(site: Site) -> Iterator[Finding]:
+def _mapping(site: SubmitterSite) -> Iterator[Finding]:
     path = site.root / MAPPING
     if not path.exists():
         return
@@ -177,6 +177,6 @@ def _mapping(site: Site) -> Iterator[Finding]:
     for name, value in sorted(document.items()):
         # Of names that stand for nothing here the checkers say nothing.
         rule = MAPPED.at(WARNING, name not in used)
-        found = f"{name} stands for {value!r}, and no benchmark is named so"
+        fault = f"{name} stands for {value!r}, and no benchmark is named so"
         known = isinstance(value, str) and catalog.find(value) is not None
-        yield from rule.unless(known, site.where(path), found, "use the official names")
+        yield from rule.unless(known, site.where(path), fault, "use the official names")

@@ -9,7 +9,7 @@ from typing import Any
 
 from mlperf.catalog import Division
 
-from ..fields import FIELDS, NETWORK_FIELDS, STATUSES, TYPES, UNKNOWN, Field
+from ..fields import FIELDS, NETWORK_FIELDS, STATUSES, TYPES, UNKNOWN, SystemField
 from ..layouts import RESULTS, SYSTEMS, folders
 from .base import (
     CHECKER,
@@ -19,7 +19,7 @@ from .base import (
     WARNING,
     Finding,
     Rule,
-    Site,
+    SubmitterSite,
     number,
     read_object,
 )
@@ -53,7 +53,7 @@ COUNTED = ("number_of_nodes", "accelerators_per_node")
 MEND = "write the field into a file, and generate again with --system_file=FILE"
 
 
-def descriptions(site: Site) -> Iterator[Finding]:
+def descriptions(site: SubmitterSite) -> Iterator[Finding]:
     """The JSON file of each system that has results."""
     # A folder without a result counts as a system too.
     for system in (folder.name for folder in folders(site.root / RESULTS)):
@@ -73,9 +73,9 @@ def descriptions(site: Site) -> Iterator[Finding]:
         yield from _plausible(site.where(path), document)
 
 
-def _fields(site: Site, path: Path, document: Mapping[str, Any]) -> Iterator[Finding]:
+def _fields(site: SubmitterSite, path: Path, document: Mapping[str, Any]) -> Iterator[Finding]:
     where, unanswered = site.where(path), []
-    for field, rule in _asked(site, document):
+    for field, rule in _required_fields(site, document):
         if field.name not in document:
             yield rule.broken(where, f"the field {field.name} is missing", MEND)
             continue
@@ -87,7 +87,9 @@ def _fields(site: Site, path: Path, document: Mapping[str, Any]) -> Iterator[Fin
         yield OPEN.broken(where, f"not known: {', '.join(unanswered)}", MEND)
 
 
-def _asked(site: Site, document: Mapping[str, Any]) -> Iterator[tuple[Field, Rule]]:
+def _required_fields(
+    site: SubmitterSite, document: Mapping[str, Any]
+) -> Iterator[tuple[SystemField, Rule]]:
     """The fields that a description must have, each with the rule that asks for it."""
     for field in FIELDS:
         yield field, FIELD.at(WARNING, site.early and field.name in LATER)
@@ -102,13 +104,13 @@ def _asked(site: Site, document: Mapping[str, Any]) -> Iterator[tuple[Field, Rul
 def _plausible(where: str, document: Mapping[str, Any]) -> Iterator[Finding]:
     """What no machine has, and accelerators where the run is one of a CPU by its name."""
     cores = number(document.get("host_processor_core_count"))
-    told = f"host_processor_core_count is {cores or 0:.0f}"
+    fault = f"host_processor_core_count is {cores or 0:.0f}"
     fits = cores is None or 0 < cores <= MOST_CORES
-    yield from COUNT.at(WARNING).unless(fits, where, told, "give the cores of one processor")
+    yield from COUNT.at(WARNING).unless(fits, where, fault, "give the cores of one processor")
     some = number(document.get("accelerators_per_node"))
-    told = f"accelerators_per_node is {some or 0:.0f}, the name of the system says cpu"
+    fault = f"accelerators_per_node is {some or 0:.0f}, the name of the system says cpu"
     alone = not CPU_ONLY.search(Path(where).stem) or not some
-    yield from COUNT.at(WARNING).unless(alone, where, told, "write 0 where none took part")
+    yield from COUNT.at(WARNING).unless(alone, where, fault, "write 0 where none took part")
 
 
 def over_network(document: Mapping[str, Any]) -> bool:
@@ -116,7 +118,7 @@ def over_network(document: Mapping[str, Any]) -> bool:
     return str(document.get("is_network", "")).lower() == "true"
 
 
-def _taken(site: Site, where: str, document: Mapping[str, Any]) -> Iterator[Finding]:
+def _taken(site: SubmitterSite, where: str, document: Mapping[str, Any]) -> Iterator[Finding]:
     """Values that a checker ends at with a traceback, or compares to the letter."""
     yield from _notes(site, where, document)
     for name in (*JOINED, *ADDED, "is_network"):
@@ -125,43 +127,43 @@ def _taken(site: Site, where: str, document: Mapping[str, Any]) -> Iterator[Find
         if isinstance(value, str) or value is None or (not value and name != "is_network"):
             continue
         rule = TEXT.at(WARNING, site.layout.joined and name in JOINED)
-        told = f"the field {name} is {value!r}, which is not text"
-        yield rule.broken(where, told, f'write "{str(value).lower()}" with quotes')
+        fault = f"the field {name} is {value!r}, which is not text"
+        yield rule.broken(where, fault, f'write "{str(value).lower()}" with quotes')
     if site.layout.modular:
         rule = COUNT.at(WARNING, not site.layout.joined)
         yield from _counted(rule, where, document)
 
 
-def _notes(site: Site, where: str, document: Mapping[str, Any]) -> Iterator[Finding]:
+def _notes(site: SubmitterSite, where: str, document: Mapping[str, Any]) -> Iterator[Finding]:
     """Notes of nothing, which are added to the table where there are no others to be added to."""
     notes = document.get("hw_notes", "")
     if not (isinstance(notes, str) or notes or document.get("sw_notes")):
-        told = f"the field hw_notes is {notes!r}, which is not text, and sw_notes is empty"
-        yield TEXT.at(WARNING, site.layout.joined).broken(where, told, 'write "" for no notes')
+        fault = f"the field hw_notes is {notes!r}, which is not text, and sw_notes is empty"
+        yield TEXT.at(WARNING, site.layout.joined).broken(where, fault, 'write "" for no notes')
 
 
 def _counted(rule: Rule, where: str, document: Mapping[str, Any]) -> Iterator[Finding]:
     """Counts that are no whole numbers to the letter."""
     for name in COUNTED:
-        told = f"{name} is {document.get(name)!r}, which is not a whole number"
+        fault = f"{name} is {document.get(name)!r}, which is not a whole number"
         whole = WHOLE.fullmatch(str(document.get(name, 0))) or isinstance(document[name], float)
-        yield from rule.unless(bool(whole), where, told, "write a whole number, 0 for none")
+        yield from rule.unless(bool(whole), where, fault, "write a whole number, 0 for none")
 
 
-def _may_be_unknown(field: Field, document: Mapping[str, Any]) -> bool:
+def _may_be_unknown(field: SystemField, document: Mapping[str, Any]) -> bool:
     none = number(document.get("accelerators_per_node")) == 0
     return field.name == "host_networking_topology" or (
         none and field.name.startswith("accelerator")
     )
 
 
-def _field(where: str, field: Field, value: object) -> Iterator[Finding]:
+def _field(where: str, field: SystemField, value: object) -> Iterator[Finding]:
     if not value and field.needed:
-        found = f"the field {field.name} is {value!r}"
-        yield EMPTY.broken(where, found, f"{MEND}; where it does not apply, write {UNKNOWN}")
+        fault = f"the field {field.name} is {value!r}"
+        yield EMPTY.broken(where, fault, f"{MEND}; where it does not apply, write {UNKNOWN}")
     elif not isinstance(value, str) and not value:
-        found = f"the field {field.name} is {value!r}, which counts as empty"
-        yield TEXT.at(WARNING).broken(where, found, "write a text, such as N/A")
+        fault = f"the field {field.name} is {value!r}, which counts as empty"
+        yield TEXT.at(WARNING).broken(where, fault, "write a text, such as N/A")
     if (
         field.whole_number
         and value
@@ -171,7 +173,7 @@ def _field(where: str, field: Field, value: object) -> Iterator[Finding]:
         yield COUNT.broken(where, f"{field.name} is {value!r}", "write a whole number")
 
 
-def _values(site: Site, path: Path, document: Mapping[str, Any]) -> Iterator[Finding]:
+def _values(site: SubmitterSite, path: Path, document: Mapping[str, Any]) -> Iterator[Finding]:
     where = site.where(path)
     status = str(document.get("status", "")).lower()
     if status not in STATUSES:
@@ -184,9 +186,9 @@ def _values(site: Site, path: Path, document: Mapping[str, Any]) -> Iterator[Fin
         said = str(document.get(name, ""))
         # The checkers compare divisions to the letter.
         if (said if name == "division" else said.lower()) != folder.lower():
-            found = f"{name} is {document.get(name)!r}, the folder is {folder!r}"
-            yield OWNER.broken(where, found, f"make them the same: generate again with --{name}")
+            fault = f"{name} is {document.get(name)!r}, the folder is {folder!r}"
+            yield OWNER.broken(where, fault, f"make them the same: generate again with --{name}")
     networked = over_network(document)
     if Division(site.division).strict and networked != (site.division == Division.NETWORK):
-        found = f"is_network is {networked} in the {site.division} division"
-        yield NETWORK.broken(where, found, "submit it to the other division")
+        fault = f"is_network is {networked} in the {site.division} division"
+        yield NETWORK.broken(where, fault, "submit it to the other division")

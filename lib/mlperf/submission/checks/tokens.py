@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlperf.catalog import Answers
 
 from .base import CHECKER, RULES, Finding, Rule
-from .run import Run
+from .run import CheckedRun
 
 TOKENS = "requested_use_token_latencies"
 MEASURED = Rule("performance.tokens", "language models: the latencies of tokens", CHECKER)
@@ -19,7 +19,7 @@ FIRST = ("result_first_token_99.00_percentile_latency_ns", "time to the first to
 FURTHER = ("result_time_per_output_token_99.00_percentile_ns", "time per output token")
 
 
-def latencies(run: Run) -> Iterator[Finding]:
+def latencies(run: CheckedRun) -> Iterator[Finding]:
     """Those of a run whose answers are counted in tokens."""
     if not run.known.token_rates or run.known.answers is not Answers.TOKENS:
         return
@@ -33,6 +33,6 @@ def latencies(run: Run) -> Iterator[Finding]:
         reached = run.log.milliseconds(key)
         if most is None or (reached is not None and reached < most):
             continue
-        told = f"the p99 of the {what} is not logged" if reached is None else ""
-        told = told or f"the p99 of the {what} is {reached:g} ms, the limit {most:g} ms"
-        yield LIMITS.broken(run.where, told, AGAIN)
+        fault = f"the p99 of the {what} is not logged" if reached is None else ""
+        fault = fault or f"the p99 of the {what} is {reached:g} ms, the limit {most:g} ms"
+        yield LIMITS.broken(run.where, fault, AGAIN)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .collect import Handed, MissingInputError, collect
+from .collect import MissingInputError, RunOverrides, collect
 
-__all__ = ["Handed", "MissingInputError", "collect"]
+__all__ = ["MissingInputError", "RunOverrides", "collect"]

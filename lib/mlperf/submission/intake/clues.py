@@ -15,17 +15,17 @@ SAMPLES = "qsl_reported_total_count"
 def round_of(logs: Iterable[DetailLog]) -> str:
     """The round whose seed a log carries; empty where none does."""
     known = {rounds.seeds(name).get("qsl"): name for name in rounds.ROUNDS}
-    found = (known.get(log.values.get(SEED)) for log in logs)
-    return next((name for name in found if name), "")
+    names = (known.get(log.values.get(SEED)) for log in logs)
+    return next((name for name in names if name), "")
 
 
 def benchmarks(log: DetailLog, scenario: str, benchmark_round: str) -> list[BenchmarkSpec]:
     """Those that a round has in a scenario with a data set of the size that the log tells."""
     size = log.number(SAMPLES)
-    found = (spec.at(benchmark_round) for spec in catalog.benchmarks().values())
+    specs = (spec.at(benchmark_round) for spec in catalog.benchmarks().values())
     return [
         spec
-        for spec in found
+        for spec in specs
         if size in (spec.dataset_size, spec.accuracy_samples)
         and spec.in_round(scenario, benchmark_round)
     ]

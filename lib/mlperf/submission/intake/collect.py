@@ -13,16 +13,24 @@ from mlperf.harness.settings import ACCURACY, PERFORMANCE
 
 from .. import names, truncate
 from ..errors import HELP, SubmissionError
-from ..sources import MEASUREMENTS, README, USER_CONF, BenchmarkRun, Document, Found, Sources
+from ..sources import (
+    MEASUREMENTS,
+    README,
+    USER_CONF,
+    BenchmarkRun,
+    CollectedRuns,
+    Document,
+    ScenarioSources,
+)
 from . import clues, upstream
 from .confs import user_conf
-from .places import Place, mapping, others, places, trees
+from .places import LogFolder, mapping, others, places, trees
 
-Parts = Mapping[str, Place]
+Parts = Mapping[str, LogFolder]
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class RunOverrides:
     """What a person says of logs that do not tell it; empty texts mean nothing was said."""
 
     system: str = ""
@@ -40,12 +48,12 @@ class MissingInputError(SubmissionError):
     runs: tuple[BenchmarkRun, ...] = ()
 
 
-def collect(folder: Path, handed: Handed, skipped: Sequence[Path] = ()) -> Found:
+def collect(folder: Path, handed: RunOverrides, skipped: Sequence[Path] = ()) -> CollectedRuns:
     """The runs below ``folder``, those of our own harness (``skipped``) left out.
 
     Raises SubmissionError naming every option that is needed, or two runs for one place.
     """
-    found = list(places(folder, skipped))
+    log_folders = list(places(folder, skipped))
     notes = tuple(
         f"{path.relative_to(folder).as_posix()} is left out: it is {what}"
         for path, what in (
@@ -53,38 +61,40 @@ def collect(folder: Path, handed: Handed, skipped: Sequence[Path] = ()) -> Found
             *others(folder, skipped),
         )
     )
-    made = Collector(folder, handed).found(found) if found else Found()
-    return made.joined(Found((), notes))
+    made = (
+        RunCollector(folder, handed).collect_runs(log_folders) if log_folders else CollectedRuns()
+    )
+    return made.joined(CollectedRuns((), notes))
 
 
 @dataclass(slots=True)
-class Collector:
+class RunCollector:
     """Sorts runs; remembers what has to be asked for, by the option that tells it, and notes."""
 
     root: Path
-    handed: Handed
+    handed: RunOverrides
     round: str = ""
     options: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def found(self, runs: Sequence[Place]) -> Found:
+    def collect_runs(self, runs: Sequence[LogFolder]) -> CollectedRuns:
         """Every benchmark on every system; raises SubmissionError where something is not told."""
         self.round = self.handed.round or clues.round_of(place.log for place in runs)
         if not self.round:
             self._need("--round=ROUND", "the round, as no log carries the seeds of one")
-        groups: dict[tuple[str, str], dict[str, dict[str, Place]]] = {}
+        groups: dict[tuple[str, str], dict[str, dict[str, LogFolder]]] = {}
         for place in runs:
             system, benchmark, scenario = self._belongs(place)
             parts = groups.setdefault((system, benchmark), {}).setdefault(scenario, {})
             if place.part in parts:
                 raise self._twice(parts[place.part], place)
             parts[place.part] = place
-        made = [self._benchmark(*key, scenarios) for key, scenarios in groups.items()]
+        benchmark_runs = [self._benchmark(*key, scenarios) for key, scenarios in groups.items()]
         if self.options:
             problem = self._questions()
-            problem.runs = tuple(made)
+            problem.runs = tuple(benchmark_runs)
             raise problem
-        return Found(tuple(made), tuple(self.notes))
+        return CollectedRuns(tuple(benchmark_runs), tuple(self.notes))
 
     def _need(self, option: str, what: str) -> str:
         """Remember a question; its answer is empty until somebody gives it."""
@@ -92,11 +102,11 @@ class Collector:
         return ""
 
     def _questions(self) -> MissingInputError:
-        told = "; ".join(f"{what}: {option}" for option, what in self.options.items())
-        text = f"the logs in {self.root} do not tell everything; needed is {told}"
+        list_of_options = "; ".join(f"{what}: {option}" for option, what in self.options.items())
+        text = f"the logs in {self.root} do not tell everything; needed is {list_of_options}"
         return MissingInputError(text, HELP, "needs-input", self.options)
 
-    def _twice(self, first: Place, second: Place) -> SubmissionError:
+    def _twice(self, first: LogFolder, second: LogFolder) -> SubmissionError:
         one, other = (self._shown(each) for each in (first, second))
         return SubmissionError(
             f"{one} and {other} are both a {first.part} run of the same scenario",
@@ -104,10 +114,10 @@ class Collector:
             "needs-input",
         )
 
-    def _shown(self, place: Place) -> str:
+    def _shown(self, place: LogFolder) -> str:
         return place.folder.relative_to(self.root).as_posix()
 
-    def _belongs(self, place: Place) -> tuple[str, str, str]:
+    def _belongs(self, place: LogFolder) -> tuple[str, str, str]:
         """System, benchmark and scenario; what only the log tells is noted with its reason."""
         reasons: list[str] = []
         scenario = self._scenario(place, reasons)
@@ -117,32 +127,32 @@ class Collector:
         what = f"the name of the system of {self._shown(place)}, which becomes that of its folder"
         system = self.handed.system or place.system or self._need("--system=NAME", what)
         if reasons:
-            told = " and ".join(reasons)
-            self.notes.append(f"{self._shown(place)}: the {place.part} run of {told}")
+            list_of_reasons = " and ".join(reasons)
+            self.notes.append(f"{self._shown(place)}: the {place.part} run of {list_of_reasons}")
         return system, benchmark, spelt(scenario)
 
-    def _scenario(self, place: Place, reasons: list[str]) -> str:
+    def _scenario(self, place: LogFolder, reasons: list[str]) -> str:
         """As a person or the path says; else as the log does, which is a reason."""
-        told = self.handed.scenario or place.scenario
-        if told:
-            return told
+        scenario = self.handed.scenario or place.scenario
+        if scenario:
+            return scenario
         if place.logged is None:
             return self._need("--scenario=SCENARIO", "the scenario")
         reasons.append(f"{place.logged}, as LoadGen logs it")
         return str(place.logged)
 
-    def _guessed(self, place: Place, scenario: str, reasons: list[str]) -> str:
+    def _guessed(self, place: LogFolder, scenario: str, reasons: list[str]) -> str:
         """The benchmark by the size of its data set, with the reason; or a question."""
         size = place.log.number(clues.SAMPLES) or 0
-        found = clues.benchmarks(place.log, scenario, self.round)
-        if len(found) == 1:
-            name = found[0].name
-            told = f"{name}, as only its data set has {size:.0f} samples in v{self.round}"
-            reasons.append(told)
+        candidates = clues.benchmarks(place.log, scenario, self.round)
+        if len(candidates) == 1:
+            name = candidates[0].name
+            reason = f"{name}, as only its data set has {size:.0f} samples in v{self.round}"
+            reasons.append(reason)
             return name
-        which = " or ".join(spec.name for spec in found) or "none that v" + self.round + " has"
-        told = f"the benchmark (with {size:.0f} samples it is {which})"
-        return self._need("--model=NAME", told)
+        which = " or ".join(spec.name for spec in candidates) or "none that v" + self.round + " has"
+        reason = f"the benchmark (with {size:.0f} samples it is {which})"
+        return self._need("--model=NAME", reason)
 
     def _benchmark(
         self, system: str, benchmark: str, scenarios: Mapping[str, Parts]
@@ -175,22 +185,22 @@ class Collector:
                     yield folder
 
     def _code(self, beside: Sequence[Path], benchmark: str, system: str) -> Document:
-        given, name = self.handed.code, names.official(benchmark)
-        if given is None:
-            told = f"the code of {name} is only named in the tree: --code=FOLDER puts it there"
-            self.notes.append(told)
+        folder, name = self.handed.code, names.official(benchmark)
+        if folder is None:
+            note = f"the code of {name} is only named in the tree: --code=FOLDER puts it there"
+            self.notes.append(note)
             return upstream.code(beside, benchmark, system)
-        if not given.is_dir():
-            raise SubmissionError(f"there is no folder {given}", "check --code")
-        return given
+        if not folder.is_dir():
+            raise SubmissionError(f"there is no folder {folder}", "check --code")
+        return folder
 
-    def _sources(self, parts: Parts) -> Sources:
+    def _sources(self, parts: Parts) -> ScenarioSources:
         known = {name: parts[name] for name in (PERFORMANCE, ACCURACY) if name in parts}
         first = next(iter((known or parts).values()))
         logs = {name: each.folder for name, each in known.items()}
         self._look_at_accuracy(parts)
         tests = (name for name in parts if name.startswith("TEST"))
-        return Sources(
+        return ScenarioSources(
             home=first.home,
             performance=logs.get(PERFORMANCE, first.home / PERFORMANCE / "run_1"),
             accuracy=logs.get(ACCURACY, first.home / ACCURACY),
@@ -207,7 +217,7 @@ class Collector:
             )
 
     def _documents(
-        self, folders: Sequence[Path], first: Place, parts: Parts
+        self, folders: Sequence[Path], first: LogFolder, parts: Parts
     ) -> Mapping[str, Document]:
         """What lies beside the logs, or is written from what they tell."""
         described = self.handed.measurements or upstream.measurements(folders)
@@ -223,16 +233,16 @@ class Collector:
 
 def spelt(scenario: str) -> str:
     """A scenario as LoadGen writes its name."""
-    found = Scenario.of_folder(scenario)
-    return str(found) if found else scenario
+    known_scenario = Scenario.of_folder(scenario)
+    return str(known_scenario) if known_scenario else scenario
 
 
 def mapped(beside: Iterable[Path], benchmark: str) -> str:
     """The benchmark that a model of one's own is compared with; empty where it is none."""
     if catalog.find(benchmark) is not None:
         return ""
-    told = (mapping(folder).get(benchmark, "") for folder in beside)
-    return next((to for to in told if to), "")
+    official_names = (mapping(folder).get(benchmark, "") for folder in beside)
+    return next((to for to in official_names if to), "")
 
 
 def beside_logs(folders: Iterable[Path], name: str) -> Path | None:

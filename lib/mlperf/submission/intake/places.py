@@ -35,7 +35,7 @@ FIND_PEAK = "FindPeakPerformance"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LogFolder:
     """One run: its folder and log, and what its path says (empty where it says nothing).
 
     ``part`` is performance, accuracy or the name of a test; ``home`` is the folder of the scenario.
@@ -55,7 +55,7 @@ class Place:
         return of_log(self.log.values.get("effective_scenario"))
 
 
-def places(root: Path, skipped: Sequence[Path] = ()) -> Iterator[Place]:
+def places(root: Path, skipped: Sequence[Path] = ()) -> Iterator[LogFolder]:
     """Every run below ``root``, but those below the ``skipped`` folders; in a fixed order."""
     for here in _folders(root, skipped):
         log = detail_log.read(here / DETAIL)
@@ -105,7 +105,7 @@ def is_tree(folder: Path) -> bool:
     )
 
 
-def _place(root: Path, folder: Path, log: DetailLog) -> Place:
+def _place(root: Path, folder: Path, log: DetailLog) -> LogFolder:
     part, home = _part(folder)
     rest, scenario, benchmark, system = home, "", "", ""
     if Scenario.of_folder(rest.name) is not None:
@@ -113,7 +113,7 @@ def _place(root: Path, folder: Path, log: DetailLog) -> Place:
     if (scenario or rest.is_relative_to(root)) and _is_benchmark(rest):
         benchmark, rest = rest.name, rest.parent
         system = rest.name if scenario and _is_system(root, rest) else ""
-    return Place(folder, log, part or _logged_part(log), scenario, benchmark, system, home)
+    return LogFolder(folder, log, part or _logged_part(log), scenario, benchmark, system, home)
 
 
 def _logged_part(log: DetailLog) -> str:
@@ -144,9 +144,9 @@ def _is_benchmark(folder: Path) -> bool:
 def mapping(folder: Path) -> dict[str, str]:
     """The names of models of one's own, in or above the folder of a benchmark."""
     for path in (folder.parent / MAPPING, *sorted(folder.glob(f"*/performance/run_1/{MAPPING}"))):
-        told = as_object(path.read_text("utf-8", "replace")) if path.is_file() else None
-        if told:
-            return {str(name): str(to) for name, to in told.items()}
+        document = as_object(path.read_text("utf-8", "replace")) if path.is_file() else None
+        if document:
+            return {str(name): str(to) for name, to in document.items()}
     return {}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from ..build import MEASUREMENT_KEYS
 from ..fields import FIELDS, NETWORK_FIELDS
 from ..sources import as_object
-from ..system import Value, without_accelerator
+from ..system import FieldValue, without_accelerator
 
 META = "system_meta.json"
 SUT_INFO = ("mlc-sut-info.json", "cm-sut-info.json")
@@ -23,33 +23,33 @@ DEVICE = re.compile(r"(?:^|[-_])(cpu|cuda|gpu|rocm|tpu|qaic)(?=$|[-_])")
 
 def read(folders: Iterable[Path], names: Iterable[str]) -> dict[str, object]:
     """The first JSON object with one of these names in one of the folders; empty where none is."""
-    wanted = tuple(names)
-    for path in (folder / name for folder in folders for name in wanted):
-        found = as_object(path.read_text("utf-8", "replace")) if path.is_file() else None
-        if found is not None:
-            return found
+    file_names = tuple(names)
+    for path in (folder / name for folder in folders for name in file_names):
+        document = as_object(path.read_text("utf-8", "replace")) if path.is_file() else None
+        if document is not None:
+            return document
     return {}
 
 
-def known(told: Mapping[str, object]) -> dict[str, str]:
+def known(document: Mapping[str, object]) -> dict[str, str]:
     """The keys of a file that say something, as texts."""
-    texts = {name: str(value).strip() for name, value in told.items() if value is not None}
+    texts = {name: str(value).strip() for name, value in document.items() if value is not None}
     return {name: text for name, text in texts.items() if text.lower() not in NOTHING}
 
 
-def facts(folders: Iterable[Path]) -> dict[str, Value]:
+def facts(folders: Iterable[Path]) -> dict[str, FieldValue]:
     """Fields of the system's description."""
     places = tuple(folders)
-    told = known(read(places, (META,)))
+    meta = known(read(places, (META,)))
     sut = known(read(places, SUT_INFO))
     names = {field.name for field in (*FIELDS, *NETWORK_FIELDS)} - set(OWNERS)
-    found = {name: Value(told[name], META) for name in names & set(told)}
-    framework = told.get("framework") or " ".join(
+    values = {name: FieldValue(meta[name], META) for name in names & set(meta)}
+    framework = meta.get("framework") or " ".join(
         word for word in (sut.get("framework"), sut.get("framework_version")) if word
     )
     if framework:
-        found["framework"] = Value(framework, META)
-    return found
+        values["framework"] = FieldValue(framework, META)
+    return values
 
 
 def owned(folders: Iterable[Path], name: str) -> str:
@@ -59,12 +59,12 @@ def owned(folders: Iterable[Path], name: str) -> str:
 
 def device(folders: Iterable[Path], system: str) -> str:
     """What a system computes with: as it says itself, or as its name does."""
-    told = known(read(folders, SUT_INFO)).get("device", "")
+    declared_device = known(read(folders, SUT_INFO)).get("device", "")
     named = DEVICE.search(system)
-    return told or (named.group(1) if named else "")
+    return declared_device or (named.group(1) if named else "")
 
 
-def of_device(name: str) -> dict[str, Value]:
+def of_device(name: str) -> dict[str, FieldValue]:
     """What the device tells about the system."""
     return without_accelerator() if name == "cpu" else {}
 
@@ -83,8 +83,8 @@ def _describes(path: Path) -> bool:
     # Logs of answers are no place to look.
     if path.name.startswith("mlperf_log") or path.stat().st_size > 1 << 16:
         return False
-    found = as_object(path.read_text("utf-8", "replace"))
-    return found is not None and set(MEASUREMENT_KEYS) <= set(found)
+    document = as_object(path.read_text("utf-8", "replace"))
+    return document is not None and set(MEASUREMENT_KEYS) <= set(document)
 
 
 def code(folders: Iterable[Path], benchmark: str, system: str) -> str:
@@ -94,8 +94,8 @@ def code(folders: Iterable[Path], benchmark: str, system: str) -> str:
     lines = [f"# {benchmark}: implementation", ""]
     words = {name: sut.get(name, "") for name in ("implementation", "framework", "device")}
     if any(words.values()):
-        told = (f"{name} {text}" for name, text in words.items() if text)
-        lines += [f"The runs of {system} were made with: {', '.join(told)}.", ""]
+        statements = (f"{name} {text}" for name, text in words.items() if text)
+        lines += [f"The runs of {system} were made with: {', '.join(statements)}.", ""]
     repository = host.get("mlc_repo_name") or host.get("cm_repo_name")
     revision = host.get("mlc_repo_git_hash") or host.get("cm_repo_git_hash")
     if repository:
