@@ -49,7 +49,7 @@ def main(
     parser.add_argument("--count", type=int, help="only so many cases")
     options = parser.parse_args(arguments)
     seed, count = parts[options.part]
-    found = make(options.out, seed, options.count or count)
-    files.write_facts(options.out, found)
-    print(f"{found['count']} cases written")
+    facts = make(options.out, seed, options.count or count)
+    files.write_facts(options.out, facts)
+    print(f"{facts['count']} cases written")
     return 0

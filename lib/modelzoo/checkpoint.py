@@ -19,35 +19,37 @@ def pytorch_weights(path: Path) -> dict[str, Any]:
     failure: Exception | None = None
     for mapped in (True, False):
         try:
-            found = torch.load(str(path), map_location="cpu", weights_only=True, mmap=mapped)
+            loaded = torch.load(str(path), map_location="cpu", weights_only=True, mmap=mapped)
             break
         except Exception as error:  # whatever unpickling meets
             failure = error
     else:
         reason = (str(failure).strip().splitlines() or ["no reason given"])[0]
         raise ProgramError(f"{path} is not a file of PyTorch's weights: {reason}") from failure
-    state = found.get("state_dict", found) if isinstance(found, dict) else {}
+    state = loaded.get("state_dict", loaded) if isinstance(loaded, dict) else {}
     return {str(n): value for n, value in state.items() if isinstance(value, torch.Tensor)}
 
 
-def check_names(found: Collection[str], expected: Collection[str]) -> None:
+def check_names(names: Collection[str], expected: Collection[str]) -> None:
     """Raise ProgramError unless the weights are those of the network, by their names."""
-    lacking = [name for name in expected if name not in found]
-    unknown = sorted(set(found) - set(expected))
+    lacking = [name for name in expected if name not in names]
+    unknown = sorted(set(names) - set(expected))
     if lacking:
         raise ProgramError(f"no {lacking[0]} in it ({len(lacking)} weights are missing)")
     if unknown:
         raise ProgramError(f"the network has no {unknown[0]} ({len(unknown)} are unknown)")
 
 
-def check_shape(name: str, found: Sequence[int], expected: Sequence[int]) -> None:
+def check_shape(name: str, shape: Sequence[int], expected: Sequence[int]) -> None:
     """Raise ProgramError unless the weight ``name`` has the shape that the network needs."""
-    if tuple(found) != tuple(expected):
-        raise ProgramError(f"{name} is {list(found)}, expected {list(expected)}")
+    if tuple(shape) != tuple(expected):
+        raise ProgramError(f"{name} is {list(shape)}, expected {list(expected)}")
 
 
-def check_shapes(found: Mapping[str, Sequence[int]], expected: Mapping[str, Sequence[int]]) -> None:
+def check_shapes(
+    shapes: Mapping[str, Sequence[int]], expected: Mapping[str, Sequence[int]]
+) -> None:
     """Raise ProgramError unless the weights are those of the network, each in its shape."""
-    check_names(found, expected)
+    check_names(shapes, expected)
     for name, shape in expected.items():
-        check_shape(name, found[name], shape)
+        check_shape(name, shapes[name], shape)

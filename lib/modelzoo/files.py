@@ -49,8 +49,8 @@ def write_facts(folder: Path, facts: Mapping[str, Any], indent: int = 1) -> None
 
 def read_facts(folder: Path) -> dict[str, Any]:
     """What dataset.json of ``folder`` says."""
-    found: dict[str, Any] = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-    return found
+    facts: dict[str, Any] = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+    return facts
 
 
 def intact_facts(folder: Path) -> dict[str, Any]:

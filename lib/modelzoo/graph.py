@@ -21,7 +21,7 @@ BLOCK = 1 << 26
 KINDS = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "uint8": TensorProto.UINT8}
 
 
-class Graph:
+class OnnxGraph:
     """Nodes and weights; every method returns the name of what it computes.
 
     Random weights come from ``seed``. Constants are called ``constants`` and a number; the first

@@ -20,7 +20,7 @@ class Progress:
     """
 
     def __init__(self, label: str, total: int, unit: str, done: int = 0) -> None:
-        self._told = {"label": label, "done": done, "total": total, "unit": unit}
+        self._report = {"label": label, "done": done, "total": total, "unit": unit}
         self._done, self._total = done, total
         self._lock = threading.Lock()
         self._shown = 0.0
@@ -34,4 +34,4 @@ class Progress:
             if not self._file or (now < self._shown + SHOW_EVERY_S and self._done < self._total):
                 return
             self._shown = now
-            replace_text(Path(self._file), json.dumps({**self._told, "done": self._done}))
+            replace_text(Path(self._file), json.dumps({**self._report, "done": self._done}))

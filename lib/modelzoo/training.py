@@ -20,7 +20,7 @@ from modelzoo import program
 OPSET = 17
 
 
-class Recipe(Protocol):
+class TrainingRecipe(Protocol):
     """What every recipe of a training has; each model adds its own."""
 
     @property
@@ -43,7 +43,7 @@ def seeded(seed: int, *, deterministic: bool = False) -> None:
 def fit(
     weights: Iterable[Any],
     losses: Iterable[Tensor],
-    recipe: Recipe,
+    recipe: TrainingRecipe,
     steps: int,
     *,
     clip: float = 0.0,
@@ -113,17 +113,17 @@ def options(
     parser.add_argument("--seed", type=int, default=recipe.seed)
     parser.add_argument("--epochs", type=int, default=recipe.epochs)
     parser.add_argument("--validate", action="store_true", help="only report the validation score")
-    found = parser.parse_args(arguments)
-    if not found.validate and (found.out is None or found.held_out is None):
+    parsed = parser.parse_args(arguments)
+    if not parsed.validate and (parsed.out is None or parsed.held_out is None):
         parser.error("--held-out and --out are required unless --validate is given")
-    return found
+    return parsed
 
 
 def say(facts: Mapping[str, Any]) -> None:
     """Print what came out of a training."""
-    told = facts["accuracy"]
+    accuracy = facts["accuracy"]
     print(
-        f"held-out {told['metric']} {told['reference']:.4f} {told['unit']}, "
+        f"held-out {accuracy['metric']} {accuracy['reference']:.4f} {accuracy['unit']}, "
         f"{facts['bytes']} bytes, {facts['training']['seconds']} s"
     )
 

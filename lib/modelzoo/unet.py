@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 
 from modelzoo import program
-from modelzoo.graph import Graph
+from modelzoo.graph import OnnxGraph
 
 WIDTHS = (32, 64, 128, 256, 320, 320)
 OPSET = 11
 
 
-class UNet(Graph):
+class UNetGraph(OnnxGraph):
     """The network in the making.
 
     ``slope`` is that of the leaky rectifier, 0 for a plain one. Biases are in the convolutions of
@@ -65,25 +65,25 @@ class UNet(Graph):
 
         The leaky network has scores in every level on the way up.
         """
-        into, kept = channels, []
+        into, skips = channels, []
         for level, width in enumerate(widths):
             x = self.block(x, into, width, stride=2 if level else 1)
             x = self.block(x, width, width)
-            kept.append(x)
+            skips.append(x)
             into = width
-        found = []
-        for width, beside in zip(reversed(widths[:-1]), reversed(kept[:-1]), strict=True):
+        outputs = []
+        for width, beside in zip(reversed(widths[:-1]), reversed(skips[:-1]), strict=True):
             x = self.op("Concat", self.up(x, into, width), beside, axis=1)
             x = self.block(x, 2 * width, width)
             x = self.block(x, width, width)
             into = width
-            if self._slope or beside == kept[0]:
-                found.append(self.scores(x, into))
-        return found
+            if self._slope or beside == skips[0]:
+                outputs.append(self.scores(x, into))
+        return outputs
 
 
 @dataclass(frozen=True, slots=True)
-class Trainee:
+class TinyUNet:
     """A tiny network: its ``recipe``, how it is trained and exported, who judges it.
 
     ``train`` makes a network after a recipe, ``export`` writes it and tells its facts, and
@@ -111,7 +111,7 @@ def trained(
     return network
 
 
-def mean_dice(arguments: list[str] | None, doc: str | None, tiny: Trainee) -> int:
+def mean_dice(arguments: list[str] | None, doc: str | None, tiny: TinyUNet) -> int:
     """Train a tiny network as the command line asks, judge it by its mean Dice, write its facts."""
     from modelzoo import files, models, training
     from modelzoo.judging import figure_of
@@ -125,8 +125,8 @@ def mean_dice(arguments: list[str] | None, doc: str | None, tiny: Trainee) -> in
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch)
             tiny.validation(folder)
-            found = figure_of(tiny.benchmark, tiny.export(network, folder), folder, folder)
-        print(f"validation: {found.line}")
+            score = figure_of(tiny.benchmark, tiny.export(network, folder), folder, folder)
+        print(f"validation: {score.line}")
         return 0
     facts = tiny.export(network, options.out)
     figure = figure_of(tiny.benchmark, facts, options.out, options.held_out)

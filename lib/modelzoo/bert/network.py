@@ -15,7 +15,7 @@ REACH = 24
 MASKED = -1e4
 
 
-class Attention(nn.Module):
+class BertAttention(nn.Module):
     """Self-attention with a learned preference for each distance up to ``REACH``."""
 
     def __init__(self) -> None:
@@ -34,12 +34,12 @@ class Attention(nn.Module):
         return mixed
 
 
-class Layer(nn.Module):
+class BertLayer(nn.Module):
     """Attention and a feed-forward part, each added to its input."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.attention = Attention()
+        self.attention = BertAttention()
         self.first = nn.LayerNorm(WIDTH)
         self.second = nn.LayerNorm(WIDTH)
         self.wide = nn.Linear(WIDTH, 4 * WIDTH)
@@ -65,7 +65,7 @@ class TinyBert(nn.Module):
         self.token = nn.Embedding(vocabulary, WIDTH)
         self.segment = nn.Embedding(2, WIDTH)
         self.shared = nn.Embedding(2, WIDTH)
-        self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
+        self.layers = nn.ModuleList(BertLayer() for _ in range(LAYERS))
         self.last = nn.LayerNorm(WIDTH)
         self.spans = nn.Linear(WIDTH, 2)
 

@@ -14,7 +14,7 @@ import numpy as np
 from onnx import TensorProto
 
 from modelzoo import models, program
-from modelzoo.graph import Graph, value
+from modelzoo.graph import OnnxGraph, value
 
 MODEL_FILE = "bert_synthetic.onnx"
 INPUTS = ("input_ids", "input_mask", "segment_ids")
@@ -26,7 +26,7 @@ SEED = 7
 OPSET = 17
 
 
-class Bert(Graph):
+class Bert(OnnxGraph):
     """The network in the making; every method returns the name of what it computes."""
 
     def weight(self, *shape: int) -> str:

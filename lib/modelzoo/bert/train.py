@@ -36,7 +36,7 @@ FIRST_SEED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class BertRecipe:
     """How it is trained."""
 
     seed: int = 1
@@ -50,7 +50,7 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class EncodedQuestion:
     """Token numbers, segments, and the first and last token of the answer."""
 
     ids: list[int]
@@ -59,12 +59,15 @@ class Sample:
     last: int
 
 
-def encode(context: str, asked: dict[str, Any], vocabulary: Mapping[str, int]) -> Sample:
+def encode(
+    context: str, question_entry: dict[str, Any], vocabulary: Mapping[str, int]
+) -> EncodedQuestion:
     """A question and its whole context, and where the answer is."""
-    answer = asked["answers"][0]
+    answer = question_entry["answers"][0]
     begin, end = answer["answer_start"], answer["answer_start"] + len(answer["text"])
     question = [
-        vocabulary[token.text] for token in wordpiece.tokenize(asked["question"], vocabulary)
+        vocabulary[token.text]
+        for token in wordpiece.tokenize(question_entry["question"], vocabulary)
     ]
     tokens = wordpiece.tokenize(context, vocabulary)
     offset = len(question) + 2
@@ -74,10 +77,10 @@ def encode(context: str, asked: dict[str, Any], vocabulary: Mapping[str, int]) -
     ids = [vocabulary["[CLS]"], *question, separator]
     ids += [*(vocabulary[token.text] for token in tokens), separator]
     segments = [0] * offset + [1] * (len(tokens) + 1)
-    return Sample(ids, segments, first + offset, last + offset)
+    return EncodedQuestion(ids, segments, first + offset, last + offset)
 
 
-def batches(recipe: Recipe, vocabulary: Mapping[str, int]) -> Iterator[tuple[Tensor, ...]]:
+def batches(recipe: BertRecipe, vocabulary: Mapping[str, int]) -> Iterator[tuple[Tensor, ...]]:
     """Batches of samples of about one length, without end and without a repetition."""
     shuffler = random.Random(recipe.seed)
     seed = FIRST_SEED
@@ -85,21 +88,21 @@ def batches(recipe: Recipe, vocabulary: Mapping[str, int]) -> Iterator[tuple[Ten
         part = make_facts.part("train", recipe.contexts, seed, recipe.questions)
         seed += 1
         samples = [
-            encode(paragraph["context"], asked, vocabulary)
+            encode(paragraph["context"], question_entry, vocabulary)
             for paragraph in part["data"][0]["paragraphs"]
-            for asked in paragraph["qas"]
+            for question_entry in paragraph["qas"]
         ]
-        kept = sorted(
+        short_samples = sorted(
             (sample for sample in samples if len(sample.ids) <= recipe.longest),
             key=lambda sample: len(sample.ids),
         )
-        starts = list(range(0, len(kept) - recipe.batch + 1, recipe.batch))
+        starts = list(range(0, len(short_samples) - recipe.batch + 1, recipe.batch))
         shuffler.shuffle(starts)
         for start in starts:
-            yield tensors(kept[start : start + recipe.batch])
+            yield tensors(short_samples[start : start + recipe.batch])
 
 
-def tensors(samples: Sequence[Sample]) -> tuple[Tensor, ...]:
+def tensors(samples: Sequence[EncodedQuestion]) -> tuple[Tensor, ...]:
     """ids, mask, segments [n, longest] and first, last [n]."""
     longest = max(len(sample.ids) for sample in samples)
 
@@ -115,7 +118,7 @@ def tensors(samples: Sequence[Sample]) -> tuple[Tensor, ...]:
     )
 
 
-def train(recipe: Recipe, vocabulary: Mapping[str, int]) -> TinyBert:
+def train(recipe: BertRecipe, vocabulary: Mapping[str, int]) -> TinyBert:
     """A network after all steps of the recipe."""
     torch.manual_seed(recipe.seed)
     network = TinyBert(len(vocabulary))
@@ -164,12 +167,12 @@ def judge(path: Path, dataset: Path) -> tuple[float, float]:
     lengths = np.load(dataset / "lengths.npy")
     logits = []
     for row, length in enumerate(lengths):
-        fed = {
+        feeds = {
             name: array[row : row + 1, :length] for name, array in zip(INPUTS, arrays, strict=True)
         }
-        found = session.run(list(OUTPUTS), fed)
+        outputs = session.run(list(OUTPUTS), feeds)
         whole = np.full((arrays[0].shape[1], 2), -1e4, dtype=np.float32)
-        whole[:length] = np.stack([found[0][0], found[1][0]], axis=1)
+        whole[:length] = np.stack([outputs[0][0], outputs[1][0]], axis=1)
         logits.append(whole)
     examples = squad.read_examples(dataset)
     rows = list(range(len(lengths)))
@@ -183,9 +186,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = program.parser(__doc__)
     parser.add_argument("--vocab", type=Path, required=True, help="vocabulary")
     parser.add_argument("--held-out", type=Path, required=True, help="held-out features")
-    parser.add_argument("--steps", type=int, default=Recipe().steps, help="training steps")
+    parser.add_argument("--steps", type=int, default=BertRecipe().steps, help="training steps")
     options = parser.parse_args(arguments)
-    watch, recipe = training.Stopwatch(), Recipe(steps=options.steps)
+    watch, recipe = training.Stopwatch(), BertRecipe(steps=options.steps)
     network = train(recipe, wordpiece.read_vocabulary(options.vocab))
     seconds, path = watch.seconds, options.out / MODEL_FILE
     export(network, path)

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from modelzoo.graph import Array, Graph, value
+from modelzoo.graph import Array, OnnxGraph, value
 
 OPSET = 13
 
 
-class Detector(Graph):
+class DetectorGraph(OnnxGraph):
     """A graph with what all detectors need; every method returns the name of what it computes.
 
     Names of outputs that the model must have are given at the end, with ``name``.
@@ -100,4 +100,4 @@ class Detector(Graph):
         return self.model(name, inputs, outputs, OPSET, producer_name="cmbench")
 
 
-__all__ = ["Array", "Detector", "value"]
+__all__ = ["Array", "DetectorGraph", "value"]

@@ -37,7 +37,7 @@ OPSET = 13
 IR_VERSION = 7
 
 
-class Detector(nn.Module):
+class TinyDetector(nn.Module):
     """For images [n, 3, 96, 96], normalised: logits [n, 6, 12, 12], reaches [n, 4, 12, 12].
 
     A reach is the natural logarithm of a distance in strides: to the left, top, right, bottom.
@@ -58,12 +58,12 @@ class Detector(nn.Module):
         """Logits and reaches."""
         for layer in self.layers:
             x = torch.relu(layer(x))
-        found = self.head(x)
-        return found[:, :CLASSES], found[:, CLASSES:]
+        outputs = self.head(x)
+        return outputs[:, :CLASSES], outputs[:, CLASSES:]
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class DetectorForm:
     """How a benchmark's model takes images and gives boxes.
 
     ``outputs`` names boxes, labels, scores and, for some, their count. ``pixels`` are boxes in
@@ -82,10 +82,10 @@ class Form:
     float_labels: bool = False
 
 
-def forms(categories: tuple[int, ...]) -> dict[str, Form]:
+def forms(categories: tuple[int, ...]) -> dict[str, DetectorForm]:
     """The forms by benchmark; ``categories`` are the numbers of the classes in the data set."""
     return {
-        "retinanet": Form(
+        "retinanet": DetectorForm(
             "images",
             {"boxes": "boxes", "labels": "labels", "scores": "scores"},
             categories,
@@ -93,7 +93,7 @@ def forms(categories: tuple[int, ...]) -> dict[str, Form]:
             pixels=True,
             single=True,
         ),
-        "ssd-mobilenet": Form(
+        "ssd-mobilenet": DetectorForm(
             "image_tensor:0",
             {
                 "count": "num_detections:0",
@@ -106,7 +106,7 @@ def forms(categories: tuple[int, ...]) -> dict[str, Form]:
             rows_first=True,
             float_labels=True,
         ),
-        "ssd-resnet34": Form(
+        "ssd-resnet34": DetectorForm(
             "image",
             {"boxes": "bboxes", "labels": "labels", "scores": "scores"},
             tuple(range(1, CLASSES + 1)),
@@ -114,7 +114,7 @@ def forms(categories: tuple[int, ...]) -> dict[str, Form]:
     }
 
 
-class Graph(onnx_graph.Graph):
+class TinyDetectorGraph(onnx_graph.OnnxGraph):
     """The graph of a trained network, its nodes and constants named."""
 
     def fixed(self, name: str, values: Any, dtype: Any = np.float32) -> str:
@@ -122,23 +122,23 @@ class Graph(onnx_graph.Graph):
         return self.const(np.atleast_1d(np.asarray(values, dtype=dtype)), dtype, name)
 
 
-def to_onnx(network: Detector, form: Form) -> onnx.ModelProto:
+def to_onnx(network: TinyDetector, form: DetectorForm) -> onnx.ModelProto:
     """The inference graph of a trained network in a benchmark's form, checked by ONNX."""
     network.eval()
-    graph = Graph()
+    graph = TinyDetectorGraph()
     logits, reaches = _parts(graph, _body(graph, network, _images(graph, form)))
     _boxes(graph, form, reaches, *_best(graph, logits))
     made = graph.model("detector_tiny", [_input(form)], _outputs(form), OPSET, IR_VERSION)
     return checked(made)
 
 
-def _input(form: Form) -> onnx.ValueInfoProto:
+def _input(form: DetectorForm) -> onnx.ValueInfoProto:
     if form.images == "bytes":
         return value(form.input, "uint8", "batch", SIDE, SIDE, 3)
     return value(form.input, "float32", 1 if form.single else "batch", 3, SIDE, SIDE)
 
 
-def _outputs(form: Form) -> list[onnx.ValueInfoProto]:
+def _outputs(form: DetectorForm) -> list[onnx.ValueInfoProto]:
     lead: tuple[Any, ...] = ("found",) if form.single else ("batch", MOST)
     about: dict[str, tuple[Any, ...]] = {
         "count": ("float32", "batch"),
@@ -149,7 +149,7 @@ def _outputs(form: Form) -> list[onnx.ValueInfoProto]:
     return [value(name, *about[kind]) for kind, name in form.outputs.items()]
 
 
-def _images(graph: Graph, form: Form) -> str:
+def _images(graph: TinyDetectorGraph, form: DetectorForm) -> str:
     """Images as the network takes them, from those that the benchmark feeds."""
     source = form.input
     if form.images == "bytes":
@@ -164,7 +164,7 @@ def _images(graph: Graph, form: Form) -> str:
     return source
 
 
-def _body(graph: Graph, network: Detector, x: str) -> str:
+def _body(graph: TinyDetectorGraph, network: TinyDetector, x: str) -> str:
     """The convolutions; returns the head's output [n, 10, 12, 12]."""
     for number, (layer, (_, stride, dilation)) in enumerate(
         zip(network.layers, LAYERS, strict=True)
@@ -193,15 +193,15 @@ def _body(graph: Graph, network: Detector, x: str) -> str:
     return graph.add("Conv", inputs, "head/conv", kernel_shape=[1, 1])
 
 
-def _parts(graph: Graph, found: str) -> tuple[str, str]:
+def _parts(graph: TinyDetectorGraph, head: str) -> tuple[str, str]:
     """The head's output as logits and reaches."""
     names = ["logits", "reaches"]
     sizes = graph.fixed("parts", [CLASSES, 4], np.int64)
-    graph.nodes.append(helper.make_node("Split", [found, sizes], names, "parts", axis=1))
+    graph.nodes.append(helper.make_node("Split", [head, sizes], names, "parts", axis=1))
     return names[0], names[1]
 
 
-def _best(graph: Graph, logits: str) -> tuple[str, str, str]:
+def _best(graph: TinyDetectorGraph, logits: str) -> tuple[str, str, str]:
     """The surest places: scores [n, 100], their classes and their cells [n, 100]."""
     scores = graph.add("Sigmoid", [logits], "sure")
     around = graph.add(
@@ -223,7 +223,14 @@ def _best(graph: Graph, logits: str) -> tuple[str, str, str]:
     return "top", classes, graph.add("Sub", ["top/index", whole], "top/cell")
 
 
-def _boxes(graph: Graph, form: Form, reaches: str, scores: str, classes: str, cells: str) -> None:
+def _boxes(
+    graph: TinyDetectorGraph,
+    form: DetectorForm,
+    reaches: str,
+    scores: str,
+    classes: str,
+    cells: str,
+) -> None:
     """Decode the reaches of the surest places and end in the form's outputs."""
     corners = graph.add("Mul", [_corners(graph, reaches), graph.fixed("unit", 1 / GRID)], "corners")
     inside = graph.add(
@@ -244,7 +251,7 @@ def _boxes(graph: Graph, form: Form, reaches: str, scores: str, classes: str, ce
     labels = graph.add("Gather", [graph.fixed("labels/all", form.labels, kind), classes], "label")
     results = {"boxes": boxes, "labels": labels, "scores": scores}
     if form.single:
-        results = _only_found(graph, results)
+        results = _keep_sure(graph, results)
     for name, source in results.items():
         graph.name(source, form.outputs[name])
     if "count" in form.outputs:
@@ -254,7 +261,7 @@ def _boxes(graph: Graph, form: Form, reaches: str, scores: str, classes: str, ce
         graph.add("ReduceSum", [ones, axes], form.outputs["count"], keepdims=0)
 
 
-def _corners(graph: Graph, reaches: str) -> str:
+def _corners(graph: TinyDetectorGraph, reaches: str) -> str:
     """Left, top, right and bottom [n, 4, 144] of the box of every place, in strides."""
     shape = graph.fixed("reach/shape", [-1, 4, GRID * GRID], np.int64)
     away = graph.add("Exp", [graph.add("Reshape", [reaches, shape], "reach/flat")], "reach")
@@ -266,7 +273,7 @@ def _corners(graph: Graph, reaches: str) -> str:
     )
 
 
-def _only_found(graph: Graph, results: dict[str, str]) -> dict[str, str]:
+def _keep_sure(graph: TinyDetectorGraph, results: dict[str, str]) -> dict[str, str]:
     """The boxes of the one image that are sure enough, without the batch."""
     first = graph.fixed("first", [0], np.int64)
     flat = {

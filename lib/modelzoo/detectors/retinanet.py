@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from modelzoo.detectors.graph import Array, Detector, value
+from modelzoo.detectors.graph import Array, DetectorGraph, value
 
 SIDE, CLASSES = 800, 264
 # Blocks of each stage, the width of its grouped convolutions and that of its results.
@@ -32,7 +32,7 @@ LARGEST = float(np.log(1000 / 16))
 SEED = 11
 
 
-def block(graph: Detector, x: str, sizes: tuple[int, int, int], stride: int) -> str:
+def block(graph: DetectorGraph, x: str, sizes: tuple[int, int, int], stride: int) -> str:
     """A bottleneck with a grouped convolution: narrow, look around, widen, add what came in."""
     into, width, out = sizes
     y = graph.relu(graph.conv(x, into, width))
@@ -41,21 +41,21 @@ def block(graph: Detector, x: str, sizes: tuple[int, int, int], stride: int) -> 
     return graph.residual(x, y, (into, out), stride)
 
 
-def backbone(graph: Detector, x: str) -> list[str]:
+def backbone(graph: DetectorGraph, x: str) -> list[str]:
     """The results of the last three stages: 512, 1024 and 2048 deep, at 1/8, 1/16 and 1/32."""
     x = graph.relu(graph.conv(x, 3, 64, 7, 2))
     x = graph.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
-    into, found = 64, []
+    into, stages = 64, []
     for stage, (blocks, width, out) in enumerate(STAGES):
         for number in range(blocks):
             stride = 2 if number == 0 and stage else 1
             x = block(graph, x, (into, width, out), stride)
             into = out
-        found.append(x)
-    return found[1:]
+        stages.append(x)
+    return stages[1:]
 
 
-def pyramid(graph: Detector, stages: list[str]) -> list[str]:
+def pyramid(graph: DetectorGraph, stages: list[str]) -> list[str]:
     """Five levels, all 256 deep, each at half the size of the one before."""
     above: str | None = None
     levels: list[str] = []
@@ -83,23 +83,23 @@ def pyramid(graph: Detector, stages: list[str]) -> list[str]:
     return levels
 
 
-def head(graph: Detector, levels: list[str], out: int, gain: float, bias: float) -> list[str]:
+def head(graph: DetectorGraph, levels: list[str], out: int, gain: float, bias: float) -> list[str]:
     """Four convolutions and a last one on every level, with the same weights: [places, out]."""
-    shared = Shared(graph)
-    found = []
+    shared = SharedConvolutions(graph)
+    outputs = []
     for level in levels:
         x = level
         for layer in range(4):
             x = graph.relu(shared.conv(layer, x, DEEP, gain=2.0, bias=0.0))
         x = shared.conv(4, x, SHAPES * out, gain=gain, bias=bias)
-        found.append(graph.shape(graph.op("Transpose", x, perm=[0, 2, 3, 1]), -1, out))
-    return found
+        outputs.append(graph.shape(graph.op("Transpose", x, perm=[0, 2, 3, 1]), -1, out))
+    return outputs
 
 
-class Shared:
+class SharedConvolutions:
     """Convolutions that are used several times with the same weights."""
 
-    def __init__(self, graph: Detector) -> None:
+    def __init__(self, graph: DetectorGraph) -> None:
         self._graph = graph
         self._made: dict[int, tuple[str, str]] = {}
 
@@ -114,7 +114,7 @@ class Shared:
 
 def anchors(side: int) -> list[Array]:
     """The boxes [places * 9, 4] that each level starts from: left, top, right, bottom."""
-    found = []
+    levels = []
     for stride, size in zip(STRIDES, SIZES, strict=True):
         count = -(-side // stride)
         roots = np.sqrt(np.asarray([0.5, 1.0, 2.0]))
@@ -126,11 +126,11 @@ def anchors(side: int) -> list[Array]:
         places = np.arange(count) * stride
         across, down = np.meshgrid(places, places)
         shifts = np.stack([across, down, across, down], axis=-1).reshape(-1, 1, 4)
-        found.append((shifts + corners[None]).reshape(-1, 4).astype(np.float32))
-    return found
+        levels.append((shifts + corners[None]).reshape(-1, 4).astype(np.float32))
+    return levels
 
 
-def best_of(graph: Detector, logits: str, offsets: str, boxes: Array) -> tuple[str, str, str]:
+def best_of(graph: DetectorGraph, logits: str, offsets: str, boxes: Array) -> tuple[str, str, str]:
     """Boxes [n, 4], scores [n] and labels [n] of the best candidates of a level."""
     scores = graph.op("Sigmoid", graph.shape(logits, -1))
     sure = graph.op("Greater", scores, graph.const(LEAST_SCORE))
@@ -142,11 +142,11 @@ def best_of(graph: Detector, logits: str, offsets: str, boxes: Array) -> tuple[s
     classes = graph.whole(CLASSES)
     anchor = graph.op("Div", places, classes)
     labels = graph.op("Mod", places, classes)
-    found = decode(graph, graph.take(offsets, anchor), graph.take(graph.const(boxes), anchor))
-    return found, scores, labels
+    decoded = decode(graph, graph.take(offsets, anchor), graph.take(graph.const(boxes), anchor))
+    return decoded, scores, labels
 
 
-def decode(graph: Detector, offsets: str, boxes: str) -> str:
+def decode(graph: DetectorGraph, offsets: str, boxes: str) -> str:
     """Boxes [n, 4] moved and stretched as the network says, inside of the image."""
     half = graph.const(0.5)
     low, high = graph.cut(boxes, 0, 2, 1), graph.cut(boxes, 2, 4, 1)
@@ -156,13 +156,13 @@ def decode(graph: Detector, offsets: str, boxes: str) -> str:
     stretch = graph.op("Min", stretch, graph.const(LARGEST))
     centres = graph.op("Add", centres, graph.op("Mul", move, sizes))
     reach = graph.op("Mul", graph.op("Mul", graph.op("Exp", stretch), sizes), half)
-    found = graph.op(
+    corners = graph.op(
         "Concat", graph.op("Sub", centres, reach), graph.op("Add", centres, reach), axis=1
     )
-    return graph.op("Clip", found, graph.const(0.0), graph.const(float(SIDE)))
+    return graph.op("Clip", corners, graph.const(0.0), graph.const(float(SIDE)))
 
 
-def keep(graph: Detector, boxes: str, scores: str, labels: str) -> None:
+def keep(graph: DetectorGraph, boxes: str, scores: str, labels: str) -> None:
     """Name the outputs: what is left when boxes of one class do not overlap too much."""
     # Each class is moved to a place of its own, where it meets no other.
     apart = graph.op("Mul", graph.op("Cast", labels, to=1), graph.const(SIDE + 1.0))
@@ -176,16 +176,18 @@ def keep(graph: Detector, boxes: str, scores: str, labels: str) -> None:
 
 def build() -> Any:
     """The whole model, for one image."""
-    graph = Detector(SEED)
+    graph = DetectorGraph(SEED)
     means = graph.const(np.asarray(MEANS).reshape(1, 3, 1, 1))
     deviations = graph.const(np.asarray(DEVIATIONS).reshape(1, 3, 1, 1))
     x = graph.op("Div", graph.op("Sub", "images", means), deviations)
     levels = pyramid(graph, backbone(graph, x))
     logits = head(graph, levels, CLASSES, SPREAD, BIAS)
     offsets = head(graph, levels, 4, 0.1, 0.0)
-    found = [best_of(graph, *level) for level in zip(logits, offsets, anchors(SIDE), strict=True)]
+    candidates = [
+        best_of(graph, *level) for level in zip(logits, offsets, anchors(SIDE), strict=True)
+    ]
     boxes, scores, labels = (
-        graph.op("Concat", *(level[k] for level in found), axis=0) for k in range(3)
+        graph.op("Concat", *(level[k] for level in candidates), axis=0) for k in range(3)
     )
     keep(graph, boxes, scores, labels)
     outputs = [

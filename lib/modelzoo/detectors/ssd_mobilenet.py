@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from modelzoo.detectors.graph import Array, Detector, value
+from modelzoo.detectors.graph import Array, DetectorGraph, value
 
 SIDE, CLASSES = 300, 91
 # Depth and stride of each pair of a convolution by channel and one of 1 x 1.
@@ -39,35 +39,35 @@ def same(size: int, stride: int) -> list[int]:
     return [total // 2, total // 2, total - total // 2, total - total // 2]
 
 
-def small(graph: Detector, x: str) -> str:
+def small(graph: DetectorGraph, x: str) -> str:
     """A rectifier that ends at 6."""
     return graph.op("Clip", x, graph.const(0.0), graph.const(6.0))
 
 
-def features(graph: Detector, x: str) -> list[tuple[str, int]]:
+def features(graph: DetectorGraph, x: str) -> list[tuple[str, int]]:
     """The six levels that boxes are looked for in, with their depths."""
     size = SIDE
     x = small(graph, graph.conv(x, 3, 32, 3, 2, pad=same(size, 2)))
-    size, into, found = -(-size // 2), 32, []
+    size, into, levels = -(-size // 2), 32, []
     for number, (out, stride) in enumerate(PAIRS, start=1):
         pads = same(size, stride)
         x = small(graph, graph.conv(x, into, into, 3, stride, groups=into, pad=pads))
         x = small(graph, graph.conv(x, into, out))
         size, into = -(-size // stride), out
         if number in (FIRST_LEVEL, len(PAIRS)):
-            found.append((x, into))
+            levels.append((x, into))
     for between, out in FURTHER:
         x = small(graph, graph.conv(x, into, between))
         x = small(graph, graph.conv(x, between, out, 3, 2, pad=same(size, 2)))
         size, into = -(-size // 2), out
-        found.append((x, into))
-    return found
+        levels.append((x, into))
+    return levels
 
 
 def priors() -> Array:
     """The boxes [1917, 4] that the network moves and stretches: centre y, x, height, width."""
     scales = [*np.linspace(SMALLEST, LARGEST, len(SIDES)), 1.0]
-    found = []
+    boxes_by_level = []
     for level, side in enumerate(SIDES):
         scale, following = scales[level], scales[level + 1]
         if level:
@@ -80,11 +80,11 @@ def priors() -> Array:
         down, across = np.meshgrid(places, places, indexing="ij")
         centres = np.stack([down, across], axis=-1).reshape(-1, 1, 2)
         boxes = np.concatenate(np.broadcast_arrays(centres, sizes[None]), axis=-1)
-        found.append(boxes.reshape(-1, 4))
-    return np.concatenate(found).astype(np.float32)
+        boxes_by_level.append(boxes.reshape(-1, 4))
+    return np.concatenate(boxes_by_level).astype(np.float32)
 
 
-def predictions(graph: Detector, levels: list[tuple[str, int]]) -> tuple[str, str]:
+def predictions(graph: DetectorGraph, levels: list[tuple[str, int]]) -> tuple[str, str]:
     """Where boxes go [n, 1917, 4] and how much they are of each class [n, 1917, 91]."""
     moves: list[str] = []
     classes: list[str] = []
@@ -99,13 +99,13 @@ def predictions(graph: Detector, levels: list[tuple[str, int]]) -> tuple[str, st
     return graph.op("Concat", *moves, axis=1), graph.op("Concat", *classes, axis=1)
 
 
-def decode(graph: Detector, moves: str) -> str:
+def decode(graph: DetectorGraph, moves: str) -> str:
     """The boxes [n, 1917, 4]: top, left, bottom, right as shares, inside of the image."""
-    found = graph.decoded(moves, priors(), (MOVE, STRETCH))
-    return graph.op("Clip", found, graph.const(0.0), graph.const(1.0))
+    boxes = graph.decoded(moves, priors(), (MOVE, STRETCH))
+    return graph.op("Clip", boxes, graph.const(0.0), graph.const(1.0))
 
 
-def keep(graph: Detector, boxes: str, scores: str) -> None:
+def keep(graph: DetectorGraph, boxes: str, scores: str) -> None:
     """Name the outputs: the best 100 boxes of each image that do not overlap too much."""
     scores = graph.op("Transpose", graph.cut(scores, 1, CLASSES, 2), perm=[0, 2, 1])
     chosen = graph.suppressed(boxes, scores, MOST, OVERLAP, LEAST_SCORE)
@@ -116,22 +116,22 @@ def keep(graph: Detector, boxes: str, scores: str) -> None:
     best, places = graph.ops(
         "TopK", graph.shape(table, 0, -1), graph.whole(MOST), outputs=2, axis=1
     )
-    there = graph.op("Cast", graph.op("Greater", best, graph.const(0.0)), to=1)
-    place = graph.op("Mod", places, graph.whole(count))
+    is_sure = graph.op("Cast", graph.op("Greater", best, graph.const(0.0)), to=1)
+    prior = graph.op("Mod", places, graph.whole(count))
     label = graph.op("Add", graph.op("Div", places, graph.whole(count)), graph.whole(1))
-    label = graph.op("Mul", graph.op("Cast", label, to=1), there)
-    indices = graph.op("Unsqueeze", place, graph.whole(2))
-    found = graph.op("GatherND", boxes, indices, batch_dims=1)
-    found = graph.op("Mul", found, graph.op("Unsqueeze", there, graph.whole(2)))
-    graph.name(graph.op("ReduceSum", there, graph.whole(1), keepdims=0), "num_detections:0")
-    graph.name(found, "detection_boxes:0")
+    label = graph.op("Mul", graph.op("Cast", label, to=1), is_sure)
+    indices = graph.op("Unsqueeze", prior, graph.whole(2))
+    kept_boxes = graph.op("GatherND", boxes, indices, batch_dims=1)
+    kept_boxes = graph.op("Mul", kept_boxes, graph.op("Unsqueeze", is_sure, graph.whole(2)))
+    graph.name(graph.op("ReduceSum", is_sure, graph.whole(1), keepdims=0), "num_detections:0")
+    graph.name(kept_boxes, "detection_boxes:0")
     graph.name(best, "detection_scores:0")
     graph.name(label, "detection_classes:0")
 
 
 def build() -> Any:
     """The whole model, for any number of images."""
-    graph = Detector(SEED)
+    graph = DetectorGraph(SEED)
     x = graph.op("Cast", "image_tensor:0", to=1)
     x = graph.op("Sub", graph.op("Mul", x, graph.const(2 / 255)), graph.const(1.0))
     x = graph.op("Transpose", x, perm=[0, 3, 1, 2])

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from modelzoo.detectors.graph import Array, Detector, value
+from modelzoo.detectors.graph import Array, DetectorGraph, value
 
 SIDE, CLASSES = 1200, 81
 STAGES = ((3, 64, 1), (4, 128, 2), (6, 256, 1))
@@ -27,14 +27,14 @@ SPREAD, BACKGROUND = 0.25, 6.0
 SEED = 13
 
 
-def block(graph: Detector, x: str, into: int, out: int, stride: int) -> str:
+def block(graph: DetectorGraph, x: str, into: int, out: int, stride: int) -> str:
     """The basic block: look around twice, add what came in."""
     y = graph.relu(graph.conv(x, into, out, 3, stride))
     y = graph.conv(y, out, out, 3, gain=0.2)
     return graph.residual(x, y, (into, out), stride)
 
 
-def features(graph: Detector, x: str) -> list[tuple[str, int]]:
+def features(graph: DetectorGraph, x: str) -> list[tuple[str, int]]:
     """The six levels that boxes are looked for in, with their depths."""
     x = graph.relu(graph.conv(x, 3, 64, 7, 2))
     x = graph.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
@@ -43,13 +43,13 @@ def features(graph: Detector, x: str) -> list[tuple[str, int]]:
         for number in range(blocks):
             x = block(graph, x, into, out, 1 if number else stride)
             into = out
-    found = [(x, into)]
+    levels = [(x, into)]
     for between, out, stride, pad in FURTHER:
         x = graph.relu(graph.conv(x, into, between))
         x = graph.relu(graph.conv(x, between, out, 3, stride, pad=pad))
         into = out
-        found.append((x, into))
-    return found
+        levels.append((x, into))
+    return levels
 
 
 def priors() -> Array:
@@ -57,7 +57,7 @@ def priors() -> Array:
 
     In the order in which the network tells of them: by shape, then line by line.
     """
-    found = []
+    shapes_of_levels = []
     for level, (count, shapes) in enumerate(LEVELS):
         small, large = SIZES[level] / SIDE, SIZES[level + 1] / SIDE
         sizes = [(small, small), ((small * large) ** 0.5,) * 2]
@@ -66,15 +66,17 @@ def priors() -> Array:
             sizes += [(small * root, small / root), (small / root, small * root)]
         places = (np.arange(count) + 0.5) / count
         down, across = np.meshgrid(places, places, indexing="ij")
-        found += [
+        shapes_of_levels += [
             np.stack([across, down, np.full_like(across, w), np.full_like(across, h)], -1)
             for w, h in sizes
         ]
-    boxes = np.concatenate([each.reshape(-1, 4) for each in found]).astype(np.float32)
+    boxes = np.concatenate(
+        [boxes_of_shape.reshape(-1, 4) for boxes_of_shape in shapes_of_levels]
+    ).astype(np.float32)
     return np.clip(boxes, 0, 1, out=boxes)
 
 
-def predictions(graph: Detector, levels: list[tuple[str, int]]) -> tuple[str, str]:
+def predictions(graph: DetectorGraph, levels: list[tuple[str, int]]) -> tuple[str, str]:
     """Where boxes go [1, 4, 15130] and how much they are of each class [1, 81, 15130]."""
     moves, classes = [], []
     for (x, into), (_, shapes) in zip(levels, LEVELS, strict=True):
@@ -87,13 +89,13 @@ def predictions(graph: Detector, levels: list[tuple[str, int]]) -> tuple[str, st
     return graph.op("Concat", *moves, axis=2), graph.op("Concat", *classes, axis=2)
 
 
-def decode(graph: Detector, moves: str) -> str:
+def decode(graph: DetectorGraph, moves: str) -> str:
     """The boxes [1, 15130, 4]: left, top, right, bottom as shares."""
     moves = graph.op("Transpose", moves, perm=[0, 2, 1])
     return graph.decoded(moves, priors(), (MOVE, STRETCH))
 
 
-def keep(graph: Detector, boxes: str, scores: str) -> None:
+def keep(graph: DetectorGraph, boxes: str, scores: str) -> None:
     """Name the outputs: the best boxes of all classes that do not overlap too much."""
     # Without the background, which comes first.
     scores = graph.cut(scores, 1, CLASSES, 1)
@@ -111,7 +113,7 @@ def keep(graph: Detector, boxes: str, scores: str) -> None:
 
 def build() -> Any:
     """The whole model, for one image."""
-    graph = Detector(SEED)
+    graph = DetectorGraph(SEED)
     moves, classes = predictions(graph, features(graph, "image"))
     lead = np.zeros((1, CLASSES, 1), dtype=np.float32)
     lead[0, 0] = BACKGROUND

@@ -34,8 +34,8 @@ from modelzoo.detectors.network import (
     MOST,
     SIDE,
     STRIDE,
-    Detector,
-    Form,
+    DetectorForm,
+    TinyDetector,
     forms,
     to_onnx,
 )
@@ -49,7 +49,7 @@ Samples = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class DetectorRecipe:
     """Everything that decides the result apart from the data and the versions."""
 
     seed: int = 1
@@ -61,7 +61,7 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AnnotatedImages:
     """Images [n, 3, 96, 96], normalised; their boxes as rows of image, class, l, t, r, b."""
 
     folder: Path
@@ -71,13 +71,13 @@ class Part:
     categories: tuple[int, ...]
 
 
-def load_part(folder: Path) -> Part:
+def load_part(folder: Path) -> AnnotatedImages:
     """Load arrays as preprocessing left them; raises ValueError when they were changed."""
     facts = files.intact_facts(folder)
-    told = json.loads((folder / "annotations.json").read_text(encoding="utf-8"))
-    categories = tuple(each["id"] for each in told["categories"])
+    annotations = json.loads((folder / "annotations.json").read_text(encoding="utf-8"))
+    categories = tuple(category["id"] for category in annotations["categories"])
     samples = _normalised(np.load(folder / "samples.npy"), facts["input"])
-    return Part(folder, samples, _boxes(told, categories), facts, categories)
+    return AnnotatedImages(folder, samples, _boxes(annotations, categories), facts, categories)
 
 
 def _normalised(samples: npt.NDArray[Any], kind: str) -> Samples:
@@ -90,21 +90,23 @@ def _normalised(samples: npt.NDArray[Any], kind: str) -> Samples:
     return np.ascontiguousarray(samples, dtype=np.float32)
 
 
-def _boxes(told: dict[str, Any], categories: tuple[int, ...]) -> npt.NDArray[np.float32]:
+def _boxes(document: dict[str, Any], categories: tuple[int, ...]) -> npt.NDArray[np.float32]:
     """All boxes in pixels of the input."""
-    rows = {image["id"]: row for row, image in enumerate(told["images"])}
-    found = []
-    for each in told["annotations"]:
-        image = told["images"][rows[each["image_id"]]]
+    rows = {image["id"]: row for row, image in enumerate(document["images"])}
+    boxes = []
+    for annotation in document["annotations"]:
+        image = document["images"][rows[annotation["image_id"]]]
         across, down = SIDE / image["width"], SIDE / image["height"]
-        left, top, width, height = each["bbox"]
+        left, top, width, height = annotation["bbox"]
         box = (left * across, top * down, (left + width) * across, (top + height) * down)
-        found.append((rows[each["image_id"]], categories.index(each["category_id"]), *box))
-    return np.asarray(found, dtype=np.float32)
+        boxes.append(
+            (rows[annotation["image_id"]], categories.index(annotation["category_id"]), *box)
+        )
+    return np.asarray(boxes, dtype=np.float32)
 
 
 @dataclass(frozen=True, slots=True)
-class Aims:
+class TrainingTargets:
     """What each place of each image shall tell.
 
     ``heat`` [n, 6, 12, 12] is 1 in the middle of an object and falls off around it; ``reach``
@@ -116,7 +118,7 @@ class Aims:
     inside: Tensor
 
 
-def aims(boxes: npt.NDArray[np.float32], count: int) -> Aims:
+def aims(boxes: npt.NDArray[np.float32], count: int) -> TrainingTargets:
     """The aims of all images; of two objects at one place the smaller is meant.
 
     Boxes are [n, 6]: image, class, left, top, right, bottom (pixels).
@@ -140,21 +142,25 @@ def aims(boxes: npt.NDArray[np.float32], count: int) -> Aims:
         near[line, column] = (to_edges[:, line, column] > 0.05).all()
         reach[image][:, near] = to_edges[:, near]
         inside[image, 0][near] = 1.0
-    return Aims(torch.from_numpy(heat), torch.from_numpy(reach), torch.from_numpy(inside))
+    return TrainingTargets(
+        torch.from_numpy(heat), torch.from_numpy(reach), torch.from_numpy(inside)
+    )
 
 
-def loss_of(logits: Tensor, reaches: Tensor, aim: Aims, recipe: Recipe) -> Tensor:
+def loss_of(
+    logits: Tensor, reaches: Tensor, aim: TrainingTargets, recipe: DetectorRecipe
+) -> Tensor:
     """The focal loss of the classes and the loss of overlap of the boxes."""
     sure = torch.sigmoid(logits).clamp(1e-4, 1 - 1e-4)
     hit = (aim.heat > 0.999).float()
     missed = hit * torch.log(sure) * (1 - sure) ** 2
     false = (1 - hit) * torch.log(1 - sure) * sure**2 * (1 - aim.heat) ** 4
     classes = -(missed + false).sum() / hit.sum().clamp(min=1)
-    found = torch.exp(reaches.clamp(-4, 3))
-    common = torch.minimum(found, aim.reach)
+    predicted = torch.exp(reaches.clamp(-4, 3))
+    common = torch.minimum(predicted, aim.reach)
     common_area = (common[:, 0] + common[:, 2]) * (common[:, 1] + common[:, 3])
-    area = _area(found) + _area(aim.reach) - common_area
-    around = torch.maximum(found, aim.reach)
+    area = _area(predicted) + _area(aim.reach) - common_area
+    around = torch.maximum(predicted, aim.reach)
     hull = (around[:, 0] + around[:, 2]) * (around[:, 1] + around[:, 3])
     quality = common_area / area - (hull - area) / hull
     boxes = ((1 - quality) * aim.inside[:, 0]).sum() / aim.inside.sum().clamp(min=1)
@@ -172,10 +178,10 @@ def mirrored(boxes: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     return other
 
 
-def train(part: Part, recipe: Recipe) -> Detector:
+def train(part: AnnotatedImages, recipe: DetectorRecipe) -> TinyDetector:
     """Train in one thread; the same recipe and versions give the same weights."""
     training.seeded(recipe.seed, deterministic=True)
-    network = Detector()
+    network = TinyDetector()
     network.train()
     steps = recipe.epochs * (len(part.samples) // recipe.batch)
     losses = losses_of(network, part, recipe)
@@ -183,7 +189,9 @@ def train(part: Part, recipe: Recipe) -> Detector:
     return network
 
 
-def losses_of(network: Detector, part: Part, recipe: Recipe) -> Iterator[Tensor]:
+def losses_of(
+    network: TinyDetector, part: AnnotatedImages, recipe: DetectorRecipe
+) -> Iterator[Tensor]:
     """The loss of each batch; half of the batches, by chance, are mirrored."""
     generator = torch.Generator().manual_seed(recipe.seed)
     images = torch.from_numpy(part.samples)
@@ -193,11 +201,11 @@ def losses_of(network: Detector, part: Part, recipe: Recipe) -> Iterator[Tensor]
         turn = bool(torch.rand(1, generator=generator) < 0.5)
         batch, aim = images[rows], turned if turn else straight
         logits, reaches = network(batch.flip(3) if turn else batch)
-        wanted = Aims(aim.heat[rows], aim.reach[rows], aim.inside[rows])
+        wanted = TrainingTargets(aim.heat[rows], aim.reach[rows], aim.inside[rows])
         yield loss_of(logits, reaches, wanted, recipe)
 
 
-def signature(name: str, form: Form) -> dict[str, Any]:
+def signature(name: str, form: DetectorForm) -> dict[str, Any]:
     """Inputs, outputs and options of model.json."""
     shape = [SIDE, SIDE, 3] if form.images == "bytes" else [3, SIDE, SIDE]
     dtype = "uint8" if form.images == "bytes" else "float32"
@@ -228,7 +236,7 @@ def signature(name: str, form: Form) -> dict[str, Any]:
     }
 
 
-def facts_of(model: onnx.ModelProto, name: str, form: Form, out: Path) -> dict[str, Any]:
+def facts_of(model: onnx.ModelProto, name: str, form: DetectorForm, out: Path) -> dict[str, Any]:
     """Write the model; returns what the benchmark needs to know of it."""
     title = f"{name.replace('-', '_')}_tiny"
     return {
@@ -239,7 +247,9 @@ def facts_of(model: onnx.ModelProto, name: str, form: Form, out: Path) -> dict[s
     }
 
 
-def make(name: str, part: Part, held_out: Part, recipe: Recipe, out: Path) -> dict[str, Any]:
+def make(
+    name: str, part: AnnotatedImages, held_out: AnnotatedImages, recipe: DetectorRecipe, out: Path
+) -> dict[str, Any]:
     """Train, score, and write the model and its facts into ``out``."""
     watch = training.Stopwatch()
     form = forms(part.categories)[name]
@@ -259,11 +269,11 @@ def make(name: str, part: Part, held_out: Part, recipe: Recipe, out: Path) -> di
     return models.write_facts(out, whole)
 
 
-def validate(name: str, part: Part, recipe: Recipe) -> float:
+def validate(name: str, part: AnnotatedImages, recipe: DetectorRecipe) -> float:
     """The mAP, 0 to 1, of the last training images after training on those before them."""
     cut = len(part.samples) - VALIDATION_IMAGES
     before = part.boxes[part.boxes[:, 0] < cut]
-    first = Part(part.folder, part.samples[:cut], before, part.facts, part.categories)
+    first = AnnotatedImages(part.folder, part.samples[:cut], before, part.facts, part.categories)
     form = forms(part.categories)[name]
     model = to_onnx(train(first, recipe), form)
     with tempfile.TemporaryDirectory() as folder:
@@ -275,16 +285,16 @@ def validate(name: str, part: Part, recipe: Recipe) -> float:
 def _write_rest(folder: Path, cut: int, out: Path) -> None:
     """The images from ``cut`` on as a data set of their own."""
     np.save(out / "samples.npy", np.load(folder / "samples.npy", mmap_mode="r")[cut:])
-    told = json.loads((folder / "annotations.json").read_text(encoding="utf-8"))
-    told["images"] = told["images"][cut:]
-    (out / "annotations.json").write_text(json.dumps(told), encoding="utf-8")
-    files.write_facts(out, {"count": len(told["images"])})
+    annotations = json.loads((folder / "annotations.json").read_text(encoding="utf-8"))
+    annotations["images"] = annotations["images"][cut:]
+    (out / "annotations.json").write_text(json.dumps(annotations), encoding="utf-8")
+    files.write_facts(out, {"count": len(annotations["images"])})
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Train as the command line asks."""
-    options = training.options(arguments, __doc__, Recipe(), forms(()))
-    recipe = Recipe(seed=options.seed, epochs=options.epochs)
+    options = training.options(arguments, __doc__, DetectorRecipe(), forms(()))
+    recipe = DetectorRecipe(seed=options.seed, epochs=options.epochs)
     part = load_part(options.training)
     if options.validate:
         print(f"validation mAP {validate(options.form, part, recipe):.2f} %")

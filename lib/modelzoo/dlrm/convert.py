@@ -16,25 +16,25 @@ from pathlib import Path
 from modelzoo import models, program
 from modelzoo.checkpoint import check_shapes
 from modelzoo.dlrm import recommender
-from modelzoo.dlrm.weights import METADATA, Saved, Snapshot
+from modelzoo.dlrm.weights import METADATA, SavedWeights, WeightSnapshot
 from modelzoo.program import ProgramError
 from modelzoo.progress import Progress
 
 
-def opened(path: Path, version: str) -> Saved | Snapshot:
+def opened(path: Path, version: str) -> SavedWeights | WeightSnapshot:
     """The checkpoint; archives of the second version have folders around it.
 
     Raises ProgramError unless exactly one is there.
     """
     if version == "v1":
-        return Saved(path)
-    found = sorted(path.rglob(METADATA)) if path.is_dir() else []
-    if len(found) != 1:
-        raise ProgramError(f"{path} has {len(found)} files {METADATA}, expected one")
-    return Snapshot(found[0].parent)
+        return SavedWeights(path)
+    paths = sorted(path.rglob(METADATA)) if path.is_dir() else []
+    if len(paths) != 1:
+        raise ProgramError(f"{path} has {len(paths)} files {METADATA}, expected one")
+    return WeightSnapshot(paths[0].parent)
 
 
-def size_of(source: Saved | Snapshot, version: str) -> recommender.Size:
+def size_of(source: SavedWeights | WeightSnapshot, version: str) -> recommender.DlrmSize:
     """The size that the shapes of these weights speak of, with the rules' values of categories.
 
     Raises ProgramError when tables are missing.
@@ -42,7 +42,7 @@ def size_of(source: Saved | Snapshot, version: str) -> recommender.Size:
     size = recommender.real(version)
     first = recommender.table(size, 0)
     pattern = re.compile(re.escape(first).replace("0", r"(\d+)", 1))
-    tables = {int(found[1]) for name in source.names() if (found := pattern.fullmatch(name))}
+    tables = {int(match[1]) for name in source.names() if (match := pattern.fullmatch(name))}
     if tables != set(range(recommender.FEATURES)):
         raise ProgramError(f"{len(tables)} tables like {first}, expected {recommender.FEATURES}")
     shapes = [source.shape(recommender.table(size, number)) for number in sorted(tables)]
@@ -53,7 +53,9 @@ def size_of(source: Saved | Snapshot, version: str) -> recommender.Size:
     return replace(size, rows=rows, width=shapes[0][1], bottom=bottom, top=top, rank=rank)
 
 
-def _widths(source: Saved | Snapshot, size: recommender.Size, part: str) -> tuple[int, ...]:
+def _widths(
+    source: SavedWeights | WeightSnapshot, size: recommender.DlrmSize, part: str
+) -> tuple[int, ...]:
     names = [f"{name}.weight" for name, _ in recommender.layers(size, part)]
     lacking = [name for name in names if name not in source.names()]
     if lacking:
@@ -61,7 +63,9 @@ def _widths(source: Saved | Snapshot, size: recommender.Size, part: str) -> tupl
     return tuple(source.shape(name)[0] for name in names)
 
 
-def check(source: Saved | Snapshot, size: recommender.Size, other_size: bool) -> None:
+def check(
+    source: SavedWeights | WeightSnapshot, size: recommender.DlrmSize, other_size: bool
+) -> None:
     """Raise ProgramError unless the weights are those of a network of this size."""
     check_shapes({n: source.shape(n) for n in source.names()}, recommender.shapes(size))
     if size != recommender.real(size.version) and not other_size:
@@ -89,10 +93,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--checkpoint", type=Path, required=True, help="file or folder")
     parser.add_argument("--version", choices=("v1", "v2"), required=True, help="of the DLRM")
     parser.add_argument("--other-size", action="store_true", help="accept other widths and rows")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     return program.run(
-        f"convert: {asked.checkpoint}",
-        lambda: convert(asked.checkpoint, asked.version, asked.out, asked.other_size),
+        f"convert: {options.checkpoint}",
+        lambda: convert(options.checkpoint, options.version, options.out, options.other_size),
     )
 
 

@@ -17,7 +17,7 @@ import onnx
 import torch
 from torch import Tensor, nn
 
-from modelzoo.graph import Graph, checked, value
+from modelzoo.graph import OnnxGraph, checked, value
 
 DENSE_NAME = "dense_x"
 OFFSETS_NAME = "offsets"
@@ -59,7 +59,7 @@ class TinyDlrm(nn.Module):
         return odds
 
 
-class Writer(Graph):
+class DlrmWriter(OnnxGraph):
     """The graph of a trained network, its nodes and constants named."""
 
     def fixed(self, name: str, values: Any) -> str:
@@ -79,7 +79,7 @@ class Writer(Graph):
 
 def to_onnx(network: TinyDlrm, version: str) -> onnx.ModelProto:
     """The inference graph of a trained network, checked by ONNX."""
-    graph = Writer()
+    graph = DlrmWriter()
     buffers = dict(network.named_buffers())
     x = graph.linear("bottom0", network.bottom[0], DENSE_NAME, "Relu")
     x = graph.linear("bottom1", network.bottom[1], x, "Relu")
@@ -105,13 +105,13 @@ def to_onnx(network: TinyDlrm, version: str) -> onnx.ModelProto:
     return _model(graph, version, network.features, len(buffers["owner"]))
 
 
-def _one_hot(graph: Writer, features: int) -> str:
+def _one_hot(graph: DlrmWriter, features: int) -> str:
     """The one value of each category [n, 26] out of ``indices`` and ``offsets``, both [26, n]."""
     picked = graph.add("GatherElements", [INDICES_NAME, OFFSETS_NAME], "picked", axis=1)
     return graph.add("Transpose", [picked], "values", perm=[1, 0])
 
 
-def _model(graph: Writer, version: str, features: int, columns: int) -> onnx.ModelProto:
+def _model(graph: DlrmWriter, version: str, features: int, columns: int) -> onnx.ModelProto:
     inputs = [value(DENSE_NAME, "float32", "N", 13)]
     if version == "v1":
         inputs.append(value(OFFSETS_NAME, "int64", features, "N"))

@@ -19,7 +19,7 @@ import onnx
 
 from modelzoo import models
 from modelzoo.dlrm import table_sizes
-from modelzoo.graph import Graph, Piece, value
+from modelzoo.graph import OnnxGraph, Piece, value
 
 OPSET = 13
 DENSE = 13
@@ -28,7 +28,7 @@ ACCURACY = {"v1": 80.25, "v2": 80.31}
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class DlrmSize:
     """The shape of a DLRM: rows of the tables, values of each category, widths of the layers.
 
     ``cross`` and ``rank`` are the layers and the rank of the second version's cross network.
@@ -52,7 +52,7 @@ class Size:
         return parts * self.width
 
 
-class Source(Protocol):
+class DlrmWeights(Protocol):
     """Where weights come from."""
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -62,11 +62,11 @@ class Source(Protocol):
         """The parts of a weight, which cover it."""
 
 
-def real(version: str) -> Size:
+def real(version: str) -> DlrmSize:
     """The size by the rules."""
     known = table_sizes.read_sizes()
     cross = {"cross": 3, "rank": 512} if version == "v2" else {}
-    return Size(
+    return DlrmSize(
         version=version,
         rows=tuple(known[version]["rows"]),
         hot=tuple(known[version]["hot"]),
@@ -77,7 +77,7 @@ def real(version: str) -> Size:
     )
 
 
-def layers(size: Size, part: str) -> list[tuple[str, tuple[int, int]]]:
+def layers(size: DlrmSize, part: str) -> list[tuple[str, tuple[int, int]]]:
     """Name and shape of each linear layer of ``bottom`` or ``top``."""
     widths = size.bottom if part == "bottom" else size.top
     into = (DENSE if part == "bottom" else size.joined, *widths[:-1])
@@ -93,7 +93,7 @@ def layers(size: Size, part: str) -> list[tuple[str, tuple[int, int]]]:
     return list(zip(names, shapes, strict=True))
 
 
-def table(size: Size, feature: int) -> str:
+def table(size: DlrmSize, feature: int) -> str:
     """The name of the table of a category."""
     if size.version == "v1":
         return f"emb_l.{feature}.weight"
@@ -101,36 +101,36 @@ def table(size: Size, feature: int) -> str:
     return f"{bags}.t_cat_{feature}.weight"
 
 
-def shapes(size: Size) -> dict[str, tuple[int, ...]]:
+def shapes(size: DlrmSize) -> dict[str, tuple[int, ...]]:
     """Every weight of a network of this size, by its name in a checkpoint."""
-    found: dict[str, tuple[int, ...]] = {
+    by_name: dict[str, tuple[int, ...]] = {
         table(size, feature): (rows, size.width) for feature, rows in enumerate(size.rows)
     }
     for part in ("bottom", "top"):
         for name, shape in layers(size, part):
-            found |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
+            by_name |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
     for layer in range(size.cross):
         name = "inter_arch.crossnet"
-        found |= {
+        by_name |= {
             f"{name}.V_kernels.{layer}": (size.rank, size.joined),
             f"{name}.W_kernels.{layer}": (size.joined, size.rank),
             f"{name}.bias.{layer}": (size.joined,),
         }
-    return found
+    return by_name
 
 
-def weight_bytes(size: Size) -> int:
+def weight_bytes(size: DlrmSize) -> int:
     """Bytes of all weights."""
     return 4 * sum(int(np.prod(shape)) for shape in shapes(size).values())
 
 
-class Recommender(Graph):
+class Recommender(OnnxGraph):
     """The network in the making; weights are appended to the file ``data``.
 
     ``tell`` is called with the bytes of every piece that was written.
     """
 
-    def __init__(self, source: Source, data: Path, tell: Callable[[int], None]) -> None:
+    def __init__(self, source: DlrmWeights, data: Path, tell: Callable[[int], None]) -> None:
         super().__init__(constants="c", data=data)
         self._source, self._tell = source, tell
 
@@ -147,7 +147,7 @@ class Recommender(Graph):
         return self.op("Gemm", x, self.weight(weight), transB=1)
 
 
-def tower(graph: Recommender, x: str, size: Size, part: str) -> str:
+def tower(graph: Recommender, x: str, size: DlrmSize, part: str) -> str:
     """An MLP; the last layer of the upper one has no ReLU."""
     names = [name for name, _ in layers(size, part)]
     for number, name in enumerate(names):
@@ -157,21 +157,21 @@ def tower(graph: Recommender, x: str, size: Size, part: str) -> str:
     return x
 
 
-def looked_up(graph: Recommender, size: Size) -> list[str]:
+def looked_up(graph: Recommender, size: DlrmSize) -> list[str]:
     """The summed rows [n, 1, width] of each category."""
-    found, begin = [], 0
+    embeddings, begin = [], 0
     for feature, many in enumerate(size.hot):
         bounds = (graph.whole(begin), graph.whole(begin + many), graph.whole(1))
         columns = graph.op("Slice", "indices", *bounds)
         rows = graph.op("Gather", graph.weight(table(size, feature)), columns, axis=0)
         if many > 1:
             rows = graph.op("ReduceSum", rows, graph.whole(1), keepdims=1)
-        found.append(rows)
+        embeddings.append(rows)
         begin += many
-    return found
+    return embeddings
 
 
-def products(graph: Recommender, x: str, rows: str, size: Size) -> str:
+def products(graph: Recommender, x: str, rows: str, size: DlrmSize) -> str:
     """The counts' vector, and all dot products [n, parts, parts] below the diagonal."""
     parts = len(size.rows) + 1
     dots = graph.op("MatMul", rows, graph.op("Transpose", rows, perm=[0, 2, 1]))
@@ -180,7 +180,7 @@ def products(graph: Recommender, x: str, rows: str, size: Size) -> str:
     return graph.op("Concat", x, graph.op("Gather", flat, graph.whole(*below), axis=1), axis=1)
 
 
-def crossed(graph: Recommender, rows: str, size: Size) -> str:
+def crossed(graph: Recommender, rows: str, size: DlrmSize) -> str:
     """The cross network: x0 * (W V x + b) + x in each layer."""
     first = x = graph.op("Reshape", rows, graph.whole(0, size.joined))
     name = "inter_arch.crossnet"
@@ -191,7 +191,7 @@ def crossed(graph: Recommender, rows: str, size: Size) -> str:
     return x
 
 
-def build(graph: Recommender, size: Size) -> Any:
+def build(graph: Recommender, size: DlrmSize) -> Any:
     """The whole network."""
     x = tower(graph, "dense_x", size, "bottom")
     parts = [graph.op("Unsqueeze", x, graph.whole(1)), *looked_up(graph, size)]
@@ -208,7 +208,11 @@ def build(graph: Recommender, size: Size) -> Any:
 
 
 def write(
-    source: Source, size: Size, out: Path, facts: dict[str, Any], tell: Callable[[int], None]
+    source: DlrmWeights,
+    size: DlrmSize,
+    out: Path,
+    facts: dict[str, Any],
+    tell: Callable[[int], None],
 ) -> None:
     """Write the graph, its weights and model.json, to which ``facts`` are added, into ``out``.
 

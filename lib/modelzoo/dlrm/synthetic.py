@@ -19,10 +19,10 @@ from modelzoo.progress import Progress
 SEED = 7
 
 
-class Random:
+class RandomDlrmWeights:
     """Random weights that keep values about as large as they are."""
 
-    def __init__(self, size: recommender.Size) -> None:
+    def __init__(self, size: recommender.DlrmSize) -> None:
         self._shapes = recommender.shapes(size)
         self._generator = np.random.default_rng(SEED)
 
@@ -57,8 +57,8 @@ def main(arguments: list[str] | None = None) -> int:
         "options": {"reduced": rows} if cut else {},
         "accuracy": recommender.accuracy(0.0),
     }
-    told = Progress("writing weights", recommender.weight_bytes(capped), "B")
-    recommender.write(Random(capped), capped, options.out, facts, told.more)
+    progress = Progress("writing weights", recommender.weight_bytes(capped), "B")
+    recommender.write(RandomDlrmWeights(capped), capped, options.out, facts, progress.more)
     print(f"{recommender.weight_bytes(capped)} bytes of random weights written")
     return 0
 

@@ -41,7 +41,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class DlrmRecipe:
     """Everything that decides the result apart from the data and the versions."""
 
     seed: int = 1
@@ -52,7 +52,7 @@ class Recipe:
     weight_decay: float = 0.0001
 
 
-def train(rows: list[int], hot: list[int], recipe: Recipe) -> TinyDlrm:
+def train(rows: list[int], hot: list[int], recipe: DlrmRecipe) -> TinyDlrm:
     """Train on freshly drawn samples in one thread, each seen once."""
     training.seeded(recipe.seed)
     network = TinyDlrm(rows, hot)
@@ -63,7 +63,7 @@ def train(rows: list[int], hot: list[int], recipe: Recipe) -> TinyDlrm:
 
 
 def losses_of(
-    network: TinyDlrm, rows: list[int], hot: list[int], recipe: Recipe
+    network: TinyDlrm, rows: list[int], hot: list[int], recipe: DlrmRecipe
 ) -> Iterator[Tensor]:
     """The loss of each batch of each chunk of samples."""
     for number in range(recipe.chunks):
@@ -88,8 +88,8 @@ def held_out_auc(model: onnx.ModelProto, folder: Path, version: str) -> float:
         turned = np.ascontiguousarray(indices.T).astype(np.int64)
         places = np.broadcast_to(np.arange(len(dense)), turned.shape)
         feeds |= {INDICES_NAME: turned, OFFSETS_NAME: np.ascontiguousarray(places)}
-    (found,) = session.run([OUTPUT_NAME], feeds)
-    return float(100 * clicks.auc(np.load(folder / "labels.npy"), np.asarray(found)[:, 0]))
+    (predictions,) = session.run([OUTPUT_NAME], feeds)
+    return float(100 * clicks.auc(np.load(folder / "labels.npy"), np.asarray(predictions)[:, 0]))
 
 
 def signature(version: str, columns: int) -> dict[str, Any]:
@@ -109,9 +109,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = program.parser(__doc__)
     parser.add_argument("--version", choices=("v1", "v2"), required=True)
     parser.add_argument("--held-out", type=Path, required=True, help="arrays to score at the end")
-    parser.add_argument("--chunks", type=int, default=Recipe().chunks)
+    parser.add_argument("--chunks", type=int, default=DlrmRecipe().chunks)
     options = parser.parse_args(arguments)
-    watch, recipe = training.Stopwatch(), Recipe(chunks=options.chunks)
+    watch, recipe = training.Stopwatch(), DlrmRecipe(chunks=options.chunks)
     data = files.read_facts(options.held_out)
     model = to_onnx(train(data["rows"], data["hot"], recipe), options.version)
     auc = held_out_auc(model, options.held_out, options.version)

@@ -24,7 +24,7 @@ WRAPPERS = re.compile(r"^(?:_dmp_wrapped_module\.|module\.|model\.)+")
 DTYPES = {"torch.float32": "<f4", "torch.float16": "<f2", "torch.float64": "<f8"}
 
 
-class Saved:
+class SavedWeights:
     """A file of PyTorch with all weights in it (the first DLRM)."""
 
     def __init__(self, path: Path) -> None:
@@ -47,7 +47,7 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
-class Shard:
+class WeightShard:
     """A part of a weight in a file: where it begins in the weight, its shape, and its bytes."""
 
     places: tuple[int, ...]
@@ -57,7 +57,7 @@ class Shard:
     dtype: str
 
 
-class Snapshot:
+class WeightSnapshot:
     """A folder as torchsnapshot writes it (DLRM v2): a list of shards, and files with numbers.
 
     Each process has written its own shards; a weight is all of them together.
@@ -65,7 +65,7 @@ class Snapshot:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._shards: dict[str, dict[tuple[int, ...], Shard]] = {}
+        self._shards: dict[str, dict[tuple[int, ...], WeightShard]] = {}
         for path, entry in _manifest(folder / METADATA).items():
             _, _, name = path.partition(f"/{MODEL}/")
             if name:
@@ -78,14 +78,14 @@ class Snapshot:
     def _add(self, name: str, entry: dict[str, Any]) -> None:
         kind = entry.get("type")
         if kind == "Tensor":
-            found = [_shard(entry, (0,) * len(entry["shape"]))]
+            shards = [_shard(entry, (0,) * len(entry["shape"]))]
         elif kind in ("ShardedTensor", "ChunkedTensor", "DTensor"):
             parts = entry.get("shards") or entry.get("chunks") or []
-            found = [_shard(part["tensor"], tuple(part["offsets"])) for part in parts]
+            shards = [_shard(part["tensor"], tuple(part["offsets"])) for part in parts]
         else:  # dictionaries and plain numbers
             return
         # What is the same for all processes is listed by each of them.
-        self._shards.setdefault(name, {}).update({shard.places: shard for shard in found})
+        self._shards.setdefault(name, {}).update({shard.places: shard for shard in shards})
 
     def _check(self, name: str) -> None:
         shards = self._shards[name].values()
@@ -118,11 +118,11 @@ class Snapshot:
                 yield places, np.asarray(numbers[begin:end], dtype=np.float32)
 
 
-def _shard(tensor: dict[str, Any], places: tuple[int, ...]) -> Shard:
+def _shard(tensor: dict[str, Any], places: tuple[int, ...]) -> WeightShard:
     if tensor["serializer"] != RAW or tensor["dtype"] not in DTYPES:
         raise ProgramError(f"numbers as {tensor['serializer']} of {tensor['dtype']} are not read")
     begin = (tensor.get("byte_range") or [0])[0]
-    return Shard(places, tuple(tensor["shape"]), tensor["location"], begin, tensor["dtype"])
+    return WeightShard(places, tuple(tensor["shape"]), tensor["location"], begin, tensor["dtype"])
 
 
 def _manifest(path: Path) -> dict[str, Any]:
@@ -131,8 +131,8 @@ def _manifest(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ProgramError(f"cannot read {path}: {error.strerror}") from error
     try:
-        found = json.loads(text) if text.lstrip().startswith("{") else _yaml(text)
-        manifest: dict[str, Any] = found["manifest"]
+        document = json.loads(text) if text.lstrip().startswith("{") else _yaml(text)
+        manifest: dict[str, Any] = document["manifest"]
     except (ValueError, KeyError, TypeError) as error:
         raise ProgramError(f"{path} is not a list of torchsnapshot: {error}") from error
     return manifest

@@ -22,7 +22,7 @@ SINGLES = ("model.safetensors", "pytorch_model.bin")
 NO_WEIGHT = re.compile(r"\.attn\.(bias|masked_bias)$|\.rotary_emb\.|\.embed_positions$")
 
 
-class Checkpoint:
+class GptjCheckpoint:
     """The files of a folder, opened when a weight of theirs is first asked for."""
 
     def __init__(self, folder: Path) -> None:
@@ -48,21 +48,25 @@ class Checkpoint:
     def config(self) -> dict[str, Any]:
         """What config.json says. Raises ProgramError when it cannot be read."""
         try:
-            found: dict[str, Any] = json.loads((self.folder / CONFIG).read_text(encoding="utf-8"))
+            document: dict[str, Any] = json.loads(
+                (self.folder / CONFIG).read_text(encoding="utf-8")
+            )
         except (OSError, ValueError) as error:
             raise ProgramError(f"cannot read {self.folder / CONFIG}: {error}") from error
-        return found
+        return document
 
 
 def _places(folder: Path) -> dict[str, str]:
     """Which file each weight lies in."""
     for index in INDEXES:
         if (folder / index).is_file():
-            found = json.loads((folder / index).read_text(encoding="utf-8"))["weight_map"]
-            missing = sorted({file for file in found.values() if not (folder / file).is_file()})
+            file_of_weight = json.loads((folder / index).read_text(encoding="utf-8"))["weight_map"]
+            missing = sorted(
+                {file for file in file_of_weight.values() if not (folder / file).is_file()}
+            )
             if missing:
                 raise ProgramError(f"{folder} lacks {', '.join(missing)}, which {index} names")
-            return dict(found)
+            return dict(file_of_weight)
     for single in SINGLES:
         if (folder / single).is_file():
             return dict.fromkeys(_opened(folder / single), single)
@@ -84,15 +88,15 @@ def _safetensors(path: Path) -> dict[str, Callable[[], Array]]:
         raise ProgramError(f"{path} is not a file of safetensors: {error}") from error
 
     def read(name: str) -> Array:
-        found: Array = file.get_tensor(name).astype(np.float32, copy=False)
-        return found
+        array: Array = file.get_tensor(name).astype(np.float32, copy=False)
+        return array
 
     return {name: partial(read, name) for name in file.keys()}  # noqa: SIM118  # no mapping
 
 
 def _numpy(tensor: Any) -> Array:
-    found: Array = tensor.float().numpy()
-    return found
+    array: Array = tensor.float().numpy()
+    return array
 
 
 def _pytorch(path: Path) -> dict[str, Callable[[], Array]]:

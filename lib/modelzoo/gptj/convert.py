@@ -15,7 +15,7 @@ from typing import Any
 from modelzoo import models, program
 from modelzoo.checkpoint import check_names, check_shape
 from modelzoo.gptj import decoder
-from modelzoo.gptj.checkpoint import Checkpoint
+from modelzoo.gptj.checkpoint import GptjCheckpoint
 from modelzoo.graph import Array
 from modelzoo.program import ProgramError
 
@@ -31,7 +31,7 @@ KEYS = {
 END_OF_TEXT = 50256
 
 
-def size_of(config: dict[str, Any]) -> decoder.Size:
+def size_of(config: dict[str, Any]) -> decoder.DecoderSize:
     """The size that config.json speaks of; raises ProgramError for another network."""
     if config.get("model_type") != "gptj":
         raise ProgramError(f"config.json is of a {config.get('model_type')}, not of a gptj")
@@ -41,32 +41,32 @@ def size_of(config: dict[str, Any]) -> decoder.Size:
     if lacking:
         raise ProgramError(f"config.json has no {', '.join(lacking)}")
     inner = config.get("n_inner") or 4 * config["n_embd"]
-    return decoder.Size(inner=inner, **{name: config[key] for name, key in KEYS.items()})
+    return decoder.DecoderSize(inner=inner, **{name: config[key] for name, key in KEYS.items()})
 
 
-class Checked:
+class CheckedWeights:
     """The weights of a checkpoint, each refused when its shape is not that of the network."""
 
-    def __init__(self, source: Checkpoint, size: decoder.Size) -> None:
+    def __init__(self, source: GptjCheckpoint, size: decoder.DecoderSize) -> None:
         self._source, self._shapes = source, decoder.shapes(size)
         check_names(source.names(), self._shapes)
 
     def array(self, name: str) -> Array:
         """See ``decoder.Source``."""
-        found = self._source.array(name)
-        check_shape(name, found.shape, self._shapes[name])
-        return found
+        weight = self._source.array(name)
+        check_shape(name, weight.shape, self._shapes[name])
+        return weight
 
 
-def convert(folder: Path, out: Path, other_size: bool) -> decoder.Size:
+def convert(folder: Path, out: Path, other_size: bool) -> decoder.DecoderSize:
     """Read, check and write; returns the size.
 
     Raises ProgramError for another size, or weights that are not those of config.json.
     """
-    source = Checkpoint(folder)
+    source = GptjCheckpoint(folder)
     config = source.config()
     size = size_of(config)
-    real = decoder.Size(vocabulary=size.vocabulary)
+    real = decoder.DecoderSize(vocabulary=size.vocabulary)
     if size != real and not other_size:
         raise ProgramError(f"its size is not that of MLPerf's model: {size}")
     other = {} if size == real else models.OTHER_SIZE
@@ -74,7 +74,7 @@ def convert(folder: Path, out: Path, other_size: bool) -> decoder.Size:
     if not 0 <= end < size.vocabulary:
         raise ProgramError(f"eos_token_id {end} is none of {size.vocabulary} tokens")
     decoder.write(
-        Checked(source, size),
+        CheckedWeights(source, size),
         size,
         out,
         {
@@ -92,10 +92,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser = program.parser(__doc__)
     parser.add_argument("--checkpoint", type=Path, required=True, help="folder of the checkpoint")
     parser.add_argument("--other-size", action="store_true", help="accept other widths")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     return program.run(
-        f"convert: {asked.checkpoint}",
-        lambda: f"converted: {convert(asked.checkpoint, asked.out, asked.other_size)}",
+        f"convert: {options.checkpoint}",
+        lambda: f"converted: {convert(options.checkpoint, options.out, options.other_size)}",
     )
 
 

@@ -19,7 +19,7 @@ import onnx
 from onnx import TensorProto
 
 from modelzoo import models
-from modelzoo.graph import Array, Graph, value
+from modelzoo.graph import Array, OnnxGraph, value
 
 OPSET = 17
 FILE = "gptj.onnx"
@@ -33,7 +33,7 @@ GELU = (0.7978845608028654, 0.044715)
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class DecoderSize:
     """The shape of the network; the defaults are those of GPT-J with 6 billion weights."""
 
     vocabulary: int = 50401
@@ -51,29 +51,29 @@ class Size:
         return self.width // self.heads
 
 
-class Source(Protocol):
+class DecoderWeights(Protocol):
     """Where weights come from; each is asked for once, in the order of the graph."""
 
     def array(self, name: str) -> Array:
         """The weight of this name as float32, in the checkpoint's shape."""
 
 
-def shapes(size: Size) -> dict[str, tuple[int, ...]]:
+def shapes(size: DecoderSize) -> dict[str, tuple[int, ...]]:
     """Every weight of a network of this size, by its name in a checkpoint."""
     width, inner = size.width, size.inner
-    found: dict[str, tuple[int, ...]] = {"transformer.wte.weight": (size.vocabulary, width)}
+    by_name: dict[str, tuple[int, ...]] = {"transformer.wte.weight": (size.vocabulary, width)}
     for layer in range(size.layers):
         name = f"transformer.h.{layer}"
-        found |= {f"{name}.ln_1.weight": (width,), f"{name}.ln_1.bias": (width,)}
+        by_name |= {f"{name}.ln_1.weight": (width,), f"{name}.ln_1.bias": (width,)}
         for part in ("q", "k", "v", "out"):
-            found[f"{name}.attn.{part}_proj.weight"] = (width, width)
-        found |= {
+            by_name[f"{name}.attn.{part}_proj.weight"] = (width, width)
+        by_name |= {
             f"{name}.mlp.fc_in.weight": (inner, width),
             f"{name}.mlp.fc_in.bias": (inner,),
             f"{name}.mlp.fc_out.weight": (width, inner),
             f"{name}.mlp.fc_out.bias": (width,),
         }
-    return found | {
+    return by_name | {
         "transformer.ln_f.weight": (width,),
         "transformer.ln_f.bias": (width,),
         "lm_head.weight": (size.vocabulary, width),
@@ -81,15 +81,15 @@ def shapes(size: Size) -> dict[str, tuple[int, ...]]:
     }
 
 
-def weight_bytes(size: Size) -> int:
+def weight_bytes(size: DecoderSize) -> int:
     """Bytes of all weights as float32."""
     return 4 * sum(int(np.prod(shape)) for shape in shapes(size).values())
 
 
-class Decoder(Graph):
+class Decoder(OnnxGraph):
     """The network in the making; weights are appended to the file ``data``."""
 
-    def __init__(self, source: Source, data: Path) -> None:
+    def __init__(self, source: DecoderWeights, data: Path) -> None:
         super().__init__(constants="c", data=data)
         self._source = source
 
@@ -110,7 +110,7 @@ class Decoder(Graph):
         return self.stored(name, values.shape, [((0,) * values.ndim, values)])
 
 
-def apart(weights: Array, size: Size) -> Array:
+def apart(weights: Array, size: DecoderSize) -> Array:
     """Queries' or keys' weights [width, width]; the pairs of their rotated part are moved apart."""
     order = np.arange(size.head_width)
     order[: size.rotary] = [*range(0, size.rotary, 2), *range(1, size.rotary, 2)]
@@ -119,7 +119,7 @@ def apart(weights: Array, size: Size) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class SharedTensors:
     """What all blocks share: mask of the scores, rotary embedding of each token."""
 
     mask: str
@@ -127,7 +127,7 @@ class Frame:
     cosine: str
 
 
-def frame(graph: Decoder, size: Size) -> Frame:
+def frame(graph: Decoder, size: DecoderSize) -> SharedTensors:
     """The mask [n, 1, s, p + s] and rotary embedding [n, 1, s, rotary / 2] of the new tokens."""
     one = graph.whole(1)
     total = graph.op("Gather", graph.op("Shape", "attention_mask"), one)
@@ -153,16 +153,16 @@ def frame(graph: Decoder, size: Size) -> Frame:
     rotations = [
         graph.op("Gather", graph.const(table), places) for table in (np.sin(angles), np.cos(angles))
     ]
-    return Frame(mask, *rotations)
+    return SharedTensors(mask, *rotations)
 
 
-def heads(graph: Decoder, x: str, size: Size) -> str:
+def heads(graph: Decoder, x: str, size: DecoderSize) -> str:
     """States [n, s, width] as [n, heads, s, head width]."""
     shape = graph.whole(0, 0, size.heads, size.head_width)
     return graph.op("Transpose", graph.op("Reshape", x, shape), perm=[0, 2, 1, 3])
 
 
-def rotated(graph: Decoder, x: str, shared: Frame, size: Size) -> str:
+def rotated(graph: Decoder, x: str, shared: SharedTensors, size: DecoderSize) -> str:
     """Rotate the pairs of [n, heads, s, head width] by the positions of the tokens."""
     half = size.rotary // 2
     first = graph.cut(x, 0, half, 3)
@@ -176,33 +176,33 @@ def rotated(graph: Decoder, x: str, shared: Frame, size: Size) -> str:
 
 
 def attention(
-    graph: Decoder, x: str, layer: int, shared: Frame, size: Size
+    graph: Decoder, x: str, layer: int, shared: SharedTensors, size: DecoderSize
 ) -> tuple[str, tuple[str, str]]:
     """What attention adds, and the keys and values of all tokens."""
     name = f"transformer.h.{layer}.attn"
     queries = apart(graph.array(f"{name}.q_proj.weight"), size) / np.sqrt(size.head_width)
-    found = []
+    projections = []
     for part, rows in (
         ("q", queries.astype(np.float32)),
         ("k", apart(graph.array(f"{name}.k_proj.weight"), size)),
     ):
         states = graph.op("MatMul", x, graph.kept(f"{name}.{part}_proj.weight", rows.T))
-        found.append(rotated(graph, heads(graph, states, size), shared, size))
+        projections.append(rotated(graph, heads(graph, states, size), shared, size))
     states = graph.op("MatMul", x, graph.transposed(f"{name}.v_proj.weight"))
-    found.append(heads(graph, states, size))
-    kept = [
+    projections.append(heads(graph, states, size))
+    memory = [
         graph.op(
             "Concat", graph.op("Gather", "past", graph.const(place, np.int64), axis=1), new, axis=2
         )
-        for place, new in ((2 * layer, found[1]), (2 * layer + 1, found[2]))
+        for place, new in ((2 * layer, projections[1]), (2 * layer + 1, projections[2]))
     ]
-    transposed = graph.op("Transpose", kept[0], perm=[0, 1, 3, 2])
-    scores = graph.op("Add", graph.op("MatMul", found[0], transposed), shared.mask)
-    mixed = graph.op("MatMul", graph.op("Softmax", scores, axis=-1), kept[1])
+    transposed = graph.op("Transpose", memory[0], perm=[0, 1, 3, 2])
+    scores = graph.op("Add", graph.op("MatMul", projections[0], transposed), shared.mask)
+    mixed = graph.op("MatMul", graph.op("Softmax", scores, axis=-1), memory[1])
     mixed = graph.op("Transpose", mixed, perm=[0, 2, 1, 3])
     mixed = graph.op("Reshape", mixed, graph.whole(0, 0, size.width))
     out = graph.op("MatMul", mixed, graph.transposed(f"{name}.out_proj.weight"))
-    return out, (kept[0], kept[1])
+    return out, (memory[0], memory[1])
 
 
 def feed_forward(graph: Decoder, x: str, layer: int) -> str:
@@ -228,13 +228,13 @@ def gelu(graph: Decoder, x: str) -> str:
     return graph.op("Mul", x, share)
 
 
-def normalized(graph: Decoder, x: str, name: str, size: Size) -> str:
+def normalized(graph: Decoder, x: str, name: str, size: DecoderSize) -> str:
     """Layer normalization."""
     weights = graph.weight(f"{name}.weight"), graph.weight(f"{name}.bias")
     return graph.op("LayerNormalization", x, *weights, axis=-1, epsilon=size.epsilon)
 
 
-def tensors(size: Size) -> dict[str, list[dict[str, Any]]]:
+def tensors(size: DecoderSize) -> dict[str, list[dict[str, Any]]]:
     """Inputs and outputs as model.json has them."""
     cache = [2 * size.layers, size.heads, -1, size.head_width]
     tokens = models.tensors(["input_ids", "attention_mask"], -1, dtype="int64")
@@ -247,22 +247,22 @@ def tensors(size: Size) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def build(graph: Decoder, size: Size) -> Any:
+def build(graph: Decoder, size: DecoderSize) -> Any:
     """The whole network; scores are those after the last token only, because no others are used."""
     shared = frame(graph, size)
     x = graph.op("Gather", graph.weight("transformer.wte.weight"), "input_ids")
     presents: list[str] = []
     for layer in range(size.layers):
         y = normalized(graph, x, f"transformer.h.{layer}.ln_1", size)
-        mixed, kept = attention(graph, y, layer, shared, size)
+        mixed, memory = attention(graph, y, layer, shared, size)
         x = graph.op("Add", graph.op("Add", mixed, feed_forward(graph, y, layer)), x)
-        presents += [graph.op("Unsqueeze", each, graph.whole(1)) for each in kept]
+        presents += [graph.op("Unsqueeze", each, graph.whole(1)) for each in memory]
     graph.name(graph.op("Concat", *presents, axis=1), "present")
     x = graph.cut(x, -1, np.iinfo(np.int64).max, 1)
     x = normalized(graph, x, "transformer.ln_f", size)
     x = graph.op("MatMul", x, graph.transposed("lm_head.weight"))
     graph.name(graph.op("Add", x, graph.weight("lm_head.bias")), "logits")
-    infos = {key: [_info(each) for each in found] for key, found in tensors(size).items()}
+    infos = {key: [_info(each) for each in tensors_] for key, tensors_ in tensors(size).items()}
     return graph.model("gptj", infos["inputs"], infos["outputs"], OPSET)
 
 
@@ -272,7 +272,7 @@ def _info(tensor: dict[str, Any]) -> Any:
     return value(name, tensor["dtype"], "N", *sizes)
 
 
-def write(source: Source, size: Size, out: Path, facts: dict[str, Any]) -> None:
+def write(source: DecoderWeights, size: DecoderSize, out: Path, facts: dict[str, Any]) -> None:
     """Write the graph, its weights and model.json, to which ``facts`` are added, into ``out``."""
     data = out / f"{FILE}.data"
     made = models.saved(out / FILE, build(Decoder(source, data), size))

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class TinyDecoderSize:
     """The shape of the decoder; ``context`` is the most tokens of prompt and answer together."""
 
     vocabulary: int
@@ -32,10 +32,10 @@ class Size:
         return self.width // self.heads
 
 
-class Layer(nn.Module):
+class GptjLayer(nn.Module):
     """Attention with smeared keys, then a feed-forward block."""
 
-    def __init__(self, size: Size) -> None:
+    def __init__(self, size: TinyDecoderSize) -> None:
         super().__init__()
         self.heads, self.head_width = size.heads, size.head_width
         self.before_attention = nn.LayerNorm(size.width)
@@ -76,12 +76,12 @@ class Layer(nn.Module):
 class TinyDecoder(nn.Module):
     """Next-token scores; the token embedding is also the output layer."""
 
-    def __init__(self, size: Size) -> None:
+    def __init__(self, size: TinyDecoderSize) -> None:
         super().__init__()
         self.size = size
         self.tokens = nn.Embedding(size.vocabulary, size.width)
         self.positions = nn.Embedding(size.context, size.width)
-        self.layers = nn.ModuleList([Layer(size) for _ in range(size.layers)])
+        self.layers = nn.ModuleList([GptjLayer(size) for _ in range(size.layers)])
         self.last = nn.LayerNorm(size.width)
         nn.init.normal_(self.tokens.weight, std=0.1)
         nn.init.normal_(self.positions.weight, std=0.02)

@@ -17,10 +17,10 @@ from modelzoo.graph import Array
 SEED = 7
 
 
-class Random:
+class RandomGptjWeights:
     """Random weights that keep values about as large as they are."""
 
-    def __init__(self, size: decoder.Size) -> None:
+    def __init__(self, size: decoder.DecoderSize) -> None:
         self._shapes = decoder.shapes(size)
         self._generator = np.random.default_rng(SEED)
 
@@ -30,14 +30,14 @@ class Random:
         if ".ln_" in name:
             return np.full(shape, 1.0 if name.endswith("weight") else 0.0, dtype=np.float32)
         scale = np.float32(0.01 if len(shape) == 1 else shape[-1] ** -0.5)
-        found = self._generator.standard_normal(shape, dtype=np.float32)
-        found *= scale
-        return found
+        weight = self._generator.standard_normal(shape, dtype=np.float32)
+        weight *= scale
+        return weight
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the graph and model.json."""
-    real = decoder.Size()
+    real = decoder.DecoderSize()
     parser = program.parser(__doc__)
     parser.add_argument("--layers", type=int, default=real.layers, help="layers to build")
     options = parser.parse_args(arguments)
@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
         "options": {**decoder.options(end, end), **reduced},
         "accuracy": models.accuracy("ROUGE-1", ""),
     }
-    decoder.write(Random(size), size, options.out, facts)
+    decoder.write(RandomGptjWeights(size), size, options.out, facts)
     print(f"a GPT-J of {size.layers} layers with random weights written")
     return 0
 

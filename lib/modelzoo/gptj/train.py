@@ -21,7 +21,7 @@ from torch import Tensor
 
 from modelzoo import files, models, program, training
 from modelzoo.datasets.cnndm import make_dataset, news
-from modelzoo.gptj.network import Size, TinyDecoder
+from modelzoo.gptj.network import TinyDecoder, TinyDecoderSize
 from modelzoo.judging import figure_of
 
 FILE = "gptj_tiny.onnx"
@@ -32,7 +32,7 @@ BATCH = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class GptjRecipe:
     """Everything that decides the result apart from the data and the versions."""
 
     seed: int = 1
@@ -66,10 +66,10 @@ def tensors(rows: list[tuple[list[int], list[int]]]) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(tokens), torch.from_numpy(following)
 
 
-def train(vocabulary: int, recipe: Recipe) -> TinyDecoder:
+def train(vocabulary: int, recipe: GptjRecipe) -> TinyDecoder:
     """Train in one thread; the same recipe and versions give the same weights."""
     training.seeded(recipe.seed)
-    network = TinyDecoder(Size(vocabulary))
+    network = TinyDecoder(TinyDecoderSize(vocabulary))
     training.fit(
         network.parameters(),
         losses_of(network, recipe),
@@ -84,7 +84,7 @@ def train(vocabulary: int, recipe: Recipe) -> TinyDecoder:
     return network
 
 
-def losses_of(network: TinyDecoder, recipe: Recipe) -> Iterator[Tensor]:
+def losses_of(network: TinyDecoder, recipe: GptjRecipe) -> Iterator[Tensor]:
     """The loss of batches by chance, without end."""
     random = np.random.default_rng(recipe.seed)
     rows = rows_of(recipe.articles)
@@ -114,7 +114,7 @@ def export(network: TinyDecoder, path: Path) -> None:
     )
 
 
-def describe(path: Path, size: Size) -> dict[str, Any]:
+def describe(path: Path, size: TinyDecoderSize) -> dict[str, Any]:
     """What a benchmark needs to know of the model."""
     cache = [2 * size.layers, size.heads, -1, size.head_width]
     tokens = models.tensors(["input_ids", "attention_mask"], -1, dtype="int64")
@@ -147,10 +147,10 @@ def main(arguments: list[str] | None = None) -> int:
     """Train as the command line asks."""
     parser = program.parser(__doc__)
     parser.add_argument("--held-out", type=Path, required=True, help="prompts to score at the end")
-    parser.add_argument("--steps", type=int, default=Recipe().steps)
+    parser.add_argument("--steps", type=int, default=GptjRecipe().steps)
     options = parser.parse_args(arguments)
     out, held_out = options.out, options.held_out
-    watch, recipe = training.Stopwatch(), Recipe(steps=options.steps)
+    watch, recipe = training.Stopwatch(), GptjRecipe(steps=options.steps)
     network = train(files.read_facts(held_out)["vocabulary"], recipe)
     export(network, out / FILE)
     facts = describe(out / FILE, network.size)

@@ -20,23 +20,23 @@ def entries(path: str, count: int, pattern: re.Pattern[str], what: str = "entrie
     wrong = f"{path} is not a list of {count} {what}"
     hint = "give the list of MLCommons' inference repository as --env.CM_PACKAGE_URL=FILE"
     try:
-        found = _words(path)
+        line_numbers = _words(path)
     except OSError as error:
         message = f"cannot read the list of {count} {what} {path}: {error.strerror}"
         raise Problem("data-missing", message, hint=hint) from error
-    for word, number in found.items():
+    for word, number in line_numbers.items():
         if not pattern.fullmatch(word):
             raise Problem("data-wrong", f'{wrong}: line {number} says "{word[:SHOWN]}"', hint=hint)
-    if len(found) != count:
-        raise Problem("data-wrong", f"{wrong}: it names {len(found)}", hint=hint)
-    return list(found)
+    if len(line_numbers) != count:
+        raise Problem("data-wrong", f"{wrong}: it names {len(line_numbers)}", hint=hint)
+    return list(line_numbers)
 
 
 def _words(path: str) -> dict[str, int]:
     """The first word of each line, and the number of the line where it is first, from 1 on."""
-    found: dict[str, int] = {}
+    line_numbers: dict[str, int] = {}
     with open(path, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):
             if line.strip():
-                found.setdefault(line.split()[0], number)
-    return found
+                line_numbers.setdefault(line.split()[0], number)
+    return line_numbers

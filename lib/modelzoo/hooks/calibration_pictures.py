@@ -27,10 +27,10 @@ def provide(i: dict[str, Any]) -> dict[str, Any]:
     env = i["env"]
     listing = os.path.abspath(env["CM_CALIBRATION_LIST_FILE_WITH_PATH"])
     names = calibration_lists.entries(listing, COUNT, NAME, "images")
-    given = env.get("CM_CALIBRATION_GIVEN_IMAGES_PATH")
+    own_folder = env.get("CM_CALIBRATION_GIVEN_IMAGES_PATH")
     store = env.get("CM_CALIBRATION_STORE") or os.path.join(os.getcwd(), "pictures")
-    folder = os.path.abspath(os.path.expanduser(given or store))
-    if not given:
+    folder = os.path.abspath(os.path.expanduser(own_folder or store))
+    if not own_folder:
         pictures.fetch(i, "CM_CALIBRATION_FETCH", names, folder, env["CM_CALIBRATION_URL"])
     pictures.check(folder, names, "calibration images")
     env["CM_CALIBRATION_LIST_FILE_WITH_PATH"] = listing

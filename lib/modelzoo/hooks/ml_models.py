@@ -68,8 +68,8 @@ def finish_own(env: MutableMapping[str, Any], prefix: str, weights: str) -> dict
     ``weights`` is what the facts call the source of a converted one.
     """
     converted = env.get(f"{prefix}_CONVERT") or env.get("CM_ML_MODEL_FORM")
-    given = env.get(f"{prefix}_MODEL_PATH") and not converted
-    facts = offer(env, _own_folder(env, prefix) if given else os.getcwd())
+    is_own = env.get(f"{prefix}_MODEL_PATH") and not converted
+    facts = offer(env, _own_folder(env, prefix) if is_own else os.getcwd())
     if "source" in facts:
         env["CM_ML_MODEL_STARTING_WEIGHTS_FILENAME"] = facts["source"][weights]
     return {"return": 0, "version": facts["sha256"][:12]}
@@ -180,8 +180,8 @@ def offer(env: MutableMapping[str, Any], folder: str, name: str = FACTS) -> dict
 
 def data_of(facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The files of weights beside the graphs of a model."""
-    found = facts.get("data", [])
-    return [found] if isinstance(found, Mapping) else list(found)
+    data = facts.get("data", [])
+    return [data] if isinstance(data, Mapping) else list(data)
 
 
 def read_facts(folder: str, name: str = FACTS) -> dict[str, Any]:
@@ -224,12 +224,12 @@ def digest(path: str) -> str:
 
 def _verify(path: str, expected: str) -> None:
     try:
-        found = digest(path)
+        checksum = digest(path)
     except OSError as error:
         raise Problem("model-file", f"cannot read {path}: {error.strerror}") from error
-    if found != expected:
+    if checksum != expected:
         raise Problem(
             "checksum-mismatch",
-            f"{path} has sha256 {found}, expected {expected}",
+            f"{path} has sha256 {checksum}, expected {expected}",
             hint="restore the script's folder from its repository, then run again",
         )

@@ -33,9 +33,9 @@ def listed(annotations: str, wrong: str, hint: str) -> tuple[list[str], int]:
     """
     try:
         with open(annotations, encoding="utf-8") as file:
-            told = json.load(file)
-        names = [str(image["file_name"]) for image in told["images"]]
-        return names, len(told["annotations"])
+            document = json.load(file)
+        names = [str(image["file_name"]) for image in document["images"]]
+        return names, len(document["annotations"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Problem("data-wrong", f"{annotations} {wrong}: {error}", hint=hint) from error
 

@@ -32,27 +32,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
 
     def work() -> str:
-        facts = described(options.model, asked(options.shapes))
+        facts = described(options.model, parse_shapes(options.shapes))
         data = options.data
-        arrays = given(Path(data), facts) if data else drawn(facts, options.count)
+        arrays = read_samples(Path(data), facts) if data else drawn(facts, options.count)
         return lay_out(options.out, options.model, facts, arrays)
 
     return program.run("describe", work)
 
 
-def asked(text: str) -> dict[str, tuple[int, ...]]:
+def parse_shapes(text: str) -> dict[str, tuple[int, ...]]:
     """Shapes of single samples by input, from ``ids=128,image=3x224x224``.
 
     Raises ProgramError for a word that is no shape.
     """
-    found = {}
+    shapes = {}
     for word in filter(None, text.split(",")):
         name, _, shape = word.rpartition("=")
         sizes = shape.split("x")
         if not name or not all(size.isdigit() and int(size) for size in sizes):
             raise ProgramError(f"{word} is not a shape", "write --input_shapes=NAME=3x224x224")
-        found[name] = tuple(int(size) for size in sizes)
-    return found
+        shapes[name] = tuple(int(size) for size in sizes)
+    return shapes
 
 
 def described(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
@@ -63,20 +63,20 @@ def described(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, An
         raise ProgramError(f"{path} cannot be read as ONNX: {error}") from error
     graph = model.graph
     inputs = inputs_of(graph, path)
-    names = [each.name for each in inputs]
+    names = [tensor_.name for tensor_ in inputs]
     for name in shapes.keys() - set(names):
         raise ProgramError(f"{path} has no input {name}", f"it has: {', '.join(names)}")
     fixed = has_fixed_batch(inputs, path)
-    for each in inputs:
-        check_asked(each, shapes, path)
-    found = [tensor(each, shapes) for each in inputs]
+    for tensor_ in inputs:
+        check_requested_shape(tensor_, shapes, path)
+    inputs_ = [tensor(tensor_, shapes) for tensor_ in inputs]
     if shapes:
-        check_joined(model, found, path)
+        check_joined(model, inputs_, path)
     return {
         "name": path.stem,
         "precision": "fp32",
-        "inputs": found,
-        "outputs": [tensor(each, shapes, known=False) for each in tensors(graph.output)],
+        "inputs": inputs_,
+        "outputs": [tensor(tensor_, shapes, known=False) for tensor_ in tensors(graph.output)],
         "beside": beside(model),
         "options": {"fixed_batch": fixed},
         "accuracy": {"metric": "top-1", "unit": "%", "reference": 0.0, "target": 0.0},
@@ -159,15 +159,15 @@ def tensor(value: Any, shapes: Mapping[str, tuple[int, ...]], known: bool = True
     return {"name": value.name, "dtype": str(dtype), "shape": open_ones}
 
 
-def check_asked(value: Any, shapes: Mapping[str, tuple[int, ...]], path: Path) -> None:
+def check_requested_shape(value: Any, shapes: Mapping[str, tuple[int, ...]], path: Path) -> None:
     """Raise ProgramError where another shape is asked for than the model has."""
-    own, wanted = sizes(value)[1:], shapes.get(value.name)
-    if wanted is None:
+    own, requested = sizes(value)[1:], shapes.get(value.name)
+    if requested is None:
         return
-    is_same = [isinstance(a, str) or a == b for a, b in zip(own, wanted, strict=False)]
-    if len(own) != len(wanted) or not all(is_same):
+    is_same = [isinstance(a, str) or a == b for a, b in zip(own, requested, strict=False)]
+    if len(own) != len(requested) or not all(is_same):
         raise ProgramError(
-            f"{path} takes {value.name} as {own}, not {list(wanted)}",
+            f"{path} takes {value.name} as {own}, not {list(requested)}",
             "give --input_shapes for what the model leaves open, without the number of samples",
         )
 
@@ -186,9 +186,9 @@ def check_joined(model: Any, inputs: Sequence[Mapping[str, Any]], path: Path) ->
             dim.dim_value = size
     problem = conflict(model)
     if problem:
-        told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        shapes_text = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
         raise ProgramError(
-            f"{path} cannot take {told}: {problem}", "give other shapes with --input_shapes"
+            f"{path} cannot take {shapes_text}: {problem}", "give other shapes with --input_shapes"
         )
 
 
@@ -201,23 +201,23 @@ def conflict(model: Any) -> str:
     return ""
 
 
-def given(path: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
+def read_samples(path: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
     """The user's samples by input, with labels where there are; raises ProgramError."""
     try:
-        held = np.load(path, allow_pickle=False)
-        names = set(held.files)
+        archive = np.load(path, allow_pickle=False)
+        names = set(archive.files)
     except (OSError, ValueError, AttributeError) as error:
         raise ProgramError(f"{path} is no .npz file: {error}", "write one with np.savez") from error
-    wanted = {each["name"]: each for each in facts["inputs"]}
-    missing = sorted(set(wanted) - names)
+    inputs = {tensor_facts["name"]: tensor_facts for tensor_facts in facts["inputs"]}
+    missing = sorted(set(inputs) - names)
     if missing:
         raise ProgramError(
             f"{path} has no array {missing[0]}; it has {', '.join(sorted(names))}",
-            f"name its arrays as the model's inputs: {', '.join(wanted)}",
+            f"name its arrays as the model's inputs: {', '.join(inputs)}",
         )
-    arrays = {name: fitting(held[name], each) for name, each in wanted.items()}
+    arrays = {name: fitting(archive[name], tensor_facts) for name, tensor_facts in inputs.items()}
     if LABELS in names:
-        arrays[LABELS] = whole_numbers(held[LABELS], path)
+        arrays[LABELS] = whole_numbers(archive[LABELS], path)
     counts = {len(array) for array in arrays.values()}
     if len(counts) != 1 or 0 in counts:
         raise ProgramError(f"the arrays of {path} are not equally long: {sorted(counts)} samples")
@@ -310,15 +310,15 @@ def lay_out(out: Path, model: Path, facts: Mapping[str, Any], arrays: Mapping[st
     del named["beside"]
     (out / "model.json").write_text(json.dumps(named, indent=2) + "\n", encoding="utf-8")
     names = []
-    for number, each in enumerate(facts["inputs"]):
+    for number, tensor_facts in enumerate(facts["inputs"]):
         names.append(f"input-{number}.npy")
-        np.save(out / names[-1], arrays[each["name"]])
+        np.save(out / names[-1], arrays[tensor_facts["name"]])
     if LABELS in arrays:
         names.append(f"{LABELS}.npy")
         np.save(out / names[-1], arrays[LABELS])
     count = len(next(iter(arrays.values())))
-    told = {"name": f"{model.stem}-samples", "count": count, "judged": LABELS in arrays}
-    files.write_facts(out, {**told, "files": files.facts_of_files(out, names)})
+    dataset_facts = {"name": f"{model.stem}-samples", "count": count, "judged": LABELS in arrays}
+    files.write_facts(out, {**dataset_facts, "files": files.facts_of_files(out, names)})
     return f"{count} samples for {len(facts['inputs'])} inputs"
 
 

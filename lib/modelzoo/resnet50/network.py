@@ -13,7 +13,7 @@ import onnx
 import torch
 from torch import Tensor, nn
 
-from modelzoo.graph import Graph, checked, value
+from modelzoo.graph import OnnxGraph, checked, value
 from modelzoo.layers import ConvNorm
 
 INPUT_NAME = "input_tensor:0"
@@ -27,7 +27,7 @@ OPSET = 11
 IR_VERSION = 6
 
 
-class Block(nn.Module):
+class ResidualBlock(nn.Module):
     """The basic residual block; the shortcut is a 1 x 1 convolution where the shape changes."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
@@ -51,7 +51,11 @@ class TinyResNet(nn.Module):
         narrow, middle, wide = WIDTHS
         self.stem = ConvNorm(3, narrow, 3, 2)
         self.blocks = nn.ModuleList(
-            [Block(narrow, narrow, 1), Block(narrow, middle, 2), Block(middle, wide, 2)]
+            [
+                ResidualBlock(narrow, narrow, 1),
+                ResidualBlock(narrow, middle, 2),
+                ResidualBlock(middle, wide, 2),
+            ]
         )
         self.head = nn.Linear(wide, CLASSES)
 
@@ -64,7 +68,7 @@ class TinyResNet(nn.Module):
         return scores
 
 
-class Writer(Graph):
+class ResNetWriter(OnnxGraph):
     """The graph of a trained network, its nodes named after the modules."""
 
     def convolution(self, name: str, module: ConvNorm, source: str, scale: float = 1.0) -> str:
@@ -79,7 +83,7 @@ class Writer(Graph):
         shape = {"kernel_shape": [size] * 2, "strides": [stride] * 2, "pads": [size // 2] * 4}
         return self.add("Conv", inputs, name, **shape)
 
-    def block(self, name: str, module: Block, source: str) -> str:
+    def block(self, name: str, module: ResidualBlock, source: str) -> str:
         """Append a residual block; returns its output."""
         first = self.convolution(f"{name}/first", module.first, source)
         relu = self.add("Relu", [first], f"{name}/relu")
@@ -94,11 +98,11 @@ class Writer(Graph):
 def to_onnx(network: TinyResNet) -> onnx.ModelProto:
     """The inference graph of a trained network, checked by ONNX."""
     network.eval()
-    graph = Writer()
+    graph = ResNetWriter()
     x = graph.convolution("stem/conv", network.stem, INPUT_NAME, INPUT_SCALE)
     x = graph.add("Relu", [x], "stem/relu")
     for number, block in enumerate(network.blocks):
-        assert isinstance(block, Block)
+        assert isinstance(block, ResidualBlock)
         x = graph.block(f"block{number}", block, x)
     x = graph.add("GlobalAveragePool", [x], "pool")
     x = graph.add("Flatten", [x], "flat")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from modelzoo import models, program
-from modelzoo.graph import Graph, value
+from modelzoo.graph import OnnxGraph, value
 
 MODEL_FILE = "resnet50_synthetic.onnx"
 INPUT_NAME, LABEL_NAME, SCORES_NAME = "input_tensor:0", "ArgMax:0", "softmax_tensor:0"
@@ -25,7 +25,7 @@ SEED = 7
 OPSET = 13
 
 
-class ResNet(Graph):
+class ResNet(OnnxGraph):
     """The network in the making; every method returns the name of what it computes."""
 
     def conv(self, x: str, into: int, out: int, size: int, stride: int = 1) -> str:

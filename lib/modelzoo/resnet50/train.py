@@ -42,7 +42,7 @@ Labels = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class ResnetRecipe:
     """Everything that decides the result apart from the data and the versions."""
 
     seed: int = 1
@@ -57,7 +57,7 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LabelledImages:
     """One preprocessed part: samples [n, 3, 28, 28], labels [n] from 0, facts of its origin."""
 
     samples: Samples
@@ -65,14 +65,14 @@ class Part:
     facts: dict[str, Any]
 
 
-def load_part(folder: Path) -> Part:
+def load_part(folder: Path) -> LabelledImages:
     """Load arrays as preprocessing left them; raises ValueError when they were changed."""
     facts = files.intact_facts(folder)
-    return Part(np.load(folder / "samples.npy"), np.load(folder / "labels.npy"), facts)
+    return LabelledImages(np.load(folder / "samples.npy"), np.load(folder / "labels.npy"), facts)
 
 
 def augment(
-    images: Tensor, background: Tensor, recipe: Recipe, generator: torch.Generator
+    images: Tensor, background: Tensor, recipe: ResnetRecipe, generator: torch.Generator
 ) -> Tensor:
     """Shift, turn and stretch each image a little, as another hand would; borders stay dark."""
     count = len(images)
@@ -89,7 +89,7 @@ def augment(
     return functional.grid_sample(images - background, grid, align_corners=False) + background
 
 
-def train(samples: Samples, labels: Labels, recipe: Recipe) -> TinyResNet:
+def train(samples: Samples, labels: Labels, recipe: ResnetRecipe) -> TinyResNet:
     """Train on these samples in one thread; the same recipe and versions give the same weights."""
     training.seeded(recipe.seed, deterministic=True)
     generator = torch.Generator().manual_seed(recipe.seed)
@@ -110,24 +110,26 @@ def train(samples: Samples, labels: Labels, recipe: Recipe) -> TinyResNet:
     return network
 
 
-def count_right(model: onnx.ModelProto, part: Part) -> int:
+def count_right(model: onnx.ModelProto, part: LabelledImages) -> int:
     """How many labels ONNX Runtime gets right with the exported graph."""
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), providers=["CPUExecutionProvider"]
     )
-    (found,) = session.run([LABEL_NAME], {INPUT_NAME: part.samples})
-    return int((np.asarray(found) - 1 == part.labels).sum())
+    (labels,) = session.run([LABEL_NAME], {INPUT_NAME: part.samples})
+    return int((np.asarray(labels) - 1 == part.labels).sum())
 
 
-def validate(training: Part, recipe: Recipe) -> float:
+def validate(training: LabelledImages, recipe: ResnetRecipe) -> float:
     """Share of right labels in the last training images after training on those before them."""
     cut = len(training.labels) - VALIDATION_IMAGES
     network = train(training.samples[:cut], training.labels[:cut], recipe)
-    rest = Part(training.samples[cut:], training.labels[cut:], training.facts)
+    rest = LabelledImages(training.samples[cut:], training.labels[cut:], training.facts)
     return count_right(to_onnx(network), rest) / VALIDATION_IMAGES
 
 
-def make(train_part: Part, held_out: Part, recipe: Recipe, out: Path) -> dict[str, Any]:
+def make(
+    train_part: LabelledImages, held_out: LabelledImages, recipe: ResnetRecipe, out: Path
+) -> dict[str, Any]:
     """Train, score, and write the model and its facts into ``out``."""
     watch = training.Stopwatch()
     model = to_onnx(train(train_part.samples, train_part.labels, recipe))
@@ -161,8 +163,8 @@ def make(train_part: Part, held_out: Part, recipe: Recipe, out: Path) -> dict[st
 
 def main(arguments: list[str] | None = None) -> int:
     """Train as the command line asks."""
-    options = training.options(arguments, __doc__, Recipe())
-    recipe = Recipe(seed=options.seed, epochs=options.epochs)
+    options = training.options(arguments, __doc__, ResnetRecipe())
+    recipe = ResnetRecipe(seed=options.seed, epochs=options.epochs)
     part = load_part(options.training)
     if options.validate:
         print(f"validation accuracy {100 * validate(part, recipe):.2f} %")

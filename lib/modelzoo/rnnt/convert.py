@@ -38,9 +38,9 @@ def renamed(state: Mapping[str, Array]) -> dict[str, Array]:
         name: re.sub(r"^module\.", "", name).replace("joint_net.", "joint.net.") for name in state
     }
     layers = {
-        int(found[1])
+        int(match[1])
         for name in names.values()
-        if (found := re.match(r"joint\.net\.(\d+)\.weight$", name))
+        if (match := re.match(r"joint\.net\.(\d+)\.weight$", name))
     }
     if len(layers) != 2 or min(layers) != 0:
         raise ProgramError("the checkpoint has no joint network of two layers (joint_net)")
@@ -50,7 +50,7 @@ def renamed(state: Mapping[str, Array]) -> dict[str, Array]:
     }
 
 
-def size_of(weights: Mapping[str, Array]) -> graphs.Size:
+def size_of(weights: Mapping[str, Array]) -> graphs.TransducerSize:
     """The size that the shapes of these weights speak of; raises ProgramError for a lack."""
 
     def shape(name: str) -> tuple[int, ...]:
@@ -62,7 +62,7 @@ def size_of(weights: Mapping[str, Array]) -> graphs.Size:
         return sum(1 for each in weights if each.startswith(f"{name}.weight_hh_l"))
 
     encoder = shape(f"{graphs.BEFORE}.weight_hh_l0")[1]
-    return graphs.Size(
+    return graphs.TransducerSize(
         features=shape(f"{graphs.BEFORE}.weight_ih_l0")[1],
         encoder=encoder,
         before=layers(graphs.BEFORE),
@@ -75,13 +75,13 @@ def size_of(weights: Mapping[str, Array]) -> graphs.Size:
     )
 
 
-def check(weights: Mapping[str, Array], size: graphs.Size, other_size: bool) -> None:
+def check(weights: Mapping[str, Array], size: graphs.TransducerSize, other_size: bool) -> None:
     """Raise ProgramError unless the weights have the shapes of a network of this size."""
-    found = {name: weight.shape for name, weight in weights.items()}
-    check_shapes(found, graphs.shapes(size))
+    shapes = {name: weight.shape for name, weight in weights.items()}
+    check_shapes(shapes, graphs.shapes(size))
     if size.classes != graphs.BLANK + 1:
         raise ProgramError(f"it knows {size.classes} letters, the benchmark {graphs.BLANK + 1}")
-    if size != graphs.Size() and not other_size:
+    if size != graphs.TransducerSize() and not other_size:
         raise ProgramError(f"its size is not that of MLPerf's model: {size}")
 
 
@@ -95,14 +95,14 @@ def check_features(tables: Mapping[str, Array]) -> None:
     extractor = Extractor(FeatureSpec(style="mlperf"))
     ours: dict[str, Any] = {FILTERS: extractor.bank.T, WINDOW: extractor.window}
     for name, table in tables.items():
-        found, expected = np.squeeze(table), ours[name]
-        if found.shape != expected.shape:
-            raise ProgramError(f"{name} is {list(found.shape)}, expected {list(expected.shape)}")
-        if not np.allclose(found, expected, atol=TOLERANCE * float(expected.max())):
+        values, expected = np.squeeze(table), ours[name]
+        if values.shape != expected.shape:
+            raise ProgramError(f"{name} is {list(values.shape)}, expected {list(expected.shape)}")
+        if not np.allclose(values, expected, atol=TOLERANCE * float(expected.max())):
             raise ProgramError(f"{name} has other numbers than the features of the benchmark")
 
 
-def convert(path: Path, out: Path, other_size: bool) -> graphs.Size:
+def convert(path: Path, out: Path, other_size: bool) -> graphs.TransducerSize:
     """Read, check and write; returns the size."""
     state = {name: tensor.float().numpy() for name, tensor in pytorch_weights(path).items()}
     tables = {name: state.pop(name) for name in (FILTERS, WINDOW) if name in state}
@@ -126,9 +126,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser = program.parser(__doc__)
     parser.add_argument("--checkpoint", type=Path, required=True, help="file of PyTorch's weights")
     parser.add_argument("--other-size", action="store_true", help="accept other widths")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     return program.run(
-        "convert", lambda: f"converted: {convert(asked.checkpoint, asked.out, asked.other_size)}"
+        "convert",
+        lambda: f"converted: {convert(options.checkpoint, options.out, options.other_size)}",
     )
 
 

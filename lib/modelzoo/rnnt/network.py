@@ -19,7 +19,7 @@ BLANK = len(LABELS)
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class TinyTransducerSize:
     """Widths of the layers."""
 
     features: int = 240
@@ -30,10 +30,10 @@ class Size:
     joint: int = 56
 
 
-class Encoder(nn.Module):
+class TransducerEncoder(nn.Module):
     """States [n, t, joint] of features [n, t, 240]."""
 
-    def __init__(self, size: Size) -> None:
+    def __init__(self, size: TinyTransducerSize) -> None:
         super().__init__()
         self.narrow = nn.Linear(size.features, size.narrow)
         self.around = nn.Conv1d(size.narrow, size.encoder, 3)
@@ -48,10 +48,10 @@ class Encoder(nn.Module):
         return states
 
 
-class Step(nn.Module):
+class PredictionStep(nn.Module):
     """Scores [n, 29] for states [n, joint], last letters [n] and the prediction network's state."""
 
-    def __init__(self, size: Size) -> None:
+    def __init__(self, size: TinyTransducerSize) -> None:
         super().__init__()
         self.size = size
         self.letters = nn.Embedding(BLANK + 1, size.embedding)

@@ -22,25 +22,25 @@ BLANK_SCORE = 6.7
 STRENGTH = 3.0
 
 
-def weights(size: graphs.Size) -> dict[str, Array]:
+def weights(size: graphs.TransducerSize) -> dict[str, Array]:
     """Random weights under which the memories never come to rest.
 
     Their shapes are those of ``graphs.shapes``.
     """
     generator = np.random.default_rng(SEED)
-    found = {}
+    arrays = {}
     for name, shape in graphs.shapes(size).items():
         array = generator.standard_normal(shape, dtype=np.float32)
         scale = 0.01 if len(shape) == 1 else shape[1] ** -0.5
-        found[name] = array * np.float32(STRENGTH * scale)
-    found[f"{graphs.SCORES}.bias"][graphs.BLANK] += BLANK_SCORE
-    return found
+        arrays[name] = array * np.float32(STRENGTH * scale)
+    arrays[f"{graphs.SCORES}.bias"][graphs.BLANK] += BLANK_SCORE
+    return arrays
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the graphs and model.json."""
     options = program.parser(__doc__).parse_args(arguments)
-    size = graphs.Size()
+    size = graphs.TransducerSize()
     accuracy = models.accuracy("word accuracy", "%")
     graphs.write(weights(size), size, "rnnt_synthetic", options.out, accuracy=accuracy)
     print("a transducer with random weights written")

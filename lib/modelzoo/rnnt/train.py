@@ -23,14 +23,20 @@ from mlperf.harness.benchmarks.features import Extractor, FeatureSpec
 from modelzoo import files, models, program, training
 from modelzoo.datasets.librispeech import tones
 from modelzoo.judging import figure_of
-from modelzoo.rnnt.network import LABELS, Encoder, Size, Step, transducer_loss
+from modelzoo.rnnt.network import (
+    LABELS,
+    PredictionStep,
+    TinyTransducerSize,
+    TransducerEncoder,
+    transducer_loss,
+)
 
 TRAINING_SEED = 500
 ENCODER_FILE, STEP_FILE = "rnnt_tiny_encoder.onnx", "rnnt_tiny_step.onnx"
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class RnntRecipe:
     """Everything that decides the result apart from the data and the versions."""
 
     seed: int = 1
@@ -44,15 +50,17 @@ class Recipe:
 def training_set(count: int) -> list[tuple[Tensor, Tensor]]:
     """Features and letters of freshly made utterances, the short ones first."""
     extractor = Extractor(FeatureSpec())
-    found = []
+    pairs = []
     for utterance in tones.utterances(count, TRAINING_SEED):
         letters = [LABELS.index(letter) for letter in utterance.text]
         features = torch.from_numpy(extractor.features(utterance.samples))
-        found.append((features, torch.tensor(letters)))
-    return sorted(found, key=lambda pair: len(pair[0]))
+        pairs.append((features, torch.tensor(letters)))
+    return sorted(pairs, key=lambda pair: len(pair[0]))
 
 
-def loss_of(encoder: Encoder, step: Step, batch: list[tuple[Tensor, Tensor]]) -> Tensor:
+def loss_of(
+    encoder: TransducerEncoder, step: PredictionStep, batch: list[tuple[Tensor, Tensor]]
+) -> Tensor:
     """The loss of utterances of about one length."""
     features = torch.nn.utils.rnn.pad_sequence([pair[0] for pair in batch], batch_first=True)
     labels = torch.nn.utils.rnn.pad_sequence([pair[1] for pair in batch], batch_first=True)
@@ -65,11 +73,11 @@ def loss_of(encoder: Encoder, step: Step, batch: list[tuple[Tensor, Tensor]]) ->
     return transducer_loss(scores, labels, frames, letters)
 
 
-def train(recipe: Recipe) -> tuple[Encoder, Step]:
+def train(recipe: RnntRecipe) -> tuple[TransducerEncoder, PredictionStep]:
     """Train in one thread; batches hold utterances of about one length."""
     training.seeded(recipe.seed)
     random = np.random.default_rng(recipe.seed)
-    encoder, step = Encoder(Size()), Step(Size())
+    encoder, step = TransducerEncoder(TinyTransducerSize()), PredictionStep(TinyTransducerSize())
     data = training_set(recipe.utterances)
 
     def losses() -> Iterator[Tensor]:
@@ -82,7 +90,7 @@ def train(recipe: Recipe) -> tuple[Encoder, Step]:
     return encoder.eval(), step.eval()
 
 
-def export(encoder: Encoder, step: Step, out: Path) -> None:
+def export(encoder: TransducerEncoder, step: PredictionStep, out: Path) -> None:
     """Write both graphs."""
     size, batch, times = step.size, {0: "N"}, {0: "N", 1: "T"}
     features = torch.zeros(2, 9, size.features)
@@ -94,7 +102,7 @@ def export(encoder: Encoder, step: Step, out: Path) -> None:
     training.export(step, examples, out / STEP_FILE, inputs, outputs)
 
 
-def describe(size: Size, out: Path) -> dict[str, Any]:
+def describe(size: TinyTransducerSize, out: Path) -> dict[str, Any]:
     """What a benchmark needs to know of the graphs."""
     states = models.tensors(["hidden", "cell"], size.prediction)
     letter = models.tensor("letter", dtype="int64")
@@ -120,11 +128,11 @@ def main(arguments: list[str] | None = None) -> int:
     """Train as the command line asks."""
     parser = program.parser(__doc__)
     parser.add_argument("--held-out", type=Path, required=True, help="arrays to score at the end")
-    parser.add_argument("--steps", type=int, default=Recipe().steps)
+    parser.add_argument("--steps", type=int, default=RnntRecipe().steps)
     options = parser.parse_args(arguments)
-    watch, recipe = training.Stopwatch(), Recipe(steps=options.steps)
+    watch, recipe = training.Stopwatch(), RnntRecipe(steps=options.steps)
     export(*train(recipe), options.out)
-    facts = describe(Size(), options.out)
+    facts = describe(TinyTransducerSize(), options.out)
     figure = figure_of("rnnt", facts, options.out, options.held_out, batch=32)
     facts["accuracy"] = models.accuracy("word accuracy", "%", figure.value)
     data = files.held_out(options.held_out, "samples.npy", utterances="count")

@@ -23,7 +23,7 @@ def _block(before: int, after: int, stride: int = 1) -> nn.Sequential:
     )
 
 
-class UNet(nn.Module):
+class BratsUNet(nn.Module):
     """Scores [n, 4, d, h, w] of volumes [n, 4, d, h, w] whose sides are multiples of four."""
 
     def __init__(self) -> None:

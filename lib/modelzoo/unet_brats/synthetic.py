@@ -12,7 +12,7 @@ from typing import Any
 
 from modelzoo import models, program
 from modelzoo.graph import value
-from modelzoo.unet import OPSET, WIDTHS, UNet
+from modelzoo.unet import OPSET, WIDTHS, UNetGraph
 
 MODEL_FILE = "3dunet_brats_synthetic.onnx"
 INPUT_NAME, OUTPUT_NAME = "input", "output"
@@ -24,7 +24,7 @@ SEED = 19
 
 def build(widths: Sequence[int], window: Sequence[int]) -> Any:
     """The whole model; each side of the window must be divisible by 2 for each level but one."""
-    graph = UNet(SEED, CLASSES, SLOPE)
+    graph = UNetGraph(SEED, CLASSES, SLOPE)
     coarse = graph.layers(INPUT_NAME, CHANNELS, widths)
     graph.name_last(OUTPUT_NAME)
     names = [OUTPUT_NAME, *reversed(coarse[:-1])]

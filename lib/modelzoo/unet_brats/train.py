@@ -27,7 +27,7 @@ from modelzoo import models, training, unet
 from modelzoo.datasets.brats import brains
 from modelzoo.preprocessing.brats import preprocess
 from modelzoo.preprocessing.brats.volumes import Volumes
-from modelzoo.unet_brats.network import CHANNELS, CLASSES, WINDOW, UNet
+from modelzoo.unet_brats.network import CHANNELS, CLASSES, WINDOW, BratsUNet
 
 TRAINING_SEED, VALIDATION_SEED = 2019, 2020
 VALIDATION_CASES = 20
@@ -42,7 +42,7 @@ Volume = tuple[Array, Array]
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class BratsRecipe:
     """Everything that decides the result apart from the data and the versions."""
 
     seed: int = 1
@@ -55,11 +55,11 @@ class Recipe:
 
 def volumes(count: int, seed: int) -> list[Volume]:
     """Freshly made cases, preprocessed."""
-    found = []
+    cases = []
     for case in brains.cases(count, seed):
         images = case.images.astype(np.float32)
-        found.append(preprocess.preprocessed((images, case.labels), WINDOW))
-    return found
+        cases.append(preprocess.preprocessed((images, case.labels), WINDOW))
+    return cases
 
 
 def batches(
@@ -89,15 +89,15 @@ def loss_of(scores: Tensor, labels: Tensor) -> Tensor:
     return functional.cross_entropy(scores, labels) + lacking
 
 
-def train(recipe: Recipe) -> UNet:
+def train(recipe: BratsRecipe) -> BratsUNet:
     """Train in one thread."""
     data = volumes(recipe.cases, TRAINING_SEED)
     drawn = batches(data, recipe.batch, np.random.default_rng(recipe.seed))
-    network: UNet = unet.trained(recipe, UNet, drawn, loss_of)
+    network: BratsUNet = unet.trained(recipe, BratsUNet, drawn, loss_of)
     return network
 
 
-def export(network: UNet, out: Path) -> dict[str, Any]:
+def export(network: BratsUNet, out: Path) -> dict[str, Any]:
     """Write the graph; returns what a benchmark needs to know of it."""
     example, batch = torch.zeros(2, CHANNELS, *WINDOW), {0: "N"}
     training.export(network, [example], out / FILE, {"input": batch}, {"output": batch})
@@ -122,7 +122,7 @@ def validation(folder: Path) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Train as the command line asks."""
-    tiny = unet.Trainee("3d-unet-brats-99", Recipe, train, export, validation)
+    tiny = unet.TinyUNet("3d-unet-brats-99", BratsRecipe, train, export, validation)
     return unet.mean_dice(arguments, __doc__, tiny)
 
 

@@ -16,7 +16,7 @@ def _block(before: int, after: int) -> nn.Sequential:
     )
 
 
-class UNet(nn.Module):
+class KitsUNet(nn.Module):
     """Scores [n, 3, d, h, w] of volumes [n, 1, d, h, w] whose sides are multiples of four."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from modelzoo import models, program
 from modelzoo.graph import value
-from modelzoo.unet import OPSET, WIDTHS, UNet
+from modelzoo.unet import OPSET, WIDTHS, UNetGraph
 
 MODEL_FILE = "3d-unet_synthetic.onnx"
 INPUT_NAME, OUTPUT_NAME = "input", "output"
@@ -21,7 +21,7 @@ SEED = 23
 
 def build(widths: Sequence[int] = WIDTHS, side: int = SIDE) -> Any:
     """The whole model; the side must be divisible by 2 for each level but one."""
-    graph = UNet(SEED, CLASSES)
+    graph = UNetGraph(SEED, CLASSES)
     graph.layers(INPUT_NAME, 1, widths)
     graph.name_last(OUTPUT_NAME)
     volumes = value(INPUT_NAME, "float32", "N", 1, side, side, side)

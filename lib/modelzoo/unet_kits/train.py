@@ -26,7 +26,7 @@ from torch.nn import functional
 from modelzoo import files, models, training, unet
 from modelzoo.datasets.kits19 import kidneys
 from modelzoo.preprocessing.kits19 import preprocess
-from modelzoo.unet_kits.network import CLASSES, SIDE, UNet
+from modelzoo.unet_kits.network import CLASSES, SIDE, KitsUNet
 
 TRAINING_SEED, VALIDATION_SEED = 1900, 1901
 VALIDATION_CASES = 16
@@ -37,7 +37,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class KitsRecipe:
     """Everything that decides the result apart from the data and the versions."""
 
     seed: int = 1
@@ -50,11 +50,11 @@ class Recipe:
 
 def volumes(count: int, seed: int) -> list[tuple[Array, Array]]:
     """Freshly made cases, preprocessed: images float32 and labels uint8, both [d, h, w]."""
-    found = []
+    cases = []
     for case in kidneys.cases(count, seed):
         image = case.image.astype(np.float32)
-        found.append(preprocess.preprocessed((image, case.labels, case.spacing), SIDE))
-    return found
+        cases.append(preprocess.preprocessed((image, case.labels, case.spacing), SIDE))
+    return cases
 
 
 def windows(
@@ -87,15 +87,15 @@ def loss_of(scores: Tensor, labels: Tensor) -> Tensor:
     return functional.cross_entropy(scores, labels) + 1 - share[1:].mean()
 
 
-def train(recipe: Recipe) -> UNet:
+def train(recipe: KitsRecipe) -> KitsUNet:
     """Train in one thread."""
     data = volumes(recipe.cases, TRAINING_SEED)
     drawn = windows(data, recipe.batch, np.random.default_rng(recipe.seed))
-    network: UNet = unet.trained(recipe, UNet, drawn, loss_of)
+    network: KitsUNet = unet.trained(recipe, KitsUNet, drawn, loss_of)
     return network
 
 
-def export(network: UNet, out: Path) -> dict[str, Any]:
+def export(network: KitsUNet, out: Path) -> dict[str, Any]:
     """Write the graph; returns what a benchmark needs to know of it."""
     example, batch = torch.zeros(2, 1, SIDE, SIDE, SIDE), {0: "N"}
     training.export(network, [example], out / FILE, {"input": batch}, {"output": batch})
@@ -121,7 +121,7 @@ def validation(folder: Path) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Train as the command line asks."""
-    tiny = unet.Trainee("3d-unet-99", Recipe, train, export, validation)
+    tiny = unet.TinyUNet("3d-unet-99", KitsRecipe, train, export, validation)
     return unet.mean_dice(arguments, __doc__, tiny)
 
 

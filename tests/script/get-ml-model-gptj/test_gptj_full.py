@@ -31,7 +31,7 @@ ml_models = lab.hooks("ml_models")
 convert = lab.module_of(LIB / "modelzoo/gptj" / "convert.py")
 synthetic = lab.module_of(LIB / "modelzoo/gptj" / "synthetic.py")
 
-NARROW = decoder.Size(
+NARROW = decoder.DecoderSize(
     vocabulary=30, width=24, heads=3, layers=2, inner=96, rotary=4, places=64, epsilon=1e-5
 )
 CONFIG = {
@@ -186,7 +186,7 @@ def test_the_facts_are_those_of_the_rules_and_the_files_are_verified(tmp_path: P
 def test_smaller_numbers_are_widened(tmp_path: Path, dtype: str) -> None:
     values = np.asarray([[1.5, -2.0], [0.25, 96.0]], dtype=np.float32)
     safetensors(tmp_path / "model.safetensors", {"a": values}, dtype)
-    np.testing.assert_array_equal(checkpoint.Checkpoint(tmp_path).array("a"), values)
+    np.testing.assert_array_equal(checkpoint.GptjCheckpoint(tmp_path).array("a"), values)
 
 
 @pytest.mark.parametrize("content", [b"", b"no header at all", None])
@@ -195,7 +195,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: bytes | None) -> None:
     safetensors(path, {"a": np.ones((3, 4), np.float32)})
     path.write_bytes(path.read_bytes()[:-5] if content is None else content)
     with pytest.raises(checkpoint.ProgramError, match=r"model\.safetensors is not a file"):
-        checkpoint.Checkpoint(tmp_path).array("a")
+        checkpoint.GptjCheckpoint(tmp_path).array("a")
 
 
 @pytest.mark.skipif(not TORCH, reason="reading PyTorch's files needs torch")
@@ -207,7 +207,7 @@ def test_files_of_pytorch_give_the_same(tmp_path: Path, zipped: bool) -> None:
     tensors = {name: torch.from_numpy(array) for name, array in found.items()}
     path = tmp_path / "pytorch_model.bin"
     torch.save(tensors, str(path), _use_new_zipfile_serialization=zipped)
-    source = checkpoint.Checkpoint(tmp_path)
+    source = checkpoint.GptjCheckpoint(tmp_path)
     assert source.names() == set(found)
     for name, array in found.items():
         np.testing.assert_array_equal(source.array(name), array)
@@ -252,10 +252,10 @@ def test_another_size_has_to_be_allowed_and_a_missing_file_is_named(
 
 
 def test_the_sizes_that_are_asked_for_are_those_of_the_network(tmp_path: Path) -> None:
-    layer = decoder.weight_bytes(decoder.Size(layers=2)) - decoder.weight_bytes(
-        decoder.Size(layers=1)
+    layer = decoder.weight_bytes(decoder.DecoderSize(layers=2)) - decoder.weight_bytes(
+        decoder.DecoderSize(layers=1)
     )
-    outside = decoder.weight_bytes(decoder.Size(layers=1)) - layer
+    outside = decoder.weight_bytes(decoder.DecoderSize(layers=1)) - layer
     assert layer == pytest.approx(customize.LAYER, rel=1e-3)
     assert outside == pytest.approx(customize.OUTSIDE, rel=1e-3)
     found = synthetic.Random(NARROW).array("transformer.h.1.ln_1.weight")

@@ -41,7 +41,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class BrainCase:
     """``images`` int16 [4, d, h, w] in the order of MODALITIES, ``labels`` uint8 [d, h, w]."""
 
     images: npt.NDArray[np.int16]
@@ -49,7 +49,7 @@ class Case:
     grade: str
 
 
-class Head:
+class HeadShape:
     """A head in the making: the places of its voxels and what has been drawn."""
 
     def __init__(self, random: np.random.Generator) -> None:
@@ -88,33 +88,33 @@ class Head:
             self.labels[inside] = tissue
 
 
-def make(random: np.random.Generator, grade: str) -> Case:
+def make(random: np.random.Generator, grade: str) -> BrainCase:
     """One case, wholly determined by the state of ``random`` and the grade."""
-    head = Head(random)
+    head = HeadShape(random)
     depth = head.outside(head.middle, head.radii) + head.waves(0.05)
     head.paint(head.brain, "grey")
     head.paint(depth < 0.8, "white")
     _ventricles(head)
     _vessels(head)
     _tumour(head, grade)
-    return Case(_images(head), head.labels, grade)
+    return BrainCase(_images(head), head.labels, grade)
 
 
-def _ventricles(head: Head) -> None:
+def _ventricles(head: HeadShape) -> None:
     for side in (-1, 1):
         at = head.middle + np.array([1.0, 0.5, side * 3.0]) + head.random.uniform(-0.7, 0.7, 3)
         radii = np.array([2.2, 5.5, 1.7]) * head.random.uniform(0.8, 1.2, 3)
         head.paint(head.outside(at, radii) < 1, "fluid")
 
 
-def _vessels(head: Head) -> None:
+def _vessels(head: HeadShape) -> None:
     for _ in range(int(head.random.integers(2, 5))):
         at = head.middle + head.random.uniform(-0.75, 0.75, 3) * head.radii
         radii = head.random.permutation([1.1, 1.1, head.random.uniform(3.0, 6.0)])
         head.paint(head.outside(at, radii) < 1, "vessel")
 
 
-def _tumour(head: Head, grade: str) -> None:
+def _tumour(head: HeadShape, grade: str) -> None:
     random = head.random
     at = head.middle + random.uniform(-0.5, 0.5, 3) * head.radii
     whole = random.uniform(6.0, 9.0)
@@ -132,7 +132,7 @@ def _tumour(head: Head, grade: str) -> None:
         head.paint(near & (distance < core), ENHANCING)
 
 
-def _images(head: Head) -> npt.NDArray[np.int16]:
+def _images(head: HeadShape) -> npt.NDArray[np.int16]:
     """Each image with a scale, a shade and noise of its own; 0 outside of the brain."""
     images = np.zeros(head.looks.shape, dtype=np.int16)
     for number, looks in enumerate(head.looks):
@@ -143,7 +143,7 @@ def _images(head: Head) -> npt.NDArray[np.int16]:
     return images
 
 
-def cases(count: int, seed: int) -> Iterator[Case]:
+def cases(count: int, seed: int) -> Iterator[BrainCase]:
     """``count`` cases; each has a seed of its own, so that a part of them is the same."""
     for number in range(count):
         low = number % LOW_GRADE_EVERY == LOW_GRADE_EVERY - 1

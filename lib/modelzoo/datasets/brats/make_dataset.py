@@ -23,7 +23,7 @@ from modelzoo.datasets.brats import brains
 PARTS = {"validation": (19, 67), "calibration": (2021, 40)}
 
 
-def write_case(folder: Path, case: brains.Case) -> None:
+def write_case(folder: Path, case: brains.BrainCase) -> None:
     """Write the five files of a case, with the axes in the order that NIfTI has them."""
     affine = np.diag([-1.0, -1.0, 1.0, 1.0])
     affine[1, 3] = case.labels.shape[1] - 1

@@ -31,19 +31,19 @@ class Article:
 
 def named(split: Path, ids: Sequence[str]) -> list[Article]:
     """The articles with these ids, in their order; ProgramError when one of them is missing."""
-    wanted = set(ids)
-    found = {
+    requested = set(ids)
+    articles = {
         row["id"]: Article(row["article"], row["highlights"])
         for row in rows(split)
-        if row["id"] in wanted
+        if row["id"] in requested
     }
-    missing = [each for each in dict.fromkeys(ids) if each not in found]
+    missing = [id_ for id_ in dict.fromkeys(ids) if id_ not in articles]
     if missing:
         raise ProgramError(
-            f"{split} lacks {len(missing)} of {len(wanted)} articles of the list, the first is "
+            f"{split} lacks {len(missing)} of {len(requested)} articles of the list, the first is "
             f"{missing[0]}: is it the training split of version 3.0.0?"
         )
-    return [found[each] for each in ids]
+    return [articles[id_] for id_ in ids]
 
 
 def rows(split: Path) -> Iterator[dict[str, str]]:

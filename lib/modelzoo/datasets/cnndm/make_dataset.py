@@ -133,10 +133,10 @@ def entries_of(path: Path) -> list[dict[str, str]]:
 
 def listed(split: Path, listing: Path) -> list[dict[str, str]]:
     """The articles of a split that a list names, as MLCommons's reference would write them."""
-    found = articles.named(split, listing.read_text(encoding="utf-8").split())
+    chosen = articles.named(split, listing.read_text(encoding="utf-8").split())
     return [
-        {"instruction": INSTRUCTION, "input": each.text, "output": each.highlights}
-        for each in found
+        {"instruction": INSTRUCTION, "input": article.text, "output": article.highlights}
+        for article in chosen
     ]
 
 
@@ -238,9 +238,9 @@ def make(options: argparse.Namespace) -> str:
     name, prompts, entries = made(options)
     write(prompts, entries, CALIBRATION_ENTRIES if options.calibration else ENTRIES, options.out)
     repeated = options.synthetic or (options.tiny and options.count == HELD_OUT)
-    found = facts(name, prompts, repeated and not options.calibration, options.out)
-    files.write_facts(options.out, found)
-    return f"{found['count']} prompts of at most {found['largest_prompt']} tokens written"
+    facts_ = facts(name, prompts, repeated and not options.calibration, options.out)
+    files.write_facts(options.out, facts_)
+    return f"{facts_['count']} prompts of at most {facts_['largest_prompt']} tokens written"
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -42,7 +42,7 @@ PROMPT_END = ("summary", ":")
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class NewsStory:
     """One article and its summary, as words separated by blanks."""
 
     article: str
@@ -77,16 +77,16 @@ def _noise(random: np.random.Generator) -> str:
     return f"{opening} , {random.choice(FILLERS)} ."
 
 
-def story(random: np.random.Generator) -> Story:
+def story(random: np.random.Generator) -> NewsStory:
     """One random story with two or three key facts and one to three noise sentences."""
     ordinals = ORDINALS[: int(random.integers(2, 4))]
     keys = [f"{ordinal} , {_fact(random)}" for ordinal in ordinals]
     sentences = [*keys, *(_noise(random) for _ in range(int(random.integers(1, 4))))]
     order = random.permutation(len(sentences))
-    return Story(" ".join(sentences[k] for k in order), " ".join(keys))
+    return NewsStory(" ".join(sentences[k] for k in order), " ".join(keys))
 
 
-def stories(count: int, seed: int) -> list[Story]:
+def stories(count: int, seed: int) -> list[NewsStory]:
     """``count`` stories; the same seed gives the same ones."""
     random = np.random.default_rng(seed)
     return [story(random) for _ in range(count)]

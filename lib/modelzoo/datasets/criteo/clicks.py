@@ -64,7 +64,7 @@ class Clicks:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class ClickModel:
     """The planted effects; the same for every data set that is drawn."""
 
     of_counts: Floats
@@ -72,10 +72,10 @@ class World:
     of_pairs: tuple[tuple[Floats, Floats], ...]
 
 
-def world() -> World:
+def world() -> ClickModel:
     """The one world, from its fixed seed."""
     random = np.random.default_rng(WORLD_SEED)
-    return World(
+    return ClickModel(
         of_counts=random.normal(0, 0.25, DENSE),
         of_values=tuple(random.normal(0, 0.2, rows) for rows in ROWS),
         of_pairs=tuple(

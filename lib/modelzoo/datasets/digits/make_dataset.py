@@ -41,7 +41,7 @@ PART_SHA256 = {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DigitsPart:
     """One part of the split: ``pixels`` is [n, 32, 32] grey, ``labels`` is [n] in 0..9."""
 
     name: str
@@ -66,10 +66,10 @@ def load_source() -> tuple[Pixels, Pixels]:
         ("images", images, SOURCE_IMAGES_SHA256),
         ("labels", labels, SOURCE_LABELS_SHA256),
     ):
-        found = hashlib.sha256(array.tobytes()).hexdigest()
-        if found != expected:
+        checksum = hashlib.sha256(array.tobytes()).hexdigest()
+        if checksum != expected:
             raise ProgramError(
-                f"the digit {what} of scikit-learn {sklearn.__version__} have sha256 {found}, "
+                f"the digit {what} of scikit-learn {sklearn.__version__} have sha256 {checksum}, "
                 f"expected {expected}"
             )
     return images, labels
@@ -82,16 +82,16 @@ def enlarge(images: Pixels) -> Pixels:
     return large
 
 
-def split(pixels: Pixels, labels: Pixels) -> list[Part]:
+def split(pixels: Pixels, labels: Pixels) -> list[DigitsPart]:
     """The training part and the held-out block of other writers after it."""
     cut = len(labels) - HELD_OUT
     return [
-        Part("train", pixels[:cut], labels[:cut]),
-        Part("val", pixels[cut:], labels[cut:]),
+        DigitsPart("train", pixels[:cut], labels[:cut]),
+        DigitsPart("val", pixels[cut:], labels[cut:]),
     ]
 
 
-def write_part(part: Part, root: Path) -> None:
+def write_part(part: DigitsPart, root: Path) -> None:
     """Write the PNG files of ``part`` and the list of their labels under ``root``/<name>."""
     folder = root / part.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -117,16 +117,16 @@ def digest_of_files(map_path: Path) -> tuple[int, str]:
     return len(lines), digest.hexdigest()
 
 
-def verify_part(part: Part, root: Path) -> dict[str, Any]:
+def verify_part(part: DigitsPart, root: Path) -> dict[str, Any]:
     """Read everything back; returns the facts of the part or raises ProgramError."""
-    count, found = digest_of_files(part.map_path(root))
-    if count != len(part.labels) or found != PART_SHA256[part.name]:
+    count, checksum = digest_of_files(part.map_path(root))
+    if count != len(part.labels) or checksum != PART_SHA256[part.name]:
         raise ProgramError(
-            f"{root / part.name} reads back as {count} images with sha256 {found}, "
+            f"{root / part.name} reads back as {count} images with sha256 {checksum}, "
             f"expected {len(part.labels)} with {PART_SHA256[part.name]}"
         )
     per_class = np.bincount(part.labels, minlength=10).tolist()
-    return {"count": count, "sha256": found, "images_per_class": per_class}
+    return {"count": count, "sha256": checksum, "images_per_class": per_class}
 
 
 def make(root: Path) -> dict[str, Any]:

@@ -24,7 +24,7 @@ Field = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class KidneyCase:
     """``image`` int16 [d, h, w], ``labels`` uint8 of the same shape, voxel sizes in mm."""
 
     image: npt.NDArray[np.int16]
@@ -33,7 +33,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class VoxelGrid:
     """The places of all voxels in mm from the middle of the volume, and its half extents."""
 
     places: tuple[Field, Field, Field]
@@ -46,7 +46,7 @@ class Space:
         return distance
 
 
-def make(random: np.random.Generator) -> Case:
+def make(random: np.random.Generator) -> KidneyCase:
     """One case, wholly determined by the state of ``random``."""
     across = float(random.uniform(*SPACINGS_MM[1]))
     spacing = (float(random.uniform(*SPACINGS_MM[0])), across, across)
@@ -64,20 +64,20 @@ def make(random: np.random.Generator) -> Case:
         tumours = int(random.integers(1, 3)) if side == sick else int(random.integers(0, 2))
         _kidney(random, space, side, tumours, (image, labels))
     image += random.normal(0.0, NOISE, size=shape)
-    return Case(np.clip(np.round(image), -1024, 3071).astype(np.int16), labels, spacing)
+    return KidneyCase(np.clip(np.round(image), -1024, 3071).astype(np.int16), labels, spacing)
 
 
-def _space(shape: list[int], spacing: tuple[float, float, float]) -> Space:
+def _space(shape: list[int], spacing: tuple[float, float, float]) -> VoxelGrid:
     lines = [
         (np.arange(count) - (count - 1) / 2) * step
         for count, step in zip(shape, spacing, strict=True)
     ]
     z, y, x = np.meshgrid(*lines, indexing="ij", sparse=True)
     half = tuple(count * step / 2 for count, step in zip(shape, spacing, strict=True))
-    return Space((z, y, x), half)
+    return VoxelGrid((z, y, x), half)
 
 
-def _organs(random: np.random.Generator, space: Space, image: Field) -> None:
+def _organs(random: np.random.Generator, space: VoxelGrid, image: Field) -> None:
     """What is neither kidney nor tumour: a spine, and a liver at one side."""
     spine = np.array([10.0 * space.half[0], 4.0, 4.5]) * random.uniform(0.85, 1.15)
     image[space.outside(np.array([0.0, 0.55 * space.half[1], 0.0]), spine) < 1] = SPINE
@@ -88,7 +88,7 @@ def _organs(random: np.random.Generator, space: Space, image: Field) -> None:
 
 def _kidney(
     random: np.random.Generator,
-    space: Space,
+    space: VoxelGrid,
     side: int,
     tumours: int,
     drawn: tuple[Field, npt.NDArray[np.uint8]],
@@ -111,7 +111,7 @@ def _kidney(
         labels[tumour] = TUMOR
 
 
-def cases(count: int, seed: int) -> Iterator[Case]:
+def cases(count: int, seed: int) -> Iterator[KidneyCase]:
     """``count`` cases; each has a seed of its own, so that a part of them is the same."""
     for number in range(count):
         yield make(np.random.default_rng([seed, number]))

@@ -34,7 +34,7 @@ def write_wave(path: Path, samples: tones.Samples) -> None:
         file.writeframes(samples.astype("<i2").tobytes())
 
 
-def write_chapter(folder: Path, name: str, chapter: Sequence[tones.Utterance]) -> None:
+def write_chapter(folder: Path, name: str, chapter: Sequence[tones.SpokenTones]) -> None:
     """The utterances of one chapter, and their list."""
     folder.mkdir(parents=True)
     lines = []

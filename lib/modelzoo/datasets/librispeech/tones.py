@@ -28,7 +28,7 @@ Samples = npt.NDArray[np.int16]
 
 
 @dataclass(frozen=True, slots=True)
-class Utterance:
+class SpokenTones:
     """What was said, and the samples [n] of it at ``RATE``."""
 
     text: str
@@ -38,15 +38,15 @@ class Utterance:
 def lexicon() -> tuple[str, ...]:
     """The words that there are: one or two syllables, some closed by a consonant."""
     random = np.random.default_rng(WORD_SEED)
-    found: dict[str, None] = {}
-    while len(found) < WORDS:
+    words: dict[str, None] = {}
+    while len(words) < WORDS:
         word = ""
         for _ in range(int(random.integers(1, 3))):
             word += str(random.choice(list(CONSONANTS))) + str(random.choice(list(VOWELS)))
         if random.random() < 0.4:
             word += str(random.choice(list(CONSONANTS)))
-        found[word] = None
-    return tuple(found)
+        words[word] = None
+    return tuple(words)
 
 
 def _chord(letter: str) -> tuple[float, float]:
@@ -80,12 +80,12 @@ def utter(text: str, random: np.random.Generator) -> Samples:
     return scaled
 
 
-def utterances(count: int, seed: int) -> list[Utterance]:
+def utterances(count: int, seed: int) -> list[SpokenTones]:
     """``count`` utterances of two to four words; the same seed gives the same ones."""
     random = np.random.default_rng(seed)
     words = np.asarray(lexicon())
-    found = []
+    spoken = []
     for _ in range(count):
         text = " ".join(random.choice(words, int(random.integers(2, 5))))
-        found.append(Utterance(text, utter(text, random)))
-    return found
+        spoken.append(SpokenTones(text, utter(text, random)))
+    return spoken

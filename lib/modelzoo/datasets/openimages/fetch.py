@@ -84,17 +84,20 @@ def fetch_all(place: str, names: Sequence[str], folder: Path) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Download what the list asks for."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    told = json.loads(Path(words[0]).read_text(encoding="utf-8"))
-    folder = Path(told["folder"])
+    request = json.loads(Path(words[0]).read_text(encoding="utf-8"))
+    folder = Path(request["folder"])
 
     def work() -> str:
         try:
-            count = fetch_all(told["url"], told["names"], folder)
+            count = fetch_all(request["url"], request["names"], folder)
         except (OSError, ProgramError):
-            there = sum(1 for name in told["names"] if (folder / name).is_file())
-            print(f"fetch: {there} of {len(told['names'])} files are in {folder}", file=sys.stderr)
+            count_present = sum(1 for name in request["names"] if (folder / name).is_file())
+            print(
+                f"fetch: {count_present} of {len(request['names'])} files are in {folder}",
+                file=sys.stderr,
+            )
             raise
-        return f"{count} files downloaded, {len(told['names']) - count} were in {folder}"
+        return f"{count} files downloaded, {len(request['names']) - count} were in {folder}"
 
     return program.run("fetch", work)
 

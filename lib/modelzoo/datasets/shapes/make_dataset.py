@@ -41,7 +41,7 @@ Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class DrawnShape:
     """An object: its category, centre and half extents in pixels, and its colour (0 to 255)."""
 
     category: int
@@ -90,17 +90,17 @@ def overlap(one: Box, other: Box) -> float:
     return wide * high / (one[2] * one[3] + other[2] * other[3] - wide * high)
 
 
-def arrange(random: np.random.Generator, width: int, height: int) -> list[Thing]:
+def arrange(random: np.random.Generator, width: int, height: int) -> list[DrawnShape]:
     """Objects that lie inside of the image and hardly hide each other."""
     wanted = int(random.integers(OBJECTS[0], OBJECTS[1] + 1))
-    things: list[Thing] = []
+    things: list[DrawnShape] = []
     for _ in range(TRIES):
         if len(things) == wanted:
             break
         radius = float(np.exp(random.uniform(*np.log(RADII))))
         stretch = float(np.exp(random.uniform(-0.25, 0.25)))
         across, down = radius * stretch, radius / stretch
-        thing = Thing(
+        thing = DrawnShape(
             category=int(random.choice(list(CATEGORIES))),
             x=float(random.uniform(across, width - across)),
             y=float(random.uniform(down, height - down)),
@@ -122,7 +122,7 @@ def ground(random: np.random.Generator, width: int, height: int) -> Field:
     return fine
 
 
-def draw(random: np.random.Generator, width: int, height: int, things: list[Thing]) -> Pixels:
+def draw(random: np.random.Generator, width: int, height: int, things: list[DrawnShape]) -> Pixels:
     """The image [height, width, 3] with soft edges and noise on the objects too."""
     canvas = ground(random, width, height)
     for thing in things:
@@ -163,7 +163,7 @@ def write_part(root: Path, name: str, count: int, seed: int) -> dict[str, Any]:
     return {"count": count, "objects": len(annotations), "seed": seed, "sha256": digest.hexdigest()}
 
 
-def _annotation(number: int, image: int, thing: Thing) -> dict[str, Any]:
+def _annotation(number: int, image: int, thing: DrawnShape) -> dict[str, Any]:
     box = [round(value, 2) for value in thing.box]
     return {
         "id": number,
@@ -181,8 +181,8 @@ def write_annotations(
     """Write the list of a part in COCO's format."""
     path.parent.mkdir(exist_ok=True)
     categories = [{"id": number, "name": name} for number, name in CATEGORIES.items()]
-    told = {"images": images, "annotations": annotations, "categories": categories}
-    path.write_text(json.dumps(told), encoding="utf-8")
+    document = {"images": images, "annotations": annotations, "categories": categories}
+    path.write_text(json.dumps(document), encoding="utf-8")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -91,12 +91,14 @@ def paragraph(generator: random.Random, number: str, questions: int) -> dict[str
     count = min(52, 4 + int(generator.gammavariate(2.2, 3.7)))
     known = facts(generator, count)
     context = " ".join(fact.sentence for fact in known)
-    asked = []
+    question_entries = []
     for index, fact in enumerate(generator.sample(known, min(questions, count))):
         start = context.index(fact.sentence) + len(fact.sentence) - len(fact.value) - 1
         answers = [{"answer_start": start, "text": fact.value}]
-        asked.append({"id": f"{number}-{index}", "question": fact.question, "answers": answers})
-    return {"context": context, "qas": asked}
+        question_entries.append(
+            {"id": f"{number}-{index}", "question": fact.question, "answers": answers}
+        )
+    return {"context": context, "qas": question_entries}
 
 
 def part(name: str, contexts: int, seed: int, questions: int = 1) -> dict[str, Any]:

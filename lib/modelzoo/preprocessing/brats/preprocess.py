@@ -52,8 +52,8 @@ def read(folder: Path) -> Case:
         raise ProgramError(f"cannot read the case {folder}: {error}") from error
     shapes = {image.shape for image in (*images, labels)}
     if len(shapes) > 1 or labels.ndim != 3:
-        told = ", ".join(str(list(shape)) for shape in sorted(shapes))
-        raise ProgramError(f"{folder}: the images are not all of one size: {told}")
+        sizes = ", ".join(str(list(shape)) for shape in sorted(shapes))
+        raise ProgramError(f"{folder}: the images are not all of one size: {sizes}")
     return np.stack(images), labels
 
 
@@ -78,10 +78,10 @@ def brain_of(images: Array) -> Array:
 
 def box_of(mask: Array) -> tuple[slice, slice, slice]:
     """The smallest box around what is set in a mask [d, h, w]; ProgramError when nothing is."""
-    found = ndimage.find_objects(mask.astype(np.uint8))
-    if not found:
+    boxes = ndimage.find_objects(mask.astype(np.uint8))
+    if not boxes:
         raise ProgramError("the images are empty")
-    depth, height, width = found[0]
+    depth, height, width = boxes[0]
     return depth, height, width
 
 
@@ -104,8 +104,8 @@ def classes(labels: Array) -> Array:
         raise ProgramError(f"the segmentation has the label {foreign[0]:g}; BraTS has 0, 1, 2, 4")
     table = np.zeros(max(CLASSES) + 1, dtype=np.uint8)
     table[list(CLASSES)] = list(CLASSES.values())
-    found: Array = table[labels.astype(np.intp)]
-    return found
+    classes_: Array = table[labels.astype(np.intp)]
+    return classes_
 
 
 def preprocessed(case: Case, window: Window) -> Case:

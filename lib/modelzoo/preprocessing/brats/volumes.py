@@ -39,8 +39,8 @@ class Volumes:
         self._count = count
         self.window = window
         voxels = int(np.prod(window))
-        told = "the arrays take {needed:.1f} GB, and {free:.1f} GB are free at " + str(folder)
-        files.check_disk(folder, count * voxels * (CHANNELS * 4 + 1), told)
+        message = "the arrays take {needed:.1f} GB, and {free:.1f} GB are free at " + str(folder)
+        files.check_disk(folder, count * voxels * (CHANNELS * 4 + 1), message)
         self._samples = files.array(folder / "samples.npy", np.float32, count * CHANNELS * voxels)
         self._labels = files.array(folder / "labels.npy", np.uint8, count * voxels)
         shapes = np.tile(np.array([CHANNELS, *window], dtype=np.int64), (count, 1))
@@ -55,8 +55,8 @@ class Volumes:
         """Write dataset.json, last of all: ``facts`` and what is known of the files."""
         del self._samples, self._labels
         more = {"count": self._count, "window": list(self.window)}
-        found = files.facts_of_files(self._folder, FILES)
-        files.write_facts(self._folder, {**facts, **more, "files": found})
+        file_facts = files.facts_of_files(self._folder, FILES)
+        files.write_facts(self._folder, {**facts, **more, "files": file_facts})
 
 
 def fitted(array: Array, window: Sequence[int], filling: float) -> Array:

@@ -114,7 +114,7 @@ def read_groups(path: Path, pairs: int) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PairSelection:
     """Which pairs of a source are taken, and how they are put into groups.
 
     ``part`` is where they begin and how many they are; without it, those that are judged. Groups
@@ -141,7 +141,7 @@ class Choice:
             return np.asarray([*range(0, pairs, self.size), pairs], dtype=np.int64)
         return read_groups(self.trace, pairs) if self.trace else drawn_offsets(pairs, *RULE_SIZES)
 
-    def told(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """What dataset.json says of it."""
         groups = f"{self.size} pairs" if self.size else self.trace or "uniform, 100 to 700 pairs"
         return {"groups": str(groups), **({"part": self.part} if self.part else {})}
@@ -159,7 +159,7 @@ def from_day(
     np.save(out / "indices.npy", indices_of(values, rows, hot))
     np.save(out / "labels.npy", labels.astype(np.float32))
     pairs = len(labels)
-    offsets = Choice(size=size).offsets(pairs) if size else drawn_offsets(pairs, *TINY_SIZES)
+    offsets = PairSelection(size=size).offsets(pairs) if size else drawn_offsets(pairs, *TINY_SIZES)
     np.save(out / "offsets.npy", offsets)
     return {"rows": list(rows), "hot": list(hot)}
 
@@ -199,7 +199,7 @@ def _member(archive: Path, name: str) -> Array:
     return np.memmap(archive, dtype, "r", offset, shape, order)  # type: ignore[call-overload,no-any-return]
 
 
-def from_arrays(folder: Path, choice: Choice, out: Path) -> dict[str, Any]:
+def from_arrays(folder: Path, choice: PairSelection, out: Path) -> dict[str, Any]:
     """Write pairs of MLCommons's arrays of a whole day; returns what is said about them.
 
     The first half of the day is what is judged. Raises ProgramError when arrays are missing or of
@@ -225,10 +225,12 @@ def from_arrays(folder: Path, choice: Choice, out: Path) -> dict[str, Any]:
         target[part] = np.concatenate([value[_of(rows, part)] for value in values], axis=1)
     target.flush()
     np.save(out / "offsets.npy", choice.offsets(count))
-    return {"hot": hot, **choice.told()}
+    return {"hot": hot, **choice.facts()}
 
 
-def from_binary(path: Path, rows: Sequence[int], choice: Choice, out: Path) -> dict[str, Any]:
+def from_binary(
+    path: Path, rows: Sequence[int], choice: PairSelection, out: Path
+) -> dict[str, Any]:
     """Write pairs of a file of the first DLRM's preprocessing; returns what is said about them.
 
     Raises ProgramError when its size is not that of whole pairs.
@@ -255,7 +257,7 @@ def from_binary(path: Path, rows: Sequence[int], choice: Choice, out: Path) -> d
     for array in arrays.values():
         array.flush()
     np.save(out / "offsets.npy", choice.offsets(pairs))
-    return {"rows": list(rows), "hot": [1] * FEATURES, **choice.told()}
+    return {"rows": list(rows), "hot": [1] * FEATURES, **choice.facts()}
 
 
 def _check_block(path: Path, labels: Array, values: Array, rows: Sequence[int]) -> None:
@@ -301,10 +303,10 @@ def numbers(text: str) -> list[int]:
 
     Raises ArgumentTypeError for another list.
     """
-    found = [int(word) for word in text.split(",")]
-    if len(found) != FEATURES or min(found) < 1:
+    values = [int(word) for word in text.split(",")]
+    if len(values) != FEATURES or min(values) < 1:
         raise argparse.ArgumentTypeError(f"expected {FEATURES} numbers above zero")
-    return found
+    return values
 
 
 def part(text: str) -> tuple[int, int]:
@@ -341,7 +343,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 def make(options: argparse.Namespace) -> str:
     """Write the arrays and, last of all, dataset.json; returns a line about them."""
     size, out = options.group_size, options.out
-    choice = Choice(options.part, options.groups, size)
+    choice = PairSelection(options.part, options.groups, size)
     if options.day:
         more = from_day(options.day, options.rows, options.hot, size, out)
     elif options.binary:
@@ -353,9 +355,9 @@ def make(options: argparse.Namespace) -> str:
 
 def finish(out: Path, name: str, qsl_count: int, more: dict[str, Any]) -> str:
     """Write dataset.json; returns a line about the arrays."""
-    found = facts(name, qsl_count, more, out)
-    files.write_facts(out, found)
-    return f"{found['count']} groups of {found['pairs']} pairs written"
+    facts_ = facts(name, qsl_count, more, out)
+    files.write_facts(out, facts_)
+    return f"{facts_['count']} groups of {facts_['pairs']} pairs written"
 
 
 def main(arguments: list[str] | None = None) -> int:

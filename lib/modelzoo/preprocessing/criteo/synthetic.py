@@ -26,13 +26,13 @@ POWER = 4
 
 def indices(generator: np.random.Generator, rows: list[int], hot: list[int], pairs: int) -> Array:
     """Row numbers [pairs, values]."""
-    found = np.empty((pairs, sum(hot)), dtype=np.int32)
+    indices_ = np.empty((pairs, sum(hot)), dtype=np.int32)
     begin = 0
     for size, many in zip(rows, hot, strict=True):
         share = generator.random((pairs, many)) ** POWER
-        found[:, begin : begin + many] = np.minimum((share * size).astype(np.int64), size - 1)
+        indices_[:, begin : begin + many] = np.minimum((share * size).astype(np.int64), size - 1)
         begin += many
-    return found
+    return indices_
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -40,12 +40,12 @@ def _shrunk(pixels: Bytes, size: tuple[int, int], corner: tuple[int, int], side:
     part = pixels[top : top + height, left : left + width].astype(np.float32)
     lines = down @ part.reshape(height, -1)
     columns = lines.reshape(side, width, 3).transpose(1, 0, 2).reshape(width, -1)
-    found: Array = (across @ columns).reshape(side, side, 3).transpose(1, 0, 2)
+    pixels_: Array = (across @ columns).reshape(side, side, 3).transpose(1, 0, 2)
     if pixels.shape[:2] == (2 * size[0], 2 * size[1]):
         # Four bytes have a sum in whole numbers, of which OpenCV rounds halves up.
-        found += np.float32(0.5)
-        return np.floor(found, out=found)
-    return np.rint(found, out=found)
+        pixels_ += np.float32(0.5)
+        return np.floor(pixels_, out=pixels_)
+    return np.rint(pixels_, out=pixels_)
 
 
 def covered(size: int, target: int, begin: int, count: int) -> tuple[int, Array]:
@@ -73,8 +73,8 @@ def _grown(pixels: Bytes, size: tuple[int, int], corner: tuple[int, int], side: 
     first, second, last = DROPPED
     lines >>= first
     down = down[:, None, None]
-    found = ((STEPS - down) * lines[above] >> second) + (down * lines[below] >> second)
-    rounded: Array = (found + (1 << last - 1) >> last).astype(np.float32)
+    sums = ((STEPS - down) * lines[above] >> second) + (down * lines[below] >> second)
+    rounded: Array = (sums + (1 << last - 1) >> last).astype(np.float32)
     return rounded
 
 

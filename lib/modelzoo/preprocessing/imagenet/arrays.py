@@ -35,7 +35,7 @@ Sample = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SampleChunk:
     """``make(what)`` for each of ``items`` fills the rows from ``begin`` on of the array."""
 
     path: Path
@@ -73,7 +73,7 @@ def fill(
         _remember(folder, recipe, done := set())
         _reserve(path, (len(items), *shape))
     pieces = [
-        Piece(path, begin, tuple(items[begin : begin + CHUNK]), make)
+        SampleChunk(path, begin, tuple(items[begin : begin + CHUNK]), make)
         for begin in range(0, len(items), CHUNK)
         if begin not in done
     ]
@@ -95,17 +95,17 @@ def complete(folder: Path) -> None:
 def _begun(folder: Path, recipe: str, shape: tuple[int, ...]) -> set[int] | None:
     """The pieces that an interrupted run has left; None when there is nothing to go on with."""
     try:
-        told = json.loads((folder / STATE).read_text(encoding="utf-8"))
-        there = np.lib.format.open_memmap(folder / SAMPLES, mode="r")
-        same = told["recipe"] == recipe and told["chunk"] == CHUNK and there.shape == shape
-        return set(told["done"]) if same and there.dtype == np.float32 else None
+        state = json.loads((folder / STATE).read_text(encoding="utf-8"))
+        samples = np.lib.format.open_memmap(folder / SAMPLES, mode="r")
+        same = state["recipe"] == recipe and state["chunk"] == CHUNK and samples.shape == shape
+        return set(state["done"]) if same and samples.dtype == np.float32 else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def _remember(folder: Path, recipe: str, done: set[int]) -> None:
-    told = {"recipe": recipe, "chunk": CHUNK, "done": sorted(done)}
-    replace_text(folder / STATE, json.dumps(told))
+    state = {"recipe": recipe, "chunk": CHUNK, "done": sorted(done)}
+    replace_text(folder / STATE, json.dumps(state))
 
 
 def _room(folder: Path, needed: int) -> None:
@@ -162,7 +162,7 @@ def _end_after(sentinel: int) -> None:
     os._exit(1)
 
 
-def _finished(pieces: Sequence[Piece], pool: Executor | None) -> Iterator[int]:
+def _finished(pieces: Sequence[SampleChunk], pool: Executor | None) -> Iterator[int]:
     if pool is None:
         yield from (piece.fill() for piece in pieces)
         return

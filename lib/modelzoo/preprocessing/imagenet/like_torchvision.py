@@ -34,5 +34,5 @@ def preprocess(image: Image.Image, side: int) -> npt.NDArray[np.float32]:
     pixels = np.asarray(resized.crop((left, top, left + side, top + side)), np.float32)
     values = pixels.transpose(2, 0, 1) / np.float32(255)
     means, deviations = (np.asarray(v, np.float32)[:, None, None] for v in (MEANS, DEVIATIONS))
-    found: npt.NDArray[np.float32] = np.subtract(values, means, out=values)
-    return np.divide(found, deviations, out=found)
+    centred: npt.NDArray[np.float32] = np.subtract(values, means, out=values)
+    return np.divide(centred, deviations, out=centred)

@@ -41,14 +41,14 @@ Sample = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LabelledFile:
     """One line of the list: a file name and its label, counted from 0."""
 
     name: str
     label: int
 
 
-def read_map(path: Path) -> list[Entry]:
+def read_map(path: Path) -> list[LabelledFile]:
     """Read "file label" lines; raises ProgramError naming the first bad line."""
     entries = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
@@ -57,13 +57,13 @@ def read_map(path: Path) -> list[Entry]:
             continue
         if len(words) != 2 or not words[1].isdigit():
             raise ProgramError(f'{path}:{number}: expected "file label", found "{line}"')
-        entries.append(Entry(words[0], int(words[1])))
+        entries.append(LabelledFile(words[0], int(words[1])))
     if not entries:
         raise ProgramError(f"{path} lists no images")
     return entries
 
 
-def chosen(entries: Sequence[Entry], only: Path | None, count: int) -> list[Entry]:
+def chosen(entries: Sequence[LabelledFile], only: Path | None, count: int) -> list[LabelledFile]:
     """The entries that the list of names ``only`` asks for, in its order; the first ``count``.
 
     Raises ProgramError for a name without a label, or too few entries.
@@ -82,7 +82,7 @@ def chosen(entries: Sequence[Entry], only: Path | None, count: int) -> list[Entr
     return list(entries[: count or None])
 
 
-def find_files(folder: Path, entries: Sequence[Entry]) -> list[Path]:
+def find_files(folder: Path, entries: Sequence[LabelledFile]) -> list[Path]:
     """The file of each entry, in ``folder`` or in a folder of its class there.
 
     Raises ProgramError when some are missing.
@@ -130,7 +130,7 @@ def preprocess_file(path: Path, side: int, torchvision: bool = False) -> Sample:
 
 
 def recipe(
-    entries: Sequence[Entry], files: Sequence[Path], side: int, torchvision: bool = False
+    entries: Sequence[LabelledFile], files: Sequence[Path], side: int, torchvision: bool = False
 ) -> str:
     """What the array is made of and how: another one is not gone on with."""
     steps = f"{CROP_PERCENT} {MEANS}" if not torchvision else like_torchvision.RECIPE
@@ -143,10 +143,10 @@ def recipe(
 def finished(out: Path, made_by: str) -> bool:
     """Whether ``out`` holds whole and undamaged arrays of this recipe already."""
     try:
-        told = files.read_facts(out)
-        return bool(told["recipe"] == made_by) and all(
+        facts = files.read_facts(out)
+        return bool(facts["recipe"] == made_by) and all(
             (out / name).stat().st_size == about["bytes"] and files.file_facts(out / name) == about
-            for name, about in told["files"].items()
+            for name, about in facts["files"].items()
         )
     except (OSError, ValueError, KeyError, TypeError):
         return False
@@ -176,7 +176,9 @@ def usable_processors() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def facts(entries: Sequence[Entry], options: argparse.Namespace, made_by: str) -> dict[str, Any]:
+def facts(
+    entries: Sequence[LabelledFile], options: argparse.Namespace, made_by: str
+) -> dict[str, Any]:
     """What dataset.json says: enough to refuse arrays that do not fit a model or were damaged."""
     return {
         "name": options.name,

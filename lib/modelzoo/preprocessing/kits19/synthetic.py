@@ -43,8 +43,8 @@ def write(out: Path, seed: int, shapes: npt.NDArray[np.int64]) -> None:
 
 def facts(name: str, part: str, count: int) -> dict[str, Any]:
     """What dataset.json says."""
-    told = {"name": name, "count": count, "window": WINDOW}
-    return {**told, "qsl_count": QSL_COUNT} if part == "validation" else told
+    common = {"name": name, "count": count, "window": WINDOW}
+    return {**common, "qsl_count": QSL_COUNT} if part == "validation" else common
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

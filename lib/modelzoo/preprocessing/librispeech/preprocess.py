@@ -33,14 +33,14 @@ Samples = npt.NDArray[np.int16]
 
 
 @dataclass(frozen=True, slots=True)
-class Utterance:
+class Transcript:
     """A sound file and what is said in it."""
 
     path: Path
     text: str
 
 
-def utterances(part: Path) -> Iterator[Utterance]:
+def utterances(part: Path) -> Iterator[Transcript]:
     """All that the lists below ``part`` name; raises ProgramError for a missing file."""
     lists = sorted(part.rglob("*.trans.txt"))
     if not lists:
@@ -58,7 +58,7 @@ def utterances(part: Path) -> Iterator[Utterance]:
             )
             if path is None:
                 raise ProgramError(f"{listing} names {name}, but there is no such sound file")
-            yield Utterance(path, text.strip().lower())
+            yield Transcript(path, text.strip().lower())
 
 
 def read(path: Path) -> Samples:
@@ -69,17 +69,17 @@ def read(path: Path) -> Samples:
     if path.suffix == ".flac":
         import soundfile
 
+        samples: Samples
         samples, rate = soundfile.read(str(path), dtype="int16")
-        found: Samples = samples
     else:
         with wave.open(str(path), "rb") as file:
             rate = file.getframerate()
             if (file.getnchannels(), file.getsampwidth()) != (1, 2):
                 raise ProgramError(f"{path} is not one channel of 16 bits")
-            found = np.frombuffer(file.readframes(file.getnframes()), dtype="<i2")
-    if rate != RATE or found.ndim != 1:
+            samples = np.frombuffer(file.readframes(file.getnframes()), dtype="<i2")
+    if rate != RATE or samples.ndim != 1:
         raise ProgramError(f"{path} has {rate} samples a second, expected {RATE}")
-    return found
+    return samples
 
 
 def write(part: Path, out: Path) -> int:
@@ -137,14 +137,14 @@ def make(options: argparse.Namespace) -> str:
         left_out = write(options.part, options.out)
     except wave.Error as error:
         raise ProgramError(str(error)) from error
-    found = facts(options.name, options.qsl_count, left_out, options.out)
-    if options.expect not in (0, found["count"]):
+    facts_ = facts(options.name, options.qsl_count, left_out, options.out)
+    if options.expect not in (0, facts_["count"]):
         raise ProgramError(
-            f"{options.part} has {found['count']} utterances of up to {LONGEST_S:g} s, "
+            f"{options.part} has {facts_['count']} utterances of up to {LONGEST_S:g} s, "
             f"expected {options.expect}"
         )
-    files.write_facts(options.out, found)
-    return f"{found['count']} utterances of {found['seconds']} s in all written"
+    files.write_facts(options.out, facts_)
+    return f"{facts_['count']} utterances of {facts_['seconds']} s in all written"
 
 
 if __name__ == "__main__":

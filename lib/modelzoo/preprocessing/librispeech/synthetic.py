@@ -41,9 +41,9 @@ def main(arguments: list[str] | None = None) -> int:
     ends = np.cumsum([0, *(len(samples) for samples in sounds)])
     np.save(out / "offsets.npy", ends.astype(np.int64))
     (out / "texts.json").write_text(json.dumps(["noise"] * COUNT) + "\n", encoding="utf-8")
-    found = {**facts("librispeech-synthetic", options.qsl_count, 0, out), "seed": SEED}
-    files.write_facts(out, found)
-    print(f"{COUNT} sounds of {found['seconds']} s in all written")
+    facts_ = {**facts("librispeech-synthetic", options.qsl_count, 0, out), "seed": SEED}
+    files.write_facts(out, facts_)
+    print(f"{COUNT} sounds of {facts_['seconds']} s in all written")
     return 0
 
 

@@ -66,8 +66,8 @@ def shares(pixels: Pixels) -> Sample:
 
 def normalised(pixels: Pixels) -> Sample:
     """[3, n, n] less ImageNet's means, by its deviations."""
-    found: Sample = (pixels / np.float32(255) - MEANS) / DEVIATIONS
-    return found.transpose(2, 0, 1)
+    sample: Sample = (pixels / np.float32(255) - MEANS) / DEVIATIONS
+    return sample.transpose(2, 0, 1)
 
 
 def whole_bytes(pixels: Pixels) -> Sample:
@@ -97,9 +97,9 @@ def read_annotations(path: Path, count: int) -> dict[str, Any]:
     Raises ProgramError when the file is not in COCO's format.
     """
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        images = told["images"][: count or None]
-        wanted = {image["id"] for image in images}
+        document = json.loads(path.read_text(encoding="utf-8"))
+        images = document["images"][: count or None]
+        image_ids = {image["id"] for image in images}
         keys = ("id", "image_id", "category_id", "bbox", "area", "iscrowd")
         return {
             "images": [
@@ -107,11 +107,11 @@ def read_annotations(path: Path, count: int) -> dict[str, Any]:
                 for image in images
             ],
             "annotations": [
-                {"iscrowd": 0, **{key: each[key] for key in keys if key in each}}
-                for each in told["annotations"]
-                if each["image_id"] in wanted
+                {"iscrowd": 0, **{key: annotation[key] for key in keys if key in annotation}}
+                for annotation in document["annotations"]
+                if annotation["image_id"] in image_ids
             ],
-            "categories": [{"id": c["id"], "name": c["name"]} for c in told["categories"]],
+            "categories": [{"id": c["id"], "name": c["name"]} for c in document["categories"]],
         }
     except (ValueError, KeyError, TypeError) as error:
         raise ProgramError(
@@ -144,8 +144,8 @@ def reserved(out: Path, kind: str, side: int, count: int) -> np.memmap[Any, Any]
     message = f"{count} images need {{needed:.1f}} GB in {out}, {{free:.1f}} GB are free"
     advice = ": ask for fewer (_size.500), or put the cache on a larger disk"
     files.check_disk(out, count * blank.nbytes, message + advice, MARGIN)
-    found: np.memmap[Any, Any] = files.array(out / "samples.npy", blank.dtype, count, *blank.shape)
-    return found
+    array: np.memmap[Any, Any] = files.array(out / "samples.npy", blank.dtype, count, *blank.shape)
+    return array
 
 
 def write_samples(
@@ -165,15 +165,17 @@ def write_samples(
     return samples
 
 
-def facts(options: argparse.Namespace, told: dict[str, Any], samples: Sample) -> dict[str, Any]:
+def facts(
+    options: argparse.Namespace, annotations: dict[str, Any], samples: Sample
+) -> dict[str, Any]:
     """What dataset.json says."""
     repeated = {"qsl_count": options.qsl_count} if options.qsl_count else {}
     return {
         "name": options.name,
-        "count": len(told["images"]),
+        "count": len(annotations["images"]),
         **repeated,
-        "objects": len(told["annotations"]),
-        "classes": len(told["categories"]),
+        "objects": len(annotations["annotations"]),
+        "classes": len(annotations["categories"]),
         "input": options.input,
         "sample_shape": list(samples.shape[1:]),
         "sample_dtype": str(samples.dtype),
@@ -195,19 +197,19 @@ def parser_of(doc: str | None) -> argparse.ArgumentParser:
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = parser_of(__doc__)
-    told = parser.add_mutually_exclusive_group(required=True)
-    told.add_argument("--annotations", type=Path, help="JSON in COCO's format")
-    told.add_argument("--list", type=Path, help="names of images without annotations")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--annotations", type=Path, help="JSON in COCO's format")
+    source.add_argument("--list", type=Path, help="names of images without annotations")
     parser.add_argument("--images", type=Path, required=True, help="folder of the images")
     parser.add_argument("--count", type=int, default=0, help="only the first so many images")
     parser.add_argument("--expect", type=int, default=0, help="images that there must be")
     return parser.parse_args(arguments)
 
 
-def finish(options: argparse.Namespace, told: dict[str, Any], samples: Sample) -> None:
+def finish(options: argparse.Namespace, annotations: dict[str, Any], samples: Sample) -> None:
     """Write the annotations and, last of all, dataset.json."""
-    (options.out / "annotations.json").write_text(json.dumps(told) + "\n", encoding="utf-8")
-    files.write_facts(options.out, facts(options, told, samples))
+    (options.out / "annotations.json").write_text(json.dumps(annotations) + "\n", encoding="utf-8")
+    files.write_facts(options.out, facts(options, annotations, samples))
 
 
 def make(options: argparse.Namespace) -> str:
@@ -216,18 +218,18 @@ def make(options: argparse.Namespace) -> str:
     Raises ProgramError when the list has not as many images as expected.
     """
     if options.list:
-        told = read_list(options.list, options.images, options.count)
+        annotations = read_list(options.list, options.images, options.count)
     else:
-        told = read_annotations(options.annotations, options.count)
-    count = len(told["images"])
+        annotations = read_annotations(options.annotations, options.count)
+    count = len(annotations["images"])
     if options.expect not in (0, count):
         source = options.list or options.annotations
         raise ProgramError(f"{source} lists {count} images, expected {options.expect}")
-    check_files(options.images, told["images"])
+    check_files(options.images, annotations["images"])
     samples = write_samples(
-        options.images, told["images"], options.input, options.side, options.out
+        options.images, annotations["images"], options.input, options.side, options.out
     )
-    finish(options, told, samples)
+    finish(options, annotations, samples)
     size = " x ".join(str(side) for side in samples.shape[1:])
     return f"{count} samples of {size} {samples.dtype} written"
 

@@ -38,15 +38,15 @@ BOXES = 7
 
 def clouds(generator: np.random.Generator, side: int) -> Pixels:
     """An image [side, side, 3] of values from 0 to 255."""
-    found = np.zeros((side, side, 3), dtype=np.float32)
+    pixels = np.zeros((side, side, 3), dtype=np.float32)
     grid, strength = COARSEST, 1.0
     while grid < side:
         small = generator.standard_normal((grid, grid, 3), dtype=np.float32)
-        found += np.float32(strength) * resize(small, side)
+        pixels += np.float32(strength) * resize(small, side)
         grid, strength = grid * 2, strength * 0.6
-    found *= np.float32(SPREAD) / found.std()
-    found += np.float32(MIDDLE)
-    return np.clip(np.rint(found), 0, 255, out=found)
+    pixels *= np.float32(SPREAD) / pixels.std()
+    pixels += np.float32(MIDDLE)
+    return np.clip(np.rint(pixels), 0, 255, out=pixels)
 
 
 def drawn(generator: np.random.Generator, kind: str, side: int, count: int) -> dict[str, Any]:

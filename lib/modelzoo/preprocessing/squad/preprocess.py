@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class SquadQuestion:
     """A question, the text that holds its answer, and all answers that count as right."""
 
     id: str
@@ -63,51 +63,51 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class TokenWindow:
     """Tokens ``start`` to ``start + count`` of a context."""
 
     start: int
     count: int
 
 
-def read_examples(path: Path) -> list[Example]:
+def read_examples(path: Path) -> list[SquadQuestion]:
     """All questions of a SQuAD file; raises ProgramError when it is another kind of file."""
     try:
         articles = json.loads(path.read_text(encoding="utf-8"))["data"]
         return [
-            Example(
-                str(asked["id"]),
-                asked["question"],
+            SquadQuestion(
+                str(question["id"]),
+                question["question"],
                 paragraph["context"],
-                tuple(answer["text"] for answer in asked["answers"]),
+                tuple(answer["text"] for answer in question["answers"]),
             )
             for article in articles
             for paragraph in article["paragraphs"]
-            for asked in paragraph["qas"]
+            for question in paragraph["qas"]
         ]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ProgramError(f"{path} is not a SQuAD v1.1 file: {error!r}") from error
 
 
-def windows(tokens: int, room: int) -> Iterator[Window]:
+def windows(tokens: int, room: int) -> Iterator[TokenWindow]:
     """Windows of at most ``room`` tokens, each ``STRIDE`` after the one before."""
     start = 0
     while True:
         count = min(room, tokens - start)
-        yield Window(start, count)
+        yield TokenWindow(start, count)
         if start + count >= tokens:
             return
         start += min(count, STRIDE)
 
 
-def most_central(all_windows: Sequence[Window], place: int) -> Window:
+def most_central(all_windows: Sequence[TokenWindow], place: int) -> TokenWindow:
     """The window that shows most of the text around a token; the first of equals.
 
     What counts is the smaller of the tokens to its left and right, and a hundredth of the window's
     length, as in BERT's published code.
     """
 
-    def score(window: Window) -> float:
+    def score(window: TokenWindow) -> float:
         last = window.start + window.count - 1
         if not window.start <= place <= last:
             return -1.0
@@ -117,7 +117,7 @@ def most_central(all_windows: Sequence[Window], place: int) -> Window:
 
 
 def features(
-    number: int, example: Example, vocabulary: Mapping[str, int], length: int
+    number: int, example: SquadQuestion, vocabulary: Mapping[str, int], length: int
 ) -> Iterator[Row]:
     """One row of each array for every window of an example."""
     question = wordpiece.tokenize(example.question, vocabulary)[:LONGEST_QUESTION]
@@ -151,7 +151,7 @@ def features(
 
 
 def all_features(
-    examples: Sequence[Example], vocabulary: Mapping[str, int], length: int
+    examples: Sequence[SquadQuestion], vocabulary: Mapping[str, int], length: int
 ) -> Iterator[Row]:
     """The rows of all examples; what a row has as its example is the place in ``examples``."""
     for number, example in enumerate(examples):
@@ -171,7 +171,9 @@ def listed_features(rows: Iterable[Row], listing: Path, questions: Path) -> list
     return picked(words, known, listing, f"{questions} has {count} features, counted from 0")
 
 
-def listed_examples(examples: Sequence[Example], listing: Path, questions: Path) -> list[Example]:
+def listed_examples(
+    examples: Sequence[SquadQuestion], listing: Path, questions: Path
+) -> list[SquadQuestion]:
     """Those of the examples that the list names by their ids, in its order."""
     known = {example.id: example for example in examples}
     return picked(listed_words(listing), known, listing, f"{questions} has no such question")
@@ -191,7 +193,7 @@ def picked(words: Sequence[str], known: Mapping[str, T], listing: Path, why_not:
     return [known[word] for word in words]
 
 
-def cut(options: argparse.Namespace) -> tuple[list[Row], list[Example]]:
+def cut(options: argparse.Namespace) -> tuple[list[Row], list[SquadQuestion]]:
     """The features that the command line asks for, and the questions that they belong to."""
     examples = read_examples(options.questions)
     vocabulary = wordpiece.read_vocabulary(options.vocab)
@@ -207,12 +209,12 @@ def cut(options: argparse.Namespace) -> tuple[list[Row], list[Example]]:
     return chosen, [examples[number] for number in numbers]
 
 
-def write_arrays(rows: Sequence[Row], examples: Sequence[Example], out: Path) -> None:
+def write_arrays(rows: Sequence[Row], examples: Sequence[SquadQuestion], out: Path) -> None:
     """Write all arrays and examples.json."""
     for name in ARRAYS:
         np.save(out / f"{name}.npy", np.stack([row[name] for row in rows]))
-    told = [{"id": e.id, "context": e.context, "answers": e.answers} for e in examples]
-    (out / "examples.json").write_text(json.dumps(told) + "\n", encoding="utf-8")
+    entries = [{"id": e.id, "context": e.context, "answers": e.answers} for e in examples]
+    (out / "examples.json").write_text(json.dumps(entries) + "\n", encoding="utf-8")
 
 
 def write_tokenized(rows: Sequence[Row], out: Path) -> None:
@@ -228,7 +230,7 @@ def write_tokenized(rows: Sequence[Row], out: Path) -> None:
 def facts(options: argparse.Namespace, count: int, questions: int) -> dict[str, Any]:
     """What dataset.json says of the arrays."""
     names = [*(f"{name}.npy" for name in ARRAYS), "examples.json"]
-    told = {
+    common = {
         "name": options.name,
         "count": count,
         "questions": questions,
@@ -236,7 +238,7 @@ def facts(options: argparse.Namespace, count: int, questions: int) -> dict[str, 
         "files": files.facts_of_files(options.out, names),
         "made_with": {"numpy": np.__version__},
     }
-    return {**told, "qsl_count": options.qsl_count} if options.qsl_count else told
+    return {**common, "qsl_count": options.qsl_count} if options.qsl_count else common
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

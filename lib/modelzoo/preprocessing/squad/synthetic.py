@@ -42,8 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     for name in ARRAYS:
         np.save(out / f"{name}.npy", arrays[name])
-    told = [{"id": str(number), "context": "", "answers": [""]} for number in range(COUNT)]
-    (out / "examples.json").write_text(json.dumps(told) + "\n", encoding="utf-8")
+    examples = [{"id": str(number), "context": "", "answers": [""]} for number in range(COUNT)]
+    (out / "examples.json").write_text(json.dumps(examples) + "\n", encoding="utf-8")
     names = [*(f"{name}.npy" for name in ARRAYS), "examples.json"]
     facts = {
         "name": "squad-synthetic",

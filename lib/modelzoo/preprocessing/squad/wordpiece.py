@@ -25,7 +25,7 @@ CJK = (
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class WordToken:
     """A word or a piece of one, and the characters ``start`` to ``end`` of the text behind it."""
 
     text: str
@@ -39,7 +39,7 @@ def read_vocabulary(path: Path) -> dict[str, int]:
     return {line.strip(): number for number, line in enumerate(lines)}
 
 
-def words(text: str) -> Iterator[Token]:
+def words(text: str) -> Iterator[WordToken]:
     """Lower-case words without accents; every punctuation mark and Chinese character is a word."""
     letters: list[tuple[str, int]] = []
     for place, character in enumerate(text):
@@ -51,13 +51,13 @@ def words(text: str) -> Iterator[Token]:
                 yield _word(letters)
                 letters = []
             if plain is not None:
-                yield Token(plain, place, place + 1)
+                yield WordToken(plain, place, place + 1)
     if letters:
         yield _word(letters)
 
 
-def _word(letters: Sequence[tuple[str, int]]) -> Token:
-    return Token("".join(letter for letter, _ in letters), letters[0][1], letters[-1][1] + 1)
+def _word(letters: Sequence[tuple[str, int]]) -> WordToken:
+    return WordToken("".join(letter for letter, _ in letters), letters[0][1], letters[-1][1] + 1)
 
 
 def _read(character: str) -> Sequence[str | None]:
@@ -69,13 +69,13 @@ def _read(character: str) -> Sequence[str | None]:
     return tuple(_plain(character))
 
 
-def pieces(word: Token, vocabulary: Mapping[str, int]) -> list[Token]:
+def pieces(word: WordToken, vocabulary: Mapping[str, int]) -> list[WordToken]:
     """The longest pieces of the vocabulary from the left; ``[UNK]`` when they do not add up."""
-    unknown = [Token("[UNK]", word.start, word.end)]
+    unknown = [WordToken("[UNK]", word.start, word.end)]
     text = word.text
     if len(text) > LONGEST_WORD:
         return unknown
-    found = []
+    tokens = []
     begin = 0
     # Only where lower-casing kept the number of characters do pieces have places of their own.
     aligned = word.end - word.start == len(text)
@@ -86,13 +86,13 @@ def pieces(word: Token, vocabulary: Mapping[str, int]) -> list[Token]:
             end -= 1
         if end == begin:
             return unknown
-        place = (word.start + begin, word.start + end) if aligned else (word.start, word.end)
-        found.append(Token(mark + text[begin:end], *place))
+        span = (word.start + begin, word.start + end) if aligned else (word.start, word.end)
+        tokens.append(WordToken(mark + text[begin:end], *span))
         begin = end
-    return found
+    return tokens
 
 
-def tokenize(text: str, vocabulary: Mapping[str, int]) -> list[Token]:
+def tokenize(text: str, vocabulary: Mapping[str, int]) -> list[WordToken]:
     """All pieces of a text."""
     return [piece for word in words(text) for piece in pieces(word, vocabulary)]
 
