@@ -60,9 +60,9 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     settings = session(env, folder)
     if env.get("CM_NETWORK_LOADGEN") == "lon":
         settings |= over_network(env)
-    told = {**settings, "provenance": origin(i)}
+    session_settings = {**settings, "provenance": origin(i)}
     with open(path, "w", encoding="utf-8") as file:
-        json.dump(node(env, told) if serves(env) else told, file, indent=2)
+        json.dump(node(env, session_settings) if serves(env) else session_settings, file, indent=2)
     if not env.get("OUTPUT_BASE_DIR"):
         # The folder is this call's own: the next one would begin again in another.
         env["CM_TMP_GO_ON_WITH"] = f"--results_dir={shlex.quote(settings['results_dir'])}"
@@ -93,8 +93,8 @@ def node(env: Mapping[str, Any], session: Mapping[str, Any]) -> dict[str, Any]:
         "name": "CM_NETWORK_LOADGEN_SUT_NAME",
         "token_file": "CM_NETWORK_LOADGEN_SUT_TOKEN_FILE",
     }
-    given = {name: str(env[key]) for name, key in keys.items() if env.get(key)}
-    return {"session": dict(session), **given}
+    own_settings = {name: str(env[key]) for name, key in keys.items() if env.get(key)}
+    return {"session": dict(session), **own_settings}
 
 
 def session(env: Mapping[str, Any], folder: str) -> dict[str, Any]:
@@ -149,35 +149,35 @@ def mine(i: Mapping[str, Any]) -> str:
 
 def of_the_run(i: Mapping[str, Any]) -> Mapping[str, Any]:
     """What the engine says of this run: the command, and those that get each part alone."""
-    told: Mapping[str, Any] = i.get("run_script_input", {}).get("run_state", {})
-    return told
+    run_state: Mapping[str, Any] = i.get("run_script_input", {}).get("run_state", {})
+    return run_state
 
 
 def backend_options(env: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """The backend's own options; nothing where there are none."""
     spec = asked.backend(env)
-    found = asked.options(env, spec)
+    options = asked.options(env, spec)
     if (engine := env.get("CM_MLPERF_ENGINE_PATH")) and "batch" in spec.options:
         built_for = handed.greatest_batch(sidecar.read(Path(engine)))
-        found = {**({"batch": str(built_for)} if built_for else {}), **found}
-    return {"backend_options": found} if found else {}
+        options = {**({"batch": str(built_for)} if built_for else {}), **options}
+    return {"backend_options": options} if options else {}
 
 
 def overrides(env: Mapping[str, Any]) -> dict[str, float]:
     """What the user fixed; each must be a number above zero. Raises Error otherwise."""
-    found = {}
+    numbers = {}
     for name, (keys, number) in OVERRIDES.items():
         key = next((key for key in keys if env.get(key)), None)
         if key is None:
             continue
         try:
-            found[name] = number(str(env[key]))
+            numbers[name] = number(str(env[key]))
         except ValueError:
-            found[name] = 0
-        if found[name] <= 0:
+            numbers[name] = 0
+        if numbers[name] <= 0:
             kind = "a whole number" if number is int else "a number"
             raise Error("bad-value", f"--{name}={env[key]}: {kind} above zero is needed")
-    return found
+    return numbers
 
 
 def model(env: Mapping[str, Any]) -> dict[str, Any]:
@@ -191,7 +191,7 @@ def model(env: Mapping[str, Any]) -> dict[str, Any]:
         **{key: facts[key] for key in keys},
         "accuracy": accuracy(asked.benchmark(env).name, facts["accuracy"]),
         "options": facts.get("options", {}),
-        "data_bytes": sum(each["bytes"] for each in ml_models.data_of(facts)),
+        "data_bytes": sum(data_file["bytes"] for data_file in ml_models.data_of(facts)),
         "parts": [_part(folder, part) for part in facts.get("parts", [])],
         "path": path,
         "starting_weights": env.get("CM_ML_MODEL_STARTING_WEIGHTS_FILENAME") or facts["file"],

@@ -16,7 +16,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Show what it is about; remove it where ``--apply`` is given. Raises Error."""
     env = i["env"]
     root = chosen(env)
-    paths = found(root, env)
+    paths = paths_to_remove(root, env)
     if not paths:
         print(f"{root}: nothing of this is there")
     for path in paths:
@@ -34,8 +34,8 @@ def chosen(env: Mapping[str, Any]) -> Path:
     """The scratch space; raises Error where there is none, or it does not look like one."""
     from nvidia_mlperf.flow import space
 
-    told = space.named(env.get("CM_NVIDIA_SCRATCH_PATH"), os.environ)
-    root = Path(os.path.abspath(os.path.expanduser(told)))
+    scratch = space.named(env.get("CM_NVIDIA_SCRATCH_PATH"), os.environ)
+    root = Path(os.path.abspath(os.path.expanduser(scratch)))
     if not root.is_dir():
         raise Error("file-not-found", f"{root} is not there")
     if not any((root / name).is_dir() for name in space.FOLDERS):
@@ -47,7 +47,7 @@ def chosen(env: Mapping[str, Any]) -> Path:
     return root
 
 
-def found(root: Path, env: Mapping[str, Any]) -> list[Path]:
+def paths_to_remove(root: Path, env: Mapping[str, Any]) -> list[Path]:
     """What is meant and there: of a benchmark, of a folder, or what lies in all three.
 
     Raises Error for a benchmark that is not known.

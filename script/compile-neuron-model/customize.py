@@ -24,7 +24,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     folder = env.get("CM_NEURON_MODELS_PATH") or str(artifact.usual_folder())
     env["CM_NEURON_MODELS_PATH"] = os.path.abspath(os.path.expanduser(folder))
     request = os.path.join(env["CM_TMP_RUN_DIR"], "request.json")
-    asked = {
+    settings = {
         "answer": os.path.join(env["CM_TMP_RUN_DIR"], "answer.json"),
         "batch_size": env["CM_NEURON_MODEL_BATCH_SIZE"],
         "benchmark": env["CM_NEURON_MODEL_BENCHMARK"],
@@ -35,7 +35,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         "target": target,
     }
     with open(request, "w", encoding="utf-8") as file:
-        json.dump(asked, file, indent=2)
+        json.dump(settings, file, indent=2)
     env["CM_NEURON_COMPILE_REQUEST"] = request
     if target == CPU:
         print(NOT_NEURON)
@@ -44,14 +44,14 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 def python_of(env: dict[str, Any], target: str) -> str:
     """The Python that compiles; raises Error where the SDK's is not known."""
-    found = env.get("CM_PYTHON_BIN_WITH_PATH" if target == CPU else "CM_NEURON_SDK_PYTHON")
-    if not found:
+    path = env.get("CM_PYTHON_BIN_WITH_PATH" if target == CPU else "CM_NEURON_SDK_PYTHON")
+    if not path:
         raise Error(
             "missing-input",
             f"nothing says which Python has the SDK for {target}",
             hint="cm run script --tags=get,neuron-sdk finds one",
         )
-    return str(found)
+    return str(path)
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:

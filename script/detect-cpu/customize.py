@@ -27,13 +27,13 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     cpu = machine.cpu_facts()
     memory = machine.memory_facts()
     usable = machine.usable_cores()
-    found = cpu_keys(cpu)
-    found["CM_HOST_CPU_USABLE_CORES"] = str(usable.cores)
+    keys = cpu_keys(cpu)
+    keys["CM_HOST_CPU_USABLE_CORES"] = str(usable.cores)
     if memory.total:
-        found["CM_HOST_CPU_MEMSIZE"] = str(memory.total)
-        found["CM_HOST_MEMORY_CAPACITY"] = machine.short_size(memory.total)
-    found["CM_HOST_DISK_CAPACITY"] = machine.short_size(machine.disk_capacity())
-    env.update({key: value for key, value in found.items() if value})
+        keys["CM_HOST_CPU_MEMSIZE"] = str(memory.total)
+        keys["CM_HOST_MEMORY_CAPACITY"] = machine.short_size(memory.total)
+    keys["CM_HOST_DISK_CAPACITY"] = machine.short_size(machine.disk_capacity())
+    env.update({key: value for key, value in keys.items() if value})
     state["host_device_raw_info"] = {
         "cpu": {**cpu.fields, "flags": list(cpu.flags)},
         "memory": {"total": memory.total, "limit": memory.limit},

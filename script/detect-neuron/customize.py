@@ -31,10 +31,10 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 def lines(machine: neuron.Machine) -> list[str]:
     """What is told of the machine."""
-    found = [f"asked: {machine.asked}"]
+    report = [f"asked: {machine.asked}"]
     for device in machine.devices:
         about = f"{device.cores or 'unknown'} cores, {device.memory >> 30} GiB"
-        found.append(f"/dev/neuron{device.number} {device.bdf or '-'}: {about}")
-    found += [f"warning: {line}; {neuron.END_HOLDERS}" for line in machine.held]
+        report.append(f"/dev/neuron{device.number} {device.bdf or '-'}: {about}")
+    report += [f"warning: {line}; {neuron.END_HOLDERS}" for line in machine.held]
     known = {"inf1": [neuron.END_OF_INF1], "": [neuron.UNKNOWN_FAMILY]}
-    return [*found, *known.get(machine.target, [])]
+    return [*report, *known.get(machine.target, [])]

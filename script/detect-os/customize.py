@@ -27,13 +27,13 @@ KEYS = {
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     env, state = i["env"], i["state"]
     facts = os_facts()
-    found = {key: str(getattr(facts, name)) for key, name in KEYS.items()}
-    found["CM_RUN_INSIDE_DOCKER"] = "yes" if facts.in_container else ""
+    keys = {key: str(getattr(facts, name)) for key, name in KEYS.items()}
+    keys["CM_RUN_INSIDE_DOCKER"] = "yes" if facts.in_container else ""
     manager = MANAGERS.get(facts.package_manager)
     if manager is not None:
-        found["CM_HOST_OS_PACKAGE_MANAGER_INSTALL_CMD"] = manager.install
-        found["CM_HOST_OS_PACKAGE_MANAGER_UPDATE_CMD"] = manager.update
-    env.update({key: value for key, value in found.items() if value})
+        keys["CM_HOST_OS_PACKAGE_MANAGER_INSTALL_CMD"] = manager.install
+        keys["CM_HOST_OS_PACKAGE_MANAGER_UPDATE_CMD"] = manager.update
+    env.update({key: value for key, value in keys.items() if value})
     env["+CM_HOST_OS_DEFAULT_LIBRARY_PATH"] = list(facts.library_folders)
     state["os_uname_machine"] = facts.machine
     state["os_uname_all"] = facts.uname

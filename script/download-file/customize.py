@@ -34,9 +34,9 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     return {"return": 0}
 
 
-def use_local(env: dict[str, Any], given: Path) -> Path:
+def use_local(env: dict[str, Any], local: Path) -> Path:
     """A file of the user's own, used where it is."""
-    path = Path(os.path.abspath(given.expanduser()))
+    path = Path(os.path.abspath(local.expanduser()))
     if not path.exists():
         raise Error(
             "file-not-found",

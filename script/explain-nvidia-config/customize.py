@@ -48,14 +48,14 @@ def counts(known: Any) -> list[str]:
     return [*lines, f"{len(known.systems)} systems", f"{len(known.fields)} fields: {kinds}"]
 
 
-def fields(known: Any, asked: str) -> list[str]:
+def fields(known: Any, requested: str) -> list[str]:
     """What a field is and what happens with it; several with commas between them, or all.
 
     Raises FlowError for one that is not known.
     """
     from nvidia_mlperf.flow.errors import FlowError, nearest
 
-    names = known.fields if asked == "all" else [word.strip() for word in asked.split(",")]
+    names = known.fields if requested == "all" else [word.strip() for word in requested.split(",")]
     wrong = [f"there is no {n}: {nearest(n, known.fields)}" for n in names if n not in known.fields]
     if wrong:
         raise FlowError("bad-value", "; ".join(wrong), "--field=all shows all of them")
@@ -110,8 +110,8 @@ def chosen(env: dict[str, Any], known: Any, vendor_round: str) -> tuple[Any, str
 
 def run_args(text: str) -> dict[str, str]:
     """Fields and values of ``--name=value`` words; a name alone means yes."""
-    given = {}
+    values = {}
     for word in shlex.split(text):
         name, equals, value = word.removeprefix("--").partition("=")
-        given[name] = value if equals else "true"
-    return given
+        values[name] = value if equals else "true"
+    return values

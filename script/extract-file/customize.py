@@ -50,10 +50,10 @@ def export(env: dict[str, Any], path: Path) -> None:
 
 def find_archive(env: dict[str, Any]) -> Path:
     """The archive that the caller named; raises Error when it is no file."""
-    given = str(env.get("CM_EXTRACT_FILEPATH") or "")
-    if not given:
+    text = str(env.get("CM_EXTRACT_FILEPATH") or "")
+    if not text:
         raise Error("bad-value", "no archive to unpack", hint="name it with --input=/path/archive")
-    path = Path(os.path.abspath(Path(given).expanduser()))
+    path = Path(os.path.abspath(Path(text).expanduser()))
     if not path.is_file():
         raise Error(
             "file-not-found",
@@ -91,11 +91,11 @@ def check(env: dict[str, Any], path: Path) -> None:
     text = env.get("CM_EXTRACT_EXTRACTED_CHECKSUM")
     if text:
         wanted = parse_checksum(str(text))
-        found = file_checksum(path, wanted.algorithm) if path.is_file() else "a folder"
-        if found != wanted.value:
+        checksum = file_checksum(path, wanted.algorithm) if path.is_file() else "a folder"
+        if checksum != wanted.value:
             raise Error(
                 "checksum-mismatch",
                 f"{path} is not what was expected",
                 hint="get the archive again, or correct the checksum",
-                context=[f"expected {wanted}", f"got      {wanted.algorithm}:{found}"],
+                context=[f"expected {wanted}", f"got      {wanted.algorithm}:{checksum}"],
             )

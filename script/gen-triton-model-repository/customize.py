@@ -34,40 +34,40 @@ SWITCHES = {
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Say what to write, and where."""
     env = i["env"]
-    asked: dict[str, Any] = {name: env.get(key) or "" for name, key in KEYS.items()}
-    asked |= {name: is_yes(env.get(key)) for name, key in SWITCHES.items()}
+    settings: dict[str, Any] = {name: env.get(key) or "" for name, key in KEYS.items()}
+    settings |= {name: is_yes(env.get(key)) for name, key in SWITCHES.items()}
     if is_yes(env.get("CM_TRITON_INF2")):
-        asked["target"] = "inf2"
-    if asked["compiled_model"]:
-        asked["compiled_model"] = os.path.abspath(os.path.expanduser(asked["compiled_model"]))
-        asked["facts"] = ""
+        settings["target"] = "inf2"
+    if settings["compiled_model"]:
+        settings["compiled_model"] = os.path.abspath(os.path.expanduser(settings["compiled_model"]))
+        settings["facts"] = ""
     precision = str(env.get("CM_ML_MODEL_PRECISION") or "")
-    int8 = asked["runtime"] == "openvino" and precision == "int8"
-    asked["parameters"] = {
+    int8 = settings["runtime"] == "openvino" and precision == "int8"
+    settings["parameters"] = {
         "PRECISION": "int8" if int8 else "",
         "SIGNATURE_DEF_KEY": env.get("CM_TRITON_SIGNATURE_DEF_KEY"),
         "TAG_SET": env.get("CM_TRITON_TAG_SET"),
         "THREADS": env.get("CM_TRITON_THREADS"),
     }
-    asked["triton_model_dir"] = place(env)
-    triton.ask(env, "", asked)
+    settings["triton_model_dir"] = place(env)
+    triton.ask(env, "", settings)
     return {"return": 0}
 
 
 def place(env: dict[str, Any]) -> str:
     """The folder of the model; raises Error where nobody names one."""
-    given = env.get("CM_TRITON_MODEL_DIR")
-    if not given and env.get("CM_TRITON_MODEL_REPOSITORY"):
+    folder = env.get("CM_TRITON_MODEL_DIR")
+    if not folder and env.get("CM_TRITON_MODEL_REPOSITORY"):
         file = os.path.splitext(str(env.get("CM_ML_MODEL_FILE") or ""))[0]
         name = env.get("CM_TRITON_MODEL_NAME") or file
-        given = os.path.join(env["CM_TRITON_MODEL_REPOSITORY"], name) if name else ""
-    if not given:
+        folder = os.path.join(env["CM_TRITON_MODEL_REPOSITORY"], name) if name else ""
+    if not folder:
         raise Error(
             "needs-input",
             "nothing says where the model is to go",
             hint="add --triton_model_dir=/folder/of/models/NAME",
         )
-    return os.path.abspath(os.path.expanduser(str(given)))
+    return os.path.abspath(os.path.expanduser(str(folder)))
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:

@@ -92,8 +92,8 @@ def capabilities(env: Mapping[str, Any]) -> list[str]:
     """
     if env["CM_ENGINE_PRODUCT"] == STAND_IN:
         return []
-    asked_for = str(env.get("CM_ENGINE_COMPUTE_CAPABILITY") or "")
-    words = list(filter(None, asked_for.split(",")))
+    requested = str(env.get("CM_ENGINE_COMPUTE_CAPABILITY") or "")
+    words = list(filter(None, requested.split(",")))
     wrong = next((word for word in words if not CAPABILITY.fullmatch(word)), None)
     if wrong is not None:
         hint = "give numbers such as 7.5 (T4), 8.0 (A100), 8.6, 8.9 (L4)"
@@ -103,15 +103,15 @@ def capabilities(env: Mapping[str, Any]) -> list[str]:
 
 def of_this_machine() -> list[str]:
     """Compute capabilities of the GPUs that are there; raises Error where there is none."""
-    found = sorted({kind.get("compute_cap", "") for kind in nvidia.kinds()} - {"", "[N/A]"})
-    if not found:
+    capabilities_ = sorted({kind.get("compute_cap", "") for kind in nvidia.kinds()} - {"", "[N/A]"})
+    if not capabilities_:
         raise Error(
             "needs-input",
             "there is no NVIDIA GPU here, and nothing says which one the engine is for",
             hint="add --compute_capability=7.5 (T4), 8.0 (A100), 8.6 or 8.9 (L4); with "
             "the variation _stand-in nothing is built",
         )
-    return found
+    return capabilities_
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:

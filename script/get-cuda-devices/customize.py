@@ -57,16 +57,16 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Ask, print, and give back what was told; raises Error where no GPU can be used."""
     env = i["env"]
-    asked = env.get("CM_TMP_CUDA_DEVICES_BY") or ""
-    if asked == "signs":
+    method = env.get("CM_TMP_CUDA_DEVICES_BY") or ""
+    if method == "signs":
         return {"return": 0}
     program = env.get("CM_CUDA_DEVICE_QUERY")
-    if asked == "pycuda":
+    if method == "pycuda":
         devices = by_program([env["CM_PYTHON_BIN_WITH_PATH"], beside("with_pycuda.py")], env)
-    elif program and not asked:
+    elif program and not method:
         devices = by_program([program], env)
     else:
-        devices = by_driver(env, asked)
+        devices = by_driver(env, method)
     print("  - Running postprocess ...")
     for device in devices:
         print("\n".join(f"{label}: {value}" for label, value in device.items()) + "\n")
@@ -152,9 +152,9 @@ def failed(code: int, words: str, said: Sequence[str]) -> Error:
 # ---- by the driver
 
 
-def by_driver(env: Mapping[str, Any], asked: str) -> list[dict[str, str]]:
+def by_driver(env: Mapping[str, Any], method: str) -> list[dict[str, str]]:
     """The devices as the driver shows them: by its library, then by nvidia-smi."""
-    if not asked:
+    if not method:
         why = "its program could not be made" if env.get("CM_NVCC_BIN_WITH_PATH") else "no nvcc"
         print(f"{why}: the driver is asked, which does not know all values")
     driver = nvidia.read(library_first=True)
@@ -166,13 +166,13 @@ def by_driver(env: Mapping[str, Any], asked: str) -> list[dict[str, str]]:
 
 def shown(gpu: nvidia.Gpu, driver: nvidia.Driver) -> dict[str, str]:
     """One GPU under the labels of the program; what only CUDA knows is left out."""
-    told = {label: gpu.kind.get(field, "") for label, field in LABELS.items()}
-    told["Global memory"] = str(gpu.memory << 20) if gpu.memory else ""
-    told["GPU UUID"], told["PCI bus ID"] = gpu.uuid, gpu.bus_id
-    if told["Max clock rate"].isdigit():
-        told["Max clock rate"] = f"{float(told['Max clock rate']):f} MHz"
-    told["ECC"] = {"Enabled": "on", "Disabled": "off"}.get(told["ECC"], told["ECC"])
-    known = {label: value for label, value in told.items() if value and value != "[N/A]"}
+    values = {label: gpu.kind.get(field, "") for label, field in LABELS.items()}
+    values["Global memory"] = str(gpu.memory << 20) if gpu.memory else ""
+    values["GPU UUID"], values["PCI bus ID"] = gpu.uuid, gpu.bus_id
+    if values["Max clock rate"].isdigit():
+        values["Max clock rate"] = f"{float(values['Max clock rate']):f} MHz"
+    values["ECC"] = {"Enabled": "on", "Disabled": "off"}.get(values["ECC"], values["ECC"])
+    known = {label: value for label, value in values.items() if value and value != "[N/A]"}
     cuda = {"CUDA driver version": driver.cuda} if driver.cuda else {}
     return {"GPU Device ID": str(gpu.index), **known, **cuda, "MIG instances": mig_text(gpu)}
 

@@ -30,17 +30,17 @@ WAYS = (
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Look for one; where none fits, get ready to install one."""
     env, bounds = i["env"], bounds_of(i["env"])
-    source = source_asked(env)
-    found = Search(None, ())
+    source = requested_source(env)
+    result = Search(None, ())
     if not source:
-        found = search(i, places(i), bounds)
-        print("\n".join(found.lines) or f"no {what(env)} in any folder that was searched")
-        if found.chosen:
-            return take(i, found.chosen)
+        result = search(i, places(i), bounds)
+        print("\n".join(result.lines) or f"no {what(env)} in any folder that was searched")
+        if result.chosen:
+            return take(i, result.chosen)
         if named_places(env, "CM_INPUT"):
-            raise nothing_fits(env, found, bounds)
+            raise nothing_fits(env, result, bounds)
         source = source_for(env, bounds)
-    PREPARE[source](i, found, bounds)
+    PREPARE[source](i, result, bounds)
     env["CM_TMP_CUDA_INSTALL"] = source
     return {"return": 0}
 
@@ -53,17 +53,17 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
         return {"return": 0}
     if source == "pip":
         links(Path(WHEELS))
-    wanted = installed_places(i, source)
-    found = search(i, wanted, bounds_of(env))
-    print("\n".join(found.lines))
-    if found.chosen is None:
+    folders = installed_places(i, source)
+    result = search(i, folders, bounds_of(env))
+    print("\n".join(result.lines))
+    if result.chosen is None:
         raise Error(
             "install-failed",
             f"what was installed holds no {what(env)} that fits",
             hint=WAYS,
-            context=found.lines or [f"looked in: {', '.join(wanted)}"],
+            context=result.lines or [f"looked in: {', '.join(folders)}"],
         )
-    return take(i, found.chosen)
+    return take(i, result.chosen)
 
 
 def full(env: dict[str, Any]) -> bool:
@@ -94,20 +94,20 @@ def search(i: dict[str, Any], where: list[str], bounds: Bounds) -> Search:
     return (find_toolkit if full(i["env"]) else find_runtime)(where, bounds)
 
 
-def nothing_fits(env: dict[str, Any], found: Search, bounds: Bounds) -> Error:
-    wanted = "" if str(bounds) == "any version" else f" ({bounds})"
+def nothing_fits(env: dict[str, Any], result: Search, bounds: Bounds) -> Error:
+    suffix = "" if str(bounds) == "any version" else f" ({bounds})"
     return Error(
         "not-detected",
-        f"no CUDA {'toolkit' if full(env) else 'runtime'} that fits was found{wanted}",
+        f"no CUDA {'toolkit' if full(env) else 'runtime'} that fits was found{suffix}",
         hint=WAYS,
-        context=found.lines or [f"there is no {what(env)} in any folder that was searched"],
+        context=result.lines or [f"there is no {what(env)} in any folder that was searched"],
     )
 
 
 # ---- installing
 
 
-def source_asked(env: dict[str, Any]) -> str:
+def requested_source(env: dict[str, Any]) -> str:
     """From where the caller wants it, whatever is installed; empty for what is found first."""
     keys = {
         "CM_CUDA_PIP_INSTALL": "pip",
@@ -126,7 +126,7 @@ def source_for(env: dict[str, Any], bounds: Bounds) -> str:
     return "pip"
 
 
-def by_pip(i: dict[str, Any], found: Search, bounds: Bounds) -> None:
+def by_pip(i: dict[str, Any], result: Search, bounds: Bounds) -> None:
     """Choose the wheels of NVIDIA's; raises Error where the index has none, or cannot be asked."""
     env = i["env"]
     newest = bounds.exact or bounds.maximum
@@ -143,7 +143,7 @@ def by_pip(i: dict[str, Any], found: Search, bounds: Bounds) -> None:
             f"no {what(env)} that fits is here, and the network is turned off",
             hint=f"run this once with a network (without --offline); or {WAYS}; a folder of "
             "package files does too: --find_links=/folder",
-            context=found.lines,
+            context=result.lines,
         )
     local = ["--no-index", "--find-links", os.path.abspath(folder)] if folder else []
     env["CM_TMP_CUDA_PIP"] = "\n".join([*local, requirement(env, bounds)])
@@ -171,11 +171,11 @@ def links(folder: Path) -> None:
             plain.symlink_to(library.name)
 
 
-def by_run_file(i: dict[str, Any], found: Search, bounds: Bounds) -> None:
+def by_run_file(i: dict[str, Any], result: Search, bounds: Bounds) -> None:
     i["env"]["CM_REQUIRE_INSTALL"] = "yes"
 
 
-def by_package_manager(i: dict[str, Any], found: Search, bounds: Bounds) -> None:
+def by_package_manager(i: dict[str, Any], result: Search, bounds: Bounds) -> None:
     """Choose the system's package; raises Error without a known manager, or without root."""
     manager = os_facts().package_manager
     package = PACKAGES.get(manager, USUAL_PACKAGE)

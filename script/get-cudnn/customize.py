@@ -86,23 +86,23 @@ def search(env: dict[str, Any], where: list[str]) -> Found:
     return find_library(CUDNN, where, bounds_of(env), str(env.get("CM_CUDA_VERSION") or ""))
 
 
-def take(i: dict[str, Any], found: Found, inside: str) -> dict[str, Any]:
+def take(i: dict[str, Any], result: Found, inside: str) -> dict[str, Any]:
     """Set the env; raises Error with the ways out where there is none."""
-    print("\n".join(found.lines))
-    if found.chosen is None:
+    print("\n".join(result.lines))
+    if result.chosen is None:
         raise Error(
             "not-detected",
             f"no cuDNN that fits was found ({bounds_of(i['env'])})",
             hint="give NVIDIA's archive: --tar_file=/folder/cudnn-linux-x86_64-VERSION_cuda"
             "MAJOR-archive.tar.xz (get it from developer.nvidia.com/cudnn), or take the wheel, "
             "about 1 GB: --tags=get,cudnn,_pip; one that is installed: --input=/folder",
-            context=found.lines or ["there is no libcudnn.so in any folder that was searched"],
+            context=result.lines or ["there is no libcudnn.so in any folder that was searched"],
         )
-    export(i["env"], found.chosen)
+    export(i["env"], result.chosen)
     return {
         "return": 0,
-        "version": found.chosen.version,
-        "relies_on": [] if inside else [found.chosen.path],
+        "version": result.chosen.version,
+        "relies_on": [] if inside else [result.chosen.path],
     }
 
 

@@ -29,7 +29,7 @@ HOW = (
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class CaseSurvey:
     """What a folder holds: cases by grade, and the files that listed and other cases lack."""
 
     counts: dict[str, int]
@@ -38,9 +38,9 @@ class Survey:
 
     def line(self, wanted: int, use: str) -> str:
         """The count in words; ``use`` needs ``wanted`` of the cases."""
-        found = sum(self.counts.values())
+        total = sum(self.counts.values())
         parts = ", ".join(f"{self.counts[grade]} {grade}" for grade in GRADES)
-        text = f"{found} of {sum(GRADES.values())} cases ({parts}); "
+        text = f"{total} of {sum(GRADES.values())} cases ({parts}); "
         text += f"the {wanted} that {use} needs are whole"
         if self.lacking_elsewhere:
             text += f"; files that others lack: {len(self.lacking_elsewhere)}, not needed here"
@@ -50,8 +50,8 @@ class Survey:
 def refuse(i: dict[str, Any]) -> dict[str, Any]:
     """Raise Error for the real cases, where the user has not said where they are."""
     why = "BraTS 2019 is given to who registers for it, and has to be fetched by you"
-    found: dict[str, Any] = shared.require(i["env"], "CM_BRATS_PATH", why, HOW)
-    return found
+    answer: dict[str, Any] = shared.require(i["env"], "CM_BRATS_PATH", why, HOW)
+    return answer
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -68,25 +68,25 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 def wanted(env: Mapping[str, str]) -> list[str]:
     """The cases of the benchmark: those of fold 1, which the model has not seen; or the rules'."""
-    found = shared.wanted(env, CALIBRATION_CASES, LISTED)
-    return [case.replace("__", "/", 1) for case in found]
+    cases = shared.wanted(env, CALIBRATION_CASES, LISTED)
+    return [case.replace("__", "/", 1) for case in cases]
 
 
-def cases_folder(given: str) -> str:
+def cases_folder(text: str) -> str:
     """The folder with HGG and LGG: the one that was given, or the one below it.
 
     Raises Error when one of them is missing.
     """
-    folder = os.path.abspath(os.path.expanduser(given))
+    folder = os.path.abspath(os.path.expanduser(text))
     inside = os.path.join(folder, ARCHIVE)
-    found = inside if os.path.isdir(inside) else folder
-    if not os.path.isdir(found):
-        raise Error("file-not-found", f"there is no folder {found}", hint=HOW)
-    lost = [grade for grade in GRADES if not os.path.isdir(os.path.join(found, grade))]
+    root = inside if os.path.isdir(inside) else folder
+    if not os.path.isdir(root):
+        raise Error("file-not-found", f"there is no folder {root}", hint=HOW)
+    lost = [grade for grade in GRADES if not os.path.isdir(os.path.join(root, grade))]
     if lost:
         names = "neither HGG nor LGG" if len(lost) == 2 else f"no {lost[0]}"
-        raise Error("data-incomplete", f"{found} has {names} in it", hint=HOW)
-    return found
+        raise Error("data-incomplete", f"{root} has {names} in it", hint=HOW)
+    return root
 
 
 def files(folder: str, case: str) -> list[str]:
@@ -95,30 +95,30 @@ def files(folder: str, case: str) -> list[str]:
     return [os.path.join(folder, case, f"{name}_{part}.nii.gz") for part in PARTS]
 
 
-def check(folder: str, cases: Sequence[str], use: str) -> Survey:
+def check(folder: str, cases: Sequence[str], use: str) -> CaseSurvey:
     """What is there; Error naming the files of ``cases``, which ``use`` needs, that are not."""
-    found = survey(folder, cases)
-    if not found.lacking:
-        return found
-    parts = ", ".join(f"{number} {grade}" for grade, number in found.counts.items())
+    counted = survey(folder, cases)
+    if not counted.lacking:
+        return counted
+    parts = ", ".join(f"{number} {grade}" for grade, number in counted.counts.items())
     needed = len(cases) * len(PARTS)
     raise Error(
         "data-incomplete",
-        f"{folder} lacks {len(found.lacking)} of the {needed} files that {use} needs",
+        f"{folder} lacks {len(counted.lacking)} of the {needed} files that {use} needs",
         context=[
-            f"found {sum(found.counts.values())} of {sum(GRADES.values())} cases: {parts}",
-            *shared.some(found.lacking),
+            f"found {sum(counted.counts.values())} of {sum(GRADES.values())} cases: {parts}",
+            *shared.some(counted.lacking),
         ],
-        hint=_remedy(found.lacking),
+        hint=_remedy(counted.lacking),
     )
 
 
-def survey(folder: str, cases: Sequence[str]) -> Survey:
+def survey(folder: str, cases: Sequence[str]) -> CaseSurvey:
     """Count the cases of both grades and look for all files of each."""
     present = {grade: _folders(os.path.join(folder, grade)) for grade in GRADES}
     named = {f"{grade}/{name}" for grade, names in present.items() for name in names}
     others = sorted(named - set(cases))
-    return Survey(
+    return CaseSurvey(
         {grade: len(names) for grade, names in present.items()},
         [path for case in cases for path in files(folder, case) if _empty(path)],
         [path for case in others for path in files(folder, case) if _empty(path)],

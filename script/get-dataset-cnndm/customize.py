@@ -57,14 +57,16 @@ def real(env: dict[str, Any]) -> tuple[list[str], list[str]]:
     Raises Error for what is not given or no file.
     """
     key, option, _ = TRAINING if calibrates(env) else JUDGED
-    given = {
+    arguments = {
         option: env.get(key),
         "--tokenizer": env.get("CM_CNNDM_TOKENIZER") or env.get("CM_ML_MODEL_TOKENIZER_PATH"),
     }
-    lacking = [name for name, path in given.items() if not path]
+    lacking = [name for name, path in arguments.items() if not path]
     if lacking:
         raise needed(env, lacking)
-    paths = {name: os.path.abspath(os.path.expanduser(str(path))) for name, path in given.items()}
+    paths = {
+        name: os.path.abspath(os.path.expanduser(str(path))) for name, path in arguments.items()
+    }
     paths["--articles"] = paths.pop(option)
     paths["--tokenizer"], vocabulary = tokenizer_files(paths["--tokenizer"])
     files = [paths["--articles"], *vocabulary]

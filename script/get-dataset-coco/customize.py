@@ -39,8 +39,8 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Find images and list, and count both."""
     env = i["env"]
-    given = env.get("CM_COCO_PATH")
-    root = os.path.abspath(os.path.expanduser(given)) if given else os.getcwd()
+    own_path = env.get("CM_COCO_PATH")
+    root = os.path.abspath(os.path.expanduser(own_path)) if own_path else os.getcwd()
     annotations, folder = os.path.join(root, LIST), os.path.join(root, PICTURES)
     names = file_names(annotations)
     check(folder, names)
@@ -48,7 +48,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     env["CM_DATASET_IMAGES_PATH"] = folder
     env["CM_DATASET_ANNOTATIONS_FILE_PATH"] = annotations
     env["CM_DATASET_SIZE"] = str(len(names))
-    return {"return": 0, "version": "2017", "relies_on": [folder, annotations] if given else []}
+    return {"return": 0, "version": "2017", "relies_on": [folder, annotations] if own_path else []}
 
 
 def file_names(annotations: str) -> list[str]:

@@ -41,11 +41,11 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     refuse(i)
     env = i["env"]
     env["CM_DAE_ONLY_EXTRACT"] = env["CM_DATASET_IMAGENET_VAL_REQUIRE_DAE"] = "no"
-    given = env.get("IMAGENET_PATH")
-    if not given:
+    own_path = env.get("IMAGENET_PATH")
+    if not own_path:
         env["CM_DATASET_IMAGENET_VAL_REQUIRE_DAE"] = "yes"
         return {"return": 0}
-    path = os.path.abspath(os.path.expanduser(given))
+    path = os.path.abspath(os.path.expanduser(own_path))
     if not os.path.exists(path):
         raise Error(
             "file-not-found", f"there is no {path}", hint="check the path given as --imagenet_path"
@@ -110,10 +110,10 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
 def find(root: str, count: int) -> str:
     """The folder at or below ``root`` with the first ``count`` images; Error naming what lacks."""
     names = [NAME.format(number) for number in range(1, count + 1)]
-    found = images(root)
-    folder = max(found, key=lambda place: len(found[place]), default=root)
-    there = found.get(folder, set())
-    missing = [name for name in names if name not in there]
+    names_in_folder = images(root)
+    folder = max(names_in_folder, key=lambda path: len(names_in_folder[path]), default=root)
+    present = names_in_folder.get(folder, set())
+    missing = [name for name in names if name not in present]
     if not missing:
         return folder
     none = len(missing) == count

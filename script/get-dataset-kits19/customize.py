@@ -26,8 +26,8 @@ HOW = (
 def refuse(i: dict[str, Any]) -> dict[str, Any]:
     """Raise Error for the real cases, where the user has not said where they are."""
     why = "KiTS19 is free for non-commercial use (CC BY-NC-SA 4.0) and has to be fetched by you"
-    found: dict[str, Any] = shared.require(i["env"], "CM_KITS19_PATH", why, HOW)
-    return found
+    answer: dict[str, Any] = shared.require(i["env"], "CM_KITS19_PATH", why, HOW)
+    return answer
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -46,9 +46,9 @@ def wanted(env: Mapping[str, str]) -> list[str]:
     return shared.wanted(env, CALIBRATION_CASES, CASE)
 
 
-def cases_folder(given: str) -> str:
+def cases_folder(text: str) -> str:
     """The folder of the cases: the one that was given, or ``data`` in a checkout."""
-    folder = os.path.abspath(os.path.expanduser(given))
+    folder = os.path.abspath(os.path.expanduser(text))
     inside = os.path.join(folder, "data")
     return inside if os.path.isdir(inside) else folder
 

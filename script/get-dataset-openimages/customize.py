@@ -19,9 +19,9 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     annotations = find_annotations(env, os.getcwd())
     count = int(env.get("CM_DATASET_COUNT") or 0)
     names = file_names(annotations, count)
-    given = env.get("CM_OPENIMAGES_IMAGES_PATH")
-    if given:
-        folder = os.path.abspath(os.path.expanduser(given))
+    own_folder = env.get("CM_OPENIMAGES_IMAGES_PATH")
+    if own_folder:
+        folder = os.path.abspath(os.path.expanduser(own_folder))
     else:
         store = env.get("CM_OPENIMAGES_STORE") or os.path.join(os.getcwd(), "validation")
         folder = os.path.abspath(os.path.expanduser(store))
@@ -38,9 +38,9 @@ def find_annotations(env: Mapping[str, Any], root: str) -> str:
 
     Raises Error when there is none.
     """
-    given = env.get("CM_OPENIMAGES_ANNOTATIONS_PATH")
-    if given:
-        return os.path.abspath(os.path.expanduser(str(given)))
+    own_file = env.get("CM_OPENIMAGES_ANNOTATIONS_PATH")
+    if own_file:
+        return os.path.abspath(os.path.expanduser(str(own_file)))
     for folder, _, names in os.walk(root):
         for name in sorted(names):
             if name.endswith(".json") and name.startswith("openimages"):

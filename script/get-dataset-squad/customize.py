@@ -16,11 +16,11 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     env = i["env"]
     if env.get("CM_DATASET_FORM") == "tiny":
         return run_program(i, "make")
-    given = env.get("CM_SQUAD_PATH")
-    if not given:
+    own_file = env.get("CM_SQUAD_PATH")
+    if not own_file:
         env["CM_SQUAD_DOWNLOAD"] = "yes"
         return {"return": 0}
-    path = os.path.abspath(os.path.expanduser(given))
+    path = os.path.abspath(os.path.expanduser(own_file))
     _check(path, env["CM_DOWNLOAD_CHECKSUM"])
     env["CM_DATASET_SQUAD_VAL_PATH"] = path
     return {"return": 0, "relies_on": [path]}
@@ -28,17 +28,17 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 def _check(path: str, md5: str) -> None:
     try:
-        found = file_checksum(Path(path), "md5")
+        checksum = file_checksum(Path(path), "md5")
     except OSError as error:
         raise Error(
             "data-missing",
             f"cannot read {path}: {error.strerror}",
             hint="give the path of dev-v1.1.json with --squad_path=FILE",
         ) from error
-    if found != md5:
+    if checksum != md5:
         raise Error(
             "data-wrong",
-            f"{path} is not SQuAD's dev-v1.1.json: its MD5 is {found}, not {md5}",
+            f"{path} is not SQuAD's dev-v1.1.json: its MD5 is {checksum}, not {md5}",
             hint="leave --squad_path out to download the right file",
         )
 

@@ -21,11 +21,11 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     bounds, where = bounds_of(i["env"]), places(i)
     seen: list[str] = []
     for name in ("docker", "podman"):
-        found = find_tool(name, where, bounds, pattern=VERSION)
-        seen += found.lines
-        if found.tool:
+        search = find_tool(name, where, bounds, pattern=VERSION)
+        seen += search.lines
+        if search.tool:
             print("\n".join(seen))
-            return take(i, found.tool, name)
+            return take(i, search.tool, name)
     facts = os_facts()
     package = PACKAGES.get(facts.package_manager, "docker")
     command = install_command(facts.package_manager, [package], as_root=os.geteuid() == 0)
@@ -57,10 +57,10 @@ def answers(path: str, name: str) -> tuple[str, str]:
     """Whether containers can be started now, and what is in the way; that is no failure here."""
     if name == "podman":
         return "yes", ""
-    told = probe([path, "info", "--format", "{{.ServerVersion}}"])
-    if told.ok and told.stdout.strip()[:1].isdigit():
+    answer = probe([path, "info", "--format", "{{.ServerVersion}}"])
+    if answer.ok and answer.stdout.strip()[:1].isdigit():
         return "yes", ""
-    if "permission denied" in told.output:
+    if "permission denied" in answer.output:
         user = os.environ.get("USER") or getpass.getuser()
         return "no", f"you may not use docker: sudo usermod -aG docker {user}, then log in anew"
     return "no", "docker's daemon does not answer: sudo systemctl start docker"

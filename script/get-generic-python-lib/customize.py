@@ -33,7 +33,7 @@ NOISE = re.compile(r"\s*$|Looking in (indexes|links): |WARNING: Location ")
 LONG_LIST = re.compile(r"\(from versions: .{200,}?((?:, [^,)]+){12})\)")
 
 
-class Wanted(NamedTuple):
+class RequestedPackage(NamedTuple):
     """A package, its version bounds as pip writes them, and where it is to be installed."""
 
     name: str
@@ -62,7 +62,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def read_wanted(i: dict[str, Any]) -> Wanted:
+def read_wanted(i: dict[str, Any]) -> RequestedPackage:
     """What is asked for; raises Error when a package or a Python is not named rightly."""
     env = i["env"]
     name = text(env, "CM_GENERIC_PYTHON_PACKAGE_NAME")
@@ -76,7 +76,7 @@ def read_wanted(i: dict[str, Any]) -> Wanted:
     else:
         bounds = text(env, "CM_TMP_PIP_VERSION_STRING")
         force = is_yes(env.get("CM_TMP_PYTHON_PACKAGE_FORCE_INSTALL"))
-        return Wanted(name, bounds, text(env, "CM_GENERIC_PYTHON_PIP_URL"), python, force)
+        return RequestedPackage(name, bounds, text(env, "CM_GENERIC_PYTHON_PIP_URL"), python, force)
     raise Error("bad-value", problem, hint=hint)
 
 
@@ -84,7 +84,7 @@ def text(env: dict[str, Any], key: str) -> str:
     return str(env.get(key, "")).strip()
 
 
-def why_install(wanted: Wanted, present: pythons.Distribution | None) -> str:
+def why_install(wanted: RequestedPackage, present: pythons.Distribution | None) -> str:
     """Why something has to be installed; empty when what is there will do."""
     if present is None:
         return "not there yet"
@@ -96,7 +96,9 @@ def why_install(wanted: Wanted, present: pythons.Distribution | None) -> str:
     return f"{present.version} is there, its extras are looked at" if "[" in wanted.name else ""
 
 
-def install(i: dict[str, Any], wanted: Wanted, present: pythons.Distribution | None) -> None:
+def install(
+    i: dict[str, Any], wanted: RequestedPackage, present: pythons.Distribution | None
+) -> None:
     env = i["env"]
     python = installable(wanted)
     require_source(env, wanted)
@@ -116,7 +118,7 @@ def install(i: dict[str, Any], wanted: Wanted, present: pythons.Distribution | N
         os.unlink(arguments)
 
 
-def installable(wanted: Wanted) -> pythons.Python:
+def installable(wanted: RequestedPackage) -> pythons.Python:
     """The Python to install for; raises Error where pip must not or cannot do it."""
     python, problem = pythons.describe(wanted.python)
     if python is None:
@@ -140,7 +142,7 @@ def installable(wanted: Wanted) -> pythons.Python:
     return python
 
 
-def require_source(env: dict[str, Any], wanted: Wanted) -> None:
+def require_source(env: dict[str, Any], wanted: RequestedPackage) -> None:
     """Raise Error where pip would need the network and must not use it."""
     places = (wanted.url, text(env, PIP_ADDRESSES["--find-links"]))
     local = any(place.startswith(("/", "file:")) for place in places)
@@ -155,7 +157,7 @@ def require_source(env: dict[str, Any], wanted: Wanted) -> None:
 
 def pip_arguments(
     env: dict[str, Any],
-    wanted: Wanted,
+    wanted: RequestedPackage,
     present: pythons.Distribution | None,
     python: pythons.Python,
 ) -> list[str]:
@@ -178,7 +180,7 @@ def pip_arguments(
     return [*words, wanted.url or wanted.name + wanted.bounds]
 
 
-def pip_failed(wanted: Wanted, python: pythons.Python, log: str) -> Error:
+def pip_failed(wanted: RequestedPackage, python: pythons.Python, log: str) -> Error:
     said = read_or_empty(log)
     known = {
         "name": wanted.name,
@@ -213,20 +215,22 @@ def last_words(said: str) -> list[str]:
     return [LONG_LIST.sub(r"(from versions: ...\1)", line) for line in lines[-LAST_LINES:]]
 
 
-def proven(wanted: Wanted) -> pythons.Distribution:
+def proven(wanted: RequestedPackage) -> pythons.Distribution:
     """What is installed now; raises Error unless it is what was wanted."""
-    found = pythons.installed(wanted.python, wanted.name)
-    if found is None or not (wanted.url or satisfies_pip(found.version, wanted.bounds)):
-        there = f"{found.version} is there" if found else "it is missing"
+    distribution = pythons.installed(wanted.python, wanted.name)
+    if distribution is None or not (
+        wanted.url or satisfies_pip(distribution.version, wanted.bounds)
+    ):
+        state = f"{distribution.version} is there" if distribution else "it is missing"
         raise Error(
             "install-failed",
-            f"pip reported success for {wanted.name}{wanted.bounds}, but {there}",
+            f"pip reported success for {wanted.name}{wanted.bounds}, but {state}",
             hint=f"see what pip reports: {wanted.python} -m pip show {wanted.name}",
         )
-    return found
+    return distribution
 
 
-def prove_import(wanted: Wanted, present: pythons.Distribution) -> None:
+def prove_import(wanted: RequestedPackage, present: pythons.Distribution) -> None:
     """Import the package in its Python; raises Error, with what helps, when that fails."""
     module = pythons.import_name(present)
     failed = pythons.import_problem(wanted.python, module) if module else None
@@ -247,7 +251,7 @@ def prove_import(wanted: Wanted, present: pythons.Distribution) -> None:
     )
 
 
-def export(env: dict[str, Any], wanted: Wanted, present: pythons.Distribution) -> None:
+def export(env: dict[str, Any], wanted: RequestedPackage, present: pythons.Distribution) -> None:
     bare = pythons.bare_name(wanted.name)
     key = re.sub(r"[^A-Z0-9]", "_", bare.upper())
     env[f"CM_PYTHONLIB_{key}_VERSION"] = present.version

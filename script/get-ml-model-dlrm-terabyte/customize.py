@@ -35,7 +35,7 @@ def _full(env: dict[str, Any]) -> dict[str, Any]:
     env["CM_DLRM_OTHER_SIZE"] = "yes" if is_yes(env.get("CM_DLRM_OTHER_SIZE")) else ""
     weights = table_bytes(env, 0)
     if env.get("CM_DLRM_CHECKPOINT"):
-        return _given(env, weights)
+        return _own_checkpoint(env, weights)
     # The first version is given out as an ONNX graph too.
     env["CM_DLRM_CONVERT"] = "yes" if onnx and version == "v2" else "no"
     if env.get("CM_ML_MODEL_DEBUG") != "yes":
@@ -45,13 +45,13 @@ def _full(env: dict[str, Any]) -> dict[str, Any]:
     return {"return": 0}
 
 
-def _given(env: dict[str, Any], weights: int) -> dict[str, Any]:
+def _own_checkpoint(env: dict[str, Any], weights: int) -> dict[str, Any]:
     """Look at the user's checkpoint."""
     path = os.path.abspath(os.path.expanduser(env["CM_DLRM_CHECKPOINT"]))
     env["CM_DLRM_CONVERT"] = "yes" if env["CM_ML_MODEL_FRAMEWORK"] == "onnx" else "no"
     version = env["CM_DLRM_VERSION"]
-    there = os.path.isfile(path) if version == "v1" else os.path.isdir(path)
-    if not there:
+    is_there = os.path.isfile(path) if version == "v1" else os.path.isdir(path)
+    if not is_there:
         what = "a file, tb00_40M.pt" if version == "v1" else "a folder, model_weights"
         raise Error(
             "model-file",
@@ -92,8 +92,8 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
         _downloaded(env)
         return {"return": 0}
     if env.get("CM_DLRM_CONVERT") == "yes":
-        found = env.get("CM_DLRM_EXTRACTED") or env["CM_DLRM_DOWNLOADED"]
-        env["CM_DLRM_CHECKPOINT_PATH"] = found
+        checkpoint = env.get("CM_DLRM_EXTRACTED") or env["CM_DLRM_DOWNLOADED"]
+        env["CM_DLRM_CHECKPOINT_PATH"] = checkpoint
         run_program(i, "convert")
     return ml_models.finish_own(env, "CM_DLRM", "name")
 
@@ -112,12 +112,12 @@ def _describe_export(path: str) -> str:
     """Write model.json beside the extracted ONNX file of the first DLRM; returns its folder."""
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     names = sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
-    found = [name for name in names if name.endswith(".onnx")]
-    if len(found) != 1:
-        raise Error("model-file", f"expected one ONNX file in {folder}, found {len(found)}")
-    others = [name for name in names if name not in (found[0], ml_models.FACTS)]
+    graphs = [name for name in names if name.endswith(".onnx")]
+    if len(graphs) != 1:
+        raise Error("model-file", f"expected one ONNX file in {folder}, found {len(graphs)}")
+    others = [name for name in names if name not in (graphs[0], ml_models.FACTS)]
     data = [ml_models.facts_of_file(folder, name) for name in others]
     full = ml_models.published(__file__)
-    facts = {"name": full["name"], "file": found[0], "data": data, **full}
+    facts = {"name": full["name"], "file": graphs[0], "data": data, **full}
     ml_models.describe(folder, facts)
     return folder

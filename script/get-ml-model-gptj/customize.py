@@ -40,10 +40,10 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         env["CM_GPTJ_DOWNLOAD"] = "yes"
         env["CM_GPTJ_TORCH"] = env["CM_GPTJ_CONVERT"]
         return {"return": 0}
-    return _given(env)
+    return _own_checkpoint(env)
 
 
-def _given(env: dict[str, Any]) -> dict[str, Any]:
+def _own_checkpoint(env: dict[str, Any]) -> dict[str, Any]:
     """Look at the user's checkpoint."""
     folder = os.path.abspath(os.path.expanduser(env["GPTJ_CHECKPOINT_PATH"]))
     config = os.path.join(folder, "config.json")
@@ -82,8 +82,8 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Convert a checkpoint, verify the files and tell of them."""
     env = i["env"]
     if env.get("CM_GPTJ_CONVERT"):
-        found = env.get("CM_GPTJ_EXTRACTED") or env["GPTJ_CHECKPOINT_PATH"]
-        env["GPTJ_CHECKPOINT_PATH"] = env["CM_ML_MODEL_TOKENIZER_PATH"] = _checkpoint(found)
+        source = env.get("CM_GPTJ_EXTRACTED") or env["GPTJ_CHECKPOINT_PATH"]
+        env["GPTJ_CHECKPOINT_PATH"] = env["CM_ML_MODEL_TOKENIZER_PATH"] = _checkpoint(source)
         if env["CM_GPTJ_CONVERT"] == "no":
             path = env["GPTJ_CHECKPOINT_PATH"]
             return ml_models.as_it_is(env, path, FULL_ACCURACY)

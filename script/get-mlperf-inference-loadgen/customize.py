@@ -76,13 +76,13 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     package = installed(python, PACKAGE)
     if package is None:
         raise Error("install-failed", f"{python} has no {PACKAGE} after its installation")
-    told = examine(python)
-    require_round(env, told, package.version)
+    facts = examine(python)
+    require_round(env, facts, package.version)
     env["CM_MLPERF_INFERENCE_LOADGEN_VERSION"] = package.version
-    own = keep(Path(told["path"]), package.version, Path.cwd() / "site")
-    env["CM_MLPERF_INFERENCE_LOADGEN_PATH"] = str(own or told["path"])
+    own = keep(Path(facts["path"]), package.version, Path.cwd() / "site")
+    env["CM_MLPERF_INFERENCE_LOADGEN_PATH"] = str(own or facts["path"])
     if own is None:
-        return {"return": 0, "version": package.version, "relies_on": [told["path"]]}
+        return {"return": 0, "version": package.version, "relies_on": [facts["path"]]}
     env["+PYTHONPATH"] = [str(own.parent)]
     return {"return": 0, "version": package.version}
 
@@ -93,11 +93,15 @@ def keep(module: Path, version: str, folder: Path) -> Path | None:
     A run of another round may put its own LoadGen into the same Python at any moment, also while
     this one measures.
     """
-    told = module.parent / f"{PACKAGE.replace('-', '_')}-{version}.dist-info"
-    if not module.is_file() or not module.name.startswith("mlperf_loadgen") or not told.is_dir():
+    metadata = module.parent / f"{PACKAGE.replace('-', '_')}-{version}.dist-info"
+    if (
+        not module.is_file()
+        or not module.name.startswith("mlperf_loadgen")
+        or not metadata.is_dir()
+    ):
         return None
     folder.mkdir(exist_ok=True)
-    shutil.copytree(told, folder / told.name, dirs_exist_ok=True)
+    shutil.copytree(metadata, folder / metadata.name, dirs_exist_ok=True)
     shutil.copyfile(module, folder / module.name)
     return folder / module.name
 
@@ -110,20 +114,20 @@ def examine(python: str) -> dict[str, Any]:
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "src", "check_loadgen.py")
     result = probe([python, program, *NEEDED], timeout=60)
     try:
-        told = json.loads(result.stdout.strip().splitlines()[-1]) if result.ok else None
+        facts = json.loads(result.stdout.strip().splitlines()[-1]) if result.ok else None
     except (ValueError, IndexError):
-        told = None
-    if not isinstance(told, dict):
+        facts = None
+    if not isinstance(facts, dict):
         raise broken(result)
-    if told["missing"] or told["status"]:
+    if facts["missing"] or facts["status"]:
         raise Error(
             "loadgen-unsuitable",
-            f"the LoadGen at {told['path']} is not the one that benchmarks need",
+            f"the LoadGen at {facts['path']} is not the one that benchmarks need",
             hint=f"another package may be in its place: {python} -m pip uninstall mlperf-loadgen",
-            context=[f"it lacks {', '.join(told['missing'])}" if told["missing"] else
-                     f"its own configuration cannot be read (status {told['status']})"],
+            context=[f"it lacks {', '.join(facts['missing'])}" if facts["missing"] else
+                     f"its own configuration cannot be read (status {facts['status']})"],
         )  # fmt: skip
-    return told
+    return facts
 
 
 def broken(result: ProbeResult) -> Error:
@@ -137,10 +141,10 @@ def broken(result: ProbeResult) -> Error:
     )
 
 
-def require_round(env: dict[str, Any], told: dict[str, Any], version: str) -> None:
+def require_round(env: dict[str, Any], facts: dict[str, Any], version: str) -> None:
     """Raise Error when LoadGen has not the seeds of the round: the checker refuses such runs."""
-    wanted = env["CM_MLPERF_INFERENCE_LOADGEN_QSL_SEED"]
-    if told["qsl_seed"] == wanted:
+    expected = env["CM_MLPERF_INFERENCE_LOADGEN_QSL_SEED"]
+    if facts["qsl_seed"] == expected:
         return
     wanted_round = env["CM_MLPERF_INFERENCE_LOADGEN_ROUND"]
     raise Error(
@@ -148,5 +152,5 @@ def require_round(env: dict[str, Any], told: dict[str, Any], version: str) -> No
         f"LoadGen {version} does not have the seeds of round {wanted_round}",
         hint="leave out --adr.loadgen-package.version, or choose the round that this version "
         "belongs to, as in _r5.1",
-        context=[f"seed of {wanted_round}: {wanted}", f"seed found:   {told['qsl_seed']}"],
+        context=[f"seed of {wanted_round}: {expected}", f"seed found:   {facts['qsl_seed']}"],
     )

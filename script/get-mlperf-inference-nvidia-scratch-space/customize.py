@@ -35,8 +35,8 @@ def chosen(env: Mapping[str, Any]) -> Path:
     """The folder that is meant."""
     from nvidia_mlperf.flow import space
 
-    told = env.get("CM_NVIDIA_SCRATCH_PATH") or env.get("MLPERF_SCRATCH_PATH")
-    return Path(os.path.abspath(os.path.expanduser(space.named(told, os.environ))))
+    name = env.get("CM_NVIDIA_SCRATCH_PATH") or env.get("MLPERF_SCRATCH_PATH")
+    return Path(os.path.abspath(os.path.expanduser(space.named(name, os.environ))))
 
 
 def make(folder: Path) -> None:
@@ -91,8 +91,8 @@ def lines(folder: Path, cache: Path) -> list[str]:
     from nvidia_mlperf.flow import space
 
     free = shutil.disk_usage(cache).free
-    told = [f"{folder}: models and data lie in {cache}, with {free / 10**9:.0f} GB free"]
+    report = [f"{folder}: models and data lie in {cache}, with {free / 10**9:.0f} GB free"]
     large = space.too_large(free)
     if large:
-        told.append(f"no room for {', '.join(large)}; for everything: 3 TB")
-    return told
+        report.append(f"no room for {', '.join(large)}; for everything: 3 TB")
+    return report

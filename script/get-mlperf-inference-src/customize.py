@@ -18,22 +18,22 @@ LONGEST_S = 1800
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Find or clone the sources; raises Error when there is no checker in them."""
     env = i["env"]
-    given = env.get("CM_MLPERF_INFERENCE_SRC_PATH")
-    if given:
-        place = os.path.abspath(os.path.expanduser(given))
-        relies_on = [os.path.join(place, CHECKER)]
+    own_path = env.get("CM_MLPERF_INFERENCE_SRC_PATH")
+    if own_path:
+        folder = os.path.abspath(os.path.expanduser(own_path))
+        relies_on = [os.path.join(folder, CHECKER)]
     else:
-        place = os.path.join(os.getcwd(), FOLDER)
-        clone(env["CM_GIT_URL"], wanted(env), place)
+        folder = os.path.join(os.getcwd(), FOLDER)
+        clone(env["CM_GIT_URL"], wanted(env), folder)
         relies_on = []
-    if not os.path.isdir(os.path.join(place, CHECKER)):
+    if not os.path.isdir(os.path.join(folder, CHECKER)):
         raise Error(
             "no-checker",
-            f"{place} is not a checkout of mlcommons/inference: it has no {CHECKER}",
+            f"{folder} is not a checkout of mlcommons/inference: it has no {CHECKER}",
             hint="give a checkout of github.com/mlcommons/inference: --inference_src=FOLDER",
         )
-    revision = checkouts.revision(place)[1] or "unknown"
-    env["CM_MLPERF_INFERENCE_SOURCE"] = place
+    revision = checkouts.revision(folder)[1] or "unknown"
+    env["CM_MLPERF_INFERENCE_SOURCE"] = folder
     env["CM_MLPERF_INFERENCE_SOURCE_VERSION"] = revision
     return {"return": 0, "version": revision[:12], "relies_on": relies_on}
 

@@ -13,20 +13,20 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     from mlperf.submission.fields import FIELDS
 
     env = i["env"]
-    told_by = env.get("CM_MLPERF_SUT_DESCRIPTION_FILE") or ""
-    given = {"submitter": env["CM_MLPERF_SUBMITTER"]} if env.get("CM_MLPERF_SUBMITTER") else {}
-    told = system.read_file(inputs.folder(told_by)) if told_by else {}
+    source = env.get("CM_MLPERF_SUT_DESCRIPTION_FILE") or ""
+    options = {"submitter": env["CM_MLPERF_SUBMITTER"]} if env.get("CM_MLPERF_SUBMITTER") else {}
+    entries = system.read_file(inputs.folder(source)) if source else {}
     if env.get("CM_MLPERF_INFERENCE_RESULTS_DIR_"):
         folder = inputs.folder(env["CM_MLPERF_INFERENCE_RESULTS_DIR_"])
         run = runs.collect(folder).runs[0]
         known = runs.facts(run, nvidia.kinds)
-        described = system.describe(known, given, told, told_by)
-        found = {name: (value.text, value.origin) for name, value in described.values.items()}
+        described = system.describe(known, options, entries, source)
+        rows = {name: (value.text, value.origin) for name, value in described.values.items()}
     else:
         facts = machine.facts(nvidia.kinds())
-        here = {name: (text, system.MACHINE) for name, text in facts.items()}
-        found = {field.name: here.get(field.name, ("", system.OPEN)) for field in FIELDS}
-        found |= {name: (text, told_by) for name, text in told.items()}
-    print("\n".join(steps.table(("field", "value", "from"), [(k, *v) for k, v in found.items()])))
-    i["state"]["CM_SUT_META"] = {name: text for name, (text, _) in found.items()}
+        facts_of_machine = {name: (text, system.MACHINE) for name, text in facts.items()}
+        rows = {field.name: facts_of_machine.get(field.name, ("", system.OPEN)) for field in FIELDS}
+        rows |= {name: (text, source) for name, text in entries.items()}
+    print("\n".join(steps.table(("field", "value", "from"), [(k, *v) for k, v in rows.items()])))
+    i["state"]["CM_SUT_META"] = {name: text for name, (text, _) in rows.items()}
     return {"return": 0}

@@ -20,7 +20,7 @@ PLACEHOLDER_VERSIONS = ("1.0", "1.0.post1")
 TIMEOUT_S = 180.0
 
 
-class Look(NamedTuple):
+class SdkInspection(NamedTuple):
     """What was found in one Python: versions by package, and the trouble with the import."""
 
     python: str
@@ -42,23 +42,23 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     env = i["env"]
     kind = str(env["CM_NEURON_SDK_KIND"])
     sdk = sdks()[kind]
-    bounds, looks = bounds_of(env), []
+    bounds, inspections = bounds_of(env), []
     for python in candidates(env, sdk):
-        found = look(python, sdk)
-        version = found.versions.get(sdk["packages"][0], "")
-        misfit = "" if found.problem else bounds.misfit(version)
-        looks.append(found._replace(problem=misfit) if misfit else found)
-        print(looks[-1].line)
-        if not looks[-1].problem:
-            return taken(env, found, version)
-    raise missing(kind, sdk, looks)
+        inspection = look(python, sdk)
+        version = inspection.versions.get(sdk["packages"][0], "")
+        misfit = "" if inspection.problem else bounds.misfit(version)
+        inspections.append(inspection._replace(problem=misfit) if misfit else inspection)
+        print(inspections[-1].line)
+        if not inspections[-1].problem:
+            return taken(env, inspection, version)
+    raise missing(kind, sdk, inspections)
 
 
 def sdks() -> dict[str, Any]:
     """What is known of each SDK."""
     path = Path(__file__).with_name("sdks.json")
-    told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return told
+    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return document
 
 
 def candidates(env: Mapping[str, Any], sdk: Mapping[str, Any]) -> list[str]:
@@ -68,30 +68,32 @@ def candidates(env: Mapping[str, Any], sdk: Mapping[str, Any]) -> list[str]:
     """
     named = named_places(env)
     if not named:
-        known = [place for each in sdk["environments"] for place in sorted(glob.glob(each))[::-1]]
-        return [*pythons_in(known), str(env["CM_PYTHON_BIN_WITH_PATH"])]
-    found = pythons_in(named)
-    if not found:
+        environments = [
+            place for pattern in sdk["environments"] for place in sorted(glob.glob(pattern))[::-1]
+        ]
+        return [*pythons_in(environments), str(env["CM_PYTHON_BIN_WITH_PATH"])]
+    pythons = pythons_in(named)
+    if not pythons:
         raise Error("bad-value", f"--path={named[0]}: there is no Python", hint="check the path")
-    return found
+    return pythons
 
 
-def pythons_in(places: Iterable[str]) -> list[str]:
+def pythons_in(paths: Iterable[str]) -> list[str]:
     """The Python of each place: a file, an environment, or a folder of programs."""
-    found = []
-    for place in places:
-        inside = (place, f"{place}/python3", f"{place}/bin/python3", f"{place}/python")
-        found += [path for path in inside if is_executable(Path(path))][:1]
-    return found
+    pythons = []
+    for root in paths:
+        inside = (root, f"{root}/python3", f"{root}/bin/python3", f"{root}/python")
+        pythons += [path for path in inside if is_executable(Path(path))][:1]
+    return pythons
 
 
-def look(python: str, sdk: Mapping[str, Any]) -> Look:
+def look(python: str, sdk: Mapping[str, Any]) -> SdkInspection:
     """What this Python has of the SDK."""
     there = {name: pythons.installed(python, name) for name in sdk["packages"]}
     versions = {name: one.version for name, one in there.items() if one}
     main = there[sdk["packages"][0]]
     if main is None:
-        return Look(python, versions, (), f"no {sdk['packages'][0]}", "")
+        return SdkInspection(python, versions, (), f"no {sdk['packages'][0]}", "")
     failed = pythons.import_problem(python, sdk["module"], TIMEOUT_S)
     dummies = placeholders(versions, main.name, failed.output if failed else "")
     problem = failed.problem if failed else ""
@@ -99,34 +101,34 @@ def look(python: str, sdk: Mapping[str, Any]) -> Look:
         problem = f"a placeholder of the public index, not the SDK: {', '.join(dummies)}"
     elif failed:
         problem = f"{sdk['module']} cannot be imported: {problem}"
-    return Look(python, versions, dummies, problem, main.record)
+    return SdkInspection(python, versions, dummies, problem, main.record)
 
 
 def placeholders(versions: Mapping[str, str], main: str, output: str) -> tuple[str, ...]:
     """Those of the packages that only have the names; ``output`` is what the import of one said."""
     proven = main if not output else ""
-    found = tuple(
+    names = tuple(
         name for name, one in versions.items() if one in PLACEHOLDER_VERSIONS and name != proven
     )
-    return found or ((main,) if PLACEHOLDER in output else ())
+    return names or ((main,) if PLACEHOLDER in output else ())
 
 
-def taken(env: dict[str, Any], found: Look, version: str) -> dict[str, Any]:
+def taken(env: dict[str, Any], inspection: SdkInspection, version: str) -> dict[str, Any]:
     """Hand it out, its versions listed as ``pip list`` does it."""
-    for name, one in found.versions.items():
+    for name, one in inspection.versions.items():
         print(f"{name} {one}")
-    env["CM_NEURON_SDK_PYTHON"] = found.python
+    env["CM_NEURON_SDK_PYTHON"] = inspection.python
     env["CM_NEURON_SDK_VERSION"] = version
-    env["CM_NEURON_SDK_VERSIONS"] = json.dumps(dict(found.versions), sort_keys=True)
-    relied = [path for path in (found.python, found.record) if path]
+    env["CM_NEURON_SDK_VERSIONS"] = json.dumps(dict(inspection.versions), sort_keys=True)
+    relied = [path for path in (inspection.python, inspection.record) if path]
     return {"return": 0, "version": version, "relies_on": relied}
 
 
-def missing(kind: str, sdk: Mapping[str, Any], looks: list[Look]) -> Error:
+def missing(kind: str, sdk: Mapping[str, Any], inspections: list[SdkInspection]) -> Error:
     """The failure to raise: a placeholder to be removed first, or nothing that can be used."""
-    last = looks[-1]
+    last = inspections[-1]
     install = f"{last.python} -m pip install --extra-index-url={INDEX} {sdk['install']}"
-    dummy = next((each for each in looks if each.placeholders), None)
+    dummy = next((each for each in inspections if each.placeholders), None)
     needs = (
         f"it needs Python {sdk['pythons']} on x86-64; no configuration of pip is changed by this"
     )
@@ -136,12 +138,12 @@ def missing(kind: str, sdk: Mapping[str, Any], looks: list[Look]) -> Error:
             "import-failed",
             f"{dummy.python} has {dummy.problem}",
             hint=f"{remove}\n{install}\n{needs}",
-            context=[each.line for each in looks],
+            context=[each.line for each in inspections],
         )
     return Error(
         "not-detected",
         f"no Python with the Neuron SDK ({kind}: {sdk['packages'][0]}) was found",
         hint=f"{install}\n{needs}\none that is there already: --path=/its/folder, or "
         "--adr.neuron-sdk.path=/its/folder where another step asks",
-        context=[each.line for each in looks],
+        context=[each.line for each in inspections],
     )

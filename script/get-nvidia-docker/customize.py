@@ -48,28 +48,28 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 def library_version(i: dict[str, Any]) -> str:
     """The version of libnvidia-container; raises Error where it is missing or too old."""
-    found = find_tool(
+    search = find_tool(
         "nvidia-container-cli", places(i), bounds_of(i["env"]), pattern=r"lib-version: (\d[\d.]*)"
     )
-    if found.tool is None or compare(found.tool.version, OLDEST) < 0:
+    if search.tool is None or compare(search.tool.version, OLDEST) < 0:
         command = install_command(os_facts().package_manager, [PACKAGE], as_root=os.geteuid() == 0)
-        seen = f"{found.tool.version} is there" if found.tool else "it is missing"
+        seen = f"{search.tool.version} is there" if search.tool else "it is missing"
         raise Error(
             "not-detected",
             f"libnvidia-container {OLDEST} or newer is needed, and {seen}",
             hint="add NVIDIA's repository of packages, which the install guide of its container "
             f"toolkit names, then: {command or 'install ' + PACKAGE}",
-            context=found.lines or ["there is no nvidia-container-cli on PATH"],
+            context=search.lines or ["there is no nvidia-container-cli on PATH"],
         )
-    return found.tool.version
+    return search.tool.version
 
 
 def handed_over(env: dict[str, Any], engine: str) -> str:
     """``runtime`` or ``CDI``; empty where the engine would not find the GPUs."""
     if engine == "docker":
         docker = env.get("CM_DOCKER_BIN_WITH_PATH") or "docker"
-        told = probe([docker, "info", "--format", "{{json .Runtimes}}"])
-        if told.ok and re.search(r'"nvidia(-cdi)?"', told.stdout):
+        info = probe([docker, "info", "--format", "{{json .Runtimes}}"])
+        if info.ok and re.search(r'"nvidia(-cdi)?"', info.stdout):
             return "the runtime nvidia"
     listed = probe(["nvidia-ctk", "cdi", "list"])
     if listed.ok and "nvidia.com/gpu=" in listed.output:

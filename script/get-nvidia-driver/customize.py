@@ -67,23 +67,23 @@ def require(driver: nvidia.Driver, env: dict[str, Any], vendor_round: str) -> No
 def lines(driver: nvidia.Driver) -> list[str]:
     """One line on the driver, one on each GPU and each of its MIG instances."""
     cuda = f", CUDA up to {driver.cuda}" if driver.cuda else ""
-    found = [f"driver {driver.version}{cuda} (asked: {driver.asked})"]
+    report = [f"driver {driver.version}{cuda} (asked: {driver.asked})"]
     for gpu in driver.gpus:
-        found.append(", ".join([f"GPU {gpu.index}: {gpu.name}", *facts(gpu), gpu.uuid]))
-        found += [f"  MIG {part.profile} {part.number}: {part.uuid}" for part in gpu.mig]
+        report.append(", ".join([f"GPU {gpu.index}: {gpu.name}", *facts(gpu), gpu.uuid]))
+        report += [f"  MIG {part.profile} {part.number}: {part.uuid}" for part in gpu.mig]
         if gpu.mig_is_on and not gpu.mig:
-            found.append("  MIG is on, and there is no instance: programs cannot use this GPU")
-    return found
+            report.append("  MIG is on, and there is no instance: programs cannot use this GPU")
+    return report
 
 
 def facts(gpu: nvidia.Gpu) -> list[str]:
     """What the driver knows of a GPU, in words."""
-    told = {
+    values = {
         "{} MiB": str(gpu.memory or ""),
         "compute capability {}": gpu.kind.get("compute_cap", ""),
         "{} W": gpu.kind.get("power.limit", ""),
     }
-    return [words.format(value) for words, value in told.items() if value and "[" not in value]
+    return [words.format(value) for words, value in values.items() if value and "[" not in value]
 
 
 def give_back(i: dict[str, Any], driver: nvidia.Driver) -> None:
@@ -114,19 +114,19 @@ def give_back(i: dict[str, Any], driver: nvidia.Driver) -> None:
 def jetson_lines(jetson: nvidia.Jetson, root: Path, vendor_round: str) -> list[str]:
     """Which JetPack it is, and for a round what NVIDIA's script would add."""
     release = f"Linux for Tegra {jetson.l4t}" if jetson.l4t else "an unknown release"
-    found = [f"{jetson.board}: {release}, JetPack {jetson.jetpack or 'not known'}"]
-    wanted = additions().get(vendor_round)
-    if not wanted:
-        return found
-    if jetson.jetpack and compare(jetson.jetpack.split()[0], wanted["jetpack"]) < 0:
-        found.append(f"{vendor_round} needs JetPack {wanted['jetpack']} or newer")
-    there = set(packages(root))
-    missing = [name for name in wanted["packages"] if name not in there]
-    found.append(f"NVIDIA's install script of {vendor_round} would add:")
-    found.append(f"  packages: {', '.join(missing) or 'none, all are there'}")
-    found.append(f"  from source, for hours: {', '.join(wanted['from_source'])}")
-    found.append(f"  Python packages: {', '.join(wanted['python'])}")
-    return found
+    report = [f"{jetson.board}: {release}, JetPack {jetson.jetpack or 'not known'}"]
+    additional = additions().get(vendor_round)
+    if not additional:
+        return report
+    if jetson.jetpack and compare(jetson.jetpack.split()[0], additional["jetpack"]) < 0:
+        report.append(f"{vendor_round} needs JetPack {additional['jetpack']} or newer")
+    installed = set(packages(root))
+    missing = [name for name in additional["packages"] if name not in installed]
+    report.append(f"NVIDIA's install script of {vendor_round} would add:")
+    report.append(f"  packages: {', '.join(missing) or 'none, all are there'}")
+    report.append(f"  from source, for hours: {', '.join(additional['from_source'])}")
+    report.append(f"  Python packages: {', '.join(additional['python'])}")
+    return report
 
 
 def additions() -> dict[str, Any]:

@@ -52,28 +52,28 @@ def real(env: dict[str, Any]) -> tuple[list[str], list[str]]:
 
     Raises Error when they are not given or not all there.
     """
-    given = env.get("CM_CRITEO_PREPROCESSED_PATH")
+    own_folder = env.get("CM_CRITEO_PREPROCESSED_PATH")
     several = env["CM_DATASET_CRITEO_MULTIHOT"] == "yes"
     binary = BINARY[env["CM_CRITEO_PART"]]
     source = "get MLCommons's preprocessed arrays of day 23 (mlcommons.org, DLRM)"
     if not several:
         source = f"make {binary} with the first DLRM's preprocessing (see the README)"
-    if not given:
+    if not own_folder:
         raise Error(
             "data-not-free",
             "Criteo's data cannot be fetched by a program: their licence has to be accepted",
             hint=f"{source} and give the folder with --dir=FOLDER, or use the tiny form: "
             "--tags=get,preprocessed,dataset,criteo,_tiny",
         )
-    folder = os.path.abspath(os.path.expanduser(given))
-    wanted = ARRAYS if several else (binary,)
-    files = [os.path.join(folder, name) for name in wanted]
+    folder = os.path.abspath(os.path.expanduser(own_folder))
+    names = ARRAYS if several else (binary,)
+    files = [os.path.join(folder, name) for name in names]
     missing = [os.path.basename(path) for path in files if not os.path.isfile(path)]
     if missing:
         raise Error(
             "data-incomplete",
             f"{folder} lacks {', '.join(missing)}",
-            hint=f"needed there: {', '.join(wanted)} (see the README of "
+            hint=f"needed there: {', '.join(names)} (see the README of "
             "get-preprocessed-dataset-criteo)",
         )
     words = ["--arrays", folder] if several else ["--binary", files[0], "--rows", real_rows(env)]

@@ -14,11 +14,11 @@ from cmbench.lib.versions import parse
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     bounds = bounds_of(i["env"])
-    found = find(i, bounds)
-    if found.chosen is None:
-        raise nothing_fits(found, bounds, str(i["env"].get("CM_TMP_PATH") or ""))
-    print("\n".join(found.report))
-    python = found.chosen
+    result = find(i, bounds)
+    if result.chosen is None:
+        raise nothing_fits(result, bounds, str(i["env"].get("CM_TMP_PATH") or ""))
+    print("\n".join(result.report))
+    python = result.chosen
     tags = [f"version-{python.version}", "virtual" if python.virtual else "non-virtual"]
     export(i, python, tags)
     relies_on = [python.path, os.path.join(python.prefix, "pyvenv.cfg")]
@@ -33,14 +33,14 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 def find(i: dict[str, Any], bounds: Bounds) -> Search:
     """Look where the caller says: one file, the folders of --path, or PATH."""
     env = i["env"]
-    given = env.get("CM_TMP_PATH", "")
+    paths = env.get("CM_TMP_PATH", "")
     registered = "virtual" in str(env.get("CM_EXTRA_CACHE_TAGS", "")).split(",")
     custom = any(tag.startswith("custom-path.") for tag in i["variation_tags"])
-    if env.get("CM_NAME") and not (given or registered or custom):
+    if env.get("CM_NAME") and not (paths or registered or custom):
         # The engine looks for a registered name before it runs this.
         raise not_registered(env["CM_NAME"], bounds)
-    if given:
-        return search_given(given, bounds)
+    if paths:
+        return search_paths(paths, bounds)
     if env.get("CM_PYTHON_BIN_WITH_PATH"):
         return choose([absolute(env["CM_PYTHON_BIN_WITH_PATH"])], bounds)
     folders = i["automation"].get_default_path_list(i)
@@ -48,13 +48,13 @@ def find(i: dict[str, Any], bounds: Bounds) -> Search:
     return search([Path(folder) for folder in folders if os.path.isabs(folder)], bounds)
 
 
-def search_given(given: str, bounds: Bounds) -> Search:
+def search_paths(paths: str, bounds: Bounds) -> Search:
     """Look at the places of ``--path`` only; raises Error for one that does not exist."""
-    places = [absolute(text) for text in given.split(os.pathsep) if text]
-    for place in places:
-        if not place.exists():
-            raise Error("bad-value", f"--path: {place} does not exist", hint="check the path")
-    folders = [place for place in places if place.is_dir()]
+    places = [absolute(text) for text in paths.split(os.pathsep) if text]
+    for path in places:
+        if not path.exists():
+            raise Error("bad-value", f"--path: {path} does not exist", hint="check the path")
+    folders = [path for path in places if path.is_dir()]
     return search(folders, bounds) if folders else choose(places, bounds)
 
 
@@ -72,24 +72,24 @@ def absolute(text: str) -> Path:
 
 def not_registered(name: str, bounds: Bounds) -> Error:
     version = f" --version={bounds.exact}" if bounds.exact else ""
-    asked = "" if str(bounds) == "any version" else f" of version {bounds}"
+    suffix = "" if str(bounds) == "any version" else f" of version {bounds}"
     return Error(
         "not-detected",
-        f'no Python{asked} is registered under the name "{name}"',
+        f'no Python{suffix} is registered under the name "{name}"',
         hint="make an environment of that name:\n"
         f'cm run script "install python-venv" --name={name}{version}',
     )
 
 
-def nothing_fits(found: Search, bounds: Bounds, given: str) -> Error:
-    wanted = "" if str(bounds) == "any version" else f" ({bounds})"
+def nothing_fits(result: Search, bounds: Bounds, paths: str) -> Error:
+    suffix = "" if str(bounds) == "any version" else f" ({bounds})"
     return Error(
         "not-detected",
-        f"no Python 3 that fits was found{wanted}",
+        f"no Python 3 that fits was found{suffix}",
         hint="install one, or name the folder it is in:\n"
         'cm run script "get python3" --path=/folder/with/python3',
-        context=[candidate.line for candidate in found.candidates]
-        or [f"there is no python3 in {given or 'any folder of PATH'}"],
+        context=[candidate.line for candidate in result.candidates]
+        or [f"there is no python3 in {paths or 'any folder of PATH'}"],
     )
 
 

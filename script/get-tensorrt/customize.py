@@ -31,7 +31,7 @@ from cmbench.lib.versions import parse
 from cmbench.lib.yes_no import is_yes
 
 
-class Choice(NamedTuple):
+class TensorRtChoice(NamedTuple):
     """What is looked for, its wheel, the packages that bring its libraries, and their folder."""
 
     kind: Kind
@@ -41,19 +41,19 @@ class Choice(NamedTuple):
 
 
 CHOICES = {
-    "": Choice(
+    "": TensorRtChoice(
         TENSORRT,
         "tensorrt",
         ("tensorrt-cu13-libs", "tensorrt-cu12-libs", "tensorrt-cu11-libs", "tensorrt-libs"),
         "tensorrt_libs",
     ),
-    "lean": Choice(
+    "lean": TensorRtChoice(
         LEAN,
         "tensorrt-lean",
         ("tensorrt-lean-cu13-libs", "tensorrt-lean-cu12-libs"),
         "tensorrt_lean_libs",
     ),
-    "rtx": Choice(
+    "rtx": TensorRtChoice(
         RTX,
         "tensorrt-rtx",
         ("tensorrt-rtx-cu13-libs", "tensorrt-rtx-cu12-libs"),
@@ -76,12 +76,12 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     path = archive_given(env, "CM_TENSORRT_TAR_FILE_PATH", "CM_TENSORRT_INPUT")
     if path:
         return from_archive(i, choice, path)
-    found = Found(None, ())
+    search = Found(None, ())
     if not is_yes(env.get("CM_TENSORRT_PIP")):
-        found = find_library(choice.kind, places(i, choice), bounds_of(env))
-        print("\n".join(found.lines) or f"no {choice.kind.library} in any folder searched")
-        if found.chosen or choice.kind is TENSORRT or named_places(env, "CM_TENSORRT_INPUT"):
-            return take(i, choice, found)
+        search = find_library(choice.kind, places(i, choice), bounds_of(env))
+        print("\n".join(search.lines) or f"no {choice.kind.library} in any folder searched")
+        if search.chosen or choice.kind is TENSORRT or named_places(env, "CM_TENSORRT_INPUT"):
+            return take(i, choice, search)
     env["CM_TMP_TENSORRT_WHEEL"] = choice.wheel
     return {"return": 0}
 
@@ -92,15 +92,15 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     if not env.get("CM_TMP_TENSORRT_WHEEL"):
         return {"return": 0}
     choice = CHOICES[str(env.get("CM_TENSORRT_KIND") or "")]
-    found = find_library(choice.kind, wheels(env, choice), bounds_of(env))
-    print("\n".join(found.lines))
-    return take(i, choice, found)
+    search = find_library(choice.kind, wheels(env, choice), bounds_of(env))
+    print("\n".join(search.lines))
+    return take(i, choice, search)
 
 
 # ---- the archive
 
 
-def from_archive(i: dict[str, Any], choice: Choice, path: str) -> dict[str, Any]:
+def from_archive(i: dict[str, Any], choice: TensorRtChoice, path: str) -> dict[str, Any]:
     """Compare it, unpack it, and set the env; its Python module comes along."""
     env = i["env"]
     machine = str(env.get("CM_HOST_OS_MACHINE") or os.uname().machine)
@@ -108,9 +108,9 @@ def from_archive(i: dict[str, Any], choice: Choice, path: str) -> dict[str, Any]
     archive = open_archive(choice.kind, Path(path), bounds_of(env), cuda, machine)
     print(f"{path}: {choice.kind.title} {archive.version}{for_cuda(archive, cuda)}; unpacking")
     root = unpack(archive, Path(os.getcwd(), "archive"))
-    found = find_library(choice.kind, [str(root)], Bounds())
-    print("\n".join(found.lines))
-    library = found.chosen or without_loading(root, choice, archive)
+    search = find_library(choice.kind, [str(root)], Bounds())
+    print("\n".join(search.lines))
+    library = search.chosen or without_loading(root, choice, archive)
     plug_in_python(env, root)
     export(env, library, archive.version, root)
     return {"return": 0, "version": archive.version}
@@ -129,12 +129,12 @@ def cuda_in_use(env: dict[str, Any]) -> str:
     if known:
         return known
     folders = toolkit_folders(os.environ)
-    found = find_toolkit([*map(str, search_path()), *folders], Bounds()).chosen
-    found = found or find_runtime(folders, Bounds()).chosen
-    return found.release if found else ""
+    cuda = find_toolkit([*map(str, search_path()), *folders], Bounds()).chosen
+    cuda = cuda or find_runtime(folders, Bounds()).chosen
+    return cuda.release if cuda else ""
 
 
-def without_loading(root: Path, choice: Choice, archive: Archive) -> Library:
+def without_loading(root: Path, choice: TensorRtChoice, archive: Archive) -> Library:
     """The library of an archive that cannot be loaded here, as where CUDA's own are missing.
 
     Raises Error when the archive holds none.
@@ -169,13 +169,13 @@ def plug_in_python(env: dict[str, Any], root: Path) -> None:
 # ---- what is installed
 
 
-def wheels(env: dict[str, Any], choice: Choice) -> list[str]:
+def wheels(env: dict[str, Any], choice: TensorRtChoice) -> list[str]:
     """The folder that wheels of the chosen Python put the libraries into."""
     python = str(env.get("CM_PYTHON_BIN_WITH_PATH") or "")
     return wheel_folders(python, choice.packages, choice.folder)
 
 
-def places(i: dict[str, Any], choice: Choice) -> list[str]:
+def places(i: dict[str, Any], choice: TensorRtChoice) -> list[str]:
     """Where to look: what is named and nowhere else, or the usual folders and wheels."""
     env = i["env"]
     named = named_places(env, "CM_TENSORRT_INPUT")
@@ -190,22 +190,22 @@ def places(i: dict[str, Any], choice: Choice) -> list[str]:
     return [f for f in [*folders, *wheels(env, choice)] if os.path.isabs(f)]
 
 
-def take(i: dict[str, Any], choice: Choice, found: Found) -> dict[str, Any]:
+def take(i: dict[str, Any], choice: TensorRtChoice, search: Found) -> dict[str, Any]:
     """Set the env; raises Error with the ways out where there is none."""
-    env, library = i["env"], found.chosen
+    env, library = i["env"], search.chosen
     if library is None:
         raise Error(
             "not-detected",
             f"no {choice.kind.title} that fits was found ({bounds_of(env)})",
             hint=WAYS,
-            context=found.lines or [f"there is no {choice.kind.library} in any folder searched"],
+            context=search.lines or [f"there is no {choice.kind.library} in any folder searched"],
         )
     if is_yes(env.get("CM_TENSORRT_REQUIRE_DEV")) and not library.include:
         raise Error(
             "not-detected",
             f"{library.path} is there without its headers, which _dev asks for",
             hint="install the package libnvinfer-dev; or " + WAYS,
-            context=found.lines,
+            context=search.lines,
         )
     export(env, library, library.version, Path(library.folder).parent)
     return {"return": 0, "version": library.version, "relies_on": [library.path]}

@@ -59,12 +59,12 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         env["CM_TRITON_SERVER_VERSION"] = version
         return {"return": 0, "version": version}
     if source != "wheel":
-        found = find_tool(TOOL, places(i), bounds_of(env), ask=ASK, pattern=VERSION, fails=True)
-        print("\n".join(found.lines))
-        if found.tool is not None:
-            return present(env, found.tool.path, found.tool.version)
+        search = find_tool(TOOL, places(i), bounds_of(env), ask=ASK, pattern=VERSION, fails=True)
+        print("\n".join(search.lines))
+        if search.tool is not None:
+            return present(env, search.tool.path, search.tool.version)
         if source == "found" or env.get("CM_TMP_PATH"):
-            raise not_found(TOOL, found, bounds_of(env))
+            raise not_found(TOOL, search, bounds_of(env))
     make_environment(i)
     return {"return": 0}
 
@@ -131,8 +131,8 @@ def embeddable(python: str, version: str) -> Path:
     name = f"libpython{'.'.join(version.split('.')[:2])}.so.1.0"
     own = probe([python, "-I", "-c", LIBRARIES]).stdout.strip()
     folders = [own or "/usr/lib", *facts.library_folders]
-    found = next((Path(each, name) for each in folders if Path(each, name).is_file()), None)
-    if found is None:
+    library = next((Path(each, name) for each in folders if Path(each, name).is_file()), None)
+    if library is None:
         package = name.removesuffix(".so.1.0")
         command = install_command(facts.package_manager, [package], as_root=os.geteuid() == 0)
         raise Error(
@@ -141,7 +141,7 @@ def embeddable(python: str, version: str) -> Path:
             hint=f"{command or 'install it'}\nor choose another Python with "
             "--adr.triton-python.version=3.11, of 3.8 to 3.13",
         )
-    return found
+    return library
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -244,12 +244,12 @@ def write_launcher(path: Path, python: str, libraries: Path, tree: Path) -> Path
 def prove(launcher: Path, stub: Path, libraries: Path) -> str:
     """The server's version, as it tells it; raises Error where it or the stub cannot start."""
     answer = probe([launcher, *ASK])
-    told = re.search(VERSION, answer.output)
+    match = re.search(VERSION, answer.output)
     loaded = probe([stub], env={"LD_LIBRARY_PATH": str(libraries)})
     # Without arguments the stub complains about that, once its libraries are there.
-    if told and "arguments" in loaded.output:
-        return told[1]
-    failed = loaded if told else answer
+    if match and "arguments" in loaded.output:
+        return match[1]
+    failed = loaded if match else answer
     raise Error(
         "install-failed",
         "Triton is installed, but does not start",

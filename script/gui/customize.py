@@ -14,8 +14,8 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     from cmbench_gui.verbs import serve_pages, start_page
 
     env = i["env"]
-    given = {name: env.get(f"CM_GUI_{name.upper()}", "") for name in FLAGS}
-    flags = {name: value for name, value in given.items() if value not in ("", None)}
+    inputs = {name: env.get(f"CM_GUI_{name.upper()}", "") for name in FLAGS}
+    flags = {name: value for name, value in inputs.items() if value not in ("", None)}
     home = os.path.abspath(str(i["automation"].cmind.repos_path))
     tags = str(env.get("CM_GUI_SCRIPT_TAGS") or "")
     if env.get("CM_GUI_APP") == "graph":

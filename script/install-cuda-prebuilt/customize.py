@@ -48,28 +48,28 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """The compiler must be there, run, and be of the version; raises Error."""
     env = i["env"]
-    found = find_toolkit([env["CM_CUDA_INSTALLED_PATH"]], Bounds())
-    if found.chosen is None:
+    search = find_toolkit([env["CM_CUDA_INSTALLED_PATH"]], Bounds())
+    if search.chosen is None:
         said = next((text for text in map(read_or_empty, LOGS) if text), "")
         raise Error(
             "install-failed",
             "the installer reported success, and there is no nvcc that runs",
             hint="see what it says when it is run by hand: bash " + env["CM_CUDA_RUN_FILE_PATH"],
-            context=[*found.lines, *said.splitlines()[-5:]],
+            context=[*search.lines, *said.splitlines()[-5:]],
         )
-    print("\n".join(found.lines))
-    return {"return": 0, "version": found.chosen.version}
+    print("\n".join(search.lines))
+    return {"return": 0, "version": search.chosen.version}
 
 
 def words(env: dict[str, Any], folder: str) -> list[str]:
     """What the installer is told: quietly, this folder and nothing else."""
-    told = ["--silent", "--override", "--toolkit", f"--toolkitpath={folder}"]
-    told += [f"--defaultroot={folder}", "--no-man-page", f"--tmpdir={env['CM_TMP_RUN_DIR']}"]
+    options = ["--silent", "--override", "--toolkit", f"--toolkitpath={folder}"]
+    options += [f"--defaultroot={folder}", "--no-man-page", f"--tmpdir={env['CM_TMP_RUN_DIR']}"]
     if is_yes(env.get("CM_CUDA_INSTALL_DRIVER")):
-        told.append("--driver")
+        options.append("--driver")
     if is_yes(env.get("CM_CUDA_DRIVER_INSTALL_OVERRIDE")):
-        told.append("--override-driver-check")
-    return told + str(env.get("CUDA_ADDITIONAL_INSTALL_OPTIONS") or "").split()
+        options.append("--override-driver-check")
+    return options + str(env.get("CUDA_ADDITIONAL_INSTALL_OPTIONS") or "").split()
 
 
 def chosen(bounds: Bounds, machine: str, local: str) -> tuple[str, str, str]:

@@ -14,6 +14,6 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     build.refuse_foreign(tree)
     name = env.get("CM_MLPERF_SUBMISSION_CHECKER_VERSION") or steps.round_of(tree)
     layout = layouts.of_round(name)
-    added = build.edit(tree, lambda folder: infer.fill(layouts.Tree(folder, layout)))
+    added = build.edit(tree, lambda folder: infer.fill(layouts.SubmissionTree(folder, layout)))
     print("\n".join(added) or f"nothing to infer in {tree}: no edge scenario is missing")
     return {"return": 0}

@@ -74,18 +74,18 @@ def commands(env: dict[str, Any]) -> list[str]:
     Raises Error without any.
     """
     keys = ("CM_SSH_PRE_RUN_CMDS", "CM_SSH_RUN_COMMANDS", "CM_SSH_POST_RUN_CMDS")
-    found = [each for key in keys for each in listed(env, key)]
-    if not found:
+    lines = [line for key in keys for line in listed(env, key)]
+    if not lines:
         raise Error("needs-input", "no command is given", hint='write --run_cmds,="hostname"')
-    return [each.replace(";;", ",") if "cm " in each else each for each in found]
+    return [line.replace(";;", ",") if "cm " in line else line for line in lines]
 
 
 def run(words: Sequence[str], lines: Sequence[str], shell: str) -> None:
     """Run ``lines`` there; what they print is told as it comes."""
     text = " ; ".join(lines)
-    asked = f"{shell} -c {shlex.quote(text)}" if shell else text
+    command = f"{shell} -c {shlex.quote(text)}" if shell else text
     process = subprocess.Popen(
-        [*words, asked],
+        [*words, command],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -129,12 +129,12 @@ def send(words: Sequence[str], path: Path, target: str) -> None:
 def fetch(words: Sequence[str], path: str, target: Path) -> None:
     """Fetch a file or a folder; nothing is written outside ``target``."""
     folder, name = os.path.split(path.removeprefix("~/").rstrip("/"))
-    asked = f"tar -cf - -C {shlex.quote(folder or '.')} -- {shlex.quote(name)}"
-    done = ssh.pour([*words, asked], b"", io.BytesIO())
+    command = f"tar -cf - -C {shlex.quote(folder or '.')} -- {shlex.quote(name)}"
+    done = ssh.pour([*words, command], b"", io.BytesIO())
     check(words, done.returncode, done.stderr.decode("utf-8", "replace"))
     target.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as place:
-        archive = Path(place) / "fetched.tar"
+    with tempfile.TemporaryDirectory() as scratch:
+        archive = Path(scratch) / "fetched.tar"
         archive.write_bytes(done.stdout)
         archives.extract(archive, target)
     print(f"fetched: {path} to {target}")

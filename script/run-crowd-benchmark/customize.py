@@ -23,8 +23,8 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     wish, server = wanted(env), server_of(env)
     if wish.work_unit:
         lease = leases.kept(ClientHome(root(i)), wish.work_unit)
-        asked = ", ".join(f"{name} {value}" for name, value in lease.spec.items())
-        print(f"work unit {lease.id}: {asked}")
+        summary = ", ".join(f"{name} {value}" for name, value in lease.spec.items())
+        print(f"work unit {lease.id}: {summary}")
         env.update(lease.env())
     if not server and wish.yes:
         raise Error("needs-input", "no server is named", hint="add --server=https://HOST")
@@ -53,8 +53,8 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
 
     env = i["env"]
     wish, server = wanted(env), server_of(env)
-    found = results_in(i["state"]["cm-mlperf-inference-results"]["folder"])
-    names = [each.uid for each in found]
+    results = results_in(i["state"]["cm-mlperf-inference-results"]["folder"])
+    names = [result.uid for result in results]
     env["CM_CROWD_RESULTS"] = ",".join(names)
     if server or wish.consent or ClientHome(root(i)).consent():
         offer(root(i), names, wish, server, print)

@@ -41,7 +41,7 @@ _SETTINGS = {
     "builder": "CM_NVIDIA_FLOW_BUILDER",
     "allow_nearest": "CM_NVIDIA_ALLOW_NEAREST",
 }
-_GIVEN = {
+_VARIABLES = {
     "RUN_ARGS": "CM_NVIDIA_RUN_ARGS",
     "PRINT": "CM_NVIDIA_FLOW_PRINT",
     "APPLY": "CM_NVIDIA_FLOW_APPLY",
@@ -52,7 +52,7 @@ _PATIENCE_S = 30.0
 _ECHO_S = 1.0
 
 
-class Engine:
+class FlowEngine:
     """Runs the ``cm`` lines of a word: each is shown, and can be typed by itself."""
 
     def __init__(self, env: Mapping[str, str], results_fd: int = 0, home: str = "") -> None:
@@ -66,10 +66,10 @@ class Engine:
     def cm(self, line: Sequence[str]) -> int:
         """Run a line; what it prints goes to stderr, and its error is kept."""
         self.tell(f"cm {shlex.join(line)}")
-        asked = caller.Asked()
+        call = caller.Asked()
         words = _command([*line, *self._more])
-        status, _ = _run(words, asked.env(self._env), sys.__stderr__, asked.fds())
-        self._failed = asked.error() if status else {}
+        status, _ = _run(words, call.env(self._env), sys.__stderr__, call.fds())
+        self._failed = call.error() if status else {}
         return status
 
     def failure(self) -> FlowError | None:
@@ -90,8 +90,8 @@ class Engine:
             from nvidia_mlperf.make.flow import ended
 
             how, hint = ended(status)
-            told = {"error": f"cm {' '.join(line[:3])} {how}", "hint": hint}
-            raise _error_of(answer if answer.get("error") else told)
+            failure = {"error": f"cm {' '.join(line[:3])} {how}", "hint": hint}
+            raise _error_of(answer if answer.get("error") else failure)
         return answer
 
     def machine(self) -> Any:
@@ -102,10 +102,12 @@ class Engine:
         """The Neuron devices of this machine."""
         from nvidia_mlperf.flow.systems import NeuronDevices
 
-        found = neuron.read()
+        devices = neuron.read()
         # Without a device, and without a sign of one, nothing is wrong.
-        problem = found.problem if found.devices or found.says else ""
-        return NeuronDevices(found.target, found.instance_type, found.cores, problem, found.remedy)
+        problem = devices.problem if devices.devices or devices.says else ""
+        return NeuronDevices(
+            devices.target, devices.instance_type, devices.cores, problem, devices.remedy
+        )
 
     def cards(self) -> list[dict[str, Any]]:
         """The GPUs as the driver tells them, with who computes on each."""
@@ -138,22 +140,22 @@ class Engine:
         from cmbench.doctor.vendors import examine_for, subject_of
 
         machine = Machine(os.path.join(self._home, "cmbench"))
-        return [asdict(found) for found in examine_for(vendor, machine, subject_of(subject))]
+        return [asdict(finding) for finding in examine_for(vendor, machine, subject_of(subject))]
 
-    def container_engine(self, asked: str) -> str:
+    def container_engine(self, name_: str) -> str:
         """The container engine that is used; empty where none answers."""
         import flow_containers
 
-        name: str = flow_containers.engine_name(asked)
+        name: str = flow_containers.engine_name(name_)
         return name
 
     def container(
-        self, what: str, told: Mapping[str, Any], command: Sequence[str], only_print: bool
+        self, what: str, settings: Mapping[str, Any], command: Sequence[str], only_print: bool
     ) -> int:
         """Make an image, start a container, or run a command in one; its exit status."""
         import flow_containers
 
-        status: int = flow_containers.do(self._home, what, told, command, only_print)
+        status: int = flow_containers.do(self._home, what, settings, command, only_print)
         return status
 
     def python(self) -> list[str]:
@@ -226,13 +228,13 @@ def _run(
 def _end(child: subprocess.Popen[str]) -> None:
     """Interrupt a child and wait for its end; kill it after a while or a second Ctrl-C."""
     child.send_signal(signal.SIGINT)
-    asked = time.monotonic()
+    signalled_at = time.monotonic()
     while child.poll() is None:
-        if not _may_go_on(child, asked):
+        if not _may_go_on(child, signalled_at):
             child.kill()
 
 
-def _may_go_on(child: subprocess.Popen[str], asked: float) -> bool:
+def _may_go_on(child: subprocess.Popen[str], signalled_at: float) -> bool:
     """Wait for a child that was asked to end; false where nobody wants to wait any longer."""
     try:
         child.wait(_PATIENCE_S)
@@ -240,7 +242,7 @@ def _may_go_on(child: subprocess.Popen[str], asked: float) -> bool:
         return False
     except KeyboardInterrupt:
         # make hands on what the terminal, or who ends the whole group, tells us too.
-        return time.monotonic() - asked < _ECHO_S
+        return time.monotonic() - signalled_at < _ECHO_S
     return True
 
 
@@ -255,9 +257,9 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     env = i["env"]
     folder = Path(os.path.abspath(os.path.expanduser(env.get("CM_NVIDIA_FLOW_PATH") or ".")))
     if "workdir" in i["variation_tags"]:
-        told = {name: env[key] for name, key in _SETTINGS.items() if env.get(key)}
-        told["allow_root"] = is_yes(env.get("CM_NVIDIA_ALLOW_ROOT"))
-        flow.write(folder, flow.checked(told, "the folder's settings"))
+        settings = {name: env[key] for name, key in _SETTINGS.items() if env.get(key)}
+        settings["allow_root"] = is_yes(env.get("CM_NVIDIA_ALLOW_ROOT"))
+        flow.write(folder, flow.checked(settings, "the folder's settings"))
         print(f"{folder}: make info")
     else:
         do(env, folder, os.path.abspath(str(i["automation"].cmind.repos_path)))
@@ -274,17 +276,17 @@ def do(env: Mapping[str, Any], folder: Path, home: str) -> None:
         raise Error("needs-input", "no word is given", hint="--target=info shows all")
     overlooked = flow.unread(os.environ.get("MAKEFLAGS", ""))
     variables = {name: os.environ.get(name, "") for name in flow.VARIABLES}
-    for name, key in _GIVEN.items():
+    for name, key in _VARIABLES.items():
         if env.get(key):
             variables[name] = str(env[key])
     vendor = targets.vendor(variables)
     target = targets.find(str(env["CM_NVIDIA_FLOW_TARGET"]), vendor)
     settings = targets.settings(flow.read(folder), vendor)
     if variables["SUBMITTER"]:
-        given = {**asdict(settings), "submitter": variables["SUBMITTER"]}
-        settings = flow.checked(given, "SUBMITTER")
+        values = {**asdict(settings), "submitter": variables["SUBMITTER"]}
+        settings = flow.checked(values, "SUBMITTER")
     flow.check_chosen(variables)
-    engine = Engine(os.environ, int(env.get("CM_NVIDIA_RESULTS_FD") or 0), home)
+    engine = FlowEngine(os.environ, int(env.get("CM_NVIDIA_RESULTS_FD") or 0), home)
     for note in overlooked:
         engine.tell(f"note: {note}")
     try:

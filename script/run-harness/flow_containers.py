@@ -27,11 +27,11 @@ _VARIABLES = {
 _NOT_OF_THE_JOB = ("engine", "base_image", "tools", "user", "mounts")
 
 
-def engine_name(asked: str) -> str:
+def engine_name(requested: str) -> str:
     """The engine that words use: the one asked for, else docker or podman; empty without one."""
-    if asked:
+    if requested:
         try:
-            return find_engine(asked, os.environ).name
+            return find_engine(requested, os.environ).name
         except Error as error:
             raise error.rewrite(_in_variables) from None
     return next(filter(None, map(_answering, ("docker", "podman"))), "")
@@ -46,36 +46,36 @@ def _answering(name: str) -> str:
         return ""
 
 
-def designed(home: str, told: Mapping[str, Any], only_look: bool) -> Design:
+def designed(home: str, settings: Mapping[str, Any], only_look: bool) -> Design:
     """The container that is told of; raises Error."""
-    mounts = tuple(Mount(*each) for each in told["mounts"])
+    mounts = tuple(Mount(*each) for each in settings["mounts"])
     job = Job(
         file="",
         context="",
         command=(),
         mounts=mounts,
-        **{name: value for name, value in told.items() if name not in _NOT_OF_THE_JOB},
+        **{name: value for name, value in settings.items() if name not in _NOT_OF_THE_JOB},
     )
     return containers.workplace_design(
         Workspace.open(home),
         job,
         # Others are taken where they are asked for: buildah keeps nothing running.
-        str(told.get("engine", "")) or engine_name("") or "docker",
-        base=str(told.get("base_image", "")),
-        tools=tuple(told.get("tools", ())),
+        str(settings.get("engine", "")) or engine_name("") or "docker",
+        base=str(settings.get("base_image", "")),
+        tools=tuple(settings.get("tools", ())),
         only_look=only_look,
     )
 
 
 def do(
-    home: str, what: str, told: Mapping[str, Any], command: Sequence[str], only_print: bool
+    home: str, what: str, settings: Mapping[str, Any], command: Sequence[str], only_print: bool
 ) -> int:
     """Make an image, add the user to it, start a container or run a command in one.
 
     The plan is printed first. Returns the exit status; raises Error.
     """
     try:
-        return _do(home, what, told, command, only_print)
+        return _do(home, what, settings, command, only_print)
     except Error as error:
         raise error.rewrite(_in_variables) from None
 
@@ -88,11 +88,11 @@ def _in_variables(text: str) -> str:
 
 
 def _do(
-    home: str, what: str, told: Mapping[str, Any], command: Sequence[str], only_print: bool
+    home: str, what: str, settings: Mapping[str, Any], command: Sequence[str], only_print: bool
 ) -> int:
-    made = designed(home, told, only_print)
+    made = designed(home, settings, only_print)
     if what == "user":
-        text = user_text(made.job.image, str(told["user"]), *made.engine.owner)
+        text = user_text(made.job.image, str(settings["user"]), *made.engine.owner)
         made = replace(made, text=text, job=replace(made.job, file=f"{made.job.file}.user"))
     if only_print:
         _show(place_printed(made, what, command))

@@ -83,10 +83,10 @@ def check(env: dict[str, Any]) -> None:
 def take_nvidia(env: dict[str, Any]) -> None:
     """Let NVIDIA's words become ours; what has no effect is said. Raises Error for the rest."""
     cuda = env.get("CM_MLPERF_DEVICE") == "cuda"
-    found = {kind.get("compute_cap", "") for kind in nvidia.kinds()} if cuda else set()
-    there = tuple(sorted(each for each in found if each[:1].isdigit()))
-    inputs.check_fp8(env, there)
-    notes = inputs.take(env, there)
+    capabilities = {kind.get("compute_cap", "") for kind in nvidia.kinds()} if cuda else set()
+    sorted_capabilities = tuple(sorted(each for each in capabilities if each[:1].isdigit()))
+    inputs.check_fp8(env, sorted_capabilities)
+    notes = inputs.take(env, sorted_capabilities)
     if env.get("CM_MLPERF_IMPLEMENTATION") == "reference":
         notes.append("--implementation=reference: cmbench's own harness runs, not MLCommons' code")
     for note in notes:
@@ -159,8 +159,8 @@ def node_address(env: dict[str, Any]) -> str:
 
 def servers(env: dict[str, Any]) -> str:
     """The nodes that LoadGen asks, with commas between; raises Error where none is named."""
-    given = env.get(SERVERS) or ""
-    text = ",".join(given) if isinstance(given, list) else str(given)
+    value = env.get(SERVERS) or ""
+    text = ",".join(value) if isinstance(value, list) else str(value)
     if not text:
         hint = "add --sut_servers=HOST:PORT,HOST:PORT"
         raise Error("needs-input", "no node is named that LoadGen could ask", hint=hint)
@@ -251,14 +251,14 @@ def find_plugins(env: dict[str, Any]) -> None:
     """Tell app-mlperf-inference what the user's own benchmark and backend need."""
     if not asked.own_folder(env):
         return
-    found = asked.of_plugins(env)
-    env["CM_MLPERF_PLUGINS"] = found.folder
+    plugins = asked.of_plugins(env)
+    env["CM_MLPERF_PLUGINS"] = plugins.folder
     # Each by its name: a plan sees here that they are known only on the way.
-    env["CM_MLPERF_PLUGIN_MODEL"] = found.model
-    env["CM_MLPERF_PLUGIN_DATA"] = found.data
-    env["CM_MLPERF_PLUGIN_PACKAGE_1"] = found.package(1)
-    env["CM_MLPERF_PLUGIN_PACKAGE_2"] = found.package(2)
-    env["CM_MLPERF_PLUGIN_PACKAGE_3"] = found.package(3)
+    env["CM_MLPERF_PLUGIN_MODEL"] = plugins.model
+    env["CM_MLPERF_PLUGIN_DATA"] = plugins.data
+    env["CM_MLPERF_PLUGIN_PACKAGE_1"] = plugins.package(1)
+    env["CM_MLPERF_PLUGIN_PACKAGE_2"] = plugins.package(2)
+    env["CM_MLPERF_PLUGIN_PACKAGE_3"] = plugins.package(3)
 
 
 def shorten(env: dict[str, Any]) -> None:
@@ -382,9 +382,9 @@ def checked(results: dict[str, Any]) -> Sequence[Any]:
     from mlperf.harness.reporting.results import Results
     from mlperf.submission import after_run
 
-    told = records.decode(Results, results)
-    verdict = after_run.check(told)
-    for line in after_run.lines(verdict, told):
+    decoded = records.decode(Results, results)
+    verdict = after_run.check(decoded)
+    for line in after_run.lines(verdict, decoded):
         print(line)
     faults: Sequence[Any] = verdict.faults
     return faults

@@ -48,7 +48,7 @@ def official(env: Mapping[str, Any], tree: Path, benchmark_round: str) -> list[A
         print(f"the official checker is asked to leave out rules: {' '.join(hiding)}")
     report = steps.report_folder(tree)
     report.mkdir(parents=True, exist_ok=True)
-    found: list[Any] = checkers.run(
+    outcomes: list[Any] = checkers.run(
         env["CM_PYTHON_BIN_WITH_PATH"],
         Path(env["CM_MLPERF_INFERENCE_SOURCE"]),
         tree,
@@ -57,7 +57,7 @@ def official(env: Mapping[str, Any], tree: Path, benchmark_round: str) -> list[A
         env.get("CM_MLPERF_SUBMITTER") or "",
         more,
     )
-    return found
+    return outcomes
 
 
 def _judge(env: Mapping[str, Any], answer: Any) -> None:
@@ -66,8 +66,8 @@ def _judge(env: Mapping[str, Any], answer: Any) -> None:
 
     if inputs.is_set(env, "CM_MLPERF_SUBMISSION_EXPECT_REFUSAL"):
         return
-    told = answer.data.get("official", ())
-    refusing = [each for each in told if each["counts"] and not each["accepted"]]
+    outcomes = answer.data.get("official", ())
+    refusing = [outcome for outcome in outcomes if outcome["counts"] and not outcome["accepted"]]
     if answer.verdict.faults:
         first = answer.verdict.faults[0]
         raise Error(
@@ -76,7 +76,7 @@ def _judge(env: Mapping[str, Any], answer: Any) -> None:
             hint=f"{first.mend}; all of them: {answer.data['report']}/report.html",
         )
     if refusing:
-        names = ", ".join(each["checker"] for each in refusing)
+        names = ", ".join(outcome["checker"] for outcome in refusing)
         raise Error(
             "not-submittable",
             f"the official checker refuses the tree ({names}); {answer.verdict.line}",

@@ -18,7 +18,7 @@ ENGINES = ("docker", "podman")
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Check what is asked for before anything is started."""
     env = i["env"]
-    asked = {
+    settings = {
         "repository": repository(env),
         "models": triton.names(env.get("CM_TRITON_SERVER_MODELS")),
         "ports": triton.ports(env["CM_TRITON_SERVER_PORTS"]),
@@ -31,23 +31,23 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     }
     only_print = is_yes(env["CM_TRITON_SERVER_PRINT"])
     if is_yes(env.get("CM_TRITON_SERVER_IN_CONTAINER")):
-        asked |= contained(env, only_print)
-    elif not asked["url"]:
-        asked["launcher"] = env["CM_TRITON_SERVER_BIN_WITH_PATH"]
-    triton.ask(env, "print" if only_print else "run", asked)
+        settings |= contained(env, only_print)
+    elif not settings["url"]:
+        settings["launcher"] = env["CM_TRITON_SERVER_BIN_WITH_PATH"]
+    triton.ask(env, "print" if only_print else "run", settings)
     return {"return": 0}
 
 
 def repository(env: Mapping[str, Any]) -> str:
     """The folder of models; raises Error where none is named."""
-    given = str(env.get("CM_TRITON_MODEL_REPOSITORY") or "")
-    if not given and not env.get("CM_TRITON_SERVER_URL"):
+    path = str(env.get("CM_TRITON_MODEL_REPOSITORY") or "")
+    if not path and not env.get("CM_TRITON_SERVER_URL"):
         raise Error(
             "needs-input",
             "no folder of models is named",
             hint="add --model_repository=/folder; gen-triton-model-repository makes one",
         )
-    return os.path.abspath(os.path.expanduser(given)) if given else ""
+    return os.path.abspath(os.path.expanduser(path)) if path else ""
 
 
 def contained(env: Mapping[str, Any], only_print: bool) -> dict[str, str]:
@@ -55,15 +55,15 @@ def contained(env: Mapping[str, Any], only_print: bool) -> dict[str, str]:
 
     Raises Error when there is no container engine.
     """
-    found = next((name for name in ENGINES if which(name)), "")
-    if not found and not only_print:
+    engine = next((name for name in ENGINES if which(name)), "")
+    if not engine and not only_print:
         raise Error(
             "no-engine",
             f"there is no container engine here; looked for {' and '.join(ENGINES)}",
             hint="install one, see the command with --print_command, or leave out _container",
         )
     images = {"image": "CM_TRITON_SERVER_IMAGE", "sdk_image": "CM_TRITON_SERVER_SDK_IMAGE"}
-    return {"engine": found or ENGINES[0], **{name: env[key] for name, key in images.items()}}
+    return {"engine": engine or ENGINES[0], **{name: env[key] for name, key in images.items()}}
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:

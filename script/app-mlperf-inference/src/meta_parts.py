@@ -48,7 +48,7 @@ def choices(specs: Sequence[BenchmarkSpec], backends: Sequence[BackendSpec]) -> 
         "backend": [*(spec.name for spec in backends), f"{OWN_BACKEND}#"],
         "device": _devices(backends),
         "precision": _precisions(backends),
-        "scenario": (each for each in reversed(catalog.SCENARIOS) if each in had),
+        "scenario": (scenario for scenario in reversed(catalog.SCENARIOS) if scenario in had),
         "category": catalog.Category,
         "mode": catalog.MODE_WORDS,
     }
@@ -58,7 +58,7 @@ def choices(specs: Sequence[BenchmarkSpec], backends: Sequence[BackendSpec]) -> 
         for option in options
         if option.key and option.choices
     }
-    return {f"{name}-choices": f"choices: [{', '.join(found)}]" for name, found in words.items()}
+    return {f"{name}-choices": f"choices: [{', '.join(words_)}]" for name, words_ in words.items()}
 
 
 def _devices(backends: Iterable[BackendSpec]) -> list[str]:
@@ -108,9 +108,9 @@ def _data(assets: Assets) -> list[str]:
 
 
 def _dep(tags: str, names: Iterable[str] = (), more: Iterable[str] = ()) -> list[str]:
-    found = [f"  - tags: {tags}"]
-    found += ["    names:", *(f"    - {name}" for name in names)] if names else []
-    return [*found, *(f"    {line}" for line in more)]
+    lines = [f"  - tags: {tags}"]
+    lines += ["    names:", *(f"    - {name}" for name in names)] if names else []
+    return [*lines, *(f"    {line}" for line in more)]
 
 
 def _choice(group: str, key: str, name: str) -> list[str]:
@@ -137,8 +137,8 @@ def _backend(spec: BackendSpec) -> list[str]:
 def _defaults(spec: BackendSpec) -> list[str]:
     """What its other scripts, those of its cases too, take where nobody sets it."""
     steps = (*spec.steps, *(step for case in spec.cases for step in case.steps))
-    found = {k: v for step in steps for k, v in {**step.variations, **step.defaults}.items()}
-    lines = [f"    {key}: {word or repr(word)}" for key, word in found.items()]
+    defaults = {k: v for step in steps for k, v in {**step.variations, **step.defaults}.items()}
+    lines = [f"    {key}: {word or repr(word)}" for key, word in defaults.items()]
     return ["  default_env:", *lines] if lines else []
 
 
@@ -170,7 +170,7 @@ def _needed(spec: BackendSpec | Case, when: Mapping[str, Sequence[str]]) -> list
     for step in spec.steps:
         unset = {step.unless: ("''",)} if step.unless else {}
         lines += _dep(
-            step.tags, step.names, _told(step, [*_if({**when, **unset}), *NOT_AT_LOADGEN])
+            step.tags, step.names, _request(step, [*_if({**when, **unset}), *NOT_AT_LOADGEN])
         )
     return lines
 
@@ -193,7 +193,7 @@ def _if(when: Mapping[str, Sequence[str]]) -> list[str]:
     return ["enable_if_env:", *lines] if lines else []
 
 
-def _told(step: Step, conditions: list[str]) -> list[str]:
+def _request(step: Step, conditions: list[str]) -> list[str]:
     keys = [f"  - {key}" for key in step.variations]
     lines = ["update_tags_from_env_with_prefix:", "  _:", *keys] if keys else []
     lines += conditions
@@ -220,14 +220,14 @@ def _precision(name: str, specs: Iterable[BenchmarkSpec]) -> list[str]:
 def _fastest(name: str, specs: Iterable[BenchmarkSpec]) -> list[str]:
     """The way that is taken where nobody names a backend, and the processor is made for it."""
     models = [spec.name for spec in specs if spec.fastest == name]
-    asked = ("''", "int8") if name == "int8" else ("''",)
+    precisions = ("''", "int8") if name == "int8" else ("''",)
     conditions = {
         f"CM_HOST_CPU_{name.upper()}": ("'yes'",),
         "CM_MLPERF_BACKEND": ("''",),
         "CM_MLPERF_DEVICE": ("cpu",),
         "CM_MLPERF_FORM": ("''", "synthetic"),
         "CM_MLPERF_MODEL": models,
-        "CM_MLPERF_MODEL_PRECISION": asked,
+        "CM_MLPERF_MODEL_PRECISION": precisions,
     }
     lines = [f"_openvino,_{name}:", "  enable_if_env:"]
     for key, values in conditions.items():

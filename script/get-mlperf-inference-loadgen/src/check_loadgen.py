@@ -18,13 +18,13 @@ def main(names: list[str]) -> int:
     # An empty file: what is read then is the configuration compiled into LoadGen.
     with tempfile.NamedTemporaryFile(suffix=".conf") as empty:
         status = settings.FromConfig(empty.name, "resnet50", "Offline")
-    told = {
+    facts = {
         "path": mlperf_loadgen.__file__,
         "missing": [name for name in names if not hasattr(mlperf_loadgen, name)],
         "status": int(status),
         "qsl_seed": str(settings.qsl_rng_seed),
     }
-    print(json.dumps(told))
+    print(json.dumps(facts))
     return 0
 
 

@@ -330,7 +330,7 @@ def test_recorded_failures_of_pip(tmp_path: Path, output: str) -> None:
     module = load("get-generic-python-lib")
     (tmp_path / "pip.log").write_text("Collecting x\n" + output)
     found, _ = pythons.describe(fake_python(tmp_path / "python3", "3.11.7"))
-    wanted = module.Wanted("x", "==1", "", "python3", False)
+    wanted = module.RequestedPackage("x", "==1", "", "python3", False)
     error = module.pip_failed(wanted, found, str(tmp_path / "pip.log"))
     assert RECORDED[output] in error.hint
     assert error.context[-1] == output.strip().splitlines()[-1]

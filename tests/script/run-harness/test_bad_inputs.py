@@ -140,7 +140,7 @@ def test_results_that_nobody_reads_any_more_do_not_end_the_word(
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        WORDS.Engine({}, writing).show("bert: VALID")
+        WORDS.FlowEngine({}, writing).show("bert: VALID")
     finally:
         os.close(writing)
     assert capsys.readouterr().err == "bert: VALID\n"

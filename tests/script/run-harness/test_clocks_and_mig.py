@@ -21,7 +21,7 @@ A100 = {
 }
 
 
-class Told(script_of_the_words().Engine):  # type: ignore[misc]
+class Told(script_of_the_words().FlowEngine):  # type: ignore[misc]
     """It shows to lists, not to streams."""
 
     def __init__(self) -> None:

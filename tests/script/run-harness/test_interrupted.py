@@ -29,7 +29,7 @@ spec = importlib.util.spec_from_file_location("word", {customize!r})
 word = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(word)
 word._command = lambda line: [sys.executable, "-c", line[-1]]
-word.Engine(os.environ).{call}(["--json", {line!r}])
+word.FlowEngine(os.environ).{call}(["--json", {line!r}])
 """
 LINE = """
 import pathlib, sys, time
@@ -126,7 +126,7 @@ raise SystemExit(_failure(error.within("inner"), True, Caller.taken(os.environ))
 """
     program = f"""
 {WORD.format(customize=str(ROOT / "script/run-harness/customize.py"), call="cm", line=line)}
-hands = word.Engine(os.environ)
+hands = word.FlowEngine(os.environ)
 from nvidia_mlperf.make.flow import Flow
 flow = Flow(None, None, dict(), "", hands)
 status = hands.cm([{line!r}])
