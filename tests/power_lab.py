@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from submission_lab import Cell, Tree, line, put
+from submission_lab import ScenarioCell, SubmissionTree, line, put
 
 START = datetime(2024, 11, 21, 6, 0, 0, tzinfo=timezone.utc)
 LENGTH_S = 600
@@ -42,7 +42,7 @@ COMMANDS = (
 )
 
 
-def measure(tree: Tree, cell: Cell, checkout: Path | None = None) -> None:
+def measure(tree: SubmissionTree, cell: ScenarioCell, checkout: Path | None = None) -> None:
     """Add a power measurement to the performance run of a scenario."""
     ranging = cell.results / "performance" / "ranging"
     put(ranging / "mlperf_log_summary.txt", (cell.run / "mlperf_log_summary.txt").read_text())

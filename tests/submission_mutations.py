@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlperf.catalog import Scenario
-from submission_lab import Cell, Tree, line, put
+from submission_lab import ScenarioCell, SubmissionTree, line, put
 
 DETAIL, SUMMARY = "mlperf_log_detail.txt", "mlperf_log_summary.txt"
 ACCURACY = "mlperf_log_accuracy.json"
@@ -26,17 +26,17 @@ TPOT = "result_time_per_output_token_99.00_percentile_ns"
 class Place:
     """Where a mutation strikes."""
 
-    tree: Tree
+    tree: SubmissionTree
     root: Path
     system: Path
-    cells: dict[str, Cell]
+    cells: dict[str, ScenarioCell]
 
     @property
-    def offline(self) -> Cell:
+    def offline(self) -> ScenarioCell:
         return self.cells["Offline"]
 
     @property
-    def stream(self) -> Cell:
+    def stream(self) -> ScenarioCell:
         return self.cells["SingleStream"]
 
 
@@ -49,7 +49,7 @@ class Mutation:
     rule: str = ""
 
 
-def place(tree: Tree) -> Place:
+def place(tree: SubmissionTree) -> Place:
     """The first submitter's resnet result."""
     from mlperf.submission.layouts import cells
     from mlperf.submission.names import official
@@ -60,7 +60,7 @@ def place(tree: Tree) -> Place:
     return Place(tree, root, system, {scenario(cell): cell for cell in found})
 
 
-def scenario(cell: Cell) -> str:
+def scenario(cell: ScenarioCell) -> str:
     """The scenario of a folder, which may be in lower case."""
     return str(Scenario.of_folder(cell.scenario))
 
@@ -110,7 +110,7 @@ def text(path: Path, pattern: str, new: str) -> None:
     path.write_text(changed, encoding="utf-8")
 
 
-def described(cell: Cell) -> Path:
+def described(cell: ScenarioCell) -> Path:
     """The description of an implementation."""
     return next(cell.measurements.glob("*.json"))
 

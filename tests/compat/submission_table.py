@@ -43,7 +43,7 @@ def judge(genuine: Path, benchmark_round: str, sources: Sequence[Path]) -> Itera
     layout = layouts.of_round(benchmark_round)
     for mutation in (nothing, *mutations.MUTATIONS, *mutations.ALLOWED):
         with tempfile.TemporaryDirectory(prefix="submission-table-") as scratch:
-            tree = lab.Tree(Path(scratch) / "tree", layout)
+            tree = lab.SubmissionTree(Path(scratch) / "tree", layout)
             report = Path(scratch) / "report"
             report.mkdir()
             shutil.copytree(genuine, tree.root, symlinks=True)
@@ -60,7 +60,7 @@ def judge(genuine: Path, benchmark_round: str, sources: Sequence[Path]) -> Itera
             yield Judged(mutation, rules, tuple(each for found in asked for each in found))
 
 
-def standing(tree: lab.Tree) -> tuple[str, ...]:
+def standing(tree: lab.SubmissionTree) -> tuple[str, ...]:
     """The rules that our checks find broken, warnings included."""
     found = verdict.judge(checks.check(tree))
     # The tiny form is told apart from faults: it is the same in every row.
