@@ -20,7 +20,7 @@ from .checks.base import ERROR, NATURE, Finding, SubmitterSite
 from .layouts import RESULTS, ScenarioCell, SubmissionTree, TreeLayout
 from .verdict import TreeVerdict, judge
 
-# The harness tells these by itself, with the numbers and the setting that would help.
+# The harness reports these itself, with the numbers and the setting that would help.
 HARNESS_RULES = {
     performance.UNFINISHED.id,
     performance.INVALID.id,
@@ -51,7 +51,7 @@ REASONS = {
 
 
 class RunCell(ScenarioCell):
-    """A scenario in a folder of results, where everything of it lies in one place."""
+    """A scenario in a folder of results, which holds all its files."""
 
     __slots__ = ()
 
@@ -80,7 +80,7 @@ class RunSite(SubmitterSite):
         )
 
     def extra(self, folder: Path, known: tuple[str, ...]) -> list[str]:
-        """Nothing: more files may lie beside those of the submission."""
+        """Return nothing: other files are allowed next to those of the submission."""
         return []
 
     def uncut(self, folder: Path) -> bool:
@@ -89,7 +89,7 @@ class RunSite(SubmitterSite):
 
 
 def check(results: Results) -> TreeVerdict:
-    """What the rules say of the runs that ``results`` tells of; mends can be typed as they are."""
+    """Check the runs of ``results`` against the rules; remedies can be typed as they are."""
     names = {result.scenario.lower(): result.scenario for result in results.results}
     judged = {problem.scenario for problem in results.problems}
     findings = []
@@ -125,7 +125,7 @@ def _runs(result: ScenarioResult) -> tuple[object, ...]:
 
 
 def _layout(benchmark_round: str) -> TreeLayout:
-    """That of the round, with everything in one folder as in the newest ones."""
+    """Return the layout of the round, with everything in one folder as in the newest rounds."""
     layout = layouts.of_round(benchmark_round)
     return replace(layout, measurements=RESULTS, compliance=RESULTS, mlperf_conf=False)
 
@@ -148,7 +148,7 @@ def lines(verdict: TreeVerdict, results: Results) -> list[str]:
 
 
 def _reasons(verdict: TreeVerdict, results: Results) -> list[str]:
-    """What the runs are by nature, each word once."""
+    """Return why the runs cannot be submitted, without repetitions."""
     broken = {finding.rule for finding in verdict.nature}
     reasons = [reason for rule, reason in REASONS.items() if rule in broken]
     # Accuracy runs alone have none of the files that say so.

@@ -1,6 +1,6 @@
 """Writing a submission tree from finished runs.
 
-The tree grows in a hidden folder beside its place and takes that place in one step, so that an
+The tree is written to a hidden folder next to its path and renamed in one step, so that an
 interrupted call leaves the tree that was there before.
 """
 
@@ -52,7 +52,7 @@ MEASUREMENT_KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class TreeOrder:
-    """What to build: for whom, in which division and round."""
+    """Settings of a tree: submitter, division and layout of the round."""
 
     submitter: str
     division: str
@@ -71,7 +71,7 @@ class TreePart:
 
 @dataclass(frozen=True, slots=True)
 class BuiltTree:
-    """What was written, and what could not be."""
+    """The scenarios that were written, and notes on what could not be."""
 
     cells: tuple[ScenarioCell, ...]
     notes: tuple[str, ...]
@@ -85,8 +85,8 @@ def build(
 ) -> BuiltTree:
     """Write the tree ``target``; what it holds of other systems stays, unless ``order.clean``.
 
-    ``finish`` gets the folder before it takes its place. Raises SubmissionError when the place is
-    taken by something that is no submission tree, or when a name cannot be part of one.
+    ``finish`` gets the folder before it is renamed. Raises SubmissionError when the path holds
+    something that is no submission tree, or when a name cannot be part of one.
     """
     check_name(order.submitter, "--submitter")
     for part in parts:
@@ -108,7 +108,7 @@ def build(
 
 
 def publish(folder: Path, target: Path) -> None:
-    """Put a finished folder in the place of ``target``."""
+    """Replace ``target`` by a finished folder."""
     old = target.with_name(f".{target.name}.old.{os.getpid()}")
     if target.exists():
         target.rename(old)
@@ -174,7 +174,7 @@ def _code(target: Path, source: Document) -> None:
 
 
 def _documents(root: Path, parts: Sequence[TreePart], order: TreeOrder) -> None:
-    """The files about all that a submitter submits; logs are cut last."""
+    """Write the documents of the whole submission; truncate logs last."""
     if order.division == Division.OPEN:
         official_names = {path.name: names.official(path.name) for path in _benchmarks(root)}
         declared_names = {name: to for part in parts for name, to in part.run.mapping.items()}
@@ -218,7 +218,7 @@ def _scenario(cell: ScenarioCell, sources: ScenarioSources) -> list[str]:
 
 
 def _described(cell: ScenarioCell, sources: ScenarioSources) -> list[str]:
-    """Write what describes the runs of a scenario; returns the names of what is missing."""
+    """Write the documents of a scenario; return the names of missing ones."""
     documents = {name: sources.text(name) for name in (USER_CONF, README)}
     for name, text in documents.items():
         if text is not None:
@@ -233,7 +233,7 @@ def _described(cell: ScenarioCell, sources: ScenarioSources) -> list[str]:
 
 
 def _power(cell: ScenarioCell, source: Path) -> list[str]:
-    """Copy what a power measurement has left; returns the names of what is missing of it."""
+    """Copy the files of a power measurement; return the names of missing ones."""
     if not (source / layouts.POWER).is_dir():
         return []
     for name in (layouts.POWER, layouts.RANGING):

@@ -1,4 +1,4 @@
-"""The category of a system, from what was measured on it where nobody tells."""
+"""The category of a system, inferred from its scenarios where none is declared."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Measured = tuple[BenchmarkSpec, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class CategorisedRuns:
-    """Runs whose category is known, and what a person should know of how it came about."""
+    """Runs with their category, and notes on how it was inferred."""
 
     runs: tuple[BenchmarkRun, ...]
     notes: tuple[str, ...]
@@ -62,7 +62,7 @@ def settle(
 
 
 def _inferred(system: str, runs: Sequence[BenchmarkRun], benchmark_round: str) -> str:
-    """The one category that the scenarios speak for; empty where no benchmark is known."""
+    """Return the only category that the scenarios fit; empty without a known benchmark."""
     measured = list(_measured(runs, benchmark_round))
     if not measured:
         return ""
@@ -103,7 +103,7 @@ class CategoryFit:
 
     @property
     def asks(self) -> bool:
-        """Whether all that the category asks for was measured."""
+        """Whether all scenarios that the category requires were measured."""
         return all(set(spec.required(self.round, self.category)) <= m for spec, m in self.measured)
 
     @property
@@ -118,7 +118,7 @@ class CategoryFit:
 
 
 def fitting(measured: Sequence[Measured], benchmark_round: str) -> list[str]:
-    """The categories that ask for just what was measured; else for a part of it; else for more."""
+    """Return the categories that require just what was measured; else a part of it; else more."""
     every = (CategoryFit(str(name), benchmark_round, measured) for name in (*Category, BOTH))
     fits = [fit for fit in every if fit.known]
     best = max(((fit.asks, fit.has) for fit in fits), default=(False, False))

@@ -1,4 +1,4 @@
-"""Two sets of results for one place of a tree: refused, as no rule could tell the right one."""
+"""Two sets of results for one scenario of a tree: refused, as no rule could choose one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check(runs: Sequence[BenchmarkRun], root: Path) -> None:
 
 
 def renamed(runs: Sequence[BenchmarkRun]) -> Iterator[str]:
-    """A note for each folder of our own results whose name is not that of its system."""
+    """Return a note per folder of the harness's results whose name is not that of its system."""
     own = (run for run in runs if run.results)
     pairs = {(place.name, run.sut) for run in own for place in _folders(run)}
     for folder, sut in sorted(pairs):

@@ -18,7 +18,7 @@ DEFAULTS = {"backend": "", "device": "cpu", "precision": "float32", "division": 
 
 
 def complete(advice: str, results: Results, scenario: str = "") -> str:
-    """An advice whose general command becomes the one for these ``results`` and this scenario."""
+    """Return advice with its general command made specific to ``results`` and the scenario."""
     return GENERAL.sub(
         lambda match: _command(match.group(1), match.group(2), results, scenario), advice
     )

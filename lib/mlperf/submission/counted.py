@@ -1,4 +1,4 @@
-"""What of a run is its result: the figure that counts in its round, and the power it took.
+"""The result of a run: the figure that counts in its round, and the power it took.
 
 Sources: ``get_performance_metric``, ``get_inferred_result`` and ``get_power_metric`` of the
 official submission checkers.
@@ -43,7 +43,7 @@ class ScenarioResult:
 def counted(
     run: DetailLog, spec: BenchmarkSpec | None, scenario: Scenario, benchmark_round: str
 ) -> ScenarioResult:
-    """The result of a run that stands for ``scenario``.
+    """Return the result of a run for ``scenario``.
 
     Where a run of one scenario stands for another one, other keys of its log count; of benchmarks
     with a fixed number of tokens for a sample, LoadGen logs the tokens in a second.
@@ -64,14 +64,14 @@ def counted(
 
 
 def key_of(spec: BenchmarkSpec | None, scenario: Scenario, benchmark_round: str) -> ResultKey:
-    """What is the result of a run of ``scenario`` itself."""
+    """Return the key of the result of a run of ``scenario`` itself."""
     if spec is None:
         return scenario.result_in(benchmark_round)
     return spec.result(scenario, benchmark_round)
 
 
 def _measured(run: DetailLog) -> Scenario | None:
-    """The scenario of the log; Interactive runs say Server, and are what their folder says."""
+    """Return the scenario of the log; None for Server, which Interactive runs log too."""
     scenario = of_log(run.values.get("effective_scenario"))
     return None if scenario is SERVER else scenario
 

@@ -11,9 +11,9 @@ HELP = (
 
 
 class SubmissionError(Exception):
-    """What went wrong, in one line, and what to do next; ``kind`` is a short word for programs.
+    """A fault in one line, and the remedy; ``kind`` is a short word for programs.
 
-    ``options`` are those that a user has to give, each with what it tells.
+    ``options`` are the missing options of the command line, with their meaning.
     """
 
     def __init__(

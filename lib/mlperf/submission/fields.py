@@ -1,4 +1,4 @@
-"""The fields of a system description, and what each stands for.
+"""The fields of a system description, and their meaning.
 
 Source: the field lists of the official submission checker and the submission rules.
 """
@@ -80,12 +80,12 @@ NETWORK_FIELDS = (
     SystemField("net_software_stack_sut", True),
     SystemField("network_topology", True),
 )
-# Written only where it is told: round 6.1 wants it of systems whose power was measured.
+# Written only where it is declared: round 6.1 requires it of systems whose power was measured.
 POWER_CAPACITY = SystemField(
     "system_power_capacity", False, "watts, from the power supplies' nameplates"
 )
 
 
 def of_division(division: str) -> tuple[SystemField, ...]:
-    """The fields that a division asks for."""
+    """Return the fields that a division requires."""
     return FIELDS + NETWORK_FIELDS if division == Division.NETWORK else FIELDS

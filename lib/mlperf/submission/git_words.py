@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class GitFailure:
-    """A kind of failure: how git tells it, what it is, and what a person does about it."""
+    """A kind of failure: the pattern of git's message, its meaning, and the remedy."""
 
     said: str
     what: str
@@ -59,7 +59,7 @@ CAUSES: tuple[GitFailure, ...] = (
         "check --repo_url; of a private one: " + CREDENTIALS,
     ),
 )
-# Lines that say something, the most telling first.
+# Lines with information, the most useful first.
 TELLING = (r"^remote: (?:error|fatal)?:?\s*(\S.*)", r"^(?:fatal|error): (.*)", r"^(.*\S.*)$")
 
 
@@ -69,7 +69,7 @@ def cause(said: str) -> GitFailure | None:
 
 
 def telling(said: str) -> str:
-    """The line that tells most."""
+    """Return the most useful line of git's output."""
     for pattern in TELLING:
         matches: Sequence[str] = re.findall(pattern, said, re.MULTILINE)
         if matches:

@@ -18,7 +18,7 @@ from .layouts import ScenarioCell, SubmissionTree
 
 
 def fill(tree: SubmissionTree) -> list[str]:
-    """Add missing edge scenarios to ``tree`` in place; returns what was added, for people."""
+    """Add missing edge scenarios to ``tree``; return a line per scenario."""
     added = []
     for division, submitter, root in tree.submitters():
         site = SubmitterSite(tree, division, submitter, root)
@@ -42,7 +42,7 @@ def _source(
     benchmark: str,
     missing: Scenario,
 ) -> ScenarioCell | None:
-    """The scenario whose runs may stand for one that is not there."""
+    """Return the scenario whose runs may stand for the missing one."""
     if (system, benchmark, missing.folder) in have:
         return None
     places = (scenario.folder for scenario in SCENARIOS if missing in scenario.stands_for)

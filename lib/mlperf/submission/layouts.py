@@ -1,4 +1,4 @@
-"""Where a round wants each file: the layouts of submission trees.
+"""The layouts of submission trees, by round.
 
 Source: the submission rules of each round and the file paths in the official checker's settings.
 """
@@ -21,7 +21,7 @@ CALIBRATION = "calibration.md"
 POWER = "performance/power"
 RANGING = "performance/ranging"
 
-# Until here a copy of LoadGen's own rules lies beside every user.conf.
+# Up to this round a copy of LoadGen's own rules lies next to every user.conf.
 LAST_WITH_CONF = "4.1"
 # From here on everything about a run lies in one folder.
 FIRST_JOINED = "6.0"

@@ -1,4 +1,4 @@
-"""What a Linux machine tells about itself, for the description of a system.
+"""The facts of a Linux machine for the description of a system.
 
 Everything is read; what is not readable stays out, and nothing is guessed.
 """
@@ -21,7 +21,7 @@ SPEEDS = {10000: "10G Ethernet", 1000: "Gig Ethernet", 100: "100 Mbit Ethernet"}
 
 
 def facts(gpus: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Field name to text, for what can be read here; ``gpus`` as ``accelerators`` takes them."""
+    """Return the readable fields of this machine; ``gpus`` as ``accelerators`` takes them."""
     fields = {**_processor(), **_memory(), **_storage(), **_network()}
     release = _release()
     if release:
@@ -43,7 +43,7 @@ def _memory() -> dict[str, str]:
 
 
 def _cores() -> set[tuple[str, str]]:
-    """Each core by the ids of its socket and its own; none where the kernel does not tell."""
+    """Return the ids of socket and core of all cores; none where the kernel lacks them."""
     text = read(PROC / "cpuinfo")
     pairs = set(
         zip(
@@ -108,7 +108,7 @@ def _storage() -> dict[str, str]:
 
 
 def _kind(disk: Path) -> str:
-    """What a disk is; a virtual one does not tell."""
+    """Return the type of a disk; empty for a virtual one."""
     if disk.name.startswith("nvme"):
         return "NVMe SSD"
     if disk.name.startswith(("vd", "xvd")):
@@ -161,7 +161,7 @@ def memory_modules(text: str) -> str:
 
 
 def accelerators(gpus: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Accelerator fields from what NVIDIA's driver tells of each GPU; none where they differ.
+    """Return accelerator fields from the facts of NVIDIA's driver; none where GPUs differ.
 
     A GPU is a text for each field as ``nvidia-smi --query-gpu`` calls it, memory in MiB.
     """

@@ -12,13 +12,13 @@ from .layouts import MAPPING
 
 
 def official(name: str) -> str:
-    """The name that submission trees use for a benchmark, given ours or theirs."""
+    """Return the name that submission trees use for a benchmark, from ours or theirs."""
     spec = catalog.benchmarks().get(name)
     return spec.checker_name if spec else name
 
 
 def mapping(folder: Path) -> Mapping[str, str]:
-    """What the submitter's model_mapping.json says; empty where there is none that can be read."""
+    """Return the submitter's model_mapping.json; empty where it cannot be read."""
     try:
         document = json.loads((folder / MAPPING).read_text(encoding="utf-8"))
     except (OSError, ValueError):

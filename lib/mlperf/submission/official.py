@@ -1,4 +1,4 @@
-"""Running the official submission checker, unpatched, and reading what it says.
+"""Running the official submission checker, unpatched, and reading its output.
 
 It comes from a checkout of mlcommons/inference. Where the round is known to it, the modular
 checker and the older single file both run; they differ in what they catch.
@@ -20,7 +20,7 @@ from .errors import SubmissionError
 MODULE, SINGLE = "submission_checker", "submission_checker_old.py"
 LONGEST_S = 1800
 ERROR = re.compile(r"\bERROR\]?:?\s*(.*)$|\bWARNING\]?:?\s*(.*accuracy not met.*)$")
-# Lines that only tell that something before them was wrong.
+# Lines that only follow from an error before them.
 CONSEQUENCE = re.compile(
     r"^(NoResults|SUMMARY)|Some .*Checks failed for|has issues$|accuracy has issues$"
     r"|, accuracy not valid$|Execution occurred in running check|has loadgen errors, number"
@@ -115,7 +115,7 @@ class CheckerOutcome:
 
     @property
     def refuses(self) -> bool:
-        """Whether it stands against handing the tree in."""
+        """Whether the outcome prevents a submission."""
         return self.counts and not self.accepted
 
     @property
@@ -134,7 +134,7 @@ class CheckerOutcome:
 
 
 def remembered(document: Mapping[str, Any]) -> CheckerOutcome:
-    """An outcome that was kept as JSON."""
+    """Return an outcome that was stored as JSON."""
     complaints = tuple(CheckerComplaint(**complaint) for complaint in document["complaints"])
     return CheckerOutcome(
         **{**document, "command": tuple(document["command"]), "complaints": complaints}
@@ -165,8 +165,8 @@ def run(
 ) -> list[CheckerOutcome]:
     """Run every checker of the checkout on ``tree``; their CSV files go to ``report``.
 
-    The single file beside the modular checker looks only where rounds from 6.0 on have their
-    measurements, whatever round it is told.
+    The single file of the same checkout reads measurements only where rounds from 6.0 on have
+    them, whatever its round argument.
     """
     folder = home(source)
     outcomes: list[CheckerOutcome] = []
@@ -257,7 +257,7 @@ def read(name: str, words: Sequence[str], status: int, output: str) -> CheckerOu
 
 
 def causes(texts: Sequence[str]) -> list[str]:
-    """Those of the error lines that tell a cause; the first of all where none does."""
+    """Return the error lines that have a cause; the first of all lines where none has."""
     telling = [text for text in texts if not CONSEQUENCE.search(text)]
     new_causes = [text for text in telling if not _is_consequence(text, telling)]
     rest = [text for text in texts if not text.startswith(("NoResults", "SUMMARY"))]
@@ -265,7 +265,7 @@ def causes(texts: Sequence[str]) -> list[str]:
 
 
 def _is_consequence(text: str, others: Sequence[str]) -> bool:
-    """Whether a line only misses scenarios that other lines have found faults in."""
+    """Whether a line only misses scenarios in which other lines report faults."""
     match = NOT_COUNTED.search(text)
     if match is None:
         return False

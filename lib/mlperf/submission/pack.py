@@ -49,7 +49,7 @@ def pack_folder(folder: Path, target: Path) -> list[str]:
 
 
 def check_target(folder: Path, target: Path, option: str) -> None:
-    """Raises SubmissionError where ``folder`` is none or ``target`` no archive beside it."""
+    """Raise SubmissionError unless ``folder`` exists and ``target`` is an archive outside of it."""
     if not folder.is_dir():
         source = {"--output_tar": "--submission_dir"}.get(option, "--input_dir")
         raise SubmissionError(f"there is no folder {folder} to pack", f"check {source}")

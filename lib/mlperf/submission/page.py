@@ -27,7 +27,7 @@ MOST_COMPARED = 4
 
 @dataclass(frozen=True, slots=True)
 class PageContents:
-    """Everything that the page tells; ``others`` are the rows of another tree to compare with."""
+    """The contents of the page; ``others`` are the rows of another tree to compare with."""
 
     round: str
     tree: str
@@ -41,7 +41,7 @@ class PageContents:
 
 @dataclass(frozen=True, slots=True)
 class SystemSection:
-    """The results of one system; each chart comes with its title and a note."""
+    """The results of one system; charts have a title and a note."""
 
     rows: Sequence[SummaryRow]
     charts: Sequence[tuple[str, str, charts.Chart]]
@@ -77,7 +77,7 @@ def render(contents: PageContents) -> str:
 
 
 def _by_rule(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """Each rule once, with all that breaks it."""
+    """Return the findings grouped by rule."""
     groups: dict[str, list[Finding]] = {}
     for each in findings:
         groups.setdefault(each.rule, []).append(each)
@@ -87,7 +87,7 @@ def _by_rule(findings: Sequence[Finding]) -> list[list[Finding]]:
 def _charts(
     rows: Sequence[SummaryRow], contents: PageContents
 ) -> Iterator[tuple[str, str, charts.Chart]]:
-    """Speed by scenario and accuracy against its target, for each benchmark."""
+    """Yield the charts of all benchmarks: speed by scenario, and accuracy with its target."""
     for benchmark, group in groupby(rows, lambda row: row.benchmark):
         benchmark_rows = list(group)
         for row in benchmark_rows:

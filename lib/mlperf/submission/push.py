@@ -1,6 +1,6 @@
-"""Handing a tree to a git repository: clone, copy, commit, rebase on conflict, push.
+"""Pushing a tree to a git repository: clone, copy, commit, rebase on conflict, push.
 
-Git's own helpers give the credentials. A token in an environment variable is handed to git
+Git's own helpers give the credentials. A token in an environment variable is passed to git
 through its environment only: it is in no command line, no file, no log.
 """
 
@@ -30,7 +30,7 @@ SECRET = re.compile(r"(?<=://)[^/@\s]+@")
 
 @dataclass(frozen=True, slots=True)
 class TreePush:
-    """Where to push what."""
+    """A tree, and the repository and branch to push it to."""
 
     tree: SubmissionTree
     url: str
@@ -41,7 +41,7 @@ class TreePush:
 
 @dataclass(frozen=True, slots=True)
 class PushResult:
-    """What became of it: the commit and the number of changed files; no commit: nothing was new."""
+    """The commit and the number of changed files; no commit where nothing has changed."""
 
     commit: str
     files: int
@@ -108,7 +108,7 @@ def copy(tree: SubmissionTree, clone: Path) -> None:
 
 
 def _replace(folder: Path, target: Path) -> None:
-    """Copy what ``folder`` holds; a folder in it takes the place of the one that was there."""
+    """Copy the contents of ``folder``; its folders replace those of the same name."""
     for inner in sorted(folder.iterdir()):
         place = target / inner.name
         if inner.is_dir():
@@ -124,7 +124,7 @@ def _pathspec(clone: Path) -> list[str]:
 
 
 class Git:
-    """Git in one clone; what it prints never shows a secret."""
+    """Git in one clone; its output never shows a secret."""
 
     def __init__(self, clone: Path, url: str) -> None:
         self._clone = clone

@@ -26,10 +26,10 @@ WHOLE = "results.json"
 
 
 def collect(folder: Path, handed: intake.RunOverrides | None = None) -> CollectedRuns:
-    """The finished benchmarks below ``folder``: a results_dir or its ``valid_results``.
+    """Return the finished benchmarks below ``folder``: a results_dir or its ``valid_results``.
 
-    Runs of other programs count too; ``handed`` is what a person says of them.
-    Raises SubmissionError when there are none, or two for the same place of a tree.
+    Runs of other programs count too; ``handed`` has the user's facts about them.
+    Raises SubmissionError when there are none, or two of the same scenario of a tree.
     """
     begun = [(tree, sorted(tree.root.glob("*/*/result.json"))) for tree in _trees(folder)]
     own = [(tree, made) for tree, made in begun if made]
@@ -56,7 +56,7 @@ def collect(folder: Path, handed: intake.RunOverrides | None = None) -> Collecte
 def _nothing(
     folder: Path, collected: CollectedRuns, interrupted: Sequence[InterruptedRun]
 ) -> SubmissionError:
-    """Why there is nothing to make a tree of."""
+    """Return the error for a folder without finished runs."""
     if interrupted:
         first = interrupted[0]
         message = f"the runs of {first.name} were interrupted; there are {first.left}"
@@ -73,7 +73,7 @@ def _nothing(
 
 
 def facts(run: BenchmarkRun, gpus: system.Gpus = tuple) -> Mapping[str, system.FieldValue]:
-    """What is known of the system of a run, as ``system.describe`` takes it."""
+    """Return the facts of the system of a run, as ``system.describe`` takes them."""
     return system.of_results(run.results, gpus) if run.results else run.facts
 
 
@@ -91,7 +91,7 @@ def _trees(folder: Path) -> Iterator[ResultTree]:
 
 
 def _finished(tree: Tree) -> CollectedRuns:
-    """The runs of a benchmark, and why some of them are left out."""
+    """Return the runs of a benchmark, and notes on those that are left out."""
     try:
         results = records.read(Results, tree.root / WHOLE)
     except HarnessError as error:
@@ -116,7 +116,7 @@ def _finished(tree: Tree) -> CollectedRuns:
 
 @dataclass(frozen=True, slots=True)
 class InterruptedRun:
-    """A benchmark whose call did not come to its end: what it has left, and the same call again."""
+    """A benchmark that was interrupted: its finished runs, and the command that resumes it."""
 
     name: str
     left: str
@@ -165,7 +165,7 @@ def _below(folder: Path) -> list[Path]:
 
 
 def _left_out(folder: Path) -> Iterator[str]:
-    """A note on the folders beside valid_results, which is read alone."""
+    """Yield a note on the folders next to valid_results, the only one that is read."""
     others = [] if folder.name.endswith(SUFFIX) else _below(folder)
     left = [path.name for path in others if path not in _styled(folder)]
     if left:
@@ -174,7 +174,7 @@ def _left_out(folder: Path) -> Iterator[str]:
 
 
 def _foreign(results: Results) -> dict[str, str]:
-    """The scenarios with a run of another model, precision or the like, each with a note."""
+    """Return the scenarios with a run of another model, precision or the like, with a note."""
     return {
         run.scenario: f"{results.benchmark} {run.scenario} is left out: its {run.mode} is of "
         f"another configuration ({'; '.join(run.differs)}); make it again with the last command"

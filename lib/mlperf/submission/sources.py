@@ -14,15 +14,15 @@ from .system import FieldValue
 
 TEST = re.compile(r"TEST\d\d(?:-[AB])?")
 USER_CONF, README, MEASUREMENTS = "user.conf", "README.md", "measurements.json"
-# A file, or the text that stands in the place of one that nobody has.
+# A file, or the text that replaces a missing one.
 Document = Path | str
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioSources:
-    """One scenario: folders of logs, which need not exist, and the documents beside them.
+    """One scenario: folders of logs, which need not exist, and their documents.
 
-    ``home`` holds what a power measurement has left.
+    ``home`` holds the files of a power measurement.
     """
 
     home: Path
@@ -33,7 +33,7 @@ class ScenarioSources:
 
     @classmethod
     def of_harness(cls, folder: Path) -> ScenarioSources:
-        """What our own harness writes for a scenario."""
+        """Return the sources of a scenario that our own harness has written."""
         # A copy of a test's folder, such as TEST01.bak, is no test.
         paths = (path for path in folder.glob("TEST*") if TEST.fullmatch(path.name))
         tests = sorted(path for path in paths if path.is_dir())
@@ -46,7 +46,7 @@ class ScenarioSources:
         )
 
     def text(self, name: str) -> str | None:
-        """A document, or None where there is none."""
+        """Return a document, or None where there is none."""
         document = self.documents.get(name)
         if isinstance(document, Path):
             return document.read_text("utf-8", "replace") if document.is_file() else None
@@ -55,10 +55,10 @@ class ScenarioSources:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkRun:
-    """One benchmark on one system: what is known of it, and the sources of each scenario.
+    """One benchmark on one system: its facts, and the sources of its scenarios.
 
     ``facts`` are fields of the system's description; ``results`` are there for runs of our own
-    harness, which knows more, and ``code`` is what the tree holds beside them: a folder or a text.
+    harness, which knows more, and ``code`` is the code in the tree: a folder or a text.
     """
 
     sut: str
@@ -77,18 +77,18 @@ class BenchmarkRun:
 
 @dataclass(frozen=True, slots=True)
 class CollectedRuns:
-    """Everything in a folder of results, and what was left out and why."""
+    """The runs in a folder of results, and notes on what was left out."""
 
     runs: tuple[BenchmarkRun, ...] = ()
     notes: tuple[str, ...] = ()
 
     def joined(self, other: CollectedRuns) -> CollectedRuns:
-        """Both together."""
+        """Return the union of both."""
         return CollectedRuns(self.runs + other.runs, self.notes + other.notes)
 
 
 def as_object(text: str | None) -> dict[str, object] | None:
-    """A JSON object, or None where the text is none."""
+    """Return a JSON object, or None where the text is none."""
     try:
         document = json.loads(text or "")
     except ValueError:

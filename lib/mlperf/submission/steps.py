@@ -1,4 +1,4 @@
-"""What the scripts do with a tree: each step takes plain values and returns what to print."""
+"""The steps of the scripts on a tree: they take plain values and return lines to print."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ WIDTH = 80
 
 @dataclass(frozen=True, slots=True)
 class TreeRequest:
-    """What ``generate`` is asked for; empty texts mean that the user said nothing.
+    """The options of ``generate``; empty texts are unset.
 
     ``make_target`` makes runs where the user types make: then advice has make commands.
     """
@@ -78,7 +78,7 @@ class StepAnswer:
 
 
 def report_folder(submission_dir: Path) -> Path:
-    """Where the summary of a tree is written: beside it, as it is no part of the submission."""
+    """Return the folder of a tree's summary: next to it, as it is no part of the submission."""
     return submission_dir.with_name(submission_dir.name + "-report")
 
 
@@ -135,7 +135,7 @@ def _generate(request: TreeRequest, ask: Asker | None) -> StepAnswer:
 
 
 def _collected(request: TreeRequest) -> CollectedRuns:
-    """The runs; raises SubmissionError that names all options which are missing."""
+    """Return the runs; raise SubmissionError that names all missing options."""
     problems: list[SubmissionError] = []
     handed = replace(request.handed, division=request.division, round=request.round)
     collected = CollectedRuns()
@@ -148,7 +148,7 @@ def _collected(request: TreeRequest) -> CollectedRuns:
         what = {"--submitter=NAME": "the submitter"}
         hint = "give --submitter=NAME"
         problems.append(SubmissionError("no submitter is named", hint, "needs-input", what))
-    # A category that alone is missing is asked for where it is settled.
+    # A category that alone is missing is requested where it is inferred.
     if problems and all(run.round and "" not in run.scenarios for run in collected.runs):
         try:
             division = request.division or Division.OPEN
@@ -162,7 +162,7 @@ def _collected(request: TreeRequest) -> CollectedRuns:
 
 
 def _chosen(collected: CollectedRuns, request: TreeRequest) -> list[BenchmarkRun]:
-    """The runs on the device that is asked for; raises SubmissionError when there are none."""
+    """Return the runs on the requested device; raise SubmissionError when there are none."""
     chosen = [run for run in collected.runs if request.device in ("", run.device)]
     if not chosen:
         raise SubmissionError(
@@ -211,7 +211,7 @@ def _one_round(chosen: Sequence[BenchmarkRun]) -> str:
 def _describe(
     request: TreeRequest, chosen: Sequence[BenchmarkRun], division: str, ask: Asker | None
 ) -> dict[str, SystemDescription]:
-    """One description for each system; its framework and notes may come from several runs."""
+    """Return one description per system; its framework and notes may come from several runs."""
     descriptions: dict[str, SystemDescription] = {}
     for run in chosen:
         if run.sut in descriptions:
@@ -228,12 +228,12 @@ def _describe(
 
 
 def _values(texts: Mapping[str, str]) -> dict[str, system.FieldValue]:
-    """What the runs tell, or were measured for."""
+    """Return fields of the system with these texts, empty ones left out."""
     return {name: system.FieldValue(text, system.RESULTS) for name, text in texts.items() if text}
 
 
 def _category(request: TreeRequest, run: BenchmarkRun) -> str:
-    """The category that a person tells; empty where nobody does."""
+    """Return the category that the user has declared, or an empty text."""
     return request.category or _own_description(request, run)[0].get("system_type", "")
 
 
@@ -245,13 +245,13 @@ def _own_description(request: TreeRequest, run: BenchmarkRun) -> tuple[dict[str,
 
 
 def _kept(run: BenchmarkRun) -> Path | None:
-    """Where answers about a machine are kept: beside its targets."""
+    """Return the file of the stored answers about a machine, next to its targets."""
     kept = run.results.sut_file if run.results else ""
     return Path(kept).with_name(ANSWERS) if kept else None
 
 
 def _remember(described: SystemDescription, run: BenchmarkRun) -> None:
-    """Keep what a person has answered, so that it is asked once."""
+    """Store the user's answers, so that they are requested once."""
     answers = {name: v.text for name, v in described.values.items() if v.origin == "answer"}
     kept = _kept(run)
     if not answers or kept is None:
@@ -272,7 +272,7 @@ def _with_notes(described: SystemDescription, request: TreeRequest) -> SystemDes
 
 
 def round_of(tree_root: Path) -> str:
-    """The round of a tree, by the seed in its performance logs; the newest where none tells."""
+    """Return the round of a tree, by the seed in its performance logs; the newest by default."""
     by_seed = {seed: name for name, seed in rounds.qsl_seeds().items()}
     for path in sorted(tree_root.glob("*/*/results/*/*/*/performance/run_1")):
         round_name = by_seed.get(log(path).values.get("effective_qsl_rng_seed", -1))
@@ -290,7 +290,7 @@ def check(
     explain: bool = False,
     make_target: str = "",
 ) -> StepAnswer:
-    """Judge a tree by our own checks, beside what the official checkers said.
+    """Judge a tree by our own checks, with the outcomes of the official checkers.
 
     ``make_target`` makes runs where the user types make: then advice has make commands.
 
@@ -322,7 +322,7 @@ def check(
 def _tree(
     folder: Path, benchmark_round: str = "", option: str = "--submission_dir"
 ) -> SubmissionTree:
-    """The tree in a folder, whose own logs tell its round where nobody does."""
+    """Return the tree in a folder, with the requested round or that of its logs."""
     if not folder.is_dir():
         raise SubmissionError(f"there is no tree {folder}", f"check {option}")
     return SubmissionTree(folder, layouts.of_round(benchmark_round or round_of(folder)))
@@ -334,7 +334,7 @@ def summarize(
     compare: Path | None = None,
     folder: Path | None = None,
 ) -> StepAnswer:
-    """Write the report of a tree again, to ``folder`` or beside the tree; nothing is refused.
+    """Write the report of a tree again, to ``folder`` or next to the tree; nothing is refused.
 
     Raises SubmissionError where there is no tree.
     """
@@ -363,7 +363,7 @@ def summarize(
 
 def _complaint_lines(outcome: official.CheckerOutcome, verdict: TreeVerdict) -> list[str]:
     known = {each.rule for each in (*verdict.faults, *verdict.nature)}
-    # Many lines follow from one cause: the first one stands for all that break the same rule.
+    # Many lines follow from one cause: the first one represents all that break the same rule.
     causes: dict[str, list[str]] = {}
     for complaint in outcome.complaints:
         causes.setdefault(complaint.rule or complaint.text, []).append(complaint.text)
@@ -387,8 +387,8 @@ def report(
 ) -> list[summary.SummaryRow]:
     """Write summary.csv, summary.json, checks.json and report.html to ``folder``.
 
-    What is known of the systems and what the official checkers said last of the same tree is kept
-    beside the tree.
+    Facts of the systems and the last outcomes of the official checkers for the same tree are
+    stored next to the tree.
     """
     beside = report_folder(tree.root)
     folder = folder or beside
@@ -518,7 +518,7 @@ def result_lines(rows: Sequence[summary.SummaryRow]) -> list[str]:
 
 
 def verdict_lines(verdict: TreeVerdict, everything: bool = False) -> list[str]:
-    """The verdict and its reasons, each rule once with its first places."""
+    """Return the verdict and its reasons: the broken rules with their first paths."""
     lines = wrapped(f"verdict: {verdict.line}", "", "  ")
     shown: dict[str, list[Finding]] = {}
     shown_also = verdict.notices if everything else ()

@@ -57,7 +57,7 @@ class SummaryRow:
 
 
 def rows(tree: SubmissionTree) -> list[SummaryRow]:
-    """Every result in the tree, in a fixed order."""
+    """Return every result in the tree, in a fixed order."""
     result_rows = []
     for division, submitter, root in tree.submitters():
         site = SubmitterSite(tree, division, submitter, root)
@@ -145,7 +145,7 @@ def _accelerator(description: Mapping[str, Any]) -> str:
 
 
 def _tests(site: SubmitterSite, cell: ScenarioCell) -> dict[str, list[str]]:
-    """The tests that are there, by the severest thing that their verifications say."""
+    """Return the tests of a scenario, by the severest finding of their verification."""
     tests_by_severity: dict[str, list[str]] = {}
     known = site.rules(cell.benchmark)
     for test in site.layout.tests(known.tests(site.layout.round)) if known else ():
@@ -160,7 +160,7 @@ def _tests(site: SubmitterSite, cell: ScenarioCell) -> dict[str, list[str]]:
 
 
 def as_csv(result_rows: Sequence[SummaryRow]) -> str:
-    """A table for spreadsheets."""
+    """Return a table for spreadsheets."""
     out = io.StringIO()
     writer = csv.DictWriter(out, [field.name for field in fields(SummaryRow)], lineterminator="\n")
     writer.writeheader()
@@ -169,7 +169,7 @@ def as_csv(result_rows: Sequence[SummaryRow]) -> str:
 
 
 def as_json(result_rows: Sequence[SummaryRow]) -> str:
-    """The same for programs."""
+    """Return the same for programs."""
     return json.dumps([asdict(row) for row in result_rows], indent=2, ensure_ascii=False) + "\n"
 
 
@@ -199,7 +199,7 @@ def _judged(row: SummaryRow) -> tuple[str, str]:
 
 
 def readmes(tree: SubmissionTree) -> Iterator[tuple[Path, str]]:
-    """README.md of every submitter and of every system: path and text."""
+    """Yield README.md of every submitter and of every system: path and text."""
     for key, group in groupby(rows(tree), lambda row: (row.division, row.submitter)):
         division, submitter = key
         submitter_rows = list(group)

@@ -41,7 +41,7 @@ USUAL = {
 
 @dataclass(frozen=True, slots=True)
 class SystemDescription:
-    """All fields of a system, and those that nobody could tell."""
+    """All fields of a system, and those that are still unknown."""
 
     values: Mapping[str, FieldValue]
     questions: tuple[SystemField, ...]
@@ -111,9 +111,9 @@ def _answer(ask: Asker | None, field: SystemField) -> FieldValue | None:
 
 
 def of_results(results: Results, gpus: Gpus = tuple) -> dict[str, FieldValue]:
-    """What our harness recorded, and what this machine tells if it is the one that ran.
+    """Return the harness's records, and the facts of this machine if the runs were made on it.
 
-    ``gpus`` tells what GPUs this machine has, as ``machine.facts`` takes them.
+    ``gpus`` returns the GPUs of this machine, as ``machine.facts`` takes them.
     """
     if results.backend == NETWORK:
         return {**_from_results(results), **_of_nodes(results)}
@@ -127,7 +127,7 @@ _OF_THE_RUN = ("host_processor_model_name", "host_memory_capacity")
 
 
 def _of_nodes(results: Results) -> dict[str, FieldValue]:
-    """The system under test of a network run, as its nodes told it: this machine is none of it."""
+    """Return the system under test of a network run, by its nodes: this machine is none of it."""
     facts = results.device_facts
     workers = results.calibration.get("offline", {}).get("shape", {}).get("workers", "")
     stack = f"{results.host.system} TCP sockets, Python {results.host.python}"
@@ -168,7 +168,7 @@ def _from_results(results: Results) -> dict[str, FieldValue]:
 
 
 def without_accelerator() -> dict[str, FieldValue]:
-    """The fields about accelerators of a run on a CPU."""
+    """Return the fields about accelerators of a run on a CPU."""
     values = {f"accelerator_{name}": FieldValue(UNKNOWN, RESULTS) for name in ACCELERATOR}
     return {**values, "accelerators_per_node": FieldValue("0", RESULTS)}
 
@@ -182,7 +182,7 @@ def _note(results: Results) -> str:
 
 
 def _detected(results: Results, gpus: Gpus) -> dict[str, FieldValue]:
-    """What this machine tells about itself, where the runs were made on it."""
+    """Return the facts of this machine, where the runs were made on it."""
     here = host.facts()
     same = here.cpu_model == results.host.cpu_model
     if not same or here.memory_bytes != results.host.memory_bytes:

@@ -34,12 +34,12 @@ LOCAL = re.compile(
 
 
 def without_places(text: str) -> str:
-    """A text where each local path is only a name: nobody else has the folders above it."""
+    """Return a text with local paths shortened to their last name."""
     return LOCAL.sub(lambda match: match.group(1), text)
 
 
 def code(results: Results) -> str:
-    """README.md beside the code of a benchmark: where the implementation is."""
+    """Return the README.md of the code of a benchmark: where the implementation is."""
     return (
         f"# {results.benchmark}: implementation\n\n"
         "The runs were made by the harness of cmbench (script `app-mlperf-inference`), with "
@@ -65,5 +65,5 @@ def calibrated(results: Results) -> str:
 
 
 def calibration(lines: Iterable[str]) -> str:
-    """calibration.md of what is known about each benchmark."""
+    """Return calibration.md from the notes of the benchmarks."""
     return "\n".join(["# Calibration", "", *sorted(set(lines))]) + "\n"

@@ -15,7 +15,7 @@ from mlperf.harness.digests import sha256
 
 LIMIT = 10 * 1024
 KEPT = 4096
-# What the official tool writes between the two parts, and what is found there: other line ends on
+# The official tool's separator between the two parts, and its variants: other line ends on
 # Windows, and single ones from this program before round 6.1.
 GAP = b"\n\n...\n\n"
 ANY_GAP = re.compile(rb"(?:\r?\n){1,2}\.\.\.(?:\r?\n){1,2}")
@@ -55,7 +55,7 @@ def needed(folder: Path) -> bool:
 
 
 def stated_hash(folder: Path) -> str:
-    """The hash that accuracy.txt tells, or nothing."""
+    """Return the hash in accuracy.txt, or an empty text."""
     try:
         hashes = HASH.findall((folder / TEXT).read_text(encoding="utf-8", errors="replace"))
     except OSError:

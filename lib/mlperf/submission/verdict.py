@@ -22,7 +22,7 @@ class TreeVerdict:
 
     @property
     def submittable(self) -> bool:
-        """Whether nothing stands against handing it in."""
+        """Whether nothing prevents a submission."""
         return not (self.faults or self.nature or self.unjudged)
 
     @property
@@ -32,7 +32,7 @@ class TreeVerdict:
 
     @property
     def line(self) -> str:
-        """The verdict in one sentence."""
+        """Return the verdict in one sentence."""
         if self.unjudged:
             return f"not judged: the rules of v{self.unjudged} are not known"
         if self.faults:
@@ -48,7 +48,7 @@ class TreeVerdict:
 
 
 def counted(findings: Sequence[Finding]) -> str:
-    """How many rules are broken, and in how many places."""
+    """Return the number of broken rules and of findings, in words."""
     rules, places = len({each.rule for each in findings}), len(findings)
     broken_rules = "1 rule is broken" if rules == 1 else f"{rules} rules are broken"
     return broken_rules if places == 1 else f"{broken_rules} in {places} places"

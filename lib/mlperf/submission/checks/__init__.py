@@ -52,7 +52,7 @@ MODULES: tuple[ModuleType, ...] = (
 
 
 def rules() -> list[Rule]:
-    """Every rule that is checked, by id."""
+    """Return every rule that is checked, sorted by id."""
     by_id = {
         value.id: value
         for module in MODULES
@@ -78,7 +78,7 @@ def refuse_unknown(benchmark_round: str) -> None:
 
 
 def check(tree: SubmissionTree, submitter: str = "") -> list[Finding]:
-    """Everything that is wrong with a tree, or with what one submitter submits.
+    """Return all findings for a tree, or for the submission of one submitter.
 
     Raises SubmissionError for a round whose rules are not known.
     """
@@ -97,6 +97,6 @@ def check(tree: SubmissionTree, submitter: str = "") -> list[Finding]:
 
 
 def _in_round(finding: Finding, rule: Rule | None, benchmark_round: str) -> Finding:
-    """A finding as it counts in a round."""
+    """Return a finding with its severity in a round."""
     counts = rule is None or rule.counts_in(benchmark_round)
     return finding if counts or finding.severity != ERROR else replace(finding, severity=WARNING)

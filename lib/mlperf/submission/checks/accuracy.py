@@ -96,7 +96,7 @@ def runs(site: SubmitterSite) -> Iterator[Finding]:
         yield from site.foreign(EXTRA, place, ACCURACY)
         yield from _text(site, cell, place, known)
         yield from _outputs(site, place, known)
-        # A run in another mode has no answers, which _log tells.
+        # A run in another mode has no answers, which _log reports.
         if log(place).values.get("effective_test_mode", ACCURACY_MODE) == ACCURACY_MODE:
             yield from _answers(site, place, known)
         if (place / DETAIL).is_file():
@@ -139,14 +139,14 @@ def _text(
 
 
 def _outputs(site: SubmitterSite, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:
-    """Images or videos of a few samples; a text beside them tells what was asked for."""
+    """Check the images or videos of a few samples."""
     required = known.outputs.samples.get(site.layout.round, ()) if known.outputs else ()
     if known.outputs is None or not required:
         return
     folder = place / known.outputs.folder
     present_samples = {path.name.partition(".")[0] for path in folder.rglob("*")}
     lacking = [str(sample) for sample in required if str(sample) not in present_samples]
-    # The checkers of rounds before 6.0 take what is not complete for the open division.
+    # The checkers of rounds before 6.0 count an incomplete set for the open division.
     lenient = not site.strict and not rounds.since(site.layout.round, FIRST_JOINED)
     fault = f"without the outputs of {', '.join(lacking)}"
     rule = OUTPUTS.at(WARNING, lenient)
@@ -154,7 +154,7 @@ def _outputs(site: SubmitterSite, place: Path, known: BenchmarkSpec) -> Iterator
 
 
 def _counted(site: SubmitterSite, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:
-    """What accuracy.txt says beside its figure."""
+    """Check the rest of accuracy.txt: shares and counts of samples."""
     path = place / truncate.TEXT
     try:
         content = path.read_text(encoding="utf-8")
@@ -188,7 +188,7 @@ def _figures(
 
 
 def _missing_figure(place: Path, bound: Target) -> tuple[str, str]:
-    """Why accuracy.txt does not tell a figure, and what to do: it may be in another notation."""
+    """Return why accuracy.txt has no figure, and the remedy: its notation may be another one."""
     whole, name = text(place / truncate.TEXT), bound.metric.name
     value = bound.metric.find(NOTATIONS.sub(r"\g<number>", whole))
     if value is None:
@@ -199,7 +199,7 @@ def _missing_figure(place: Path, bound: Target) -> tuple[str, str]:
 
 
 def _missed(place: Path, bound: Target) -> list[float]:
-    """Figures that miss a target: all are looked at, until there is one of each kind and a hash."""
+    """Return the figures of accuracy.txt that miss a target, in the order of its lines."""
     before, _, after = text(place / truncate.TEXT).partition("\nhash=")
     looked_at = before if bound.metric.find(before) is not None else before + "\n" + after
     figures_ = (bound.metric.find(line) for line in looked_at.splitlines())
@@ -218,7 +218,7 @@ def shown(path: Path) -> str:
 
 
 def entries(path: Path) -> list[tuple[int, str]]:
-    """The samples and answers that a log, cut or not, still shows."""
+    """Return samples and answers of a log, also of a truncated one."""
     if not path.is_file():
         return []
     matches = ENTRY.findall(shown(path))
@@ -272,10 +272,10 @@ def _log(
 def _covered(
     site: SubmitterSite, where: str, detail: DetailLog, known: BenchmarkSpec
 ) -> Iterator[Finding]:
-    """Whether an accuracy run is one over the data set, no less and no more."""
+    """Check that an accuracy run covers the data set exactly."""
     required = known.accuracy_samples or known.dataset_size
     total = detail.number("qsl_reported_total_count") or 0.0
-    # Most logs do not tell how many were answered; the modular checker reads what stands there.
+    # Most logs lack the number of answers; the modular checker reads the key where it exists.
     key = "effective_accuracy_sample_count"
     read = site.layout.modular and key in detail.values
     answered = detail.number(key) or (0.0 if read else total)
@@ -289,7 +289,7 @@ def _covered(
 
 
 def _hashes(site: SubmitterSite) -> Iterator[Finding]:
-    """The same hash of two logs that differ."""
+    """Check for two different logs with the same hash."""
     seen: dict[str, tuple[ScenarioCell, bytes]] = {}
     for cell in site.cells:
         stated, path = truncate.stated_hash(cell.accuracy), cell.accuracy / truncate.LOG
@@ -301,7 +301,7 @@ def _hashes(site: SubmitterSite) -> Iterator[Finding]:
 
 
 def across(sites: Iterable[SubmitterSite]) -> Iterator[Finding]:
-    """The same detailed log of two submitters, or in two divisions."""
+    """Check for a detailed log that two submitters or two divisions share."""
     seen: dict[bytes, SubmitterSite] = {}
     for site in sites:
         for path in (path for cell in site.cells for path in _logs(cell)):
@@ -321,7 +321,7 @@ def _digest(path: Path) -> bytes:
 
 
 def _copies(site: SubmitterSite) -> Iterator[Finding]:
-    """The same detailed log in two places, where neither stands for the other."""
+    """Check for copies of a detailed log, except where one run may stand for another."""
     seen: dict[bytes, ScenarioCell] = {}
     for cell in site.cells:
         for path in _logs(cell):

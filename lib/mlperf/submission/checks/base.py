@@ -1,4 +1,4 @@
-"""What every check is made of: rules with ids, findings, and the place that is looked at."""
+"""The base of all checks: rules with ids, findings, and the folder of a submitter."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LOADGEN = "LoadGen"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One broken rule: what was found, where, who asks for it, and how to mend it."""
+    """A broken rule: the fault, its path, the source of the rule, and the remedy."""
 
     rule: str
     severity: str
@@ -47,7 +47,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule with its id, what it asks for in a few words, and where it is written.
+    """A rule with its id, its title in a few words, and its source.
 
     Rounds before ``first`` and after ``last`` accepted what breaks it: there it is a warning.
     """
@@ -60,7 +60,7 @@ class Rule:
     last: str = rounds.LATEST
 
     def broken(self, where: str, fault: str, mend: str) -> Finding:
-        """The finding that this rule is broken."""
+        """Return the finding that this rule is broken."""
         return Finding(self.id, self.severity, where, fault, self.source, mend)
 
     def unless(self, is_kept: bool, where: str, fault: str, mend: str) -> Iterator[Finding]:
@@ -79,14 +79,14 @@ class Rule:
         return replace(self, severity=severity) if when else self
 
 
-# From here on the checker asks for two more fields and the meter's settings, and for no empty ones.
+# From this round on the checker requires two more fields and the meter's settings, none empty.
 FIRST_FILLED = "3.1"
 # From here on it looks at names, sizes, links and empty folders.
 FIRST_TIDY = "3.0"
 # The last round that the single-file checker decided, which has rules that the modular one, whose
 # word counts from FIRST_JOINED on, does not have.
 LAST_SINGLE_FILE = "5.1"
-# Names of benchmarks end with the share of the reference's accuracy that is asked for.
+# Names of benchmarks end with the required share of the reference's accuracy.
 ACCURACY_SUFFIX = re.compile(r"-(?:95|99|99\.9)$")
 LINES = Rule("log.lines", "every line of a detailed log can be read", CHECKER)
 LINE = detail_log.PREFIX.strip()
@@ -139,13 +139,13 @@ class SubmitterSite:
         return not rounds.since(self.layout.round, FIRST_FILLED)
 
     def rules(self, benchmark: str) -> BenchmarkSpec | None:
-        """The rules of the benchmark that a folder stands for, in the round of the tree."""
+        """Return the rules of the benchmark of a folder, in the round of the tree."""
         name = self.mapping.get(benchmark, benchmark)
         return catalog.find(name, self.layout.round, open_division=not self.strict)
 
     @cached_property
     def known(self) -> tuple[tuple[ScenarioCell, BenchmarkSpec], ...]:
-        """The scenarios of benchmarks that have rules, each with these rules."""
+        """The scenarios of known benchmarks, with the rules of the benchmark."""
         specs = ((cell, self.rules(cell.benchmark)) for cell in self.cells)
         return tuple(
             (cell, spec.of(Scenario.of_folder(cell.scenario)))
@@ -158,7 +158,7 @@ class SubmitterSite:
         return self.tree.relative(path)
 
     def foreign(self, rule: Rule, folder: Path, known: tuple[str, ...]) -> Iterator[Finding]:
-        """Findings for what ``folder`` holds beside the ``known`` files."""
+        """Yield findings for unknown files in ``folder``; ``known`` ones are allowed."""
         for name in self.extra(folder, known):
             where = self.where(folder / name)
             yield rule.broken(where, "a file that does not belong here", f"rm {where}")
@@ -171,7 +171,7 @@ class SubmitterSite:
             yield rule.broken(self.where(folder / name), "missing or empty", mend)
 
     def extra(self, folder: Path, known: tuple[str, ...]) -> list[str]:
-        """The files in a folder beside the ``known`` ones and those that the checkers let pass."""
+        """Return the files of a folder that are neither ``known`` nor ignored by the checkers."""
         if not folder.is_dir():
             return []
         known = (*known, *TOLERATED)
@@ -188,7 +188,7 @@ Check = Callable[[SubmitterSite], Iterator[Finding]]
 
 
 def read_object(path: Path) -> dict[str, Any] | None:
-    """A JSON object from a file, or None when there is none."""
+    """Return a JSON object from a file, or None when there is none."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -211,7 +211,7 @@ def log(folder: Path) -> DetailLog:
 
 
 def lines(site: SubmitterSite, path: Path, again: str) -> Iterator[Finding]:
-    """Findings for lines of a detailed log that nobody can read."""
+    """Yield findings for unreadable lines of a detailed log."""
     try:
         content = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -220,7 +220,7 @@ def lines(site: SubmitterSite, path: Path, again: str) -> Iterator[Finding]:
     if what := detail_log.other_log(path):
         yield LINES.broken(site.where(path), f"it is {what}", again)
         return
-    # Only the checkers of rounds from 6.0 on end with a traceback at what is strange.
+    # Only the checkers of rounds from 6.0 on end with a traceback at such lines.
     strange = LINES.at(WARNING, not site.tree.layout.joined)
     for rule, faults in ((strange, _strange(content)), (LINES, _faults(content))):
         for fault in islice(faults, 1):
@@ -237,7 +237,7 @@ def _strange(whole: str) -> Iterator[str]:
 
 
 def _faults(whole: str) -> Iterator[str]:
-    """Lines that are no records, and settings and results that are told twice, differently.
+    """Yield lines that are no records, and settings and results that are logged twice, differently.
 
     The checkers take the first of two, what shows a log the last.
     """
@@ -265,7 +265,7 @@ def missing(folder: Path, wanted: tuple[str, ...]) -> list[str]:
 
 
 def number(value: object) -> float | None:
-    """A number out of a log or a JSON file, in the unit that it has there, or None."""
+    """Return a number of a log or a JSON file, in its unit there, or None."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     match = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*", str(value))

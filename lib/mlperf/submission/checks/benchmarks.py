@@ -1,4 +1,4 @@
-"""Which benchmarks and scenarios a tree holds, and how each implementation is described."""
+"""Checks of benchmarks, scenarios and the descriptions of implementations."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ STAND_IN = Rule("result.stand-in", "what the system is said to compute with", RU
 STAND_IN_BACKEND = re.compile(r'"framework": *"stand-in\b')
 NEURON = "a Neuron device"
 STAND_IN_NOTE = "stand-in for NVIDIA's TensorRT engines"
-# The command that a README tells, in whatever order its flags stand.
+# The command in a README, with its flags in any order.
 CPU_COMMAND = re.compile(
     r"--backend=neuron\b[^\n]*--device=cpu\b|--device=cpu\b[^\n]*--backend=neuron\b"
 )
@@ -57,18 +57,18 @@ RUN_ALL = (
 
 
 def form(cell: ScenarioCell) -> str:
-    """The form of the model and data that a scenario was run with; empty for the real ones."""
+    """Return the form of a scenario's model and data; empty for the real ones."""
     match = FORM_LINE.search(text(cell.measurements / "README.md"))
     return match.group(1) if match else ""
 
 
 def stands_in(site: SubmitterSite, system: str) -> str:
-    """In whose place a system computes, by its own description or its name; empty for none."""
+    """Return the device that a system stands in for, by its description or name; empty for none."""
     return next(iter(_of_system(site, system).values()), "")
 
 
 def _of_system(site: SubmitterSite, system: str) -> dict[str, str]:
-    """In whose place a system computes, by what says so."""
+    """Return the devices that a system stands in for, by the source of the fact."""
     described = text(site.root / SYSTEMS / f"{system}.json")
     tensorrt = STAND_IN_NOTE in described or STAND_IN_BACKEND.search(described)
     document = site.systems.get(system, {})
@@ -84,7 +84,7 @@ def _of_system(site: SubmitterSite, system: str) -> dict[str, str]:
 
 
 def _of_cell(site: SubmitterSite, cell: ScenarioCell) -> dict[str, str]:
-    """The same, by the files of a scenario too: whoever renames a system has these left."""
+    """Return the same, by the files of a scenario too, which renaming a system does not change."""
     stand_ins = _of_system(site, cell.system)
     paths = (
         *sorted(cell.measurements.glob("*.json")),
@@ -100,7 +100,7 @@ def _of_cell(site: SubmitterSite, cell: ScenarioCell) -> dict[str, str]:
 
 
 def scenarios(site: SubmitterSite) -> Iterator[Finding]:
-    """Benchmarks by system: known, in this category, and whole."""
+    """Check that the benchmarks of a system are known, of its category, and complete."""
     have = _scenarios_of(site)
     for system, benchmark in sorted(have):
         where = site.where(site.root / "results" / system / benchmark)
@@ -114,7 +114,7 @@ def scenarios(site: SubmitterSite) -> Iterator[Finding]:
         category = site.category(system)
         if not known.allowed(site.layout.round, category):
             absent = _absent(site, known, where, category)
-            # The words of an older round with a stand-in: nobody means to hand that in.
+            # An older round with a stand-in is a test, not meant for submission.
             yield replace(absent, severity=NATURE) if stands_in(site, system) else absent
             continue
         excused = stands_in(site, system)
@@ -161,7 +161,7 @@ def _absent(site: SubmitterSite, known: BenchmarkSpec, where: str, category: str
 
 
 def descriptions(site: SubmitterSite) -> Iterator[Finding]:
-    """measurements.json, user.conf and README.md of each scenario."""
+    """Check measurements.json, user.conf and README.md of all scenarios."""
     for cell in site.cells:
         yield from _described(site, cell)
         if form(cell):
@@ -206,7 +206,7 @@ def _description(site: SubmitterSite, cell: ScenarioCell, path: Path) -> Iterato
 
 
 def _kinds(cell: ScenarioCell, where: str, kinds: object) -> Iterator[Finding]:
-    """Types of weights that can be written beside a power."""
+    """Check that the types of weights are a text, to which checkers append the power."""
     # The checkers of before 6.0 add it to a text, and end with a traceback.
     free = isinstance(kinds, str) or cell.layout.joined or not cell.powered
     fault = f"weight_data_types is {kinds!r}, which is not text"

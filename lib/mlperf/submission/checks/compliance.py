@@ -74,7 +74,7 @@ TEXTS = {
 TOO_SHORT = "{} and the result are runs too short for a comparison of their speed"
 # Tests whose speed counts, and tests that log answers.
 TIMED, LOGGED = ("TEST01", "TEST04", "TEST05"), ("TEST01", "TEST06")
-# LoadGen turns the number that it was asked for into a share in some rounds.
+# LoadGen turns the requested number into a share in some rounds.
 SAMPLED = ("effective_accuracy_log_sampling_target", "effective_accuracy_log_probability")
 # Ours and the official verification count answers that differ from the accuracy run.
 MISMATCHES = re.compile(r"(?:data_mismatch = |differ from the accuracy run: )([1-9]\d*)")
@@ -82,7 +82,7 @@ MISMATCHES = re.compile(r"(?:data_mismatch = |differ from the accuracy run: )([1
 NOTHING = re.compile(r"num_perf_log_entries = 0\b")
 # Percent by which a metric may differ, where it is not that of the benchmark.
 WIDER = {"FID score": 2.0}
-# The lines of which a verification must have one each.
+# A verification must have one line of every group.
 PASSED = {
     "TEST06": (
         ("First token check pass: True", "First token check pass: Skipped"),
@@ -152,7 +152,7 @@ def _verdict(
 
 
 def _beside_pass(site: SubmitterSite, path: Path) -> Iterator[Finding]:
-    """What does not go with a pass: answers that differ, or that there were none to compare."""
+    """Check that a pass has compared answers, and that none differ."""
     content, where = text(path), site.where(path)
     if verify.PASS not in content:
         return
@@ -178,7 +178,7 @@ def _is_short(cell: ScenarioCell, test: str, known: BenchmarkSpec) -> bool:
 
 
 def _nearly(site: SubmitterSite, known: BenchmarkSpec, place: Path) -> Iterator[Finding]:
-    """Whether the accuracy under load is about that of the result: answers need not be the same."""
+    """Check that the accuracy under load is close to the result's; answers may differ."""
     for bound in known.accuracy:
         accuracies = {name: bound.metric.find(text(place / name)) for name in TEST_ACCURACY[2:]}
         where = site.where(place / TEST_ACCURACY[3])
@@ -195,7 +195,7 @@ def _nearly(site: SubmitterSite, known: BenchmarkSpec, place: Path) -> Iterator[
 def _compared(
     site: SubmitterSite, cell: ScenarioCell, test: str, place: Path, known: BenchmarkSpec
 ) -> Iterator[Finding]:
-    """The test's own log against that of the result, and against its audit.config."""
+    """Compare the test's log with the result's, and with its audit.config."""
     run = place / "performance" / "run_1"
     tested, submitted = log(run), log(cell.run)
     where = site.where(run / DETAIL)
@@ -248,16 +248,16 @@ def _logged(
 
 
 def _is_empty(path: Path) -> bool:
-    """Whether a log of answers is a list without any; one of no bytes is told as such."""
+    """Whether a log of answers is an empty list; another rule reports an empty file."""
     size = path.stat().st_size if path.is_file() else 0
     return 0 < size < LONGEST_EMPTY and not text(path).strip(" \t\r\n[],")
 
 
 def _beside(site: SubmitterSite, test: str, place: Path) -> Iterator[Finding]:
-    """Files beside the answers of a test."""
+    """Check the other files in the folder of a test's answers."""
     accuracy = place / "accuracy"
     passed = verify.PASS in text(place / TEXTS[test][0])
-    # The checkers of before 6.0 want no accuracies beside answers that are the same.
+    # The checkers of before 6.0 refuse accuracies where the answers are equal.
     beside = TEST_ACCURACY[: 2 if passed and test == "TEST01" else None]
     rule = FILES.at(WARNING, site.layout.joined)
     for name in site.extra(accuracy, beside):

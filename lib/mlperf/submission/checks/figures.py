@@ -24,12 +24,12 @@ INFERRED: Mapping[tuple[Scenario, Scenario], tuple[str, ...]] = {
 
 
 def figures(run: CheckedRun) -> Iterator[Finding]:
-    """Those that a log lacks, or has a word or nothing in place of."""
+    """Check for figures that a log lacks, or that are no numbers."""
     if run.measured is None or not run.log.validity:
         return
     results = tuple(_results(run, run.measured))
     inferred = _inferred(run, run.measured)
-    # The estimate of early stopping is zero after too few queries, which another rule tells.
+    # The estimate of early stopping is zero after too few queries, which another rule reports.
     above_zero = inferred if run.measured.stream and fewer(run) else (*results, *inferred)
     for key in dict.fromkeys((*results, *_settings(run.measured), *inferred)):
         if not _possible(run.log.number(key), key in above_zero):
@@ -58,7 +58,7 @@ def _inferred(run: CheckedRun, measured: Scenario) -> tuple[str, ...]:
 
 
 def _settings(measured: Scenario) -> tuple[str, ...]:
-    """What the run was told, as far as the checker compares it."""
+    """Return the settings of the run that the checker compares."""
     if measured.online:
         return ("effective_target_latency_ns",)
     return ("effective_samples_per_query", "effective_min_query_count") if measured.batched else ()

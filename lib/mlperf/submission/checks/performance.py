@@ -59,7 +59,7 @@ CONSISTENT = Rule("performance.consistent", "figures that fit each other", LOADG
 FIRST_EQUAL_IN_OPEN = "5.1"
 NS_PER_S = 1e9
 NETWORK_NAME = "Network SUT"
-# By how much figures that follow from each other differ: they are logged with six digits.
+# Tolerance of derived figures: they are logged with six digits.
 EXACT = 1e-4
 PERMUTED = f"effective_{PERMUTATION}"
 RERUN = "run it again: cm run script --tags=run-mlperf,inference,_performance-only,_full --rerun"
@@ -96,7 +96,7 @@ def folder(
 
 
 def _agreement(run: CheckedRun, place: Path, rule: Rule) -> Iterator[Finding]:
-    """Figures of a valid run that do not fit each other."""
+    """Check for contradictory figures of a valid run."""
     accuracy_text = text(run.cell.accuracy / truncate.TEXT)
     more = agreement.derived(place / LOGS[0], run.log, accuracy_text)
     for contradiction in agreement.contradictions(run.log, text(place / LOGS[1]), more):
@@ -104,7 +104,7 @@ def _agreement(run: CheckedRun, place: Path, rule: Rule) -> Iterator[Finding]:
 
 
 def judged(run: CheckedRun) -> Iterator[Finding]:
-    """What the detailed log of a run says."""
+    """Check the detailed log of a run."""
     where, detail = run.where, run.log
     if not detail.validity:
         yield UNFINISHED.broken(where, "the log has no verdict: the run was cut off", RERUN)
@@ -136,7 +136,7 @@ def _scenario(run: CheckedRun) -> Iterator[Finding]:
 def seeds(
     site: SubmitterSite, where: str, detail: DetailLog, rule: Rule, again: str, test: str = ""
 ) -> Iterator[Finding]:
-    """Whether a log carries the seeds of the tree's round, or those that a test has instead.
+    """Check that a log has the seeds of the tree's round, or those of a test.
 
     ``again`` says how to make the run again.
     """
@@ -178,7 +178,7 @@ def _lengths(run: CheckedRun) -> Iterator[Finding]:
     text_ = f"{loaded:.0f} loaded samples are fewer than the rules' {known.loaded_samples}"
     enough = loaded >= known.loaded_samples
     yield from SAMPLES.unless(enough, run.where, text_, "run without --performance_sample_count")
-    # LoadGen logs the size that was asked for even where the data set is smaller.
+    # LoadGen logs the requested size even where the data set is smaller.
     real = run.number("qsl_reported_total_count")
     text_ = f"a data set of {real:.0f} samples is smaller than the rules ask for"
     enough = real >= min(known.loaded_samples, known.dataset_size)
@@ -199,7 +199,7 @@ def _offline(run: CheckedRun) -> Iterator[Finding]:
 
 def _limits(run: CheckedRun) -> Iterator[Finding]:
     met = run.log.values.get("early_stopping_met")
-    # Offline has none; a run that was cut off is told as such.
+    # Offline has none; another rule reports a run that was cut off.
     expected = run.measured is not None and not run.measured.batched and bool(run.log.validity)
     if met is False or (met is not True and expected):
         reason = run.log.early_stopping or "no reason given"
@@ -235,7 +235,7 @@ def _contradictions(run: CheckedRun) -> Iterator[Finding]:
     # The estimate of a run with token latencies is one of first tokens.
     if run.measured.stream and run.log.values.get(TOKENS) is not True:
         result = run.number(run.measured.result.key)
-        # It is zero where there are too few queries for it, which another rule tells.
+        # It is zero where there are too few queries for it, which another rule reports.
         text_ = f"a result of {result:.0f} ns lies outside of {least:.0f} to {most:.0f} ns"
         # The estimate is no better than the percentile that was measured.
         least = max(least, run.number(run.measured.result.summary_key))
@@ -253,7 +253,7 @@ def _impossible_rate(run: CheckedRun, longest: float) -> Iterator[Finding]:
 
 
 def _conf(run: CheckedRun) -> Iterator[Finding]:
-    """What the checker of one round looks for in mlperf.conf or user.conf, and not in the log."""
+    """Check the key that one round's checker reads from mlperf.conf or user.conf."""
     required = run.site.layout.round == LAST_WITH_CONF and run.site.strict and run.known.equal_issue
     if run.test or not required:
         return
@@ -274,7 +274,7 @@ CHECKS = (
 
 
 def permuted(run: CheckedRun) -> bool | None:
-    """Whether LoadGen issues every sample equally often; None where its log does not tell.
+    """Whether LoadGen issues every sample equally often; None where its log lacks the key.
 
     Rounds up to 4.1 log no such key; their mlperf.conf sets it for the benchmarks that need it.
     """
@@ -285,10 +285,10 @@ def permuted(run: CheckedRun) -> bool | None:
 
 
 def samples_issued(detail: DetailLog, equally: bool | None) -> tuple[float, ...]:
-    """Samples of an Offline run: what they may have been.
+    """Return the possible numbers of samples of an Offline run.
 
-    More than asked for where each must be issued ``equally`` often; LoadGen before round 5.0
-    logs what it was asked for all the same.
+    More than requested where all must be issued ``equally`` often; LoadGen before round 5.0 logs
+    the requested number even then.
     """
     stated = detail.number("generated_samples_per_query") or detail.number(
         "effective_samples_per_query"
@@ -296,14 +296,14 @@ def samples_issued(detail: DetailLog, equally: bool | None) -> tuple[float, ...]
     if not stated:
         return ()
     requested = detail.number("effective_performance_sample_count") or stated
-    # A data set may be smaller than what was asked for.
+    # A data set may be smaller than the requested number.
     whole = min(requested, detail.number("qsl_reported_total_count") or requested)
     rounded = whole * math.ceil(stated / whole)
     return {True: (rounded,), False: (stated,), None: (stated, rounded)}[equally]
 
 
 def _summary(run: CheckedRun, place: Path, rule: Rule) -> Iterator[Finding]:
-    """The summary that people read must tell what the detailed log tells."""
+    """Check that the summary agrees with the detailed log."""
     content, detail = text(place / LOGS[1]), run.log
     where = run.site.where(place / LOGS[1])
     verdict = SUMMARY_VERDICT.search(content)
@@ -316,7 +316,7 @@ def _summary(run: CheckedRun, place: Path, rule: Rule) -> Iterator[Finding]:
     if stated and stated.group(1) != run.named:
         text_ = f"it is of {stated.group(1)}, the detailed log of {run.named}"
         yield rule.broken(where, text_, RERUN)
-    # The figures of other scenarios have the same name in both, as the relations tell.
+    # The figures of other scenarios have the same name in both, which the relations check.
     if run.measured is not None and run.measured.stream:
         yield from _same_figure(run, rule, where, content)
 

@@ -1,6 +1,6 @@
-"""Power measurements: their files, and a figure in each.
+"""Power measurements: their files and figures.
 
-Whether meter and sessions were what the rules ask for is judged by the Power working group's own
+Whether meter and sessions meet the rules is judged by the Power working group's own
 program, which is a part of the official checker.
 """
 
@@ -30,7 +30,7 @@ FOLDERS = {
     RANGING: (*LOGS, SAMPLES),
 }
 AGAIN = "measure again with the power meter"
-# From here on the checker asks for the capacity of the power supplies.
+# From this round on the checker requires the capacity of the power supplies.
 FIRST_WITH_NAMEPLATE = "6.1"
 CAPACITY = "system_power_capacity"
 MEND = f"write {CAPACITY}: WATTS into a file, and generate again with --system_file=FILE"
@@ -65,7 +65,7 @@ def _files(site: SubmitterSite, cell: ScenarioCell) -> Iterator[Finding]:
 
 
 def _readings(site: SubmitterSite, folder: Path) -> Iterator[Finding]:
-    """Whether the meter has seen the run whose times the log tells."""
+    """Check that the meter has readings between the times in the log."""
     readings = text(folder / SAMPLES)
     if not readings:
         return

@@ -1,4 +1,4 @@
-"""What LoadGen was told for a performance run: nothing that makes the work easier."""
+"""LoadGen's settings of a performance run: none may make the work easier."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SETTINGS = Rule("performance.settings", "the settings of the rules, not those of
 QUERIES = Rule("performance.queries", "the queries that the rules ask for", RULES, NATURE)
 
 AGAIN = "run it again with the settings of the rules, which the harness takes by itself"
-# Settings that compliance tests have, and what each does.
+# Settings that only compliance tests have, and their effect.
 OF_TESTS = {
     "TEST04": ("effective_performance_issue_same", "one sample was issued again and again"),
     "": ("effective_performance_issue_unique", "every sample was issued once"),
@@ -38,7 +38,7 @@ def _issued(run: CheckedRun) -> Iterator[Finding]:
 
 
 def _ends(run: CheckedRun) -> Iterator[Finding]:
-    """Bounds that end a run early."""
+    """Check for limits that end a run early."""
     most = run.number("effective_max_query_count")
     fault = f"max_query_count ended the run after {most:.0f} queries"
     yield from SETTINGS.at(WARNING).unless(not most, run.where, fault, AGAIN)
@@ -49,9 +49,9 @@ def _ends(run: CheckedRun) -> Iterator[Finding]:
 
 
 def fewer(run: CheckedRun) -> float | None:
-    """The number of queries of a run whose scenario asks for more; None where there are enough.
+    """Return the number of queries where the scenario requires more; None where there are enough.
 
-    Where early stopping judges those that were made, a run may ask for fewer.
+    With early stopping, a run may request fewer.
     """
     if run.measured is None:
         return None
@@ -84,6 +84,6 @@ def _percentile(run: CheckedRun) -> Iterator[Finding]:
     used = run.log.number("effective_target_latency_percentile")
     if expected is None or used is None or abs(used - expected) < 1e-6:
         return
-    # A stricter one than asked for does no harm.
+    # A stricter one than required does no harm.
     fault = f"the latency of the percentile {used:g} was looked at, the rules say {expected:g}"
     yield SETTINGS.at(WARNING, used > expected).broken(run.where, fault, AGAIN)

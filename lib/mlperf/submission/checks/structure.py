@@ -51,7 +51,7 @@ UNKNOWN = Rule("tree.unknown-folder", "only folders that the layout knows", TREE
 
 
 def top(tree: SubmissionTree) -> Iterator[Finding]:
-    """What lies above the submitters."""
+    """Check the top of the tree, above the submitters."""
     if not tree.submitters():
         yield EMPTY.broken(".", "no division holds a submitter", "generate the tree first")
     for path in sorted(tree.root.iterdir()) if tree.root.is_dir() else []:
@@ -90,19 +90,19 @@ def _entry(site: SubmitterSite, path: Path) -> Iterator[Finding]:
 
 
 def _link(site: SubmitterSite, path: Path, where: str) -> Iterator[Finding]:
-    """Whether a link leads to what the tree holds, by each checker's way of looking."""
+    """Check that a link leads into the tree, as both kinds of checkers resolve it."""
     inside = path.exists() and path.resolve().is_relative_to(site.tree.root.resolve())
     fault = "a link that leads nowhere, or out of the tree"
     mend = "put the file itself in its place"
     yield from LINKS.unless(inside, where, fault, mend)
-    # The single-file checkers look for what it says from the top of the tree.
+    # The single-file checkers resolve its target from the top of the tree.
     seen = (site.tree.root / os.readlink(path)).exists() or path.is_dir() or not inside
     fault = "a link that the single-file checker takes for broken"
     yield from LINKS.unless(seen, where, fault, mend)
 
 
 def parts(site: SubmitterSite) -> Iterator[Finding]:
-    """Code, calibration, systems and the mapping of names."""
+    """Check code, calibration, systems and the mapping of names."""
     known = {site.layout.code, RESULTS, SYSTEMS, site.layout.measurements, site.layout.compliance}
     for path in folders(site.root):
         if path.name not in known | {"documentation", "calibration", "power", "tools"}:

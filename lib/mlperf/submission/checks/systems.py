@@ -54,7 +54,7 @@ MEND = "write the field into a file, and generate again with --system_file=FILE"
 
 
 def descriptions(site: SubmitterSite) -> Iterator[Finding]:
-    """The JSON file of each system that has results."""
+    """Check the JSON files of the systems with results."""
     # A folder without a result counts as a system too.
     for system in (folder.name for folder in folders(site.root / RESULTS)):
         path = site.root / SYSTEMS / f"{system}.json"
@@ -90,11 +90,11 @@ def _fields(site: SubmitterSite, path: Path, document: Mapping[str, Any]) -> Ite
 def _required_fields(
     site: SubmitterSite, document: Mapping[str, Any]
 ) -> Iterator[tuple[SystemField, Rule]]:
-    """The fields that a description must have, each with the rule that asks for it."""
+    """Yield the fields that a description must have, with the rule that requires them."""
     for field in FIELDS:
         yield field, FIELD.at(WARNING, site.early and field.name in LATER)
     networked = site.division == Division.NETWORK or over_network(document)
-    # The modular checker asks for them beside any is_network.
+    # The modular checker requires them with any is_network.
     said = site.layout.modular and bool(document.get("is_network"))
     rule = FIELD.at(WARNING, not networked and not site.layout.joined)
     for field in NETWORK_FIELDS if networked or said else ():
@@ -102,7 +102,7 @@ def _required_fields(
 
 
 def _plausible(where: str, document: Mapping[str, Any]) -> Iterator[Finding]:
-    """What no machine has, and accelerators where the run is one of a CPU by its name."""
+    """Check for impossible counts, and for accelerators of a system named after its CPU."""
     cores = number(document.get("host_processor_core_count"))
     fault = f"host_processor_core_count is {cores or 0:.0f}"
     fits = cores is None or 0 < cores <= MOST_CORES
@@ -119,11 +119,11 @@ def over_network(document: Mapping[str, Any]) -> bool:
 
 
 def _taken(site: SubmitterSite, where: str, document: Mapping[str, Any]) -> Iterator[Finding]:
-    """Values that a checker ends at with a traceback, or compares to the letter."""
+    """Check values at which a checker ends with a traceback, or which it compares exactly."""
     yield from _notes(site, where, document)
     for name in (*JOINED, *ADDED, "is_network"):
         value = document.get(name, "")
-        # Other fields may not be empty, which is told of them; is_network may be null.
+        # Another rule reports empty fields; is_network may be null.
         if isinstance(value, str) or value is None or (not value and name != "is_network"):
             continue
         rule = TEXT.at(WARNING, site.layout.joined and name in JOINED)
@@ -135,7 +135,7 @@ def _taken(site: SubmitterSite, where: str, document: Mapping[str, Any]) -> Iter
 
 
 def _notes(site: SubmitterSite, where: str, document: Mapping[str, Any]) -> Iterator[Finding]:
-    """Notes of nothing, which are added to the table where there are no others to be added to."""
+    """Check notes that are no text, which a checker would append to the table."""
     notes = document.get("hw_notes", "")
     if not (isinstance(notes, str) or notes or document.get("sw_notes")):
         fault = f"the field hw_notes is {notes!r}, which is not text, and sw_notes is empty"
@@ -143,7 +143,7 @@ def _notes(site: SubmitterSite, where: str, document: Mapping[str, Any]) -> Iter
 
 
 def _counted(rule: Rule, where: str, document: Mapping[str, Any]) -> Iterator[Finding]:
-    """Counts that are no whole numbers to the letter."""
+    """Check that counts are written as whole numbers."""
     for name in COUNTED:
         fault = f"{name} is {document.get(name)!r}, which is not a whole number"
         whole = WHOLE.fullmatch(str(document.get(name, 0))) or isinstance(document[name], float)

@@ -1,4 +1,4 @@
-"""Latencies of tokens: of the first one, and of each further one."""
+"""Latencies of tokens: of the first one, and of the further ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FURTHER = ("result_time_per_output_token_99.00_percentile_ns", "time per output 
 
 
 def latencies(run: CheckedRun) -> Iterator[Finding]:
-    """Those of a run whose answers are counted in tokens."""
+    """Check the latencies of a run whose answers are counted in tokens."""
     if not run.known.token_rates or run.known.answers is not Answers.TOKENS:
         return
     if run.log.values.get(TOKENS) is not True:

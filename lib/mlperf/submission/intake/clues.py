@@ -1,4 +1,4 @@
-"""What logs tell where nobody says it: benchmark, scenario and round, each with the reason."""
+"""Benchmark, scenario and round, inferred from logs, with the reasons."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ SAMPLES = "qsl_reported_total_count"
 
 
 def round_of(logs: Iterable[DetailLog]) -> str:
-    """The round whose seed a log carries; empty where none does."""
+    """Return the round whose seed a log has; empty without one."""
     known = {rounds.seeds(name).get("qsl"): name for name in rounds.ROUNDS}
     names = (known.get(log.values.get(SEED)) for log in logs)
     return next((name for name in names if name), "")
 
 
 def benchmarks(log: DetailLog, scenario: str, benchmark_round: str) -> list[BenchmarkSpec]:
-    """Those that a round has in a scenario with a data set of the size that the log tells."""
+    """Return the benchmarks of a round and scenario whose data set has the size in the log."""
     size = log.number(SAMPLES)
     specs = (spec.at(benchmark_round) for spec in catalog.benchmarks().values())
     return [

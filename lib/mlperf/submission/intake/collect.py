@@ -1,4 +1,4 @@
-"""Runs of other programs as benchmarks of a tree; what nobody tells is one error."""
+"""Runs of other programs as benchmarks of a tree; all missing facts are one error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Parts = Mapping[str, LogFolder]
 
 @dataclass(frozen=True, slots=True)
 class RunOverrides:
-    """What a person says of logs that do not tell it; empty texts mean nothing was said."""
+    """Facts that override or complete those of the logs; empty texts are unset."""
 
     system: str = ""
     benchmark: str = ""
@@ -43,15 +43,15 @@ class RunOverrides:
 
 
 class MissingInputError(SubmissionError):
-    """What logs do not tell; ``runs`` are the benchmarks as far as they do."""
+    """Facts that the logs lack; ``runs`` are the benchmarks as far as they are known."""
 
     runs: tuple[BenchmarkRun, ...] = ()
 
 
 def collect(folder: Path, handed: RunOverrides, skipped: Sequence[Path] = ()) -> CollectedRuns:
-    """The runs below ``folder``, those of our own harness (``skipped``) left out.
+    """Return the runs below ``folder``, without those of our own harness (``skipped``).
 
-    Raises SubmissionError naming every option that is needed, or two runs for one place.
+    Raises SubmissionError naming every missing option, or two runs of one scenario.
     """
     log_folders = list(places(folder, skipped))
     notes = tuple(
@@ -69,7 +69,7 @@ def collect(folder: Path, handed: RunOverrides, skipped: Sequence[Path] = ()) ->
 
 @dataclass(slots=True)
 class RunCollector:
-    """Sorts runs; remembers what has to be asked for, by the option that tells it, and notes."""
+    """Sort runs by benchmark; record the missing options and notes."""
 
     root: Path
     handed: RunOverrides
@@ -78,7 +78,7 @@ class RunCollector:
     notes: list[str] = field(default_factory=list)
 
     def collect_runs(self, runs: Sequence[LogFolder]) -> CollectedRuns:
-        """Every benchmark on every system; raises SubmissionError where something is not told."""
+        """Return every benchmark on every system; raise SubmissionError where facts are missing."""
         self.round = self.handed.round or clues.round_of(place.log for place in runs)
         if not self.round:
             self._need("--round=ROUND", "the round, as no log carries the seeds of one")
@@ -97,7 +97,7 @@ class RunCollector:
         return CollectedRuns(tuple(benchmark_runs), tuple(self.notes))
 
     def _need(self, option: str, what: str) -> str:
-        """Remember a question; its answer is empty until somebody gives it."""
+        """Record a missing option; return the empty text in its stead."""
         self.options.setdefault(option, what)
         return ""
 
@@ -118,7 +118,7 @@ class RunCollector:
         return place.folder.relative_to(self.root).as_posix()
 
     def _belongs(self, place: LogFolder) -> tuple[str, str, str]:
-        """System, benchmark and scenario; what only the log tells is noted with its reason."""
+        """Return system, benchmark and scenario; note the reason of those inferred from the log."""
         reasons: list[str] = []
         scenario = self._scenario(place, reasons)
         benchmark = self.handed.benchmark or place.benchmark
@@ -132,7 +132,7 @@ class RunCollector:
         return system, benchmark, spelt(scenario)
 
     def _scenario(self, place: LogFolder, reasons: list[str]) -> str:
-        """As a person or the path says; else as the log does, which is a reason."""
+        """Return the scenario by option or path; else by the log, which adds a reason."""
         scenario = self.handed.scenario or place.scenario
         if scenario:
             return scenario
@@ -142,7 +142,7 @@ class RunCollector:
         return str(place.logged)
 
     def _guessed(self, place: LogFolder, scenario: str, reasons: list[str]) -> str:
-        """The benchmark by the size of its data set, with the reason; or a question."""
+        """Return the benchmark by the size of its data set; record the reason, or the option."""
         size = place.log.number(clues.SAMPLES) or 0
         candidates = clues.benchmarks(place.log, scenario, self.round)
         if len(candidates) == 1:
@@ -177,7 +177,7 @@ class RunCollector:
         )
 
     def _beside(self, scenarios: Iterable[Parts]) -> Iterator[Path]:
-        """Folders that may hold what is known of runs: those of the logs and those above them."""
+        """Yield folders that may hold facts of runs: those of the logs and those above them."""
         for place in (place for parts in scenarios for place in parts.values()):
             above = (place.home, place.home.parent, place.home.parent.parent)
             for folder in (place.folder, *place.folder.parents):
@@ -219,7 +219,7 @@ class RunCollector:
     def _documents(
         self, folders: Sequence[Path], first: LogFolder, parts: Parts
     ) -> Mapping[str, Document]:
-        """What lies beside the logs, or is written from what they tell."""
+        """Return the documents next to the logs, or documents written from the logs."""
         described = self.handed.measurements or upstream.measurements(folders)
         if described is None:
             what = f"the description of the model ({MEASUREMENTS}: precision, weights and so on)"
@@ -232,13 +232,13 @@ class RunCollector:
 
 
 def spelt(scenario: str) -> str:
-    """A scenario as LoadGen writes its name."""
+    """Return a scenario as LoadGen writes its name."""
     known_scenario = Scenario.of_folder(scenario)
     return str(known_scenario) if known_scenario else scenario
 
 
 def mapped(beside: Iterable[Path], benchmark: str) -> str:
-    """The benchmark that a model of one's own is compared with; empty where it is none."""
+    """Return the benchmark that a user's own model is compared with; empty for other models."""
     if catalog.find(benchmark) is not None:
         return ""
     official_names = (mapping(folder).get(benchmark, "") for folder in beside)
@@ -252,7 +252,7 @@ def beside_logs(folders: Iterable[Path], name: str) -> Path | None:
 
 
 def readme(parts: Parts) -> str:
-    """What is known of runs that came without a README."""
+    """Return a README.md of the facts of runs that came without one."""
     lines = ["# Logs of LoadGen, as they were written", ""]
     for name, place in parts.items():
         values = place.log.values

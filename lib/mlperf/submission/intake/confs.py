@@ -1,4 +1,4 @@
-"""user.conf as LoadGen's log tells what it was given, where the file itself is not at hand."""
+"""user.conf from the settings in LoadGen's log, where the file itself is missing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMMON = ("min_duration", "max_duration", "min_query_count", "max_query_count")
 
 
 def user_conf(log: DetailLog) -> str:
-    """The lines of the file; only a comment where the log tells nothing."""
+    """Return the lines of the file; only a comment where the log has no settings."""
     named = Scenario.of_folder(str(log.values.get("requested_scenario", "")))
     lines = [HEAD]
     if named is None:

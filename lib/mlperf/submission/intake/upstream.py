@@ -1,4 +1,4 @@
-"""What CM and MLC leave beside LoadGen's logs: facts of the system, of the model, of the code."""
+"""The files of CM and MLC next to LoadGen's logs: facts of system, model and code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEVICE = re.compile(r"(?:^|[-_])(cpu|cuda|gpu|rocm|tpu|qaic)(?=$|[-_])")
 
 
 def read(folders: Iterable[Path], names: Iterable[str]) -> dict[str, object]:
-    """The first JSON object with one of these names in one of the folders; empty where none is."""
+    """Return the first JSON object with one of the names in one of the folders, or an empty one."""
     file_names = tuple(names)
     for path in (folder / name for folder in folders for name in file_names):
         document = as_object(path.read_text("utf-8", "replace")) if path.is_file() else None
@@ -32,7 +32,7 @@ def read(folders: Iterable[Path], names: Iterable[str]) -> dict[str, object]:
 
 
 def known(document: Mapping[str, object]) -> dict[str, str]:
-    """The keys of a file that say something, as texts."""
+    """Return the keys of a file that have a value, as texts."""
     texts = {name: str(value).strip() for name, value in document.items() if value is not None}
     return {name: text for name, text in texts.items() if text.lower() not in NOTHING}
 
@@ -53,19 +53,19 @@ def facts(folders: Iterable[Path]) -> dict[str, FieldValue]:
 
 
 def owned(folders: Iterable[Path], name: str) -> str:
-    """Division or category as the runs were told, empty where they were not."""
+    """Return division or category of the runs, empty where they are not set."""
     return known(read(folders, (META,))).get(name, "")
 
 
 def device(folders: Iterable[Path], system: str) -> str:
-    """What a system computes with: as it says itself, or as its name does."""
+    """Return the device of a system: as declared, or by its name."""
     declared_device = known(read(folders, SUT_INFO)).get("device", "")
     named = DEVICE.search(system)
     return declared_device or (named.group(1) if named else "")
 
 
 def of_device(name: str) -> dict[str, FieldValue]:
-    """What the device tells about the system."""
+    """Return the fields of the system that follow from the device."""
     return without_accelerator() if name == "cpu" else {}
 
 
@@ -80,7 +80,7 @@ def _objects(folders: Iterable[Path]) -> Iterator[Path]:
 
 
 def _describes(path: Path) -> bool:
-    # Logs of answers are no place to look.
+    # Logs of answers are not searched.
     if path.name.startswith("mlperf_log") or path.stat().st_size > 1 << 16:
         return False
     document = as_object(path.read_text("utf-8", "replace"))
@@ -88,7 +88,7 @@ def _describes(path: Path) -> bool:
 
 
 def code(folders: Iterable[Path], benchmark: str, system: str) -> str:
-    """README.md in the place of the code: whose it is and in which revision, as far as told."""
+    """Return a README.md instead of the code: its repository and revision, where known."""
     places = tuple(folders)
     sut, host = known(read(places, SUT_INFO)), known(read(places, HOST_INFO))
     lines = [f"# {benchmark}: implementation", ""]
