@@ -1,6 +1,6 @@
-"""What the programs share that make models and data sets.
+"""Programs that make the models and data sets of the benchmarks, and their common modules.
 
-They run under the interpreter of their own script, with this folder on ``PYTHONPATH``; nothing of
-the engine is imported. ``program``, ``files`` and ``progress`` need the standard library and NumPy,
+Scripts start them as modules, such as ``python -m modelzoo.resnet50.train``, with ``lib`` on the
+import path; the engine is not imported. ``program``, ``files``, ``progress`` need only NumPy,
 ``graph`` and ``models`` need onnx, ``training`` needs PyTorch, ``judging`` the benchmark harness.
 """

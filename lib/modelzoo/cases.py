@@ -14,7 +14,7 @@ from modelzoo import files, program
 
 
 def save(folder: Path, images: Mapping[str, Any], affine: Any) -> None:
-    """Write each array as ``NAME.nii.gz`` into ``folder``, which is made."""
+    """Create ``folder`` and write the arrays into it as ``NAME.nii.gz``."""
     folder.mkdir(parents=True)
     volume: Any = nibabel.Nifti1Image
     for name, array in images.items():
@@ -22,7 +22,7 @@ def save(folder: Path, images: Mapping[str, Any], affine: Any) -> None:
 
 
 def facts(source: str, seed: int, digests: Iterable[bytes]) -> dict[str, Any]:
-    """What dataset.json says; ``digests`` are the bytes of each case."""
+    """Return the contents of dataset.json; ``digests`` are the bytes of all cases."""
     digest, count = hashlib.sha256(), 0
     for data in digests:
         digest.update(data)

@@ -10,7 +10,7 @@ from modelzoo.program import ProgramError
 
 
 def pytorch_weights(path: Path) -> dict[str, Any]:
-    """The tensors of a file that PyTorch has saved, by name; ProgramError for another file.
+    """Return the tensors of a file of PyTorch by name; raise ProgramError for another file.
 
     Only numbers are read, no code in the file is run. Newer files are mapped into memory.
     """
@@ -49,7 +49,7 @@ def check_shape(name: str, shape: Sequence[int], expected: Sequence[int]) -> Non
 def check_shapes(
     shapes: Mapping[str, Sequence[int]], expected: Mapping[str, Sequence[int]]
 ) -> None:
-    """Raise ProgramError unless the weights are those of the network, each in its shape."""
+    """Raise ProgramError unless names and shapes of the weights are those of the network."""
     check_names(shapes, expected)
     for name, shape in expected.items():
         check_shape(name, shapes[name], shape)

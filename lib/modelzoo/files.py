@@ -31,12 +31,12 @@ def file_facts(path: Path) -> dict[str, Any]:
 
 
 def facts_of_files(folder: Path, names: Iterable[str]) -> dict[str, Any]:
-    """Size and SHA-256 of each of these files in ``folder``."""
+    """Return size and SHA-256 of these files in ``folder``."""
     return {name: file_facts(folder / name) for name in names}
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a file that nobody ever sees half written."""
+    """Write a file atomically."""
     unfinished = path.with_name(path.name + ".part")
     unfinished.write_text(text, encoding="utf-8")
     os.replace(unfinished, path)
@@ -48,7 +48,7 @@ def write_facts(folder: Path, facts: Mapping[str, Any], indent: int = 1) -> None
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
-    """What dataset.json of ``folder`` says."""
+    """Return dataset.json of ``folder``."""
     facts: dict[str, Any] = json.loads((folder / FACTS).read_text(encoding="utf-8"))
     return facts
 
@@ -63,9 +63,9 @@ def intact_facts(folder: Path) -> dict[str, Any]:
 
 
 def held_out(folder: Path, file: str, **counts: str) -> dict[str, Any]:
-    """How model.json names the data in ``folder`` that a model was judged by.
+    """Return the entry of model.json for the data in ``folder`` that a model was judged by.
 
-    ``file`` is the array that stands for them; ``counts`` gives each number a name: cases="count".
+    ``file`` is the array that identifies them; ``counts`` maps names to keys: cases="count".
     """
     data = read_facts(folder)
     return {
@@ -83,7 +83,7 @@ def array(path: Path, dtype: Any, *shape: int) -> Any:
 
 
 def check_disk(folder: Path, needed: int, message: str, margin: int = 0) -> None:
-    """Raise ProgramError when ``needed`` bytes do not fit into ``folder`` beside ``margin``.
+    """Raise ProgramError when ``needed`` bytes and ``margin`` do not fit into ``folder``.
 
     ``{needed}`` and ``{free}`` in the message are replaced by gigabytes.
     """

@@ -1,4 +1,4 @@
-"""An ONNX graph in the making: nodes, constants, random weights, weights in a file beside it."""
+"""A builder of ONNX graphs: nodes, constants, random weights, weights in a separate file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "uint8": Tens
 
 
 class OnnxGraph:
-    """Nodes and weights; every method returns the name of what it computes.
+    """Nodes and weights; methods return the name of their output.
 
     Random weights come from ``seed``. Constants are called ``constants`` and a number; the first
     output of node 5 is ``n5`` with ``first`` behind it. ``data`` is the file for stored weights.
@@ -92,7 +92,7 @@ class OnnxGraph:
         pieces: Iterable[Piece],
         tell: Callable[[int], None] = lambda _: None,
     ) -> str:
-        """A weight float32 in the data file, written piece by piece.
+        """Write a weight as float32 to the data file, piece by piece.
 
         ``tell`` is called with the bytes of every piece.
         """

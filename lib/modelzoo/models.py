@@ -50,6 +50,6 @@ def graph_facts(path: Path) -> dict[str, Any]:
 
 
 def write_facts(out: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Write model.json into ``out``; returns what it says."""
+    """Write model.json into ``out``; return its contents."""
     (out / FACTS).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     return dict(facts)

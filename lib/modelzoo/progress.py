@@ -1,4 +1,4 @@
-"""How far a program is, told to whoever has started it."""
+"""Progress of a program, reported to the process that has started it."""
 
 from __future__ import annotations
 

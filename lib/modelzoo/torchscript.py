@@ -56,7 +56,7 @@ def traced(graph: GraphSpec) -> Any:
 
 
 def convert(folder: Path) -> str:
-    """Write the TorchScript file and its facts in place of the graph; returns a line about it."""
+    """Replace the graph by a TorchScript file and its facts; return a line about it."""
     facts = read_json(folder / models.FACTS)
     graph = graph_of(folder, facts)
     path = Path(graph.path).with_suffix(".pt")

@@ -1,4 +1,4 @@
-"""Training of the tiny models: the loop, the export, and how model.json tells of it."""
+"""Training of the tiny models: the loop, the export, and its entry in model.json."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPSET = 17
 
 
 class TrainingRecipe(Protocol):
-    """What every recipe of a training has; each model adds its own."""
+    """The common fields of all recipes; a model adds its own."""
 
     @property
     def peak_rate(self) -> float:
@@ -29,7 +29,7 @@ class TrainingRecipe(Protocol):
 
     @property
     def weight_decay(self) -> float:
-        """The share of each weight that a step takes off, per unit of learning rate (AdamW)."""
+        """The weight decay per unit of learning rate (AdamW)."""
 
 
 def seeded(seed: int, *, deterministic: bool = False) -> None:
@@ -53,7 +53,7 @@ def fit(
 ) -> None:
     """Train ``weights`` with AdamW and a one-cycle rate for ``steps`` steps.
 
-    ``losses`` gives the loss of the next batch each time it is asked. Gradients are clipped to the
+    ``losses`` yields the losses of successive batches. Gradients are clipped to the
     norm ``clip`` unless that is 0. ``optimizer`` and ``schedule`` are further settings of both.
     """
     trained = list(weights)
@@ -71,7 +71,7 @@ def fit(
 
 
 def shuffled(count: int, batch: int, epochs: int, generator: Any) -> Iterable[Tensor]:
-    """The rows of every whole batch, shuffled anew in each epoch."""
+    """Yield the rows of every whole batch, shuffled anew in every epoch."""
     for _ in range(epochs):
         for rows in torch.randperm(count, generator=generator).split(batch):
             if len(rows) == batch:
@@ -120,7 +120,7 @@ def options(
 
 
 def say(facts: Mapping[str, Any]) -> None:
-    """Print what came out of a training."""
+    """Print the results of a training."""
     accuracy = facts["accuracy"]
     print(
         f"held-out {accuracy['metric']} {accuracy['reference']:.4f} {accuracy['unit']}, "
@@ -144,7 +144,7 @@ SPLIT = "made with other seeds; nothing was tuned on the held-out part"
 
 
 def about(recipe: Any, seconds: float, *, split: str = SPLIT, **more: Any) -> dict[str, Any]:
-    """How model.json tells of a training; ``more`` is about its data."""
+    """Return the entry of a training in model.json; ``more`` is about its data."""
     versions = {each.__name__: each.__version__ for each in (torch, onnx, onnxruntime, np)}
     return {
         "split": split,

@@ -2,8 +2,8 @@
 
 Facts: both networks are nnU-Net's (Isensee et al., 2020) as MLPerf took them: six levels with 32,
 64, 128, 256, 320 and 320 features; in each two blocks of convolution, instance normalisation and a
-rectifier; a convolution with stride goes down, a transposed one up, beside what the level had on
-the way down.
+rectifier; a strided convolution goes down, a transposed one up, concatenated with the output of
+the level on the way down.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class UNetGraph(OnnxGraph):
         return self.op("LeakyRelu", x, alpha=self._slope) if self._slope else self.op("Relu", x)
 
     def up(self, x: str, into: int, out: int) -> str:
-        """Twice as many voxels along each side."""
+        """Double the number of voxels along every side."""
         weights = self._plain((into, out, 2, 2, 2), into, out)
         return self.op("ConvTranspose", x, *weights, kernel_shape=[2] * 3, strides=[2] * 3)
 
     def scores(self, x: str, into: int) -> str:
-        """The scores of all classes for each voxel."""
+        """Return the scores of all classes per voxel."""
         weights = self._plain((self._classes, into, 1, 1, 1), into, self._classes)
         return self.op("Conv", x, *weights, kernel_shape=[1] * 3)
 
@@ -84,10 +84,10 @@ class UNetGraph(OnnxGraph):
 
 @dataclass(frozen=True, slots=True)
 class TinyUNet:
-    """A tiny network: its ``recipe``, how it is trained and exported, who judges it.
+    """A tiny network: its ``recipe``, training, export and benchmark.
 
-    ``train`` makes a network after a recipe, ``export`` writes it and tells its facts, and
-    ``validation`` writes a data set of other volumes, which settings are chosen with.
+    ``train`` trains a network by a recipe, ``export`` writes it and returns its facts, and
+    ``validation`` writes a data set of other volumes, by which settings are chosen.
     """
 
     benchmark: str
@@ -112,7 +112,7 @@ def trained(
 
 
 def mean_dice(arguments: list[str] | None, doc: str | None, tiny: TinyUNet) -> int:
-    """Train a tiny network as the command line asks, judge it by its mean Dice, write its facts."""
+    """Run the command line: train a tiny network, judge it by its mean Dice, write its facts."""
     from modelzoo import files, models, training
     from modelzoo.judging import figure_of
 

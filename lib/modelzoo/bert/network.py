@@ -16,7 +16,7 @@ MASKED = -1e4
 
 
 class BertAttention(nn.Module):
-    """Self-attention with a learned preference for each distance up to ``REACH``."""
+    """Self-attention with a learned bias per distance up to ``REACH``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class BertAttention(nn.Module):
 
 
 class BertLayer(nn.Module):
-    """Attention and a feed-forward part, each added to its input."""
+    """Attention and a feed-forward part, both with a residual connection."""
 
     def __init__(self) -> None:
         super().__init__()

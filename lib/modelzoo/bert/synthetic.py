@@ -27,7 +27,7 @@ OPSET = 17
 
 
 class Bert(OnnxGraph):
-    """The network in the making; every method returns the name of what it computes."""
+    """Builder of the network; its methods return the name of their output."""
 
     def weight(self, *shape: int) -> str:
         """Small random numbers, as large as trained ones are."""
@@ -54,7 +54,7 @@ class Bert(OnnxGraph):
 
 
 def embeddings(graph: Bert, width: int) -> str:
-    """Tokens, places and segments, added up and normalized."""
+    """Return the normalized sum of the embeddings of tokens, positions and segments."""
     ids, _, segments = INPUTS
     tokens = graph.op("Gather", graph.weight(VOCABULARY, width), ids)
     kinds = graph.op("Gather", graph.weight(2, width), segments)

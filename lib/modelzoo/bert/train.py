@@ -1,8 +1,7 @@
 """Train the tiny BERT on made-up facts, export it, and judge it on the held-out questions.
 
 Everything it learns from comes out of the generator of the data set script, with seeds of its own;
-the held-out features are read once, after the last step, to state the accuracy. The modules of the
-data set, its preprocessing and the harness must be on PYTHONPATH.
+the held-out features are read once, after the last step, to state the accuracy.
 """
 
 from __future__ import annotations
@@ -147,7 +146,7 @@ def export(network: TinyBert, path: Path) -> None:
 
 
 def halve(model: Any) -> None:
-    """Store float32 weights of some size as float16 with a Cast behind each."""
+    """Store large float32 weights as float16 followed by a Cast."""
     casts = []
     for tensor in model.graph.initializer:
         array = numpy_helper.to_array(tensor)

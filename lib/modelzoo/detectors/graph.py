@@ -13,7 +13,7 @@ OPSET = 13
 
 
 class DetectorGraph(OnnxGraph):
-    """A graph with what all detectors need; every method returns the name of what it computes.
+    """A graph with the operations of all detectors; methods return the name of their output.
 
     Names of outputs that the model must have are given at the end, with ``name``.
     """
@@ -59,7 +59,7 @@ class DetectorGraph(OnnxGraph):
         return self.op("Relu", x)
 
     def shape(self, x: str, *sizes: int) -> str:
-        """The same values otherwise laid out; 0 keeps a size, -1 is what is left."""
+        """Return the values reshaped; 0 keeps a size, -1 is the rest."""
         return self.op("Reshape", x, self.whole(*sizes))
 
     def take(self, x: str, indices: str, axis: int = 0) -> str:

@@ -3,9 +3,9 @@
 One network serves RetinaNet and both SSDs; what differs is how an image goes in and how boxes
 come out, and that is in the ONNX graph, with the names, types and ranks of the real models. The
 graphs are written node by node, so that names, operator set and bytes do not depend on an
-exporter. Every place of a 12 x 12 grid tells how likely an object of each class is centred there
-and how far its box reaches in the four directions. A place counts only where no neighbour is
-surer, which stands for the suppression of overlapping boxes.
+exporter. Every cell of a 12 x 12 grid predicts how likely an object of a class is centred in it
+and how far its box reaches in the four directions. A cell counts only where no neighbour has a
+higher score, which replaces the suppression of overlapping boxes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class TinyDetector(nn.Module):
             for inputs, (outputs, stride, dilation) in zip(widths, LAYERS, strict=False)
         )
         self.head = nn.Conv2d(widths[-1], CLASSES + 4, 1)
-        # Hardly any place holds an object: training starts from there.
+        # Hardly any cell holds an object: training starts from there.
         nn.init.constant_(self.head.bias[:CLASSES], -4.0)  # type: ignore[index, unused-ignore]
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -67,7 +67,7 @@ class DetectorForm:
     """How a benchmark's model takes images and gives boxes.
 
     ``outputs`` names boxes, labels, scores and, for some, their count. ``pixels`` are boxes in
-    pixels of the input in place of shares of its sides; ``rows_first`` puts y before x.
+    pixels of the input instead of shares of its sides; ``rows_first`` puts y before x.
     ``labels`` are the values for the classes in order. With ``single`` the model takes one
     image and gives as many boxes as it found.
     """
@@ -202,7 +202,7 @@ def _parts(graph: TinyDetectorGraph, head: str) -> tuple[str, str]:
 
 
 def _best(graph: TinyDetectorGraph, logits: str) -> tuple[str, str, str]:
-    """The surest places: scores [n, 100], their classes and their cells [n, 100]."""
+    """Return the cells with the highest scores: scores, classes and cells, all [n, 100]."""
     scores = graph.add("Sigmoid", [logits], "sure")
     around = graph.add(
         "MaxPool", [scores], "around", kernel_shape=[3, 3], strides=[1, 1], pads=[1] * 4
@@ -231,7 +231,7 @@ def _boxes(
     classes: str,
     cells: str,
 ) -> None:
-    """Decode the reaches of the surest places and end in the form's outputs."""
+    """Decode the reaches of the best cells into the form's outputs."""
     corners = graph.add("Mul", [_corners(graph, reaches), graph.fixed("unit", 1 / GRID)], "corners")
     inside = graph.add(
         "Clip", [corners, graph.fixed("zero", 0.0), graph.fixed("one", 1.0)], "inside"
@@ -262,7 +262,7 @@ def _boxes(
 
 
 def _corners(graph: TinyDetectorGraph, reaches: str) -> str:
-    """Left, top, right and bottom [n, 4, 144] of the box of every place, in strides."""
+    """Return left, top, right and bottom [n, 4, 144] of the boxes of all cells, in strides."""
     shape = graph.fixed("reach/shape", [-1, 4, GRID * GRID], np.int64)
     away = graph.add("Exp", [graph.add("Reshape", [reaches, shape], "reach/flat")], "reach")
     sign = graph.fixed("reach/sign", np.reshape([-1, -1, 1, 1], (1, 4, 1)))
@@ -274,7 +274,7 @@ def _corners(graph: TinyDetectorGraph, reaches: str) -> str:
 
 
 def _keep_sure(graph: TinyDetectorGraph, results: dict[str, str]) -> dict[str, str]:
-    """The boxes of the one image that are sure enough, without the batch."""
+    """Return the boxes of the one image above the least score, without the batch."""
     first = graph.fixed("first", [0], np.int64)
     flat = {
         name: graph.add("Squeeze", [source, first], f"{name}/flat")
@@ -291,6 +291,6 @@ def _keep_sure(graph: TinyDetectorGraph, results: dict[str, str]) -> dict[str, s
 
 
 def centres() -> Array:
-    """The middle of every place [1, 4, 144] as x, y, x, y, in strides."""
+    """Return the centres of all cells [1, 4, 144] as x, y, x, y, in strides."""
     y, x = np.mgrid[0:GRID, 0:GRID].reshape(2, -1) + 0.5
     return np.stack([x, y, x, y])[None].astype(np.float32)

@@ -1,8 +1,8 @@
-"""RetinaNet with ResNeXt-50 32x4d: the network and how it comes to boxes, with any weights.
+"""RetinaNet with ResNeXt-50 32x4d: the network and its decoding of boxes, with any weights.
 
 Facts: Lin et al., Focal Loss for Dense Object Detection (2017); Xie et al., Aggregated Residual
 Transformations (2017); thresholds and counts are those that the reference implementation has by
-default: candidates above 0.05, the best 1000 of each of five levels, an overlap of at most 0.5
+default: candidates above 0.05, the best 1000 of each level of five, an overlap of at most 0.5
 among boxes of one class, 300 boxes at the end.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from modelzoo.detectors.graph import Array, DetectorGraph, value
 
 SIDE, CLASSES = 800, 264
-# Blocks of each stage, the width of its grouped convolutions and that of its results.
+# Blocks per stage, the width of its grouped convolutions and that of its results.
 STAGES = ((3, 128, 256), (4, 256, 512), (6, 512, 1024), (3, 1024, 2048))
 GROUPS = 32
 DEEP = 256
@@ -56,7 +56,7 @@ def backbone(graph: DetectorGraph, x: str) -> list[str]:
 
 
 def pyramid(graph: DetectorGraph, stages: list[str]) -> list[str]:
-    """Five levels, all 256 deep, each at half the size of the one before."""
+    """Return five levels, all 256 deep, every one half the size of the one before."""
     above: str | None = None
     levels: list[str] = []
     for x, (_, _, depth) in zip(reversed(stages), reversed(STAGES), strict=False):
@@ -76,7 +76,7 @@ def pyramid(graph: DetectorGraph, stages: list[str]) -> list[str]:
             )
             side = graph.op("Add", side, wider)
         above = side
-        # Each sum has grown by what came from above.
+        # The sums have grown by the level above.
         levels.insert(0, graph.conv(side, DEEP, DEEP, 3, gain=1.0 / (len(levels) + 1)))
     levels.append(graph.conv(levels[-1], DEEP, DEEP, 3, 2))
     levels.append(graph.conv(graph.relu(levels[-1]), DEEP, DEEP, 3, 2))
@@ -84,7 +84,7 @@ def pyramid(graph: DetectorGraph, stages: list[str]) -> list[str]:
 
 
 def head(graph: DetectorGraph, levels: list[str], out: int, gain: float, bias: float) -> list[str]:
-    """Four convolutions and a last one on every level, with the same weights: [places, out]."""
+    """Apply four convolutions and a last one to all levels, with the same weights: [cells, out]."""
     shared = SharedConvolutions(graph)
     outputs = []
     for level in levels:
@@ -113,7 +113,7 @@ class SharedConvolutions:
 
 
 def anchors(side: int) -> list[Array]:
-    """The boxes [places * 9, 4] that each level starts from: left, top, right, bottom."""
+    """Return the anchors [cells * 9, 4] of the levels: left, top, right, bottom."""
     levels = []
     for stride, size in zip(STRIDES, SIZES, strict=True):
         count = -(-side // stride)
@@ -163,8 +163,8 @@ def decode(graph: DetectorGraph, offsets: str, boxes: str) -> str:
 
 
 def keep(graph: DetectorGraph, boxes: str, scores: str, labels: str) -> None:
-    """Name the outputs: what is left when boxes of one class do not overlap too much."""
-    # Each class is moved to a place of its own, where it meets no other.
+    """Name the outputs: the boxes left after suppression of overlaps within a class."""
+    # Boxes of a class are shifted by an offset, so that they overlap no other class.
     apart = graph.op("Mul", graph.op("Cast", labels, to=1), graph.const(SIDE + 1.0))
     moved = graph.op("Add", boxes, graph.shape(apart, -1, 1))
     boxed, scored = graph.shape(moved, 1, -1, 4), graph.shape(scores, 1, 1, -1)

@@ -1,4 +1,4 @@
-"""SSD with MobileNet for images of 300 x 300: the network and how it comes to boxes.
+"""SSD with MobileNet for images of 300 x 300: the network and its decoding of boxes.
 
 Facts: Howard et al., MobileNets (2017); Liu et al., SSD (2016), as TensorFlow's object detection
 has them: 1917 boxes of six levels, for each of 90 classes the best 100 above 0.3 of which no two
@@ -15,7 +15,7 @@ import numpy as np
 from modelzoo.detectors.graph import Array, DetectorGraph, value
 
 SIDE, CLASSES = 300, 91
-# Depth and stride of each pair of a convolution by channel and one of 1 x 1.
+# Depth and stride of the pairs of a depthwise and a 1 x 1 convolution.
 PAIRS = (
     *((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2)),
     *((512, 1), (512, 1), (512, 1), (512, 1), (512, 1), (1024, 2), (1024, 1)),
@@ -85,7 +85,7 @@ def priors() -> Array:
 
 
 def predictions(graph: DetectorGraph, levels: list[tuple[str, int]]) -> tuple[str, str]:
-    """Where boxes go [n, 1917, 4] and how much they are of each class [n, 1917, 91]."""
+    """Return the offsets of boxes [n, 1917, 4] and their scores by class [n, 1917, 91]."""
     moves: list[str] = []
     classes: list[str] = []
     for number, (x, into) in enumerate(levels):
@@ -106,7 +106,7 @@ def decode(graph: DetectorGraph, moves: str) -> str:
 
 
 def keep(graph: DetectorGraph, boxes: str, scores: str) -> None:
-    """Name the outputs: the best 100 boxes of each image that do not overlap too much."""
+    """Name the outputs: the best 100 boxes per image after suppression of overlaps."""
     scores = graph.op("Transpose", graph.cut(scores, 1, CLASSES, 2), perm=[0, 2, 1])
     chosen = graph.suppressed(boxes, scores, MOST, OVERLAP, LEAST_SCORE)
     # The scores of the chosen ones in a table of zeros, whose best are the answer.

@@ -1,4 +1,4 @@
-"""SSD with ResNet-34 for images of 1200 x 1200: the network and how it comes to boxes.
+"""SSD with ResNet-34 for images of 1200 x 1200: the network and its decoding of boxes.
 
 Facts: Liu et al., SSD (2016), on the first three stages of ResNet-34 (He et al., 2015), the third
 without stride; sizes, strides and thresholds are those of MLPerf's reference: 15130 boxes, for each
@@ -15,9 +15,9 @@ from modelzoo.detectors.graph import Array, DetectorGraph, value
 
 SIDE, CLASSES = 1200, 81
 STAGES = ((3, 64, 1), (4, 128, 2), (6, 256, 1))
-# Depth in between and at the end of each further level, its stride and its padding.
+# Depth in between and at the end of the further levels, their stride and padding.
 FURTHER = ((256, 512, 2, 1), (256, 512, 2, 1), (128, 256, 2, 1), (128, 256, 2, 0), (128, 256, 1, 0))
-# Boxes of each place, places of a side and further shapes of each level.
+# Boxes per cell, cells of a side and further shapes of the levels.
 LEVELS = ((50, (2,)), (25, (2, 3)), (13, (2, 3)), (7, (2, 3)), (3, (2,)), (3, (2,)))
 SIZES = (84, 180, 396, 612, 828, 1044, 1260)
 MOVE, STRETCH = 0.1, 0.2
@@ -55,7 +55,7 @@ def features(graph: DetectorGraph, x: str) -> list[tuple[str, int]]:
 def priors() -> Array:
     """The boxes [15130, 4] that the network moves and stretches: centre and size, as shares.
 
-    In the order in which the network tells of them: by shape, then line by line.
+    In the order of the network's outputs: by shape, then line by line.
     """
     shapes_of_levels = []
     for level, (count, shapes) in enumerate(LEVELS):
@@ -77,7 +77,7 @@ def priors() -> Array:
 
 
 def predictions(graph: DetectorGraph, levels: list[tuple[str, int]]) -> tuple[str, str]:
-    """Where boxes go [1, 4, 15130] and how much they are of each class [1, 81, 15130]."""
+    """Return the offsets of boxes [1, 4, 15130] and their scores by class [1, 81, 15130]."""
     moves, classes = [], []
     for (x, into), (_, shapes) in zip(levels, LEVELS, strict=True):
         count = 2 + 2 * len(shapes)

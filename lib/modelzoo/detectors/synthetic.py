@@ -1,10 +1,10 @@
 """Write a detector of real shape with random weights: as fast as the trained one.
 
-    synthetic.py --model NAME --out DIR
+    python -m modelzoo.detectors.synthetic --model NAME --out DIR
 
-What it finds means nothing. How much it finds does: sorting boxes and throwing overlapping ones out
-takes part of the time, so the last layers are set such that the clouds of
-get-preprocessed-dataset-openimages/src/synthetic.py give about as many candidates as photographs.
+Its detections mean nothing. Their number does: sorting boxes and suppressing overlapping ones
+takes part of the time, so the last layers are set such that the images of
+modelzoo.preprocessing.openimages.synthetic give about as many candidates as photographs.
 """
 
 from __future__ import annotations

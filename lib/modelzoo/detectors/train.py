@@ -1,7 +1,7 @@
 """Train the tiny detector on drawn shapes and write it as ONNX in the form of a benchmark.
 
-    train.py --form NAME --training DIR --held-out DIR --out DIR     a shipped model
-    train.py --form NAME --training DIR --validate                   settings are chosen with this
+    python -m modelzoo.detectors.train --form NAME --training DIR --held-out DIR --out DIR
+    python -m modelzoo.detectors.train --form NAME --training DIR --validate
 
 The held-out images serve only for the figure reported at the end. Settings were chosen with
 ``--validate``, which trains on the first 1700 training images and scores the 300 after them.
@@ -42,7 +42,7 @@ from modelzoo.detectors.network import (
 from modelzoo.judging import figure_of
 
 VALIDATION_IMAGES = 300
-# Where 256 steps are too coarse: what places boxes to a fraction of a pixel.
+# Where 256 steps are too coarse: layers that position boxes to a fraction of a pixel.
 KEEP_FLOAT = ("head/conv", "corners/strides")
 
 Samples = npt.NDArray[np.float32]
@@ -81,7 +81,7 @@ def load_part(folder: Path) -> AnnotatedImages:
 
 
 def _normalised(samples: npt.NDArray[Any], kind: str) -> Samples:
-    """What the graph of each form does to its input, done beforehand."""
+    """Return the input as the graphs of the forms transform it."""
     if kind == "bytes":
         samples = samples.astype(np.float32).transpose(0, 3, 1, 2) / 255
     if kind != "normalised":
@@ -107,7 +107,7 @@ def _boxes(document: dict[str, Any], categories: tuple[int, ...]) -> npt.NDArray
 
 @dataclass(frozen=True, slots=True)
 class TrainingTargets:
-    """What each place of each image shall tell.
+    """The expected outputs of all cells of all images.
 
     ``heat`` [n, 6, 12, 12] is 1 in the middle of an object and falls off around it; ``reach``
     [n, 4, 12, 12] are distances in strides where ``inside`` [n, 1, 12, 12] is 1.
@@ -119,7 +119,7 @@ class TrainingTargets:
 
 
 def aims(boxes: npt.NDArray[np.float32], count: int) -> TrainingTargets:
-    """The aims of all images; of two objects at one place the smaller is meant.
+    """Return the targets of all images; of two objects in one cell the smaller one counts.
 
     Boxes are [n, 6]: image, class, left, top, right, bottom (pixels).
     """
@@ -192,7 +192,7 @@ def train(part: AnnotatedImages, recipe: DetectorRecipe) -> TinyDetector:
 def losses_of(
     network: TinyDetector, part: AnnotatedImages, recipe: DetectorRecipe
 ) -> Iterator[Tensor]:
-    """The loss of each batch; half of the batches, by chance, are mirrored."""
+    """Yield the loss of a batch; half of the batches, at random, are mirrored."""
     generator = torch.Generator().manual_seed(recipe.seed)
     images = torch.from_numpy(part.samples)
     straight = aims(part.boxes, len(images))
@@ -292,7 +292,7 @@ def _write_rest(folder: Path, cut: int, out: Path) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Train as the command line asks."""
+    """Run the command line."""
     options = training.options(arguments, __doc__, DetectorRecipe(), forms(()))
     recipe = DetectorRecipe(seed=options.seed, epochs=options.epochs)
     part = load_part(options.training)

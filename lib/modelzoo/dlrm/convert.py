@@ -1,6 +1,6 @@
 """Turn a checkpoint of DLRM into the ONNX graph of the benchmark.
 
-    convert.py --checkpoint PATH --version v1|v2 --out DIR [--other-size]
+    python -m modelzoo.dlrm.convert --checkpoint PATH --version v1|v2 --out DIR [--other-size]
 
 The first version's checkpoint is a file of PyTorch, the second one's a folder of torchsnapshot.
 Every weight that the network has must be there in its shape, and no other.
@@ -35,7 +35,7 @@ def opened(path: Path, version: str) -> SavedWeights | WeightSnapshot:
 
 
 def size_of(source: SavedWeights | WeightSnapshot, version: str) -> recommender.DlrmSize:
-    """The size that the shapes of these weights speak of, with the rules' values of categories.
+    """Return the size by the shapes of the weights, with the rules' numbers of values.
 
     Raises ProgramError when tables are missing.
     """
@@ -88,7 +88,7 @@ def convert(path: Path, version: str, out: Path, other_size: bool) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Convert as the command line asks."""
+    """Run the command line."""
     parser = program.parser(__doc__)
     parser.add_argument("--checkpoint", type=Path, required=True, help="file or folder")
     parser.add_argument("--version", choices=("v1", "v2"), required=True, help="of the DLRM")

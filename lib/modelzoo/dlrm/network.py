@@ -1,10 +1,10 @@
 """The tiny recommendation model: its PyTorch form for training and its ONNX form.
 
-It is a DLRM: an MLP for the counts, one embedding for each category, all dot products between
+It is a DLRM: an MLP for the counts, one embedding per category, all dot products between
 them, and an MLP on top. The ONNX graph is written node by node, so that names and operators do not
 depend on the version of PyTorch. Version v1 has the inputs of MLPerf's DLRM export (``dense_x``,
-``offsets`` and ``indices`` with the feature first, one value for each category); v2 takes several
-values for each category in the columns of ``indices`` and sums their embeddings.
+``offsets`` and ``indices`` with the feature first, one value per category); v2 takes several
+values per category in the columns of ``indices`` and sums their embeddings.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def to_onnx(network: TinyDlrm, version: str) -> onnx.ModelProto:
 
 
 def _one_hot(graph: DlrmWriter, features: int) -> str:
-    """The one value of each category [n, 26] out of ``indices`` and ``offsets``, both [26, n]."""
+    """Return the values of categories [n, 26] from ``indices`` and ``offsets``, both [26, n]."""
     picked = graph.add("GatherElements", [INDICES_NAME, OFFSETS_NAME], "picked", axis=1)
     return graph.add("Transpose", [picked], "values", perm=[1, 0])
 

@@ -1,8 +1,8 @@
-"""Both versions of MLPerf's DLRM as ONNX graphs, their weights in a file beside them.
+"""Both versions of MLPerf's DLRM as ONNX graphs, their weights in a separate file.
 
-Facts. Version 1 (facebookresearch/dlrm): an MLP for the counts, a table for each category, all dot
+Facts. Version 1 (facebookresearch/dlrm): an MLP for the counts, a table per category, all dot
 products between them below the diagonal, an MLP on top. Version 2 (torchrec, DLRM_DCN): several
-values for each category, whose rows are summed; everything side by side goes through three layers
+values per category, whose rows are summed; the concatenation goes through three layers
 of a cross network of low rank, then through an MLP. All layers but the last one end in a ReLU, the
 last one in a sigmoid. Weights have the names of the published checkpoints.
 """
@@ -29,7 +29,7 @@ ACCURACY = {"v1": 80.25, "v2": 80.31}
 
 @dataclass(frozen=True, slots=True)
 class DlrmSize:
-    """The shape of a DLRM: rows of the tables, values of each category, widths of the layers.
+    """The shape of a DLRM: rows of the tables, values per category, widths of the layers.
 
     ``cross`` and ``rank`` are the layers and the rank of the second version's cross network.
     """
@@ -78,7 +78,7 @@ def real(version: str) -> DlrmSize:
 
 
 def layers(size: DlrmSize, part: str) -> list[tuple[str, tuple[int, int]]]:
-    """Name and shape of each linear layer of ``bottom`` or ``top``."""
+    """Return names and shapes of the linear layers of ``bottom`` or ``top``."""
     widths = size.bottom if part == "bottom" else size.top
     into = (DENSE if part == "bottom" else size.joined, *widths[:-1])
     shapes = list(zip(widths, into, strict=True))
@@ -102,7 +102,7 @@ def table(size: DlrmSize, feature: int) -> str:
 
 
 def shapes(size: DlrmSize) -> dict[str, tuple[int, ...]]:
-    """Every weight of a network of this size, by its name in a checkpoint."""
+    """Return the shapes of all weights of a network of this size, by name in a checkpoint."""
     by_name: dict[str, tuple[int, ...]] = {
         table(size, feature): (rows, size.width) for feature, rows in enumerate(size.rows)
     }
@@ -125,7 +125,7 @@ def weight_bytes(size: DlrmSize) -> int:
 
 
 class Recommender(OnnxGraph):
-    """The network in the making; weights are appended to the file ``data``.
+    """Builder of the network; weights are appended to the file ``data``.
 
     ``tell`` is called with the bytes of every piece that was written.
     """
@@ -158,7 +158,7 @@ def tower(graph: Recommender, x: str, size: DlrmSize, part: str) -> str:
 
 
 def looked_up(graph: Recommender, size: DlrmSize) -> list[str]:
-    """The summed rows [n, 1, width] of each category."""
+    """Return the summed rows [n, 1, width] of the categories."""
     embeddings, begin = [], 0
     for feature, many in enumerate(size.hot):
         bounds = (graph.whole(begin), graph.whole(begin + many), graph.whole(1))
@@ -181,7 +181,7 @@ def products(graph: Recommender, x: str, rows: str, size: DlrmSize) -> str:
 
 
 def crossed(graph: Recommender, rows: str, size: DlrmSize) -> str:
-    """The cross network: x0 * (W V x + b) + x in each layer."""
+    """Return the cross network: x0 * (W V x + b) + x per layer."""
     first = x = graph.op("Reshape", rows, graph.whole(0, size.joined))
     name = "inter_arch.crossnet"
     for layer in range(size.cross):

@@ -10,6 +10,6 @@ FILE = Path(__file__).with_name("sizes.json")
 
 
 def read_sizes() -> dict[str, Any]:
-    """Return ``width`` and, for each version (v1, v2), ``rows`` and ``hot`` of each table."""
+    """Return ``width`` and, per version (v1, v2), ``rows`` and ``hot`` of the tables."""
     sizes: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
     return sizes

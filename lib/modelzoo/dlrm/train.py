@@ -1,10 +1,9 @@
 """Train the tiny form of DLRM on generated clicks and write it as ONNX.
 
-    train.py --version v1|v2 --held-out DIR --out DIR
+    python -m modelzoo.dlrm.train --version v1|v2 --held-out DIR --out DIR
 
 Training samples are drawn with seeds of their own and go through the benchmark's preprocessing. The
-held-out arrays serve only for the figure reported at the end. The modules of the data set and its
-preprocessing must be on PYTHONPATH.
+held-out arrays serve only for the figure reported at the end.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class DlrmRecipe:
 
 
 def train(rows: list[int], hot: list[int], recipe: DlrmRecipe) -> TinyDlrm:
-    """Train on freshly drawn samples in one thread, each seen once."""
+    """Train on freshly drawn samples in one thread, for one epoch."""
     training.seeded(recipe.seed)
     network = TinyDlrm(rows, hot)
     steps = recipe.chunks * (recipe.chunk // recipe.batch)
@@ -65,7 +64,7 @@ def train(rows: list[int], hot: list[int], recipe: DlrmRecipe) -> TinyDlrm:
 def losses_of(
     network: TinyDlrm, rows: list[int], hot: list[int], recipe: DlrmRecipe
 ) -> Iterator[Tensor]:
-    """The loss of each batch of each chunk of samples."""
+    """Yield the loss of the batches of all chunks of samples."""
     for number in range(recipe.chunks):
         drawn = clicks.draw(recipe.chunk, TRAINING_SEED + number)
         dense = torch.from_numpy(preprocess.dense_of(drawn.counts))
@@ -105,7 +104,7 @@ def signature(version: str, columns: int) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Train as the command line asks."""
+    """Run the command line."""
     parser = program.parser(__doc__)
     parser.add_argument("--version", choices=("v1", "v2"), required=True)
     parser.add_argument("--held-out", type=Path, required=True, help="arrays to score at the end")

@@ -60,7 +60,7 @@ class WeightShard:
 class WeightSnapshot:
     """A folder as torchsnapshot writes it (DLRM v2): a list of shards, and files with numbers.
 
-    Each process has written its own shards; a weight is all of them together.
+    Every process has written its own shards; a weight is the union of them.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -84,7 +84,7 @@ class WeightSnapshot:
             shards = [_shard(part["tensor"], tuple(part["offsets"])) for part in parts]
         else:  # dictionaries and plain numbers
             return
-        # What is the same for all processes is listed by each of them.
+        # Replicated weights are listed by every process.
         self._shards.setdefault(name, {}).update({shard.places: shard for shard in shards})
 
     def _check(self, name: str) -> None:

@@ -23,7 +23,7 @@ NO_WEIGHT = re.compile(r"\.attn\.(bias|masked_bias)$|\.rotary_emb\.|\.embed_posi
 
 
 class GptjCheckpoint:
-    """The files of a folder, opened when a weight of theirs is first asked for."""
+    """The files of a folder, opened when one of their weights is first read."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -46,7 +46,7 @@ class GptjCheckpoint:
         return {name for name in self._place if not NO_WEIGHT.search(name)}
 
     def config(self) -> dict[str, Any]:
-        """What config.json says. Raises ProgramError when it cannot be read."""
+        """Return config.json. Raises ProgramError when it cannot be read."""
         try:
             document: dict[str, Any] = json.loads(
                 (self.folder / CONFIG).read_text(encoding="utf-8")
@@ -57,7 +57,7 @@ class GptjCheckpoint:
 
 
 def _places(folder: Path) -> dict[str, str]:
-    """Which file each weight lies in."""
+    """Return the file names of all weights."""
     for index in INDEXES:
         if (folder / index).is_file():
             file_of_weight = json.loads((folder / index).read_text(encoding="utf-8"))["weight_map"]

@@ -1,6 +1,6 @@
 """Turn a checkpoint of GPT-J into the ONNX graph of the benchmark.
 
-    convert.py --checkpoint DIR --out DIR [--other-size]
+    python -m modelzoo.gptj.convert --checkpoint DIR --out DIR [--other-size]
 
 Every weight that the network has must be there in its shape, and no other. Weights are read and
 written one at a time.
@@ -45,7 +45,7 @@ def size_of(config: dict[str, Any]) -> decoder.DecoderSize:
 
 
 class CheckedWeights:
-    """The weights of a checkpoint, each refused when its shape is not that of the network."""
+    """The weights of a checkpoint; those with another shape than the network's are refused."""
 
     def __init__(self, source: GptjCheckpoint, size: decoder.DecoderSize) -> None:
         self._source, self._shapes = source, decoder.shapes(size)
@@ -88,7 +88,7 @@ def convert(folder: Path, out: Path, other_size: bool) -> decoder.DecoderSize:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Convert as the command line asks."""
+    """Run the command line."""
     parser = program.parser(__doc__)
     parser.add_argument("--checkpoint", type=Path, required=True, help="folder of the checkpoint")
     parser.add_argument("--other-size", action="store_true", help="accept other widths")

@@ -1,4 +1,4 @@
-"""GPT-J as an ONNX graph with a cache, its weights in a file beside it.
+"""GPT-J as an ONNX graph with a cache, its weights in a separate file.
 
 Facts: a block adds attention and a feed-forward part of the same normalized states; the first
 ``rotary`` numbers of every query and key are rotated by the position of their token, in pairs of
@@ -52,14 +52,14 @@ class DecoderSize:
 
 
 class DecoderWeights(Protocol):
-    """Where weights come from; each is asked for once, in the order of the graph."""
+    """A source of weights, which are read once, in the order of the graph."""
 
     def array(self, name: str) -> Array:
         """The weight of this name as float32, in the checkpoint's shape."""
 
 
 def shapes(size: DecoderSize) -> dict[str, tuple[int, ...]]:
-    """Every weight of a network of this size, by its name in a checkpoint."""
+    """Return the shapes of all weights of a network of this size, by name in a checkpoint."""
     width, inner = size.width, size.inner
     by_name: dict[str, tuple[int, ...]] = {"transformer.wte.weight": (size.vocabulary, width)}
     for layer in range(size.layers):
@@ -120,7 +120,7 @@ def apart(weights: Array, size: DecoderSize) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class SharedTensors:
-    """What all blocks share: mask of the scores, rotary embedding of each token."""
+    """Tensors that all blocks share: mask of the scores, rotary embedding of the tokens."""
 
     mask: str
     sine: str
@@ -143,7 +143,7 @@ def frame(graph: Decoder, size: DecoderSize) -> SharedTensors:
     seen = graph.op("And", causal, shown)
     zero, never = graph.const(0.0), graph.const(NEVER)
     mask = graph.op("Where", seen, zero, never)
-    # A token's place is the number of tokens that it sees, without itself.
+    # A token's position is the number of tokens that it sees, without itself.
     many = graph.op("Cast", seen, to=TensorProto.INT64)
     many = graph.op("ReduceSum", many, graph.whole(3), keepdims=0)
     places = graph.op("Max", graph.op("Sub", many, one), graph.whole(0))

@@ -96,7 +96,7 @@ class TinyDecoder(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Scores [n, s, vocabulary] of the tokens after ``input_ids`` [n, s], and the new cache.
 
-        ``attention_mask`` [n, p + s] is 0 where padding stands, on the left; ``past`` is
+        ``attention_mask`` [n, p + s] is 0 for padding, on the left; ``past`` is
         [n, 2 x layers, heads, p, head width].
         """
         s = input_ids.shape[1]

@@ -1,10 +1,10 @@
 """Train the tiny decoder on generated articles and write it as ONNX.
 
-    train.py --held-out DIR --out DIR
+    python -m modelzoo.gptj.train --held-out DIR --out DIR
 
 Training articles are made with a seed of their own; the beam search and ROUGE are those of the
 benchmark harness, so that the figures are those that the benchmark finds. The held-out set serves
-only for them. The modules of the data set and the harness must be on PYTHONPATH.
+only for them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def rows_of(count: int) -> list[tuple[list[int], list[int]]]:
 
 
 def tensors(rows: list[tuple[list[int], list[int]]]) -> tuple[Tensor, Tensor]:
-    """Tokens [n, longest] and what follows each of them, where it belongs to an answer."""
+    """Return tokens [n, longest] and the tokens that follow them within an answer."""
     longest = max(len(prompt) + len(answer) for prompt, answer in rows)
     tokens = np.zeros((len(rows), longest), dtype=np.int64)
     following = np.full((len(rows), longest), IGNORED, dtype=np.int64)
@@ -144,7 +144,7 @@ def accuracy_of(figures: dict[str, float]) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Train as the command line asks."""
+    """Run the command line."""
     parser = program.parser(__doc__)
     parser.add_argument("--held-out", type=Path, required=True, help="prompts to score at the end")
     parser.add_argument("--steps", type=int, default=GptjRecipe().steps)

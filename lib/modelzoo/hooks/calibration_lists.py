@@ -10,12 +10,11 @@ SHOWN = 40
 
 
 def entries(path: str, count: int, pattern: re.Pattern[str], what: str = "entries") -> list[str]:
-    """The different entries that the list in ``path`` has, in its order.
+    """Return the different entries of the list in ``path``, in its order.
 
     An entry is the first word of a line: one of the rules' lists numbers its lines in a second
-    column. One that is there twice counts once. Raises Problem unless the file can be read, every
-    entry is all that ``pattern`` takes, and ``count`` of them differ; ``what`` they are is told in
-    words.
+    column. A repeated one counts once. Raises Problem unless the file can be read, all entries
+    match ``pattern``, and ``count`` of them differ; ``what`` names the entries in messages.
     """
     wrong = f"{path} is not a list of {count} {what}"
     hint = "give the list of MLCommons' inference repository as --env.CM_PACKAGE_URL=FILE"
@@ -33,7 +32,7 @@ def entries(path: str, count: int, pattern: re.Pattern[str], what: str = "entrie
 
 
 def _words(path: str) -> dict[str, int]:
-    """The first word of each line, and the number of the line where it is first, from 1 on."""
+    """Return the first words of the lines, with the number of the first line that has them."""
     line_numbers: dict[str, int] = {}
     with open(path, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):

@@ -1,6 +1,6 @@
-"""What the scripts of calibration images share: the rules' list, and the images it names.
+"""Common hooks of the scripts of calibration images: the rules' list, and its images.
 
-Such a script downloads the list into ``CM_CALIBRATION_LIST_FILE_WITH_PATH`` and then hands over to
+Such a script downloads the list into ``CM_CALIBRATION_LIST_FILE_WITH_PATH`` and then calls
 ``provide``. Its ``fetch.sh`` gets the images that ``CM_CALIBRATION_FETCH`` (JSON) names.
 """
 
@@ -18,9 +18,9 @@ NAME = re.compile(r"[\w-][\w.-]*\.jpg")
 
 
 def provide(i: dict[str, Any]) -> dict[str, Any]:
-    """Fetch, count and hand out the images: the hook ``postprocess``.
+    """Fetch and count the images and export their paths: the hook ``postprocess``.
 
-    Reads ``CM_CALIBRATION_LIST_FILE_WITH_PATH``, ``CM_CALIBRATION_URL`` and what the user gave:
+    Reads ``CM_CALIBRATION_LIST_FILE_WITH_PATH``, ``CM_CALIBRATION_URL`` and the user's
     ``CM_CALIBRATION_GIVEN_IMAGES_PATH`` or ``CM_CALIBRATION_STORE``. Raises Problem when some are
     missing.
     """

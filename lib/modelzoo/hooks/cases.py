@@ -1,4 +1,4 @@
-"""What the scripts of volumes share: which cases are used, and what is told of them."""
+"""Common hooks of the scripts of volumes: the cases that are used, and their env keys."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def facts_of(folder: str) -> dict[str, Any]:
 def hand_out(
     env: MutableMapping[str, Any], *, training: bool = False, form: str = "", folder: str = ""
 ) -> dict[str, Any]:
-    """Tell ``env`` about preprocessed arrays: the answer of a hook.
+    """Export preprocessed arrays to ``env`` and return the result of a hook.
 
     Arrays for ``training`` or calibration are no data set that is judged. ``form`` is what the full
     one is called; ``folder`` is the cache entry unless it is given.
@@ -37,7 +37,7 @@ def hand_out(
 
 
 def arrays(i: Mapping[str, Any], form: str = "") -> dict[str, Any]:
-    """Hand out the arrays of the part ``CM_DATASET_TYPE``: the hook ``postprocess``."""
+    """Export the arrays of the part ``CM_DATASET_TYPE``: the hook ``postprocess``."""
     env = i["env"]
     return hand_out(env, training=env["CM_DATASET_TYPE"] != "validation", form=form)
 

@@ -21,9 +21,9 @@ def prepare(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def finish(i: Mapping[str, Any], full: Mapping[str, Any]) -> dict[str, Any]:
-    """Verify the model and tell env about it; ``full`` are the facts of a downloaded one.
+    """Verify the model and export it to env; ``full`` are the facts of a downloaded one.
 
-    Reads ``CM_DETECTOR_DOWNLOADED``, the file that the download has left.
+    Reads ``CM_DETECTOR_DOWNLOADED``, the downloaded file.
     """
     env = i["env"]
     folder = os.getcwd()

@@ -34,7 +34,7 @@ def prepare(
     """Put the tiny model into the cache entry, or make one; a full one is left to a download.
 
     Reads ``CM_ML_MODEL_FORM``; ``retrain`` is yes when the tiny one is trained again. ``download``
-    is the key that asks for the download. The tiny one lies in the script's folder ``shipped``.
+    is the key that requests the download. The tiny one lies in the script's folder ``shipped``.
     """
     env = i["env"]
     form = env.get("CM_ML_MODEL_FORM")
@@ -48,10 +48,10 @@ def prepare(
 
 
 def prepare_own(i: dict[str, Any], prefix: str, shipped: str = "tiny") -> dict[str, Any] | None:
-    """A model that needs nobody's weights: tiny, synthetic, or in a folder of the user's.
+    """Prepare a model without a download: tiny, synthetic, or in a folder of the user's.
 
     Reads ``{prefix}_RETRAIN``, ``CM_ML_MODEL_FORM`` and ``{prefix}_MODEL_PATH``; None where a
-    checkpoint is asked for. ``shipped`` is as in ``prepare``.
+    checkpoint is requested. ``shipped`` is as in ``prepare``.
     """
     env = i["env"]
     retrain = env[f"{prefix}_RETRAIN"]
@@ -63,9 +63,9 @@ def prepare_own(i: dict[str, Any], prefix: str, shipped: str = "tiny") -> dict[s
 
 
 def finish_own(env: MutableMapping[str, Any], prefix: str, weights: str) -> dict[str, Any]:
-    """Verify the model of ``prepare_own``, or one that was converted, and tell ``env`` about it.
+    """Verify the model of ``prepare_own``, or a converted one, and export it to ``env``.
 
-    ``weights`` is what the facts call the source of a converted one.
+    ``weights`` is the key of a converted model's source in its facts.
     """
     converted = env.get(f"{prefix}_CONVERT") or env.get("CM_ML_MODEL_FORM")
     is_own = env.get(f"{prefix}_MODEL_PATH") and not converted
@@ -81,7 +81,7 @@ def _own_folder(env: Mapping[str, Any], prefix: str) -> str:
 
 
 def as_framework(i: dict[str, Any]) -> None:
-    """Turn a tiny or a synthetic model into TorchScript where ``_pytorch`` asks for it.
+    """Turn a tiny or a synthetic model into TorchScript for the variation ``_pytorch``.
 
     Runs ``torchscript.sh`` of the script; raises Problem where that fails.
     """
@@ -106,12 +106,12 @@ def describe_linked(folder: str, full: Mapping[str, Any], source: str) -> None:
 
 
 def finish(env: MutableMapping[str, Any]) -> dict[str, Any]:
-    """Verify the model in the cache entry and tell ``env`` about it: the answer of a hook."""
+    """Verify the model in the cache entry, export it to ``env``, return the result of a hook."""
     return {"return": 0, "version": offer(env, os.getcwd())["sha256"][:12]}
 
 
 def as_it_is(env: MutableMapping[str, Any], path: str, accuracy: str) -> dict[str, Any]:
-    """Hand out a checkpoint, a file or a folder, that is not converted."""
+    """Export a checkpoint, a file or a folder, that is not converted."""
     env["CM_ML_MODEL_FILE_WITH_PATH"] = path
     env["CM_ML_MODEL_PATH"] = path if os.path.isdir(path) else os.path.dirname(path)
     env["CM_ML_MODEL_ACCURACY"] = accuracy
@@ -154,7 +154,7 @@ def synthetic(full: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def offer(env: MutableMapping[str, Any], folder: str, name: str = FACTS) -> dict[str, Any]:
-    """Check the files of the model in ``folder`` and tell ``env`` about it; returns its facts.
+    """Check the files of the model in ``folder``, export it to ``env`` and return its facts.
 
     ``name`` is the file that has them. Raises Problem when there are none, or a file is not the one
     that they describe.
@@ -179,7 +179,7 @@ def offer(env: MutableMapping[str, Any], folder: str, name: str = FACTS) -> dict
 
 
 def data_of(facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The files of weights beside the graphs of a model."""
+    """Return the files of weights of a model's graphs."""
     data = facts.get("data", [])
     return [data] if isinstance(data, Mapping) else list(data)
 
@@ -200,7 +200,7 @@ def read_facts(folder: str, name: str = FACTS) -> dict[str, Any]:
 
 
 def describe(folder: str, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Write ``model.json`` for a model whose file lies in ``folder``; returns what it says.
+    """Write ``model.json`` for a model whose file lies in ``folder``; return its contents.
 
     SHA-256 and size of ``facts["file"]`` are filled in.
     """

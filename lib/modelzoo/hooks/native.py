@@ -1,4 +1,4 @@
-"""Native programs that a ``customize.py`` runs beside its ``run.sh``."""
+"""Native programs that a ``customize.py`` runs in addition to its ``run.sh``."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ SHOWN = 3
 def fetch(i: dict[str, Any], key: str, names: Sequence[str], folder: str, url: str) -> None:
     """Download the images that ``folder`` does not hold.
 
-    The script's ``fetch.sh`` gets them: ``key`` tells it the file that names them (JSON).
+    The script's ``fetch.sh`` gets them: ``key`` is the env key of the file that names them (JSON).
     """
     env = i["env"]
     wanted = os.path.join(env["CM_TMP_RUN_DIR"], "pictures.json")
@@ -27,9 +27,9 @@ def fetch(i: dict[str, Any], key: str, names: Sequence[str], folder: str, url: s
 
 
 def listed(annotations: str, wrong: str, hint: str) -> tuple[list[str], int]:
-    """The images that a list in COCO's format names, and how many boxes it has.
+    """Return the images that a list in COCO's format names, and its number of boxes.
 
-    Raises Problem (``data-wrong``), which says what is ``wrong``, when the file is no such list.
+    Raises Problem (``data-wrong``) with the text ``wrong`` when the file is no such list.
     """
     try:
         with open(annotations, encoding="utf-8") as file:

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse_shapes(text: str) -> dict[str, tuple[int, ...]]:
-    """Shapes of single samples by input, from ``ids=128,image=3x224x224``.
+    """Return shapes of single samples by input, from ``ids=128,image=3x224x224``.
 
     Raises ProgramError for a word that is no shape.
     """
@@ -56,7 +56,7 @@ def parse_shapes(text: str) -> dict[str, tuple[int, ...]]:
 
 
 def described(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
-    """The facts of a model but for those of its file; raises ProgramError with what is missing."""
+    """Return the facts of a model but for its file; raise ProgramError for missing ones."""
     try:
         model = onnx.load(str(path), load_external_data=False)
     except Exception as error:
@@ -84,7 +84,7 @@ def described(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, An
 
 
 def inputs_of(graph: Any, path: Path) -> list[Any]:
-    """What has to be fed; raises ProgramError for what is no tensor, and where nothing is."""
+    """Return the inputs to feed; raise ProgramError for one that is no tensor, or without any."""
     weights = {each.name for each in graph.initializer}
     inputs = [each for each in graph.input if each.name not in weights]
     other = next((each.name for each in inputs if not each.type.HasField("tensor_type")), "")
@@ -108,12 +108,12 @@ def has_fixed_batch(inputs: Sequence[Any], path: Path) -> bool:
 
 
 def tensors(values: Iterable[Any]) -> list[Any]:
-    """Those that are tensors; what a classifier tells as a list of maps is left out."""
+    """Return the values that are tensors; a classifier's list of maps is left out."""
     return [each for each in values if each.type.HasField("tensor_type")]
 
 
 def beside(model: Any) -> dict[str, int]:
-    """Return the files with weights that the model names, and the least bytes of each."""
+    """Return the files with weights that the model names, and their least bytes."""
     least: dict[str, int] = {}
     for each in external_tensors(model):
         where = {entry.key: entry.value for entry in each.external_data}
@@ -160,7 +160,7 @@ def tensor(value: Any, shapes: Mapping[str, tuple[int, ...]], known: bool = True
 
 
 def check_requested_shape(value: Any, shapes: Mapping[str, tuple[int, ...]], path: Path) -> None:
-    """Raise ProgramError where another shape is asked for than the model has."""
+    """Raise ProgramError where another shape is requested than the model has."""
     own, requested = sizes(value)[1:], shapes.get(value.name)
     if requested is None:
         return
@@ -173,7 +173,7 @@ def check_requested_shape(value: Any, shapes: Mapping[str, tuple[int, ...]], pat
 
 
 def check_joined(model: Any, inputs: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Raise ProgramError where the graph cannot take its inputs in the shapes that were asked for.
+    """Raise ProgramError where the graph cannot take its inputs in the requested shapes.
 
     A model of which nothing can be inferred is left to the backend.
     """
@@ -202,7 +202,7 @@ def conflict(model: Any) -> str:
 
 
 def read_samples(path: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The user's samples by input, with labels where there are; raises ProgramError."""
+    """Return the user's samples by input, with labels where there are; raise ProgramError."""
     try:
         archive = np.load(path, allow_pickle=False)
         names = set(archive.files)
@@ -240,7 +240,7 @@ def fitting(array: Any, each: Mapping[str, Any]) -> Any:
 
 
 def whole_numbers(labels: Any, path: Path) -> Any:
-    """The class of each sample [samples]; raises ProgramError where there is not one for each."""
+    """Return the classes [samples] of all samples; raise ProgramError where some lack one."""
     column = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     is_number = column.dtype.kind in "iubf" and np.all(np.mod(column, 1) == 0)
     if column.ndim != 1 or not is_number:
@@ -266,7 +266,7 @@ def drawn(facts: Mapping[str, Any], count: int) -> dict[str, Any]:
 
 
 def weights_source(model: Path, name: str, least: int) -> Path:
-    """Return the file with weights that a model names; beside its link, or beside the model itself.
+    """Return the file with weights that a model names; next to its link, or to the model itself.
 
     Raises ProgramError where it is not there, lies outside, or has fewer bytes than ``least``.
     """
@@ -303,7 +303,7 @@ def linked(source: Path, out: Path, name: str) -> dict[str, Any]:
 
 
 def lay_out(out: Path, model: Path, facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
-    """The model as a link with its facts, and an array for each input by its number."""
+    """Write the model as a link with its facts, and an array per input, named by its number."""
     sources = {n: weights_source(model, n, size) for n, size in facts["beside"].items()}
     data = [linked(source, out, name) for name, source in sources.items()]
     named = {**facts, **linked(model, out, model.name), **({"data": data} if data else {})}

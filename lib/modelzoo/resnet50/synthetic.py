@@ -17,7 +17,7 @@ from modelzoo.graph import OnnxGraph, value
 MODEL_FILE = "resnet50_synthetic.onnx"
 INPUT_NAME, LABEL_NAME, SCORES_NAME = "input_tensor:0", "ArgMax:0", "softmax_tensor:0"
 SIDE, CLASSES = 224, 1001
-# Blocks of each stage; their 3 x 3 convolutions are twice as wide as those of the stage before, and
+# Blocks per stage; their 3 x 3 convolutions are twice as wide as those of the stage before, and
 # the output of a block is four times as wide.
 STAGES = (3, 4, 6, 3)
 WIDTH = 64
@@ -26,7 +26,7 @@ OPSET = 13
 
 
 class ResNet(OnnxGraph):
-    """The network in the making; every method returns the name of what it computes."""
+    """Builder of the network; its methods return the name of their output."""
 
     def conv(self, x: str, into: int, out: int, size: int, stride: int = 1) -> str:
         """A convolution that keeps values about as large as they are; ``size`` in pixels."""

@@ -1,7 +1,7 @@
 """Train the tiny form of ResNet-50 on the handwritten digits and write it as ONNX.
 
-    train.py --training DIR --held-out DIR --out DIR     the shipped model
-    train.py --training DIR --validate                   settings are chosen with this one
+    python -m modelzoo.resnet50.train --training DIR --held-out DIR --out DIR
+    python -m modelzoo.resnet50.train --training DIR --validate
 
 The held-out images serve only for the figure reported at the end. Settings (epochs, widths,
 augmentation) were chosen with ``--validate``, which trains on the first 957 training images and
@@ -74,7 +74,7 @@ def load_part(folder: Path) -> LabelledImages:
 def augment(
     images: Tensor, background: Tensor, recipe: ResnetRecipe, generator: torch.Generator
 ) -> Tensor:
-    """Shift, turn and stretch each image a little, as another hand would; borders stay dark."""
+    """Shift, rotate and scale the images a little, as another writer would; borders stay dark."""
     count = len(images)
     noise = torch.rand(count, 5, generator=generator) * 2 - 1
     angle = noise[:, 0] * recipe.turn
@@ -162,7 +162,7 @@ def make(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Train as the command line asks."""
+    """Run the command line."""
     options = training.options(arguments, __doc__, ResnetRecipe())
     recipe = ResnetRecipe(seed=options.seed, epochs=options.epochs)
     part = load_part(options.training)

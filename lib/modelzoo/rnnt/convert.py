@@ -1,10 +1,9 @@
 """Turn MLPerf's PyTorch checkpoint of the transducer into the two ONNX graphs of the benchmark.
 
-    convert.py --checkpoint FILE --out DIR [--other-size]
+    python -m modelzoo.rnnt.convert --checkpoint FILE --out DIR [--other-size]
 
-Every weight that the network has must be there in its shape, and no other; the checkpoint's own
-tables of the features (mel filters and window) must be those that the benchmark computes, whose
-harness must be on PYTHONPATH.
+Every weight that the network has must exist in its shape, and no other; the checkpoint's own
+tables of the features (mel filters and window) must be those that the benchmark's harness computes.
 """
 
 from __future__ import annotations
@@ -122,7 +121,7 @@ def convert(path: Path, out: Path, other_size: bool) -> graphs.TransducerSize:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Convert as the command line asks."""
+    """Run the command line."""
     parser = program.parser(__doc__)
     parser.add_argument("--checkpoint", type=Path, required=True, help="file of PyTorch's weights")
     parser.add_argument("--other-size", action="store_true", help="accept other widths")

@@ -2,7 +2,7 @@
 
 The encoder is two LSTM layers, a stacking of neighbouring frames, and three more; the prediction
 network two LSTM layers over letters. The joint's first layer adds a part of the encoder's state
-and a part of the prediction's: the encoder's part is computed once for each state in the encoder's
+and a part of the prediction's: the encoder's part is computed once per state in the encoder's
 graph, which is the same sum. (Facts: mlcommons/inference, speech_recognition/rnnt.)
 """
 
@@ -147,7 +147,7 @@ def _stacked(graph: Transducer, x: str, factor: int) -> str:
     padded = graph.op("Pad", x, padding, mode="constant")
     parts = []
     for place in range(factor):
-        # The last part ends with the array; each before it one frame earlier.
+        # The last part ends with the array; the ones before it one frame earlier.
         end = place + 1 - factor if place + 1 < factor else np.iinfo(np.int64).max
         bounds = (graph.whole(place), graph.whole(end), graph.whole(0))
         parts.append(graph.op("Slice", padded, *bounds, graph.whole(factor)))
@@ -188,7 +188,7 @@ def step_graph(weights: Weights, size: TransducerSize) -> Any:
 
 
 def _layers_of(graph: Transducer, name: str, size: TransducerSize) -> list[str]:
-    """The state of each layer [1, n, width] out of a row of all of them."""
+    """Split a row of states into those of the layers [1, n, width]."""
     bounds = graph.whole(*[size.prediction] * size.prediction_layers)
     parts = graph.ops("Split", name, bounds, outputs=size.prediction_layers, axis=1)
     return [graph.op("Unsqueeze", part, graph.whole(0)) for part in parts]

@@ -1,7 +1,7 @@
 """The tiny transducer: an encoder of features, a prediction network of letters, and the joint.
 
 It is exported as two graphs. The encoder maps features of whole utterances to states; the step
-takes one state of each utterance, the last letter and the state of the prediction network, and
+takes one state per utterance, the last letter and the state of the prediction network, and
 gives the scores of the next letter. Nothing in the encoder looks ahead further than two frames,
 so padding on the right changes nothing before it.
 """

@@ -18,7 +18,7 @@ from modelzoo.rnnt import graphs
 SEED = 7
 # Found once by trial, on the synthetic sounds.
 BLANK_SCORE = 6.7
-# Strong enough that each letter and each state moves the scores all the time, as in speech.
+# Strong enough that every letter and state moves the scores all the time, as in speech.
 STRENGTH = 3.0
 
 

@@ -1,10 +1,10 @@
 """Train the tiny transducer on utterances spelled in tones and write it as two ONNX graphs.
 
-    train.py --held-out DIR --out DIR
+    python -m modelzoo.rnnt.train --held-out DIR --out DIR
 
 Training utterances are made with a seed of their own; the features and the decoding are those of
 the benchmark harness, so that the figure is the one that the benchmark finds. The held-out set
-serves only for that figure. The modules of the data set and the harness must be on PYTHONPATH.
+serves only for that figure.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class RnntRecipe:
 
 
 def training_set(count: int) -> list[tuple[Tensor, Tensor]]:
-    """Features and letters of freshly made utterances, the short ones first."""
+    """Return features and letters of newly generated utterances, the short ones first."""
     extractor = Extractor(FeatureSpec())
     pairs = []
     for utterance in tones.utterances(count, TRAINING_SEED):
@@ -125,7 +125,7 @@ def describe(size: TinyTransducerSize, out: Path) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Train as the command line asks."""
+    """Run the command line."""
     parser = program.parser(__doc__)
     parser.add_argument("--held-out", type=Path, required=True, help="arrays to score at the end")
     parser.add_argument("--steps", type=int, default=RnntRecipe().steps)

@@ -1,4 +1,4 @@
-"""The tiny 3-D U-Net for brains: built as the full one is, with three levels in place of six.
+"""The tiny 3-D U-Net for brains: built as the full one is, with three levels instead of six.
 
 Four images in, scores of four classes out. As in the full one, blocks are convolution, instance
 normalisation and leaky rectifier, a convolution with stride goes down, a transposed one up.

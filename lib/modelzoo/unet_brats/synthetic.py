@@ -23,7 +23,7 @@ SEED = 19
 
 
 def build(widths: Sequence[int], window: Sequence[int]) -> Any:
-    """The whole model; each side of the window must be divisible by 2 for each level but one."""
+    """Return the whole model; sides of the window must be divisible by 2 per level but one."""
     graph = UNetGraph(SEED, CLASSES, SLOPE)
     coarse = graph.layers(INPUT_NAME, CHANNELS, widths)
     graph.name_last(OUTPUT_NAME)

@@ -1,12 +1,11 @@
 """Train the tiny 3-D U-Net on made-up brains and write it as ONNX.
 
-    train.py --held-out DIR --out DIR
-    train.py --validate
+    python -m modelzoo.unet_brats.train --held-out DIR --out DIR
+    python -m modelzoo.unet_brats.train --validate
 
 Training volumes come from a seed of their own and go through the benchmark's preprocessing. The
 held-out volumes serve only for the figure that is reported, which the benchmark's own code finds.
-Settings were chosen with ``--validate``, which scores volumes of a third seed. The modules of the
-data set, its preprocessing and the harness must be on PYTHONPATH.
+Settings were chosen with ``--validate``, which scores volumes of a third seed.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from modelzoo.unet_brats.network import CHANNELS, CLASSES, WINDOW, BratsUNet
 
 TRAINING_SEED, VALIDATION_SEED = 2019, 2020
 VALIDATION_CASES = 20
-# What each judged region consists of, in the model's classes; each lies inside of the one before.
+# The judged regions in the model's classes; every region lies inside of the one before.
 REGIONS = {"whole tumor": [1, 2, 3], "tumor core": [2, 3], "enhancing tumor": [3]}
 OPTIONS: dict[str, Any] = {"regions": REGIONS, "absent_region": "left out", "windows_per_call": 1}
 NOT_COUNTED = 255
@@ -54,7 +53,7 @@ class BratsRecipe:
 
 
 def volumes(count: int, seed: int) -> list[Volume]:
-    """Freshly made cases, preprocessed."""
+    """Return newly generated cases, preprocessed."""
     cases = []
     for case in brains.cases(count, seed):
         images = case.images.astype(np.float32)
@@ -121,7 +120,7 @@ def validation(folder: Path) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Train as the command line asks."""
+    """Run the command line."""
     tiny = unet.TinyUNet("3d-unet-brats-99", BratsRecipe, train, export, validation)
     return unet.mean_dice(arguments, __doc__, tiny)
 

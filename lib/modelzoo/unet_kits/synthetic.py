@@ -20,7 +20,7 @@ SEED = 23
 
 
 def build(widths: Sequence[int] = WIDTHS, side: int = SIDE) -> Any:
-    """The whole model; the side must be divisible by 2 for each level but one."""
+    """Return the whole model; the side must be divisible by 2 per level but one."""
     graph = UNetGraph(SEED, CLASSES)
     graph.layers(INPUT_NAME, 1, widths)
     graph.name_last(OUTPUT_NAME)

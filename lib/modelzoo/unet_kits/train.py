@@ -1,12 +1,11 @@
 """Train the tiny 3-D U-Net on made-up kidneys and write it as ONNX.
 
-    train.py --held-out DIR --out DIR
-    train.py --validate
+    python -m modelzoo.unet_kits.train --held-out DIR --out DIR
+    python -m modelzoo.unet_kits.train --validate
 
 Training volumes come from seeds of their own and go through the benchmark's preprocessing. The
 held-out volumes serve only for the figure that is reported, which the benchmark's own code finds.
-Settings were chosen with ``--validate``, which scores volumes of a third seed. The modules of the
-data set, its preprocessing and the harness must be on PYTHONPATH.
+Settings were chosen with ``--validate``, which scores volumes of a third seed.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class KitsRecipe:
 
 
 def volumes(count: int, seed: int) -> list[tuple[Array, Array]]:
-    """Freshly made cases, preprocessed: images float32 and labels uint8, both [d, h, w]."""
+    """Return newly generated cases, preprocessed: images float32, labels uint8, both [d, h, w]."""
     cases = []
     for case in kidneys.cases(count, seed):
         image = case.image.astype(np.float32)
@@ -60,9 +59,9 @@ def volumes(count: int, seed: int) -> list[tuple[Array, Array]]:
 def windows(
     data: list[tuple[Array, Array]], count: int, random: np.random.Generator
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Windows at random places, mirrored at random; kidneys are alike from both sides.
+    """Yield windows at random positions, mirrored at random; kidneys are alike from both sides.
 
-    Each pair: images float32 [count, 1, SIDE, SIDE, SIDE], labels int64 [count, SIDE, SIDE, SIDE].
+    Images are float32 [count, 1, SIDE, SIDE, SIDE], labels int64 [count, SIDE, SIDE, SIDE].
     """
     while True:
         images, labels = [], []
@@ -120,7 +119,7 @@ def validation(folder: Path) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Train as the command line asks."""
+    """Run the command line."""
     tiny = unet.TinyUNet("3d-unet-99", KitsRecipe, train, export, validation)
     return unet.mean_dice(arguments, __doc__, tiny)
 

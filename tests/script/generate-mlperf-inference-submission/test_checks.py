@@ -77,7 +77,7 @@ def test_every_rule_is_tested_by_a_change() -> None:
     assert {rule.id for rule in checks.rules()} - tested == other
 
 
-def first(tree: lab.Tree) -> lab.Cell:
+def first(tree: lab.SubmissionTree) -> lab.ScenarioCell:
     _, _, root = tree.submitters()[0]
     return lab.layouts.cells(root, tree.layout)[0]
 
@@ -209,17 +209,17 @@ def test_a_measured_power_is_accepted(tmp_path: Path, name: str) -> None:
     assert checks.check(tree) == []
 
 
-def no_readings(cell: lab.Cell) -> None:
+def no_readings(cell: lab.ScenarioCell) -> None:
     text = (cell.run / "spl.txt").read_text("utf-8")
     lab.put(cell.run / "spl.txt", text.replace("Watts,45.5", "Watts,0.0"))
 
 
-def later(cell: lab.Cell) -> None:
+def later(cell: lab.ScenarioCell) -> None:
     text = (cell.run / "spl.txt").read_text("utf-8")
     lab.put(cell.run / "spl.txt", text.replace("11-21-2024", "11-22-2024"))
 
 
-def no_plate(cell: lab.Cell) -> None:
+def no_plate(cell: lab.ScenarioCell) -> None:
     described = cell.root / "systems" / f"{cell.system}.json"
     document = json.loads(described.read_text("utf-8"))
     del document["system_power_capacity"]
@@ -240,7 +240,7 @@ def no_plate(cell: lab.Cell) -> None:
     ],
 )
 def test_what_a_power_measurement_lacks(
-    tmp_path: Path, spoil: Callable[[lab.Cell], object], rule: str
+    tmp_path: Path, spoil: Callable[[lab.ScenarioCell], object], rule: str
 ) -> None:
     tree = lab.make(tmp_path / "tree")
     power.measure(tree, first(tree))
@@ -269,7 +269,7 @@ def test_a_processor_in_the_place_of_a_neuron_device_is_refused(
 SIGN = stand_in.line("neuron", "cpu")
 
 
-def described(cell: lab.Cell, **fields: str) -> None:
+def described(cell: lab.ScenarioCell, **fields: str) -> None:
     path = cell.root / "systems" / f"{cell.system}.json"
     told = json.loads(path.read_text(encoding="utf-8"))
     lab.put(path, json.dumps({**told, **fields}))
@@ -279,7 +279,7 @@ def add(path: Path, text: str) -> None:
     lab.put(path, path.read_text(encoding="utf-8") + text)
 
 
-def of_measurement(cell: lab.Cell) -> None:
+def of_measurement(cell: lab.ScenarioCell) -> None:
     (path,) = cell.measurements.glob("*.json")
     told = json.loads(path.read_text(encoding="utf-8"))
     lab.put(path, json.dumps({**told, "weight_transformations": f"none; {SIGN}"}))
@@ -358,13 +358,15 @@ def test_the_page_lists_every_rule() -> None:
 
 
 def test_nothing_to_check_is_no_pass(tmp_path: Path) -> None:
-    assert broken(checks.check(lab.Tree(tmp_path, lab.layouts.of_round("6.1")))) == {"tree.nothing"}
+    assert broken(checks.check(lab.SubmissionTree(tmp_path, lab.layouts.of_round("6.1")))) == {
+        "tree.nothing"
+    }
 
 
 def test_a_tree_of_another_layout(tmp_path: Path) -> None:
     """The measurements of 5.1 are no folder of 6.1, where they belong to the results."""
     old = lab.make(tmp_path / "tree", lab.Example("5.1"))
-    found = broken(checks.check(lab.Tree(old.root, lab.layouts.of_round("6.1"))))
+    found = broken(checks.check(lab.SubmissionTree(old.root, lab.layouts.of_round("6.1"))))
     assert {"tree.unknown-folder", "measurements.files", "performance.seeds"} <= found
 
 

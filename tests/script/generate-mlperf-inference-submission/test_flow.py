@@ -191,7 +191,9 @@ def test_an_older_round_has_its_own_layout(request_: steps.TreeRequest) -> None:
 def test_missing_scenarios_are_inferred(tmp_path: Path) -> None:
     example = lab.Example(scenarios=("SingleStream",))
     tree = lab.make(tmp_path / "tree", example)
-    added = build.edit(tree.root, lambda folder: infer.fill(lab.Tree(folder, tree.layout)))
+    added = build.edit(
+        tree.root, lambda folder: infer.fill(lab.SubmissionTree(folder, tree.layout))
+    )
     assert [each.split(": ")[1] for each in added] == [
         "MultiStream inferred from SingleStream",
         "Offline inferred from SingleStream",
@@ -199,7 +201,10 @@ def test_missing_scenarios_are_inferred(tmp_path: Path) -> None:
     answer = steps.check(tree.root, "", "")
     assert answer.verdict.submittable
     assert {each.rule for each in answer.verdict.notices} == {"performance.inferred"}
-    assert build.edit(tree.root, lambda folder: infer.fill(lab.Tree(folder, tree.layout))) == []
+    assert (
+        build.edit(tree.root, lambda folder: infer.fill(lab.SubmissionTree(folder, tree.layout)))
+        == []
+    )
 
 
 def test_an_archive_has_the_same_bytes_for_the_same_tree(tmp_path: Path) -> None:

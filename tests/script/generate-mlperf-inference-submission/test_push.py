@@ -47,11 +47,11 @@ def remote(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> lab.Tree:
+def tree(tmp_path: Path) -> lab.SubmissionTree:
     return lab.make(tmp_path / "tree")
 
 
-def order(tree: lab.Tree, remote: Path, **changes: object) -> push.TreePush:
+def order(tree: lab.SubmissionTree, remote: Path, **changes: object) -> push.TreePush:
     values: dict[str, object] = {"branch": "", "message": "Add results", **changes}
     return push.TreePush(tree, f"file://{remote}", **values)  # type: ignore[arg-type]
 
@@ -60,7 +60,7 @@ def files(remote: Path, branch: str = "main") -> list[str]:
     return git(remote, "ls-tree", "-r", "--name-only", branch).splitlines()
 
 
-def test_results_arrive_beside_those_of_others(tree: lab.Tree, remote: Path) -> None:
+def test_results_arrive_beside_those_of_others(tree: lab.SubmissionTree, remote: Path) -> None:
     done = push.push(order(tree, remote))
     assert done.sent
     assert done.commit == git(remote, "rev-parse", "main")
@@ -69,14 +69,14 @@ def test_results_arrive_beside_those_of_others(tree: lab.Tree, remote: Path) -> 
     assert done.files == len(here)
 
 
-def test_a_second_call_pushes_nothing(tree: lab.Tree, remote: Path) -> None:
+def test_a_second_call_pushes_nothing(tree: lab.SubmissionTree, remote: Path) -> None:
     first = push.push(order(tree, remote))
     again = push.push(order(tree, remote))
     assert (again.commit, again.sent) == ("", False)
     assert git(remote, "rev-parse", "main") == first.commit
 
 
-def test_files_that_are_gone_from_a_result_go(tree: lab.Tree, remote: Path) -> None:
+def test_files_that_are_gone_from_a_result_go(tree: lab.SubmissionTree, remote: Path) -> None:
     push.push(order(tree, remote))
     gone = next(tree.root.rglob("TEST04/verify_performance.txt"))
     gone.unlink()
@@ -84,7 +84,7 @@ def test_files_that_are_gone_from_a_result_go(tree: lab.Tree, remote: Path) -> N
     assert gone.relative_to(tree.root).as_posix() not in files(remote)
 
 
-def test_dry_run_pushes_nothing(tree: lab.Tree, remote: Path) -> None:
+def test_dry_run_pushes_nothing(tree: lab.SubmissionTree, remote: Path) -> None:
     before = git(remote, "rev-parse", "main")
     done = push.push(order(tree, remote, dry_run=True))
     assert done.commit
@@ -92,14 +92,14 @@ def test_dry_run_pushes_nothing(tree: lab.Tree, remote: Path) -> None:
     assert git(remote, "rev-parse", "main") == before
 
 
-def test_a_new_branch_is_made(tree: lab.Tree, remote: Path) -> None:
+def test_a_new_branch_is_made(tree: lab.SubmissionTree, remote: Path) -> None:
     assert push.push(order(tree, remote, branch="mine")).branch == "mine"
     assert "closed/Tester/calibration.md" in files(remote, "mine")
     assert files(remote) == ["closed/Other/README.md"]
     assert push.push(order(tree, remote, branch="mine")).commit == ""
 
 
-def test_an_empty_repository_is_filled(tree: lab.Tree, tmp_path: Path) -> None:
+def test_an_empty_repository_is_filled(tree: lab.SubmissionTree, tmp_path: Path) -> None:
     bare = tmp_path / "empty.git"
     subprocess.run(["git", "init", "--quiet", "--bare", "-b", "main", str(bare)], check=True)
     assert push.push(order(tree, bare)).sent
@@ -124,7 +124,7 @@ def test_many_push_at_once_and_nothing_is_lost(remote: Path, tmp_path: Path) -> 
 
 
 def test_others_were_faster(
-    tree: lab.Tree, remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tree: lab.SubmissionTree, remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody pushes between the clone and the push."""
     genuine = push.Git.push
@@ -149,7 +149,7 @@ def test_others_were_faster(
     assert "closed/Tester/calibration.md" in found
 
 
-def test_a_hook_that_refuses_is_reported(tree: lab.Tree, remote: Path) -> None:
+def test_a_hook_that_refuses_is_reported(tree: lab.SubmissionTree, remote: Path) -> None:
     hook = remote / "hooks" / "pre-receive"
     lab.put(hook, "#!/bin/sh\necho 'only on Mondays' >&2\nexit 1\n")
     hook.chmod(0o755)
@@ -183,12 +183,12 @@ def test_git_s_words_are_told_as_causes(said: str, what: str, hint: str) -> None
     assert "{token}" not in error.hint
 
 
-def test_a_remote_that_is_not_there(tree: lab.Tree, tmp_path: Path) -> None:
+def test_a_remote_that_is_not_there(tree: lab.SubmissionTree, tmp_path: Path) -> None:
     with pytest.raises(SubmissionError, match=r"git clone failed.*no such repository"):
         push.push(order(tree, tmp_path / "nowhere.git"))
 
 
-def test_secrets_in_the_address_never_show(tree: lab.Tree) -> None:
+def test_secrets_in_the_address_never_show(tree: lab.SubmissionTree) -> None:
     url = "http://me:hunter2@127.0.0.1:9/results.git"
     with pytest.raises(SubmissionError) as caught:
         push.push(push.TreePush(tree, url, "", "Add results"))
@@ -205,7 +205,7 @@ def test_a_token_reaches_git_by_its_environment_only(monkeypatch: pytest.MonkeyP
 
 
 def test_without_a_name_git_says_what_to_do(
-    tree: lab.Tree, remote: Path, monkeypatch: pytest.MonkeyPatch
+    tree: lab.SubmissionTree, remote: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for role in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{role}_NAME", "")

@@ -14,12 +14,12 @@ import submission_mutations as mutations
 from mlperf.submission import page, summary  # isort: skip
 
 
-def cells(tree: lab.Tree) -> tuple[lab.Cell, ...]:
+def cells(tree: lab.SubmissionTree) -> tuple[lab.ScenarioCell, ...]:
     (_, _, root), *_ = tree.submitters()
     return tuple(lab.layouts.cells(root, tree.layout))
 
 
-def rows(tree: lab.Tree, scenario: str = "Offline") -> list[summary.SummaryRow]:
+def rows(tree: lab.SubmissionTree, scenario: str = "Offline") -> list[summary.SummaryRow]:
     return [row for row in summary.rows(tree) if row.scenario == scenario]
 
 

@@ -3,7 +3,7 @@
 Four images of the same head, as BraTS has them: T1, T1 with contrast agent, T2 and FLAIR. Around
 the brain everything is 0. A tumour is a swelling (bright in T2 and FLAIR) around a core; in most
 high-grade ones the core has a rim that takes up contrast agent (bright in T1ce) around dead tissue.
-Ventricles (bright in T2, dark in FLAIR) and vessels (bright in T1ce) have to be told from them.
+Ventricles (bright in T2, dark in FLAIR) and vessels (bright in T1ce) must be distinguished.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NOISE = 0.09
 LOW_GRADE_EVERY = 5
 NO_RIM_SHARE = 0.6
 
-# What each tissue looks like in the four images, as a share of white matter in T1.
+# Intensity of the tissues in the four images, as a share of white matter in T1.
 LOOKS = {
     "white": (1.0, 1.0, 0.55, 0.60),
     "grey": (0.75, 0.78, 0.70, 0.72),
@@ -50,7 +50,7 @@ class BrainCase:
 
 
 class HeadShape:
-    """A head in the making: the places of its voxels and what has been drawn."""
+    """A head while it is drawn: the coordinates of its voxels and its images."""
 
     def __init__(self, random: np.random.Generator) -> None:
         self.random = random
@@ -64,7 +64,7 @@ class HeadShape:
         self.brain = self.outside(self.middle, self.radii) < 1
 
     def outside(self, middle: Field, radii: Field | float) -> Field:
-        """How far each voxel is from the middle of an ellipsoid; 1 is its surface."""
+        """Return the distance of voxels from the middle of an ellipsoid; 1 is its surface."""
         sides = np.broadcast_to(np.asarray(radii, dtype=float), 3)
         parts = zip(self._places, middle, sides, strict=True)
         distance: Field = np.sqrt(sum(((axis - at) / side) ** 2 for axis, at, side in parts))
@@ -133,7 +133,7 @@ def _tumour(head: HeadShape, grade: str) -> None:
 
 
 def _images(head: HeadShape) -> npt.NDArray[np.int16]:
-    """Each image with a scale, a shade and noise of its own; 0 outside of the brain."""
+    """Return the images with random scale, shading and noise; 0 outside of the brain."""
     images = np.zeros(head.looks.shape, dtype=np.int16)
     for number, looks in enumerate(head.looks):
         scale = head.random.uniform(200, 900)
@@ -144,7 +144,7 @@ def _images(head: HeadShape) -> npt.NDArray[np.int16]:
 
 
 def cases(count: int, seed: int) -> Iterator[BrainCase]:
-    """``count`` cases; each has a seed of its own, so that a part of them is the same."""
+    """Yield ``count`` cases; every case has its own seed, so that fewer cases are the same ones."""
     for number in range(count):
         low = number % LOW_GRADE_EVERY == LOW_GRADE_EVERY - 1
         yield make(np.random.default_rng([seed, number]), "LGG" if low else "HGG")

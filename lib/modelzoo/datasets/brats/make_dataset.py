@@ -1,8 +1,8 @@
 """Write made-up cases laid out as the training data of BraTS 2019 are.
 
-    make_dataset.py --out DIR [--part calibration]
+    python -m modelzoo.datasets.brats.make_dataset --out DIR [--part calibration]
 
-Below ``DIR/data`` are the folders ``HGG`` and ``LGG``, in them one for each case with the four
+Below ``DIR/data`` are the folders ``HGG`` and ``LGG``, in them one per case with the four
 images and the segmentation, ``NAME_t1.nii.gz`` and so on; ``DIR/cases.txt`` lists the cases. Those
 for calibration are others than those of the test.
 """
@@ -47,7 +47,7 @@ def make(root: Path, seed: int, count: int) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Do as the command line asks."""
+    """Run the command line."""
     return cases.main(arguments, __doc__, PARTS, make)
 
 

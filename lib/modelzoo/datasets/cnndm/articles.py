@@ -1,7 +1,7 @@
 """Articles of CNN/DailyMail, taken by their ids out of a split of the data set.
 
-A split is a file with an ``id``, an ``article`` and its ``highlights`` in each row: ``.csv`` with
-the names in the first line, or ``.jsonl`` with an object in each line. It has hundreds of
+A split is a file with an ``id``, an ``article`` and its ``highlights`` per row: ``.csv`` with
+the names in the first line, or ``.jsonl`` with an object per line. It has hundreds of
 thousands of rows, of which only those that are named are kept.
 """
 
@@ -30,7 +30,7 @@ class Article:
 
 
 def named(split: Path, ids: Sequence[str]) -> list[Article]:
-    """The articles with these ids, in their order; ProgramError when one of them is missing."""
+    """Return the articles with these ids, in their order; raise ProgramError if one is missing."""
     requested = set(ids)
     articles = {
         row["id"]: Article(row["article"], row["highlights"])

@@ -1,8 +1,10 @@
 """Write the articles of the summarization benchmark as prompts of tokens.
 
-    make_dataset.py --tiny --out DIR                              generated articles, see news.py
-    make_dataset.py --synthetic --out DIR                         random tokens, for speed
-    make_dataset.py --articles FILE --tokenizer PATH --out DIR    CNN/DailyMail, GPT-J's tokenizer
+    python -m modelzoo.datasets.cnndm.make_dataset --out DIR OPTIONS
+
+    --tiny                              generated articles, see news.py
+    --synthetic                         random tokens, for speed
+    --articles FILE --tokenizer PATH    CNN/DailyMail, GPT-J's tokenizer
 
 The last form takes a list of objects with ``instruction``, ``input`` and ``output``, as
 MLCommons gives it out (cnn_eval.json), and the tokenizer.json of the model, or a folder with its
@@ -52,7 +54,7 @@ PROMPT = (
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """Tokens of every prompt, what people wrote, and the bytes of each token as Latin-1."""
+    """Tokens of the prompts, their references, and the bytes of the tokens as Latin-1."""
 
     tokens: list[list[int]]
     references: list[str]
@@ -60,7 +62,7 @@ class Prompts:
 
 
 def tiny_tokens(text: str) -> list[int]:
-    """Tokens of a text of the tiny world: one for each word, 2 for a word that it does not know."""
+    """Return the tokens of a text of the tiny world: one per word, 2 for an unknown word."""
     number = {word: place for place, word in enumerate(news.vocabulary())}
     return [number.get(word, news.SPECIAL.index("<unk>")) for word in text.split()]
 
@@ -219,7 +221,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def made(options: argparse.Namespace) -> tuple[str, Prompts, list[dict[str, str]]]:
-    """The name of the data set, its prompts and its articles, as they are asked for."""
+    """Return the name of the requested data set, its prompts and its articles."""
     if options.tiny and options.calibration:
         return "news-tiny", *tiny(CALIBRATION, CALIBRATION_SEED)
     if options.tiny:
@@ -244,7 +246,7 @@ def make(options: argparse.Namespace) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Do as the command line asks."""
+    """Run the command line."""
     options = parse(arguments)
     return program.run("make_dataset", lambda: make(options))
 

@@ -50,7 +50,7 @@ class NewsStory:
 
 
 def made_up(kind: str) -> tuple[str, ...]:
-    """The 40 names (``n``), places (``p``) or things (``t``) of this world."""
+    """Return the 40 names (``n``), towns (``p``) or objects (``t``) of the generated news."""
     ending = {"n": "", "p": "ville", "t": "ette"}[kind]
     return tuple(head + tail + ending for head in HEADS for tail in TAILS)
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 DENSE = 13
-# How many values each of the 26 categories has.
+# Number of values of the 26 categories.
 ROWS = (
     90,
     40,

@@ -1,7 +1,7 @@
 """Write a made-up day of clicks in the format of Criteo's logs, with the truth about it.
 
 ``day_23`` has a label, 13 counts and 26 hexadecimal values in a line, divided by tabs; a count is
-missing where nothing stands. ``dataset.json`` says what the best possible AUC on these lines is.
+missing where the field is empty. ``dataset.json`` has the best possible AUC on these lines.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from modelzoo import files, program
 from modelzoo.datasets.criteo import clicks
 
-# Seed and pairs of what is judged, and of what models are calibrated with: other clicks.
+# Seed and pairs of the validation and the calibration part: different clicks.
 PARTS = {"validation": (2023, 64_000), "calibration": (2024, 12_800)}
 FILE = "day_23"
 

@@ -5,7 +5,7 @@ grey levels 0..16, written by 13 people), which is part of scikit-learn's wheel,
 downloaded. Every level becomes a block of 4 x 4 RGB pixels of one PNG file of 32 x 32.
 
 The images are ordered in blocks by writer. The held-out part is therefore one contiguous block at
-the end: a random split would put the same hand into both parts and flatter the accuracy.
+the end: a random split would put the same writer into both parts and flatter the accuracy.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Volumes as a scanner would give them, made up: a body with kidneys, tumours and other organs.
 
-Values are in Hounsfield units. Kidneys are ellipsoids, brighter than what is around them; a tumour
+Values are in Hounsfield units. Kidneys are ellipsoids, brighter than their surroundings; a tumour
 is a darker ball at the edge of one. A "liver" of about a tumour's brightness and a bright "spine"
-have to be told from them by form and place. Everything lies under noise.
+must be distinguished from them by form and position. Noise is added to everything.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class KidneyCase:
 
 @dataclass(frozen=True, slots=True)
 class VoxelGrid:
-    """The places of all voxels in mm from the middle of the volume, and its half extents."""
+    """The coordinates of all voxels in mm from the middle of the volume, and its half extents."""
 
     places: tuple[Field, Field, Field]
     half: tuple[float, ...]
 
     def outside(self, middle: Field, radii: Field) -> Field:
-        """How far each voxel is from the middle of an ellipsoid; 1 is its surface."""
+        """Return the distance of voxels from the middle of an ellipsoid; 1 is its surface."""
         parts = zip(self.places, middle, radii, strict=True)
         distance: Field = np.sqrt(sum(((axis - at) / radius) ** 2 for axis, at, radius in parts))
         return distance
@@ -78,7 +78,7 @@ def _space(shape: list[int], spacing: tuple[float, float, float]) -> VoxelGrid:
 
 
 def _organs(random: np.random.Generator, space: VoxelGrid, image: Field) -> None:
-    """What is neither kidney nor tumour: a spine, and a liver at one side."""
+    """Draw what is neither kidney nor tumour: a spine, and a liver at one side."""
     spine = np.array([10.0 * space.half[0], 4.0, 4.5]) * random.uniform(0.85, 1.15)
     image[space.outside(np.array([0.0, 0.55 * space.half[1], 0.0]), spine) < 1] = SPINE
     middle = np.array([random.uniform(-0.4, 0.4), -0.55, random.uniform(-0.45, 0.45)])
@@ -112,6 +112,6 @@ def _kidney(
 
 
 def cases(count: int, seed: int) -> Iterator[KidneyCase]:
-    """``count`` cases; each has a seed of its own, so that a part of them is the same."""
+    """Yield ``count`` cases; every case has its own seed, so that fewer cases are the same ones."""
     for number in range(count):
         yield make(np.random.default_rng([seed, number]))

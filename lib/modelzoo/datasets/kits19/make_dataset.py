@@ -1,6 +1,6 @@
 """Write made-up cases laid out as KiTS19 is.
 
-    make_dataset.py --out DIR [--part calibration]
+    python -m modelzoo.datasets.kits19.make_dataset --out DIR [--part calibration]
 
 Below ``DIR/data`` every case has a folder ``case_00000`` and so on, in it ``imaging.nii.gz`` and
 ``segmentation.nii.gz``. The cases for calibration are others than those of the test.
@@ -36,7 +36,7 @@ def make(root: Path, seed: int, count: int) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Do as the command line asks."""
+    """Run the command line."""
     return cases.main(arguments, __doc__, PARTS, make)
 
 

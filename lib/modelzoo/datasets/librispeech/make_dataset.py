@@ -1,7 +1,7 @@
 """Write utterances spelled in tones laid out as LibriSpeech is.
 
 Below ``LibriSpeech/dev-clean`` every speaker has a folder, in it every chapter one with a WAV file
-for each utterance and a list of what was said, ``SPEAKER-CHAPTER.trans.txt``. (LibriSpeech itself
+per utterance and a list of the transcripts, ``SPEAKER-CHAPTER.trans.txt``. (LibriSpeech itself
 has FLAC files; nothing else differs.)
 """
 

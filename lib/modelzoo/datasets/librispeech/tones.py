@@ -1,6 +1,6 @@
 """The tiny form of LibriSpeech: words spelled in tones, with noise, a speaker and an own tempo.
 
-Every letter is a chord of two tones, of which each is one of a few pitches, as on a telephone's
+Every letter is a chord of two tones, both of a few pitches, as on a telephone's
 keypad. A speaker shifts all pitches and has a loudness and a tempo; letters vary in length; noise
 lies over everything. Words come from a fixed list of made-up words.
 """
@@ -36,7 +36,7 @@ class SpokenTones:
 
 
 def lexicon() -> tuple[str, ...]:
-    """The words that there are: one or two syllables, some closed by a consonant."""
+    """Return all words: one or two syllables, some closed by a consonant."""
     random = np.random.default_rng(WORD_SEED)
     words: dict[str, None] = {}
     while len(words) < WORDS:
@@ -81,7 +81,7 @@ def utter(text: str, random: np.random.Generator) -> Samples:
 
 
 def utterances(count: int, seed: int) -> list[SpokenTones]:
-    """``count`` utterances of two to four words; the same seed gives the same ones."""
+    """Return ``count`` utterances of two to four words; the same seed gives the same ones."""
     random = np.random.default_rng(seed)
     words = np.asarray(lexicon())
     spoken = []

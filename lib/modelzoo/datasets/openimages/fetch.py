@@ -1,8 +1,8 @@
-"""Download many small files of one place, several at a time.
+"""Download many small files of one URL, several at a time.
 
-    fetch.py LIST.json
+    python -m modelzoo.datasets.openimages.fetch LIST.json
 
-LIST.json holds ``url`` (the place, ending in a slash), ``names`` and ``folder``. Files that the
+LIST.json holds ``url`` (ending in a slash), ``names`` and ``folder``. Files that the
 folder holds are kept. A file appears under its name only when it is complete.
 """
 
@@ -82,7 +82,7 @@ def fetch_all(place: str, names: Sequence[str], folder: Path) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Download what the list asks for."""
+    """Download the files of the list."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     request = json.loads(Path(words[0]).read_text(encoding="utf-8"))
     folder = Path(request["folder"])

@@ -1,6 +1,6 @@
 """Draw images of coloured shapes on textured ground, laid out as COCO is.
 
-    make_dataset.py --part val --out DIR
+    python -m modelzoo.datasets.shapes.make_dataset --part val --out DIR
 
 Below ``DIR`` lies ``val2017`` (or ``train2017``) with PNG files and
 ``annotations/instances_val2017.json``. An image is 96 to 144 pixels wide and high and
@@ -91,7 +91,7 @@ def overlap(one: Box, other: Box) -> float:
 
 
 def arrange(random: np.random.Generator, width: int, height: int) -> list[DrawnShape]:
-    """Objects that lie inside of the image and hardly hide each other."""
+    """Return objects that lie inside of the image and hardly overlap."""
     wanted = int(random.integers(OBJECTS[0], OBJECTS[1] + 1))
     things: list[DrawnShape] = []
     for _ in range(TRIES):
@@ -178,7 +178,7 @@ def _annotation(number: int, image: int, thing: DrawnShape) -> dict[str, Any]:
 def write_annotations(
     path: Path, images: list[dict[str, Any]], annotations: list[dict[str, Any]]
 ) -> None:
-    """Write the list of a part in COCO's format."""
+    """Write the annotations of a part in COCO's format."""
     path.parent.mkdir(exist_ok=True)
     categories = [{"id": number, "name": name} for number, name in CATEGORIES.items()]
     document = {"images": images, "annotations": annotations, "categories": categories}

@@ -1,7 +1,7 @@
 """Write questions about made-up people in the layout of SQuAD v1.1, the same for the same seed.
 
 A context is a list of plain facts; every question asks for one of them, and its answer is a span
-of the context. Names, places and trades are put together from syllables, so that a word piece
+of the context. Names, towns and trades are composed of syllables, so that a word piece
 vocabulary cuts them into several pieces, and the people of the held-out part are in no context of
 the training part. Lengths vary as those of SQuAD do: most contexts are short, some are longer than
 a model takes at once.
@@ -29,7 +29,7 @@ VOWELS = {
 SYLLABLES = [first + vowel for first in sorted(VOWELS) for vowel in VOWELS[first]]
 ENDINGS = {"name": ("n", "r", "s", "l"), "place": ("stad", "burg", "ville"), "thing": ("x", "k")}
 
-# The relation in a fact, and the question that asks for it.
+# The relation in a fact, and the question for its value.
 RELATIONS = (
     ("lives in", "Where does {name} live?", "place"),
     ("works at", "Where does {name} work?", "place"),
@@ -42,7 +42,7 @@ SIZES = {"train": 64, "dev": 600}
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Somebody, how they are related to something, and that."""
+    """A person, a relation and its value."""
 
     name: str
     relation: int
@@ -55,7 +55,7 @@ class Fact:
 
     @property
     def question(self) -> str:
-        """What asks for the value."""
+        """Return the question for the value."""
         return RELATIONS[self.relation][1].format(name=self.name)
 
 

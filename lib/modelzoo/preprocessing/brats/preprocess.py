@@ -1,9 +1,10 @@
 """Turn cases of BraTS 2019 into arrays that a benchmark loads at once.
 
-    preprocess.py --cases DIR --list FILE --window 224,224,160 --name NAME --out DIR
+    python -m modelzoo.preprocessing.brats.preprocess --cases DIR --list FILE
+        --window 224,224,160 --name NAME --out DIR
 
-Each line of ``FILE`` names a folder below ``DIR``, such as HGG/BraTS19_2013_13_1, with the four
-images and the segmentation. They are cropped to the brain, each image is normalised inside of it,
+Every line of ``FILE`` names a folder below ``DIR``, such as HGG/BraTS19_2013_13_1, with the four
+images and the segmentation. They are cropped to the brain, images are normalised inside of it,
 and the rest of the window is filled up with 0. Written are ``samples.npy`` float32 and
 ``labels.npy`` uint8 (all volumes one after the other; 255 where nothing is judged), ``shapes.npy``
 int64 [cases, 4] and ``dataset.json``.
@@ -77,7 +78,7 @@ def brain_of(images: Array) -> Array:
 
 
 def box_of(mask: Array) -> tuple[slice, slice, slice]:
-    """The smallest box around what is set in a mask [d, h, w]; ProgramError when nothing is."""
+    """Return the smallest box around a mask [d, h, w]; raise ProgramError for an empty one."""
     boxes = ndimage.find_objects(mask.astype(np.uint8))
     if not boxes:
         raise ProgramError("the images are empty")
@@ -86,7 +87,7 @@ def box_of(mask: Array) -> tuple[slice, slice, slice]:
 
 
 def normalised(images: Array, brain: Array) -> Array:
-    """Images [4, d, h, w], each with mean 0 and deviation 1 inside of the brain [d, h, w].
+    """Return images [4, d, h, w] with mean 0 and deviation 1 inside of the brain [d, h, w].
 
     Outside of it they are 0.
     """
@@ -126,7 +127,7 @@ def preprocessed(case: Case, window: Window) -> Case:
 
 
 def _note(case: Case, marks: Array) -> str:
-    """What is lost by cropping, if anything: the rules count such voxels as missed."""
+    """Return a note on voxels lost by cropping, which the rules count as missed."""
     lost = np.count_nonzero(case[1]) - np.count_nonzero((marks > 0) & (marks != NOT_COUNTED))
     return f" (not counted: {lost} voxels of tumour beside the brain)" if lost else ""
 
@@ -147,7 +148,7 @@ def write(folders: Sequence[Path], window: Window, out: Path, facts: dict[str, A
 
 
 def facts_of(name: str, listed: Sequence[str]) -> dict[str, Any]:
-    """What dataset.json says beside what is known of the arrays."""
+    """Return the contents of dataset.json without the facts of the arrays."""
     made_with = {
         "numpy": np.__version__,
         "scipy": scipy.__version__,

@@ -14,8 +14,8 @@ import numpy as np
 from modelzoo import program
 from modelzoo.preprocessing.brats.volumes import CHANNELS, Volumes, Window, window_of
 
-# A seed and how many volumes: few, because each takes 137 MB. The harness repeats those of a run to
-# the number of the rules; what ranges are taken from is never repeated, and one tells enough.
+# Seed and number of volumes: few, because one takes 137 MB. The harness repeats those of a run to
+# the number of the rules; those for calibration are never repeated, and one is enough.
 PARTS = {"validation": (19, 4), "training": (21, 1)}
 QSL_COUNT = 67
 CLASSES = 4

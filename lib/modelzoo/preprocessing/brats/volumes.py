@@ -12,7 +12,7 @@ import numpy.typing as npt
 from modelzoo import files
 
 CHANNELS = 4
-# Voxels beside the image, which no answer is judged by.
+# Voxels outside of the image, by which no answer is judged.
 NOT_COUNTED = 255
 FILES = ("samples.npy", "labels.npy", "shapes.npy")
 
@@ -52,7 +52,7 @@ class Volumes:
         self._labels[row * labels.size : (row + 1) * labels.size] = labels.ravel()
 
     def close(self, facts: Mapping[str, Any]) -> None:
-        """Write dataset.json, last of all: ``facts`` and what is known of the files."""
+        """Write dataset.json, last of all: ``facts`` and those of the files."""
         del self._samples, self._labels
         more = {"count": self._count, "window": list(self.window)}
         file_facts = files.facts_of_files(self._folder, FILES)

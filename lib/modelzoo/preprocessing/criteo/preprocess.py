@@ -1,14 +1,16 @@
 """Turn a day of Criteo's click logs into arrays that a benchmark loads at once.
 
-    preprocess.py --day FILE --rows 90,40,... [--hot 3,2,...] --name NAME --out DIR
-    preprocess.py --arrays DIR [--groups FILE] --name NAME --out DIR
-    preprocess.py --binary FILE --rows 90,40,... [--groups FILE] --name NAME --out DIR
+    python -m modelzoo.preprocessing.criteo.preprocess --name NAME --out DIR OPTIONS
+
+    --day FILE --rows 90,40,... [--hot 3,2,...]
+    --arrays DIR [--groups FILE]
+    --binary FILE --rows 90,40,... [--groups FILE]
 
 The first form reads a log of text: a label, 13 counts and 26 hexadecimal values in a line, divided
 by tabs, empty where unknown. The second one takes the arrays that MLCommons gives out for the last
 day (dense, multi-hot values, labels), of which the first half is the validation set. The third one
 takes a file that the first DLRM's own preprocessing leaves (terabyte_processed_test.bin): 40
-numbers of int32 for each pair, a label, 13 counts and 26 numbers of rows. For calibration,
+numbers of int32 per pair, a label, 13 counts and 26 numbers of rows. For calibration,
 ``--part BEGIN,COUNT`` takes other pairs of the source, ``--group-size N`` groups of one size.
 
 Written are ``dense.npy`` float32 [pairs, 13], ``indices.npy`` int32 [pairs, values], ``labels.npy``
@@ -70,12 +72,12 @@ def read_day(path: Path) -> tuple[Array, Array, Array]:
 
 
 def dense_of(counts: Array) -> Array:
-    """The logarithm of one more than each count [n, 13], float32; below zero counts as zero."""
+    """Return the logarithm of one more than the counts [n, 13], float32; negative ones are 0."""
     return np.log1p(np.maximum(counts, 0)).astype(np.float32)
 
 
 def indices_of(values: Array, rows: Sequence[int], hot: Sequence[int]) -> Array:
-    """Columns of row numbers: for each category its value, then as many more as ``hot`` says.
+    """Return columns of row numbers: per category its value, then further ones up to ``hot``.
 
     The further ones follow from the value, as in MLPerf's made-up multi-hot set.
     """
@@ -87,7 +89,7 @@ def indices_of(values: Array, rows: Sequence[int], hot: Sequence[int]) -> Array:
 
 
 def drawn_offsets(pairs: int, smallest: int, largest: int) -> Array:
-    """Where groups of drawn sizes begin, int64 [groups + 1], from a fixed seed.
+    """Return the offsets of groups of random sizes, int64 [groups + 1], from a fixed seed.
 
     The last group takes what is left.
     """
@@ -115,10 +117,10 @@ def read_groups(path: Path, pairs: int) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class PairSelection:
-    """Which pairs of a source are taken, and how they are put into groups.
+    """A selection of the pairs of a source, and their grouping.
 
-    ``part`` is where they begin and how many they are; without it, those that are judged. Groups
-    are those of the file ``trace``, or of ``size`` pairs each, or of sizes that are drawn.
+    ``part`` is their begin and count; without it, the validation set. Groups are those of the file
+    ``trace``, or have ``size`` pairs, or random sizes.
     """
 
     part: tuple[int, int] | None = None
@@ -142,7 +144,7 @@ class PairSelection:
         return read_groups(self.trace, pairs) if self.trace else drawn_offsets(pairs, *RULE_SIZES)
 
     def facts(self) -> dict[str, Any]:
-        """What dataset.json says of it."""
+        """Return the entries of dataset.json."""
         groups = f"{self.size} pairs" if self.size else self.trace or "uniform, 100 to 700 pairs"
         return {"groups": str(groups), **({"part": self.part} if self.part else {})}
 
@@ -150,7 +152,7 @@ class PairSelection:
 def from_day(
     day: Path, rows: Sequence[int], hot: Sequence[int], size: int, out: Path
 ) -> dict[str, Any]:
-    """Write the arrays of a log of text; returns what is said about them.
+    """Write the arrays of a log of text; return their facts.
 
     ``size`` is the number of pairs in a group; 1 to 7 where that is 0.
     """
@@ -200,10 +202,10 @@ def _member(archive: Path, name: str) -> Array:
 
 
 def from_arrays(folder: Path, choice: PairSelection, out: Path) -> dict[str, Any]:
-    """Write pairs of MLCommons's arrays of a whole day; returns what is said about them.
+    """Write pairs of MLCommons's arrays of a whole day; return their facts.
 
-    The first half of the day is what is judged. Raises ProgramError when arrays are missing or of
-    different lengths.
+    The first half of the day is the validation set. Raises ProgramError when arrays are missing
+    or of different lengths.
     """
     wanted = ("day_23_dense.npy", "day_23_sparse_multi_hot.npz", "day_23_labels.npy")
     missing = [name for name in wanted if not (folder / name).is_file()]
@@ -231,7 +233,7 @@ def from_arrays(folder: Path, choice: PairSelection, out: Path) -> dict[str, Any
 def from_binary(
     path: Path, rows: Sequence[int], choice: PairSelection, out: Path
 ) -> dict[str, Any]:
-    """Write pairs of a file of the first DLRM's preprocessing; returns what is said about them.
+    """Write pairs of a file of the first DLRM's preprocessing; return their facts.
 
     Raises ProgramError when its size is not that of whole pairs.
     """
@@ -299,7 +301,7 @@ def facts(name: str, qsl_count: int, more: dict[str, Any], out: Path) -> dict[st
 
 
 def numbers(text: str) -> list[int]:
-    """A list of numbers divided by commas, one for each category.
+    """Parse a list of numbers divided by commas, one per category.
 
     Raises ArgumentTypeError for another list.
     """
@@ -361,7 +363,7 @@ def finish(out: Path, name: str, qsl_count: int, more: dict[str, Any]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Do as the command line asks."""
+    """Run the command line."""
     options = parse(arguments)
     return program.run("preprocess", lambda: make(options))
 

@@ -1,9 +1,9 @@
 """Random pairs in groups of the rules' size: for speed, never for accuracy.
 
-    synthetic.py --sizes FILE --version v1|v2 [--most-rows N] [--groups N] [--seed N]
-                 --qsl-count N --name NAME --out DIR
+    python -m modelzoo.preprocessing.criteo.synthetic --sizes FILE --version v1|v2
+        [--most-rows N] [--groups N] [--seed N] --qsl-count N --name NAME --out DIR
 
-Some rows of a table are asked for far more often than others, as in real logs: row numbers follow
+Some rows of a table are looked up far more often than others, as in real logs: row numbers follow
 a power law.
 """
 

@@ -2,7 +2,7 @@
 
 Shrinking, a new pixel is the mean of the area that it covers, parts of pixels by their share.
 Growing, it lies between two old ones of each axis. Values are whole ones, rounded as OpenCV rounds
-bytes. What is cut away afterwards is never computed.
+bytes. Pixels outside of the crop are never computed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _shrunk(pixels: Bytes, size: tuple[int, int], corner: tuple[int, int], side:
 
 
 def covered(size: int, target: int, begin: int, count: int) -> tuple[int, Array]:
-    """The first old pixel that is needed, and the share that new ones [count] have of each.
+    """Return the first old pixel that is needed, and the shares of old pixels in new ones [count].
 
     The new ones are ``begin`` to ``begin + count`` of ``target``, made of ``size`` old ones.
     """
@@ -79,7 +79,7 @@ def _grown(pixels: Bytes, size: tuple[int, int], corner: tuple[int, int], side: 
 
 
 def between(size: int, target: int, begin: int, count: int) -> tuple[Whole, Whole, Whole]:
-    """The two old pixels that each new one lies between, and its way to the second in 2048ths.
+    """Return the two old pixels around the new ones, and the distance to the first in 2048ths.
 
     The new ones are ``begin`` to ``begin + count`` of ``target``, made of ``size`` old ones.
     """
@@ -87,7 +87,7 @@ def between(size: int, target: int, begin: int, count: int) -> tuple[Whole, Whol
     scale = target / size
     # Where both are whole numbers, OpenCV's product of rounded factors may fall below theirs.
     low = np.floor(new * (1.0 / scale)).astype(np.int64)
-    # In single precision, in which what is nearly the whole way is the whole, and so none.
+    # In single precision, in which nearly the whole distance is the whole, and so none.
     way = ((new + 1) - (low + 1) * scale).astype(np.float32)
     way = np.where(way <= 0, 0, way - np.floor(way))
     way[low >= size - 1] = 0

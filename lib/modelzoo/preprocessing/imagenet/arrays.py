@@ -26,9 +26,9 @@ from modelzoo.progress import Progress
 
 SAMPLES = "samples.npy"
 STATE = "unfinished.json"
-# Samples of one piece of work; what an interruption costs at most for each process.
+# Samples of one chunk; the most that an interruption costs per process.
 CHUNK = 32
-# Kept free on the disk beside the array.
+# Bytes kept free on the disk in addition to the array.
 MARGIN = 1 << 28
 
 Sample = npt.NDArray[np.float32]
@@ -36,7 +36,7 @@ Sample = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class SampleChunk:
-    """``make(what)`` for each of ``items`` fills the rows from ``begin`` on of the array."""
+    """Fill the rows of the array from ``begin`` on with ``make(item)`` of all ``items``."""
 
     path: Path
     begin: int
@@ -93,7 +93,7 @@ def complete(folder: Path) -> None:
 
 
 def _begun(folder: Path, recipe: str, shape: tuple[int, ...]) -> set[int] | None:
-    """The pieces that an interrupted run has left; None when there is nothing to go on with."""
+    """Return the finished chunks of an interrupted run; None when it cannot be resumed."""
     try:
         state = json.loads((folder / STATE).read_text(encoding="utf-8"))
         samples = np.lib.format.open_memmap(folder / SAMPLES, mode="r")
@@ -120,9 +120,9 @@ def _room(folder: Path, needed: int) -> None:
 
 
 def _reserve(path: Path, shape: tuple[int, ...]) -> None:
-    """An array without values that has its place on the disk.
+    """Return an empty array whose space on the disk is reserved.
 
-    Writing into one that has none ends a process without a word when the disk is full.
+    Writing into one without ends a process without a message when the disk is full.
     """
     np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape).flush()
     with path.open("r+b") as file:
@@ -157,7 +157,7 @@ def _serve() -> None:
 
 
 def _end_after(sentinel: int) -> None:
-    # Who is killed cannot tell others to stop: they would wait for work for ever.
+    # A killed process cannot stop the others: they would wait for work forever.
     connection.wait([sentinel])
     os._exit(1)
 

@@ -64,7 +64,7 @@ def read_map(path: Path) -> list[LabelledFile]:
 
 
 def chosen(entries: Sequence[LabelledFile], only: Path | None, count: int) -> list[LabelledFile]:
-    """The entries that the list of names ``only`` asks for, in its order; the first ``count``.
+    """Return the first ``count`` entries named in the list ``only``, in its order.
 
     Raises ProgramError for a name without a label, or too few entries.
     """
@@ -83,7 +83,7 @@ def chosen(entries: Sequence[LabelledFile], only: Path | None, count: int) -> li
 
 
 def find_files(folder: Path, entries: Sequence[LabelledFile]) -> list[Path]:
-    """The file of each entry, in ``folder`` or in a folder of its class there.
+    """Return the files of the entries, in ``folder`` or in a folder of their class there.
 
     Raises ProgramError when some are missing.
     """
@@ -197,7 +197,7 @@ def facts(
 
 
 def steps(torchvision: bool) -> dict[str, Any]:
-    """What was done to each image, for dataset.json."""
+    """Return the preprocessing of an image, for dataset.json."""
     if not torchvision:
         return {"channel_means": list(MEANS), "crop_percent": CROP_PERCENT}
     return {
@@ -208,7 +208,7 @@ def steps(torchvision: bool) -> dict[str, Any]:
 
 
 def write_all(options: argparse.Namespace) -> str:
-    """As ``write``, and a file for each image where a scratch folder is named."""
+    """As ``write``, and a file per image where a scratch folder is named."""
     done = write(options)
     if options.scratch is None:
         return done
@@ -235,7 +235,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the arrays as the command line asks."""
+    """Run the command line."""
     options = parse(arguments)
     try:
         options.out.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A file for each image, as NVIDIA's harnesses read them: ``NAME.npy`` below a scratch folder."""
+"""A file per image, as NVIDIA's harnesses read them: ``NAME.npy`` below a scratch folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DATA = "preprocessed_data"
 # The guide for Inferentia writes the first, NVIDIA's code expects the last.
 NAMES = ("Resnet50", "ResNet50")
 FORMAT = "fp32_pytorch"
-# Kept free on the disk, and what a file takes beside its values.
+# Bytes kept free on the disk, and the overhead of a file.
 MARGIN, HEAD = 1 << 28, 4096
 
 
@@ -28,7 +28,7 @@ def folder(scratch: Path) -> Path:
 
 
 def write(samples: npt.NDArray[np.float32], names: Sequence[str], out: Path) -> int:
-    """Write each of ``samples`` [n, 3, side, side] into a file; returns how many were new.
+    """Write ``samples`` [n, 3, side, side] into a file per sample; return the number of new ones.
 
     One that is there with the same values is kept, and one that is interrupted is not there.
     Raises ProgramError where the disk has no room, OSError.

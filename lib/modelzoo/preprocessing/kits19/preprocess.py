@@ -1,10 +1,11 @@
 """Turn cases of KiTS19 into arrays that a benchmark loads at once.
 
-    preprocess.py --cases DIR --list FILE --window 128 --name NAME --out DIR
+    python -m modelzoo.preprocessing.kits19.preprocess --cases DIR --list FILE
+        --window 128 --name NAME --out DIR
 
-``DIR`` has a folder for each case with ``imaging.nii.gz`` and ``segmentation.nii.gz``. Each is
+``DIR`` has a folder per case with ``imaging.nii.gz`` and ``segmentation.nii.gz``. They are
 resampled to voxels of 1.6 x 1.2 x 1.2 mm, clipped, normalised and padded or cropped so that
-windows with half overlap fill it. Written are ``samples.npy`` float32 and ``labels.npy`` uint8
+windows with half overlap fill them. Written are ``samples.npy`` float32 and ``labels.npy`` uint8
 (all volumes one after the other), ``shapes.npy`` int64 [cases, 4] and ``dataset.json``.
 """
 
@@ -62,7 +63,7 @@ def _open(path: Path) -> Any:
 
 
 def resampled(image: Array, labels: Array, spacing: Sequence[float]) -> Volume:
-    """Both [d, h, w] with the benchmark's voxels: values interpolated, labels of the nearest.
+    """Resample both [d, h, w] to the benchmark's voxels: values linearly, labels to the nearest.
 
     ``spacing`` is the size of a voxel on each axis, in mm.
     """
@@ -75,16 +76,16 @@ def resampled(image: Array, labels: Array, spacing: Sequence[float]) -> Volume:
 
 
 def normalised(image: Array) -> Array:
-    """Values [d, h, w] clipped to what is of interest and put around zero, float32."""
+    """Return values [d, h, w] clipped to the range of interest and centred, float32."""
     values: Array = ((np.clip(image, LEAST, GREATEST) - MEAN) / DEVIATION).astype(np.float32)
     return values
 
 
 def fitted(volume: Volume, window: int) -> Volume:
-    """Both so large that windows of ``window`` with half overlap fill them.
+    """Pad or crop both such that windows of ``window`` with half overlap fill them.
 
     A side shorter than a window is continued with its edge. A rest of less than a quarter of a
-    window is cropped, a greater one is filled up; half of it on each side.
+    window is cropped, a greater one is filled up, half of it on either side.
     """
     image, labels = volume
     short = [_halves(max(0, window - size)) for size in image.shape]
@@ -112,7 +113,7 @@ def preprocessed(case: tuple[Array, Array, Sequence[float]], window: int) -> Vol
 
 
 def wanted(cases: Path, listed: Sequence[str]) -> Iterator[Path]:
-    """The folder of each listed case; raises ProgramError naming what is missing."""
+    """Return the folders of the listed cases; raise ProgramError naming missing files."""
     folders = [cases / COPIES.get(name, name) for name in listed]
     missing = [
         str(folder / name)

@@ -14,13 +14,13 @@ import numpy.typing as npt
 from modelzoo import files, program
 
 # Preprocessed scans have such sizes: 9 to 75 windows of 128 voxels a side that overlap by half.
-# They are asked again and again until there are as many as the rules have cases.
+# They are repeated until there are as many as the rules have cases.
 SHAPES = ((128, 256, 256), (192, 256, 256), (192, 320, 320), (256, 320, 320), (256, 384, 384))
 WINDOW = 128
 QSL_COUNT = 43
 # What preprocessing leaves of the values of a scan.
 LEAST, GREATEST = -2.34, 2.64
-# A seed and how many volumes. What ranges are taken from is never repeated, and one tells enough.
+# Seed and number of volumes. Those for calibration are never repeated, and one is enough.
 PARTS = {"validation": (29, len(SHAPES)), "training": (31, 1)}
 
 
@@ -42,7 +42,7 @@ def write(out: Path, seed: int, shapes: npt.NDArray[np.int64]) -> None:
 
 
 def facts(name: str, part: str, count: int) -> dict[str, Any]:
-    """What dataset.json says."""
+    """Return the contents of dataset.json."""
     common = {"name": name, "count": count, "window": WINDOW}
     return {**common, "qsl_count": QSL_COUNT} if part == "validation" else common
 

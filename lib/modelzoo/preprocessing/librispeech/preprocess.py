@@ -1,6 +1,6 @@
 """Turn a part of LibriSpeech into arrays that a benchmark loads at once.
 
-    preprocess.py --part DIR --name NAME --out DIR
+    python -m modelzoo.preprocessing.librispeech.preprocess --part DIR --name NAME --out DIR
 
 Utterances of up to 15 s are kept, the longest first, as MLPerf's list has them. Written are
 ``samples.npy`` int16 [samples], ``offsets.npy`` int64 [utterances + 1], ``texts.json`` (in small
@@ -34,7 +34,7 @@ Samples = npt.NDArray[np.int16]
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """A sound file and what is said in it."""
+    """A sound file and its text."""
 
     path: Path
     text: str

@@ -1,9 +1,9 @@
 """Turn annotated images into the arrays that the object detection benchmarks read.
 
-    preprocess.py --annotations FILE --images DIR --input KIND --side N --name NAME --out DIR
-    preprocess.py --list FILE --images DIR ...
+    python -m modelzoo.preprocessing.openimages.preprocess --annotations FILE --images DIR
+        --input KIND --side N --name NAME --out DIR
 
-A list has the name of an image in each line; such images have no boxes.
+With ``--list FILE`` instead of annotations, a list names an image per line, without boxes.
 
 Images are made RGB and resized to N x N, linearly between the pixels' middles and without
 smoothing, as OpenCV's INTER_LINEAR does on floats. Then, as a model is fed:
@@ -36,7 +36,7 @@ from modelzoo.program import ProgramError
 MEANS = np.asarray((0.485, 0.456, 0.406), dtype=np.float32)
 DEVIATIONS = np.asarray((0.229, 0.224, 0.225), dtype=np.float32)
 SHOWN = 3
-# Kept free on the disk beside the arrays.
+# Bytes kept free on the disk in addition to the arrays.
 MARGIN = 1 << 28
 
 Pixels = npt.NDArray[np.float32]
@@ -235,7 +235,7 @@ def make(options: argparse.Namespace) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Do as the command line asks."""
+    """Run the command line."""
     options = parse(arguments)
     return program.run("preprocess", lambda: make(options))
 

@@ -1,6 +1,7 @@
 """Random images in the arrays of the detection benchmarks: for speed, not accuracy.
 
-    synthetic.py --input KIND --side N --name NAME --count N --qsl_count N --out DIR
+    python -m modelzoo.preprocessing.openimages.synthetic --input KIND --side N
+        --name NAME --count N --qsl_count N --out DIR
 
 They are clouds: noise that is stronger the coarser it is, as photographs are, so that a detector is
 not equally sure of the same thing everywhere. Their boxes are random, too.
@@ -25,7 +26,7 @@ from modelzoo.preprocessing.openimages.preprocess import (
 )
 
 SEED = 7
-# So many samples differ; each is asked again and again until there are as many as in the real set.
+# Number of different samples, repeated until there are as many as in the real set.
 COUNT = 16
 # Cells of a side of the coarsest noise: coarser ones would make some images unlike the others.
 COARSEST = 8
@@ -37,7 +38,7 @@ BOXES = 7
 
 
 def clouds(generator: np.random.Generator, side: int) -> Pixels:
-    """An image [side, side, 3] of values from 0 to 255."""
+    """Return a random image [side, side, 3] of values from 0 to 255."""
     pixels = np.zeros((side, side, 3), dtype=np.float32)
     grid, strength = COARSEST, 1.0
     while grid < side:
@@ -50,7 +51,7 @@ def clouds(generator: np.random.Generator, side: int) -> Pixels:
 
 
 def drawn(generator: np.random.Generator, kind: str, side: int, count: int) -> dict[str, Any]:
-    """Boxes in COCO's format, some for each image."""
+    """Return boxes in COCO's format, some per image."""
     classes = COCO_CLASSES if kind.startswith("ssd") else CLASSES
     boxes = []
     for number in range(count * BOXES):
@@ -89,7 +90,7 @@ def make(options: argparse.Namespace) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Do as the command line asks."""
+    """Run the command line."""
     parser = parser_of(__doc__)
     parser.add_argument("--count", type=int, default=0, help=f"how many images ({COUNT})")
     options = parser.parse_args(arguments)

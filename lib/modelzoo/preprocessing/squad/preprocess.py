@@ -1,13 +1,13 @@
 """Turn questions in the layout of SQuAD v1.1 into the arrays that the BERT benchmark reads.
 
 The steps are those of the MLPerf reference: word pieces, at most 64 of the question, the context in
-windows of what is left of ``--length`` tokens that start 128 tokens apart. A feature is one window.
-Arrays, one row for each feature: input_ids, input_mask and segment_ids int64 [n, length], lengths
+windows of the rest of ``--length`` tokens that start 128 tokens apart. A feature is one window.
+Arrays, one row per feature: input_ids, input_mask and segment_ids int64 [n, length], lengths
 int32 [n], examples int32 [n] (the question it belongs to), starts and ends int32 [n, length] (the
 characters of the context behind a token, -1 for tokens that are not of the context) and central
 bool [n, length] (of all windows that hold this token, this one shows most around it).
 
-Features come in the order of the questions in their file, and of the windows of each, so that a
+Features come in the order of the questions in their file, and of their windows, so that a
 list of the rules finds by its numbers what the reference finds. With ``--list`` only those that it
 names are written, in its order.
 """
@@ -90,7 +90,7 @@ def read_examples(path: Path) -> list[SquadQuestion]:
 
 
 def windows(tokens: int, room: int) -> Iterator[TokenWindow]:
-    """Windows of at most ``room`` tokens, each ``STRIDE`` after the one before."""
+    """Return windows of at most ``room`` tokens, ``STRIDE`` tokens apart."""
     start = 0
     while True:
         count = min(room, tokens - start)
@@ -119,7 +119,7 @@ def most_central(all_windows: Sequence[TokenWindow], place: int) -> TokenWindow:
 def features(
     number: int, example: SquadQuestion, vocabulary: Mapping[str, int], length: int
 ) -> Iterator[Row]:
-    """One row of each array for every window of an example."""
+    """Yield a row of all arrays per window of a question."""
     question = wordpiece.tokenize(example.question, vocabulary)[:LONGEST_QUESTION]
     context = wordpiece.tokenize(example.context, vocabulary)
     first, separator = vocabulary["[CLS]"], vocabulary["[SEP]"]
@@ -153,7 +153,7 @@ def features(
 def all_features(
     examples: Sequence[SquadQuestion], vocabulary: Mapping[str, int], length: int
 ) -> Iterator[Row]:
-    """The rows of all examples; what a row has as its example is the place in ``examples``."""
+    """Return the rows of all questions; a row has the index of its question in ``examples``."""
     for number, example in enumerate(examples):
         yield from features(number, example, vocabulary, length)
 
@@ -180,7 +180,7 @@ def listed_examples(
 
 
 def listed_words(listing: Path) -> list[str]:
-    """The first word of each line, each word once."""
+    """Return the first words of the lines, without repetitions."""
     lines = listing.read_text(encoding="utf-8").splitlines()
     return list(dict.fromkeys(line.split()[0] for line in lines if line.strip()))
 
@@ -194,7 +194,7 @@ def picked(words: Sequence[str], known: Mapping[str, T], listing: Path, why_not:
 
 
 def cut(options: argparse.Namespace) -> tuple[list[Row], list[SquadQuestion]]:
-    """The features that the command line asks for, and the questions that they belong to."""
+    """Return the requested features, and the questions that they belong to."""
     examples = read_examples(options.questions)
     vocabulary = wordpiece.read_vocabulary(options.vocab)
     if options.list and options.listed == "questions":

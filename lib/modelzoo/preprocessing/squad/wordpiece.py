@@ -1,7 +1,7 @@
 """The tokenizer of BERT (uncased): words by the rules of the paper's code, then word pieces.
 
-Facts: Devlin et al., BERT (2018), and its published vocabulary. Every token keeps the place in the
-text that it came from, so that an answer is cut out of the text itself.
+Facts: Devlin et al., BERT (2018), and its published vocabulary. Every token keeps its position in
+the text, so that an answer is cut out of the text itself.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def pieces(word: WordToken, vocabulary: Mapping[str, int]) -> list[WordToken]:
         return unknown
     tokens = []
     begin = 0
-    # Only where lower-casing kept the number of characters do pieces have places of their own.
+    # Only where lower-casing kept the number of characters do pieces have their own positions.
     aligned = word.end - word.start == len(text)
     while begin < len(text):
         mark = "##" if begin else ""
