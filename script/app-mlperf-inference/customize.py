@@ -16,7 +16,7 @@ from mlperf.catalog import asked
 from mlperf.harness.engines import handed, sidecar
 from modelzoo.hooks import ml_models
 
-# Each override of the harness: where its value comes from, most special key first, and its type.
+# The overrides of the harness: the env keys of the value, most special first, and its type.
 OVERRIDES: Mapping[str, tuple[tuple[str, ...], Callable[[str], float]]] = {
     "offline_target_qps": (
         ("CM_MLPERF_LOADGEN_OFFLINE_TARGET_QPS", "CM_MLPERF_LOADGEN_TARGET_QPS"),
@@ -71,12 +71,12 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def serves(env: Mapping[str, Any]) -> bool:
-    """Whether this machine is to be a node of a system under test, which LoadGen asks."""
+    """Whether this machine is to be a node of a system under test, which LoadGen queries."""
     return str(env.get("CM_NETWORK_LOADGEN") or "") == "sut"
 
 
 def over_network(env: Mapping[str, Any]) -> dict[str, Any]:
-    """What is different where nodes compute: they have the backend, and options of its own."""
+    """Return the settings of a run over the network: nodes have the backend and its options."""
     token = env.get("CM_NETWORK_LOADGEN_SUT_TOKEN_FILE")
     options = {
         "servers": str(env["CM_NETWORK_LOADGEN_SUT_SERVERS"]),
@@ -98,7 +98,7 @@ def node(env: Mapping[str, Any], session: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def session(env: Mapping[str, Any], folder: str) -> dict[str, Any]:
-    """The settings that ``env`` asks for; its answer goes into the step's ``folder``."""
+    """Return the settings of ``env``; the results are written to the step's ``folder``."""
     # A run of its own never replaces the results of an earlier one.
     home = os.path.expanduser(HOME)
     run = os.path.join(home, os.path.basename(os.path.dirname(folder)))
@@ -148,7 +148,7 @@ def mine(i: Mapping[str, Any]) -> str:
 
 
 def of_the_run(i: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the engine says of this run: the command, and those that get each part alone."""
+    """Return the engine's state of this run: the command, and those for parts of it."""
     run_state: Mapping[str, Any] = i.get("run_script_input", {}).get("run_state", {})
     return run_state
 
@@ -164,7 +164,7 @@ def backend_options(env: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 
 
 def overrides(env: Mapping[str, Any]) -> dict[str, float]:
-    """What the user fixed; each must be a number above zero. Raises Error otherwise."""
+    """Return the user's overrides. Raises Error for one that is not a number above zero."""
     numbers = {}
     for name, (keys, number) in OVERRIDES.items():
         key = next((key for key in keys if env.get(key)), None)
@@ -181,7 +181,7 @@ def overrides(env: Mapping[str, Any]) -> dict[str, float]:
 
 
 def model(env: Mapping[str, Any]) -> dict[str, Any]:
-    """The harness's description of the model, from the facts that lie beside its file."""
+    """Return the harness's description of the model, from the facts next to its file."""
     facts_path, path = files_of_model(env)
     with open(facts_path, encoding="utf-8") as file:
         facts = json.load(file)
@@ -201,12 +201,12 @@ def model(env: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def files_of_model(env: Mapping[str, Any]) -> tuple[str, str]:
-    """The facts and the file of the model: what was compiled for Neuron, where that is to run.
+    """Return the facts and the file of the model, or of the one that was compiled for Neuron.
 
-    An engine that is handed to the run takes the place of the model that it was built of.
+    An engine that is passed to the run replaces the model that it was built of.
     """
     if asked.backend(env).compiles:
-        # The model that it was made of may be handed out before or after it.
+        # The model that it was compiled from may be exported before or after it.
         return env["CM_NEURON_MODEL_SIDECAR_WITH_PATH"], env["CM_NEURON_MODEL_FILE_WITH_PATH"]
     if env.get("CM_MLPERF_ENGINE_PATH"):
         return engine_of(env)
@@ -243,7 +243,7 @@ def _part(folder: str, facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Give the results to whoever asked; a node has none."""
+    """Put the results into the state; a node has none."""
     env = i["env"]
     if serves(env):
         return {"return": 0}

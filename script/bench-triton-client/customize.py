@@ -1,4 +1,4 @@
-"""Hand the inputs to the program as its options; or put the program where it is wanted."""
+"""Pass the inputs to the program as its options; or copy the program to a folder."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def tell(env: MutableMapping[str, Any]) -> None:
-    """Hand on the figures; raises Error where the program has failed."""
+    """Export the figures; raise Error where the program has failed."""
     with open(env[f"{PREFIX}ANSWER"], encoding="utf-8") as file:
         answer = json.load(file)
     if failure := answer.get("failure"):
@@ -106,7 +106,7 @@ def _words(option: BenchOption, value: Any) -> Iterator[str]:
 
 
 def install(folder: Path) -> Path:
-    """The program in ``folder``, and beside it the folder of its modules; returns the program."""
+    """Copy the program and its modules into ``folder``; return the path of the program."""
     library = folder / LIBRARY
     part = folder / f"{LIBRARY}.{os.getpid()}.part"
     old = folder / f"{LIBRARY}.{os.getpid()}.old"

@@ -13,7 +13,7 @@ from cmbench.lib.yes_no import is_yes
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Show what it is about; remove it where ``--apply`` is given. Raises Error."""
+    """Show the selected files; remove them with ``--apply``. Raises Error."""
     env = i["env"]
     root = chosen(env)
     paths = paths_to_remove(root, env)
@@ -31,7 +31,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def chosen(env: Mapping[str, Any]) -> Path:
-    """The scratch space; raises Error where there is none, or it does not look like one."""
+    """Return the scratch space; raise Error where there is none, or it does not look like one."""
     from nvidia_mlperf.flow import space
 
     scratch = space.named(env.get("CM_NVIDIA_SCRATCH_PATH"), os.environ)
@@ -48,7 +48,7 @@ def chosen(env: Mapping[str, Any]) -> Path:
 
 
 def paths_to_remove(root: Path, env: Mapping[str, Any]) -> list[Path]:
-    """What is meant and there: of a benchmark, of a folder, or what lies in all three.
+    """Return the existing paths of a benchmark, of a folder, or of all three folders.
 
     Raises Error for a benchmark that is not known.
     """
@@ -67,7 +67,7 @@ def paths_to_remove(root: Path, env: Mapping[str, Any]) -> list[Path]:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or folder; a link, and not what it shows.
+    """Remove a file or folder; a link, and not its target.
 
     Raises Error where it cannot be removed.
     """

@@ -28,6 +28,6 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Where it is, and what it was made with."""
+    """Export its path, and the compiler that it was made with."""
     i["env"]["CM_CUDA_DEVICE_QUERY"] = os.path.join(os.getcwd(), "device_query")
     return {"return": 0, "relies_on": [os.path.realpath(i["env"]["CM_NVCC_BIN_WITH_PATH"])]}

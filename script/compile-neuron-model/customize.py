@@ -1,4 +1,4 @@
-"""Say what is to be compiled for Neuron, and hand the artefact out as a model like any other."""
+"""Write the request to compile for Neuron, and export the artifact as a model."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def python_of(env: dict[str, Any], target: str) -> str:
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Hand the artefact out; raises Error where none was made."""
+    """Export the artifact; raise Error where none was made."""
     env = i["env"]
     path = Path(triton.answered(env)["path"])
     artefact = artifact.read(path)

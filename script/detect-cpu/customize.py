@@ -6,7 +6,7 @@ from typing import Any
 
 from cmbench.lib.host import machine
 
-# Fields of /proc/cpuinfo that are handed on as they are.
+# Fields of /proc/cpuinfo that are exported unchanged.
 RAW_FIELDS = {
     "wp": "WRITE_PROTECT_SUPPORT",
     "fpu": "FPU_SUPPORT",
@@ -46,7 +46,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     return {"return": 0}
 
 
-# Fields of the facts, as keys that follow CM_HOST_CPU_; what is 0 or empty is left out.
+# Fields of the facts, as keys after CM_HOST_CPU_; 0 and empty ones are left out.
 KEYS = {
     "TOTAL_CORES": "logical_cores",
     "TOTAL_LOGICAL_CORES": "logical_cores",

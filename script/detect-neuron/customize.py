@@ -1,4 +1,4 @@
-"""Tell which Neuron devices there are, before anything is installed for one."""
+"""List the Neuron devices, before anything is installed for one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def lines(machine: neuron.Machine) -> list[str]:
-    """What is told of the machine."""
+    """Return the report on the machine."""
     report = [f"asked: {machine.asked}"]
     for device in machine.devices:
         about = f"{device.cores or 'unknown'} cores, {device.memory >> 30} GiB"

@@ -1,4 +1,4 @@
-"""Say where the two dependencies work, and hand on the path of what came of it."""
+"""Set the folders of the two dependencies, and export the resulting path."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def use_local(env: dict[str, Any], local: Path) -> Path:
 
 
 def fetch(env: dict[str, Any]) -> Path:
-    """The file that was asked for, downloaded or there; raises Error without a URL."""
+    """Return the requested file, downloaded or local; raise Error without a URL."""
     wanted = read_request(env)
     if not wanted.groups:
         raise Error("bad-value", "no URL to download from", hint="give one with --url=...")
@@ -65,7 +65,7 @@ def fetch(env: dict[str, Any]) -> Path:
 def first_of(
     env: dict[str, Any], wanted: DownloadRequest, groups: Sequence[Group], target: Path
 ) -> Path:
-    """The file of the first group that has it; an error tells of all that were tried."""
+    """Return the file from the first group that has it; an error lists all that were tried."""
     try:
         return fetch_from(env, wanted, groups[0], target)
     except Error as failure:

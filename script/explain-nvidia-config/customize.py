@@ -1,4 +1,4 @@
-"""Check the registry of NVIDIA's configurations, or explain one: each value and its origin."""
+"""Check the registry of NVIDIA's configurations, or explain one: values and their origin."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cmbench.lib import nvidia_machine
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Print what was asked for; the values go back in the state."""
+    """Print the requested part; return the values in the state."""
     from nvidia_mlperf.flow import registry
 
     env = i["env"]
@@ -86,7 +86,7 @@ def explain(i: dict[str, Any], known: Any) -> None:
 
 
 def described(field: Any, value: Any) -> str:
-    """A value, what it is here, and where it is from."""
+    """Return a value, its equivalent in cmbench, and its origin."""
     why = f" as {field.ours}" if field.ours else ""
     why += f": {field.why}" if field.why else ""
     origin = f" ({value.origin})" if value.origin else ""

@@ -1,4 +1,4 @@
-"""Write down what model of a Triton repository is asked for; hand out where it is."""
+"""Write the request for a model of a Triton repository; export its path."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SWITCHES = {
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Say what to write, and where."""
+    """Write the request: the model and its folder."""
     env = i["env"]
     settings: dict[str, Any] = {name: env.get(key) or "" for name, key in KEYS.items()}
     settings |= {name: is_yes(env.get(key)) for name, key in SWITCHES.items()}
@@ -55,7 +55,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def place(env: dict[str, Any]) -> str:
-    """The folder of the model; raises Error where nobody names one."""
+    """Return the folder of the model; raise Error where none is named."""
     folder = env.get("CM_TRITON_MODEL_DIR")
     if not folder and env.get("CM_TRITON_MODEL_REPOSITORY"):
         file = os.path.splitext(str(env.get("CM_ML_MODEL_FILE") or ""))[0]
@@ -71,7 +71,7 @@ def place(env: dict[str, Any]) -> str:
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Hand out the model; raises Error where it was refused."""
+    """Export the model; raise Error where it was refused."""
     env = i["env"]
     answer = triton.answered(env)
     env["CM_TRITON_MODEL_REPOSITORY"] = answer["repository"]

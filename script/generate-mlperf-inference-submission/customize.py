@@ -30,7 +30,7 @@ TEXTS = {
     "sw_notes_extra": "CM_MLPERF_SUT_SW_NOTES_EXTRA",
     "make_target": "CM_MLPERF_SUBMISSION_MAKE_TARGET",
 }
-# What logs of other programs may not tell.
+# Facts that logs of other programs may lack.
 HANDED = {
     "system": "CM_MLPERF_SUBMISSION_SYSTEM",
     "benchmark": "CM_MLPERF_SUBMISSION_MODEL",
@@ -52,7 +52,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     env["CM_MLPERF_SUBMISSION_CHECKER_VERSION"] = str(answer.data["round"])
     i["state"]["cm-mlperf-inference-submission"] = dict(answer.data)
     if answer.verdict.too_short or answer.verdict.faults:
-        # The official checker will say so too, and is asked all the same.
+        # The official checker will report it too, and runs all the same.
         env["CM_MLPERF_SUBMISSION_EXPECT_REFUSAL"] = "yes"
     if answer.verdict.faults:
         if inputs.is_set(env, "CM_RUN_SUBMISSION_CHECKER"):
@@ -65,7 +65,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Show what the official checkers said, where they were asked.
+    """Show the outcomes of the official checkers, where they ran.
 
     Raises Error when our own checks have found errors before.
     """

@@ -1,4 +1,4 @@
-"""Say which model is built, for which GPU and how; hand out the engines as a model."""
+"""Write the request to build a model for GPUs; export the engines as a model."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mlperf.catalog import asked, files_of
 from modelzoo.hooks import ml_models
 
 STAND_IN = "stand-in"
-# What a benchmark's models leave open beside the batch, in tokens, frames or looked-up rows.
+# Dynamic dimensions of a benchmark's models besides the batch: tokens, frames or rows.
 LENGTHS = {"bert": "1:384:384", "rnnt": "1:128:512", "dlrm": "1:8:64"}
 CAPABILITY = re.compile(r"\d+\.\d")
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Ask for the model, and write down what is to be built."""
+    """Request the model, and write the request of the build."""
     env = i["env"]
     wanted = model_tags(env)
     env["CM_TMP_ENGINE_MODEL"], env["CM_TMP_ENGINE_CALIBRATION"] = wanted
@@ -58,7 +58,7 @@ def model_tags(env: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def request(env: Mapping[str, Any]) -> dict[str, Any]:
-    """What the builder is told."""
+    """Return the settings of the builder."""
     word = str(env.get("CM_ENGINE_BENCHMARK") or vendor_word(env))
     return {
         "product": env["CM_ENGINE_PRODUCT"],
@@ -86,7 +86,7 @@ def vendor_word(env: Mapping[str, Any]) -> str:
 
 
 def capabilities(env: Mapping[str, Any]) -> list[str]:
-    """Compute capabilities to build for: those asked for, else that of the GPU that is there.
+    """Return the compute capabilities to build for: the requested ones, else those of the GPUs.
 
     Raises Error for a word that is no compute capability.
     """
@@ -102,7 +102,7 @@ def capabilities(env: Mapping[str, Any]) -> list[str]:
 
 
 def of_this_machine() -> list[str]:
-    """Compute capabilities of the GPUs that are there; raises Error where there is none."""
+    """Return the compute capabilities of the local GPUs; raise Error where there is none."""
     capabilities_ = sorted({kind.get("compute_cap", "") for kind in nvidia.kinds()} - {"", "[N/A]"})
     if not capabilities_:
         raise Error(

@@ -1,4 +1,4 @@
-"""Show each GPU as a program of the CUDA runtime sees it, or as the driver does.
+"""Show the GPUs as a program of the CUDA runtime sees them, or as the driver does.
 
 The lines and their labels are those that scripts of CM read.
 """
@@ -55,7 +55,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Ask, print, and give back what was told; raises Error where no GPU can be used."""
+    """Query, print and export the devices; raise Error where no GPU can be used."""
     env = i["env"]
     method = env.get("CM_TMP_CUDA_DEVICES_BY") or ""
     if method == "signs":
@@ -101,7 +101,7 @@ def by_program(command: Sequence[str], env: Mapping[str, Any]) -> list[dict[str,
 
 
 def parsed(text: str) -> list[dict[str, str]]:
-    """The blocks of the output, each begun by the number of its device."""
+    """Return the blocks of the output, which begin with the number of the device."""
     devices: list[dict[str, str]] = []
     for line in text.splitlines():
         label, colon, value = line.partition(":")
@@ -153,7 +153,7 @@ def failed(code: int, words: str, said: Sequence[str]) -> Error:
 
 
 def by_driver(env: Mapping[str, Any], method: str) -> list[dict[str, str]]:
-    """The devices as the driver shows them: by its library, then by nvidia-smi."""
+    """Return the devices as the driver shows them: by its library, then by nvidia-smi."""
     if not method:
         why = "its program could not be made" if env.get("CM_NVCC_BIN_WITH_PATH") else "no nvcc"
         print(f"{why}: the driver is asked, which does not know all values")
@@ -165,7 +165,7 @@ def by_driver(env: Mapping[str, Any], method: str) -> list[dict[str, str]]:
 
 
 def shown(gpu: nvidia.Gpu, driver: nvidia.Driver) -> dict[str, str]:
-    """One GPU under the labels of the program; what only CUDA knows is left out."""
+    """Return a GPU under the labels of the program, without values that only CUDA has."""
     values = {label: gpu.kind.get(field, "") for label, field in LABELS.items()}
     values["Global memory"] = str(gpu.memory << 20) if gpu.memory else ""
     values["GPU UUID"], values["PCI bus ID"] = gpu.uuid, gpu.bus_id
@@ -185,7 +185,7 @@ def mig_text(gpu: nvidia.Gpu) -> str:
     return f"{len(gpu.mig)}: {parts}" if parts else "0 (MIG is on: make some)"
 
 
-# ---- what it gives back
+# ---- exports
 
 
 def give_back(i: dict[str, Any], devices: Sequence[Mapping[str, str]]) -> None:

@@ -1,4 +1,4 @@
-"""What PyCUDA says of each GPU, in the lines of the program that nvcc makes."""
+"""Print PyCUDA's values of all GPUs, in the lines of the program that nvcc compiles."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ WAYS = (
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Look for one; where none fits, get ready to install one."""
+    """Search for one; where none fits, prepare the installation of one."""
     env, bounds = i["env"], bounds_of(i["env"])
     source = requested_source(env)
     result = Search(None, ())
@@ -46,7 +46,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Prove what was installed."""
+    """Verify the installation."""
     env = i["env"]
     source = env.get("CM_TMP_CUDA_INSTALL")
     if not source:
@@ -72,7 +72,7 @@ def full(env: dict[str, Any]) -> bool:
 
 
 def what(env: dict[str, Any]) -> str:
-    """What is looked for, in a word."""
+    """Return the requested part in a word."""
     return "nvcc" if full(env) else "libcudart.so"
 
 
@@ -108,7 +108,7 @@ def nothing_fits(env: dict[str, Any], result: Search, bounds: Bounds) -> Error:
 
 
 def requested_source(env: dict[str, Any]) -> str:
-    """From where the caller wants it, whatever is installed; empty for what is found first."""
+    """Return the requested source, whatever is installed; empty for the first match."""
     keys = {
         "CM_CUDA_PIP_INSTALL": "pip",
         "CM_CUDA_PACKAGE_MANAGER_INSTALL": "package-manager",
@@ -127,7 +127,7 @@ def source_for(env: dict[str, Any], bounds: Bounds) -> str:
 
 
 def by_pip(i: dict[str, Any], result: Search, bounds: Bounds) -> None:
-    """Choose the wheels of NVIDIA's; raises Error where the index has none, or cannot be asked."""
+    """Choose NVIDIA's wheels; raise Error where the index has none, or cannot be read."""
     env = i["env"]
     newest = bounds.exact or bounds.maximum
     if full(env) and newest and compare(newest.split(".")[0], "13") < 0:
@@ -164,7 +164,7 @@ def requirement(env: dict[str, Any], bounds: Bounds) -> str:
 
 
 def links(folder: Path) -> None:
-    """What a linker looks for beside the libraries: wheels hold them under their full name only."""
+    """Create the links that a linker needs: wheels have libraries under their full name only."""
     for library in folder.glob("nvidia/*/lib/libcudart.so.*"):
         plain = library.with_name("libcudart.so")
         if not plain.exists():
@@ -204,7 +204,7 @@ def installed_places(i: dict[str, Any], source: str) -> list[str]:
     return places({**i, "env": {**env, "CM_NVCC_BIN_WITH_PATH": ""}})
 
 
-# ---- what it gives back
+# ---- exports
 
 
 def take(i: dict[str, Any], toolkit: Toolkit) -> dict[str, Any]:
@@ -235,7 +235,7 @@ def take(i: dict[str, Any], toolkit: Toolkit) -> dict[str, Any]:
 
 
 def search_paths(i: dict[str, Any], toolkit: Toolkit) -> None:
-    """Programs, headers and libraries of the toolkit; what is found anyway is not named again."""
+    """Export programs, headers and libraries of the toolkit, without the default folders."""
     env = i["env"]
     folder = os.path.dirname(toolkit.nvcc)
     if folder and folder not in i["automation"].get_default_path_list(i):

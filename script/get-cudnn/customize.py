@@ -24,7 +24,7 @@ from cmbench.lib.yes_no import is_yes
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Look for it, or get ready to install its wheel."""
+    """Search for it, or prepare the installation of its wheel."""
     env = i["env"]
     archive = archive_given(env, "CM_CUDNN_TAR_FILE_PATH", "CM_CUDNN_INPUT")
     if archive:
@@ -69,7 +69,7 @@ def wheels(env: dict[str, Any]) -> list[str]:
 
 
 def places(i: dict[str, Any]) -> list[str]:
-    """Where to look: what is named and nowhere else, or CUDA's folders, the system's, wheels."""
+    """Return the folders to search: only named ones, or those of CUDA, the system and wheels."""
     env = i["env"]
     named = named_places(env, "CM_CUDNN_INPUT")
     if named:
@@ -87,7 +87,7 @@ def search(env: dict[str, Any], where: list[str]) -> Found:
 
 
 def take(i: dict[str, Any], result: Found, inside: str) -> dict[str, Any]:
-    """Set the env; raises Error with the ways out where there is none."""
+    """Set the env; raise Error with the remedies where there is none."""
     print("\n".join(result.lines))
     if result.chosen is None:
         raise Error(

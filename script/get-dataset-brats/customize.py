@@ -14,7 +14,7 @@ from modelzoo.hooks import cases as shared
 
 MODALITIES = ("t1", "t1ce", "t2", "flair")
 PARTS = (*MODALITIES, "seg")
-# How many cases of each grade the training data of BraTS 2019 have.
+# Number of cases by grade in the training data of BraTS 2019.
 GRADES = {"HGG": 259, "LGG": 76}
 ARCHIVE = "MICCAI_BraTS_2019_Data_Training"
 # What the rules allow to calibrate with: so many cases, none of which is judged.
@@ -96,7 +96,7 @@ def files(folder: str, case: str) -> list[str]:
 
 
 def check(folder: str, cases: Sequence[str], use: str) -> CaseSurvey:
-    """What is there; Error naming the files of ``cases``, which ``use`` needs, that are not."""
+    """Return the survey; raise Error naming missing files of ``cases``, which ``use`` needs."""
     counted = survey(folder, cases)
     if not counted.lacking:
         return counted
@@ -114,7 +114,7 @@ def check(folder: str, cases: Sequence[str], use: str) -> CaseSurvey:
 
 
 def survey(folder: str, cases: Sequence[str]) -> CaseSurvey:
-    """Count the cases of both grades and look for all files of each."""
+    """Count the cases of both grades and check their files."""
     present = {grade: _folders(os.path.join(folder, grade)) for grade in GRADES}
     named = {f"{grade}/{name}" for grade, names in present.items() for name in names}
     others = sorted(named - set(cases))

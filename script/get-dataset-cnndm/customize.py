@@ -1,4 +1,4 @@
-"""Say which articles to write as prompts, and hand out what src/make_dataset.py has written."""
+"""Choose the articles to write as prompts, and export the written files."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def calibrates(env: Mapping[str, Any]) -> bool:
 
 
 def real(env: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Arguments for CNN/DailyMail, and the files that they name.
+    """Return the arguments for CNN/DailyMail, and the files that they name.
 
-    Raises Error for what is not given or no file.
+    Raises Error for a missing path or one that is no file.
     """
     key, option, _ = TRAINING if calibrates(env) else JUDGED
     arguments = {
@@ -80,7 +80,7 @@ def real(env: dict[str, Any]) -> tuple[list[str], list[str]]:
 
 
 def needed(env: Mapping[str, Any], names: Sequence[str]) -> Error:
-    """What is lacking of CNN/DailyMail, and how to come by it."""
+    """Return the error for missing parts of CNN/DailyMail, with their source."""
     _, _, how = TRAINING if calibrates(env) else JUDGED
     return Error(
         "data-needed",
@@ -91,7 +91,7 @@ def needed(env: Mapping[str, Any], names: Sequence[str]) -> Error:
 
 
 def tokenizer_files(path: str) -> tuple[str, list[str]]:
-    """What to hand to the program, and the files that it reads: checkpoints have two forms."""
+    """Return the program's argument, and the files that it reads: checkpoints have two forms."""
     if not os.path.isdir(path):
         return path, [path]
     whole = os.path.join(path, "tokenizer.json")
@@ -123,7 +123,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def hand_out(env: dict[str, Any], folder: str) -> dict[str, Any]:
-    """Tell where the articles for calibration lie."""
+    """Export the path of the articles for calibration."""
     env["CM_DATASET_PREPROCESSED_TRAINING_PATH"] = folder
     env["CM_CALIBRATION_DATASET_PATH"] = folder
     env["CM_CALIBRATION_DATASET_CNNDM_PATH"] = os.path.join(folder, CALIBRATION_FILE)

@@ -1,4 +1,4 @@
-"""Hand out the paths and sizes of the digits that src/make_dataset.py has written."""
+"""Export the paths and sizes of the generated digits."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ AGAIN = "remove the entry and get it anew: cm rm cache --tags=imagenet-aux"
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Find the list, check that it is whole, and tell env about it."""
+    """Find the list, check that it is complete, and export it."""
     env = i["env"]
     folder, path = find(env["CM_IMAGENET_AUX_EXTRACTED"])
     check(path)
@@ -38,7 +38,7 @@ def find(root: str) -> tuple[str, str]:
 
 
 def check(path: str) -> None:
-    """Raise Error unless the list has a label from 0 to 999 for each of the 50000 images."""
+    """Raise Error unless the list has labels from 0 to 999 for all 50000 images."""
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = [line.split() for line in file if line.strip()]
     for number, words in enumerate(lines, start=1):

@@ -37,7 +37,7 @@ def refuse(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Say whether an archive has to be unpacked, or the published sample fetched."""
+    """Decide whether an archive has to be unpacked, or the published sample fetched."""
     refuse(i)
     env = i["env"]
     env["CM_DAE_ONLY_EXTRACT"] = env["CM_DATASET_IMAGENET_VAL_REQUIRE_DAE"] = "no"
@@ -59,7 +59,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def wanted(env: Mapping[str, Any]) -> int:
-    """How many images are asked for; Error when there are not so many."""
+    """Return the requested number of images; raise Error when there are fewer."""
     text = str(env["CM_IMAGENET_COUNT"])
     count = int(text) if text.isdigit() else 0
     if not 1 <= count <= COUNT:
@@ -68,7 +68,7 @@ def wanted(env: Mapping[str, Any]) -> int:
 
 
 def archive_of(path: str) -> str:
-    """The archive that ``path`` is or, where nothing is unpacked beside it, holds; else ""."""
+    """Return the archive that ``path`` is, or holds where nothing is unpacked; else ""."""
     if os.path.isfile(path):
         return path
     inside = os.path.join(path, ARCHIVE)
@@ -76,7 +76,7 @@ def archive_of(path: str) -> str:
 
 
 def images(root: str) -> dict[str, set[str]]:
-    """The names of images that are not empty, in each folder where they may lie below ``root``."""
+    """Return the names of images that are not empty, by folder at or below ``root``."""
     places = (os.path.normpath(os.path.join(root, inside)) for inside in INSIDE)
     return {place: set(_names(place)) for place in places if os.path.isdir(place)}
 
@@ -93,7 +93,7 @@ def _names(folder: str) -> Iterator[str]:
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Find the images, count them and tell env about them."""
+    """Find the images, count them and export them."""
     env = i["env"]
     count = wanted(env)
     unpacked = env["CM_DAE_ONLY_EXTRACT"] == "yes" or (

@@ -1,4 +1,4 @@
-"""Find the cases of KiTS19 that the benchmark asks for, or make the small set."""
+"""Find the cases of KiTS19 that the benchmark needs, or make the small set."""
 
 from __future__ import annotations
 

@@ -53,9 +53,9 @@ def find_annotations(env: Mapping[str, Any], root: str) -> str:
 
 
 def file_names(annotations: str, count: int) -> list[str]:
-    """The images that the list names, the first ``count`` of them unless that is 0.
+    """Return the images that the list names, the first ``count`` of them unless that is 0.
 
-    Raises Error when all are asked for and the list is not that of the benchmark.
+    Raises Error when all are requested and the list is not that of the benchmark.
     """
     hint = "leave --annotations_path out to download the list of the benchmark"
     wrong = "has no annotations in COCO's format"

@@ -1,4 +1,4 @@
-"""Hand out the paths of the shapes that src/make_dataset.py has drawn."""
+"""Export the paths of the generated shapes."""
 
 from __future__ import annotations
 

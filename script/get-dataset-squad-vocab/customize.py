@@ -1,4 +1,4 @@
-"""Hand out the vocabulary: the downloaded one, or that of the tiny BERT."""
+"""Export the vocabulary: the downloaded one, or that of the tiny BERT."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hand out SQuAD's held-out questions: downloaded, given by the user, or the made-up ones."""
+"""Export SQuAD's held-out questions: downloaded, the user's, or the made-up ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cmbench.lib.programs import run_program
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Make the tiny form, check the user's file, or ask for the download."""
+    """Make the tiny form, check the user's file, or request the download."""
     env = i["env"]
     if env.get("CM_DATASET_FORM") == "tiny":
         return run_program(i, "make")

@@ -17,7 +17,7 @@ VERSION = r"(?:version|Version)[: ]+(\d+(?:\.\d+)+)"
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """The first docker that fits, else podman, whose commands are the same."""
+    """Choose the first docker that fits, else podman, whose commands are the same."""
     bounds, where = bounds_of(i["env"]), places(i)
     seen: list[str] = []
     for name in ("docker", "podman"):
@@ -54,7 +54,7 @@ def take(i: dict[str, Any], tool: Tool, name: str) -> dict[str, Any]:
 
 
 def answers(path: str, name: str) -> tuple[str, str]:
-    """Whether containers can be started now, and what is in the way; that is no failure here."""
+    """Return whether containers can be started now, and the obstacle, which is no failure."""
     if name == "podman":
         return "yes", ""
     answer = probe([path, "info", "--format", "{{.ServerVersion}}"])

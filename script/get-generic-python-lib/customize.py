@@ -63,7 +63,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_wanted(i: dict[str, Any]) -> RequestedPackage:
-    """What is asked for; raises Error when a package or a Python is not named rightly."""
+    """Return the requested package; raise Error for a wrong name of a package or a Python."""
     env = i["env"]
     name = text(env, "CM_GENERIC_PYTHON_PACKAGE_NAME")
     python = text(env, "CM_PYTHON_BIN_WITH_PATH")
@@ -85,14 +85,14 @@ def text(env: dict[str, Any], key: str) -> str:
 
 
 def why_install(wanted: RequestedPackage, present: pythons.Distribution | None) -> str:
-    """Why something has to be installed; empty when what is there will do."""
+    """Return why something has to be installed; empty when the present version fits."""
     if present is None:
         return "not there yet"
     if wanted.force:
         return f"{present.version} is there, a new install was asked for"
     if not satisfies_pip(present.version, wanted.bounds):
         return f"{present.version} is there, {wanted.bounds} is wanted"
-    # Only pip knows whether the packages that an extra stands for are there.
+    # Only pip knows whether the packages of an extra are installed.
     return f"{present.version} is there, its extras are looked at" if "[" in wanted.name else ""
 
 
@@ -164,8 +164,8 @@ def pip_arguments(
     """The words after `pip install`."""
     words = shlex.split(str(env.get("CM_GENERIC_PYTHON_PIP_EXTRA", "")))
     if python.virtual:
-        # Python compiles what is imported, a small part of it: scikit-learn installs in half the
-        # time. A Python of the system may belong to somebody who cannot write there later.
+        # Python compiles modules on import, a small part of them: scikit-learn installs in half
+        # the time. A Python of the system may have users who cannot write to it later.
         words.append("--no-compile")
     if is_yes(env.get("CM_TMP_OFFLINE")):
         words.append("--no-index")
@@ -216,7 +216,7 @@ def last_words(said: str) -> list[str]:
 
 
 def proven(wanted: RequestedPackage) -> pythons.Distribution:
-    """What is installed now; raises Error unless it is what was wanted."""
+    """Return the installed package; raise Error unless it is the requested one."""
     distribution = pythons.installed(wanted.python, wanted.name)
     if distribution is None or not (
         wanted.url or satisfies_pip(distribution.version, wanted.bounds)

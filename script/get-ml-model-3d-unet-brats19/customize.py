@@ -1,4 +1,4 @@
-"""Hand out a 3D U-Net for brains: downloaded, tiny, trained again, or without knowledge."""
+"""Provide a 3D U-Net for brains: downloaded, tiny, trained again, or without knowledge."""
 
 from __future__ import annotations
 

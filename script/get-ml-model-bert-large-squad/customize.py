@@ -1,4 +1,4 @@
-"""Hand out a BERT for SQuAD: downloaded, the shipped tiny one, one trained or built here."""
+"""Provide a BERT for SQuAD: downloaded, the shipped tiny one, one trained or built here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hand out a DLRM: the shipped tiny one, one trained or built here, the user's, or a download."""
+"""Provide a DLRM: the shipped tiny one, one trained or built here, the user's, or a download."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from modelzoo.hooks import ml_models
 FULL_ACCURACY = {"v1": "80.25", "v2": "80.31"}
 # Caps that are proposed when the real tables do not fit.
 CAPS = (10_000_000, 1_000_000, 100_000, 10_000)
-# Bytes of the layers, which are few beside those of the tables.
+# Bytes of the layers, which are few compared to those of the tables.
 LAYERS = 70_000_000
 
 
@@ -30,7 +30,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def _full(env: dict[str, Any]) -> dict[str, Any]:
-    """MLCommons's weights: what is fetched, and whether it has to be converted."""
+    """Choose the download of MLCommons's weights, and whether it has to be converted."""
     onnx, version = env["CM_ML_MODEL_FRAMEWORK"] == "onnx", env["CM_DLRM_VERSION"]
     env["CM_DLRM_OTHER_SIZE"] = "yes" if is_yes(env.get("CM_DLRM_OTHER_SIZE")) else ""
     weights = table_bytes(env, 0)
@@ -46,7 +46,7 @@ def _full(env: dict[str, Any]) -> dict[str, Any]:
 
 
 def _own_checkpoint(env: dict[str, Any], weights: int) -> dict[str, Any]:
-    """Look at the user's checkpoint."""
+    """Check the user's checkpoint."""
     path = os.path.abspath(os.path.expanduser(env["CM_DLRM_CHECKPOINT"]))
     env["CM_DLRM_CONVERT"] = "yes" if env["CM_ML_MODEL_FRAMEWORK"] == "onnx" else "no"
     version = env["CM_DLRM_VERSION"]
@@ -65,7 +65,7 @@ def _own_checkpoint(env: dict[str, Any], weights: int) -> dict[str, Any]:
 
 
 def _synthetic(i: dict[str, Any]) -> dict[str, Any]:
-    """Build one whose tables have at most as many rows as are asked for."""
+    """Build one whose tables have at most the requested number of rows."""
     env = i["env"]
     if not str(env["CM_DLRM_MOST_ROWS"]).isdigit():
         raise Error("bad-value", f"--most_rows={env['CM_DLRM_MOST_ROWS']}: a number is needed")
@@ -79,14 +79,14 @@ def _synthetic(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def table_bytes(env: dict[str, Any], cap: int) -> int:
-    """Bytes of all tables when each has at most ``cap`` rows; 0 means no cap."""
+    """Return the bytes of all tables with at most ``cap`` rows; 0 means no cap."""
     known = table_sizes.read_sizes()
     rows: list[int] = known[env["CM_DLRM_VERSION"]]["rows"]
     return 4 * int(known["width"]) * sum(min(each, cap or each) for each in rows)
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Convert what has to be, verify the files and tell of them."""
+    """Convert the checkpoint if needed, verify the files and export them."""
     env = i["env"]
     if env.get("CM_DLRM_CONVERT") == "no":
         _downloaded(env)
@@ -99,7 +99,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def _downloaded(env: dict[str, Any]) -> None:
-    """Tell of weights that are handed out as they are."""
+    """Export weights that are not converted."""
     path = env.get("CM_DLRM_EXTRACTED") or env["CM_DLRM_DOWNLOADED"]
     version = env["CM_DLRM_VERSION"]
     if env["CM_ML_MODEL_FRAMEWORK"] == "onnx" and version == "v1":
@@ -109,7 +109,7 @@ def _downloaded(env: dict[str, Any]) -> None:
 
 
 def _describe_export(path: str) -> str:
-    """Write model.json beside the extracted ONNX file of the first DLRM; returns its folder."""
+    """Write model.json next to the extracted ONNX file of the first DLRM; return its folder."""
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     names = sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
     graphs = [name for name in names if name.endswith(".onnx")]

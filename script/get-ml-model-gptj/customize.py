@@ -1,4 +1,4 @@
-"""Hand out a GPT-J: the shipped tiny one, one trained or built here, or a checkpoint converted."""
+"""Provide a GPT-J: the shipped tiny one, one trained or built here, or a checkpoint converted."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ FULL_ACCURACY = "42.9865"
 LAYERS = 28
 # Bytes of float32 weights: those outside of the layers, and those of one layer.
 OUTSIDE, LAYER = 1_652_000_000, 805_400_000
-# What a run needs beside these for each layer: three copies of the cache of four beams of the
+# Memory of a run in addition to these per layer: three copies of the cache of four beams of the
 # longest prompt.
 CACHE = 805_000_000
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Put a model into the cache entry, or ask for the download of a checkpoint."""
+    """Put a model into the cache entry, or request the download of a checkpoint."""
     env = i["env"]
     if env.get("CM_ML_MODEL_FORM") == "synthetic":
         return _synthetic(i)
     if own := ml_models.prepare_own(i, "CM_GPTJ"):
         return own
-    # Only the graph is handed out here: whoever asks for PyTorch wants the checkpoint as it is.
+    # Only the graph is exported here: with PyTorch the checkpoint is used as it is.
     env["CM_GPTJ_CONVERT"] = "no" if env["CM_ML_MODEL_FRAMEWORK"] == "pytorch" else "yes"
     env["CM_GPTJ_OTHER_SIZE"] = "yes" if is_yes(env.get("CM_GPTJ_OTHER_SIZE")) else ""
     weights = OUTSIDE + LAYERS * LAYER
@@ -44,7 +44,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def _own_checkpoint(env: dict[str, Any]) -> dict[str, Any]:
-    """Look at the user's checkpoint."""
+    """Check the user's checkpoint."""
     folder = os.path.abspath(os.path.expanduser(env["GPTJ_CHECKPOINT_PATH"]))
     config = os.path.join(folder, "config.json")
     if not os.path.isfile(config):
@@ -65,7 +65,7 @@ def _own_checkpoint(env: dict[str, Any]) -> dict[str, Any]:
 
 
 def _synthetic(i: dict[str, Any]) -> dict[str, Any]:
-    """Build one with as many layers as are asked for."""
+    """Build one with the requested number of layers."""
     env = i["env"]
     layers = str(env["CM_GPTJ_LAYERS"])
     if not layers.isdigit() or not 1 <= int(layers) <= LAYERS:
@@ -79,7 +79,7 @@ def _synthetic(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Convert a checkpoint, verify the files and tell of them."""
+    """Convert a checkpoint, verify the files and export them."""
     env = i["env"]
     if env.get("CM_GPTJ_CONVERT"):
         source = env.get("CM_GPTJ_EXTRACTED") or env["GPTJ_CHECKPOINT_PATH"]

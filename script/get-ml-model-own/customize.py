@@ -1,4 +1,4 @@
-"""Check that the files are there, and hand out the model and its samples."""
+"""Check that the files exist, and export the model and its samples."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Verify the file and tell ``env`` about the model and its samples."""
+    """Verify the file and export the model and its samples."""
     env = i["env"]
     facts = ml_models.offer(env, os.getcwd())
     if facts["options"]["fixed_batch"]:
         # The graph takes one sample at a time and nothing else.
         env["CM_MLPERF_LOADGEN_MAX_BATCHSIZE"] = "1"
-    # Weights beside the graph are the user's too, and only links to them are here.
+    # Weights outside of the graph are the user's too, and only links to them are here.
     weights = [os.path.realpath(each["file"]) for each in ml_models.data_of(facts)]
     answer = datasets.hand_out(env, form="own")
     return {**answer, "version": facts["sha256"][:12], "relies_on": weights}

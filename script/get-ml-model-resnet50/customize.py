@@ -1,4 +1,4 @@
-"""Hand out a ResNet-50: downloaded, tiny (shipped or trained again), or without knowledge."""
+"""Provide a ResNet-50: downloaded, tiny (shipped or trained again), or without knowledge."""
 
 from __future__ import annotations
 

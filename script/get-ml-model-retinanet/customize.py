@@ -1,4 +1,4 @@
-"""Hand out a detector: downloaded, tiny (shipped or trained again), or with random weights."""
+"""Provide a detector: downloaded, tiny (shipped or trained again), or with random weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hand out an RNN-T: the shipped tiny one, one trained or built here, or MLPerf's converted."""
+"""Provide an RNN-T: the shipped tiny one, one trained or built here, or MLPerf's converted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     env = i["env"]
     if own := ml_models.prepare_own(i, "CM_RNNT"):
         return own
-    # Only the graphs are handed out here: whoever asks for PyTorch wants the file as it is.
+    # Only the graphs are exported here: with PyTorch the file is used as it is.
     env["CM_RNNT_CONVERT"] = "no" if env["CM_ML_MODEL_FRAMEWORK"] == "pytorch" else "yes"
     env["CM_RNNT_OTHER_SIZE"] = "yes" if is_yes(env.get("CM_RNNT_OTHER_SIZE")) else ""
     if not env.get("CM_RNNT_CHECKPOINT"):
@@ -37,7 +37,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Convert what was downloaded, verify the files and tell of them."""
+    """Convert the download, verify the files and export them."""
     env = i["env"]
     if env.get("CM_RNNT_CONVERT") == "no":
         return ml_models.as_it_is(env, env["CM_RNNT_DOWNLOADED"], FULL_ACCURACY)

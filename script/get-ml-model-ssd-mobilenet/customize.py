@@ -1,4 +1,4 @@
-"""Hand out an SSD with MobileNet: downloaded, tiny (shipped or trained), or without knowledge."""
+"""Provide an SSD with MobileNet: downloaded, tiny (shipped or trained), or without knowledge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hand out an SSD with ResNet-34: downloaded, tiny (shipped or trained), or without knowledge."""
+"""Provide an SSD with ResNet-34: downloaded, tiny (shipped or trained), or without knowledge."""
 
 from __future__ import annotations
 

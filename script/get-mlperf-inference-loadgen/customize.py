@@ -88,7 +88,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def keep(module: Path, version: str, folder: Path) -> Path | None:
-    """Copy LoadGen into ``folder``, with what tells its version; None when it is not one file.
+    """Copy LoadGen and its metadata into ``folder``; return None when it is not one file.
 
     A run of another round may put its own LoadGen into the same Python at any moment, also while
     this one measures.
@@ -107,7 +107,7 @@ def keep(module: Path, version: str, folder: Path) -> Path | None:
 
 
 def examine(python: str) -> dict[str, Any]:
-    """What LoadGen says of itself, in the Python that will run it.
+    """Return LoadGen's facts from the Python that will run it.
 
     Raises Error when it does not answer or is unsuitable.
     """

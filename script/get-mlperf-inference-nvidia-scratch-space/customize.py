@@ -32,7 +32,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def chosen(env: Mapping[str, Any]) -> Path:
-    """The folder that is meant."""
+    """Return the requested folder."""
     from nvidia_mlperf.flow import space
 
     name = env.get("CM_NVIDIA_SCRATCH_PATH") or env.get("MLPERF_SCRATCH_PATH")
@@ -65,9 +65,9 @@ def make(folder: Path) -> None:
 
 
 def withdraw(folder: Path) -> list[str]:
-    """Remove links to folders of a cache, as earlier versions have made them; say which.
+    """Remove links to folders of a cache, as earlier versions have made them; print them.
 
-    The user's own data belong at these places, and would be written into the cache.
+    The user's own data belong to these paths, and would be written into the cache.
     """
     from nvidia_mlperf.flow import space
 
@@ -87,7 +87,7 @@ def cache_of(i: Mapping[str, Any]) -> Path:
 
 
 def lines(folder: Path, cache: Path) -> list[str]:
-    """What there is room for, in words; what the scratch space shows lies in the cache."""
+    """Return a report on the free space; the models and data lie in the cache."""
     from nvidia_mlperf.flow import space
 
     free = shutil.disk_usage(cache).free

@@ -39,7 +39,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def wanted(env: dict[str, Any]) -> str:
-    """The branch, tag or revision that is asked for: a version is one of them too."""
+    """Return the requested branch, tag or revision; a version is one of them too."""
     return str(env.get("CM_VERSION") or env["CM_GIT_CHECKOUT"])
 
 

@@ -14,7 +14,7 @@ from cmbench.lib.probe import is_executable
 from cmbench.lib.tools import bounds_of, named_places
 
 INDEX = "https://pip.repos.neuron.amazonaws.com"
-# Of each of its packages the public index has one that imports as an error, with these words.
+# The public index has placeholders of its packages, whose import raises an error with this text.
 PLACEHOLDER = "WRONG PACKAGE"
 PLACEHOLDER_VERSIONS = ("1.0", "1.0.post1")
 TIMEOUT_S = 180.0
@@ -38,7 +38,7 @@ class SdkInspection(NamedTuple):
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Look into each Python; raises Error with the line to install the SDK where none has it."""
+    """Inspect the Pythons; raise Error with the command to install the SDK where none has it."""
     env = i["env"]
     kind = str(env["CM_NEURON_SDK_KIND"])
     sdk = sdks()[kind]
@@ -55,14 +55,14 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def sdks() -> dict[str, Any]:
-    """What is known of each SDK."""
+    """Return the known SDKs."""
     path = Path(__file__).with_name("sdks.json")
     document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return document
 
 
 def candidates(env: Mapping[str, Any], sdk: Mapping[str, Any]) -> list[str]:
-    """The Pythons to look into: those of ``--path``, or AWS's environments and the chosen one.
+    """Return the Pythons to inspect: those of ``--path``, or AWS's environments and the chosen one.
 
     Raises Error when ``--path`` has no Python.
     """
@@ -79,7 +79,7 @@ def candidates(env: Mapping[str, Any], sdk: Mapping[str, Any]) -> list[str]:
 
 
 def pythons_in(paths: Iterable[str]) -> list[str]:
-    """The Python of each place: a file, an environment, or a folder of programs."""
+    """Return the Pythons of files, environments, or folders of programs."""
     pythons = []
     for root in paths:
         inside = (root, f"{root}/python3", f"{root}/bin/python3", f"{root}/python")
@@ -114,7 +114,7 @@ def placeholders(versions: Mapping[str, str], main: str, output: str) -> tuple[s
 
 
 def taken(env: dict[str, Any], inspection: SdkInspection, version: str) -> dict[str, Any]:
-    """Hand it out, its versions listed as ``pip list`` does it."""
+    """Export it, and list its versions as ``pip list`` does."""
     for name, one in inspection.versions.items():
         print(f"{name} {one}")
     env["CM_NEURON_SDK_PYTHON"] = inspection.python

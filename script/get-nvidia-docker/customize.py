@@ -1,4 +1,4 @@
-"""Find NVIDIA's container toolkit; say how the engine hands over GPUs, and what is missing."""
+"""Find NVIDIA's container toolkit; report how GPUs get into containers, and what is missing."""
 
 from __future__ import annotations
 

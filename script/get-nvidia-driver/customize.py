@@ -1,4 +1,4 @@
-"""Ask NVIDIA's driver, print what it tells, and refuse one that is missing, broken or too old."""
+"""Query NVIDIA's driver, print its facts, and refuse a missing, broken or too old one."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def least(env: dict[str, Any], vendor_round: str) -> str:
 
 
 def require(driver: nvidia.Driver, env: dict[str, Any], vendor_round: str) -> None:
-    """Raise Error for a driver that is older than what is asked for, or too new."""
+    """Raise Error for a driver that is older than requested, or too new."""
     needed = least(env, vendor_round)
     if needed and compare(driver.version, needed) < 0:
         what = f"the driver {driver.version} is too old"
@@ -65,7 +65,7 @@ def require(driver: nvidia.Driver, env: dict[str, Any], vendor_round: str) -> No
 
 
 def lines(driver: nvidia.Driver) -> list[str]:
-    """One line on the driver, one on each GPU and each of its MIG instances."""
+    """Return a line on the driver, one per GPU and one per MIG instance."""
     cuda = f", CUDA up to {driver.cuda}" if driver.cuda else ""
     report = [f"driver {driver.version}{cuda} (asked: {driver.asked})"]
     for gpu in driver.gpus:
@@ -77,7 +77,7 @@ def lines(driver: nvidia.Driver) -> list[str]:
 
 
 def facts(gpu: nvidia.Gpu) -> list[str]:
-    """What the driver knows of a GPU, in words."""
+    """Return the driver's facts of a GPU, in words."""
     values = {
         "{} MiB": str(gpu.memory or ""),
         "compute capability {}": gpu.kind.get("compute_cap", ""),

@@ -1,4 +1,4 @@
-"""Hand out the arrays that a program of src has written."""
+"""Export the arrays that preprocessing has written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Say which images to preprocess, and hand out the arrays that preprocessing has written."""
+"""Choose the images to preprocess, and export the arrays that preprocessing has written."""
 
 from __future__ import annotations
 

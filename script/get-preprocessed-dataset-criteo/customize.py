@@ -1,4 +1,4 @@
-"""Say which logs or arrays to preprocess, and hand out what src/preprocess.py has written."""
+"""Choose the logs or arrays to preprocess, and export the written arrays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cmbench.errors import Error
 from modelzoo.dlrm import table_sizes
 from modelzoo.hooks import datasets
 
-# How many values each category of the tiny multi-hot form has; the full form has up to 100.
+# Number of values per category of the tiny multi-hot form; the full form has up to 100.
 TINY_HOT = "3,2,1,2,6,1,1,1,1,3,3,4,1,4,4,3,1,1,1,5,8,6,4,3,1,1"
 ONE_HOT = ",".join(["1"] * 26)
 BINARY = {"validation": "terabyte_processed_test.bin", "calibration": "terabyte_processed_val.bin"}

@@ -1,4 +1,4 @@
-"""Say what to preprocess, and hand out the arrays that src/preprocess.py has written."""
+"""Choose the images to preprocess, and export the arrays that preprocessing has written."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def place(env: Mapping[str, Any]) -> str:
-    """The folder of the arrays: the cache entry, or one of the user's for each part."""
+    """Return the folder of the arrays: the cache entry, or one of the user's per part."""
     store = env.get("CM_IMAGENET_STORE")
     if not store or env.get("CM_DATASET_FORM"):
         return os.getcwd()
@@ -42,10 +42,10 @@ def place(env: Mapping[str, Any]) -> str:
 
 
 def full(env: dict[str, Any]) -> list[str]:
-    """Name lists and images of the full set; returns what the arrays rely on.
+    """Export lists and images of the full set; return the paths that the arrays rely on.
 
-    Raises Error for a number of calibration images, and for a scratch space whose place for the
-    files of each image is a link into the cache.
+    Raises Error for a number of calibration images, and for a scratch space whose folder for
+    single images is a link into the cache.
     """
     scratch = env.get("CM_IMAGENET_SCRATCH_PATH")
     if scratch:

@@ -1,4 +1,4 @@
-"""Say which part to preprocess, and hand out the arrays that src/preprocess.py has written."""
+"""Choose the part to preprocess, and export the arrays that preprocessing has written."""
 
 from __future__ import annotations
 

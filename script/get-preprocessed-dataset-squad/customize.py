@@ -1,4 +1,4 @@
-"""Say what to cut into features, and hand out the arrays that src/preprocess.py has written."""
+"""Choose the questions to preprocess, and export the arrays that preprocessing has written."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def find(i: dict[str, Any], bounds: Bounds) -> Search:
-    """Look where the caller says: one file, the folders of --path, or PATH."""
+    """Search a file, the folders of --path, or PATH."""
     env = i["env"]
     paths = env.get("CM_TMP_PATH", "")
     registered = "virtual" in str(env.get("CM_EXTRA_CACHE_TAGS", "")).split(",")
@@ -49,7 +49,7 @@ def find(i: dict[str, Any], bounds: Bounds) -> Search:
 
 
 def search_paths(paths: str, bounds: Bounds) -> Search:
-    """Look at the places of ``--path`` only; raises Error for one that does not exist."""
+    """Search only the paths of ``--path``; raise Error for one that does not exist."""
     places = [absolute(text) for text in paths.split(os.pathsep) if text]
     for path in places:
         if not path.exists():

@@ -102,7 +102,7 @@ def install(env: dict[str, Any], missing: list[dict[str, Any]]) -> None:
 
 
 def run(command: str) -> tuple[int, list[str]]:
-    """Run a shell command, showing what it prints; its status and last lines."""
+    """Run a shell command and show its output; return its status and last lines."""
     last: deque[str] = deque(maxlen=10)
     with subprocess.Popen(
         ["bash", "-c", command],
@@ -127,6 +127,6 @@ def allowed_sudo(env: dict[str, Any], command: str) -> str:
             "you are not root, so --install cannot install anything",
             hint=f"allow sudo with --sudo, or run this yourself: {command}",
         )
-    # Nobody is there to answer: sudo must fail and not wait for a password.
+    # No user can answer: sudo must fail and not wait for a password.
     unattended = env.get("CM_QUIET") == "yes" or not sys.stdin.isatty()
     return command.replace("sudo ", "sudo --non-interactive ") if unattended else command

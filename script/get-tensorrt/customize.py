@@ -32,7 +32,7 @@ from cmbench.lib.yes_no import is_yes
 
 
 class TensorRtChoice(NamedTuple):
-    """What is looked for, its wheel, the packages that bring its libraries, and their folder."""
+    """A variant of TensorRT: its wheel, the packages with its libraries, and their folder."""
 
     kind: Kind
     wheel: str
@@ -70,7 +70,7 @@ WAYS = (
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Look for it, or get ready to install its wheel."""
+    """Search for it, or prepare the installation of its wheel."""
     env = i["env"]
     choice = CHOICES[str(env.get("CM_TENSORRT_KIND") or "")]
     path = archive_given(env, "CM_TENSORRT_TAR_FILE_PATH", "CM_TENSORRT_INPUT")
@@ -87,7 +87,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Prove the wheel, where one was installed."""
+    """Verify the wheel, where one was installed."""
     env = i["env"]
     if not env.get("CM_TMP_TENSORRT_WHEEL"):
         return {"return": 0}
@@ -166,7 +166,7 @@ def plug_in_python(env: dict[str, Any], root: Path) -> None:
     print(f"no Python module for {tag}: the archive has {has or 'none'}")
 
 
-# ---- what is installed
+# ---- installed libraries
 
 
 def wheels(env: dict[str, Any], choice: TensorRtChoice) -> list[str]:
@@ -176,7 +176,7 @@ def wheels(env: dict[str, Any], choice: TensorRtChoice) -> list[str]:
 
 
 def places(i: dict[str, Any], choice: TensorRtChoice) -> list[str]:
-    """Where to look: what is named and nowhere else, or the usual folders and wheels."""
+    """Return the folders to search: only named ones, or the usual folders and wheels."""
     env = i["env"]
     named = named_places(env, "CM_TENSORRT_INPUT")
     if named:
@@ -191,7 +191,7 @@ def places(i: dict[str, Any], choice: TensorRtChoice) -> list[str]:
 
 
 def take(i: dict[str, Any], choice: TensorRtChoice, search: Found) -> dict[str, Any]:
-    """Set the env; raises Error with the ways out where there is none."""
+    """Set the env; raise Error with the remedies where there is none."""
     env, library = i["env"], search.chosen
     if library is None:
         raise Error(

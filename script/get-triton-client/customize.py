@@ -1,4 +1,4 @@
-"""Put the client on the path of programs, and tell which protocols it has there."""
+"""Put the client on the path of programs, and report its protocols."""
 
 from __future__ import annotations
 

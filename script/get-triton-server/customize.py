@@ -20,7 +20,7 @@ from cmbench.lib.versions import parse
 from cmbench.lib.yes_no import is_yes
 
 TOOL = "tritonserver"
-# It knows no --version: without a repository it says what it is, and ends with status 1.
+# It has no --version: without a repository it prints its version, and ends with status 1.
 ASK = ("--model-repository", "/none", "--allow-gpu-metrics", "false")
 VERSION = r"server_version\s*\|\s*(\d\S*)"
 MACHINES = ("x86_64", "aarch64")
@@ -28,7 +28,7 @@ OLDEST_GLIBC = "2.35"
 ELSEWHERE = (
     "name a server that is there with --path=/folder, or use one of another machine by --url"
 )
-# A module that tells where a package lies, without importing it.
+# A module that finds the path of a package, without importing it.
 FOLDER = "import importlib.util as u; print(u.find_spec('{}').submodule_search_locations[0])"
 SITE = "import sysconfig; print(sysconfig.get_path('purelib'))"
 LIBRARIES = "import sysconfig; print(sysconfig.get_config_var('LIBDIR') or '')"
@@ -44,13 +44,13 @@ unset PYTHONHOME
 TORCH = "import torch; print(torch.ones(1).numpy().sum(), torch.__version__)"
 TORCH_TIMEOUT_S = 180.0
 LINK = "torch-of-another-environment.pth"
-# The server hands the path of the stub to a shell as it is: a name without blanks stands for it.
+# The server passes the path of the stub to a shell unquoted: a link without blanks replaces it.
 ALIAS, ALIASED = "exec 9< {tree}\n", "/proc/self/fd/9"
 PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Take a server that is there; else make the environment that the wheel goes into."""
+    """Use an installed server; else make the environment for the wheel."""
     env = i["env"]
     source = env.get("CM_TRITON_SERVER_FROM", "")
     if source == "container":
@@ -70,7 +70,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def present(env: dict[str, Any], path: str, version: str) -> dict[str, Any]:
-    """Hand out a server that was there before."""
+    """Export a server that was installed before."""
     env["CM_TRITON_SERVER_KIND"] = "found"
     export(env, path, version)
     return {"return": 0, "version": version, "relies_on": [path]}
@@ -170,7 +170,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
 def share_torch(env: dict[str, Any]) -> list[str]:
     """Let models import the PyTorch of another environment, after the packages of their own.
 
-    Returns the file that tells whether it is still the same; raises Error where it cannot be used.
+    Returns the file by which a change is noticed; raises Error where it cannot be used.
     """
     if not is_yes(env.get("CM_TRITON_SERVER_TORCH")):
         return []
@@ -242,7 +242,7 @@ def write_launcher(path: Path, python: str, libraries: Path, tree: Path) -> Path
 
 
 def prove(launcher: Path, stub: Path, libraries: Path) -> str:
-    """The server's version, as it tells it; raises Error where it or the stub cannot start."""
+    """Return the server's version; raise Error where it or the stub cannot start."""
     answer = probe([launcher, *ASK])
     match = re.search(VERSION, answer.output)
     loaded = probe([stub], env={"LD_LIBRARY_PATH": str(libraries)})

@@ -9,7 +9,7 @@ FLAGS = ("port", "address", "title", "db", "no_browser", "no_run")
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Serve until Ctrl-C; what is printed comes at once, and is all that the script gives."""
+    """Serve until Ctrl-C; the output is printed at once, and is all that the script returns."""
     from cmbench.session.workspace import Workspace
     from cmbench_gui.verbs import serve_pages, start_page
 

@@ -1,4 +1,4 @@
-"""Choose NVIDIA's run file for a version of CUDA and this machine; prove what it has installed."""
+"""Choose NVIDIA's run file for a version of CUDA and this machine; verify the installation."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def words(env: dict[str, Any], folder: str) -> list[str]:
-    """What the installer is told: quietly, this folder and nothing else."""
+    """Return the installer's options: quietly, this folder and nothing else."""
     options = ["--silent", "--override", "--toolkit", f"--toolkitpath={folder}"]
     options += [f"--defaultroot={folder}", "--no-man-page", f"--tmpdir={env['CM_TMP_RUN_DIR']}"]
     if is_yes(env.get("CM_CUDA_INSTALL_DRIVER")):
@@ -73,7 +73,7 @@ def words(env: dict[str, Any], folder: str) -> list[str]:
 
 
 def chosen(bounds: Bounds, machine: str, local: str) -> tuple[str, str, str]:
-    """Version, checksum and address; of a file that is here its name tells which it is.
+    """Return version, checksum and URL; a local file is identified by its name.
 
     Raises Error when no run file of the table fits.
     """
@@ -108,7 +108,7 @@ def chosen(bounds: Bounds, machine: str, local: str) -> tuple[str, str, str]:
 def of_name(
     name: re.Match[str], known: dict[str, dict[str, str]], bounds: Bounds, machine: str
 ) -> tuple[str, str, str]:
-    """What a file with NVIDIA's own name is; raises Error where it is not what is wanted."""
+    """Return the version in the name of NVIDIA's file; raise Error for one that does not fit."""
     version, suffix = name[1], name[3] or ""
     if suffix != SUFFIXES.get(machine):
         raise Error(

@@ -1,4 +1,4 @@
-"""Write what the harness's quantizer is to do, and hand the quantized model out like any other."""
+"""Write the request to the harness's quantizer, and export the quantized model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NEEDED = {
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Name the model, the samples and the place of the result."""
+    """Write the paths of the model, the samples and the result."""
     env = i["env"]
     for key, what in NEEDED.items():
         if not env.get(key):

@@ -81,7 +81,7 @@ def commands(env: dict[str, Any]) -> list[str]:
 
 
 def run(words: Sequence[str], lines: Sequence[str], shell: str) -> None:
-    """Run ``lines`` there; what they print is told as it comes."""
+    """Run ``lines`` on the remote machine and print their output at once."""
     text = " ; ".join(lines)
     command = f"{shell} -c {shlex.quote(text)}" if shell else text
     process = subprocess.Popen(

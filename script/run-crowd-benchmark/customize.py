@@ -47,7 +47,7 @@ def ask_first(server: Any) -> None:
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Show each new result field by field, and send it where that was said."""
+    """Show the new results field by field, and send them with the user's consent."""
     from cmbench_crowd.client_home import ClientHome
     from cmbench_crowd.contribute import offer, results_in
 
@@ -70,7 +70,7 @@ def root(i: dict[str, Any]) -> Path:
 
 
 def wanted(env: dict[str, Any]) -> Any:
-    """What is to be sent, and whether somebody can be asked."""
+    """Return what is to be sent, and whether the user can be asked."""
     from cmbench_crowd.verbs import wish_of
 
     terminal = sys.__stdin__ is not None and sys.__stdin__.isatty()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 from cmbench.lib import nvidia_machine
 
-# What make tells its own children only.
+# Variables that make sets for its own children only.
 _OF_MAKE = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES", "MAKE_TERMOUT", "MAKE_TERMERR")
 _SETTINGS = {
     "submitter": "CM_MLPERF_SUBMITTER",
@@ -53,18 +53,18 @@ _ECHO_S = 1.0
 
 
 class FlowEngine:
-    """Runs the ``cm`` lines of a word: each is shown, and can be typed by itself."""
+    """Runs the ``cm`` lines of a target: they are shown, and can be typed by themselves."""
 
     def __init__(self, env: Mapping[str, str], results_fd: int = 0, home: str = "") -> None:
         self._results_fd = results_fd
         self._home = home
         self._env = {name: value for name, value in env.items() if name not in _OF_MAKE}
-        # The output of every step, where the make line asks for it.
+        # The output of every step, where the make line requests it.
         self._more = ["--verbose"] if env.get("VERBOSE", "0") not in ("", "0") else []
         self._failed: dict[str, Any] = {}
 
     def cm(self, line: Sequence[str]) -> int:
-        """Run a line; what it prints goes to stderr, and its error is kept."""
+        """Run a line with its output on stderr; its error is stored."""
         self.tell(f"cm {shlex.join(line)}")
         call = caller.Asked()
         words = _command([*line, *self._more])
@@ -73,7 +73,7 @@ class FlowEngine:
         return status
 
     def failure(self) -> FlowError | None:
-        """The error of the last line; None where it told none."""
+        """The error of the last line; None without one."""
         return _error_of(self._failed) if self._failed.get("error") else None
 
     def cm_json(self, line: Sequence[str]) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class FlowEngine:
         )
 
     def cards(self) -> list[dict[str, Any]]:
-        """The GPUs as the driver tells them, with who computes on each."""
+        """Return the GPUs of the driver, with their processes."""
         driver, busy = nvidia.read(), nvidia.processes()
         return [
             {
@@ -130,7 +130,7 @@ class FlowEngine:
         ]
 
     def ask(self, command: Sequence[str]) -> tuple[int, str]:
-        """Run a program of the machine for a moment; its exit status, and what it said."""
+        """Run a short program of the machine; return its exit status and output."""
         done = probe(command, timeout=120)
         return (0 if done.ok else done.status or 1), done.output or done.problem
 
@@ -159,9 +159,9 @@ class FlowEngine:
         return status
 
     def python(self) -> list[str]:
-        """Return the words that hand a script the Python of runs; raises FlowError.
+        """Return the words that pass the Python of runs to a script; raise FlowError.
 
-        They are what run-mlperf-inference-app hands on to its steps.
+        run-mlperf-inference-app passes them to its steps.
         """
         line = ["run", "script", "--tags=install,python-venv", "--name=mlperf"]
         answer = self.cm_json([*line, "--version_min=3.10", "--quiet"])
@@ -179,7 +179,7 @@ class FlowEngine:
     def show(self, line: str) -> None:
         """Show a line of results: on their own file descriptor where there is one."""
         if self._results_fd:
-            # Whoever reads the results may have seen enough, as ``head`` has.
+            # The reader of the results may have closed the pipe, as ``head`` does.
             with suppress(BrokenPipeError):
                 os.write(self._results_fd, f"{line}\n".encode())
             print(line, file=sys.stderr)
@@ -209,10 +209,10 @@ def _error_of(answer: Mapping[str, Any]) -> FlowError:
 def _run(
     command: Sequence[str], env: Mapping[str, str], stdout: Any, fds: Sequence[int] = ()
 ) -> tuple[int, str]:
-    """Run a ``cm`` line to its end; its exit status, and what it printed into a pipe.
+    """Run a ``cm`` line to its end; return its exit status and its output to a pipe.
 
-    It has a session of its own: Ctrl-C reaches it once, from here, and then it has the time to end
-    what it has started and to remove what is half made.
+    It has its own session: Ctrl-C reaches it once, from here, and then it has the time to end its
+    children and to remove partial files.
     """
     child = subprocess.Popen(
         command, env=env, stdout=stdout, text=True, start_new_session=True, pass_fds=fds
@@ -235,13 +235,13 @@ def _end(child: subprocess.Popen[str]) -> None:
 
 
 def _may_go_on(child: subprocess.Popen[str], signalled_at: float) -> bool:
-    """Wait for a child that was asked to end; false where nobody wants to wait any longer."""
+    """Wait for a child that was interrupted; return false to kill it."""
     try:
         child.wait(_PATIENCE_S)
     except subprocess.TimeoutExpired:
         return False
     except KeyboardInterrupt:
-        # make hands on what the terminal, or who ends the whole group, tells us too.
+        # make repeats the signal that the terminal, or a kill of the group, has sent to us too.
         return time.monotonic() - signalled_at < _ECHO_S
     return True
 

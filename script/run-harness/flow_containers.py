@@ -28,7 +28,7 @@ _NOT_OF_THE_JOB = ("engine", "base_image", "tools", "user", "mounts")
 
 
 def engine_name(requested: str) -> str:
-    """The engine that words use: the one asked for, else docker or podman; empty without one."""
+    """Return the container program: the requested one, else docker or podman; empty without one."""
     if requested:
         try:
             return find_engine(requested, os.environ).name
@@ -47,7 +47,7 @@ def _answering(name: str) -> str:
 
 
 def designed(home: str, settings: Mapping[str, Any], only_look: bool) -> Design:
-    """The container that is told of; raises Error."""
+    """Return the design of the container; raise Error."""
     mounts = tuple(Mount(*each) for each in settings["mounts"])
     job = Job(
         file="",
@@ -59,7 +59,7 @@ def designed(home: str, settings: Mapping[str, Any], only_look: bool) -> Design:
     return containers.workplace_design(
         Workspace.open(home),
         job,
-        # Others are taken where they are asked for: buildah keeps nothing running.
+        # Others are used only on request: buildah keeps nothing running.
         str(settings.get("engine", "")) or engine_name("") or "docker",
         base=str(settings.get("base_image", "")),
         tools=tuple(settings.get("tools", ())),
@@ -81,7 +81,7 @@ def do(
 
 
 def _in_variables(text: str) -> str:
-    """What to type, as it stands on a make line."""
+    """Return the command as typed on a make line."""
     for option, variable in _VARIABLES.items():
         text = text.replace(option, variable)
     return text

@@ -58,7 +58,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def refuse(i: dict[str, Any]) -> dict[str, Any]:
-    """Refuse what a run of these inputs would refuse; ``cm plan`` asks."""
+    """Refuse what a run of these inputs would refuse; called by ``cm plan``."""
     env = i["env"]
     check_network(env)
     # What these become is known only in the run.
@@ -71,7 +71,7 @@ def refuse(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def check(env: dict[str, Any]) -> None:
-    """Raise CatalogError where benchmark, backend and what is asked of them do not go together."""
+    """Raise CatalogError where benchmark, backend and the request contradict each other."""
     asked.benchmark(env)
     asked.options(env, asked.backend(env))
     if env.get("CM_MLPERF_SUBMISSION_RUN") != "yes":
@@ -94,7 +94,7 @@ def take_nvidia(env: dict[str, Any]) -> None:
 
 
 def take_engine(env: dict[str, Any]) -> None:
-    """Look at an engine that is handed to the run; raises Error where it cannot be opened."""
+    """Check an engine that is passed to the run; raise Error where it cannot be opened."""
     if not env.get("CM_MLPERF_ENGINE_PATH"):
         return
     spec = asked.backend(env)
@@ -112,7 +112,7 @@ def take_engine(env: dict[str, Any]) -> None:
 
 
 NO_ERROR = "a test run does not end with an error for that (with --strict it does)."
-# What each variation says of the length of a run, in a word that --execution_mode has too.
+# The variations of the length of a run, as words of --execution_mode.
 LENGTHS = {"_short": "test", "_full": "valid"}
 
 
@@ -136,7 +136,7 @@ SERVERS = "CM_NETWORK_LOADGEN_SUT_SERVERS"
 
 
 def check_network(env: dict[str, Any]) -> str:
-    """The side of a network that is asked for; raises Error for what it could not do."""
+    """Return the requested side of a network run; raise Error for what it does not support."""
     side = str(env.get("CM_NETWORK_LOADGEN") or "")
     if side not in ("lon", "sut", ""):
         raise Error("bad-value", f"--network={side} is not known", hint="use lon or sut")
@@ -158,7 +158,7 @@ def node_address(env: dict[str, Any]) -> str:
 
 
 def servers(env: dict[str, Any]) -> str:
-    """The nodes that LoadGen asks, with commas between; raises Error where none is named."""
+    """Return the nodes that LoadGen queries, joined by commas; raise Error where none is named."""
     value = env.get(SERVERS) or ""
     text = ",".join(value) if isinstance(value, list) else str(value)
     if not text:
@@ -168,7 +168,7 @@ def servers(env: dict[str, Any]) -> str:
 
 
 def take_network(env: dict[str, Any]) -> None:
-    """Look at what is asked of several machines; raises Error for what they cannot do."""
+    """Check a request of several machines; raise Error for what they do not support."""
     side = check_network(env)
     if not side:
         return
@@ -189,7 +189,7 @@ def take_network(env: dict[str, Any]) -> None:
 
 
 def is_here(place: str) -> bool:
-    """Whether ``place``, HOST:PORT or a URL, is an address of this machine."""
+    """Return whether ``place``, HOST:PORT or a URL, is an address of this machine."""
     with suppress(OSError, ValueError):
         host = urlsplit("//" + place.strip().rpartition("://")[2]).hostname
         if not host:  # which would be looked up as this machine
@@ -248,12 +248,12 @@ def has_labels(data: str | None) -> bool:
 
 
 def find_plugins(env: dict[str, Any]) -> None:
-    """Tell app-mlperf-inference what the user's own benchmark and backend need."""
+    """Export the needs of the user's own benchmark and backend to app-mlperf-inference."""
     if not asked.own_folder(env):
         return
     plugins = asked.of_plugins(env)
     env["CM_MLPERF_PLUGINS"] = plugins.folder
-    # Each by its name: a plan sees here that they are known only on the way.
+    # All by their names: a plan sees here that they are known only at run time.
     env["CM_MLPERF_PLUGIN_MODEL"] = plugins.model
     env["CM_MLPERF_PLUGIN_DATA"] = plugins.data
     env["CM_MLPERF_PLUGIN_PACKAGE_1"] = plugins.package(1)
@@ -262,7 +262,7 @@ def find_plugins(env: dict[str, Any]) -> None:
 
 
 def shorten(env: dict[str, Any]) -> None:
-    """Let the queries that are asked for end a test run, in place of its duration."""
+    """Let the requested number of queries end a test run, instead of its duration."""
     count = env.get("CM_TEST_QUERY_COUNT")
     if count and env["CM_MLPERF_RUN_STYLE"] == "test":
         least, duration = "CM_MLPERF_INFERENCE_MIN_QUERY_COUNT", "CM_MLPERF_INFERENCE_MIN_DURATION"
@@ -271,7 +271,7 @@ def shorten(env: dict[str, Any]) -> None:
 
 
 def ask_for_all(env: dict[str, Any]) -> None:
-    """Set what a submission needs and the command line does not tell."""
+    """Set the defaults of a submission that the command line does not set."""
     if not env.get("CM_MLPERF_LOADGEN_SCENARIO"):
         env["CM_MLPERF_LOADGEN_ALL_SCENARIOS"] = "yes"
     if env.get("CM_MLPERF_SUBMISSION_DIVISION") in (Division.CLOSED, Division.NETWORK):
@@ -377,7 +377,7 @@ def _runs(problems: list[dict[str, Any]]) -> str:
 
 
 def checked(results: dict[str, Any]) -> Sequence[Any]:
-    """Look at the finished runs as a submission's checks will; show and return what is wrong."""
+    """Check the finished runs as for a submission; print and return the faults."""
     from mlperf.harness import records
     from mlperf.harness.reporting.results import Results
     from mlperf.submission import after_run
@@ -391,7 +391,7 @@ def checked(results: dict[str, Any]) -> Sequence[Any]:
 
 
 def refused(problems: list[dict[str, Any]], folder: str) -> Error:
-    """The error for results that are not accepted: each broken rule, and what to do about it."""
+    """Return the error for results that are not accepted: broken rules and their remedies."""
     first = problems[0]
     count = len({(problem["scenario"], problem["mode"]) for problem in problems})
     runs = "one run is" if count == 1 else f"{count} runs are"

@@ -61,7 +61,7 @@ def official(env: Mapping[str, Any], tree: Path, benchmark_round: str) -> list[A
 
 
 def _judge(env: Mapping[str, Any], answer: Any) -> None:
-    """Raise what the verdicts mean for whoever called."""
+    """Raise the error that follows from the verdicts."""
     from mlperf.submission import inputs
 
     if inputs.is_set(env, "CM_MLPERF_SUBMISSION_EXPECT_REFUSAL"):

@@ -1,4 +1,4 @@
-"""Write down what server is asked for, for the program that starts it; tell what came of it."""
+"""Write the request for the program that starts the server; report the outcome."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENGINES = ("docker", "podman")
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Check what is asked for before anything is started."""
+    """Check the request before anything is started."""
     env = i["env"]
     settings = {
         "repository": repository(env),
@@ -67,7 +67,7 @@ def contained(env: Mapping[str, Any], only_print: bool) -> dict[str, str]:
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Hand out the address; raises Error where the server did not become ready."""
+    """Export the address; raise Error where the server did not become ready."""
     env = i["env"]
     answer = triton.answered(env)
     env["CM_TRITON_SERVER_URL"] = answer.get("url", "")

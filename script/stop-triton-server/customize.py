@@ -1,4 +1,4 @@
-"""Say which server is to end, and tell what came of it."""
+"""Choose the server to stop, and report the outcome."""
 
 from __future__ import annotations
 

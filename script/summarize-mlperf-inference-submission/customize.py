@@ -1,4 +1,4 @@
-"""Write the report of a tree; what is in the tree is left as it is."""
+"""Write the report of a tree; the tree itself is not changed."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def variations(specs: Sequence[BenchmarkSpec], backends: Sequence[BackendSpec]) -> dict[str, str]:
-    """The variations of both scripts, and the ways that are taken when nobody names one."""
+    """Return the variations of both scripts, and their defaults."""
     blocks = {
         "models": (block for spec in specs for block in _model(spec)),
         "backends": map(_backend, backends),
@@ -78,7 +78,7 @@ def _joined(blocks: Iterable[list[str]]) -> str:
 
 
 def _model(spec: BenchmarkSpec) -> list[list[str]]:
-    """The variation of a benchmark, after that with what it has in common with others."""
+    """Return the variation of a benchmark, after the one with its common parts."""
     assert spec.assets is not None
     base, deps = spec.assets.base, ["  deps:", *_assets(spec.assets)]
     lines = [f"{spec.name}:", "  group: model"]
@@ -135,7 +135,7 @@ def _backend(spec: BackendSpec) -> list[str]:
 
 
 def _defaults(spec: BackendSpec) -> list[str]:
-    """What its other scripts, those of its cases too, take where nobody sets it."""
+    """Return the defaults of its other scripts, and of those of its cases."""
     steps = (*spec.steps, *(step for case in spec.cases for step in case.steps))
     defaults = {k: v for step in steps for k, v in {**step.variations, **step.defaults}.items()}
     lines = [f"    {key}: {word or repr(word)}" for key, word in defaults.items()]
@@ -218,7 +218,7 @@ def _precision(name: str, specs: Iterable[BenchmarkSpec]) -> list[str]:
 
 
 def _fastest(name: str, specs: Iterable[BenchmarkSpec]) -> list[str]:
-    """The way that is taken where nobody names a backend, and the processor is made for it."""
+    """Return the default backend for processors that support it."""
     models = [spec.name for spec in specs if spec.fastest == name]
     precisions = ("''", "int8") if name == "int8" else ("''",)
     conditions = {

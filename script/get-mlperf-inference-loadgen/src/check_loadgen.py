@@ -1,6 +1,6 @@
-"""Says what the LoadGen of this Python is: where, what it offers, and the seeds of which round.
+"""Print the facts of this Python's LoadGen: its path, missing names, and the seeds of its round.
 
-Usage: check_loadgen.py NAME... prints one JSON object; the names are those that must be there.
+Usage: check_loadgen.py NAME... prints one JSON object; the names are the required ones.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ def main(names: list[str]) -> int:
     import mlperf_loadgen
 
     settings = mlperf_loadgen.TestSettings()
-    # An empty file: what is read then is the configuration compiled into LoadGen.
+    # An empty file: LoadGen then reads the configuration compiled into it.
     with tempfile.NamedTemporaryFile(suffix=".conf") as empty:
         status = settings.FromConfig(empty.name, "resnet50", "Offline")
     facts = {

@@ -238,7 +238,7 @@ def test_killed_while_writing_leaves_the_old_tree(request_: steps.TreeRequest) -
         "    print('in the middle', flush=True)\n"
         "    time.sleep(60)\n"
         "truncate.truncate_all = stop\n"
-        f"steps.generate(steps.Request(Path({str(request_.results_dir)!r}), "
+        f"steps.generate(steps.TreeRequest(Path({str(request_.results_dir)!r}), "
         f"Path({str(request_.submission_dir)!r}), 'Tester', clean=True))\n"
     )
     process = subprocess.Popen(
