@@ -145,7 +145,7 @@ SPLIT = "made with other seeds; nothing was tuned on the held-out part"
 
 def about(recipe: Any, seconds: float, *, split: str = SPLIT, **more: Any) -> dict[str, Any]:
     """Return the entry of a training in model.json; ``more`` is about its data."""
-    versions = {each.__name__: each.__version__ for each in (torch, onnx, onnxruntime, np)}
+    versions = {package.__name__: package.__version__ for package in (torch, onnx, onnxruntime, np)}
     return {
         "split": split,
         **more,

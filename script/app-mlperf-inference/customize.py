@@ -230,7 +230,7 @@ def accuracy(benchmark: str, stated: Mapping[str, Any]) -> dict[str, Any]:
 
     A number of tokens has the same bounds in both.
     """
-    further = [accuracy(benchmark, each) for each in stated.get("further", ())]
+    further = [accuracy(benchmark, metric) for metric in stated.get("further", ())]
     bounds = {**stated, **({"further": further} if further else {})}
     if benchmark.endswith(STRICT) and stated["unit"] != "tokens":
         bounds["target"] = round(STRICT_SHARE * stated["reference"], 6)

@@ -84,12 +84,12 @@ def images(root: str) -> dict[str, set[str]]:
 def _names(folder: str) -> Iterator[str]:
     """Images of ``folder`` and of the folders of classes in it."""
     with os.scandir(folder) as inside:
-        for each in inside:
-            if each.name.endswith(".JPEG"):
-                if each.is_file() and each.stat().st_size:
-                    yield each.name
-            elif each.is_dir() and each.name.startswith("n") and each.name[1:].isdigit():
-                yield from _names(each.path)
+        for entry in inside:
+            if entry.name.endswith(".JPEG"):
+                if entry.is_file() and entry.stat().st_size:
+                    yield entry.name
+            elif entry.is_dir() and entry.name.startswith("n") and entry.name[1:].isdigit():
+                yield from _names(entry.path)
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:

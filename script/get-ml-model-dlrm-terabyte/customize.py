@@ -82,7 +82,7 @@ def table_bytes(env: dict[str, Any], cap: int) -> int:
     """Return the bytes of all tables with at most ``cap`` rows; 0 means no cap."""
     known = table_sizes.read_sizes()
     rows: list[int] = known[env["CM_DLRM_VERSION"]]["rows"]
-    return 4 * int(known["width"]) * sum(min(each, cap or each) for each in rows)
+    return 4 * int(known["width"]) * sum(min(table_rows, cap or table_rows) for table_rows in rows)
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:

@@ -37,6 +37,6 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
         # The graph takes one sample at a time and nothing else.
         env["CM_MLPERF_LOADGEN_MAX_BATCHSIZE"] = "1"
     # Weights outside of the graph are the user's too, and only links to them are here.
-    weights = [os.path.realpath(each["file"]) for each in ml_models.data_of(facts)]
+    weights = [os.path.realpath(data_file["file"]) for data_file in ml_models.data_of(facts)]
     answer = datasets.hand_out(env, form="own")
     return {**answer, "version": facts["sha256"][:12], "relies_on": weights}

@@ -128,7 +128,7 @@ def missing(kind: str, sdk: Mapping[str, Any], inspections: list[SdkInspection])
     """The failure to raise: a placeholder to be removed first, or nothing that can be used."""
     last = inspections[-1]
     install = f"{last.python} -m pip install --extra-index-url={INDEX} {sdk['install']}"
-    dummy = next((each for each in inspections if each.placeholders), None)
+    dummy = next((inspection for inspection in inspections if inspection.placeholders), None)
     needs = (
         f"it needs Python {sdk['pythons']} on x86-64; no configuration of pip is changed by this"
     )
@@ -138,12 +138,12 @@ def missing(kind: str, sdk: Mapping[str, Any], inspections: list[SdkInspection])
             "import-failed",
             f"{dummy.python} has {dummy.problem}",
             hint=f"{remove}\n{install}\n{needs}",
-            context=[each.line for each in inspections],
+            context=[inspection.line for inspection in inspections],
         )
     return Error(
         "not-detected",
         f"no Python with the Neuron SDK ({kind}: {sdk['packages'][0]}) was found",
         hint=f"{install}\n{needs}\none that is there already: --path=/its/folder, or "
         "--adr.neuron-sdk.path=/its/folder where another step asks",
-        context=[each.line for each in inspections],
+        context=[inspection.line for inspection in inspections],
     )

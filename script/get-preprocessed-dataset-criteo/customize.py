@@ -105,7 +105,7 @@ def version(env: dict[str, Any]) -> str:
 def real_rows(env: dict[str, Any]) -> str:
     """Rows of the tables of the first DLRM."""
     rows = table_sizes.read_sizes()[version(env)]["rows"]
-    return ",".join(str(each) for each in rows)
+    return ",".join(str(table_rows) for table_rows in rows)
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:

@@ -131,7 +131,7 @@ def embeddable(python: str, version: str) -> Path:
     name = f"libpython{'.'.join(version.split('.')[:2])}.so.1.0"
     own = probe([python, "-I", "-c", LIBRARIES]).stdout.strip()
     folders = [own or "/usr/lib", *facts.library_folders]
-    library = next((Path(each, name) for each in folders if Path(each, name).is_file()), None)
+    library = next((Path(folder, name) for folder in folders if Path(folder, name).is_file()), None)
     if library is None:
         package = name.removesuffix(".so.1.0")
         command = install_command(facts.package_manager, [package], as_root=os.geteuid() == 0)
@@ -212,7 +212,7 @@ def put_stub(tree: Path, version: str) -> Path:
     stubs = tree / "python_backend_stubs"
     name = "triton_python_backend_stub"
     if not (stubs / minor / name).is_file():
-        known = sorted((each.name for each in stubs.glob("3.*")), key=parse) or ["none"]
+        known = sorted((stub.name for stub in stubs.glob("3.*")), key=parse) or ["none"]
         raise Error(
             "not-available",
             f"this server cannot run models in Python {minor}; it can in {', '.join(known)}",

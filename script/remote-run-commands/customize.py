@@ -65,7 +65,7 @@ def machine(env: dict[str, Any]) -> tuple[str, list[str]]:
 def listed(env: dict[str, Any], key: str) -> list[str]:
     """An input that is a list, or one value."""
     value = env.get(key) or []
-    return [str(each) for each in value] if isinstance(value, list) else [str(value)]
+    return [str(line) for line in value] if isinstance(value, list) else [str(value)]
 
 
 def commands(env: dict[str, Any]) -> list[str]:

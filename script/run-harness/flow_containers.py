@@ -48,7 +48,7 @@ def _answering(name: str) -> str:
 
 def designed(home: str, settings: Mapping[str, Any], only_look: bool) -> Design:
     """Return the design of the container; raise Error."""
-    mounts = tuple(Mount(*each) for each in settings["mounts"])
+    mounts = tuple(Mount(*mount) for mount in settings["mounts"])
     job = Job(
         file="",
         context="",

@@ -84,7 +84,9 @@ def take_nvidia(env: dict[str, Any]) -> None:
     """Let NVIDIA's words become ours; what has no effect is said. Raises Error for the rest."""
     cuda = env.get("CM_MLPERF_DEVICE") == "cuda"
     capabilities = {kind.get("compute_cap", "") for kind in nvidia.kinds()} if cuda else set()
-    sorted_capabilities = tuple(sorted(each for each in capabilities if each[:1].isdigit()))
+    sorted_capabilities = tuple(
+        sorted(capability for capability in capabilities if capability[:1].isdigit())
+    )
     inputs.check_fp8(env, sorted_capabilities)
     notes = inputs.take(env, sorted_capabilities)
     if env.get("CM_MLPERF_IMPLEMENTATION") == "reference":
@@ -320,8 +322,8 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     # The generator gets the runs of this length: the folder may hold shorter or longer ones too.
     env["CM_MLPERF_INFERENCE_RESULTS_DIR_"] = os.path.dirname(os.path.dirname(results["folder"]))
     broken = checked(results)
-    excused = [each for each in problems if is_excused(each, results, env)]
-    if refused_ones := [each for each in problems if each not in excused]:
+    excused = [problem for problem in problems if is_excused(problem, results, env)]
+    if refused_ones := [problem for problem in problems if problem not in excused]:
         raise refused(refused_ones, results["folder"])
     if broken:
         raise against_rules(broken, results["folder"])
@@ -353,8 +355,8 @@ def is_excused(problem: dict[str, Any], results: dict[str, Any], env: dict[str, 
 
 def warned(problems: list[dict[str, Any]]) -> str:
     """That runs do not count because the host was busy, with its figures, or for their length."""
-    busy = [each for each in problems if each["fault"].get("host")]
-    short = [each for each in problems if each not in busy]
+    busy = [problem for problem in problems if problem["fault"].get("host")]
+    short = [problem for problem in problems if problem not in busy]
     texts = []
     if busy:
         texts.append(
@@ -372,7 +374,7 @@ def warned(problems: list[dict[str, Any]]) -> str:
 
 
 def _runs(problems: list[dict[str, Any]]) -> str:
-    named = dict.fromkeys(f"{each['scenario']} {each['mode']}" for each in problems)
+    named = dict.fromkeys(f"{problem['scenario']} {problem['mode']}" for problem in problems)
     return " and ".join(named)
 
 

@@ -13,6 +13,6 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     build.refuse_foreign(tree)
     cut = build.edit(tree, truncate.truncate_all)
     print(f"{len(cut)} accuracy logs cut in {tree}")
-    for each in cut:
-        print(f"  {each.size} bytes, hash {each.sha256[:16]}…: {'/'.join(each.folder.parts[-4:])}")
+    for log in cut:
+        print(f"  {log.size} bytes, hash {log.sha256[:16]}…: {'/'.join(log.folder.parts[-4:])}")
     return {"return": 0}

@@ -110,11 +110,13 @@ def check(results: Results) -> TreeVerdict:
 
 def _findings(results: Results) -> Iterator[Finding]:
     """Of each kind of run only those that were made."""
-    fast = tuple(each.scenario for each in results.results if each.performance_run is not None)
-    right = tuple(each.scenario for each in results.results if each.accuracy_run is not None)
+    fast = tuple(
+        result.scenario for result in results.results if result.performance_run is not None
+    )
+    right = tuple(result.scenario for result in results.results if result.accuracy_run is not None)
     yield from performance.runs(RunSite(results, fast))
     yield from accuracy.runs(RunSite(results, right))
-    tested = tuple(each.scenario for each in results.results if each.compliance)
+    tested = tuple(result.scenario for result in results.results if result.compliance)
     yield from compliance.tests(RunSite(results, tested))
     # The files that describe a scenario come with its performance run.
     yield from benchmarks.descriptions(RunSite(results, fast))
@@ -138,7 +140,7 @@ def lines(verdict: TreeVerdict, results: Results) -> list[str]:
     if verdict.faults:
         where = steps.wrapped(f"checks of {results.folder}:", "", "  ")
         return ["", *where, *steps.verdict_lines(TreeVerdict(verdict.faults))]
-    made = any(run for each in results.results for run in _runs(each))
+    made = any(run for result in results.results for run in _runs(result))
     if results.problems or not made:
         return []
     reasons = _reasons(verdict, results)

@@ -155,7 +155,7 @@ def _fill(folder: Path, parts: Sequence[TreePart], order: TreeOrder) -> BuiltTre
             cell = ScenarioCell(order.layout, root, run.sut, benchmark, scenario)
             _clear(cell, cleared)
             missing = _scenario(cell, sources)
-            notes += [f"{run.sut} {benchmark} {scenario}: {each} is missing" for each in missing]
+            notes += [f"{run.sut} {benchmark} {scenario}: {name} is missing" for name in missing]
             made.append(cell)
         _json(root / layouts.SYSTEMS / f"{run.sut}.json", part.system)
         _code(root / order.layout.code / benchmark, run.code)

@@ -137,5 +137,5 @@ def _fitting(
     if spec is None or not Division(division).strict:
         return run.scenarios, []
     allowed = spec.allowed(benchmark_round, category)
-    kept = {name: each for name, each in run.scenarios.items() if name in allowed}
+    kept = {name: sources for name, sources in run.scenarios.items() if name in allowed}
     return kept, [name for name in run.scenarios if name not in allowed]

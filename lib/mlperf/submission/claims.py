@@ -91,7 +91,7 @@ def _refuse_copies(runs: Sequence[BenchmarkRun], root: Path) -> None:
 def _is_renamed(place: Path, source: Path) -> bool:
     """Whether a folder says to be the system of another one, which alone has its name."""
     one, other = (
-        upstream.known(upstream.read((each,), upstream.SUT_INFO)) for each in (place, source)
+        upstream.known(upstream.read((folder_,), upstream.SUT_INFO)) for folder_ in (place, source)
     )
     name = one.get("system_name", "")
     return (
@@ -105,5 +105,5 @@ def _is_renamed(place: Path, source: Path) -> bool:
 def _refuse(first: Path, second: Path, root: Path, what: str) -> None:
     if first == second:
         return
-    one, other = (shown(each, root) for each in (first, second))
+    one, other = (shown(path, root) for path in (first, second))
     raise SubmissionError(f"{one} and {other} both hold results {what}", HINT, "needs-input")

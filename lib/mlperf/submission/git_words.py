@@ -65,7 +65,7 @@ TELLING = (r"^remote: (?:error|fatal)?:?\s*(\S.*)", r"^(?:fatal|error): (.*)", r
 
 def cause(said: str) -> GitFailure | None:
     """The cause of a failure; None where it is another one."""
-    return next((each for each in CAUSES if re.search(each.said, said)), None)
+    return next((failure for failure in CAUSES if re.search(failure.said, said)), None)
 
 
 def telling(said: str) -> str:

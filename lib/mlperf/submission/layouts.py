@@ -13,7 +13,7 @@ from mlperf.catalog import CatalogError, Division, rounds
 
 from .errors import SubmissionError
 
-DIVISIONS = tuple(each.value for each in Division)
+DIVISIONS = tuple(division.value for division in Division)
 RESULTS = "results"
 SYSTEMS = "systems"
 MAPPING = "model_mapping.json"

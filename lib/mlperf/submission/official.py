@@ -191,7 +191,7 @@ def run(
     # The single file was left behind where there is the other, which decides from 6.0 on: it
     # crashes on newer benchmarks, and refuses what published trees hold.
     if outcomes and outcomes[0].checker == MODULE and not outcomes[0].crashed:
-        outcomes[1:] = [replace(each, counts=each.accepted) for each in outcomes[1:]]
+        outcomes[1:] = [replace(outcome, counts=outcome.accepted) for outcome in outcomes[1:]]
     return outcomes
 
 
@@ -271,7 +271,7 @@ def _is_consequence(text: str, others: Sequence[str]) -> bool:
         return False
     where, names = match.group(1), re.findall(r"\w+", match.group(2))
     return all(
-        any(f"{where}/{name}/".lower() in each.lower() for each in others if each != text)
+        any(f"{where}/{name}/".lower() in other.lower() for other in others if other != text)
         for name in names
     )
 

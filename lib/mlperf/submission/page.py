@@ -79,8 +79,8 @@ def render(contents: PageContents) -> str:
 def _by_rule(findings: Sequence[Finding]) -> list[list[Finding]]:
     """Return the findings grouped by rule."""
     groups: dict[str, list[Finding]] = {}
-    for each in findings:
-        groups.setdefault(each.rule, []).append(each)
+    for finding in findings:
+        groups.setdefault(finding.rule, []).append(finding)
     return list(groups.values())
 
 

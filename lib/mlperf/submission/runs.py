@@ -38,8 +38,8 @@ def collect(folder: Path, handed: intake.RunOverrides | None = None) -> Collecte
     skipped = [tree.root for tree, _ in own]
     options = handed or intake.RunOverrides()
     collected = CollectedRuns()
-    for each in map(_finished, whole):
-        collected = collected.joined(each)
+    for runs_ in map(_finished, whole):
+        collected = collected.joined(runs_)
     for styled in _styled(folder) or [folder]:
         collected = collected.joined(intake.collect(styled, options, skipped))
     if not collected.runs:
@@ -48,7 +48,7 @@ def collect(folder: Path, handed: intake.RunOverrides | None = None) -> Collecte
     notes = (
         *_left_out(folder),
         *claims.renamed(collected.runs),
-        *(each.note for each in interrupted),
+        *(run.note for run in interrupted),
     )
     return collected.joined(CollectedRuns((), notes))
 
@@ -82,7 +82,7 @@ def _trees(folder: Path) -> Iterator[ResultTree]:
     for styled in _styled(folder):
         style = styled.name.removesuffix(SUFFIX)
         whole = (path.parent for path in styled.glob(f"*/*/**/{WHOLE}"))
-        begun = (each for machine in folders(styled) for each in folders(machine))
+        begun = (tree for machine in folders(styled) for tree in folders(machine))
         for benchmark in sorted({*whole, *begun}):
             system = benchmark.parent.relative_to(styled)
             # Hidden folders are what killed calls have left.
@@ -98,7 +98,7 @@ def _finished(tree: Tree) -> CollectedRuns:
         name = f"{tree.root.parent.name}/{tree.root.name}"
         return CollectedRuns((), (f"{name} is left out: {error}",))
     foreign = _foreign(results)
-    scenarios = tuple(each for each in _scenarios(tree) if each not in foreign)
+    scenarios = tuple(name for name in _scenarios(tree) if name not in foreign)
     run = BenchmarkRun(
         sut=results.sut,
         benchmark=results.benchmark,
@@ -106,7 +106,7 @@ def _finished(tree: Tree) -> CollectedRuns:
         division=results.division,
         category=results.category,
         device=results.device,
-        scenarios={each: ScenarioSources.of_harness(tree.scenario(each)) for each in scenarios},
+        scenarios={name: ScenarioSources.of_harness(tree.scenario(name)) for name in scenarios},
         code=texts.code(results),
         calibration=texts.calibrated(results),
         results=results,

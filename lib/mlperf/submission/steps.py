@@ -118,7 +118,9 @@ def _generate(request: TreeRequest, ask: Asker | None) -> StepAnswer:
     order = build.TreeOrder(request.submitter, division, layout, request.clean, request.truncated)
     built = build.build(request.submission_dir, parts, order, finish)
     tree = SubmissionTree(request.submission_dir, layout)
-    verdict = judge([_typed(each, chosen, request.make_target) for each in checks.check(tree)])
+    verdict = judge(
+        [_typed(finding, chosen, request.make_target) for finding in checks.check(tree)]
+    )
     rows = report(tree, verdict, described, compare=request.compare)
     line = f"tree:    {tree.root} (round v{layout.round}, {division}, {request.submitter})"
     lines = (
@@ -299,7 +301,7 @@ def check(
     tree = _tree(submission_dir, benchmark_round)
     findings = checks.check(tree, submitter)
     if make_target:
-        findings = [make_lines.MakeFolder(make_target).finding(each) for each in findings]
+        findings = [make_lines.MakeFolder(make_target).finding(finding) for finding in findings]
     verdict = judge(findings)
     rows = report(tree, verdict, {}, outcomes, compare)
     said = [
@@ -315,7 +317,7 @@ def check(
         *verdict_lines(verdict, everything=explain),
         *said,
     ]
-    more = {"official": [asdict(each) for each in outcomes], "official_lines": said}
+    more = {"official": [asdict(outcome) for outcome in outcomes], "official_lines": said}
     return StepAnswer(tuple(lines), {**_data(tree, verdict, rows, {}), **more}, verdict)
 
 
@@ -362,7 +364,7 @@ def summarize(
 
 
 def _complaint_lines(outcome: official.CheckerOutcome, verdict: TreeVerdict) -> list[str]:
-    known = {each.rule for each in (*verdict.faults, *verdict.nature)}
+    known = {finding.rule for finding in (*verdict.faults, *verdict.nature)}
     # Many lines follow from one cause: the first one represents all that break the same rule.
     causes: dict[str, list[str]] = {}
     for complaint in outcome.complaints:
@@ -417,7 +419,12 @@ def _systems(
     """These descriptions, kept in ``path``; or where there are none those kept before."""
     if not described:
         return _read_described(path)
-    _write(path, json.dumps({name: _plain(each) for name, each in described.items()}, indent=2))
+    _write(
+        path,
+        json.dumps(
+            {name: _plain(description) for name, description in described.items()}, indent=2
+        ),
+    )
     return described
 
 
@@ -432,7 +439,7 @@ def _remembered(
     stored = read_object(path)
     if stored is None or stored.get("tree") != pack.fingerprint(tree_root):
         return ()
-    return [official.remembered(each) for each in stored["outcomes"]]
+    return [official.remembered(outcome) for outcome in stored["outcomes"]]
 
 
 def _plain(described: SystemDescription) -> dict[str, list[str]]:
@@ -459,10 +466,10 @@ def _verdict_data(verdict: TreeVerdict) -> dict[str, Any]:
     return {
         "submittable": verdict.submittable,
         "verdict": verdict.line,
-        "faults": [asdict(each) for each in verdict.faults],
-        "nature": [asdict(each) for each in verdict.nature],
-        "warnings": [asdict(each) for each in verdict.warnings],
-        "notices": [asdict(each) for each in verdict.notices],
+        "faults": [asdict(finding) for finding in verdict.faults],
+        "nature": [asdict(finding) for finding in verdict.nature],
+        "warnings": [asdict(finding) for finding in verdict.warnings],
+        "notices": [asdict(finding) for finding in verdict.notices],
     }
 
 
@@ -478,9 +485,10 @@ def _data(
         "report": str(report_folder(tree.root)),
         **_verdict_data(verdict),
         "results": [asdict(row) for row in rows],
-        "systems": {name: _plain(each) for name, each in described.items()},
+        "systems": {name: _plain(description) for name, description in described.items()},
         "questions": {
-            name: [question.name for question in each.questions] for name, each in described.items()
+            name: [question.name for question in description.questions]
+            for name, description in described.items()
         },
     }
 
@@ -489,17 +497,17 @@ def _description_lines(described: Mapping[str, SystemDescription], make_target: 
     lines = []
     again = "generate again with --system_file=FILE"
     again = make_lines.MakeFolder(make_target).advice(again) if make_target else again
-    for name, each in described.items():
+    for name, description in described.items():
         lines += [f"system {name}:"]
         rows = [
             (key, value.text or "-", value.origin)
-            for key, value in each.values.items()
+            for key, value in description.values.items()
             if value.text
         ]
         lines += table(("field", "value", "from"), rows)
-        if each.questions:
+        if description.questions:
             lines += ["", *wrapped(f"not known; write them into a file, and {again}:", "", "  ")]
-            for question in each.questions:
+            for question in description.questions:
                 lines += wrapped(f"{question.name}: {question.hint}", "  ", "    ")
     return lines
 

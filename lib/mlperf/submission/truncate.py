@@ -84,7 +84,7 @@ def truncate(folder: Path) -> TruncatedLog | None:
 def truncate_all(root: Path) -> list[TruncatedLog]:
     """Cut every accuracy log below ``root``, in a fixed order."""
     made = (truncate(log.parent) for log in sorted(root.rglob(LOG)))
-    return [each for each in made if each is not None]
+    return [log for log in made if log is not None]
 
 
 def state(folder: Path) -> None:

@@ -28,7 +28,7 @@ class TreeVerdict:
     @property
     def too_short(self) -> bool:
         """Whether runs or data sets are too small, which the official checkers refuse as well."""
-        return any(each.rule not in (FORM.id, STAND_IN.id) for each in self.nature)
+        return any(finding.rule not in (FORM.id, STAND_IN.id) for finding in self.nature)
 
     @property
     def line(self) -> str:
@@ -49,7 +49,7 @@ class TreeVerdict:
 
 def counted(findings: Sequence[Finding]) -> str:
     """Return the number of broken rules and of findings, in words."""
-    rules, places = len({each.rule for each in findings}), len(findings)
+    rules, places = len({finding.rule for finding in findings}), len(findings)
     broken_rules = "1 rule is broken" if rules == 1 else f"{rules} rules are broken"
     return broken_rules if places == 1 else f"{broken_rules} in {places} places"
 
@@ -58,6 +58,6 @@ def judge(findings: Sequence[Finding]) -> TreeVerdict:
     """Sort findings; what follows from a short or tiny run is no fault of the tree."""
     levels = (ERROR, NATURE, WARNING, NOTE)
     faults, nature, warnings, notices = (
-        tuple(each for each in findings if each.severity == level) for level in levels
+        tuple(finding for finding in findings if finding.severity == level) for level in levels
     )
     return TreeVerdict(faults, nature, warnings, notices)

@@ -256,8 +256,8 @@ def make(
     facts = facts_of(to_onnx(train(part, recipe), form), name, form, out)
     value = figure_of(name, facts, out, held_out.folder).value
     data = {
-        what: {"name": each.facts["name"], **each.facts["files"]["samples.npy"]}
-        for what, each in (("training", part), ("held_out", held_out))
+        what: {"name": images.facts["name"], **images.facts["files"]["samples.npy"]}
+        for what, images in (("training", part), ("held_out", held_out))
     }
     split = "parts drawn from different seeds; nothing was tuned on the held-out part"
     whole = {

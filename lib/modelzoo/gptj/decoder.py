@@ -133,7 +133,7 @@ def frame(graph: Decoder, size: DecoderSize) -> SharedTensors:
     total = graph.op("Gather", graph.op("Shape", "attention_mask"), one)
     new = graph.op("Gather", graph.op("Shape", "input_ids"), one)
     before = graph.op("Sub", total, new)
-    scalar = [graph.op("Squeeze", each, graph.whole(0)) for each in (total, before)]
+    scalar = [graph.op("Squeeze", tensor, graph.whole(0)) for tensor in (total, before)]
     order = graph.op("Range", graph.const(0, np.int64), scalar[0], graph.const(1, np.int64))
     own = graph.op("Range", scalar[1], scalar[0], graph.const(1, np.int64))
     own = graph.op("Unsqueeze", own, graph.whole(1))
@@ -256,13 +256,13 @@ def build(graph: Decoder, size: DecoderSize) -> Any:
         y = normalized(graph, x, f"transformer.h.{layer}.ln_1", size)
         mixed, memory = attention(graph, y, layer, shared, size)
         x = graph.op("Add", graph.op("Add", mixed, feed_forward(graph, y, layer)), x)
-        presents += [graph.op("Unsqueeze", each, graph.whole(1)) for each in memory]
+        presents += [graph.op("Unsqueeze", tensor, graph.whole(1)) for tensor in memory]
     graph.name(graph.op("Concat", *presents, axis=1), "present")
     x = graph.cut(x, -1, np.iinfo(np.int64).max, 1)
     x = normalized(graph, x, "transformer.ln_f", size)
     x = graph.op("MatMul", x, graph.transposed("lm_head.weight"))
     graph.name(graph.op("Add", x, graph.weight("lm_head.bias")), "logits")
-    infos = {key: [_info(each) for each in tensors_] for key, tensors_ in tensors(size).items()}
+    infos = {key: [_info(tensor) for tensor in tensors_] for key, tensors_ in tensors(size).items()}
     return graph.model("gptj", infos["inputs"], infos["outputs"], OPSET)
 
 

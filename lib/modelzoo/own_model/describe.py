@@ -85,9 +85,9 @@ def described(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, An
 
 def inputs_of(graph: Any, path: Path) -> list[Any]:
     """Return the inputs to feed; raise ProgramError for one that is no tensor, or without any."""
-    weights = {each.name for each in graph.initializer}
-    inputs = [each for each in graph.input if each.name not in weights]
-    other = next((each.name for each in inputs if not each.type.HasField("tensor_type")), "")
+    weights = {weight.name for weight in graph.initializer}
+    inputs = [input_ for input_ in graph.input if input_.name not in weights]
+    other = next((input_.name for input_ in inputs if not input_.type.HasField("tensor_type")), "")
     if other:
         raise ProgramError(f"the input {other} of {path} is not a tensor")
     if not inputs or not graph.output:
@@ -98,7 +98,7 @@ def inputs_of(graph: Any, path: Path) -> list[Any]:
 
 def has_fixed_batch(inputs: Sequence[Any], path: Path) -> bool:
     """Whether the model takes one sample at a time; raises ProgramError for several, or none."""
-    first = {sizes(each)[0] if sizes(each) else 0 for each in inputs}
+    first = {sizes(input_)[0] if sizes(input_) else 0 for input_ in inputs}
     several = sorted(size for size in first if isinstance(size, int) and size != 1)
     if several:
         wants = f"{several[-1]} samples at once" if several[-1] else "inputs without samples"
@@ -109,14 +109,14 @@ def has_fixed_batch(inputs: Sequence[Any], path: Path) -> bool:
 
 def tensors(values: Iterable[Any]) -> list[Any]:
     """Return the values that are tensors; a classifier's list of maps is left out."""
-    return [each for each in values if each.type.HasField("tensor_type")]
+    return [value for value in values if value.type.HasField("tensor_type")]
 
 
 def beside(model: Any) -> dict[str, int]:
     """Return the files with weights that the model names, and their least bytes."""
     least: dict[str, int] = {}
-    for each in external_tensors(model):
-        where = {entry.key: entry.value for entry in each.external_data}
+    for tensor in external_tensors(model):
+        where = {entry.key: entry.value for entry in tensor.external_data}
         end = int(where.get("offset", 0)) + int(where.get("length", 0))
         name = where.get("location", "")
         least[name] = max(end, least.get(name, 0))
@@ -179,7 +179,7 @@ def check_joined(model: Any, inputs: Sequence[Mapping[str, Any]], path: Path) ->
     """
     if conflict(model):
         return
-    shapes = {each["name"]: each["shape"] for each in inputs}
+    shapes = {facts["name"]: facts["shape"] for facts in inputs}
     for value in model.graph.input:
         dims = value.type.tensor_type.shape.dim
         for dim, size in zip(dims[1:], shapes.get(value.name, ()), strict=False):
@@ -258,10 +258,12 @@ def drawn(facts: Mapping[str, Any], count: int) -> dict[str, Any]:
     one = sum(np.prod(e["shape"]) * np.dtype(e["dtype"]).itemsize for e in facts["inputs"])
     count = max(1, min(count, int(MOST_BYTES / max(1, one))))
     return {
-        each["name"]: generator.standard_normal((count, *each["shape"])).astype(each["dtype"])
-        if np.dtype(each["dtype"]).kind == "f"
-        else generator.integers(0, 2, (count, *each["shape"])).astype(each["dtype"])
-        for each in facts["inputs"]
+        tensor_facts["name"]: generator.standard_normal((count, *tensor_facts["shape"])).astype(
+            tensor_facts["dtype"]
+        )
+        if np.dtype(tensor_facts["dtype"]).kind == "f"
+        else generator.integers(0, 2, (count, *tensor_facts["shape"])).astype(tensor_facts["dtype"])
+        for tensor_facts in facts["inputs"]
     }
 
 

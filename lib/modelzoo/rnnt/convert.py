@@ -58,7 +58,7 @@ def size_of(weights: Mapping[str, Array]) -> graphs.TransducerSize:
         return weights[name].shape
 
     def layers(name: str) -> int:
-        return sum(1 for each in weights if each.startswith(f"{name}.weight_hh_l"))
+        return sum(1 for weight in weights if weight.startswith(f"{name}.weight_hh_l"))
 
     encoder = shape(f"{graphs.BEFORE}.weight_hh_l0")[1]
     return graphs.TransducerSize(

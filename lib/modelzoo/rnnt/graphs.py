@@ -177,11 +177,11 @@ def step_graph(weights: Weights, size: TransducerSize) -> Any:
     )
     graph.name(graph.op("Gemm", y, *scores, transB=1), "scores")
     for number, name in enumerate(("new_hidden", "new_cell")):
-        parts = [graph.op("Squeeze", each[number], graph.whole(0)) for each in after]
+        parts = [graph.op("Squeeze", states[number], graph.whole(0)) for states in after]
         graph.name(graph.op("Concat", *parts, axis=1), name)
     tensors = step_tensors(size)
     infos = {
-        key: [value(each["name"], each["dtype"], "N", *each["shape"]) for each in tensors_]
+        key: [value(tensor["name"], tensor["dtype"], "N", *tensor["shape"]) for tensor in tensors_]
         for key, tensors_ in tensors.items()
     }
     return _model(graph, "rnnt_step", infos["inputs"], infos["outputs"])

@@ -66,7 +66,7 @@ def _devices(backends: Iterable[BackendSpec]) -> list[str]:
 
 
 def _precisions(backends: Iterable[BackendSpec]) -> list[str]:
-    return _each(each for spec in backends for each in spec.precisions)
+    return _each(precision for spec in backends for precision in spec.precisions)
 
 
 def _each(words: Iterable[str]) -> list[str]:
@@ -163,10 +163,10 @@ def _models(spec: BackendSpec | Case) -> dict[str, Sequence[str]]:
 def _needed(spec: BackendSpec | Case, when: Mapping[str, Sequence[str]]) -> list[str]:
     """Its packages and its other scripts, where env is as ``when`` says."""
     lines = []
-    for each in spec.packages:
-        conditions = {"CM_MLPERF_DEVICE": (each.device,)} if each.device else {}
-        tags = f"get,generic-python-lib,_package.{each.package}"
-        lines += _dep(tags, each.names, [*_if({**when, **conditions}), *NOT_AT_LOADGEN])
+    for package in spec.packages:
+        conditions = {"CM_MLPERF_DEVICE": (package.device,)} if package.device else {}
+        tags = f"get,generic-python-lib,_package.{package.package}"
+        lines += _dep(tags, package.names, [*_if({**when, **conditions}), *NOT_AT_LOADGEN])
     for step in spec.steps:
         unset = {step.unless: ("''",)} if step.unless else {}
         lines += _dep(
@@ -211,7 +211,7 @@ def _precision(name: str, specs: Iterable[BenchmarkSpec]) -> list[str]:
     if name == "int8":
         never = [spec.name for spec in specs if name in spec.refuses]
         env = ["env:", "  CM_CALIBRATION_DATASET_PATH: <<<CM_DATASET_PREPROCESSED_TRAINING_PATH>>>"]
-        skip = ["skip_if_env:", "  CM_MLPERF_MODEL:", *(f"  - {each}" for each in never)]
+        skip = ["skip_if_env:", "  CM_MLPERF_MODEL:", *(f"  - {model}" for model in never)]
         quantizer = _dep("quantize,ml-model,onnx,int8", ["ml-model-quantizer"], [*env, *skip])
         lines += ["  deps:", *quantizer]
     return [*lines, *_add("ml-model", "_fp32")]

@@ -89,11 +89,11 @@ def check(tree: SubmissionTree, submitter: str = "") -> list[Finding]:
     ]
     sites = [site for site in everybody if submitter in ("", site.submitter)]
     for site in sites:
-        for each in CHECKS:
-            findings += each(site)
+        for check_site in CHECKS:
+            findings += check_site(site)
     findings += accuracy.across(sites)
     by_id = {rule.id: rule for rule in rules()}
-    return [_in_round(each, by_id.get(each.rule), tree.layout.round) for each in findings]
+    return [_in_round(finding, by_id.get(finding.rule), tree.layout.round) for finding in findings]
 
 
 def _in_round(finding: Finding, rule: Rule | None, benchmark_round: str) -> Finding:

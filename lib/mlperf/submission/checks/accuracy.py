@@ -343,6 +343,6 @@ def _shared(first: ScenarioCell, cell: ScenarioCell, place: Path) -> bool:
 
 def _inferred(first: ScenarioCell, cell: ScenarioCell, measured: Scenario | None) -> bool:
     """Whether a run of ``measured`` stands for one of two scenarios, or for both."""
-    named = [Scenario.of_folder(each.scenario) for each in (first, cell)]
-    others = [each for each in named if each is None or each.loadgen != measured]
+    named = [Scenario.of_folder(named_cell.scenario) for named_cell in (first, cell)]
+    others = [scenario for scenario in named if scenario is None or scenario.loadgen != measured]
     return bool(others) and measured is not None and set(others) <= set(measured.stands_for)

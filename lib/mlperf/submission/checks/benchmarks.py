@@ -118,8 +118,8 @@ def scenarios(site: SubmitterSite) -> Iterator[Finding]:
             yield replace(absent, severity=NATURE) if stands_in(site, system) else absent
             continue
         excused = stands_in(site, system)
-        for each in _scenarios(site, known, category, where, have[system, benchmark]):
-            yield replace(each, severity=NATURE) if excused else each
+        for finding in _scenarios(site, known, category, where, have[system, benchmark]):
+            yield replace(finding, severity=NATURE) if excused else finding
 
 
 def _scenarios_of(site: SubmitterSite) -> dict[tuple[str, str], list[str]]:

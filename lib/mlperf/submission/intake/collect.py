@@ -107,7 +107,7 @@ class RunCollector:
         return MissingInputError(text, HELP, "needs-input", self.options)
 
     def _twice(self, first: LogFolder, second: LogFolder) -> SubmissionError:
-        one, other = (self._shown(each) for each in (first, second))
+        one, other = (self._shown(log_folder) for log_folder in (first, second))
         return SubmissionError(
             f"{one} and {other} are both a {first.part} run of the same scenario",
             "give a --results_dir that holds one of them",
@@ -197,7 +197,7 @@ class RunCollector:
     def _sources(self, parts: Parts) -> ScenarioSources:
         known = {name: parts[name] for name in (PERFORMANCE, ACCURACY) if name in parts}
         first = next(iter((known or parts).values()))
-        logs = {name: each.folder for name, each in known.items()}
+        logs = {name: log_folder.folder for name, log_folder in known.items()}
         self._look_at_accuracy(parts)
         tests = (name for name in parts if name.startswith("TEST"))
         return ScenarioSources(

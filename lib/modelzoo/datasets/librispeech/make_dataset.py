@@ -61,7 +61,7 @@ def make(root: Path) -> dict[str, Any]:
         "seed": SEED,
         "count": UTTERANCES,
         "rate": tones.RATE,
-        "seconds": round(sum(len(each.samples) for each in spoken) / tones.RATE, 1),
+        "seconds": round(sum(len(utterance.samples) for utterance in spoken) / tones.RATE, 1),
         "sha256": digest.hexdigest(),
         "made_with": {"numpy": np.__version__},
     }

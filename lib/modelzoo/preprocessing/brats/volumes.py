@@ -65,5 +65,5 @@ def fitted(array: Array, window: Sequence[int], filling: float) -> Array:
     Where the rest is odd, the greater half lies behind.
     """
     rest = [side - size for side, size in zip(window, array.shape[-3:], strict=True)]
-    around = [(0, 0)] * (array.ndim - 3) + [(each // 2, each - each // 2) for each in rest]
+    around = [(0, 0)] * (array.ndim - 3) + [(size // 2, size - size // 2) for size in rest]
     return np.pad(array, around, constant_values=filling)

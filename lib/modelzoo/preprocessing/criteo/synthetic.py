@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     out: Path = options.out
     known = json.loads(options.sizes.read_text(encoding="utf-8"))[options.version]
-    rows = [min(each, options.most_rows or each) for each in known["rows"]]
+    rows = [min(table_rows, options.most_rows or table_rows) for table_rows in known["rows"]]
     generator = np.random.default_rng(options.seed)
     sizes = generator.integers(SMALLEST, LARGEST + 1, options.groups)
     pairs = int(sizes.sum())

@@ -87,7 +87,7 @@ def find_files(folder: Path, entries: Sequence[LabelledFile]) -> list[Path]:
 
     Raises ProgramError when some are missing.
     """
-    inside = sorted(Path(each.path) for each in os.scandir(folder) if each.is_dir())
+    inside = sorted(Path(entry.path) for entry in os.scandir(folder) if entry.is_dir())
     places = {
         each.name: Path(each.path)
         for place in (*inside, folder)
