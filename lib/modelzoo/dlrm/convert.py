@@ -34,7 +34,7 @@ def opened(path: Path, version: str) -> SavedWeights | WeightSnapshot:
     return WeightSnapshot(paths[0].parent)
 
 
-def size_of(source: SavedWeights | WeightSnapshot, version: str) -> recommender.DlrmSize:
+def size_of(source: SavedWeights | WeightSnapshot, version: str) -> recommender.Size:
     """Return the size by the shapes of the weights, with the rules' numbers of values.
 
     Raises ProgramError when tables are missing.
@@ -54,7 +54,7 @@ def size_of(source: SavedWeights | WeightSnapshot, version: str) -> recommender.
 
 
 def _widths(
-    source: SavedWeights | WeightSnapshot, size: recommender.DlrmSize, part: str
+    source: SavedWeights | WeightSnapshot, size: recommender.Size, part: str
 ) -> tuple[int, ...]:
     names = [f"{name}.weight" for name, _ in recommender.layers(size, part)]
     lacking = [name for name in names if name not in source.names()]
@@ -63,9 +63,7 @@ def _widths(
     return tuple(source.shape(name)[0] for name in names)
 
 
-def check(
-    source: SavedWeights | WeightSnapshot, size: recommender.DlrmSize, other_size: bool
-) -> None:
+def check(source: SavedWeights | WeightSnapshot, size: recommender.Size, other_size: bool) -> None:
     """Raise ProgramError unless the weights are those of a network of this size."""
     check_shapes({n: source.shape(n) for n in source.names()}, recommender.shapes(size))
     if size != recommender.real(size.version) and not other_size:

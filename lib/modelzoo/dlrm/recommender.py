@@ -28,7 +28,7 @@ ACCURACY = {"v1": 80.25, "v2": 80.31}
 
 
 @dataclass(frozen=True, slots=True)
-class DlrmSize:
+class Size:
     """The shape of a DLRM: rows of the tables, values per category, widths of the layers.
 
     ``cross`` and ``rank`` are the layers and the rank of the second version's cross network.
@@ -62,11 +62,11 @@ class DlrmWeights(Protocol):
         """The parts of a weight, which cover it."""
 
 
-def real(version: str) -> DlrmSize:
+def real(version: str) -> Size:
     """The size by the rules."""
     known = table_sizes.read_sizes()
     cross = {"cross": 3, "rank": 512} if version == "v2" else {}
-    return DlrmSize(
+    return Size(
         version=version,
         rows=tuple(known[version]["rows"]),
         hot=tuple(known[version]["hot"]),
@@ -77,7 +77,7 @@ def real(version: str) -> DlrmSize:
     )
 
 
-def layers(size: DlrmSize, part: str) -> list[tuple[str, tuple[int, int]]]:
+def layers(size: Size, part: str) -> list[tuple[str, tuple[int, int]]]:
     """Return names and shapes of the linear layers of ``bottom`` or ``top``."""
     widths = size.bottom if part == "bottom" else size.top
     into = (DENSE if part == "bottom" else size.joined, *widths[:-1])
@@ -93,7 +93,7 @@ def layers(size: DlrmSize, part: str) -> list[tuple[str, tuple[int, int]]]:
     return list(zip(names, shapes, strict=True))
 
 
-def table(size: DlrmSize, feature: int) -> str:
+def table(size: Size, feature: int) -> str:
     """The name of the table of a category."""
     if size.version == "v1":
         return f"emb_l.{feature}.weight"
@@ -101,7 +101,7 @@ def table(size: DlrmSize, feature: int) -> str:
     return f"{bags}.t_cat_{feature}.weight"
 
 
-def shapes(size: DlrmSize) -> dict[str, tuple[int, ...]]:
+def shapes(size: Size) -> dict[str, tuple[int, ...]]:
     """Return the shapes of all weights of a network of this size, by name in a checkpoint."""
     by_name: dict[str, tuple[int, ...]] = {
         table(size, feature): (rows, size.width) for feature, rows in enumerate(size.rows)
@@ -119,7 +119,7 @@ def shapes(size: DlrmSize) -> dict[str, tuple[int, ...]]:
     return by_name
 
 
-def weight_bytes(size: DlrmSize) -> int:
+def weight_bytes(size: Size) -> int:
     """Bytes of all weights."""
     return 4 * sum(int(np.prod(shape)) for shape in shapes(size).values())
 
@@ -147,7 +147,7 @@ class Recommender(OnnxGraph):
         return self.op("Gemm", x, self.weight(weight), transB=1)
 
 
-def tower(graph: Recommender, x: str, size: DlrmSize, part: str) -> str:
+def tower(graph: Recommender, x: str, size: Size, part: str) -> str:
     """An MLP; the last layer of the upper one has no ReLU."""
     names = [name for name, _ in layers(size, part)]
     for number, name in enumerate(names):
@@ -157,7 +157,7 @@ def tower(graph: Recommender, x: str, size: DlrmSize, part: str) -> str:
     return x
 
 
-def looked_up(graph: Recommender, size: DlrmSize) -> list[str]:
+def looked_up(graph: Recommender, size: Size) -> list[str]:
     """Return the summed rows [n, 1, width] of the categories."""
     embeddings, begin = [], 0
     for feature, many in enumerate(size.hot):
@@ -171,7 +171,7 @@ def looked_up(graph: Recommender, size: DlrmSize) -> list[str]:
     return embeddings
 
 
-def products(graph: Recommender, x: str, rows: str, size: DlrmSize) -> str:
+def products(graph: Recommender, x: str, rows: str, size: Size) -> str:
     """The counts' vector, and all dot products [n, parts, parts] below the diagonal."""
     parts = len(size.rows) + 1
     dots = graph.op("MatMul", rows, graph.op("Transpose", rows, perm=[0, 2, 1]))
@@ -180,7 +180,7 @@ def products(graph: Recommender, x: str, rows: str, size: DlrmSize) -> str:
     return graph.op("Concat", x, graph.op("Gather", flat, graph.whole(*below), axis=1), axis=1)
 
 
-def crossed(graph: Recommender, rows: str, size: DlrmSize) -> str:
+def crossed(graph: Recommender, rows: str, size: Size) -> str:
     """Return the cross network: x0 * (W V x + b) + x per layer."""
     first = x = graph.op("Reshape", rows, graph.whole(0, size.joined))
     name = "inter_arch.crossnet"
@@ -191,7 +191,7 @@ def crossed(graph: Recommender, rows: str, size: DlrmSize) -> str:
     return x
 
 
-def build(graph: Recommender, size: DlrmSize) -> Any:
+def build(graph: Recommender, size: Size) -> Any:
     """The whole network."""
     x = tower(graph, "dense_x", size, "bottom")
     parts = [graph.op("Unsqueeze", x, graph.whole(1)), *looked_up(graph, size)]
@@ -209,7 +209,7 @@ def build(graph: Recommender, size: DlrmSize) -> Any:
 
 def write(
     source: DlrmWeights,
-    size: DlrmSize,
+    size: Size,
     out: Path,
     facts: dict[str, Any],
     tell: Callable[[int], None],

@@ -22,7 +22,7 @@ SEED = 7
 class RandomDlrmWeights:
     """Random weights that keep values about as large as they are."""
 
-    def __init__(self, size: recommender.DlrmSize) -> None:
+    def __init__(self, size: recommender.Size) -> None:
         self._shapes = recommender.shapes(size)
         self._generator = np.random.default_rng(SEED)
 

@@ -31,7 +31,7 @@ KEYS = {
 END_OF_TEXT = 50256
 
 
-def size_of(config: dict[str, Any]) -> decoder.DecoderSize:
+def size_of(config: dict[str, Any]) -> decoder.Size:
     """The size that config.json speaks of; raises ProgramError for another network."""
     if config.get("model_type") != "gptj":
         raise ProgramError(f"config.json is of a {config.get('model_type')}, not of a gptj")
@@ -41,13 +41,13 @@ def size_of(config: dict[str, Any]) -> decoder.DecoderSize:
     if lacking:
         raise ProgramError(f"config.json has no {', '.join(lacking)}")
     inner = config.get("n_inner") or 4 * config["n_embd"]
-    return decoder.DecoderSize(inner=inner, **{name: config[key] for name, key in KEYS.items()})
+    return decoder.Size(inner=inner, **{name: config[key] for name, key in KEYS.items()})
 
 
 class CheckedWeights:
     """The weights of a checkpoint; those with another shape than the network's are refused."""
 
-    def __init__(self, source: GptjCheckpoint, size: decoder.DecoderSize) -> None:
+    def __init__(self, source: GptjCheckpoint, size: decoder.Size) -> None:
         self._source, self._shapes = source, decoder.shapes(size)
         check_names(source.names(), self._shapes)
 
@@ -58,7 +58,7 @@ class CheckedWeights:
         return weight
 
 
-def convert(folder: Path, out: Path, other_size: bool) -> decoder.DecoderSize:
+def convert(folder: Path, out: Path, other_size: bool) -> decoder.Size:
     """Read, check and write; returns the size.
 
     Raises ProgramError for another size, or weights that are not those of config.json.
@@ -66,7 +66,7 @@ def convert(folder: Path, out: Path, other_size: bool) -> decoder.DecoderSize:
     source = GptjCheckpoint(folder)
     config = source.config()
     size = size_of(config)
-    real = decoder.DecoderSize(vocabulary=size.vocabulary)
+    real = decoder.Size(vocabulary=size.vocabulary)
     if size != real and not other_size:
         raise ProgramError(f"its size is not that of MLPerf's model: {size}")
     other = {} if size == real else models.OTHER_SIZE

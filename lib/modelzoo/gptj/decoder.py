@@ -33,7 +33,7 @@ GELU = (0.7978845608028654, 0.044715)
 
 
 @dataclass(frozen=True, slots=True)
-class DecoderSize:
+class Size:
     """The shape of the network; the defaults are those of GPT-J with 6 billion weights."""
 
     vocabulary: int = 50401
@@ -58,7 +58,7 @@ class DecoderWeights(Protocol):
         """The weight of this name as float32, in the checkpoint's shape."""
 
 
-def shapes(size: DecoderSize) -> dict[str, tuple[int, ...]]:
+def shapes(size: Size) -> dict[str, tuple[int, ...]]:
     """Return the shapes of all weights of a network of this size, by name in a checkpoint."""
     width, inner = size.width, size.inner
     by_name: dict[str, tuple[int, ...]] = {"transformer.wte.weight": (size.vocabulary, width)}
@@ -81,7 +81,7 @@ def shapes(size: DecoderSize) -> dict[str, tuple[int, ...]]:
     }
 
 
-def weight_bytes(size: DecoderSize) -> int:
+def weight_bytes(size: Size) -> int:
     """Bytes of all weights as float32."""
     return 4 * sum(int(np.prod(shape)) for shape in shapes(size).values())
 
@@ -110,7 +110,7 @@ class Decoder(OnnxGraph):
         return self.stored(name, values.shape, [((0,) * values.ndim, values)])
 
 
-def apart(weights: Array, size: DecoderSize) -> Array:
+def apart(weights: Array, size: Size) -> Array:
     """Queries' or keys' weights [width, width]; the pairs of their rotated part are moved apart."""
     order = np.arange(size.head_width)
     order[: size.rotary] = [*range(0, size.rotary, 2), *range(1, size.rotary, 2)]
@@ -127,7 +127,7 @@ class SharedTensors:
     cosine: str
 
 
-def frame(graph: Decoder, size: DecoderSize) -> SharedTensors:
+def frame(graph: Decoder, size: Size) -> SharedTensors:
     """The mask [n, 1, s, p + s] and rotary embedding [n, 1, s, rotary / 2] of the new tokens."""
     one = graph.whole(1)
     total = graph.op("Gather", graph.op("Shape", "attention_mask"), one)
@@ -156,13 +156,13 @@ def frame(graph: Decoder, size: DecoderSize) -> SharedTensors:
     return SharedTensors(mask, *rotations)
 
 
-def heads(graph: Decoder, x: str, size: DecoderSize) -> str:
+def heads(graph: Decoder, x: str, size: Size) -> str:
     """States [n, s, width] as [n, heads, s, head width]."""
     shape = graph.whole(0, 0, size.heads, size.head_width)
     return graph.op("Transpose", graph.op("Reshape", x, shape), perm=[0, 2, 1, 3])
 
 
-def rotated(graph: Decoder, x: str, shared: SharedTensors, size: DecoderSize) -> str:
+def rotated(graph: Decoder, x: str, shared: SharedTensors, size: Size) -> str:
     """Rotate the pairs of [n, heads, s, head width] by the positions of the tokens."""
     half = size.rotary // 2
     first = graph.cut(x, 0, half, 3)
@@ -176,7 +176,7 @@ def rotated(graph: Decoder, x: str, shared: SharedTensors, size: DecoderSize) ->
 
 
 def attention(
-    graph: Decoder, x: str, layer: int, shared: SharedTensors, size: DecoderSize
+    graph: Decoder, x: str, layer: int, shared: SharedTensors, size: Size
 ) -> tuple[str, tuple[str, str]]:
     """What attention adds, and the keys and values of all tokens."""
     name = f"transformer.h.{layer}.attn"
@@ -228,13 +228,13 @@ def gelu(graph: Decoder, x: str) -> str:
     return graph.op("Mul", x, share)
 
 
-def normalized(graph: Decoder, x: str, name: str, size: DecoderSize) -> str:
+def normalized(graph: Decoder, x: str, name: str, size: Size) -> str:
     """Layer normalization."""
     weights = graph.weight(f"{name}.weight"), graph.weight(f"{name}.bias")
     return graph.op("LayerNormalization", x, *weights, axis=-1, epsilon=size.epsilon)
 
 
-def tensors(size: DecoderSize) -> dict[str, list[dict[str, Any]]]:
+def tensors(size: Size) -> dict[str, list[dict[str, Any]]]:
     """Inputs and outputs as model.json has them."""
     cache = [2 * size.layers, size.heads, -1, size.head_width]
     tokens = models.tensors(["input_ids", "attention_mask"], -1, dtype="int64")
@@ -247,7 +247,7 @@ def tensors(size: DecoderSize) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def build(graph: Decoder, size: DecoderSize) -> Any:
+def build(graph: Decoder, size: Size) -> Any:
     """The whole network; scores are those after the last token only, because no others are used."""
     shared = frame(graph, size)
     x = graph.op("Gather", graph.weight("transformer.wte.weight"), "input_ids")
@@ -272,7 +272,7 @@ def _info(tensor: dict[str, Any]) -> Any:
     return value(name, tensor["dtype"], "N", *sizes)
 
 
-def write(source: DecoderWeights, size: DecoderSize, out: Path, facts: dict[str, Any]) -> None:
+def write(source: DecoderWeights, size: Size, out: Path, facts: dict[str, Any]) -> None:
     """Write the graph, its weights and model.json, to which ``facts`` are added, into ``out``."""
     data = out / f"{FILE}.data"
     made = models.saved(out / FILE, build(Decoder(source, data), size))

@@ -20,7 +20,7 @@ SEED = 7
 class RandomGptjWeights:
     """Random weights that keep values about as large as they are."""
 
-    def __init__(self, size: decoder.DecoderSize) -> None:
+    def __init__(self, size: decoder.Size) -> None:
         self._shapes = decoder.shapes(size)
         self._generator = np.random.default_rng(SEED)
 
@@ -37,7 +37,7 @@ class RandomGptjWeights:
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the graph and model.json."""
-    real = decoder.DecoderSize()
+    real = decoder.Size()
     parser = program.parser(__doc__)
     parser.add_argument("--layers", type=int, default=real.layers, help="layers to build")
     options = parser.parse_args(arguments)

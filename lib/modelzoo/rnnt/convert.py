@@ -49,7 +49,7 @@ def renamed(state: Mapping[str, Array]) -> dict[str, Array]:
     }
 
 
-def size_of(weights: Mapping[str, Array]) -> graphs.TransducerSize:
+def size_of(weights: Mapping[str, Array]) -> graphs.Size:
     """The size that the shapes of these weights speak of; raises ProgramError for a lack."""
 
     def shape(name: str) -> tuple[int, ...]:
@@ -61,7 +61,7 @@ def size_of(weights: Mapping[str, Array]) -> graphs.TransducerSize:
         return sum(1 for weight in weights if weight.startswith(f"{name}.weight_hh_l"))
 
     encoder = shape(f"{graphs.BEFORE}.weight_hh_l0")[1]
-    return graphs.TransducerSize(
+    return graphs.Size(
         features=shape(f"{graphs.BEFORE}.weight_ih_l0")[1],
         encoder=encoder,
         before=layers(graphs.BEFORE),
@@ -74,13 +74,13 @@ def size_of(weights: Mapping[str, Array]) -> graphs.TransducerSize:
     )
 
 
-def check(weights: Mapping[str, Array], size: graphs.TransducerSize, other_size: bool) -> None:
+def check(weights: Mapping[str, Array], size: graphs.Size, other_size: bool) -> None:
     """Raise ProgramError unless the weights have the shapes of a network of this size."""
     shapes = {name: weight.shape for name, weight in weights.items()}
     check_shapes(shapes, graphs.shapes(size))
     if size.classes != graphs.BLANK + 1:
         raise ProgramError(f"it knows {size.classes} letters, the benchmark {graphs.BLANK + 1}")
-    if size != graphs.TransducerSize() and not other_size:
+    if size != graphs.Size() and not other_size:
         raise ProgramError(f"its size is not that of MLPerf's model: {size}")
 
 
@@ -101,7 +101,7 @@ def check_features(tables: Mapping[str, Array]) -> None:
             raise ProgramError(f"{name} has other numbers than the features of the benchmark")
 
 
-def convert(path: Path, out: Path, other_size: bool) -> graphs.TransducerSize:
+def convert(path: Path, out: Path, other_size: bool) -> graphs.Size:
     """Read, check and write; returns the size."""
     state = {name: tensor.float().numpy() for name, tensor in pytorch_weights(path).items()}
     tables = {name: state.pop(name) for name in (FILTERS, WINDOW) if name in state}

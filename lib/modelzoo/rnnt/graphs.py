@@ -35,7 +35,7 @@ Weights = Mapping[str, Array]
 
 
 @dataclass(frozen=True, slots=True)
-class TransducerSize:
+class Size:
     """Widths and numbers of layers; the defaults are those of MLPerf's model."""
 
     features: int = 240
@@ -49,7 +49,7 @@ class TransducerSize:
     classes: int = BLANK + 1
 
 
-def shapes(size: TransducerSize) -> dict[str, tuple[int, ...]]:
+def shapes(size: Size) -> dict[str, tuple[int, ...]]:
     """Every weight of a model of this size, by the name that a checkpoint has for it."""
     wide = size.stack * size.encoder
     return {
@@ -105,7 +105,7 @@ def _gates(array: Array) -> Array:
     return np.concatenate([blocks[place] for place in GATES])
 
 
-def encoder_graph(weights: Weights, size: TransducerSize) -> Any:
+def encoder_graph(weights: Weights, size: Size) -> Any:
     """``features`` [n, t, 240] and true ``lengths`` [n] in; ``states`` [n, t / stack, joint] out.
 
     What the first layers give beyond an utterance's length is set to zero before the stacking, so
@@ -154,7 +154,7 @@ def _stacked(graph: Transducer, x: str, factor: int) -> str:
     return graph.op("Concat", *parts, axis=2)
 
 
-def step_graph(weights: Weights, size: TransducerSize) -> Any:
+def step_graph(weights: Weights, size: Size) -> Any:
     """One step of the decoder; the states of all layers lie side by side in one row."""
     graph = Transducer()
     # At the beginning nothing was said: the reference feeds zeros then, here it is letter BLANK.
@@ -187,7 +187,7 @@ def step_graph(weights: Weights, size: TransducerSize) -> Any:
     return _model(graph, "rnnt_step", infos["inputs"], infos["outputs"])
 
 
-def _layers_of(graph: Transducer, name: str, size: TransducerSize) -> list[str]:
+def _layers_of(graph: Transducer, name: str, size: Size) -> list[str]:
     """Split a row of states into those of the layers [1, n, width]."""
     bounds = graph.whole(*[size.prediction] * size.prediction_layers)
     parts = graph.ops("Split", name, bounds, outputs=size.prediction_layers, axis=1)
@@ -198,7 +198,7 @@ def _model(graph: OnnxGraph, name: str, inputs: list[Any], outputs: list[Any]) -
     return checked(graph.model(name, inputs, outputs, OPSET, producer_name="cmbench"))
 
 
-def step_tensors(size: TransducerSize) -> dict[str, list[dict[str, Any]]]:
+def step_tensors(size: Size) -> dict[str, list[dict[str, Any]]]:
     """Inputs and outputs of the step, as model.json has them."""
     wide = size.prediction_layers * size.prediction
     return {
@@ -216,7 +216,7 @@ def step_tensors(size: TransducerSize) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def write(weights: Weights, size: TransducerSize, name: str, out: Path, **more: Any) -> None:
+def write(weights: Weights, size: Size, name: str, out: Path, **more: Any) -> None:
     """Write both graphs and model.json, to which ``more`` is added, into ``out``."""
     facts = {
         "name": name,
@@ -240,7 +240,7 @@ def write(weights: Weights, size: TransducerSize, name: str, out: Path, **more: 
             "most_letters_per_frame": 30,
             "stride": size.stack,
             "style": "mlperf",
-            **({} if size == TransducerSize() else models.OTHER_SIZE),
+            **({} if size == Size() else models.OTHER_SIZE),
         },
         **more,
     }

@@ -22,7 +22,7 @@ BLANK_SCORE = 6.7
 STRENGTH = 3.0
 
 
-def weights(size: graphs.TransducerSize) -> dict[str, Array]:
+def weights(size: graphs.Size) -> dict[str, Array]:
     """Random weights under which the memories never come to rest.
 
     Their shapes are those of ``graphs.shapes``.
@@ -40,7 +40,7 @@ def weights(size: graphs.TransducerSize) -> dict[str, Array]:
 def main(arguments: list[str] | None = None) -> int:
     """Write the graphs and model.json."""
     options = program.parser(__doc__).parse_args(arguments)
-    size = graphs.TransducerSize()
+    size = graphs.Size()
     accuracy = models.accuracy("word accuracy", "%")
     graphs.write(weights(size), size, "rnnt_synthetic", options.out, accuracy=accuracy)
     print("a transducer with random weights written")

@@ -41,7 +41,7 @@ def test_the_layout_is_that_of_coco() -> None:
 @pytest.mark.parametrize("category", list(makes.CATEGORIES))
 def test_a_box_goes_round_what_is_drawn(category: int) -> None:
     colour = np.asarray([250.0, 0.0, 250.0])
-    thing = makes.Thing(category, x=60.0, y=50.0, across=20.0, down=14.0, colour=colour)
+    thing = makes.DrawnShape(category, x=60.0, y=50.0, across=20.0, down=14.0, colour=colour)
     with_it = makes.draw(np.random.default_rng(3), 120, 100, [thing]).astype(int)
     without = makes.draw(np.random.default_rng(3), 120, 100, []).astype(int)
     rows, columns = np.nonzero(np.abs(with_it - without).sum(axis=2) > 30)

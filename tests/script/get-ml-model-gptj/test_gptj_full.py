@@ -31,7 +31,7 @@ ml_models = lab.hooks("ml_models")
 convert = lab.module_of(LIB / "modelzoo/gptj" / "convert.py")
 synthetic = lab.module_of(LIB / "modelzoo/gptj" / "synthetic.py")
 
-NARROW = decoder.DecoderSize(
+NARROW = decoder.Size(
     vocabulary=30, width=24, heads=3, layers=2, inner=96, rotary=4, places=64, epsilon=1e-5
 )
 CONFIG = {
@@ -252,13 +252,13 @@ def test_another_size_has_to_be_allowed_and_a_missing_file_is_named(
 
 
 def test_the_sizes_that_are_asked_for_are_those_of_the_network(tmp_path: Path) -> None:
-    layer = decoder.weight_bytes(decoder.DecoderSize(layers=2)) - decoder.weight_bytes(
-        decoder.DecoderSize(layers=1)
+    layer = decoder.weight_bytes(decoder.Size(layers=2)) - decoder.weight_bytes(
+        decoder.Size(layers=1)
     )
-    outside = decoder.weight_bytes(decoder.DecoderSize(layers=1)) - layer
+    outside = decoder.weight_bytes(decoder.Size(layers=1)) - layer
     assert layer == pytest.approx(customize.LAYER, rel=1e-3)
     assert outside == pytest.approx(customize.OUTSIDE, rel=1e-3)
-    found = synthetic.Random(NARROW).array("transformer.h.1.ln_1.weight")
+    found = synthetic.RandomGptjWeights(NARROW).array("transformer.h.1.ln_1.weight")
     np.testing.assert_array_equal(found, np.ones(24, np.float32))
 
 

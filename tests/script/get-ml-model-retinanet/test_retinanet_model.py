@@ -169,7 +169,7 @@ def test_the_exported_graph_decodes_what_the_network_predicts() -> None:
 
     network = lab.module_of(LIB / "modelzoo/detectors" / "network.py")
     torch.manual_seed(0)
-    detector = network.Detector().eval()
+    detector = network.TinyDetector().eval()
     torch.nn.init.normal_(detector.head.weight, std=0.5)
     form = network.forms((1, 2, 4, 7, 8, 11))["ssd-resnet34"]
     model = network.to_onnx(detector, form).SerializeToString()

@@ -26,7 +26,7 @@ customize = lab.module_of(SCRIPT / "customize.py")
 convert = lab.module_of(LIB / "modelzoo/rnnt" / "convert.py")
 synthetic = lab.module_of(LIB / "modelzoo/rnnt" / "synthetic.py")
 
-NARROW = graphs.TransducerSize(encoder=12, prediction=7, joint=9)
+NARROW = graphs.Size(encoder=12, prediction=7, joint=9)
 TORCH = importlib.util.find_spec("torch") is not None
 
 
@@ -231,7 +231,7 @@ def test_what_is_no_checkpoint_is_reported(
 
 
 def test_the_synthetic_model_has_the_real_size() -> None:
-    expected = graphs.shapes(graphs.TransducerSize())
+    expected = graphs.shapes(graphs.Size())
     count = sum(int(np.prod(shape)) for shape in expected.values())
     assert 45_000_000 < count < 46_000_000
     narrow = synthetic.weights(NARROW)

@@ -116,10 +116,10 @@ def test_another_file_than_that_of_the_first_dlrm_is_refused(tmp_path: Path) -> 
     path, rows = tmp_path / "terabyte_processed_test.bin", [3] * 26
     binary(path, 10, highest=5)
     with pytest.raises(preprocess.ProgramError, match="in category 0, whose table has 3 rows"):
-        preprocess.from_binary(path, rows, preprocess.Choice(), tmp_path)
+        preprocess.from_binary(path, rows, preprocess.PairSelection(), tmp_path)
     path.write_bytes(path.read_bytes()[:-4])
     with pytest.raises(preprocess.ProgramError, match="1596 bytes, not 40 int32 a pair"):
-        preprocess.from_binary(path, rows, preprocess.Choice(), tmp_path)
+        preprocess.from_binary(path, rows, preprocess.PairSelection(), tmp_path)
 
 
 def test_the_full_forms_of_both_versions_name_their_files(tmp_path: Path) -> None:
@@ -171,7 +171,9 @@ def test_pairs_of_the_second_half_are_taken_by_their_number(tmp_path: Path) -> N
 def test_the_file_of_the_second_half_gives_its_first_pairs(tmp_path: Path) -> None:
     path = tmp_path / "terabyte_processed_val.bin"
     table = binary(path, 30)
-    preprocess.from_binary(path, [3] * 26, preprocess.Choice(part=(0, 20), size=10), tmp_path)
+    preprocess.from_binary(
+        path, [3] * 26, preprocess.PairSelection(part=(0, 20), size=10), tmp_path
+    )
     np.testing.assert_array_equal(np.load(tmp_path / "indices.npy"), table[:20, 14:])
     np.testing.assert_array_equal(np.load(tmp_path / "labels.npy"), table[:20, 0])
     assert np.load(tmp_path / "offsets.npy").tolist() == [0, 10, 20]
