@@ -26,7 +26,7 @@ _PER_QUERY = Scenario.MULTI_STREAM.samples_per_query
 
 
 @dataclass(frozen=True, slots=True)
-class ScenarioResult:
+class CountedResult:
     """The figure of a scenario, in ``unit``; ``measured`` is the scenario of its log."""
 
     value: float | None
@@ -42,7 +42,7 @@ class ScenarioResult:
 
 def counted(
     run: DetailLog, spec: BenchmarkSpec | None, scenario: Scenario, benchmark_round: str
-) -> ScenarioResult:
+) -> CountedResult:
     """Return the result of a run for ``scenario``.
 
     Where a run of one scenario stands for another one, other keys of its log count; of benchmarks
@@ -53,14 +53,14 @@ def counted(
     for name in INFERRED_TOKENS.values():
         tokens = run.number(name)
         if tokens is not None:
-            return ScenarioResult(tokens, "tokens/s", key.meaning, measured)
+            return CountedResult(tokens, "tokens/s", key.meaning, measured)
     if measured is not scenario:
         value, unit = _inferred(run, scenario, measured), scenario.result.unit
-        return ScenarioResult(value, unit, scenario.result.meaning, measured)
+        return CountedResult(value, unit, scenario.result.meaning, measured)
     # LoadGen's own estimate is of first tokens where it takes their latencies.
     tokens_first = scenario.stream and run.values.get(_TOKENS)
     value = run.milliseconds(key.otherwise) if tokens_first else run.figure(key)
-    return ScenarioResult(value, key.unit, key.meaning, measured)
+    return CountedResult(value, key.unit, key.meaning, measured)
 
 
 def key_of(spec: BenchmarkSpec | None, scenario: Scenario, benchmark_round: str) -> ResultKey:
@@ -96,9 +96,7 @@ class PowerReading:
     watts: float
     seconds: float
 
-    def per_sample(
-        self, run: DetailLog, scenario: Scenario, result: ScenarioResult
-    ) -> float | None:
+    def per_sample(self, run: DetailLog, scenario: Scenario, result: CountedResult) -> float | None:
         """Joules for a sample; ``None`` where the result does not count samples."""
         if not scenario.stream:
             samples_per_s = result.value if result.unit == "samples/s" else None
