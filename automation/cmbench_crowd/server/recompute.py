@@ -98,10 +98,10 @@ def main(folder: Path) -> dict[str, Any]:
     from mlperf.submission import layouts
     from mlperf.submission.checks.base import SubmitterSite
 
-    told = m.parse((folder / "manifest.json").read_bytes())
-    division = told.workload.division or "open"
+    manifest = m.parse((folder / "manifest.json").read_bytes())
+    division = manifest.workload.division or "open"
     tree = layouts.SubmissionTree(
-        _tree(folder, told, division), layouts.of_round(told.workload.round)
+        _tree(folder, manifest, division), layouts.of_round(manifest.workload.round)
     )
     site = SubmitterSite(tree, division, _SENDER, tree.root / division / _SENDER)
     findings, rules = _judged(site, folder)
@@ -120,7 +120,7 @@ def main(folder: Path) -> dict[str, Any]:
 
 
 def _judged(site: SubmitterSite, folder: Path) -> tuple[list[Finding], dict[str, str]]:
-    """What is wrong with the run, and the titles of all rules that were looked at."""
+    """Return the faults of the run, and the titles of all rules that were checked."""
     from mlperf.submission.checks import figures, performance, settings, tokens
     from mlperf.submission.checks.base import Rule
 

@@ -52,8 +52,8 @@ def read(path: Path, benchmark_round: str = "") -> ReadItems:
             f"{path} does not name the round of its results",
             hint="add the round, for example --round=5.1",
         )
-    tree = layouts.SubmissionTree(place, layouts.of_round(found))
-    origin = _origin(place)
+    tree = layouts.SubmissionTree(path, layouts.of_round(version))
+    origin = _origin(path)
     for division, submitter, root in tree.submitters():
         site = SubmitterSite(tree, division, submitter, root)
         for cell in site.cells:

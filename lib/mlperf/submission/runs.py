@@ -90,7 +90,7 @@ def _trees(folder: Path) -> Iterator[ResultTree]:
                 yield ResultTree(styled.parent, style, str(system), benchmark.name)
 
 
-def _finished(tree: Tree) -> CollectedRuns:
+def _finished(tree: ResultTree) -> CollectedRuns:
     """Return the runs of a benchmark, and notes on those that are left out."""
     try:
         results = records.read(Results, tree.root / WHOLE)

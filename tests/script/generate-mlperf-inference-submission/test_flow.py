@@ -25,7 +25,7 @@ from cmbench.lib.probe import ProbeResult
 from mlperf.submission import build, infer, machine, pack, runs, steps, truncate
 from mlperf.submission.errors import SubmissionError
 from mlperf.submission.fields import SystemField
-from support import ROOT
+from support import ROOT, python_env
 
 
 @pytest.fixture

@@ -94,7 +94,7 @@ def _of_cell(site: SubmitterSite, cell: ScenarioCell) -> dict[str, str]:
     )
     for path in paths:
         content = text(path)
-        place = stand_in.told(content) or (NEURON if CPU_COMMAND.search(content) else "")
+        place = stand_in.find_replaced(content) or (NEURON if CPU_COMMAND.search(content) else "")
         stand_ins |= {site.where(path): place} if place else {}
     return stand_ins
 
