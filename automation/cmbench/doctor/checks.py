@@ -40,7 +40,7 @@ def _system(machine: Machine) -> Iterator[Finding]:
     uname = os.uname()
     text = f"{facts.flavor or uname.sysname} {facts.version}, {uname.machine}, {libc}"
     yield Finding("system", OK, " ".join(text.split()))
-    if uname.sysname == "Linux" and machine.there("lib/ld-musl-*"):
+    if uname.sysname == "Linux" and machine.glob("lib/ld-musl-*"):
         yield Finding(
             "system",
             LOOK,
@@ -102,20 +102,20 @@ TOOLS: tuple[tuple[str, tuple[str, ...], str, Mapping[str, str]], ...] = (
 
 
 def _tools(machine: Machine) -> Iterator[Finding]:
-    found: dict[str, list[str]] = {}
+    present: dict[str, list[str]] = {}
     missing: dict[str, list[tuple[str, str]]] = {}
     packages: dict[str, list[str]] = {}
     manager = os_facts(machine.root).package_manager
     for area, names, use, known in TOOLS:
         name = next((n for n in names if machine.find(n)), "")
         if name:
-            found.setdefault(area, []).append(f"{name}{_version(machine, name)}")
+            present.setdefault(area, []).append(f"{name}{_version(machine, name)}")
             continue
         missing.setdefault(area, []).append((names[0], use))
         packages.setdefault(area, []).extend(known.get(manager, names[0]).split())
     for area in ("compilers", "tools"):
-        if area in found:
-            yield Finding(area, OK, ", ".join(found[area]))
+        if area in present:
+            yield Finding(area, OK, ", ".join(present[area]))
         if area in missing:
             text = ", ".join(f"{name} (for {use})" for name, use in missing[area])
             command = install_command(manager, packages[area], as_root=machine.uid == 0)
@@ -129,21 +129,21 @@ def _compiled(machine: Machine) -> Iterator[Finding]:
     import sysconfig
 
     header = os.path.join(sysconfig.get_path("include"), "Python.h")
-    wanted = {}
+    lacking = {}
     if not (machine.find("g++") or machine.find("c++")):
-        wanted["a C++ compiler"] = {"apt": "g++", "dnf": "gcc-c++", "yum": "gcc-c++"}
+        lacking["a C++ compiler"] = {"apt": "g++", "dnf": "gcc-c++", "yum": "gcc-c++"}
     if not (machine.root / header.lstrip("/")).exists():
-        wanted["the Python headers"] = {"apt": "python3-dev"}
+        lacking["the Python headers"] = {"apt": "python3-dev"}
     why = f"LoadGen has no wheel for {machine.architecture}"
-    if not wanted:
+    if not lacking:
         yield Finding("compilers", INFO, f"{why}: it is compiled on its first use")
         return
     manager = os_facts(machine.root).package_manager
     usual = {"a C++ compiler": "g++", "the Python headers": "python3-devel"}
-    packages = [known.get(manager, usual[name]) for name, known in wanted.items()]
+    packages = [known.get(manager, usual[name]) for name, known in lacking.items()]
     command = install_command(manager, packages, as_root=machine.uid == 0)
     yield Finding(
-        "compilers", LOOK, f"{why}, and to compile it {' and '.join(wanted)} is missing", command
+        "compilers", LOOK, f"{why}, and to compile it {' and '.join(lacking)} is missing", command
     )
 
 
@@ -195,7 +195,7 @@ def _disk(machine: Machine) -> Iterator[Finding]:
         existing = Path(path)
         while not existing.exists() and existing != existing.parent:
             existing = existing.parent
-        yield from _one_place(name, existing)
+        yield from _free_space(name, existing)
     kind = _file_system(machine, machine.store)
     if kind.startswith(("nfs", "cifs", "lustre", "gpfs", "fuse", "9p")):
         yield Finding(
@@ -206,7 +206,7 @@ def _disk(machine: Machine) -> Iterator[Finding]:
         )
 
 
-def _one_place(name: str, path: Path) -> Iterator[Finding]:
+def _free_space(name: str, path: Path) -> Iterator[Finding]:
     info = os.statvfs(path)
     free = info.f_bavail * info.f_frsize
     state = STOP if free < _NO_SPACE else LOOK if free < _LITTLE_SPACE else OK
@@ -285,15 +285,15 @@ def _proxies(env: Mapping[str, str]) -> Iterator[Finding]:
 
 def containers(machine: Machine) -> Iterator[Finding]:
     """Container engines, and whether they answer."""
-    found = [
+    programs = [
         name for name in ("docker", "podman", "apptainer", "singularity") if machine.find(name)
     ]
-    if not found:
+    if not programs:
         yield Finding("containers", INFO, "no engine (needed for vendors' implementations only)")
         return
-    if "docker" in found:
+    if "docker" in programs:
         yield from _docker(machine)
-    for name in found:
+    for name in programs:
         if name != "docker":
             yield Finding("containers", OK, f"{name}{_version(machine, name)}")
 
@@ -349,10 +349,10 @@ def _limits(machine: Machine) -> Iterator[Finding]:
 def accelerators(machine: Machine) -> Iterator[Finding]:
     """Accelerators, their drivers and toolkits."""
     kinds = (_nvidia, _other_accelerators, _cuda_toolkit)
-    found = [finding for kind in kinds for finding in kind(machine)]
-    if not any(f.area == "devices" for f in found):
+    findings = [finding for kind in kinds for finding in kind(machine)]
+    if not any(f.area == "devices" for f in findings):
         yield Finding("devices", INFO, "no accelerator was found: benchmarks run on the CPU")
-    yield from found
+    yield from findings
 
 
 def _nvidia(machine: Machine) -> Iterator[Finding]:
@@ -380,7 +380,7 @@ def _other_accelerators(machine: Machine) -> Iterator[Finding]:
         ("dev/dri/renderD*", "", ""),
     )
     for pattern, name, tool in known:
-        nodes = machine.there(pattern)
+        nodes = machine.glob(pattern)
         if not nodes or not name:
             continue
         lost = tool and not machine.find(tool)

@@ -51,7 +51,7 @@ class Machine:
         except OSError:
             return ""
 
-    def there(self, pattern: str) -> list[Path]:
+    def glob(self, pattern: str) -> list[Path]:
         """What matches ``pattern`` below ``root``, sorted."""
         return sorted(self.root.glob(pattern))
 

@@ -42,15 +42,15 @@ VISIBLE, COUNT = "NEURON_RT_VISIBLE_CORES", "NEURON_RT_NUM_CORES"
 
 def works(view: View) -> Iterator[Finding]:
     """The devices answer, where there is a sign of one."""
-    found = view.neuron
-    if found.problem and (found.devices or found.says):
-        says = f": {found.says[0]}" if found.says else ""
-        yield view.found(STOP, found.problem + says, found.remedy)
-    elif found.problem:
-        yield view.found(INFO, f"{found.problem}: a CPU model is used instead")
+    facts = view.neuron
+    if facts.problem and (facts.devices or facts.says):
+        says = f": {facts.says[0]}" if facts.says else ""
+        yield view.finding(STOP, facts.problem + says, facts.remedy)
+    elif facts.problem:
+        yield view.finding(INFO, f"{facts.problem}: a CPU model is used instead")
     else:
-        about = f"{len(found.devices)} devices, {found.cores or 'unknown'} NeuronCores"
-        yield view.found(OK, f"{about}, detected with {found.asked}")
+        about = f"{len(facts.devices)} devices, {facts.cores or 'unknown'} NeuronCores"
+        yield view.finding(OK, f"{about}, detected with {facts.asked}")
 
 
 def opened(view: View) -> Iterator[Finding]:
@@ -59,24 +59,24 @@ def opened(view: View) -> Iterator[Finding]:
     if shut:
         names = ", ".join(f"/dev/{path.name}" for path in shut)
         remedy = "check their owner: ls -l /dev/neuron*; the driver's package has rules for udev"
-        yield view.found(STOP, f"user {view.machine.uid} may not open {names}", remedy)
+        yield view.finding(STOP, f"user {view.machine.uid} may not open {names}", remedy)
 
 
 def instance(view: View) -> Iterator[Finding]:
     """The type of the instance is told, by which the values of the flow are chosen."""
-    found = view.neuron
-    if found.instance_type:
+    facts = view.neuron
+    if facts.instance_type:
         target = (
-            f"for models compiled for {found.target}" if found.target else neuron.UNKNOWN_FAMILY
+            f"for models compiled for {facts.target}" if facts.target else neuron.UNKNOWN_FAMILY
         )
-        yield view.found(OK, f"{found.instance_type}, {target}")
-    elif found.devices:
-        told = "the type of this instance is unknown: no answer from IMDSv2, none in the firmware"
+        yield view.finding(OK, f"{facts.instance_type}, {target}")
+    elif facts.devices:
+        text = "the type of this instance is unknown: no answer from IMDSv2, none in the firmware"
         remedy = (
             "in a container: --metadata-options HttpPutResponseHopLimit=2; "
             "or name the system: --system_name=ID in RUN_ARGS"
         )
-        yield view.found(LOOK, told, remedy)
+        yield view.finding(LOOK, text, remedy)
 
 
 def driver(view: View) -> Iterator[Finding]:
@@ -87,49 +87,49 @@ def driver(view: View) -> Iterator[Finding]:
     if view.neuron.target == "inf1" and compare(version, neuron.LAST_DRIVER_INF1) > 0:
         same = version.startswith(f"{neuron.LAST_DRIVER_INF1}.")
         if not same:
-            told = f"driver {version} does not know inf1, {neuron.LAST_DRIVER_INF1} is the last"
+            text = f"driver {version} does not know inf1, {neuron.LAST_DRIVER_INF1} is the last"
             remedy = f"sudo apt-get install 'aws-neuronx-dkms={neuron.LAST_DRIVER_INF1}.*'"
-            yield view.found(STOP, told, remedy)
+            yield view.finding(STOP, text, remedy)
             return
-    yield view.found(OK, f"driver {version}")
+    yield view.finding(OK, f"driver {version}")
 
 
 def daemon(view: View) -> Iterator[Finding]:
     """No runtime of an old SDK holds the devices."""
-    left = [path for path in DAEMON if view.machine.there(path)]
+    left = [path for path in DAEMON if view.machine.glob(path)]
     for path in left[:1]:
-        told = f"/{path}: the runtime of SDKs before 1.16, which holds the devices"
-        yield view.found(LOOK, told, "sudo systemctl disable --now neuron-rtd")
+        text = f"/{path}: the runtime of SDKs before 1.16, which holds the devices"
+        yield view.finding(LOOK, text, "sudo systemctl disable --now neuron-rtd")
 
 
 def support(view: View) -> Iterator[Finding]:
     """What AWS still does for these devices."""
     if view.neuron.target == "inf1":
-        yield view.found(INFO, neuron.END_OF_INF1)
+        yield view.finding(INFO, neuron.END_OF_INF1)
 
 
 def held(view: View) -> Iterator[Finding]:
     """No other process holds the NeuronCores."""
     for line in view.neuron.held:
-        yield view.found(LOOK, line, neuron.END_HOLDERS)
+        yield view.finding(LOOK, line, neuron.END_HOLDERS)
 
 
 def cores(view: View) -> Iterator[Finding]:
     """The variables of the runtime name cores that are there."""
-    there = view.neuron.cores
+    available = view.neuron.cores
     for name in (VISIBLE, COUNT):
-        told = view.env(name)
-        if not told:
+        value = view.env(name)
+        if not value:
             continue
-        asked = _most(told, counted=name == COUNT)
-        if asked is None:
+        highest = _most(value, counted=name == COUNT)
+        if highest is None:
             remedy = f"{name}={'4' if name == COUNT else '0-3'}, or unset {name}"
-            yield view.found(STOP, f"{name}={told} is not a list of cores", remedy)
-        elif there and asked > there:
-            text = f"{name}={told}, and there are {there} NeuronCores"
-            yield view.found(STOP, text, f"unset {name}")
+            yield view.finding(STOP, f"{name}={value} is not a list of cores", remedy)
+        elif available and highest > available:
+            text = f"{name}={value}, and there are {available} NeuronCores"
+            yield view.finding(STOP, text, f"unset {name}")
         else:
-            yield view.found(OK, f"{name}={told}")
+            yield view.finding(OK, f"{name}={value}")
 
 
 def _most(text: str, counted: bool) -> int | None:
@@ -146,35 +146,35 @@ def _most(text: str, counted: bool) -> int | None:
 
 def sdk(view: View) -> Iterator[Finding]:
     """A Python has the SDK of these devices; placeholders are named."""
-    wanted, found = SDKS.get(view.neuron.target, ""), list(_packages(view))
-    for place, name, version in found:
+    package, installed = SDKS.get(view.neuron.target, ""), list(_packages(view))
+    for environment, name, version in installed:
         if version in PLACEHOLDERS and name != "neuron_cc":
-            told = f"{place} has {name} {version}: a placeholder of the public index"
-            yield view.found(LOOK, told, f"{GET_SDK} shows how to install the real one")
-    real = [each for each in found if each[1] == wanted and each[2] not in PLACEHOLDERS]
-    for place, name, version in real:
-        yield view.found(OK, f"{place} has {name} {version}")
-    if wanted and not real:
-        variation = "_pytorch" if wanted == "torch_neuron" else "_neuronx"
-        told = f"neither AWS's images nor this environment have a Python with {wanted}"
-        yield view.found(LOOK, told, f"{GET_SDK},{variation} searches everywhere and shows how")
+            text = f"{environment} has {name} {version}: a placeholder of the public index"
+            yield view.finding(LOOK, text, f"{GET_SDK} shows how to install the real one")
+    real = [row for row in installed if row[1] == package and row[2] not in PLACEHOLDERS]
+    for environment, name, version in real:
+        yield view.finding(OK, f"{environment} has {name} {version}")
+    if package and not real:
+        variation = "_pytorch" if package == "torch_neuron" else "_neuronx"
+        text = f"neither AWS's images nor this environment have a Python with {package}"
+        yield view.finding(LOOK, text, f"{GET_SDK},{variation} searches everywhere and shows how")
 
 
 def both(view: View) -> Iterator[Finding]:
     """The SDK for inf1 and that for inf2 are in Pythons of their own."""
-    places: dict[str, set[str]] = {}
-    for place, name, _ in _packages(view):
-        places.setdefault(place, set()).add(name)
-    for place, names in places.items():
+    environments: dict[str, set[str]] = {}
+    for environment, name, _ in _packages(view):
+        environments.setdefault(environment, set()).add(name)
+    for environment, names in environments.items():
         if {"torch_neuron", "torch_neuronx"} <= names:
-            told = f"{place} has torch_neuron and torch_neuronx, for different torch versions"
-            yield view.found(LOOK, told, "use one environment for each")
+            text = f"{environment} has torch_neuron and torch_neuronx, for different torch versions"
+            yield view.finding(LOOK, text, "use one environment for each")
 
 
 def _packages(view: View) -> Iterator[tuple[str, str, str]]:
     """Python, package and version, by the records that pip keeps."""
     root = view.machine.root
-    pythons = [path for pattern in ENVIRONMENTS for path in view.machine.there(pattern)]
+    pythons = [path for pattern in ENVIRONMENTS for path in view.machine.glob(pattern)]
     active = view.env("VIRTUAL_ENV") or view.env("CONDA_PREFIX")
     pythons += [Path(active)] if active else []
     for python in dict.fromkeys(pythons):
@@ -190,13 +190,15 @@ def pip(view: View) -> Iterator[Finding]:
     home = Path(view.env("HOME") or "/")
     shared = [(f"/{path}", view.machine.read(path)) for path in PIP]
     own = [(str(home / path), _text(home / path)) for path in PIP_OF_USER]
-    for path, text in (*shared, *own):
-        if INDEX.search(text):
-            told = f"{path} uses AWS's index for every package"
+    for path, content in (*shared, *own):
+        if INDEX.search(content):
+            text = f"{path} uses AWS's index for every package"
             remedy = f"remove the line: {GET_SDK} names the index in each command"
-            yield view.found(LOOK, told, remedy)
+            yield view.finding(LOOK, text, remedy)
     if "neuron" in view.env("PIP_EXTRA_INDEX_URL"):
-        yield view.found(LOOK, "PIP_EXTRA_INDEX_URL uses AWS's index for every package", "unset it")
+        yield view.finding(
+            LOOK, "PIP_EXTRA_INDEX_URL uses AWS's index for every package", "unset it"
+        )
 
 
 def _text(path: Path) -> str:
@@ -224,49 +226,49 @@ def stub(view: View) -> Iterator[Finding]:
     if named is None:
         return
     version = f"3.{named[1].decode()}"
-    wanted = SDKS.get(view.neuron.target, "torch_neuron")
+    package = SDKS.get(view.neuron.target, "torch_neuron")
     of_sdk = {
         match[1]
-        for place, name, _ in _packages(view)
-        if name == wanted and (match := _python_of(view, place))
+        for environment, name, _ in _packages(view)
+        if name == package and (match := _python_of(view, environment))
     }
     if of_sdk and version not in of_sdk:
-        told = f"{path} is of Python {version}, the SDK of {', '.join(sorted(of_sdk))}"
+        text = f"{path} is of Python {version}, the SDK of {', '.join(sorted(of_sdk))}"
         remedy = "a stub of the SDK's Python: gen,triton,model-repository and its page say how"
-        yield view.found(STOP, told, remedy)
+        yield view.finding(STOP, text, remedy)
     else:
-        yield view.found(OK, f"Triton's Python backend is of Python {version}")
+        yield view.finding(OK, f"Triton's Python backend is of Python {version}")
 
 
-def _python_of(view: View, place: str) -> re.Match[str] | None:
-    folders = (view.machine.root / place.lstrip("/")).glob("lib/python3*")
-    found = [re.search(r"python(3\.\d+)$", path.name) for path in sorted(folders)]
-    return next((match for match in found if match), None)
+def _python_of(view: View, environment: str) -> re.Match[str] | None:
+    folders = (view.machine.root / environment.lstrip("/")).glob("lib/python3*")
+    matches = [re.search(r"python(3\.\d+)$", path.name) for path in sorted(folders)]
+    return next((match for match in matches if match), None)
 
 
 def room(view: View) -> Iterator[Finding]:
     """A client has cores of its own beside the server."""
     count = len(os.sched_getaffinity(0))
     if count < 2:
-        told = "one core for client and server: the client limits what is measured"
+        text = "one core for client and server: the client limits what is measured"
         remedy = "run the client elsewhere; bench,triton-client reports its share of the CPU time"
-        yield view.found(LOOK, told, remedy)
+        yield view.finding(LOOK, text, remedy)
     else:
-        yield view.found(OK, f"{count} cores for client and server")
+        yield view.finding(OK, f"{count} cores for client and server")
 
 
 def analyzer(view: View) -> Iterator[Finding]:
     """perf_analyzer starts here, or the client that does is named."""
     own = "cm run script --tags=bench,triton-client measures the same without it"
     if view.machine.find("perf_analyzer") is None:
-        yield view.found(INFO, f"no perf_analyzer: {own}")
+        yield view.finding(INFO, f"no perf_analyzer: {own}")
         return
     answer = view.machine.say("perf_analyzer", "--version")
     if answer.ok:
-        yield view.found(OK, f"perf_analyzer {' '.join(answer.output.split())}")
+        yield view.finding(OK, f"perf_analyzer {' '.join(answer.output.split())}")
     else:
         lines = answer.output.strip().splitlines() or [answer.problem or "no output"]
-        yield view.found(LOOK, f"perf_analyzer does not start: {lines[-1]}", own)
+        yield view.finding(LOOK, f"perf_analyzer does not start: {lines[-1]}", own)
 
 
 CHECKS = (

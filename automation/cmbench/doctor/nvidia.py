@@ -39,30 +39,36 @@ def works(view: View) -> Iterator[Finding]:
     driver, machine = view.driver, view.machine
     if not driver.problem:
         cuda = f", CUDA up to {driver.cuda}" if driver.cuda else ""
-        yield view.found(OK, f"driver {driver.version}{cuda}, {len(driver.gpus)} GPUs")
+        yield view.finding(OK, f"driver {driver.version}{cuda}, {len(driver.gpus)} GPUs")
     elif nvidia.signs(machine.root, machine.find):
         says = f": {driver.says[0]}" if driver.says and driver.trouble != "other" else ""
-        yield view.found(STOP, driver.problem + says, driver.remedy)
+        yield view.finding(STOP, driver.problem + says, driver.remedy)
     else:
-        yield view.found(INFO, f"{driver.problem}: the stand-in on the CPU is used")
+        yield view.finding(INFO, f"{driver.problem}: the stand-in on the CPU is used")
 
 
 def of_round(view: View) -> Iterator[Finding]:
     """The driver is new enough for the round's submission."""
-    driver, asked = view.driver, view.subject.vendor_round
+    driver, vendor_round = view.driver, view.subject.vendor_round
     if driver.problem or not driver.version:
         return
-    rounds = {asked: nvidia.ROUND_DRIVERS.get(asked, "")} if asked else nvidia.ROUND_DRIVERS
+    rounds = (
+        {vendor_round: nvidia.ROUND_DRIVERS.get(vendor_round, "")}
+        if vendor_round
+        else nvidia.ROUND_DRIVERS
+    )
     old = [f"{name} needs {least}" for name, least in rounds.items() if _older(driver, least)]
     if not old:
-        yield view.found(OK, f"driver {driver.version} is new enough for {', '.join(rounds)}")
+        yield view.finding(OK, f"driver {driver.version} is new enough for {', '.join(rounds)}")
         return
-    told = f"driver {driver.version} is too old: {', '.join(old)} or newer"
+    text = f"driver {driver.version} is too old: {', '.join(old)} or newer"
     if view.subject.skip_driver:
-        yield view.found(LOOK, f"{told}; ignored because of SKIP_DRIVER_CHECK", "update the driver")
+        yield view.finding(
+            LOOK, f"{text}; ignored because of SKIP_DRIVER_CHECK", "update the driver"
+        )
     else:
-        state = STOP if asked else LOOK
-        yield view.found(state, told, "update the driver; to try anyway: SKIP_DRIVER_CHECK=1")
+        state = STOP if vendor_round else LOOK
+        yield view.finding(state, text, "update the driver; to try anyway: SKIP_DRIVER_CHECK=1")
 
 
 def _older(driver: nvidia.Driver, least: str) -> bool:
@@ -78,14 +84,14 @@ def runs_cuda(view: View) -> Iterator[Finding]:
         return
     least = nvidia.least_driver(match[1])
     if _older(view.driver, least):
-        told = f"CUDA {match[1]} needs driver {least}, and {view.driver.version} is loaded"
+        text = f"CUDA {match[1]} needs driver {least}, and {view.driver.version} is loaded"
         # What is run has libraries of its own; what this toolkit makes does not run.
-        yield view.found(LOOK, told, "update the driver, or use an image with an older CUDA")
+        yield view.finding(LOOK, text, "update the driver, or use an image with an older CUDA")
     elif view.driver.cuda and compare(match[1], view.driver.cuda) > 0:
-        told = f"CUDA {match[1]} is newer than what the driver was made for, {view.driver.cuda}"
-        yield view.found(LOOK, told, "its programs run if they need none of its new features")
+        text = f"CUDA {match[1]} is newer than what the driver was made for, {view.driver.cuda}"
+        yield view.finding(LOOK, text, "its programs run if they need none of its new features")
     else:
-        yield view.found(OK, f"CUDA {match[1]} runs on driver {view.driver.version}")
+        yield view.finding(OK, f"CUDA {match[1]} runs on driver {view.driver.version}")
 
 
 def toolkit(view: View) -> Iterator[Finding]:
@@ -98,10 +104,10 @@ def toolkit(view: View) -> Iterator[Finding]:
     match = re.search(r"lib-version: (\d[\d.]*)", answer.output)
     if not match or compare(match[1], OLDEST_TOOLKIT) < 0:
         seen = f"this is {match[1]}" if match else "it is missing"
-        told = f"libnvidia-container {OLDEST_TOOLKIT} or newer is needed to pass on GPUs; {seen}"
-        yield view.found(LOOK, told, "cm run script --tags=get,nvidia-docker tells how")
+        text = f"libnvidia-container {OLDEST_TOOLKIT} or newer is needed to pass on GPUs; {seen}"
+        yield view.finding(LOOK, text, "cm run script --tags=get,nvidia-docker tells how")
     else:
-        yield view.found(OK, f"libnvidia-container {match[1]}")
+        yield view.finding(OK, f"libnvidia-container {match[1]}")
     yield from _device_list(view)
 
 
@@ -110,38 +116,38 @@ def _device_list(view: View) -> Iterator[Finding]:
     for path in CDI:
         named = set(re.findall(r"libcuda\.so\.(\d+\.[\d.]*\d)", view.machine.read(path)))
         if named and view.driver.version not in named:
-            told = f"/{path} is for driver {', '.join(sorted(named))}, loaded is "
-            told += f"{view.driver.version}: containers find no libcuda"
-            yield view.found(STOP, told, MAKE_CDI)
+            text = f"/{path} is for driver {', '.join(sorted(named))}, loaded is "
+            text += f"{view.driver.version}: containers find no libcuda"
+            yield view.finding(STOP, text, MAKE_CDI)
 
 
 def alike(view: View) -> Iterator[Finding]:
     """All GPUs are of one kind, or somebody has said which count."""
     names = sorted({gpu.name for gpu in view.driver.gpus})
     if len(names) > 1 and not view.env("CUDA_VISIBLE_DEVICES"):
-        told = f"the GPUs differ: {', '.join(names)}"
-        yield view.found(LOOK, told, "export CUDA_VISIBLE_DEVICES=… of one kind")
+        text = f"the GPUs differ: {', '.join(names)}"
+        yield view.finding(LOOK, text, "export CUDA_VISIBLE_DEVICES=… of one kind")
 
 
 def visible(view: View) -> Iterator[Finding]:
     """The variables that choose GPUs name some that are there."""
     for name in ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"):
-        told = view.machine.environ.get(name)
-        if told is None or (name.startswith("NVIDIA") and told.lower() in _ALL_OR_NONE):
+        value = view.machine.environ.get(name)
+        if value is None or (name.startswith("NVIDIA") and value.lower() in _ALL_OR_NONE):
             continue
         unset = f"unset {name}; what there is: nvidia-smi -L"
-        gone = [word for word in nvidia.words_of(told) if not nvidia.named(word, view.driver.gpus)]
+        gone = [word for word in nvidia.words_of(value) if not nvidia.named(word, view.driver.gpus)]
         if not view.driver.gpus:
-            text = f"{name}={told}: no GPU responds"
-            yield view.found(LOOK, text, f"unset {name}")
+            text = f"{name}={value}: no GPU responds"
+            yield view.finding(LOOK, text, f"unset {name}")
         elif gone:
-            yield view.found(
-                STOP, f"{name}={told}: {', '.join(gone)} is not a GPU of this machine", unset
+            yield view.finding(
+                STOP, f"{name}={value}: {', '.join(gone)} is not a GPU of this machine", unset
             )
-        elif not nvidia.words_of(told):
-            yield view.found(STOP, f"{name} is set and empty: it hides every GPU", unset)
+        elif not nvidia.words_of(value):
+            yield view.finding(STOP, f"{name} is set and empty: it hides every GPU", unset)
         else:
-            yield view.found(OK, f"{name}={told}")
+            yield view.finding(OK, f"{name}={value}")
 
 
 def instances(view: View) -> Iterator[Finding]:
@@ -149,22 +155,22 @@ def instances(view: View) -> Iterator[Finding]:
     cut = [gpu for gpu in view.driver.gpus if gpu.mig_is_on]
     for gpu in cut:
         if not gpu.mig:
-            told = f"GPU {gpu.index}: MIG is on, but there is no instance: nothing can use it"
+            text = f"GPU {gpu.index}: MIG is on, but there is no instance: nothing can use it"
             one = f"NVIDIA_VISIBLE_DEVICES={gpu.index}"
             remedy = f"{one} MIG_CONF=1 make configure_mig, or {one} make teardown_mig"
-            yield view.found(STOP, told, remedy)
+            yield view.finding(STOP, text, remedy)
             continue
         profiles = sorted({part.profile for part in gpu.mig})
-        told = f"GPU {gpu.index}: {len(gpu.mig)} MIG instances of {', '.join(profiles)}"
+        text = f"GPU {gpu.index}: {len(gpu.mig)} MIG instances of {', '.join(profiles)}"
         if len(profiles) > 1:
-            yield view.found(LOOK, f"{told}: instances of one size are measured", _ONE)
+            yield view.finding(LOOK, f"{text}: instances of one size are measured", _ONE)
         elif len(gpu.mig) > 1 and "MIG-" not in view.env("CUDA_VISIBLE_DEVICES"):
-            yield view.found(LOOK, f"{told}: a program takes the first", _ONE)
+            yield view.finding(LOOK, f"{text}: a program takes the first", _ONE)
         else:
-            yield view.found(OK, told)
+            yield view.finding(OK, text)
     if cut and len(cut) < len(view.driver.gpus):
-        told = f"MIG is on at {len(cut)} of {len(view.driver.gpus)} GPUs"
-        yield view.found(LOOK, told, _ONE)
+        text = f"MIG is on at {len(cut)} of {len(view.driver.gpus)} GPUs"
+        yield view.finding(LOOK, text, _ONE)
 
 
 _ONE = "export CUDA_VISIBLE_DEVICES=MIG-… of one of them (nvidia-smi -L)"
@@ -178,8 +184,8 @@ def memory(view: View) -> Iterator[Finding]:
         large = [f"{name} ({need} MiB)" for name, need in needs.items() if have and need > have]
         if large:
             what = f"GPU {gpu.index}{' has parts of' if gpu.mig else ' has'} {have} MiB"
-            told = f"{what}, too little for the weights of {', '.join(large)}"
-            yield view.found(STOP, told, "leave it out: --benchmarks=…, or use a larger GPU")
+            text = f"{what}, too little for the weights of {', '.join(large)}"
+            yield view.finding(STOP, text, "leave it out: --benchmarks=…, or use a larger GPU")
 
 
 def _used(view: View) -> tuple[nvidia.Gpu, ...]:
@@ -195,11 +201,11 @@ def busy(view: View) -> Iterator[Finding]:
     machine = view.machine
     if view.driver.problem:
         return
-    found = nvidia.processes(machine.root, machine.find, lambda words: machine.say(*words))
-    who = [f"{name} ({number})" for _, number, name in found]
+    processes = nvidia.processes(machine.root, machine.find, lambda words: machine.say(*words))
+    who = [f"{name} ({number})" for _, number, name in processes]
     if who:
-        told = f"{len(who)} processes compute on the GPUs: {', '.join(who[:3])}"
-        yield view.found(LOOK, told, "end them, or choose others: CUDA_VISIBLE_DEVICES=…")
+        text = f"{len(who)} processes compute on the GPUs: {', '.join(who[:3])}"
+        yield view.finding(LOOK, text, "end them, or choose others: CUDA_VISIBLE_DEVICES=…")
 
 
 def state(view: View) -> Iterator[Finding]:
@@ -214,10 +220,10 @@ def state(view: View) -> Iterator[Finding]:
         wrong = [*_slow(row), *_warm(gpu.name, row)]
         if wrong:
             remedy = "cool it; lock its clock: GPUCLK=… make lock_clocks"
-            yield view.found(LOOK, f"GPU {gpu.index}: {', '.join(wrong)}", remedy)
+            yield view.finding(LOOK, f"GPU {gpu.index}: {', '.join(wrong)}", remedy)
         if gpu.kind.get("persistence_mode") == "Disabled":
-            told = f"GPU {gpu.index}: persistence is off, so the first query waits for the driver"
-            yield view.found(INFO, told, "as root: nvidia-smi -pm 1")
+            text = f"GPU {gpu.index}: persistence is off, so the first query waits for the driver"
+            yield view.finding(INFO, text, "as root: nvidia-smi -pm 1")
 
 
 def _slow(row: dict[str, str]) -> Iterator[str]:

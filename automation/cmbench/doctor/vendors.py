@@ -87,7 +87,7 @@ class View:
         """The value of a variable; empty where it is not set."""
         return self.machine.environ.get(name, "")
 
-    def found(self, state: str, text: str, remedy: str = "") -> Finding:
+    def finding(self, state: str, text: str, remedy: str = "") -> Finding:
         """A finding; the registry puts the name of the check in."""
         return Finding("", state, text, remedy)
 
@@ -129,25 +129,25 @@ def examine_for(vendor: str, machine: Machine, subject: Subject | None = None) -
     return [finding for check in checks_of(vendor) for finding in check.findings(view)]
 
 
-def subject_of(told: Mapping[str, Any]) -> Subject:
+def subject_of(values: Mapping[str, Any]) -> Subject:
     """A subject of plain values, as a flow that knows nothing of the engine tells them.
 
     Raises ``bad-value`` for a name that a subject does not have.
     """
-    known = {each.name for each in fields(Subject)}
-    for name in told:
-        if name not in known:
+    names = {need.name for need in fields(Subject)}
+    for name in values:
+        if name not in names:
             raise Error(
                 "bad-value",
                 f"there is no check named {name}",
-                hint=did_you_mean(name, known),
+                hint=did_you_mean(name, names),
             )
-    given = dict(told)
+    arguments = dict(values)
     for name in ("folder", "scratch"):
-        given[name] = Path(os.path.abspath(given[name])) if given.get(name) else None
-    given["scenarios"] = tuple(given.get("scenarios", ()))
-    given["needs"] = tuple(Needs(**each) for each in given.get("needs", ()))
-    return Subject(**given)
+        arguments[name] = Path(os.path.abspath(arguments[name])) if arguments.get(name) else None
+    arguments["scenarios"] = tuple(arguments.get("scenarios", ()))
+    arguments["needs"] = tuple(Needs(**need) for need in arguments.get("needs", ()))
+    return Subject(**arguments)
 
 
 __all__ = [
