@@ -102,14 +102,14 @@ def design(
         baked=world.store.root if baked else "",
     )
     text = definition(recipe) if engine.name == "apptainer" else containerfile(recipe)
-    place = os.path.join(world.root, "containers", folder_name(base))
-    home = os.path.join(place, f"home-{engine.owner[0]}")
+    folder = os.path.join(world.root, "containers", folder_name(base))
+    home = os.path.join(folder, f"home-{engine.owner[0]}")
     registered = [r for r in world.repositories if r.alias not in EVERYWHERE]
     fixed, env = fixed_mounts(home, registered, options.cached, bool(baked), world)
     folders, notes = _folders(fixed, top, request, options, world)
     words, environ, handed, more = _command(engine, options, request, world)
     notes = [*options.notes, *more, *notes, *_home_note(engine, home)]
-    job = _job(engine, options, world, place, text, top)
+    job = _job(engine, options, world, folder, text, top)
     job = replace(
         job,
         command=(*(["--then-shell"] if options.interactive else []), *words),
@@ -129,13 +129,15 @@ def design(
 
 def _tools(plan: Plan, options: Options) -> tuple[str, ...]:
     """What the steps of the plan need of the operating system, and what was asked for."""
-    found: list[str] = list(options.packages)
+    tools: list[str] = list(options.packages)
     for node in walk(plan.root):
         frame = node.frame
         if frame is not None:
-            wanted = declared(frame).get("packages")
-            found += map(str, wanted if isinstance(wanted, list) else tools_of(frame.script.alias))
-    return tuple(sorted(set(found)))
+            packages = declared(frame).get("packages")
+            tools += map(
+                str, packages if isinstance(packages, list) else tools_of(frame.script.alias)
+            )
+    return tuple(sorted(set(tools)))
 
 
 def _baked(options: Options, plan: Plan, world: World) -> tuple[Entry, ...]:
@@ -144,8 +146,8 @@ def _baked(options: Options, plan: Plan, world: World) -> tuple[Entry, ...]:
         return ()
     paths = {node.entry for node in walk(plan.root) if node.entry}
     store = world.store
-    found = (store.entry(e.key) for e in store.listed() if e.path in paths and store.owns(e))
-    hits = [entry for entry in found if entry is not None]
+    entries = (store.entry(e.key) for e in store.listed() if e.path in paths and store.owns(e))
+    hits = [entry for entry in entries if entry is not None]
     return tuple(e for e in with_dependencies(hits, store.entry) if store.owns(e))
 
 
@@ -267,13 +269,11 @@ def _shown(engine: Engine, handed: Sequence[str], environ: Mapping[str, str]) ->
     return {name: environ[name] for name in handed} if engine.name == "buildah" else {}
 
 
-def _job(
-    engine: Engine, options: Options, world: World, place: str, text: str, top: ResolvedStep
-) -> Job:
+def _job(engine: Engine, options: Options, world: World, parent: str, text: str, top: ResolvedStep) -> Job:
     tag = digest(text)
     name = re.sub(r"[^a-z0-9._-]+", "-", (options.image_name or top.script.alias).lower())
     name = name.strip("._-") or "script"
-    folder = os.path.join(place, f"{name}-{tag}")
+    folder = os.path.join(parent, f"{name}-{tag}")
     apptainer = engine.name == "apptainer"
     secrets = {
         "cmbench_ca": certificates(world.environ),

@@ -52,8 +52,8 @@ class Engine:
             return f"{who}, you as you are: apptainer changes no user"
         if self.rootless and self.name != "podman":
             return f"0:0, which is {who} outside: the engine is rootless"
-        kept = ", kept by --userns=keep-id" if self.rootless else ""
-        return f"{who}{kept}"
+        suffix = ", kept by --userns=keep-id" if self.rootless else ""
+        return f"{who}{suffix}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,25 +103,25 @@ def results_owner(environ: Mapping[str, str]) -> tuple[int, int]:
 
 
 def find_engine(
-    asked: str,
+    choice: str,
     environ: Mapping[str, str],
     ask: Callable[..., ProbeResult] = probe,
 ) -> Engine:
-    """The engine ``asked`` for, else the first that answers; raises ``no-engine``."""
-    if asked and asked not in (*NAMES, "singularity"):
-        hint = did_you_mean(asked, NAMES) or "use one of: " + ", ".join(NAMES)
-        raise Error("bad-value", f"--docker_engine={asked} is not known", hint=hint)
-    wanted = {"singularity": "apptainer"}.get(asked, asked)
+    """Return the engine named ``choice``, else the first that answers; raises ``no-engine``."""
+    if choice and choice not in (*NAMES, "singularity"):
+        hint = did_you_mean(choice, NAMES) or "use one of: " + ", ".join(NAMES)
+        raise Error("bad-value", f"--docker_engine={choice} is not known", hint=hint)
+    requested = {"singularity": "apptainer"}.get(choice, choice)
     reasons: list[str] = []
-    for name in [wanted] if wanted else NAMES:
-        found = _answering(name, environ, ask)
-        if isinstance(found, Engine):
-            return found
-        reasons.append(f"{name}: {found}")
+    for name in [requested] if requested else NAMES:
+        engine = _answering(name, environ, ask)
+        if isinstance(engine, Engine):
+            return engine
+        reasons.append(f"{name}: {engine}")
     raise Error(
         "no-engine",
-        f"{asked} cannot be used" if asked else "no container engine can be used",
-        hint=_remedy(wanted, reasons),
+        f"{choice} cannot be used" if choice else "no container engine can be used",
+        hint=_remedy(requested, reasons),
         context=reasons,
     )
 
@@ -151,18 +151,18 @@ def _answering(
     )
 
 
-def _remedy(asked: str, reasons: Sequence[str]) -> str:
+def _remedy(choice: str, reasons: Sequence[str]) -> str:
     refused = [reason for reason in reasons if "ermission denied" in reason]
     if refused:
         return "you may not use it: ask the machine's owner for access, or install podman"
-    if asked == "docker" and "not on PATH" not in reasons[0]:
+    if choice == "docker" and "not on PATH" not in reasons[0]:
         return "start the daemon, or use another engine: --docker_engine=podman"
-    if asked and "not on PATH" not in reasons[0]:
+    if choice and "not on PATH" not in reasons[0]:
         # It is there: another one to install would be the same.
-        program = next(filter(None, map(which, _PROGRAMS.get(asked, (asked,)))), asked)
-        question = " ".join([shell_word(str(program)), _QUESTIONS[asked][0]])
+        program = next(filter(None, map(which, _PROGRAMS.get(choice, (choice,)))), choice)
+        question = " ".join([shell_word(str(program)), _QUESTIONS[choice][0]])
         return f"see why it fails, or leave out --docker_engine to use another one:\n{question}"
-    package = asked if asked in ("podman", "buildah") else "podman"
+    package = choice if choice in ("podman", "buildah") else "podman"
     manager = next((name for name in ("apt-get", *MANAGERS) if which(name)), "")
     command = install_command(manager.removesuffix("-get"), [package], as_root=os.geteuid() == 0)
     return f"install one, such as {package}, which needs no daemon:\n{command}".rstrip(":\n")
@@ -242,20 +242,20 @@ def docker_options(engine: Engine, job: Job) -> list[str]:
     words = _user(engine)
     words += ["--security-opt", "label=disable"] if engine.labels else []
     # With the network of the machine comes its name, and some versions take no other then.
-    words += _given("--hostname", "" if job.network == "host" else job.host)
+    words += _flag_words("--hostname", "" if job.network == "host" else job.host)
     words += ["--workdir", job.work]
     words += _env(job)
     words += _mounts(job)
-    words += _given("--shm-size", job.shm_size)
-    words += _given("--network", job.network)
+    words += _flag_words("--shm-size", job.shm_size)
+    words += _flag_words("--network", job.network)
     words += _gpus(engine, job.gpus)
-    words += _given("--device", *job.devices)
-    words += _given("--publish", *job.ports)
+    words += _flag_words("--device", *job.devices)
+    words += _flag_words("--publish", *job.ports)
     words += ["--privileged"] if job.privileged else []
-    words += _given("--security-opt", *job.security)
-    words += _given("--cap-add", *job.capabilities)
-    words += _given("--ulimit", *job.ulimits)
-    words += _given("--cpuset-cpus", job.cpus)
+    words += _flag_words("--security-opt", *job.security)
+    words += _flag_words("--cap-add", *job.capabilities)
+    words += _flag_words("--ulimit", *job.ulimits)
+    words += _flag_words("--cpuset-cpus", job.cpus)
     return [*words, *job.extra]
 
 
@@ -263,12 +263,14 @@ def _gpus(engine: Engine, gpus: str) -> list[str]:
     """``all``, a number of GPUs, or ``device=`` and the names of some, as the engine has it."""
     some = gpus.removeprefix("device=")
     if engine.name == "podman" and (gpus == "all" or some != gpus):
-        return _given("--device", *(f"nvidia.com/gpu={name}" for name in some.split(",") if name))
+        return _flag_words(
+            "--device", *(f"nvidia.com/gpu={name}" for name in some.split(",") if name)
+        )
     # Docker reads the value as a line of comma-separated fields.
-    return _given("--gpus", _fields(gpus) if some != gpus else gpus)
+    return _flag_words("--gpus", _fields(gpus) if some != gpus else gpus)
 
 
-def _given(flag: str, *values: str) -> list[str]:
+def _flag_words(flag: str, *values: str) -> list[str]:
     """``flag`` with each of ``values`` that is not empty."""
     return [word for value in values if value for word in (flag, value)]
 
@@ -284,7 +286,7 @@ def _buildah_run(engine: Engine, job: Job) -> list[str]:
     # Its chroot keeps files apart and nothing else: limits, capabilities, devices have no effect.
     words = [engine.program, "run", "--isolation", "chroot"]
     words += ["--tty"] if job.interactive else []
-    words += _given("--hostname", job.host)
+    words += _flag_words("--hostname", job.host)
     words += [*_user(engine), "--workingdir", job.work, *_env(job)]
     for mount in job.mounts:
         words += ["--volume", f"{mount.source}:{mount.target}:{mount.mode}"]
@@ -322,7 +324,7 @@ def exec_command(engine: Engine, job: Job, command: Sequence[str]) -> list[str]:
     if engine.name == "buildah":
         return _buildah_run(engine, replace(job, command=tuple(command)))
     terminal = ["--interactive", "--tty"] if job.interactive else []
-    handed = _given("--env", *job.handed)
+    handed = _flag_words("--env", *job.handed)
     return [engine.program, "exec", *terminal, *handed, job.name, ENTER, *command]
 
 
@@ -356,12 +358,12 @@ def without_effect(engine: Engine, job: Job) -> list[str]:
     rights = (job.shm_size, job.gpus, *job.devices, *job.ulimits, *job.capabilities, *job.security)
     if engine.name != "buildah" or not any((*rights, job.cpus, job.privileged)):
         return []
-    told = "buildah runs commands under chroot: GPUs, limits, capabilities, devices have no effect"
-    return [told]
+    text = "buildah runs commands under chroot: GPUs, limits, capabilities, devices have no effect"
+    return [text]
 
 
 def _env(job: Job) -> list[str]:
-    return _given("--env", *(f"{key}={job.env[key]}" for key in sorted(job.env)), *job.handed)
+    return _flag_words("--env", *(f"{key}={job.env[key]}" for key in sorted(job.env)), *job.handed)
 
 
 def _mounts(job: Job) -> list[str]:
@@ -395,16 +397,16 @@ def _apptainer_run(engine: Engine, job: Job) -> list[str]:
 
 def environment(engine: Engine, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     """The environment of the engine's commands: the user's, and for apptainer what it hands on."""
-    found = dict(environ)
+    variables = dict(environ)
     if engine.name == "docker":
         # Older ones know secrets of a build only then.
-        found.setdefault("DOCKER_BUILDKIT", "1")
+        variables.setdefault("DOCKER_BUILDKIT", "1")
     if engine.name == "apptainer":
         handed = {key: environ[key] for key in job.handed if key in environ}
         for key, value in {**_without_home(job), **handed}.items():
             for prefix in ("APPTAINERENV_", "SINGULARITYENV_"):
-                found[prefix + key] = value
-    return found
+                variables[prefix + key] = value
+    return variables
 
 
 def shown_environment(engine: Engine, job: Job) -> list[str]:
@@ -414,8 +416,8 @@ def shown_environment(engine: Engine, job: Job) -> list[str]:
     import shlex
 
     names = [f'APPTAINERENV_{key}="${key}"' for key in job.handed]
-    given = sorted(_without_home(job).items())
-    return [*(f"APPTAINERENV_{key}={shlex.quote(value)}" for key, value in given), *names]
+    variables = sorted(_without_home(job).items())
+    return [*(f"APPTAINERENV_{key}={shlex.quote(value)}" for key, value in variables), *names]
 
 
 def _without_home(job: Job) -> dict[str, str]:

@@ -236,8 +236,8 @@ def build(engine: Engine, job: Job, log: str, say: Say) -> float:
 
 def cause_of(text: str, engine: str) -> str:
     """The remedy for what ``engine`` says when it fails; empty where it is not known."""
-    found = next((hint for words, hint in _CAUSES if any(w in text for w in words)), "")
-    return found.format(engine=engine, **_WORDS[engine])
+    template = next((hint for words, hint in _CAUSES if any(w in text for w in words)), "")
+    return template.format(engine=engine, **_WORDS[engine])
 
 
 def run(
@@ -248,7 +248,7 @@ def run(
     Without ``say`` the container has this process's terminal; else ``say`` gets its output, line
     by line. However it ends, nothing of it is left.
     """
-    executor = ContainerExecutor(engine, environ, lambda asked: job)
+    executor = ContainerExecutor(engine, environ, lambda native_job: job)
     if say is not None:
         return run_job(executor, NativeJob(job.command, "/", environ), say).exit_code
     container = _Container(engine, job, environ)
@@ -267,11 +267,11 @@ def begin(engine: Engine, job: Job, environ: Mapping[str, str]) -> None:
 
     Raises ``container-exists`` where there is one of its name, which stays as it is.
     """
-    there = state(engine, job)
-    if there:
+    existing = state(engine, job)
+    if existing:
         raise Error(
             "container-exists",
-            f"a container {job.name} already exists, and is {there}",
+            f"a container {job.name} already exists, and is {existing}",
             hint="; ".join(shlex.join(words) for words in end_commands(engine, job)),
         )
     env = environment(engine, job, environ)

@@ -96,11 +96,11 @@ def _is_path(name: str, script: Script, options: Options) -> bool:
 
 
 def _path_keys(script: Script) -> set[str]:
-    found: set[str] = set()
+    keys: set[str] = set()
     for name in ("file_path_env_keys", "folder_path_env_keys"):
         value = script.meta.get(name)
-        found.update(map(str, value if isinstance(value, list) else ()))
-    return found
+        keys.update(map(str, value if isinstance(value, list) else ()))
+    return keys
 
 
 def _texts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -145,11 +145,11 @@ def plan_folders(
 
 
 def _above(path: str) -> set[str]:
-    found = {path}
+    parents = {path}
     while os.path.dirname(path) != path:
         path = os.path.dirname(path)
-        found.add(path)
-    return found
+        parents.add(path)
+    return parents
 
 
 def _of_input(name: str, path: str, written: bool, make: list[str]) -> Mount:
@@ -173,9 +173,9 @@ def _of_input(name: str, path: str, written: bool, make: list[str]) -> Mount:
 
 def _hides(target: str) -> bool:
     """Whether a mount at ``target`` covers what the container itself is made of."""
-    if any(place in (target, *_above(target)) for place in _NEVER_BELOW):
+    if any(folder in (target, *_above(target)) for folder in _NEVER_BELOW):
         return True
-    return any(target in _above(place) for place in _OF_THE_IMAGE)
+    return any(target in _above(folder) for folder in _OF_THE_IMAGE)
 
 
 def _check(mount: Mount) -> None:
@@ -199,12 +199,12 @@ def _ordered(mounts: Sequence[Mount]) -> list[Mount]:
         before = best.get(mount.target)
         if before is None or (mount.writable and not before.writable):
             best[mount.target] = mount
-    found: list[Mount] = []
+    ordered: list[Mount] = []
     for mount in sorted(best.values(), key=lambda m: m.target.split("/")):
-        around = [m for m in found if mount.target.startswith(m.target.rstrip("/") + "/")]
+        around = [m for m in ordered if mount.target.startswith(m.target.rstrip("/") + "/")]
         if not around or not _brings(around[-1], mount):
-            found.append(mount)
-    return found
+            ordered.append(mount)
+    return ordered
 
 
 def _brings(outer: Mount, inner: Mount) -> bool:
@@ -218,7 +218,7 @@ def extra_mounts(options: Options, values: Mapping[str, str]) -> tuple[list[Moun
 
     Raises ``bad-value`` for a folder that does not exist.
     """
-    found: list[Mount] = []
+    mounts: list[Mount] = []
     unset: list[str] = []
     for text in options.mounts:
         missing = [key for key in _REFERENCE.findall(text) if not values.get(key)]
@@ -228,9 +228,9 @@ def extra_mounts(options: Options, values: Mapping[str, str]) -> tuple[list[Moun
         source, target, mode = _parts(_REFERENCE.sub(lambda m: values[m[1]], text))
         if not os.path.exists(source):
             raise Error("bad-value", f"--docker_mounts: {source} does not exist on this machine")
-        found.append(Mount(source, target, mode != "ro", "asked for"))
+        mounts.append(Mount(source, target, mode != "ro", "asked for"))
     keys = ", ".join(dict.fromkeys(unset))
-    return found, [f"mounts with unset keys are left out: {keys}"] if keys else []
+    return mounts, [f"mounts with unset keys are left out: {keys}"] if keys else []
 
 
 def _parts(text: str) -> tuple[str, str, str]:

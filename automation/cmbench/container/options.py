@@ -146,43 +146,43 @@ def declared(frame: ResolvedStep) -> dict[str, Any]:
     for name in merge_order(frame.choice):
         block = variations.get(name) or variations.get(name.partition(".")[0] + ".#")
         blocks.append(block.get("docker") if isinstance(block, Mapping) else None)
-    found: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
     for block in blocks:
-        _lay(found, block if isinstance(block, Mapping) else {})
-    return found
+        _lay(merged, block if isinstance(block, Mapping) else {})
+    return merged
 
 
-def _lay(found: dict[str, Any], block: Mapping[str, Any]) -> None:
+def _lay(merged: dict[str, Any], block: Mapping[str, Any]) -> None:
     for key, value in block.items():
         name = key.removeprefix("docker_")
         name = _SAME.get(name, name)
-        before = found.get(name)
+        before = merged.get(name)
         if isinstance(value, list) and isinstance(before, list):
-            found[name] = [*before, *(item for item in value if item not in before)]
+            merged[name] = [*before, *(item for item in value if item not in before)]
         elif isinstance(value, Mapping) and isinstance(before, Mapping):
-            found[name] = {**before, **value}
+            merged[name] = {**before, **value}
         else:
-            found[name] = value
+            merged[name] = value
 
 
 def options(own: Mapping[str, Any], meta: Mapping[str, Any]) -> Options:
     """The flags ``own`` over the section ``meta``; raises ``bad-value``."""
-    asked = {**meta, **own}
+    values = {**meta, **own}
     _refuse_both(own)
-    if "run" in asked and not is_true(asked["run"]):
+    if "run" in values and not is_true(values["run"]):
         raise Error(
             "bad-value",
             "this script says that it is not for containers (docker: run: false)",
             hint="to run it anyway: --docker_run=yes",
         )
-    cached = _text(asked, "cached") or "mount"
+    cached = _text(values, "cached") or "mount"
     if cached not in ("mount", "bake", "none"):
         raise Error("bad-value", f"--docker_cached={cached} is not possible", hint=FLAGS["cached"])
     return Options(
         engine=_text(own, "engine"),
-        base_image=_text(asked, "base_image"),
-        os=_text(asked, "os") if "os" in own or not _text(asked, "base_image") else "",
-        os_version=_text(asked, "os_version"),
+        base_image=_text(values, "base_image"),
+        os=_text(values, "os") if "os" in own or not _text(values, "base_image") else "",
+        os_version=_text(values, "os_version"),
         rebuild="cache" in own and not is_true(own["cache"]),
         cached=cached,
         interactive=is_true(own.get("it", False)),
@@ -190,17 +190,17 @@ def options(own: Mapping[str, Any], meta: Mapping[str, Any]) -> Options:
         kept=is_true(own.get("keep_alive", False)),
         packages=_list(own, "extra_sys_deps") + _list(meta, "extra_sys_deps"),
         mounts=_list(meta, "mounts") + _list(own, "mounts"),
-        current_folder=is_true(asked.get("mount_current_dir", True)),
-        writable=_list(asked, "writable"),
-        env=_list(asked, "env"),
+        current_folder=is_true(values.get("mount_current_dir", True)),
+        writable=_list(values, "writable"),
+        env=_list(values, "env"),
         extra_run_args=_words(meta) + _words(own),
-        shm_size=_text(asked, "shm_size"),
-        gpus=_gpus(asked),
-        devices=_list(asked, "device"),
-        ports=_list(asked, "port_maps"),
-        privileged=is_true(asked.get("privileged", False)),
-        network=_text(asked, "network"),
-        image_name=_text(asked, "image_name"),
+        shm_size=_text(values, "shm_size"),
+        gpus=_gpus(values),
+        devices=_list(values, "device"),
+        ports=_list(values, "port_maps"),
+        privileged=is_true(values.get("privileged", False)),
+        network=_text(values, "network"),
+        image_name=_text(values, "image_name"),
         gh_token=_text(own, "gh_token"),
         input_mapping=_mapping(meta),
         notes=tuple(_notes(meta)),
@@ -214,38 +214,40 @@ def _refuse_both(own: Mapping[str, Any]) -> None:
         raise Error("bad-value", f"--docker_it and --docker_{other} exclude each other", hint=hint)
 
 
-def _text(asked: Mapping[str, Any], name: str) -> str:
-    value = asked.get(name, "")
+def _text(values: Mapping[str, Any], name: str) -> str:
+    value = values.get(name, "")
     if value is True:
         raise Error("bad-value", f"--docker_{name} needs a value: {FLAGS[name]}")
     return str(value or "").strip()
 
 
-def _list(asked: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    value = asked.get(name) or ()
+def _list(values: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    value = values.get(name) or ()
     if isinstance(value, str) or value is True:
-        value = _text(asked, name).replace(",", " " if name == "extra_sys_deps" else ",").split(",")
+        value = (
+            _text(values, name).replace(",", " " if name == "extra_sys_deps" else ",").split(",")
+        )
         if name == "extra_sys_deps":
             value = " ".join(value).split()
     items: Sequence[Any] = value if isinstance(value, list | tuple) else (value,)
     return tuple(str(item).strip() for item in items if str(item).strip())
 
 
-def _words(asked: Mapping[str, Any]) -> tuple[str, ...]:
-    value = asked.get("extra_run_args") or ""
+def _words(values: Mapping[str, Any]) -> tuple[str, ...]:
+    value = values.get("extra_run_args") or ""
     if isinstance(value, list):
         return tuple(str(word) for word in value)
     try:
-        return tuple(shlex.split(_text(asked, "extra_run_args")))
+        return tuple(shlex.split(_text(values, "extra_run_args")))
     except ValueError as problem:
         raise Error("bad-value", f"--docker_extra_run_args: {problem}") from None
 
 
-def _gpus(asked: Mapping[str, Any]) -> str:
-    number = _text(asked, "num_gpus") if asked.get("num_gpus") else ""
+def _gpus(values: Mapping[str, Any]) -> str:
+    number = _text(values, "num_gpus") if values.get("num_gpus") else ""
     if number and not number.isdigit():
         raise Error("bad-value", f"--docker_num_gpus={number} is not a number")
-    return number or ("all" if is_true(asked.get("all_gpus", False)) else "")
+    return number or ("all" if is_true(values.get("all_gpus", False)) else "")
 
 
 def _mapping(meta: Mapping[str, Any]) -> dict[str, str]:

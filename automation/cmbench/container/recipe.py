@@ -117,8 +117,8 @@ def containerfile(recipe: Recipe) -> str:
         heads = [f"--mount=type=secret,id={name},target={at}" for name, at in mounts.items()]
         lines.append(" \\\n    ".join(["RUN " + " ".join([*heads, "set -eu;"]), *_joined(step)]))
     if recipe.baked:
-        place = json.dumps(["cache/", recipe.baked + "/"])
-        lines += ["", "# Cache entries that the plan found", f"COPY {place}"]
+        paths = json.dumps(["cache/", recipe.baked + "/"])
+        lines += ["", "# Cache entries that the plan found", f"COPY {paths}"]
     lines += ["", *(f"ENV {key}={_quoted(value)}" for key, value in _ENV.items())]
     lines += [f"WORKDIR {HOME}", f"ENTRYPOINT {json.dumps([ENTER])}"]
     # Last, so that images of several scripts share what is above.
@@ -167,7 +167,7 @@ def _joined(step: _Step) -> list[str]:
 
 def _steps(recipe: Recipe) -> Sequence[_Step]:
     pip = "/opt/cmbench/bin/python -m pip install --no-cache-dir --disable-pip-version-check"
-    wanted = " ".join(shlex.quote(name) for name in PYTHON_PACKAGES)
+    packages = " ".join(shlex.quote(name) for name in PYTHON_PACKAGES)
     mounted = " ".join(f"{ENGINE_ROOT}/{path.name}" for path in engine_code.travelling())
     return (
         _Step(
@@ -181,7 +181,7 @@ def _steps(recipe: Recipe) -> Sequence[_Step]:
                 *_trust(),
                 *_FIND_PYTHON,
                 "$name -m venv /opt/cmbench",
-                f"{pip} {wanted}",
+                f"{pip} {packages}",
                 f"/opt/cmbench/bin/python -c {shlex.quote(_SEE_ENGINE)}",
                 "ln -s /opt/cmbench/bin/cm /usr/local/bin/cm",
             ),

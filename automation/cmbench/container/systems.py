@@ -80,8 +80,8 @@ def _checked(image: str) -> str:
 
 def _manager_of(image: str) -> str:
     last = image.partition("@")[0].lower()
-    found = [known.manager for name, known in SYSTEMS.items() if name in last]
-    return found[0] if len(set(found)) == 1 else ""
+    managers = [known.manager for name, known in SYSTEMS.items() if name in last]
+    return managers[0] if len(set(managers)) == 1 else ""
 
 
 @cache
@@ -106,13 +106,13 @@ def packages(manager: str, tools: Iterable[str]) -> tuple[str, ...]:
     Raises ``bad-value`` for what is no name of one.
     """
     table = _table()
-    found = set(table["base"][manager])
+    names = set(table["base"][manager])
     for tool in tools:
-        found.update(table["tools"].get(tool, {}).get(manager, [tool]))
-    for name in found:
+        names.update(table["tools"].get(tool, {}).get(manager, [tool]))
+    for name in names:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9+._:/=~-]*", name):
             raise Error("bad-value", f"{name!r} is not a valid package name")
-    return tuple(sorted(found))
+    return tuple(sorted(names))
 
 
 MANAGERS: Mapping[str, tuple[str, ...]] = {

@@ -33,37 +33,37 @@ PATH = f"{HOME}/python/bin:{_SYSTEM}:/usr/local/nvidia/bin:/usr/local/cuda/bin"
 
 
 def workplace(
-    engine: Engine, asked: Job, world: World, base: str = "", tools: Iterable[str] = ()
+    engine: Engine, template: Job, world: World, base: str = "", tools: Iterable[str] = ()
 ) -> Design:
     """The container that is asked for, with what ``cm`` in it needs.
 
-    ``asked`` has names, folders, rights and variables; ``base`` is an image, else Debian's, and
+    ``template`` has names, folders, rights and variables; ``base`` is an image, else Debian's, and
     ``tools`` are programs to install in it. Raises ``bad-value`` for what cannot be.
     """
-    _check(engine, asked)
+    _check(engine, template)
     image, manager = base_image(base, "", "")
-    labels = {"org.opencontainers.image.title": asked.name}
+    labels = {"org.opencontainers.image.title": template.name}
     text = containerfile(Recipe(image, manager, tuple(sorted(tools)), labels))
-    place = os.path.join(world.root, "containers", folder_name(image))
-    home = os.path.join(place, f"home-{engine.owner[0]}")
+    folder = os.path.join(world.root, "containers", folder_name(image))
+    home = os.path.join(folder, f"home-{engine.owner[0]}")
     registered = [r for r in world.repositories if r.alias not in EVERYWHERE]
     fixed, env = fixed_mounts(home, registered, "mount", False, world)
-    folders = plan_folders(fixed, (), asked.mounts, "", HOME)
+    folders = plan_folders(fixed, (), template.mounts, "", HOME)
     handed = tuple(name for name in PROXIES if world.environ.get(name))
     if engine.name == "buildah":
         # It takes no variable by its name alone.
         env |= {name: world.environ[name] for name in handed}
     job = replace(
-        asked,
-        file=os.path.join(place, asked.name, "Containerfile"),
-        context=os.path.join(place, asked.name, "context"),
+        template,
+        file=os.path.join(folder, template.name, "Containerfile"),
+        context=os.path.join(folder, template.name, "context"),
         mounts=folders.mounts,
-        env={**env, "PATH": PATH, **asked.env},
+        env={**env, "PATH": PATH, **template.env},
         handed=() if engine.name == "buildah" else handed,
-        host=asked.host or host_name(),
+        host=template.host or host_name(),
         build_args=handed,
         secrets=_secrets(world),
-        network=asked.network or network_of(world),
+        network=template.network or network_of(world),
         kept=True,
     )
     names = tuple(repository.path for repository in registered)
@@ -71,22 +71,22 @@ def workplace(
     return Design(engine, job, text, image, home, folders, (), dict(world.environ), names, notes)
 
 
-def _check(engine: Engine, asked: Job) -> None:
+def _check(engine: Engine, job: Job) -> None:
     if engine.name == "apptainer":
         hint = "use docker or podman, or work on this machine directly"
         raise Error("bad-value", "apptainer keeps no container for further commands", hint=hint)
-    if not _NAME.fullmatch(asked.name):
-        raise Error("bad-value", f"{asked.name!r} is not a valid container name")
-    if not _IMAGE.fullmatch(asked.image):
-        raise Error("bad-value", f"{asked.image!r} is not a valid image name")
+    if not _NAME.fullmatch(job.name):
+        raise Error("bad-value", f"{job.name!r} is not a valid container name")
+    if not _IMAGE.fullmatch(job.image):
+        raise Error("bad-value", f"{job.image!r} is not a valid image name")
 
 
 def _secrets(world: World) -> dict[str, str]:
-    found = {
+    paths = {
         "cmbench_ca": certificates(world.environ),
         "cmbench_pip": pip_settings(world.environ),
     }
-    return {key: path for key, path in found.items() if path}
+    return {key: path for key, path in paths.items() if path}
 
 
 def user_text(image: str, name: str, uid: int, gid: int) -> str:
