@@ -33,7 +33,12 @@ class Workbench:
     ) -> None:
         if every:
             roots = [repository.path for repository in workspace.repositories]
-            chosen = [found for root in roots if _is_repository(root) for found in scripts_in(root)]
+            chosen = [
+                directory
+                for root in roots
+                if _is_repository(root)
+                for directory in scripts_in(root)
+            ]
             chosen.sort()
         else:
             chosen = _chosen(workspace.index, tags or Tags(), name, path)
@@ -55,10 +60,10 @@ class Workbench:
 
     def by_repository(self) -> dict[str, list[Script]]:
         """The scripts under the root of their repository."""
-        found: dict[str, list[Script]] = {}
+        scripts: dict[str, list[Script]] = {}
         for script in self.scripts():
-            found.setdefault(_root(script.path), []).append(script)
-        return found
+            scripts.setdefault(_root(script.path), []).append(script)
+        return scripts
 
 
 def _chosen(index: Index, tags: Tags, name: str, path: str) -> list[str]:
@@ -67,18 +72,18 @@ def _chosen(index: Index, tags: Tags, name: str, path: str) -> list[str]:
         if not path:
             return [choose(index, tags, name).path]
         raise Error("bad-value", "tags and --path both name scripts", hint="give only one of them")
-    place = os.path.realpath(os.path.expanduser(path)) if path else os.getcwd()
-    if _is_script(place):
-        return [place]
-    root = repository_above(place)
-    found = sorted(scripts_in(root)) if root else []
-    if not found:
+    directory = os.path.realpath(os.path.expanduser(path)) if path else os.getcwd()
+    if _is_script(directory):
+        return [directory]
+    root = repository_above(directory)
+    directories = sorted(scripts_in(root)) if root else []
+    if not directories:
         raise Error(
             "bad-value",
-            f"{place} is neither a script nor a repository of scripts",
+            f"{directory} is neither a script nor a repository of scripts",
             hint="name one: by its tags, by its alias, or by --path=DIR",
         )
-    return found
+    return directories
 
 
 def _is_script(path: str) -> bool:
@@ -93,13 +98,13 @@ def scripts_in(root: str) -> list[str]:
         return [e.path for e in entries if e.is_dir() and _is_script(e.path)]
 
 
-def repository_above(place: str) -> str:
-    """The nearest directory at or above ``place`` that is a repository with scripts."""
-    while not _is_repository(place):
-        if os.path.dirname(place) == place:
+def repository_above(path: str) -> str:
+    """The nearest directory at or above ``path`` that is a repository with scripts."""
+    while not _is_repository(path):
+        if os.path.dirname(path) == path:
             return ""
-        place = os.path.dirname(place)
-    return place
+        path = os.path.dirname(path)
+    return path
 
 
 def _is_repository(path: str) -> bool:
@@ -114,14 +119,14 @@ def _root(path: str) -> str:
 
 def _lenient(repositories: Iterable[Repository], paths: Iterable[str]) -> list[Repository]:
     """The repositories, none of which refuses a faulty script, and those of ``paths``."""
-    found = {
+    repositories_by_path = {
         os.path.realpath(r.path): Repository(r.alias, os.path.realpath(r.path))
         for r in repositories
     }
     for path in paths:
         root = _root(path)
-        found.setdefault(root, Repository(root, root))
-    return list(found.values())
+        repositories_by_path.setdefault(root, Repository(root, root))
+    return list(repositories_by_path.values())
 
 
 def repository_to_write(workspace: Workspace, name: str) -> str:
@@ -135,8 +140,10 @@ def repository_to_write(workspace: Workspace, name: str) -> str:
             hint = did_you_mean(name, known) or f"there are: {', '.join(known)}"
             raise Error("bad-value", f'no repository is named "{name}"', hint=hint)
         return known[name]
-    here = os.path.realpath(os.getcwd())
-    around = [p for p in map(os.path.realpath, known.values()) if (here + "/").startswith(p + "/")]
+    current = os.path.realpath(os.getcwd())
+    around = [
+        p for p in map(os.path.realpath, known.values()) if (current + "/").startswith(p + "/")
+    ]
     if around:
         return max(around, key=len)
     if "local" in known and not name:

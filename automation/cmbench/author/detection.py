@@ -98,46 +98,46 @@ def read_cases(directory: str) -> list[dict[str, Any]]:
 def run_case(directory: str, case: Mapping[str, Any], run: Run) -> Result:
     """Run one case of the script in ``directory``."""
     with tempfile.TemporaryDirectory(prefix="cmbench-test-") as scratch:
-        here = os.path.realpath(scratch)
-        world = _World(here, os.path.basename(directory), _placed(case, here))
+        root = os.path.realpath(scratch)
+        world = _World(root, os.path.basename(directory), _placed(case, root))
         world.build(directory)
         with world.environment():
             problems = world.problems(run)
     return Result(
-        str(case.get("name", "unnamed")), tuple(p.replace(here, "$HERE") for p in problems)
+        str(case.get("name", "unnamed")), tuple(p.replace(root, "$HERE") for p in problems)
     )
 
 
-def _placed(value: Any, here: str) -> Any:
+def _placed(value: Any, root: str) -> Any:
     """``value`` with ``$HERE`` replaced, in texts at any depth."""
     if isinstance(value, str):
-        return value.replace("$HERE", here)
+        return value.replace("$HERE", root)
     if isinstance(value, dict):
-        return {_placed(k, here): _placed(v, here) for k, v in value.items()}
-    return [_placed(item, here) for item in value] if isinstance(value, list) else value
+        return {_placed(k, root): _placed(v, root) for k, v in value.items()}
+    return [_placed(item, root) for item in value] if isinstance(value, list) else value
 
 
 class _World:
     """A directory that stands for a machine: PATH, files, a home, a repository of one script."""
 
-    def __init__(self, here: str, alias: str, case: Mapping[str, Any]) -> None:
-        self.here = here
+    def __init__(self, root: str, alias: str, case: Mapping[str, Any]) -> None:
+        self.here = root
         self.alias = alias
         self.case = case
-        self.repository = os.path.join(here, ".repository")
+        self.repository = os.path.join(root, ".repository")
 
     def build(self, directory: str) -> None:
         for name, answers in (self.case.get("tools") or {}).items():
-            place = name if "/" in name else f"bin/{name}"
-            _write(os.path.join(self.here, place), fake_tool(answers or {}), 0o755)
+            relative = name if "/" in name else f"bin/{name}"
+            _write(os.path.join(self.here, relative), fake_tool(answers or {}), 0o755)
         for name, text in (self.case.get("files") or {}).items():
             _write(os.path.join(self.here, name), str(text), 0o644)
         basics = os.path.join(self.here, ".basics")
         os.makedirs(basics)
         for name in _BASICS:
-            found = shutil.which(name)
-            if found:
-                os.symlink(found, os.path.join(basics, name))
+            program = shutil.which(name)
+            if program:
+                os.symlink(program, os.path.join(basics, name))
         os.makedirs(os.path.join(self.here, "home"), exist_ok=True)
         _copy_alone(directory, os.path.join(self.repository, "script", self.alias))
 
@@ -159,52 +159,52 @@ class _World:
             os.environ.update(before)
 
     def problems(self, run: Run) -> list[str]:
-        wanted = str(self.case.get("error") or "")
+        code = str(self.case.get("error") or "")
         try:
-            ended = run(self._workspace(), self._call())
+            outcome = run(self._workspace(), self._call())
         except Error as error:
             text = error.render() + "\n" + read_or_empty(error.log)
-            if error.code != wanted:
+            if error.code != code:
                 return [f"it failed: {error.render()}"]
             return self._unsaid(text)
-        if wanted:
-            return [f"it should have failed with {wanted}, but did not"]
-        return self._differences(ended) + self._unsaid(read_or_empty(ended.log))
+        if code:
+            return [f"it should have failed with {code}, but did not"]
+        return self._differences(outcome) + self._unsaid(read_or_empty(outcome.log))
 
     def _workspace(self) -> Workspace:
         return Workspace(os.path.join(self.here, ".home"), [Repository("test", self.repository)])
 
     def _call(self) -> dict[str, Any]:
         call = {"artifact": self.alias, "silent": True, "tags": self.case.get("variations") or ""}
-        given = {key: str(value) for key, value in (self.case.get("given") or {}).items()}
-        return {**call, "env": given, **(self.case.get("flags") or {})}
+        env = {key: str(value) for key, value in (self.case.get("given") or {}).items()}
+        return {**call, "env": env, **(self.case.get("flags") or {})}
 
-    def _differences(self, ended: Ended) -> list[str]:
+    def _differences(self, outcome: Ended) -> list[str]:
         expect = self.case.get("expect") or {}
-        found = []
-        if "version" in expect and not _like(ended.version, expect["version"]):
-            found.append(f"version is {ended.version!r}, not {expect['version']!r}")
+        differences = []
+        if "version" in expect and not _like(outcome.version, expect["version"]):
+            differences.append(f"version is {outcome.version!r}, not {expect['version']!r}")
         for key, value in (expect.get("env") or {}).items():
-            got = ended.env.get(key)
+            got = outcome.env.get(key)
             if not _like(got, value):
-                found.append(f"{key} is {got!r}, not {value!r}")
-        return found
+                differences.append(f"{key} is {got!r}, not {value!r}")
+        return differences
 
     def _unsaid(self, text: str) -> list[str]:
         says = self.case.get("says") or []
-        wanted = [says] if isinstance(says, str) else says
+        expected = [says] if isinstance(says, str) else says
         flat = " ".join(text.split())
         return [
-            f"not in the output: {item}" for item in wanted if " ".join(item.split()) not in flat
+            f"not in the output: {item}" for item in expected if " ".join(item.split()) not in flat
         ]
 
 
-def _like(got: Any, wanted: Any) -> bool:
-    if wanted is None or wanted == "":
-        return got is None or got == ""
-    if isinstance(got, list):
-        return list(map(str, got)) == list(map(str, wanted))
-    return got is not None and fnmatchcase(str(got), str(wanted))
+def _like(value: Any, expected: Any) -> bool:
+    if expected is None or expected == "":
+        return value is None or value == ""
+    if isinstance(value, list):
+        return list(map(str, value)) == list(map(str, expected))
+    return value is not None and fnmatchcase(str(value), str(expected))
 
 
 def fake_tool(answers: Mapping[str, Any]) -> str:

@@ -36,9 +36,9 @@ def readme(script: Script, index: Index) -> str:
 
 def repository_pages(root: str, scripts: Sequence[Script], own: bool) -> dict[str, str]:
     """Path to wanted text of the pages of a whole repository; those of ``own`` say more."""
-    found = {os.path.join(root, META_SCHEMA): meta_schema_text()}
+    pages = {os.path.join(root, META_SCHEMA): meta_schema_text()}
     if not own:
-        return found
+        return pages
     folder = os.path.join(root, "docs", "reference")
     parts = {
         "scripts.md": scripts_table(scripts),
@@ -50,8 +50,8 @@ def repository_pages(root: str, scripts: Sequence[Script], own: bool) -> dict[st
     }
     for name, part in parts.items():
         path = os.path.join(folder, name)
-        found[path] = fill(_read(path), part)
-    return found
+        pages[path] = fill(_read(path), part)
+    return pages
 
 
 def stale(pages: Mapping[str, str]) -> list[str]:
@@ -72,15 +72,15 @@ def fill(text: str, part: str) -> str:
 def reference(script: Script, index: Index) -> str:
     """What meta says of a script, as Markdown."""
     tags = ",".join(short_tags(script, index, os.path.dirname(script.path)))
-    kept = "no, it runs every time"
+    cached = "no, it runs every time"
     if script.cache:
-        kept = "yes"
+        cached = "yes"
     elif script.host_facts:
-        kept = "no, it is a fact of the machine"
+        cached = "no, it is a fact of the machine"
     elif script.can_force_cache:
-        kept = "with `--force_cache`"
+        cached = "with `--force_cache`"
     parts = ["## Reference", f"    cm run script --tags={tags}"]
-    parts.append(f"Tags: {_codes(script.tags)}. Result kept in the cache: {kept}.")
+    parts.append(f"Tags: {_codes(script.tags)}. Result kept in the cache: {cached}.")
     parts += _inputs(script.inputs.values())
     parts += _foreign_flags(script)
     parts += _variations(script)
@@ -112,10 +112,10 @@ def _inputs(specs: Iterable[InputSpec]) -> list[str]:
 
 def _foreign_flags(script: Script) -> list[str]:
     """Flags that only the scripts of the same tags in CM and MLC have, by what becomes of them."""
-    told: Mapping[str, Mapping[str, str]] = script.meta.get("foreign_flags") or {}
+    declared: Mapping[str, Mapping[str, str]] = script.meta.get("foreign_flags") or {}
     lines = []
     for kind in ("ignored", "refused"):
-        names = [f"--{name}" for name, what in told.items() if kind in what]
+        names = [f"--{name}" for name, what in declared.items() if kind in what]
         lines += (
             [f"Of CM and MLC, and {kind} here, with a reason: {_codes(names)}."] if names else []
         )

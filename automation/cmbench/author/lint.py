@@ -185,9 +185,11 @@ def lint(path: str, index: Index, chosen: Iterable[Check]) -> list[Fault]:
     except Error as error:
         name = os.path.join(path, os.path.basename(meta_file(path) or META_FILES[0]))
         message = error.message.removeprefix(name).lstrip(":")
-        place = re.match(r"(\d+):\d+: ", message)
-        line = int(place.group(1)) if place else 1
-        return [Fault("CMB100", name, line, message[place.end() if place else 0 :].strip(), False)]
+        position = re.match(r"(\d+):\d+: ", message)
+        line = int(position.group(1)) if position else 1
+        return [
+            Fault("CMB100", name, line, message[position.end() if position else 0 :].strip(), False)
+        ]
     faults = [_fault(subject, item, found) for item in chosen for found in item.run(subject)]
     return sorted(faults, key=lambda f: (f.path, f.line, f.number))
 
@@ -250,13 +252,13 @@ def choose_checks(checks: Mapping[str, Check], only: str = "", skip: str = "") -
 
 def _numbered(checks: Iterable[str], text: str) -> set[str]:
     """The numbers that begin with one of the words of ``text``."""
-    found: set[str] = set()
+    numbers: set[str] = set()
     for word in filter(None, (part.strip().upper() for part in text.split(","))):
         fitting = {number for number in checks if number.startswith(word)}
         if not fitting:
             raise Error("bad-value", f"no check is numbered {word}", hint="see: cm help script")
-        found |= fitting
-    return found
+        numbers |= fitting
+    return numbers
 
 
 def fix(path: str, index: Index, chosen: Iterable[Check]) -> bool:

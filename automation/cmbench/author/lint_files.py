@@ -29,14 +29,14 @@ def exports_are_written(subject: Subject) -> Iterator[Found]:
     if any("<<<" in str(entry.get("tags")) for _, entry in subject.dependencies()):
         return  # any script at all may be what sets the key
     words = _words_written(subject)
-    for where, key in _given_back(subject):
+    for where, key in _output_keys(subject):
         pattern = key.lstrip("+")
         plain = re.fullmatch("[A-Z][A-Z0-9]*_[A-Z0-9_*?]*", pattern)
         if plain and not any(_covers(pattern, word) for word in words):
             yield Found(f"{key} is given back and never set", where)
 
 
-def _given_back(subject: Subject) -> Iterator[tuple[str, str]]:
+def _output_keys(subject: Subject) -> Iterator[tuple[str, str]]:
     """The entries of every ``new_env_keys`` with their places."""
     for where, block in subject.blocks():
         for number, key in enumerate(texts(block.get("new_env_keys"))):
@@ -61,27 +61,27 @@ def _words_written(subject: Subject) -> set[str]:
     for _, entry in subject.dependencies():
         for value in mapping(entry.get("env")).values():
             words.add(str(value))
-        words |= _given_back_by(subject, entry)
+        words |= _output_keys_of(subject, entry)
     return words
 
 
-def _given_back_by(subject: Subject, entry: Mapping[str, Any]) -> set[str]:
+def _output_keys_of(subject: Subject, entry: Mapping[str, Any]) -> set[str]:
     """Keys, or beginnings of keys, that the scripts of a dependency give back."""
     tags = parse_tags(",".join(map(str, texts(entry.get("tags")))))
-    found: set[str] = set()
+    keys: set[str] = set()
     for row in subject.index.find(tags) if tags.wanted else ():
         if row.faults:
             continue
         script = subject.index.script(row.path)
         blocks = [script.settings, *(v.settings for v in script.variations.values())]
-        found |= {key.lstrip("+").rstrip("*") for block in blocks for key in block.new_env_keys}
-    return found
+        keys |= {key.lstrip("+").rstrip("*") for block in blocks for key in block.new_env_keys}
+    return keys
 
 
 @check("CMB204", "no env key is written under a name that is nearly one given back")
 def exports_are_spelt_right(subject: Subject) -> Iterator[Found]:
     """``CM_TOOL_VERSON`` in the code, ``CM_TOOL_VERSION`` in ``new_env_keys``."""
-    promised = [key.lstrip("+") for _, key in _given_back(subject)]
+    promised = [key.lstrip("+") for _, key in _output_keys(subject)]
     used = _WORD.findall(subject.code)
     lost = set(filter(_WORD.fullmatch, promised)).difference(used)
     for line, key in _written_keys(subject.text("customize.py")):
@@ -153,9 +153,9 @@ def _plain_lines(text: str) -> Iterator[tuple[int, str]]:
         if end:
             end = "" if line.strip() == end else end
             continue
-        here = re.search(r"<<-?\s*['\"]?(\w+)", line)
-        if here and "<<<" not in line:
-            end = here.group(1)
+        heredoc = re.search(r"<<-?\s*['\"]?(\w+)", line)
+        if heredoc and "<<<" not in line:
+            end = heredoc.group(1)
         began_open, open_quote = open_quote, open_quote ^ (line.count('"') % 2 == 1)
         if began_open or open_quote or not _is_command(line):
             continue

@@ -40,8 +40,8 @@ def wrong_values(subject: Subject) -> Iterator[Found]:
 def order_keys(text: str) -> str:
     """The text of a meta file with its keys in the house order; comments stay with their keys."""
     head, blocks = _key_blocks(text)
-    place = {key: number for number, key in enumerate(KEY_ORDER)}
-    ordered = sorted(blocks, key=lambda block: place.get(block[0], len(place)))
+    rank = {key: number for number, key in enumerate(KEY_ORDER)}
+    ordered = sorted(blocks, key=lambda block: rank.get(block[0], len(rank)))
     parts = [block.strip("\n") + "\n" for _, block in ordered]
     if head.strip():
         parts[0] = head.rstrip("\n") + "\n" + parts[0]
@@ -82,9 +82,9 @@ def _key_blocks(text: str) -> tuple[str, list[tuple[str, str]]]:
 @check("CMB103", "the keys are in the standard order", fix=order_keys, house=True)
 def key_order(subject: Subject) -> Iterator[Found]:
     """The same thing is in the same place in every file."""
-    known = [key for key in subject.meta if key in KEY_ORDER]
-    wanted = [key for key in KEY_ORDER if key in subject.meta]
-    for key, expected in zip(known, wanted, strict=True):
+    current = [key for key in subject.meta if key in KEY_ORDER]
+    ordered = [key for key in KEY_ORDER if key in subject.meta]
+    for key, expected in zip(current, ordered, strict=True):
         if key != expected:
             yield Found(f'"{expected}" should stand before "{key}"', expected)
             return
@@ -124,10 +124,10 @@ def identity(subject: Subject) -> Iterator[Found]:
         yield Found(f'alias is "{alias}" and the directory is "{subject.alias}"', "alias")
     if uid and not re.fullmatch("[0-9a-f]{16}", uid):
         yield Found(f'uid "{uid}" is not 16 hex digits', "uid")
-    for key, wanted in zip(("automation_alias", "automation_uid"), AUTOMATION, strict=True):
+    for key, standard in zip(("automation_alias", "automation_uid"), AUTOMATION, strict=True):
         # CM writes "script,uid" as well.
-        if str(meta.get(key, wanted)).partition(",")[0] not in AUTOMATION:
-            yield Found(f"{key} must be {wanted}", key)
+        if str(meta.get(key, standard)).partition(",")[0] not in AUTOMATION:
+            yield Found(f"{key} must be {standard}", key)
 
 
 @check("CMB107", "no other script has the same uid, alias or tags")
@@ -190,8 +190,10 @@ def bound_inputs(subject: Subject) -> Iterator[Found]:
     variations = mapping(subject.meta.get("variations"))
     for name, spec in described.items():
         for key in ("only_with", "not_with"):
-            for each in unknown(texts(mapping(spec).get(key)), variations, described):
-                yield Found(f"--{name}: {key} names {each}", f"input_description.{name}.{key}")
+            for unknown_name in unknown(texts(mapping(spec).get(key)), variations, described):
+                yield Found(
+                    f"--{name}: {key} names {unknown_name}", f"input_description.{name}.{key}"
+                )
 
 
 def _is_number(text: str, kind: str) -> bool:
@@ -290,18 +292,18 @@ def _tag_keys(entry: Mapping[str, Any]) -> set[str]:
 
 def _keys_set_outside(subject: Subject) -> set[str]:
     """Env keys that something else than a variation of a group may set."""
-    found = set(re.findall(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+", subject.code))
-    found |= set(map(str, mapping(subject.meta.get("input_mapping")).values()))
+    keys = set(re.findall(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+", subject.code))
+    keys |= set(map(str, mapping(subject.meta.get("input_mapping")).values()))
     for key in ("env", "default_env", "const"):
-        found |= set(mapping(subject.meta.get(key)))
+        keys |= set(mapping(subject.meta.get(key)))
     for block in mapping(subject.meta.get("variations")).values():
         if isinstance(block, dict) and not block.get("group"):
-            found |= set(mapping(block.get("env")))
+            keys |= set(mapping(block.get("env")))
     for _, entry in subject.dependencies():
         for row in _rows_of(subject, entry):
-            given = subject.index.script(row.path).settings.new_env_keys
-            found |= {key for key in given if "*" not in key}
-    return found
+            patterns = subject.index.script(row.path).settings.new_env_keys
+            keys |= {key for key in patterns if "*" not in key}
+    return keys
 
 
 def _rows_of(subject: Subject, entry: Mapping[str, Any]) -> list[Any]:
@@ -311,11 +313,11 @@ def _rows_of(subject: Subject, entry: Mapping[str, Any]) -> list[Any]:
 
 def _groups(meta: Mapping[str, Any]) -> dict[str, dict[str, Mapping[str, Any]]]:
     """The variations of each group by their names."""
-    found: dict[str, dict[str, Mapping[str, Any]]] = {}
+    groups: dict[str, dict[str, Mapping[str, Any]]] = {}
     for name, block in mapping(meta.get("variations")).items():
         if isinstance(block, dict) and block.get("group"):
-            found.setdefault(str(block["group"]), {})[str(name)] = block
-    return found
+            groups.setdefault(str(block["group"]), {})[str(name)] = block
+    return groups
 
 
 @check("CMB304", "a group of variations has at most one default")
@@ -336,8 +338,8 @@ def variations_exist(subject: Subject) -> Iterator[Found]:
     for name, block in variations.items():
         for where, other in _named_by(mapping(block)):
             if other not in variations and other.partition(".")[0] not in heads:
-                text, place = f'no variation is named "{other}"', f"variations.{name}.{where}"
-                yield _misspelt(text, [other], [*map(str, variations)], place)
+                text, key_path = f'no variation is named "{other}"', f"variations.{name}.{where}"
+                yield _misspelt(text, [other], [*map(str, variations)], key_path)
     groups = set(_groups(subject.meta))
     for group in texts(subject.meta.get("variation_groups_order")):
         if str(group) not in groups:

@@ -32,7 +32,7 @@ _PART = re.compile(
 
 def meta_files(folders: Iterable[str]) -> dict[str, str]:
     """Path to wanted text of each meta.yaml in ``folders`` that has such parts."""
-    found = {}
+    texts = {}
     for folder in folders:
         path = os.path.join(folder, "meta.yaml")
         try:
@@ -41,8 +41,8 @@ def meta_files(folders: Iterable[str]) -> dict[str, str]:
         except OSError:
             continue
         if _PART.search(text):
-            found[path] = filled(text, folder)
-    return found
+            texts[path] = filled(text, folder)
+    return texts
 
 
 def filled(text: str, folder: str) -> str:

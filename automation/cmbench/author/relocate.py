@@ -53,10 +53,10 @@ def _rename(folder: str, values: Mapping[str, str], tags: tuple[str, ...]) -> No
 
 
 def _in_json(text: str, values: Mapping[str, str], tags: tuple[str, ...]) -> str:
-    found = json.loads(text)
-    wanted: dict[str, Any] = {**values, **({"tags": list(tags)} if tags else {})}
-    found.update({key: value for key, value in wanted.items() if key in found})
-    return json.dumps(found, indent=2) + "\n"
+    data = json.loads(text)
+    changes: dict[str, Any] = {**values, **({"tags": list(tags)} if tags else {})}
+    data.update({key: value for key, value in changes.items() if key in data})
+    return json.dumps(data, indent=2) + "\n"
 
 
 def _in_yaml(text: str, values: Mapping[str, str], tags: tuple[str, ...]) -> str:

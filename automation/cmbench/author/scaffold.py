@@ -116,14 +116,14 @@ def _quoted(text: str) -> str:
 
 def _files(kind: str, words: Mapping[str, str]) -> dict[str, str]:
     """Name to text of every file of a template and of what all kinds share."""
-    found: dict[str, str] = {}
+    files: dict[str, str] = {}
     for folder in ("common", kind):
         root = os.path.join(_TEMPLATES, folder)
-        for place, _, names in os.walk(root):
+        for folder_path, _, names in os.walk(root):
             for name in sorted(names):
-                path = os.path.join(place, name)
+                path = os.path.join(folder_path, name)
                 with open(path, encoding="utf-8") as stream:
                     text = stream.read()
                 relative = os.path.relpath(path, root).removesuffix(".in")
-                found[relative] = _PLACEHOLDER.sub(lambda match: words[match.group(1)], text)
-    return found
+                files[relative] = _PLACEHOLDER.sub(lambda match: words[match.group(1)], text)
+    return files
