@@ -66,26 +66,26 @@ class Guard:
         await (answer or self._app)(scope, receive, sealed)
 
 
-def with_headers(given: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def with_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """The headers of an answer, with those that every one of ours has."""
-    own = {name for name, _ in given}
+    own = {name for name, _ in headers}
     more = {**HEADERS, "cache-control": "no-store"}
-    return given + [(k.encode(), v.encode()) for k, v in more.items() if k.encode() not in own]
+    return headers + [(k.encode(), v.encode()) for k, v in more.items() if k.encode() not in own]
 
 
 async def _body(receive: Receive) -> tuple[bytes, Receive]:
     """The body of a request, cut where it is too long, and a way to read it once more."""
-    found, more = b"", True
-    while more and len(found) <= MOST_BYTES:
+    body, more = b"", True
+    while more and len(body) <= MOST_BYTES:
         message = await receive()
-        found += message.get("body", b"")
+        body += message.get("body", b"")
         more = message.get("more_body", False)
-    whole: list[Message] = [{"type": "http.request", "body": found, "more_body": False}]
+    whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:
         return whole.pop() if whole else await receive()
 
-    return found, again
+    return body, again
 
 
 def _refusal(request: Request, body: bytes) -> Response | None:
@@ -112,8 +112,8 @@ def _write_refusal(request: Request, site: Site, body: bytes) -> Response | None
     foreign = origin is not None and origin.partition("://")[2] != headers["host"]
     if foreign or headers.get("sec-fetch-site", "same-origin") != "same-origin":
         return _refused(request, "the request came from a page of another site", 403)
-    given = headers.get("x-token") or form_field(headers, body, "token")
-    if not _same(given, site.token):
+    token = headers.get("x-token") or form_field(headers, body, "token")
+    if not _same(token, site.token):
         return _refused(request, "the page is out of date", 403)
     return None
 
@@ -125,8 +125,8 @@ def form_field(headers: Mapping[str, str], body: bytes, name: str) -> str:
     return parse_qs(body.decode("utf-8", "replace")).get(name, [""])[0]
 
 
-def _same(given: str, wanted: str) -> bool:
-    return hmac.compare_digest(given.encode(), wanted.encode())
+def _same(value: str, expected: str) -> bool:
+    return hmac.compare_digest(value.encode(), expected.encode())
 
 
 def _let_in(request: Request, site: Site) -> Response:
@@ -144,8 +144,8 @@ def entrance(site: Site, page: str = "/") -> str:
     """The address that lets a browser in, and shows ``page``."""
     shown = "127.0.0.1" if site.address in ("", "0.0.0.0", "::") else site.address
     host = f"[{shown}]" if ":" in shown else shown
-    wanted = "" if page == "/" else f"?next={quote(page, safe='/')}"
-    return f"http://{host}:{site.port}/enter/{site.key.hex()}{wanted}"
+    query = "" if page == "/" else f"?next={quote(page, safe='/')}"
+    return f"http://{host}:{site.port}/enter/{site.key.hex()}{query}"
 
 
 def _is_own(host: str, site: Site) -> bool:

@@ -70,14 +70,14 @@ class Parsed:
     words: tuple[Explained, ...]
 
 
-def choice_of(script: Script, given: Iterable[tuple[str, str]], name: str = "") -> Choice:
+def choice_of(script: Script, form_fields: Iterable[tuple[str, str]], name: str = "") -> Choice:
     """The choice that fields of a form, or the query of a link, make of ``script``.
 
     ``tags`` holds variations, once or several times; ``_NAME`` the value of a dynamic one; ``more``
     further flags, one a line. ``name`` is what names the script (``Names``), its alias by default.
     Raises ``bad-value`` for what can be no flag, and for a value that ends where its comma is.
     """
-    pairs = [(key, value.strip()) for key, value in given]
+    pairs = [(key, value.strip()) for key, value in form_fields]
     variations = _chosen(pairs)
     # A field left empty says nothing; an empty key of a group empties it.
     flags = {_as_typed(k): v for k, v in pairs if _is_flag(k) and (v or "." in k)}
@@ -302,8 +302,8 @@ def _of_mlc(words: Sequence[str]) -> list[str]:
         return full
     verb, rest = full[1:3], full[3:]
     tags = list(takewhile(lambda word: not word.startswith("-"), rest))
-    given = ["--tags=" + ",".join(" ".join(tags).split())] if tags else []
-    return ["cm", *verb, *given, *rest[len(tags) :]]
+    flags = ["--tags=" + ",".join(" ".join(tags).split())] if tags else []
+    return ["cm", *verb, *flags, *rest[len(tags) :]]
 
 
 def _cmind(words: Sequence[str]) -> dict[str, Any]:
@@ -315,11 +315,11 @@ def _cmind(words: Sequence[str]) -> dict[str, Any]:
             hint = "write the flags of that file instead"
             raise Error("bad-value", f"{word} is not supported here", hint=hint)
     try:
-        found: dict[str, Any] = parsed_by_cmind(list(words[1:]))["cm_input"]
+        call: dict[str, Any] = parsed_by_cmind(list(words[1:]))["cm_input"]
     except (TypeError, AttributeError):
         hint = "write --env.KEY=value, without --env=value"
         raise Error("bad-value", "a flag is used both alone and as a group", hint=hint) from None
-    return {k: v for k, v in found.items() if k not in ("action", "automation", "cmd")}
+    return {k: v for k, v in call.items() if k not in ("action", "automation", "cmd")}
 
 
 def parse(text: str | Sequence[str], workspace: Workspace) -> Parsed:
@@ -328,12 +328,12 @@ def parse(text: str | Sequence[str], workspace: Workspace) -> Parsed:
     Raises ``bad-value``, ``script-not-found``, ``variation-not-found``.
     """
     words = split(text) if isinstance(text, str) else list(text)
-    given = _cmind(words)
-    tags, name = tags_of(given)
+    call = _cmind(words)
+    tags, name = tags_of(call)
     if not (tags.wanted or name):
         raise Error("bad-value", "no script is named", hint="add --tags=TAGS")
     script = meant(workspace, tags, name)
-    flags = {k: v for k, v in flat(flags_of(given)) if (v or "." in k) and k != "tags"}
+    flags = {k: v for k, v in flat(flags_of(call)) if (v or "." in k) and k != "tags"}
     explained = [Explained(" ".join(words[:3]), f"cmbench {VERBS[words[1]]}")]
     explained += _of_names(tags, name, script)
     explained += [_of_flag(key, value, script) for key, value in flags.items()]

@@ -66,11 +66,11 @@ def failure(request: Request, error: Error, status: int = 0) -> Response:
     """An error of the engine as a page, or as JSON where a script of a page has asked."""
     status = status or (404 if error.code.endswith("-not-found") else 400)
     if "application/json" in request.headers.get("accept", ""):
-        return JSONResponse(told(error), status)
+        return JSONResponse(error_data(error), status)
     return page(request, "error.html", status, error=error)
 
 
-def told(error: Error) -> Mapping[str, Any]:
+def error_data(error: Error) -> Mapping[str, Any]:
     """An error as JSON: its code, its message, what to do next, where it happened."""
     return {
         "code": error.code,

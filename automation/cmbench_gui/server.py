@@ -68,11 +68,11 @@ def listening(address: str, port: int, any_port: bool = False) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     reason = ""
-    for wanted in range(port, min(65536, port + (20 if any_port else 1))):
+    for candidate in range(port, min(65536, port + (20 if any_port else 1))):
         made = socket.socket(family, socket.SOCK_STREAM)
         try:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind((address, wanted))
+            made.bind((address, candidate))
             made.listen(128)
         except OSError as problem:
             made.close()

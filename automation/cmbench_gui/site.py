@@ -56,8 +56,8 @@ class Site:
 
 def site_of(request: Request) -> Site:
     """The site that a request is for."""
-    found: Site = request.app.state.site
-    return found
+    site: Site = request.app.state.site
+    return site
 
 
 def kept_key(home: str) -> bytes:

@@ -49,7 +49,7 @@ def gui_results(command: Command) -> Reply:
 
 
 def _gui(command: Command, page: str) -> Reply:
-    repositories = tuple(each.path for each in command.workspace.repositories)
+    repositories = tuple(repository.path for repository in command.workspace.repositories)
     home = os.path.dirname(command.workspace.root)
     return Reply({"url": serve_pages(home, command.flags, page, command.say, repositories)})
 
@@ -69,10 +69,10 @@ def start_page(workspace: Workspace, tags: str, name: str, chosen: Mapping[str, 
     from cmbench_gui.command import Names, choice_of, flat, meant
     from cmbench_gui.composer.views import address
 
-    asked = parse_tags(tags)
-    script = meant(workspace, asked, name)
+    selection = parse_tags(tags)
+    script = meant(workspace, selection, name)
     _refuse_unknown(chosen, script)
-    variations = [("tags", f"_{variation}") for variation in asked.variations]
+    variations = [("tags", f"_{variation}") for variation in selection.variations]
     query = urlencode(choice_of(script, [*variations, *flat(chosen)]).query())
     return address(Names(workspace.index).of(script), query)
 
@@ -134,10 +134,10 @@ def _listener(flags: Mapping[str, Any]) -> socket.socket:
     from cmbench_gui.server import listening
 
     address = str(flags.get("address") or "127.0.0.1")
-    given = flags.get("port", PORT)
-    if given is True or not str(given).isdigit() or int(given) > 65535:
-        raise Error("bad-value", f"--port={given} is not a port", hint=f"write --port={PORT}")
-    return listening(address, int(given), any_port="port" not in flags)
+    port = flags.get("port", PORT)
+    if port is True or not str(port).isdigit() or int(port) > 65535:
+        raise Error("bad-value", f"--port={port} is not a port", hint=f"write --port={PORT}")
+    return listening(address, int(port), any_port="port" not in flags)
 
 
 def _site(

@@ -52,7 +52,7 @@ class Part:
     @property
     def set(self) -> int:
         """How many of them hold something."""
-        return sum(bool(each.value) for each in self.fields)
+        return sum(bool(field.value) for field in self.fields)
 
 
 def form_of(script: Script, choice: Choice) -> list[Part]:
@@ -75,7 +75,7 @@ def _inputs(
         yield Part("Inputs", tuple(inputs))
         yield Part("Variations", variations)
         return
-    chosen = [each for each in inputs if each.asked]
+    chosen = [field for field in inputs if field.asked]
     yield Part("Choices", tuple(chosen))
     yield Part("Variations", variations)
     kinds = {name: spec.type for name, spec in script.inputs.items()}
@@ -85,7 +85,7 @@ def _inputs(
         ("Switches", ("bool",)),
         ("Texts", ("str", "")),
     ):
-        left = [each for each in inputs if each not in chosen and kinds[each.name] in types]
+        left = [field for field in inputs if field not in chosen and kinds[field.name] in types]
         yield Part(title, tuple(left), shown=False)
 
 
@@ -192,9 +192,9 @@ def _more(script: Script, choice: Choice) -> Part:
     """What has no field of its own: groups such as ``env.KEY``, and rare flags."""
     own = {*(spec.name for spec in _distinct(script, choice)), *_OF_RUNS, *_OF_VERSIONS}
     lines = [f"{name}={value}" for name, value in choice.flags.items() if name not in own]
-    told = "one a line: env.KEY=value, adr.python.version=3.11, or a rare flag"
+    meaning = "one a line: env.KEY=value, adr.python.version=3.11, or a rare flag"
     value = "\n".join(lines)
-    return Part("More flags", (Field("more", "More flags", "area", value, told),), shown=False)
+    return Part("More flags", (Field("more", "More flags", "area", value, meaning),), shown=False)
 
 
 def unmatched(script: Script, choice: Choice) -> list[str]:

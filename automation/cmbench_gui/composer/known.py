@@ -41,12 +41,12 @@ def _runs(site: Site, choice: Choice, words: Sequence[str]) -> list[Known]:
         return [Known("never run here")]
     last, times = same[0], f"{len(same)} time{'s' if len(same) > 1 else ''}"
     link = f"/jobs/{last.id}"
-    told = {
+    facts = {
         "done": Known(f"run here {times}, the last one went well", "good", link),
         "running": Known("running now", "", link),
         "killed": Known("its last run here was killed", "bad", link),
     }
-    return [told.get(last.status, Known(f"its last run here failed: {last.error}", "bad", link))]
+    return [facts.get(last.status, Known(f"its last run here failed: {last.error}", "bad", link))]
 
 
 def _is_same(
@@ -78,17 +78,17 @@ def _results(site: Site, script: Script, choice: Choice) -> list[Known]:
     if not all(chosen.values()):
         return []
     try:
-        here, all_of_them = _counted(site, chosen)
+        local, all_of_them = _counted(site, chosen)
     except Error:
         return []
     name = " ".join(chosen.values())
     link = f"/results?benchmark={chosen['benchmark']}&scenario={chosen['scenario']}"
     if not all_of_them:
         return [Known(f"no result of {name} yet")]
-    elsewhere = all_of_them - here
+    elsewhere = all_of_them - local
     return [
         Known(f"{name}: {count:,} {where}", "", link)
-        for count, where in ((here, "measured here"), (elsewhere, "measured elsewhere"))
+        for count, where in ((local, "measured here"), (elsewhere, "measured elsewhere"))
         if count
     ]
 
@@ -100,7 +100,7 @@ def _counted(site: Site, chosen: dict[str, str]) -> tuple[int, int]:
 
     with Store(Places(site.workspace().root), site.db) as store:
         store.refresh()
-        wanted = query.of_flags(chosen)
-        every = query.find(store, wanted, limit=1).total
-        here = query.find(store, query.of_flags({**chosen, "tier": "local"}), limit=1).total
-    return here, every
+        selection = query.of_flags(chosen)
+        every = query.find(store, selection, limit=1).total
+        local = query.find(store, query.of_flags({**chosen, "tier": "local"}), limit=1).total
+    return local, every

@@ -39,7 +39,7 @@ class Planner:
         """
         with self._lock:
             for _ in range(2):
-                answer = self._asked(json.dumps(flags))
+                answer = self._request_answer(json.dumps(flags))
                 if answer:
                     break
         if not answer:
@@ -48,10 +48,10 @@ class Planner:
                 "there was no plan within a minute, or the planning process died",
                 hint="run the command yourself, with plan instead of run",
             )
-        found: dict[str, Any] = json.loads(answer)
-        if "error" in found:
-            raise Error(found["code"], found["error"], hint=found["hint"], context=found["context"])
-        return found
+        plan: dict[str, Any] = json.loads(answer)
+        if "error" in plan:
+            raise Error(plan["code"], plan["error"], hint=plan["hint"], context=plan["context"])
+        return plan
 
     def close(self) -> None:
         """End the process."""
@@ -60,7 +60,7 @@ class Planner:
             self._process.wait()
             self._process = None
 
-    def _asked(self, question: str) -> str:
+    def _request_answer(self, question: str) -> str:
         process = self._running()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -123,9 +123,9 @@ def main() -> None:
         if not line:
             return
         try:
-            found = answer(home, folder, repositories, json.loads(line))
+            reply = answer(home, folder, repositories, json.loads(line))
         except Exception as problem:
             error = internal(problem)
-            found = {"code": error.code, "error": error.message, "hint": error.hint, "context": []}
+            reply = {"code": error.code, "error": error.message, "hint": error.hint, "context": []}
         with suppress(BrokenPipeError):
-            print(json.dumps(found, default=str), file=answers, flush=True)
+            print(json.dumps(reply, default=str), file=answers, flush=True)

@@ -33,14 +33,14 @@ def scripts(request: Request) -> Response:
         return RedirectResponse("/explain?" + urlencode({"command": words}), 303)
     workspace = site_of(request).workspace()
     try:
-        found = api.find(workspace, tags=words.replace(" ", ","), words=words)
+        matches = api.find(workspace, tags=words.replace(" ", ","), words=words)
     except Error:
-        found = []
+        matches = []
     names = commands.Names(workspace.index)
-    named = [(script, name, address(name)) for script in found for name in (names.of(script),)]
-    ready = [each for each in named if not words and each[0].alias == READY]
+    named = [(script, name, address(name)) for script in matches for name in (names.of(script),)]
+    ready = [row for row in named if not words and row[0].alias == READY]
     # Other repositories have a script of that alias without the tiny form.
-    ready = [each for each in ready if "tiny" in each[0].variations][:1]
+    ready = [row for row in ready if "tiny" in row[0].variations][:1]
     return page(request, "composer/scripts.html", words=words, found=named, ready=ready)
 
 
@@ -104,7 +104,7 @@ def plan(request: Request) -> Response:
     site, planner = site_of(request), _planner(request)
     known = known_of(site, script, choice, commands.words_of(choice, script, workspace))
     try:
-        made = planner.plan(_asked(choice, script, workspace))
+        made = planner.plan(_plan_flags(choice, script, workspace))
     except Error as error:
         return page(request, "composer/plan.html", error=error, plan=None, known=known)
     return page(request, "composer/plan.html", error=None, plan=made, known=known)
@@ -119,16 +119,16 @@ def check(request: Request) -> Response:
     workspace, script, choice = _chosen(request)
     label = request.query_params.get("field", "")
     fields = [f for part in form_of(script, choice) for f in part.fields]
-    found = next((f for f in fields if f.label == label and f.asked), None)
-    if found is None:
+    checked = next((f for f in fields if f.label == label and f.asked), None)
+    if checked is None:
         raise Error("bad-value", f"the form has no field {label}")
     planner = _planner(request)
-    before = _refusal(planner, _asked(choice, script, workspace))
+    before = _refusal(planner, _plan_flags(choice, script, workspace))
     refused = {}
-    for value in found.options:
-        if value != found.value:
-            other = _with(choice, found, value)
-            reason = _refusal(planner, _asked(other, script, workspace))
+    for value in checked.options:
+        if value != checked.value:
+            other = _with(choice, checked, value)
+            reason = _refusal(planner, _plan_flags(other, script, workspace))
             if reason and reason != before:
                 refused[value] = reason
     return JSONResponse({"refused": refused, "now": before})
@@ -148,11 +148,11 @@ def _with(choice: Choice, field: Field, value: str) -> Choice:
     if field.name != "tags":
         return Choice(choice.script, choice.variations, {**choice.flags, field.name: value})
     others = {option.removeprefix("_") for option in field.options}
-    kept = tuple(each for each in choice.variations if each not in others)
-    return Choice(choice.script, (*kept, value.removeprefix("_")), choice.flags)
+    variations = tuple(variation for variation in choice.variations if variation not in others)
+    return Choice(choice.script, (*variations, value.removeprefix("_")), choice.flags)
 
 
-def _asked(choice: Choice, script: Script, workspace: Workspace) -> dict[str, Any]:
+def _plan_flags(choice: Choice, script: Script, workspace: Workspace) -> dict[str, Any]:
     return commands.nested(commands.words_of(choice, script, workspace))
 
 
@@ -162,9 +162,9 @@ def _chosen(request: Request) -> tuple[Workspace, Script, Choice]:
         raise Error("bad-value", "the link is too long for a form")
     workspace = site_of(request).workspace()
     script = api.show(workspace, name=request.path_params["name"])
-    given = [(k, v) for k, v in request.query_params.multi_items() if k != "field"]
+    pairs = [(k, v) for k, v in request.query_params.multi_items() if k != "field"]
     name = commands.Names(workspace.index).of(script)
-    return workspace, script, commands.choice_of(script, given, name)
+    return workspace, script, commands.choice_of(script, pairs, name)
 
 
 def _planner(request: Request) -> Planner:
@@ -173,8 +173,8 @@ def _planner(request: Request) -> Planner:
     if not hasattr(state, "planner"):
         site: Site = state.site
         state.planner = Planner(site.home, site.repositories, site.folder)
-    found: Planner = state.planner
-    return found
+    planner: Planner = state.planner
+    return planner
 
 
 def explain(request: Request) -> Response:

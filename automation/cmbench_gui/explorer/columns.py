@@ -24,7 +24,7 @@ from cmbench_results.store import Store
 
 KNOWN = tuple(name for name in schema.WORDS if name not in ("series", "system_id", "figures_from"))
 """The columns with values that many rows share, by which rows are chosen."""
-_TOLD = (
+_CODED = (
     *("benchmark", "form", "scenario", "system", "cpu", "accelerator", "organization", "round"),
     *("division", "energy_tier", "precision", "tier", "validity", "unit", "system_id"),
 )
@@ -64,7 +64,7 @@ class Columns:
         self._rows: dict[str, dict[str, array[int]]] = {name: {} for name in (*KNOWN, "system_id")}
         self._figures = {name: _zeros(code, rows) for name, code in _FIGURES.items()}
         self._all = self._read(store)
-        self._told = {name: _codes(self._rows[name], rows) for name in _TOLD}
+        self._coded_values = {name: _codes(self._rows[name], rows) for name in _CODED}
         self._bits: dict[tuple[str, str], int] = {}
         self._words: dict[str, int] = {}
         self._counts: dict[Hashable, dict[str, Counts]] = {}
@@ -74,28 +74,28 @@ class Columns:
 
     def _read(self, store: Store) -> int:
         """Read all columns; the number whose bits are the rows that were there."""
-        there = bytearray(len(self._uids) // 8 + 1)
+        present = bytearray(len(self._uids) // 8 + 1)
         names = (*self._rows, *_FIGURES)
         for uid, *values in query.columns_by_uid(store, names):
             number = self._number_of(uid)
             if number is None:
                 continue
-            there[number >> 3] |= 1 << (number & 7)
-            told = iter(values)
-            for rows, value in zip(self._rows.values(), told, strict=False):
+            present[number >> 3] |= 1 << (number & 7)
+            columns = iter(values)
+            for rows, value in zip(self._rows.values(), columns, strict=False):
                 if value in rows:
                     rows[value].append(number)
                 elif value:
                     rows[value] = array("I", [number])
-            for column, figure in zip(self._figures.values(), told, strict=True):
+            for column, figure in zip(self._figures.values(), columns, strict=True):
                 column[number] = math.nan if figure is None else figure
-        return int.from_bytes(there, "little")
+        return int.from_bytes(present, "little")
 
     def _number_of(self, uid: str) -> int | None:
-        wanted = int(uid, 16)
-        place = bisect_left(self._ascending, wanted)
-        found = place < len(self._ascending) and self._ascending[place] == wanted
-        return self._numbers[place] if found else None
+        value = int(uid, 16)
+        index = bisect_left(self._ascending, value)
+        exists = index < len(self._ascending) and self._ascending[index] == value
+        return self._numbers[index] if exists else None
 
     def prepare(self, facets: Sequence[str], sorts: Sequence[str]) -> None:
         """Make now what the first pages would wait for: these orders, and the bits of facets."""
@@ -104,65 +104,65 @@ class Columns:
         for name in facets:
             self._facet(self._all >> 1, name)
 
-    def knows(self, wanted: Filter) -> bool:
+    def knows(self, selection: Filter) -> bool:
         """Whether a filter is one of these columns alone."""
-        return not wanted.has and all(name in KNOWN for name in wanted.columns)
+        return not selection.has and all(name in KNOWN for name in selection.columns)
 
-    def at_once(self, wanted: Filter, sort: str) -> bool:
+    def at_once(self, selection: Filter, sort: str) -> bool:
         """Whether a page of that is made in milliseconds: of few plain values, in a known order."""
-        values = [value for several in wanted.columns.values() for value in several]
-        few = len(values) + len(wanted.words) <= _FEW and "*" not in "".join(values)
-        return few and sort in self._orders and self.knows(wanted)
+        values = [value for several in selection.columns.values() for value in several]
+        few = len(values) + len(selection.words) <= _FEW and "*" not in "".join(values)
+        return few and sort in self._orders and self.knows(selection)
 
-    def find(self, wanted: Filter, sort: str, limit: int, offset: int) -> Page:
+    def find(self, selection: Filter, sort: str, limit: int, offset: int) -> Page:
         """What ``query.find`` answers, of each row the columns that the table tells."""
-        mask = self._mask(wanted)
+        mask = self._mask(selection)
         order, ranks = self._order(sort)
         chosen = _inside(mask, order, ranks, slice(offset, offset + limit))
         return Page(tuple(map(self._row, chosen)), mask.bit_count())
 
     def _row(self, number: int) -> Row:
-        found: dict[str, Any] = {"uid": f"{self._uids[number]:016x}"}
-        for name, (values, codes) in self._told.items():
-            found[name] = values[codes[number]]
+        row: dict[str, Any] = {"uid": f"{self._uids[number]:016x}"}
+        for name, (values, codes) in self._coded_values.items():
+            row[name] = values[codes[number]]
         for name, figures in self._figures.items():
             figure = figures[number]
-            found[name] = figure if figure == figure else None
-        return found
+            row[name] = figure if figure == figure else None
+        return row
 
-    def facets(self, wanted: Filter, names: Sequence[str]) -> Mapping[str, Counts]:
+    def facets(self, selection: Filter, names: Sequence[str]) -> Mapping[str, Counts]:
         """What ``query.facets`` answers, of the most frequent values."""
-        key = (tuple(sorted(wanted.columns.items())), wanted.words, tuple(names))
-        found = self._counts.get(key)
-        if found is None:
-            same = self._mask(wanted)
-            found = {
+        key = (tuple(sorted(selection.columns.items())), selection.words, tuple(names))
+        counts = self._counts.get(key)
+        if counts is None:
+            same = self._mask(selection)
+            counts = {
                 name: self._facet(
-                    self._mask(wanted.without(name)) if name in wanted.columns else same, name
+                    self._mask(selection.without(name)) if name in selection.columns else same, name
                 )
                 for name in names
             }
             if len(self._counts) >= _KEPT_COUNTS:
                 self._counts.clear()
-            self._counts[key] = found
-        return found
+            self._counts[key] = counts
+        return counts
 
     def _facet(self, mask: int, name: str) -> Counts:
         largest = self._largest(name)
         if mask == self._all:
             return largest
         counted = [(value, (mask & self._of(name, value)).bit_count()) for value, _ in largest]
-        found = [each for each in counted if each[1]]
-        return sorted(found, key=lambda each: (-each[1], each[0]))
+        matching = [pair for pair in counted if pair[1]]
+        return sorted(matching, key=lambda pair: (-pair[1], pair[0]))
 
-    def _mask(self, wanted: Filter) -> int:
+    def _mask(self, selection: Filter) -> int:
         mask = self._all
-        for name, values in wanted.columns.items():
+        for name, values in selection.columns.items():
             allowed = [value for value in values if not value.startswith("!")]
             if allowed:
                 mask &= self._any(name, allowed)
             mask &= ~self._any(name, [value[1:] for value in values if value.startswith("!")])
-        for word in wanted.words:
+        for word in selection.words:
             mask &= self._with(word)
         return mask & self._all
 
@@ -171,19 +171,19 @@ class Columns:
         known = self._words.get(word)
         if known is not None:
             return known
-        found = 0
+        mask = 0
         for name in _ANYWHERE:
-            found |= self._union(name, self._containing(name, word))
+            mask |= self._union(name, self._containing(name, word))
         if len(self._words) >= _KEPT_WORDS:
             self._words.clear()
-        self._words[word] = found
-        return found
+        self._words[word] = mask
+        return mask
 
     def _any(self, name: str, patterns: Sequence[str]) -> int:
-        found = 0
+        mask = 0
         for pattern in patterns:
-            found |= self._union(name, self._matching(name, pattern))
-        return found
+            mask |= self._union(name, self._matching(name, pattern))
+        return mask
 
     def _matching(self, name: str, pattern: str) -> list[str]:
         if name == "category":
@@ -198,25 +198,25 @@ class Columns:
     def _union(self, name: str, values: Sequence[str]) -> int:
         """The rows that have one of these values."""
         if len(values) <= 4:
-            found = 0
+            mask = 0
             for value in values:
-                found |= self._of(name, value)
-            return found
+                mask |= self._of(name, value)
+            return mask
         return _number(len(self._uids), (self._rows[name][value] for value in values))
 
     def _of(self, name: str, value: str) -> int:
         key = (name, value)
-        found = self._bits.get(key)
-        if found is None:
-            found = _number(len(self._uids), [self._rows[name][value]])
+        mask = self._bits.get(key)
+        if mask is None:
+            mask = _number(len(self._uids), [self._rows[name][value]])
             if len(self._bits) < _KEPT_BITS:
-                self._bits[key] = found
-        return found
+                self._bits[key] = mask
+        return mask
 
     def _largest(self, name: str) -> Counts:
         """The most frequent values of a column, with how many rows have each."""
         counted = ((value, len(rows)) for value, rows in self._rows[name].items())
-        return nsmallest(_COUNTED, counted, key=lambda each: (-each[1], each[0]))
+        return nsmallest(_COUNTED, counted, key=lambda pair: (-pair[1], pair[0]))
 
     def _order(self, sort: str) -> Order:
         """The rows in an order, and the place of each row in it."""
@@ -227,19 +227,19 @@ class Columns:
             mine = self._sorting.setdefault(sort, threading.Lock())
         # Who asks for another order does not wait for this one.
         with mine:
-            found = self._orders.get(sort) or self._sorted(sort)
+            order = self._orders.get(sort) or self._sorted(sort)
         with self._lock:
             if sort not in self._orders and len(self._orders) >= _KEPT_ORDERS:
                 self._orders.pop(next(filter(None, self._orders)))
-            return self._orders.setdefault(sort, found)
+            return self._orders.setdefault(sort, order)
 
     def _sorted(self, sort: str) -> Order:
-        found = map(self._number_of, query.uids_by(self._store, sort))
-        order = array("I", (number for number in found if number is not None))
+        numbers = map(self._number_of, query.uids_by(self._store, sort))
+        order = array("I", (number for number in numbers if number is not None))
         # A row that is gone meanwhile comes after all others.
         ranks = array("I", [len(order)]) * len(self._uids)
-        for place, number in enumerate(order):
-            ranks[number] = place
+        for rank, number in enumerate(order):
+            ranks[number] = rank
         return order, ranks
 
 
@@ -254,20 +254,20 @@ def _fits(text: str, parts: Sequence[str]) -> bool:
     *between, last = others
     if not (text.startswith(first) and text.endswith(last)):
         return False
-    place, end = len(first), len(text) - len(last)
+    start, end = len(first), len(text) - len(last)
     for part in between:
-        place = text.find(part, place, end)
-        if place < 0:
+        start = text.find(part, start, end)
+        if start < 0:
             return False
-        place += len(part)
-    return place <= end
+        start += len(part)
+    return start <= end
 
 
 def _number(rows: int, many: Iterable[array[int]]) -> int:
     """A number whose bits are these rows."""
     bits = bytearray(rows // 8 + 1)
-    for each in many:
-        for row in each:
+    for numbers in many:
+        for row in numbers:
             bits[row >> 3] |= 1 << (row & 7)
     return int.from_bytes(bits, "little")
 
@@ -279,21 +279,21 @@ def _inside(mask: int, order: Sequence[int], ranks: Sequence[int], part: slice) 
         return order[part]
     bits = mask.to_bytes(rows // 8 + 1, "little")
     numbers = (
-        8 * found.start() + bit
-        for found in re.finditer(rb"[^\0]", bits)
-        for bit in _BITS[found[0][0]]
+        8 * match.start() + bit
+        for match in re.finditer(rb"[^\0]", bits)
+        for bit in _BITS[match[0][0]]
     )
     if isinstance(order, range):
         return list(islice(numbers, part.start, part.stop))
-    wanted, worth = min(part.stop, many), _SORTING * many
-    if wanted * rows < worth * many:
+    needed, worth = min(part.stop, many), _SORTING * many
+    if needed * rows < worth * many:
         # The rows of a filter may lie together at the end of an order: then it is soon given up.
         looked = (row for row in islice(order, worth) if bits[row >> 3] >> (row & 7) & 1)
-        chosen = list(islice(looked, wanted))
-        if len(chosen) == wanted:
+        chosen = list(islice(looked, needed))
+        if len(chosen) == needed:
             return chosen[part]
-    places = sorted(ranks[number] for number in numbers)
-    return [order[place] for place in places[part] if place < len(order)]
+    ranked = sorted(ranks[number] for number in numbers)
+    return [order[rank] for rank in ranked[part] if rank < len(order)]
 
 
 def _zeros(code: str, rows: int) -> array[float]:
@@ -307,7 +307,7 @@ def _codes(known: Mapping[str, Iterable[int]], rows: int) -> tuple[list[str], Se
     values = ["", *known]
     code = next(code for code in "BHI" if len(values) <= 1 << 8 * array(code).itemsize)
     codes = array(code, [0]) * rows
-    for place, numbers in enumerate(known.values(), 1):
+    for code_of_value, numbers in enumerate(known.values(), 1):
         for number in numbers:
-            codes[number] = place
+            codes[number] = code_of_value
     return values, codes

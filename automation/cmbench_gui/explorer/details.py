@@ -118,10 +118,10 @@ def _filled(*pairs: tuple[str, str]) -> Facts:
 
 def _cost(result: BenchmarkResult) -> str:
     row: dict[str, Any] = {"system": result.system.name, "throughput": None, "power": None}
-    row |= {each.name: each.value for each in result.metrics}
-    costs = cost.CostModel()
-    price, each = costs.price(row), money(costs.per_million(row))
-    return f"{each} a million, at {price.text()}" if price and each else ""
+    row |= {metric.name: metric.value for metric in result.metrics}
+    costs = cost.Costs()
+    price, amount = costs.price(row), money(costs.per_million(row))
+    return f"{amount} a million, at {price.told()}" if price and amount else ""
 
 
 def _metrics(result: BenchmarkResult) -> Iterator[tuple[str, str]]:
@@ -129,26 +129,26 @@ def _metrics(result: BenchmarkResult) -> Iterator[tuple[str, str]]:
         aim = result.accuracy_target
         target = f", target {aim:.6g}" if aim is not None else ""
         yield "accuracy", f"{result.accuracy:.6g} {result.accuracy_unit}".strip() + target
-    for each in result.metrics:
-        tier = f", {each.tier}" if each.tier else ""
-        way = "lower" if each.direction == "lower" else "higher"
-        told = f"{figure(each.value, each.unit)}{tier} ({way} is better)"
-        yield each.name.replace("_", " "), told
+    for metric in result.metrics:
+        tier = f", {metric.tier}" if metric.tier else ""
+        way = "lower" if metric.direction == "lower" else "higher"
+        text = f"{figure(metric.value, metric.unit)}{tier} ({way} is better)"
+        yield metric.name.replace("_", " "), text
 
 
-def _system(result: BenchmarkResult) -> Facts:
-    told = {name: getattr(result.system, name) for name in _SYSTEM}
+def _system(result: Result) -> Facts:
+    facts = {name: getattr(result.system, name) for name in _SYSTEM}
     return [
         (_NAMES.get(name, name), f"{value:g}" if isinstance(value, int | float) else str(value))
-        for name, value in told.items()
+        for name, value in facts.items()
         if value not in ("", 0, 0.0)
     ]
 
 
 def _repeats(store: Store, result: BenchmarkResult) -> Repeats:
     """Runs of the same configuration, in the order of their time."""
-    wanted = Filter({"series": (result.series,)})
-    rows = query.find(store, wanted, "measured_at", 60).rows
+    series = Filter({"series": (result.series,)})
+    rows = query.find(store, series, "measured_at", 60).rows
     rows = tuple(row for row in rows if row["value"] is not None)
     valid = [row["value"] for row in rows if row["validity"] != "INVALID"]
     dots = [
@@ -187,9 +187,9 @@ def _plots(result: BenchmarkResult) -> list[tuple[str, str, charts.Chart]]:
     folder = Path(result.folder, scenario) / "performance" if result.folder else None
     if folder is None or not folder.is_dir():
         return []
-    latencies = {each.name: each.value for each in result.metrics}
-    told = {f"{p}.00": latencies.get(f"latency_p{p}") for p in (50, 90, 99)}
-    known = {name: value for name, value in told.items() if value}
+    latencies = {metric.name: metric.value for metric in result.metrics}
+    percentiles = {f"{p}.00": latencies.get(f"latency_p{p}") for p in (50, 90, 99)}
+    known = {name: value for name, value in percentiles.items() if value}
     unreadable = (HarnessError, LookupError, TypeError, ValueError, ArithmeticError)
     try:
         return list(course.of_folder(folder, known))
@@ -197,28 +197,30 @@ def _plots(result: BenchmarkResult) -> list[tuple[str, str, charts.Chart]]:
         return []
 
 
-def files(result: BenchmarkResult) -> list[tuple[str, Path, int]]:
-    """What lies in the folder of a result and can be read: name, place and bytes of each.
+def files(result: Result) -> list[tuple[str, Path, int]]:
+    """What lies in the folder of a result and can be read: name, path and bytes.
 
     Links are not followed: a foreign tree may point anywhere.
     """
     if not result.folder or not os.path.isdir(result.folder):
         return []
-    top, found = Path(result.folder), []
+    top, readable = Path(result.folder), []
     for folder, below, names in os.walk(top):
-        here = Path(folder)
-        below[:] = sorted(n for n in below if not n.startswith(".") and not (here / n).is_symlink())
-        if len(here.parts) - len(top.parts) >= 6:
+        directory = Path(folder)
+        below[:] = sorted(
+            n for n in below if not n.startswith(".") and not (directory / n).is_symlink()
+        )
+        if len(directory.parts) - len(top.parts) >= 6:
             below.clear()
-        found += list(_readable(top, here, names))
-        if len(found) >= FILES:
+        readable += list(_readable(top, directory, names))
+        if len(readable) >= FILES:
             break
-    return found[:FILES]
+    return readable[:FILES]
 
 
-def _readable(top: Path, here: Path, names: Sequence[str]) -> Iterator[tuple[str, Path, int]]:
+def _readable(top: Path, directory: Path, names: Sequence[str]) -> Iterator[tuple[str, Path, int]]:
     for name in sorted(names):
-        path = here / name
+        path = directory / name
         if path.suffix in _READABLE and path.is_file() and not path.is_symlink():
             yield path.relative_to(top).as_posix(), path, path.stat().st_size
 
@@ -265,28 +267,28 @@ class Side:
 
 def side(store: Store, uids: Sequence[str]) -> Side:
     """Compare results; raises ``needs-input``, ``result-not-found``, ``ambiguous``."""
-    found = compare.compare(store, uids)
+    comparison = compare.compare(store, uids)
     figures = [
         (
-            f"{each.name.replace('_', ' ')}{', ' + each.unit if each.unit else ''}",
-            [_cell(v, r) for v, r in zip(each.values, each.ratios, strict=True)],
+            f"{row.name.replace('_', ' ')}{', ' + row.unit if row.unit else ''}",
+            [_cell(v, r) for v, r in zip(row.values, row.ratios, strict=True)],
         )
-        for each in found.figures
+        for row in comparison.figures
     ]
-    works = {(r.workload.benchmark, r.workload.scenario, r.unit) for r in found.results}
+    works = {(r.workload.benchmark, r.workload.scenario, r.unit) for r in comparison.results}
     notes = ["They are of different benchmarks, scenarios or units."] if len(works) > 1 else []
-    letters = tuple(chr(65 + place) for place in range(len(found.results)))
+    letters = tuple(chr(65 + index) for index in range(len(comparison.results)))
     return Side(
         letters=letters,
-        results=found.results,
-        trusts=tuple(trust(each.tier) for each in found.results),
-        spreads=tuple(map(_spread, found.spreads)),
+        results=comparison.results,
+        trusts=tuple(trust(result.tier) for result in comparison.results),
+        spreads=tuple(map(_spread, comparison.spreads)),
         figures=figures,
-        differences=found.differences,
-        same=found.same,
+        differences=comparison.differences,
+        same=comparison.same,
         notes=tuple(notes),
-        chart=None if notes else _beside(letters, found.results),
-        between=() if notes else tuple(_between(found.results, found.spreads)),
+        chart=None if notes else _beside(letters, comparison.results),
+        between=() if notes else tuple(_between(comparison.results, comparison.spreads)),
     )
 
 
@@ -301,27 +303,27 @@ def _cell(value: float | None, ratio: float | None) -> tuple[str, str, str]:
 def _between(results: Sequence[BenchmarkResult], spreads: Sequence[compare.Spread]) -> list[str]:
     """The ratio of the medians of repeated runs to the first, and how far it may be from it."""
     down = results[0].direction == LOWER
-    pairs = [(each, spreads[0]) if not down else (spreads[0], each) for each in spreads[1:]]
+    pairs = [(spread, spreads[0]) if not down else (spreads[0], spread) for spread in spreads[1:]]
     return ["", *(_ratio(*pair) for pair in pairs)]
 
 
 def _ratio(one: compare.Spread, other: compare.Spread) -> str:
     figures = (one.median, other.median, one.lowest, one.highest, other.lowest, other.highest)
-    known = [each for each in figures if each]
+    known = [value for value in figures if value]
     if len(known) < len(figures) or max(one.runs, other.runs) < 2:
         return ""
     middle, base, low, high, lowest, highest = known
     return f"x {middle / base:.3g} ({low / highest:.3g} to {high / lowest:.3g})"
 
 
-def _spread(found: compare.Spread) -> str:
-    if found.runs < 2 or found.relative is None:
+def _spread(spread: compare.Spread) -> str:
+    if spread.runs < 2 or spread.relative is None:
         return "single run"
-    return f"{found.runs} runs, spread {found.relative:.1%}"
+    return f"{spread.runs} runs, spread {spread.relative:.1%}"
 
 
-def _beside(letters: Sequence[str], results: Sequence[BenchmarkResult]) -> charts.Chart | None:
-    known = [(name, each) for name, each in zip(letters, results, strict=True) if each.value]
+def _beside(letters: Sequence[str], results: Sequence[Result]) -> charts.Chart | None:
+    known = [(name, result) for name, result in zip(letters, results, strict=True) if result.value]
     if len(known) < 2:
         return None
     unit = known[0][1].unit
@@ -345,21 +347,21 @@ class Machine:
 
 def machine(store: Store, system_id: str) -> Machine:
     """The system with this id; raises ``result-not-found``."""
-    wanted = Filter({"system_id": (system_id,)})
-    page = query.find(store, wanted, limit=1)
+    selection = Filter({"system_id": (system_id,)})
+    page = query.find(store, selection, limit=1)
     if not page.rows:
         raise Error("result-not-found", "no system has this id", hint="go to the table of results")
     result = store.result(page.rows[0]["uid"])
-    view = View(wanted)
+    view = View(selection)
     works = [
         (
             f"{benchmark} {scenario}",
             many,
             view.only(benchmark=benchmark, scenario=scenario).at("/results"),
         )
-        for (benchmark, scenario), many in query.kinds(store, wanted, ("benchmark", "scenario"))
+        for (benchmark, scenario), many in query.kinds(store, selection, ("benchmark", "scenario"))
     ]
-    counts = query.facets(store, wanted, ("organization", "round"))
+    counts = query.facets(store, selection, ("organization", "round"))
     return Machine(
         name=result.system.name,
         facts=_system(result),

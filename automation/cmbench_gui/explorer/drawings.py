@@ -32,12 +32,12 @@ COURSE = 600
 
 def draw(store: Store, view: View) -> Plot:
     """What the view draws; raises ``bad-value``."""
-    found = query.kinds(store, view.wanted, (*SAME, "direction"), 60)
-    if not found:
+    kinds = query.kinds(store, view.wanted, (*SAME, "direction"), 60)
+    if not kinds:
         return Plot(None, "Nothing to draw", ("No result fits.",))
-    if len(found) > 1:
-        return Plot(None, "Of which benchmark?", choices=tuple(_choice(view, *e) for e in found))
-    benchmark, scenario, unit, direction = found[0][0]
+    if len(kinds) > 1:
+        return Plot(None, "Of which benchmark?", choices=tuple(_choice(view, *e) for e in kinds))
+    benchmark, scenario, unit, direction = kinds[0][0]
     drawings: dict[str, Callable[[Store, View, Kind], Plot]] = {
         "scatter": plane.draw,
         "bars": _bars,
@@ -49,10 +49,10 @@ def draw(store: Store, view: View) -> Plot:
 
 
 def _choice(view: View, values: Sequence[str], many: int) -> Choice:
-    told = dict(zip(SAME, values, strict=False))
-    unit = f", {told['unit']}" if told["unit"] else ""
-    words = f"{told['benchmark']} {told['scenario']}{unit}"
-    return Choice(words, many, view.only(**told).at("/results/plot"))
+    columns = dict(zip(SAME, values, strict=False))
+    unit = f", {columns['unit']}" if columns["unit"] else ""
+    words = f"{columns['benchmark']} {columns['scenario']}{unit}"
+    return Choice(words, many, view.only(**columns).at("/results/plot"))
 
 
 def _needs_figure(name: str) -> None:
@@ -109,7 +109,7 @@ def _course(store: Store, view: View, kind: Kind) -> Plot:
     log = "logy" in view.marks and min(values) > 0
     low = min(values) if log else min(0.0, *values)
     y = scatter.Axis(title(view.y), kind.unit_of(view.y), low, max(values), log, kind.less(view.y))
-    ordered = sorted(series.items(), key=lambda each: -len(each[1]))
+    ordered = sorted(series.items(), key=lambda item: -len(item[1]))
     notes = ["The line connects the best results of the rounds."]
     if page.total > COURSE:
         notes.append(f"{COURSE} of {page.total:,} results: choose fewer to see all of them.")

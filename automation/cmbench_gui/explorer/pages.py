@@ -42,8 +42,8 @@ async def _shown(
 
 def _tabs(seen: View) -> list[tuple[str, str, str]]:
     drawings = [(name, kind, replace(seen, draw=kind, page=1)) for kind, name in _KINDS.items()]
-    found = [("Table", "table", replace(seen, page=1).at("/results"))]
-    return found + [(name, kind, each.at("/results/plot")) for name, kind, each in drawings]
+    tabs = [("Table", "table", replace(seen, page=1).at("/results"))]
+    return tabs + [(name, kind, drawing.at("/results/plot")) for name, kind, drawing in drawings]
 
 
 def _common(seen: View, path: str) -> dict[str, Any]:
@@ -69,8 +69,8 @@ async def results(request: Request) -> Response:
     def values() -> Values:
         store = source.store()
         known = source.columns()
-        found, facets = table.table(store, seen, known), table.facets(store, seen, known)
-        return {**_common(seen, "/results"), "table": found, "facets": facets, "here_tab": "table"}
+        rows, facets = table.table(store, seen, known), table.facets(store, seen, known)
+        return {**_common(seen, "/results"), "table": rows, "facets": facets, "here_tab": "table"}
 
     def short() -> bool:
         known = source.known()
@@ -107,16 +107,16 @@ async def svg(request: Request) -> Response:
     return Response(body, media_type="image/svg+xml", headers=headers)
 
 
-def _svg(found: plot.Plot) -> bytes:
-    if found.chart is None:
-        raise Error("no-results", found.title, hint="choose one benchmark and scenario")
+def _svg(drawing: plot.Plot) -> bytes:
+    if drawing.chart is None:
+        raise Error("no-results", drawing.title, hint="choose one benchmark and scenario")
     components: Any = environment().get_template("components.html").module
     styles = rendered("style.css")
-    frame = found.chart.frame
+    frame = drawing.chart.frame
     size = f'width="{frame.width:g}" height="{frame.height:g}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} '
     style = f"<style>{styles} svg {{ background: var(--card); }}</style>"
-    drawn = visible(str(components.chart(found.chart))).strip().replace("<svg ", head, 1)
+    drawn = visible(str(components.chart(drawing.chart))).strip().replace("<svg ", head, 1)
     return drawn.replace(">", f">{style}", 1).encode()
 
 
@@ -143,7 +143,7 @@ async def exported(request: Request) -> Response:
 
 async def compared(request: Request) -> Response:
     """Results side by side: ``?id=…&id=…``."""
-    uids = [_uid(each) for each in request.query_params.getlist("id")][: view.BASKET]
+    uids = [_uid(uid) for uid in request.query_params.getlist("id")][: view.BASKET]
     source = source_of(request)
     return await _shown(
         request, "compare", lambda: {"side": details.side(source.store(), uids), "uids": uids}
@@ -165,8 +165,8 @@ async def result(request: Request) -> Response:
 async def result_json(request: Request) -> Response:
     """The same as it is stored."""
     uid, source = _uid(request.path_params["uid"]), source_of(request)
-    found = await source.work(lambda: source.store().result(uid))
-    return Response(to_json(found), media_type="application/json")
+    result = await source.work(lambda: source.store().result(uid))
+    return Response(to_json(result), media_type="application/json")
 
 
 async def file(request: Request) -> Response:

@@ -56,7 +56,7 @@ def draw(store: Store, view: View, kind: Kind) -> Plot:
     if not spots:
         none = f"No result has both {title(view.x)} and {title(view.y)}"
         return Plot(None, "Nothing to draw", (f"{none}{' in this range' * bool(view.ranges)}.",))
-    told, series = _without_tier(list(names))
+    remarks, series = _without_tier(list(names))
     plane = _plane(view, kind, spots, series)
     axes = _axis(plane, view.x, "x"), _axis(plane, view.y, "y")
     marks = list(_marks(plane, *axes))
@@ -69,7 +69,7 @@ def draw(store: Store, view: View, kind: Kind) -> Plot:
     return Plot(
         scatter.plane(*axes, shown, marks, stairs),
         f"{title(view.y)} over {title(view.x)}",
-        (*_notes(plane, marks), *told),
+        (*_notes(plane, marks), *remarks),
         best=tuple(_best(plane)),
         scales={"frame": _frame(), **{n: _ends(a) for n, a in zip("xy", axes, strict=True)}},
     )
@@ -168,8 +168,8 @@ def _cells(
     while True:
         cells: dict[tuple[int, int, int], list[Spot]] = {}
         for spot in spots:
-            place = (int(across(spot.x) / size), int(up(spot.y) / size))
-            cells.setdefault((*place, min(plane.colours[spot.series], 8)), []).append(spot)
+            cell = (int(across(spot.x) / size), int(up(spot.y) / size))
+            cells.setdefault((*cell, min(plane.colours[spot.series], 8)), []).append(spot)
         if len(cells) <= MARKS:
             yield from cells.values()
             return
@@ -205,8 +205,8 @@ def _notes(plane: Plane, marks: Sequence[scatter.Mark]) -> Iterator[str]:
 
 def _best(plane: Plane) -> Iterator[Best]:
     ordered = sorted(plane.fronts, key=lambda number: plane.colours[number])
-    found = [(number, spot) for number in ordered for spot in plane.fronts[number]]
+    points = [(number, spot) for number in ordered for spot in plane.fronts[number]]
     view, kind = plane.view, plane.kind
-    for number, spot in found[:_LISTED]:
+    for number, spot in points[:_LISTED]:
         x, y = kind.said(view.x, spot.x), kind.said(view.y, spot.y)
         yield Best(spot.uid, plane.series[number], x, y, spot.system)

@@ -129,9 +129,9 @@ class Source:
             making = asyncio.ensure_future(self.work(make))
             self._making[key] = making
             making.add_done_callback(lambda _: self._making.pop(key, None))
-        found = await asyncio.shield(making)
-        self._keep(key, found)
-        return found
+        body = await asyncio.shield(making)
+        self._keep(key, body)
+        return body
 
     def _keep(self, key: str, page: bytes) -> None:
         if key not in self._pages and len(page) < KEPT // 8:
@@ -146,5 +146,5 @@ def source_of(request: Request) -> Source:
     state = request.app.state
     if not hasattr(state, "results"):
         state.results = Source(site_of(request))
-    found: Source = state.results
-    return found
+    source: Source = state.results
+    return source

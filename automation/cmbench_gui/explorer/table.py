@@ -155,22 +155,22 @@ def table(store: Store, view: View, known: Columns | None = None) -> Table:
     """
     start = (view.page - 1) * ROWS
     if known is not None and known.knows(view.wanted):
-        found = known.find(view.wanted, view.sort, ROWS, start)
+        matches = known.find(view.wanted, view.sort, ROWS, start)
     else:
-        found = query.find(store, view.wanted, view.sort, ROWS, start)
+        matches = query.find(store, view.wanted, view.sort, ROWS, start)
     costs = view.costs() if view.priced else None
     hold = view.holds("/results")
-    lines = tuple(_line(row, view, hold(row["uid"]), costs) for row in found.rows)
+    lines = tuple(_line(row, view, hold(row["uid"]), costs) for row in matches.rows)
     last = start + len(lines)
     return Table(
         lines=lines,
-        headings=tuple(_heading(view, *each) for each in _HEADINGS),
-        total=found.total,
+        headings=tuple(_heading(view, *heading) for heading in _HEADINGS),
+        total=matches.total,
         first=start + 1 if lines else 0,
         last=last,
         before=replace(view, page=view.page - 1).at("/results") if view.page > 1 else "",
-        after=replace(view, page=view.page + 1).at("/results") if last < found.total else "",
-        unverified=any(row["tier"] != OFFICIAL for row in found.rows),
+        after=replace(view, page=view.page + 1).at("/results") if last < matches.total else "",
+        unverified=any(row["tier"] != OFFICIAL for row in matches.rows),
     )
 
 
@@ -217,10 +217,10 @@ def hardware(row: Row) -> str:
 
 def energy(row: Row) -> str:
     """Power or energy with how it was measured."""
-    told = [figure(row["power"], "W")] if row["power"] is not None else []
+    figures = [figure(row["power"], "W")] if row["power"] is not None else []
     if row["energy_per_sample"] is not None:
-        told.append(figure(row["energy_per_sample"], "J per sample"))
-    return ", ".join([*told, row["energy_tier"]]) if told else ""
+        figures.append(figure(row["energy_per_sample"], "J per sample"))
+    return ", ".join([*figures, row["energy_tier"]]) if figures else ""
 
 
 def money(amount: float | None) -> str:
@@ -235,9 +235,9 @@ def facets(store: Store, view: View, known: Columns | None = None) -> tuple[Face
         counted = known.facets(view.wanted, names)
     else:
         counted = query.facets(store, view.wanted, names)
-    found = (_facet(view, name, counted[name]) for name in names)
+    panels = (_facet(view, name, counted[name]) for name in names)
     return tuple(
-        each for each in found if len(each.values) > 1 or each.chosen or each.name == "tier"
+        panel for panel in panels if len(panel.values) > 1 or panel.chosen or panel.name == "tier"
     )
 
 
@@ -250,7 +250,7 @@ def _facet(view: View, name: str, counted: Sequence[tuple[str, int]]) -> Facet:
         Value(value, many, value in chosen, address(value))
         for value, many in [*((value, 0) for value in typed), *known.items()]
     ]
-    values.sort(key=lambda each: not each.chosen)
+    values.sort(key=lambda option: not option.chosen)
     return Facet(
         name,
         FACETS[name],

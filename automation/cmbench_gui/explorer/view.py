@@ -58,17 +58,17 @@ class View:
 
     def pairs(self) -> list[tuple[str, str]]:
         """The parameters of its address, without what is as always."""
-        found = [(name, v) for name, values in self.wanted.columns.items() for v in values]
-        found += [("q", word) for word in self.wanted.words]
-        found += [("has", name) for name in self.wanted.has]
+        pairs = [(name, v) for name, values in self.wanted.columns.items() for v in values]
+        pairs += [("q", word) for word in self.wanted.words]
+        pairs += [("has", name) for name in self.wanted.has]
         for name in ("sort", "draw", "x", "y", "by"):
             value = getattr(self, name)
             if value != getattr(_USUAL, name):
-                found.append((name, value))
-        found += [("page", str(self.page))] if self.page > 1 else []
-        found += [(name, "1") for name in _MARKS if name in self.marks]
-        found += [(name, f"{value:.12g}") for name, value in self.ranges.items()]
-        return found + list(self.prices.items()) + [("in", uid) for uid in self.basket]
+                pairs.append((name, value))
+        pairs += [("page", str(self.page))] if self.page > 1 else []
+        pairs += [(name, "1") for name in _MARKS if name in self.marks]
+        pairs += [(name, f"{value:.12g}") for name, value in self.ranges.items()]
+        return pairs + list(self.prices.items()) + [("in", uid) for uid in self.basket]
 
     def at(self, path: str) -> str:
         """Its address below a path."""
@@ -78,7 +78,7 @@ class View:
     def toggles(self, path: str, column: str) -> Callable[[str], str]:
         """For a value of a column, the address of the same with that value or without it."""
         chosen = self.wanted.columns.get(column, ())
-        rest = {name: found for name, found in self.wanted.columns.items() if name != column}
+        rest = {name: values for name, values in self.wanted.columns.items() if name != column}
         free = replace(self, wanted=replace(self.wanted, columns=rest), page=1, ranges={})
         begun = free.at(path)
         one_more = _more(begun, column, (*chosen, ""))
@@ -96,8 +96,8 @@ class View:
 
     def only(self, **columns: str) -> View:
         """The same with one value alone of each of these columns."""
-        told = {**self.wanted.columns, **{name: (value,) for name, value in columns.items()}}
-        return replace(self, wanted=replace(self.wanted, columns=told), page=1, ranges={})
+        selected = {**self.wanted.columns, **{name: (value,) for name, value in columns.items()}}
+        return replace(self, wanted=replace(self.wanted, columns=selected), page=1, ranges={})
 
     def holds(self, path: str) -> Callable[[str], str]:
         """For a result, the address of the same with it put into the basket, or taken out."""
@@ -107,7 +107,7 @@ class View:
         def address(uid: str) -> str:
             if uid not in self.basket:
                 return one_more + uid
-            return _more(begun, "in", [each for each in self.basket if each != uid])
+            return _more(begun, "in", [other for other in self.basket if other != uid])
 
         return address
 
@@ -125,34 +125,38 @@ _quoted = lru_cache(maxsize=4096)(quote_plus)
 
 def _more(address: str, name: str, values: Sequence[str]) -> str:
     """The address with these values of a parameter more; a page has hundreds of them."""
-    told = "&".join(f"{name}={_quoted(value)}" for value in values)
-    return f"{address}{'&' if '?' in address else '?'}{told}" if told else address
+    query = "&".join(f"{name}={_quoted(value)}" for value in values)
+    return f"{address}{'&' if '?' in address else '?'}{query}" if query else address
 
 
-def read(given: Pairs) -> View:
+def read(query: Pairs) -> View:
     """The view of an address.
 
     Raises ``unknown-flag`` for a parameter that there is none of, ``bad-value`` for a value.
     """
-    told: dict[str, list[str]] = {}
-    for name, value in given:
+    parameters: dict[str, list[str]] = {}
+    for name, value in query:
         if value:
-            told.setdefault(name, []).append(value)
-    for name, values in told.items():
+            parameters.setdefault(name, []).append(value)
+    for name, values in parameters.items():
         _check(name, values)
-    one = {name: values[-1] for name, values in told.items()}
+    one = {name: values[-1] for name, values in parameters.items()}
     view = View(
         wanted=Filter(
-            {name: tuple(dict.fromkeys(told[name])) for name in _columns() if name in told},
-            tuple(" ".join(told.get("q", ())).split()[:10]),
-            tuple(_among("has", name, schema.FIGURES) for name in told.get("has", ())),
+            {
+                name: tuple(dict.fromkeys(parameters[name]))
+                for name in _columns()
+                if name in parameters
+            },
+            tuple(" ".join(parameters.get("q", ())).split()[:10]),
+            tuple(_among("has", name, schema.FIGURES) for name in parameters.get("has", ())),
         ),
         sort=_sort(one.get("sort", "")),
         page=_page(one.get("page", "1")),
-        basket=tuple(dict.fromkeys(told.get("in", ())))[:BASKET],
-        marks=frozenset(name for name in _MARKS if name in told),
-        ranges={name: _figure(name, one[name]) for name in _RANGE if name in told},
-        prices={name: one[name] for name in PRICES if name in told},
+        basket=tuple(dict.fromkeys(parameters.get("in", ())))[:BASKET],
+        marks=frozenset(name for name in _MARKS if name in parameters),
+        ranges={name: _figure(name, one[name]) for name in _RANGE if name in parameters},
+        prices={name: one[name] for name in PRICES if name in parameters},
         **_drawing(one),
     )
     view.costs()
@@ -201,7 +205,7 @@ def _page(value: str) -> int:
 
 
 def _figure(name: str, value: str) -> float:
-    found = number(value)
-    if found is None:
+    parsed = number(value)
+    if parsed is None:
         raise Error("bad-value", f"{name} is not a figure: {value!r}", hint="write a number")
-    return found
+    return parsed

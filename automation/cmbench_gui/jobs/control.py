@@ -66,11 +66,11 @@ def job(site: Site, run: str) -> Job:
     return _with_left([_job(api.one_run(site.workspace(), run))])[0]
 
 
-def _with_left(found: list[Job]) -> list[Job]:
+def _with_left(jobs_listed: list[Job]) -> list[Job]:
     """Jobs with what the killed ones have left running; nobody is looked for without any."""
-    killed = [job.run.folder for job in found if job.status == "killed"]
+    killed = [job.run.folder for job in jobs_listed if job.status == "killed"]
     left = orphans.found_of(killed) if killed else set()
-    return [replace(job, left=True) if job.run.folder in left else job for job in found]
+    return [replace(job, left=True) if job.run.folder in left else job for job in jobs_listed]
 
 
 def _job(run: RunSummary) -> Job:
@@ -114,20 +114,20 @@ def start(site: Site, words: Sequence[str]) -> str:
     """
     if not site.may_run:
         raise Error("refused", "this server runs nothing", hint="start it without --no_run")
-    place = os.path.join(site.home, "cmbench", "runs")
-    lock = os.path.join(place, "starting.lock")
+    parent = os.path.join(site.home, "cmbench", "runs")
+    lock = os.path.join(parent, "starting.lock")
     try:
-        os.makedirs(place, exist_ok=True)
+        os.makedirs(parent, exist_ok=True)
         # Two servers of one home wait for each other, too.
         handle = locks.acquire(lock)
     except OSError as problem:
         raise _cannot_start(problem) from None
     try:
-        wanted = set(words)
+        command = set(words)
         for other in jobs(site, 20):
-            if other.running and set(other.command) == wanted:
+            if other.running and set(other.command) == command:
                 return other.id
-        return _start(site, words, place)
+        return _start(site, words, parent)
     finally:
         locks.release(lock, handle)
 
@@ -138,9 +138,9 @@ def _cannot_start(problem: OSError) -> Error:
     return Error("cannot-start", f"the command cannot be started: {reason}", hint=hint)
 
 
-def _start(site: Site, words: Sequence[str], place: str) -> str:
+def _start(site: Site, words: Sequence[str], parent: str) -> str:
     run = new_run_id()
-    folder = os.path.join(place, run)
+    folder = os.path.join(parent, run)
     process = None
     try:
         os.makedirs(folder)
@@ -181,16 +181,16 @@ def stop(site: Site, run: str) -> bool:
 
     Of one that was killed itself, what it has left.
     """
-    found = job(site, run)
-    if found.left:
-        orphans.stop(found.run.folder)
+    target = job(site, run)
+    if target.left:
+        orphans.stop(target.run.folder)
         return True
-    pid, ticks, _ = _started(found.run.folder)
+    pid, ticks, _ = _started(target.run.folder)
     ours = bool(pid) and orphans.started(pid) == ticks
-    pid = pid if ours else found.run.pid
-    if not (found.running and pid):
+    pid = pid if ours else target.run.pid
+    if not (target.running and pid):
         return False
-    _end(pid, found.run.folder, os.killpg if ours else os.kill)
+    _end(pid, target.run.folder, os.killpg if ours else os.kill)
     return True
 
 

@@ -51,17 +51,17 @@ def _started(request: Request, text: str) -> str:
 
 def job(request: Request) -> Response:
     """One run: its steps, its log, what can be done with it."""
-    found = control.job(site_of(request), request.path_params["run"])
-    command = shown(found.command)
+    shown_job = control.job(site_of(request), request.path_params["run"])
+    command = shown(shown_job.command)
     return page(
         request,
         "jobs/job.html",
-        job=found,
+        job=shown_job,
         command=command,
-        steps=tree(found),
-        output=_tail(found),
+        steps=tree(shown_job),
+        output=_tail(shown_job),
         most=MOST_LINES,
-        from_here=_may_repeat(site_of(request), found),
+        from_here=_may_repeat(site_of(request), shown_job),
     )
 
 
@@ -92,8 +92,8 @@ async def stream(request: Request) -> Response:
     def look() -> control.Job:
         return control.job(site, run)
 
-    def draw(found: control.Job) -> str:
-        return drawn(found, _may_repeat(site, found))
+    def draw(seen: control.Job) -> str:
+        return drawn(seen, _may_repeat(site, seen))
 
     look()
     return StreamingResponse(events(look, draw, mark), media_type="text/event-stream")
@@ -101,11 +101,11 @@ async def stream(request: Request) -> Response:
 
 def log(request: Request) -> Response:
     """The whole log as a file; raises ``entry-not-found`` where there is none."""
-    found = control.job(site_of(request), request.path_params["run"])
-    path = os.path.join(found.run.folder, "log.txt")
-    path = path if os.path.isfile(path) else found.output
+    target = control.job(site_of(request), request.path_params["run"])
+    path = os.path.join(target.run.folder, "log.txt")
+    path = path if os.path.isfile(path) else target.output
     if not os.path.isfile(path):
-        raise Error("entry-not-found", f"the run {found.id} has no log")
+        raise Error("entry-not-found", f"the run {target.id} has no log")
     return FileResponse(path, media_type="text/plain; charset=utf-8")
 
 
@@ -130,12 +130,12 @@ async def again(request: Request) -> Response:
 
 def _again(request: Request, step: str) -> str:
     site = site_of(request)
-    found = control.job(site, request.path_params["run"])
-    words = list(found.command)
+    target = control.job(site, request.path_params["run"])
+    words = list(target.command)
     if words[:1] != ["cm"] or words[2:3] != ["script"] or words[1] not in commands.VERBS:
         raise Error("bad-value", "this run was started by a program, and has no command to repeat")
     if step:
-        if step not in _scripts(tree(found)):
+        if step not in _scripts(tree(target)):
             raise Error("bad-value", f"this run has no step {step}")
         words = [word for word in words if not word.startswith(_FROM)]
         words.insert(3, _FROM + step)
@@ -143,7 +143,7 @@ def _again(request: Request, step: str) -> str:
 
 
 def _scripts(branches: Iterable[Branch]) -> set[str]:
-    found = set()
-    for each in branches:
-        found |= {each.script, *_scripts(each.below)}
-    return found
+    names = set()
+    for branch in branches:
+        names |= {branch.script, *_scripts(branch.below)}
+    return names

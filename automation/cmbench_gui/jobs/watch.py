@@ -47,7 +47,7 @@ class Branch:
     @property
     def open(self) -> bool:
         """Whether something in it is worth to be seen at once: it runs, or has failed."""
-        return self.status in ("", "failed", "ended") or any(each.open for each in self.below)
+        return self.status in ("", "failed", "ended") or any(branch.open for branch in self.below)
 
 
 def tree(job: Job) -> list[Branch]:
@@ -58,7 +58,7 @@ def tree(job: Job) -> list[Branch]:
 
     def branch(step: StepSummary) -> Branch:
         status = step.status or ("" if job.running else "ended")
-        children = tuple(branch(each) for each in below.get(step.number, ()))
+        children = tuple(branch(child) for child in below.get(step.number, ()))
         return Branch(step.chain[-1], status, step.seconds, step.version, step.started, children)
 
     return [branch(step) for step in below.get(-1, ())]
@@ -66,11 +66,11 @@ def tree(job: Job) -> list[Branch]:
 
 def progress(job: Job) -> dict[str, Any]:
     """How far a run is: ``text``, empty where nothing tells, and ``share`` of 1, where known."""
-    told = api.progress(job.run) if job.running else {}
-    if not told:
+    figures = api.progress(job.run) if job.running else {}
+    if not figures:
         return {"text": ""}
-    done, total = told.get("done"), told.get("total")
-    text = progress_text(told)
+    done, total = figures.get("done"), figures.get("total")
+    text = progress_text(figures)
     if isinstance(done, int | float) and isinstance(total, int | float) and total > 0:
         return {"text": text, "share": min(max(done / total, 0.0), 1.0)}
     return {"text": text}
@@ -96,12 +96,12 @@ class LogReader:
             return []
         whole = data[: data.rfind(b"\n") + 1] or (data if len(data) == CHUNK else b"")
         self.at += len(whole)
-        found = []
+        lines = []
         for raw in whole.removesuffix(b"\n").split(b"\n") if whole else ():
             self.number += 1
             text = _shown(raw.decode("utf-8", "replace"))
-            found.append((self.number, text, is_trouble(text)))
-        return found
+            lines.append((self.number, text, is_trouble(text)))
+        return lines
 
     def _skip(self, stream: BinaryIO) -> None:
         """Go to the first of the last lines; those before it are counted."""
@@ -131,18 +131,18 @@ def message(event: str, data: Any, mark: str = "") -> str:
 async def events(
     look: Callable[[], Job], drawn: Callable[[Job], str], mark: str = ""
 ) -> AsyncIterator[str]:
-    """The stream of a run as ``_told`` gives it; one that is removed has the end ``gone``.
+    """The stream of a run as ``_send_events`` gives it; one that is removed has the end ``gone``.
 
     The answer has begun by then, so there is no other way to say it.
     """
     try:
-        async for text in _told(look, drawn, mark):
+        async for text in _send_events(look, drawn, mark):
             yield text
     except Error:
         yield message("end", {"status": "gone"})
 
 
-async def _told(
+async def _send_events(
     look: Callable[[], Job], drawn: Callable[[Job], str], mark: str
 ) -> AsyncIterator[str]:
     """The stream of a run: ``steps`` and ``progress`` where they change, ``log``, and ``end``.
