@@ -54,7 +54,7 @@ def _fault(line: str, workspace: Workspace) -> str:
     given = parse([word, *rest])["cm_input"]
     if not {"tags", "artifact"} & given.keys():
         return ""
-    of_the_verb = {flag.partition("=")[0] for flag in verb.told} - {"tags"}
+    of_the_verb = {flag.partition("=")[0] for flag in verb.flag_meanings} - {"tags"}
     left_out = {"action", "automation", *of_the_verb}
     if word == "docker":  # Its flags are read with the options of the engine of containers.
         left_out = given.keys() - {"artifact", "tags"}

@@ -86,9 +86,9 @@ def _output(i: dict[str, Any]) -> Iterator[None]:
         if getattr(sys, name) is None:
             # Closed by the caller. The next file to be opened would be in its place, and programs
             # would print into it. In this order, so is the one that is opened here.
-            place = os.open(os.devnull, os.O_RDWR)
-            os.set_inheritable(place, True)
-            setattr(sys, name, os.fdopen(place, mode, encoding="utf-8"))
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(descriptor, True)
+            setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8"))
     # What the encoding of the terminal lacks is shown as an escape, and ends no run.
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -581,10 +581,10 @@ def words_of(thing: str) -> list[str]:
 
 def verbs() -> dict[str, list[str]]:
     """The verbs of each thing, as users write them."""
-    found: dict[str, list[str]] = {}
+    words: dict[str, list[str]] = {}
     for verb in VERBS:
-        found.setdefault(verb.thing, []).append(verb.word)
-    return found
+        words.setdefault(verb.thing, []).append(verb.word)
+    return words
 
 
 def usage_of(thing: str) -> list[tuple[str, str]]:
@@ -595,4 +595,4 @@ def usage_of(thing: str) -> list[tuple[str, str]]:
 def flags_of_verb(thing: str, word: str) -> Flags:
     """What the flags of one verb do; a flag that takes a value is written ``name=VALUE``."""
     verb = verb_of(thing, word)
-    return verb.told if verb is not None else {}
+    return verb.flag_meanings if verb is not None else {}

@@ -84,19 +84,19 @@ class _Line:
 
 def complete(line: str, verbs: Mapping[str, Iterable[str]], index: Index) -> list[str]:
     """The candidates for the last word of ``line``; ``verbs`` maps each thing to its verbs."""
-    found = _split(line)
-    if len(found.words) < 3:
-        return _fitting(_first_words(found, verbs), found.last)
-    if found.last.startswith("--") and "=" in found.last:
-        flag, _, value = found.last[2:].partition("=")
+    typed = _split(line)
+    if len(typed.words) < 3:
+        return _fitting(_first_words(typed, verbs), typed.last)
+    if typed.last.startswith("--") and "=" in typed.last:
+        flag, _, value = typed.last[2:].partition("=")
         if flag == "tags":
             return _tags(value, index)
-        return _fitting(_values(flag, found, index), value)
-    if found.last.startswith("-"):
-        return _fitting(_flags(found, index), found.last)
-    if found.verb in _OF_RUNS:
-        return _fitting(["last"], found.last)
-    return _fitting([row.alias for row in index.rows().values()], found.last)
+        return _fitting(_values(flag, typed, index), value)
+    if typed.last.startswith("-"):
+        return _fitting(_flags(typed, index), typed.last)
+    if typed.verb in _OF_RUNS:
+        return _fitting(["last"], typed.last)
+    return _fitting([row.alias for row in index.rows().values()], typed.last)
 
 
 def _first_words(line: _Line, verbs: Mapping[str, Iterable[str]]) -> Iterable[str]:
@@ -123,12 +123,12 @@ def _tags(value: str, index: Index) -> list[str]:
     """Tags, or variations where the last part begins with ``_``, that some script still fits."""
     done, comma, last = value.rpartition(",")
     rows = index.find(parse_tags(done))
-    given = set(done.split(","))
+    chosen = set(done.split(","))
     if last.startswith("_"):
         words = {"_" + name.removesuffix("#") for row in rows for name in row.variations}
     else:
         words = {tag for row in rows for tag in row.tags}
-    return [done + comma + word for word in _fitting(words - given, last)]
+    return [done + comma + word for word in _fitting(words - chosen, last)]
 
 
 def _row(line: _Line, index: Index) -> Row | None:
@@ -148,7 +148,7 @@ def _inputs(line: _Line, index: Index) -> Mapping[str, InputSpec]:
 
 def _flags(line: _Line, index: Index) -> list[str]:
     verb = commands.verb_of(line.thing, line.verb)
-    known = verb.told if verb is not None else {}
+    known = verb.flag_meanings if verb is not None else {}
     if verb is None or not verb.of_scripts:
         # What stands behind the "=" is an example.
         return ["--" + re.sub("(?<==).*", "", flag) for flag in known]

@@ -115,8 +115,8 @@ def _tell_engines(workspace: Workspace) -> None:
         for repository in workspace.repositories
         if not repository.own and os.path.isfile(os.path.join(repository.path, mark))
     ]
-    told = os.path.join(workspace.root, "engines-told")
-    news = [r for r in others if r.path not in read_or_empty(told).splitlines()]
+    path = os.path.join(workspace.root, "engines-told")
+    news = [r for r in others if r.path not in read_or_empty(path).splitlines()]
     if news:
         from cmbench.render.progress import show_warning
     for repository in news:
@@ -130,7 +130,7 @@ def _tell_engines(workspace: Workspace) -> None:
     if news:
         with suppress(OSError):
             os.makedirs(workspace.root, exist_ok=True)
-            with open(told, "a", encoding="utf-8") as stream:
+            with open(path, "a", encoding="utf-8") as stream:
                 stream.writelines(f"{repository.path}\n" for repository in news)
 
 

@@ -76,22 +76,22 @@ def _readme(ran: FinishedRun) -> str:
     )
 
 
-def _repro(ran: FinishedRun, answer: Answer) -> Iterator[str]:
-    name, told = _name(ran), ran.request.request.inputs
-    folder = os.path.abspath(str(told.get("repro_dir") or f"{name}-repro"))
+def _repro(ran: Ran, answer: Answer) -> Iterator[str]:
+    name, inputs = _name(ran), ran.request.request.inputs
+    folder = os.path.abspath(str(inputs.get("repro_dir") or f"{name}-repro"))
     os.makedirs(folder, exist_ok=True)
-    start = os.path.join(folder, str(told.get("repro_prefix") or f"{name}-run-script"))
-    found = {
+    start = os.path.join(folder, str(inputs.get("repro_prefix") or f"{name}-run-script"))
+    parts = {
         "info": {"command": ran.secrets.data(list(ran.request.command)), "record": ran.record},
         "input": ran.secrets.data(ran.request.call_data),
         "output": {"return": 0, **ran.secrets.data(answer)},
         "run-state": {"version_info": _versions(ran), "deps": list(ran.dependency_tags)},
     }
-    for part, data in found.items():
+    for part, data in parts.items():
         _write(f"{start}-{part}.json", data)
     _write(f"{start}-README-{name}.md", _readme(ran))
     _recipe(ran, folder)
-    _write(f"{name}-output.json", {**found, "state": found["run-state"]})
+    _write(f"{name}-output.json", {**parts, "state": parts["run-state"]})
     yield f"the call and its result: {folder}"
 
 

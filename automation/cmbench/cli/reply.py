@@ -30,17 +30,17 @@ _ASKED = 20
 class Command(Call):
     """One command: the call, and whether a console waits for its text."""
 
-    def __init__(self, thing: str, workspace: Workspace, given: Mapping[str, Any]) -> None:
-        super().__init__(workspace, given)
+    def __init__(self, thing: str, workspace: Workspace, call: Mapping[str, Any]) -> None:
+        super().__init__(workspace, call)
         self.thing = thing
-        self.console = given.get("out") == "con"
-        self.help_of = str(given.get("help_of") or "")
+        self.console = call.get("out") == "con"
+        self.help_of = str(call.get("help_of") or "")
 
     @property
     def printed(self) -> bool:
         """Whether cmind prints the answer, or writes it to a file, for a command line."""
-        given = self._arguments
-        return "cmd" in given and (given.get("out") == "json" or bool(given.get("save_to_json")))
+        call = self._given
+        return "cmd" in call and (call.get("out") == "json" or bool(call.get("save_to_json")))
 
     @property
     def only_shown(self) -> bool:
@@ -72,8 +72,8 @@ class Command(Call):
     @property
     def can_ask(self) -> bool:
         """Whether there is a person who may be asked."""
-        asked = self.console and not (self.options.quiet or self.options.silent)
-        return asked and _is_terminal(sys.stdin) and _is_terminal(sys.stderr)
+        allowed = self.console and not (self.options.quiet or self.options.silent)
+        return allowed and _is_terminal(sys.stdin) and _is_terminal(sys.stderr)
 
     def pick(self, rows: Sequence[Row]) -> Row | None:
         """The script that the user chooses of several; ``None`` without a terminal."""

@@ -62,10 +62,10 @@ def answer_of(ran: FinishedRun) -> Answer:
 
 def _deps(ran: FinishedRun) -> list[Any]:
     """The dependencies as results of the script's dialect hold them."""
-    told = ran.request.script.dialect.deps_told
-    if told == "steps":
+    form = ran.request.script.dialect.deps_told
+    if form == "steps":
         return [step["step"] for step in ran.steps[:-1]]
-    return [{"tags": tags} if told == "entries" else tags for tags in ran.dependency_tags]
+    return [{"tags": tags} if form == "entries" else tags for tags in ran.asked]
 
 
 def script_help(script: Script, index: Index) -> Reply:

@@ -12,9 +12,9 @@ def usage_text(thing: str, word: str = "") -> str:
     verb = verb_of(thing, word) if word else None
     shown = list(verb.usage.items()) if verb is not None else usage_of(thing)
     lines = [part for line, text in shown for part in _lines(line, text)]
-    if verb is not None and verb.told:
+    if verb is not None and verb.flag_meanings:
         lines.append("")
-        for name, meaning in verb.told.items():
+        for name, meaning in verb.flag_meanings.items():
             lines += flag_lines(name, meaning)
     if verb is not None and verb.of_scripts:
         lines += ["", "inputs and variations of a script: cm run script --tags=detect,os --help"]

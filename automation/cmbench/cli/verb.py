@@ -45,7 +45,7 @@ class Verb:
         return self.cmind or (self.word,)
 
     @property
-    def told(self) -> Flags:
+    def flag_meanings(self) -> Flags:
         """What its flags do."""
         return self.flags() if callable(self.flags) else self.flags
 
@@ -54,11 +54,13 @@ class Verb:
         """Names of the flags that it knows; ``None`` where the verb itself looks."""
         if self.takes is None:
             return None
-        return {*self.takes, *(f.partition("=")[0].replace("-", "_") for f in self.told)}
+        return {*self.takes, *(f.partition("=")[0].replace("-", "_") for f in self.flag_meanings)}
 
     def function(self) -> Callable[[Command], Reply]:
         """What does it."""
-        place, _, name = self.does.partition(":")
-        module = import_module(place if "." in place else f"cmbench.cli.verbs.{place}")
-        found: Callable[[Command], Reply] = getattr(module, name)
-        return found
+        module_name, _, name = self.does.partition(":")
+        module = import_module(
+            module_name if "." in module_name else f"cmbench.cli.verbs.{module_name}"
+        )
+        function: Callable[[Command], Reply] = getattr(module, name)
+        return function

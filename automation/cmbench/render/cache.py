@@ -70,13 +70,13 @@ def why_text(data: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def foreseen_text(found: CacheForecast) -> str:
+def foreseen_text(forecast: Foreseen) -> str:
     """What the cache would answer to a call that was not made, and how near entries differ."""
-    root = found.node
+    root = forecast.node
     names = {"hit": "from the cache", "miss": "not in the cache", "no": "never kept"}
-    asked = root.tags if root.tags == root.script else f"{root.tags} ({root.script})"
-    lines = wrapped(f"{asked}: {names.get(root.cached, root.cached)}: {root.why}", "", "  ")
-    for text in found.misses:
+    name = root.tags if root.tags == root.script else f"{root.tags} ({root.script})"
+    lines = wrapped(f"{name}: {names.get(root.cached, root.cached)}: {root.why}", "", "  ")
+    for text in forecast.misses:
         lines += wrapped(text, "  ", "    ")
     return "\n".join([*lines, f"  {root.entry}"] if root.entry else lines)
 
@@ -93,9 +93,9 @@ def _read(data: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     from cmbench.plan.read_values import named, shown_value
 
     reads = sorted(data["reads"].items())
-    found = [(key, value) for key, value in reads if value not in ("", MISSING)]
-    found += [pair for facts in data["facts"].values() for pair in facts.items()]
-    yield "it read", [f"{named(key)} = {shown_value(value)}" for key, value in found]
+    pairs = [(key, value) for key, value in reads if value not in ("", MISSING)]
+    pairs += [pair for facts in data["facts"].values() for pair in facts.items()]
+    yield "it read", [f"{named(key)} = {shown_value(value)}" for key, value in pairs]
     yield from _unset([key for key, value in reads if value == MISSING])
 
 
@@ -172,26 +172,26 @@ def disposal_text(disposal: Disposal, rules: Rules, act: bool) -> str:
     return "\n".join(lines)
 
 
-def usage_text(found: CacheUsage, root: str, shared: str) -> str:
+def usage_text(usage: Usage, root: str, shared: str) -> str:
     """What uses the disk below ``root``, and beside it in the cache ``shared``."""
-    lines = [f"{size_text(s):>10}  {n:>5}  {what}" for what, n, s in found.parts]
-    lines.append(f"{size_text(found.total):>10}  in all, in {root}")
-    if found.shared is not None:
-        lines.append(f"{size_text(found.shared):>10}  more in the shared cache {shared}")
+    lines = [f"{size_text(s):>10}  {n:>5}  {what}" for what, n, s in usage.parts]
+    lines.append(f"{size_text(usage.total):>10}  in all, in {root}")
+    if usage.shared is not None:
+        lines.append(f"{size_text(usage.shared):>10}  more in the shared cache {shared}")
     return "\n".join(lines)
 
 
 def imported_text(brought: ImportReport) -> str:
     """What an archive has brought, and what was refused."""
-    found, stale = brought.imported, brought.unsound
-    names = [os.path.basename(entry.path) for entry in found.made]
+    report, stale = brought.imported, brought.unsound
+    names = [os.path.basename(entry.path) for entry in report.made]
     lines = [
         f"imported {name}" + (f"; cannot be used here: {stale[name]}" if name in stale else "")
         for name in names
     ]
-    lines += [f"refused  {folder}: {why}" for folder, why in found.refused.items()]
+    lines += [f"refused  {folder}: {why}" for folder, why in report.refused.items()]
     lines.append(
-        f"{counted(len(found.made), 'entry', 'entries')} imported, {len(found.present)} were here, "
-        f"{len(found.refused)} refused"
+        f"{counted(len(report.made), 'entry', 'entries')} imported, "
+        f"{len(report.present)} were here, {len(report.refused)} refused"
     )
     return "\n".join(lines)

@@ -88,18 +88,18 @@ def summary(made: Design) -> str:
 
 def _rights(job: Job) -> list[str]:
     """What else of this machine the container is given."""
-    found = ["all privileges"] if job.privileged else []
-    found += [f"GPUs: {job.gpus}"] if job.gpus else []
-    found += [f"device {device}" for device in job.devices]
-    found += [f"port {port}" for port in job.ports]
-    found += [f"network {job.network}"] if job.network else []
-    return [*found, *([shlex.join(job.extra)] if job.extra else [])]
+    rights = ["all privileges"] if job.privileged else []
+    rights += [f"GPUs: {job.gpus}"] if job.gpus else []
+    rights += [f"device {device}" for device in job.devices]
+    rights += [f"port {port}" for port in job.ports]
+    rights += [f"network {job.network}"] if job.network else []
+    return [*rights, *([shlex.join(job.extra)] if job.extra else [])]
 
 
 def _mount_lines(title: str, mount: Any) -> Iterable[str]:
-    place = mount.target
-    why = mount.why if mount.source == place else f"{mount.why}: {mount.source}"
-    line = f"{title:<9}{mount.mode} {place}"
+    target = mount.target
+    why = mount.why if mount.source == target else f"{mount.why}: {mount.source}"
+    line = f"{title:<9}{mount.mode} {target}"
     if len(line) + len(why) + 4 <= WIDTH:
         yield f"{line}  ({why})"
         return

@@ -12,23 +12,23 @@ WIDTH = 80
 
 
 def difference_text(
-    found: Mapping[str, Any], one: Mapping[str, Any], other: Mapping[str, Any]
+    differences: Mapping[str, Any], one: Mapping[str, Any], other: Mapping[str, Any]
 ) -> str:
     """What ``replay.differences`` found, first value above, second below where they are long."""
     lines = [_heading("first: ", one), _heading("second:", other)]
     for section in ("result", "request", "repositories", "host"):
-        if section in found:
-            lines += ["", section, *_pairs(found[section], "  ")]
-    if "cache" in found:
+        if section in differences:
+            lines += ["", section, *_pairs(differences[section], "  ")]
+    if "cache" in differences:
         lines += ["", "cache"]
-        for run, steps in found["cache"].items():
+        for run, steps in differences["cache"].items():
             text = f"only the {run} run reused: {', '.join(dict.fromkeys(steps))}"
             lines += wrapped(text, "  ", "    ")
-    if "steps" in found:
+    if "steps" in differences:
         lines += ["", "steps"]
-        for place, changed in found["steps"].items():
-            lines += [f"  {_short(place)}", *_pairs(changed, "    ")]
-    if not found:
+        for step, changed in differences["steps"].items():
+            lines += [f"  {_short(step)}", *_pairs(changed, "    ")]
+    if not differences:
         lines += ["", "no difference except times and load"]
     return "\n".join(lines)
 
@@ -38,9 +38,9 @@ def _heading(title: str, record: Mapping[str, Any]) -> str:
     return f"{title} {record['run']}, {started}, {record['status']} in {record['seconds']:.1f} s"
 
 
-def _short(place: str) -> str:
+def _short(path: str) -> str:
     """A chain of steps without the root, which all share; the end is kept where it is long."""
-    text = " > ".join(place.split(" > ")[1:]) or place
+    text = " > ".join(path.split(" > ")[1:]) or path
     return text if len(text) <= WIDTH - 4 else "..." + text[-(WIDTH - 7) :]
 
 
@@ -61,12 +61,12 @@ def _pairs(changed: Mapping[str, Sequence[Any]], lead: str) -> Iterator[str]:
             yield f"{lead}  + {other}"
 
 
-def replay_text(record: Mapping[str, Any], found: Sequence[str]) -> str:
+def replay_text(record: Mapping[str, Any], obstacles: Sequence[str]) -> str:
     """What is about to be repeated, and what of it cannot be as it was."""
     lines = [_heading("repeating", record), "  " + " ".join(record["command"])]
-    if found:
+    if obstacles:
         lines.append("cannot be repeated as it was:")
-        for text in found:
+        for text in obstacles:
             lines += wrapped(text, "  ", "    ")
     else:
         lines.append("the same: repositories, scripts, machine and variables")

@@ -8,12 +8,12 @@ from cmbench.doctor.finding import INFO, LOOK, STOP, Finding
 from cmbench.lib.wrapping import wrapped
 
 
-def doctor_text(found: Sequence[Finding]) -> str:
+def doctor_text(findings: Sequence[Finding]) -> str:
     """The findings, one a line, each with its remedy, and how many there are of each kind."""
-    lines = [line for finding in found for line in _lines(finding)]
+    lines = [line for finding in findings for line in _lines(finding)]
     counts = [
-        (sum(f.state == STOP for f in found), "to fix before a run"),
-        (sum(f.state == LOOK for f in found), "to check"),
+        (sum(f.state == STOP for f in findings), "to fix before a run"),
+        (sum(f.state == LOOK for f in findings), "to check"),
     ]
     words = [f"{number} {text}" for number, text in counts if number]
     return "\n".join([*lines, "", ", ".join(words) or "nothing to fix"])

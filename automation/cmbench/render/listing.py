@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 def closing_text(steps: Sequence[Mapping[str, Any]], record: str) -> str:
     """How many steps a run had, what came from the cache, what was made, and its record."""
-    told = [step for step in steps if step["status"] != "fact"]
-    cached = [step["step"] for step in told if step["status"] == "cached"]
-    made = [step["step"] for step in told if step["entry"] and step["status"] == "done"]
-    ran = len(told) - len(cached) - len(made)
+    listed = [step for step in steps if step["status"] != "fact"]
+    cached = [step["step"] for step in listed if step["status"] == "cached"]
+    made = [step["step"] for step in listed if step["entry"] and step["status"] == "done"]
+    ran = len(listed) - len(cached) - len(made)
     shares = f"{len(cached)} from the cache, {len(made)} made for it, {ran} run"
-    lines = [f"{counted(len(told), 'step')}: {shares}"]
+    lines = [f"{counted(len(listed), 'step')}: {shares}"]
     for title, names in (("cached: ", cached), ("made:   ", made)):
         text = ", ".join(dict.fromkeys(names))
         # Names hold no command that has to stay whole, and to look for one takes a millisecond.
@@ -37,11 +37,11 @@ def closing_text(steps: Sequence[Mapping[str, Any]], record: str) -> str:
     return "\n".join([*lines, f"record: {record}"])
 
 
-def scripts_text(found: Sequence[ScriptSummary]) -> str:
+def scripts_text(scripts: Sequence[FoundScript]) -> str:
     """Scripts with their tags and what they are for; whose they are, if not all of one."""
     blocks = []
-    several = len({script.repository for script in found}) > 1
-    for script in found:
+    several = len({script.repository for script in scripts}) > 1
+    for script in scripts:
         name = f"{script.alias} ({script.repository})" if several else script.alias
         lines = _titled(name, script.title)
         lines.append("  tags " + ",".join(script.tags))

@@ -66,9 +66,9 @@ def _tree(node: PlannedStep, lead: str, below: str, reasons: bool, word: str = "
         yield from _tree(child, below + corner, below + bar, reasons, word)
 
 
-def _plan_line(node: PlannedStep, lead: str, word: str = "") -> str:
-    asked = [t for t in node.tags.split(",") if t.startswith("_")]
-    name = ",".join([node.script, *asked]) if node.script else node.tags
+def _plan_line(node: Node, lead: str, word: str = "") -> str:
+    variations = [t for t in node.tags.split(",") if t.startswith("_")]
+    name = ",".join([node.script, *variations]) if node.script else node.tags
     left, state = lead + word + name + (f" ({node.version})" if node.version else ""), _state(node)
     if len(lead) > WIDTH - _LEAST_NAME - _LEAST_STATE:
         return f"{left}  {state}"
@@ -128,21 +128,21 @@ def _needs_lines(nodes: Sequence[PlannedStep], totals: Mapping[str, Any]) -> Ite
 def _consents(nodes: Sequence[PlannedStep]) -> Iterator[str]:
     """What somebody has to grant or accept first."""
     for title, field in (("root", "privileges"), ("licence", "licences")):
-        found = [(n.script, text) for n in nodes for text in getattr(n.detail.needs, field)]
-        for script, text in dict.fromkeys(found):
+        consents = [(n.script, text) for n in nodes for text in getattr(n.detail.needs, field)]
+        for script, text in dict.fromkeys(consents):
             yield f"{title + ':':<9}{script}: {text}"
 
 
-def _download_lines(nodes: Sequence[PlannedStep], totals: Mapping[str, Any]) -> Iterator[str]:
-    found = list(dict.fromkeys(d for node in nodes for d in node.detail.needs.downloads))
+def _download_lines(nodes: Sequence[Node], totals: Mapping[str, Any]) -> Iterator[str]:
+    downloads = list(dict.fromkeys(d for node in nodes for d in node.detail.needs.downloads))
     steps = totals["open_steps"]
-    if not found:
+    if not downloads:
         left = f", but {counted(steps, 'step is', 'steps are')} open" if steps else ""
         yield f"nothing to fetch from the network{left}"
         return
     yield "to fetch from the network:"
-    yield from map(_download_line, found)
-    yield from _sum_of(found, totals)
+    yield from map(_download_line, downloads)
+    yield from _sum_of(downloads, totals)
     yield from wrapped(", ".join(totals["network"]), "network: ", " " * 9)
 
 
@@ -191,21 +191,21 @@ def _bounded(known: str, totals: Mapping[str, Any], key: str, incomplete: bool) 
 # ---------------------------------------------------------------- where a value is from
 
 
-def origins_text(found: Explanation) -> str:
+def origins_text(explanation: Explanation) -> str:
     """Each step that sets or passes on a value, in the order of the run, and who reads it."""
-    title = ", in the order of the run:" if found.origins else ": nothing sets it"
-    lines = [f"{found.key}{title}"]
+    title = ", in the order of the run:" if explanation.origins else ": nothing sets it"
+    lines = [f"{explanation.key}{title}"]
     step = -1
-    for origin in found.origins:
+    for origin in explanation.origins:
         lead = "  " * (origin.depth + 1)
         if step != origin.number:
             lines.append(lead + origin.step)
             step = origin.number
         lines += _origin_lines(origin, lead + "  ")
-    for value, steps in found.readers.items():
+    for value, steps in explanation.readers.items():
         shown = "is not set" if value == "not set" else f"is {value}"
         lines += _wrapped(f"{shown} for {', '.join(steps)}")
-    ways = [f"--{name}=VALUE" for name in found.inputs] or [f"--env.{found.key}=VALUE"]
+    ways = [f"--{name}=VALUE" for name in explanation.inputs] or [f"--env.{explanation.key}=VALUE"]
     return "\n".join([*lines, f"to set it: {' or '.join(ways)}"])
 
 
@@ -233,24 +233,24 @@ def _merged(plan: Plan) -> tuple[dict[str, PlannedStep], dict[tuple[str, str], l
     nodes: dict[str, PlannedStep] = {}
     edges: dict[tuple[str, str], list[str]] = {}
 
-    def place(node: PlannedStep) -> str:
+    def add(node: Node) -> str:
         key = (node.script or node.tags, node.variations, node.version if node.script else "")
         name = names.setdefault(key, f"n{len(names)}")
         nodes.setdefault(name, node)
         for child in node.children:
-            words = edges.setdefault((name, place(child)), [])
+            words = edges.setdefault((name, add(child)), [])
             label = f"if {child.when}" if child.when else ""
             if label and label not in words:
                 words.append(label)
         return name
 
-    place(plan.root)
+    add(plan.root)
     return nodes, edges
 
 
-def _graph_label(node: PlannedStep) -> list[str]:
-    asked = ["_" + name for name in node.variations]
-    lines = [node.script or node.tags, *asked]
+def _graph_label(node: Node) -> list[str]:
+    variations = ["_" + name for name in node.variations]
+    lines = [node.script or node.tags, *variations]
     if node.version:
         lines.append(node.version)
     return [*lines, f"[{_WORDS[node.cached]}]"]

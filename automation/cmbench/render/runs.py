@@ -52,8 +52,8 @@ def _locked(path: str, data: Mapping[str, Any]) -> str:
 def repeated_text(changed: Mapping[str, Any], run: str, path: str) -> str:
     """Which values of a repeated run differ, or that none does."""
     values = [
-        f"{place.rpartition(' > ')[2]}: {name}"
-        for place, step in changed.get("steps", {}).items()
+        f"{path_of_step.rpartition(' > ')[2]}: {name}"
+        for path_of_step, step in changed.get("steps", {}).items()
         for name in step
         if name.startswith(("version", "gave ", "error"))
     ]

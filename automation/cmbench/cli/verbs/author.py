@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 
 def _bench(command: Command) -> Workbench:
     tags, name = command.query()
-    place, every = str(command.flags.get("path") or ""), bool(command.flags.get("all"))
-    return Workbench(command.workspace, tags, name, place, every)
+    path, every = str(command.flags.get("path") or ""), bool(command.flags.get("all"))
+    return Workbench(command.workspace, tags, name, path, every)
 
 
 def lint_script(command: Command) -> Reply:
     """``cm lint script``: the faults of scripts; ``--fix`` corrects what is safe to correct."""
     flags = command.flags
     only, skip = (str(flags.get(key) or "") for key in ("only", "skip"))
-    choice = author.CheckSelection(only, skip, is_true(flags.get("strict") or ""))
-    found = author.lint(_bench(command), choice, bool(flags.get("fix")))
-    errors = [fault for fault in found.faults if fault.binding]
-    warnings = len(found.faults) - len(errors)
-    parts = [counted(len(found.scripts), "script"), f"{found.checks} checks"]
+    choice = author.Choice(only, skip, is_true(flags.get("strict") or ""))
+    report = author.lint(_bench(command), choice, bool(flags.get("fix")))
+    errors = [fault for fault in report.faults if fault.binding]
+    warnings = len(report.faults) - len(errors)
+    parts = [counted(len(report.scripts), "script"), f"{report.checks} checks"]
     parts += [counted(len(errors), "fault"), *([counted(warnings, "warning")] if warnings else [])]
     count = ", ".join(parts)
-    lines = [f"{_shown(path)}: meta.yaml corrected" for path in found.fixed]
+    lines = [f"{_shown(path)}: meta.yaml corrected" for path in report.fixed]
     lines += map(_fault_text, errors)
-    lines += _warnings(found.faults, is_true(flags.get("verbose") or ""))
-    answer = {"faults": [asdict(fault) for fault in found.faults], "fixed": list(found.fixed)}
+    lines += _warnings(report.faults, is_true(flags.get("verbose") or ""))
+    answer = {"faults": [asdict(fault) for fault in report.faults], "fixed": list(report.fixed)}
     return _reply(answer, [*lines, count], count if errors else "")
 
 
@@ -52,17 +52,19 @@ _EXAMPLES = 2
 """So many warnings of a kind are shown."""
 
 
-def _warnings(faults: Iterable[Fault], each: bool) -> Iterator[str]:
-    """Warnings by kind, the commonest first: how many, and where some are; else ``each``."""
+def _warnings(faults: Iterable[Fault], show_all: bool) -> Iterator[str]:
+    """Warnings by kind, the commonest first: how many, and where some are; else ``show_all``."""
     kinds: dict[str, list[Fault]] = {}
     for fault in faults:
         if not fault.binding:
             kinds.setdefault(fault.number, []).append(fault)
-    for number, found in sorted(kinds.items(), key=lambda kind: -len(kind[1])):
-        if not each and len(found) > _EXAMPLES:
-            yield f"{len(found)} warnings {number}: {author.title_of(number)}"
-        yield from (f"  {_fault_text(fault)}" for fault in (found if each else found[:_EXAMPLES]))
-    if not each and any(len(found) > _EXAMPLES for found in kinds.values()):
+    for number, group in sorted(kinds.items(), key=lambda kind: -len(kind[1])):
+        if not show_all and len(group) > _EXAMPLES:
+            yield f"{len(group)} warnings {number}: {author.title_of(number)}"
+        yield from (
+            f"  {_fault_text(fault)}" for fault in (group if show_all else group[:_EXAMPLES])
+        )
+    if not show_all and any(len(group) > _EXAMPLES for group in kinds.values()):
         yield "all of them: cm lint script ... -v"
 
 
@@ -85,13 +87,13 @@ def _reply(answer: dict[str, Any], lines: Iterable[str], failed: str) -> Reply:
 def doc_script(command: Command) -> Reply:
     """``cm doc script``: write the generated documentation, or ``--check`` it."""
     only_check = bool(command.flags.get("check"))
-    found = author.document(_bench(command), only_check)
+    report = author.document(_bench(command), only_check)
     state, key = ("not up to date", "stale") if only_check else ("written", "written")
     end = ": cm doc script" if only_check else ""
-    lines = [f"{_shown(path)}: {state}{end}" for path in found.stale]
-    lines.append(f"{counted(len(found.pages), 'file')}, {len(found.stale)} {state}")
-    failed = lines[-1] if only_check and found.stale else ""
-    return _reply({key: list(found.stale)}, lines, failed)
+    lines = [f"{_shown(path)}: {state}{end}" for path in report.stale]
+    lines.append(f"{counted(len(report.pages), 'file')}, {len(report.stale)} {state}")
+    failed = lines[-1] if only_check and report.stale else ""
+    return _reply({key: list(report.stale)}, lines, failed)
 
 
 def test_script(command: Command) -> Reply:
@@ -113,8 +115,8 @@ def test_script(command: Command) -> Reply:
         {**asdict(item), "problems": list(item.problems), "warnings": list(item.warnings)}
         for item in tested
     ]
-    found = [Found(path=path) for path in bench.paths]
-    return _reply({"tests": answer, "list": found}, lines, lines[-1] if failed else "")
+    rows = [Found(path=path) for path in bench.paths]
+    return _reply({"tests": answer, "list": rows}, lines, lines[-1] if failed else "")
 
 
 def add_script(command: Command) -> Reply:
@@ -181,8 +183,8 @@ def native_run_script(command: Command) -> Reply:
     """``cm native-run script``: run a command line in a shell, with an env; its status is told."""
     import subprocess
 
-    given = command.flags.get("env")
-    env = {str(k): str(v) for k, v in given.items()} if isinstance(given, dict) else {}
+    variables = command.flags.get("env")
+    env = {str(k): str(v) for k, v in variables.items()} if isinstance(variables, dict) else {}
     words = ["bash", "-c", str(command.flags.get("command") or "")]
     done = subprocess.run(words, env={**os.environ, **env}, check=False)
     return Reply({"return_code": done.returncode}, None)

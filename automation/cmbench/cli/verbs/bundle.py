@@ -41,20 +41,20 @@ def import_cache(command: Command) -> Reply:
     """
     path = _archive(str(command.flags.get("input") or "".join(command.names[:1])))
     brought = cache.import_archive(command.workspace, path, lambda who: print(f"waiting for {who}"))
-    found = brought.imported
+    imported = brought.imported
     answer = {
-        "imported": [entry.key for entry in found.made],
-        "present": found.present,
-        "refused": found.refused,
+        "imported": [entry.key for entry in imported.made],
+        "present": imported.present,
+        "refused": imported.refused,
         "not_sound_here": dict(brought.unsound),
     }
     error = None
-    if found.refused and not found.made and not found.present:
+    if imported.refused and not imported.made and not imported.present:
         error = Error(
             "cannot-import",
             "no entry of the archive can be used here",
             hint="import it where CM_REPOS is the same path, or make the entries on this machine",
-            context=[f"{folder}: {why}" for folder, why in found.refused.items()],
+            context=[f"{folder}: {why}" for folder, why in imported.refused.items()],
         )
     return Reply(answer, imported_text(brought), {"return": 0, **answer}, error)
 

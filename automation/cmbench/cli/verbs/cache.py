@@ -25,14 +25,14 @@ def show_cache(command: Command) -> Reply:
         listed = cache.listed(workspace, *query)
         return Reply({}, lambda: _listed_text(command, listed, [one.used for one in listed]))
     entries = cache.entries(workspace, *query)
-    found = [Item(cache.summary(workspace, entry)) for entry in entries]
+    items = [Item(cache.summary(workspace, entry)) for entry in entries]
 
     def text() -> str | None:
         if command.flags.get("env"):
             return "\n".join(map(_env_text, entries))
-        return _listed_text(command, entries, [data["last_used"] for data in found])
+        return _listed_text(command, entries, [data["last_used"] for data in items])
 
-    return Reply({"list": found}, text, found)
+    return Reply({"list": items}, text, items)
 
 
 def _listed_text(
@@ -61,14 +61,14 @@ def remove_cache(command: Command) -> Reply:
             hint="name them: cm rm cache --tags=get,python3 -f, or all of them: -f",
         )
     every = listed_of(command)
-    wanted = cache.removable(command.workspace, every)
-    if wanted.entries and not command.flags.get("force"):
-        _confirm(wanted.entries)
+    removal = cache.removable(command.workspace, every)
+    if removal.entries and not command.flags.get("force"):
+        _confirm(removal.entries)
     done = cache.remove(command.workspace, every)
     text = f"{counted(len(done.entries), 'entry', 'entries')} removed"
     if done.pinned:
-        kept = counted(len(done.pinned), "pinned entry", "pinned entries")
-        text += f"\n{kept} left; first: cm unpin cache <id>"
+        count = counted(len(done.pinned), "pinned entry", "pinned entries")
+        text += f"\n{count} left; first: cm unpin cache <id>"
     if done.shared:
         shared = counted(len(done.shared), "entry", "entries")
         text += f"\n{shared} left in the shared cache, which is read-only"
@@ -93,15 +93,15 @@ def _confirm(entries: Sequence[cache.AnyEntry]) -> None:
 
 def pin_cache(command: Command) -> Reply:
     """``cm pin cache``: keep entries from ``gc``, ``rm`` and from being replaced."""
-    return _told(cache.pin(command.workspace, named_entries(command, "pin")), "pinned")
+    return _pin_reply(cache.pin(command.workspace, named_entries(command, "pin")), "pinned")
 
 
 def unpin_cache(command: Command) -> Reply:
     """``cm unpin cache``: let go of pinned entries."""
-    return _told(cache.unpin(command.workspace, named_entries(command, "unpin")), "unpinned")
+    return _pin_reply(cache.unpin(command.workspace, named_entries(command, "unpin")), "unpinned")
 
 
-def _told(entries: Sequence[Entry], done: str) -> Reply:
+def _pin_reply(entries: Sequence[Entry], done: str) -> Reply:
     lines = [f"{done}: {entry.script}_{entry.uid}" for entry in entries] or [f"nothing {done}"]
     answer = {done: [entry.uid for entry in entries]}
     return Reply(answer, "\n".join(lines), {"return": 0, **answer})
@@ -122,13 +122,17 @@ def why_cache(command: Command) -> Reply:
         return _why_call(command)
     refuse_unknown(command.flags, OF_ENTRIES)
     entries = named_entries(command, "why", listed)
-    found = [_explained(command, reasons) for reasons in cache.why(command.workspace, entries)]
-    return Reply({"list": found}, lambda: "\n\n".join(map(why_text, found)), found)
+    explanations = [
+        _explained(command, reasons) for reasons in cache.why(command.workspace, entries)
+    ]
+    return Reply(
+        {"list": explanations}, lambda: "\n\n".join(map(why_text, explanations)), explanations
+    )
 
 
 def _why_call(command: Command) -> Reply:
-    found = cache.foresee(request_of(command))
-    root, misses = found.node, list(found.misses)
+    forecast = cache.foresee(request_of(command))
+    root, misses = forecast.node, list(forecast.misses)
     data = {
         "tags": root.tags,
         "script": root.script,
@@ -136,7 +140,7 @@ def _why_call(command: Command) -> Reply:
         "why": root.why,
         "misses": misses,
     }
-    return Reply({"list": [], "call": data}, foreseen_text(found), data)
+    return Reply({"list": [], "call": data}, foreseen_text(forecast), data)
 
 
 def _explained(command: Command, reasons: cache.EntryReasons) -> dict[str, Any]:

@@ -23,5 +23,5 @@ def complete_script(command: Command) -> Reply:
             f'completion is there for {" and ".join(SHELLS)}, not for "{shell}"',
             hint='put into ~/.bashrc: eval "$(cm complete script --shell=bash)"',
         )
-    found = [] if shell else complete(line, verbs(), command.workspace.index)
-    return Reply({"candidates": found}, SHELLS[shell] if shell else "\n".join(found))
+    candidates = [] if shell else complete(line, verbs(), command.workspace.index)
+    return Reply({"candidates": candidates}, SHELLS[shell] if shell else "\n".join(candidates))

@@ -22,13 +22,13 @@ def doctor_script(command: Command) -> Reply:
     ``--for`` at what a vendor's flow stumbles over. Returns 1 when something is found that keeps
     everything from running.
     """
-    found = _found(command, Machine(command.workspace.root))
-    data = [asdict(finding) for finding in found]
+    findings = _found(command, Machine(command.workspace.root))
+    data = [asdict(finding) for finding in findings]
     answer: Answer = {"findings": data}
-    stops = [finding.text for finding in found if finding.state == STOP]
+    stops = [finding.text for finding in findings if finding.state == STOP]
     if stops:
         answer.update({"error": "; ".join(stops), "return": 1})
-    return Reply(answer, lambda: doctor_text(found), data)
+    return Reply(answer, lambda: doctor_text(findings), data)
 
 
 def _found(command: Command, machine: Machine) -> list[Finding]:
@@ -57,6 +57,6 @@ def _for_vendor(command: Command, machine: Machine) -> list[Finding]:
     flags = command.flags
     known = ("for", "json", "out", *_OF_FLOW)
     refuse_unknown(flags, known, "the doctor of a flow", f"it takes {', '.join(known)}")
-    told = {"folder": flags.get("path"), "scratch": flags.get("scratch_path")}
-    told["vendor_round"] = str(flags.get("vendor_round") or "")
-    return examine_for(str(flags["for"]), machine, subject_of(told))
+    values = {"folder": flags.get("path"), "scratch": flags.get("scratch_path")}
+    values["vendor_round"] = str(flags.get("vendor_round") or "")
+    return examine_for(str(flags["for"]), machine, subject_of(values))

@@ -22,7 +22,7 @@ def find_script(command: Command) -> Reply:
         # To look and find nothing is no failure, as with the first engines.
         warn(command, [error.message, *error.hint.splitlines()])
         return Reply({"list": []}, None, [])
-    found = [
+    listed = [
         Found(alias=r.alias, uid=r.uid, path=r.path, repo=r.repository, tags=list(r.tags))
         for r in rows
     ]
@@ -34,7 +34,7 @@ def find_script(command: Command) -> Reply:
 
         return scripts_text(rows)
 
-    return Reply({"list": found}, text, found)
+    return Reply({"list": listed}, text, listed)
 
 
 def show_script(command: Command) -> Reply:

@@ -20,9 +20,9 @@ def log_script(command: Command) -> Reply:
     run = command.names[0] if command.names else "last"
     step = str(command.flags.get("step") or "")
     errors = is_true(command.flags.get("errors", False))
-    found = log(command.workspace, run, step, errors)
-    text = "\n".join([*found.lines, f"log: {found.path}"])
-    if errors and not found.lines:
+    excerpt = log(command.workspace, run, step, errors)
+    text = "\n".join([*excerpt.lines, f"log: {excerpt.path}"])
+    if errors and not excerpt.lines:
         of_steps = f" of steps named {step}" if step else ""
-        text = f"no errors{of_steps} in {found.path}"
-    return Reply({"log": found.path, "lines": list(found.lines)}, text)
+        text = f"no errors{of_steps} in {excerpt.path}"
+    return Reply({"log": excerpt.path, "lines": list(excerpt.lines)}, text)

@@ -20,9 +20,9 @@ def diff_script(command: Command) -> Reply:
             f"two records are compared; given: {len(command.names)}",
             hint="name two: cm diff script <record> <record>",
         )
-    found = repeating.diff(command.workspace, *command.names)
-    text = difference_text(found.differences, found.one, found.other)
-    return Reply({"differences": found.differences}, text, found.differences)
+    comparison = repeating.diff(command.workspace, *command.names)
+    text = difference_text(comparison.differences, comparison.one, comparison.other)
+    return Reply({"differences": comparison.differences}, text, comparison.differences)
 
 
 def replay_script(command: Command) -> Reply:
@@ -44,14 +44,14 @@ def replay_script(command: Command) -> Reply:
     request = recalled.request()
     warn(command, request.warnings)
     show = screen(command.console, request.options)
-    found = repeating.replay(recalled, request, on_event=show)
-    answer = answer_of(found.ran)
+    replayed = repeating.replay(recalled, request, on_event=show)
+    answer = answer_of(replayed.ran)
 
     def text() -> str | None:
-        lines = [end_text(found.ran, {"return": 0, **answer}) or ""]
+        lines = [end_text(replayed.ran, {"return": 0, **answer}) or ""]
         if not silent:
-            lines.append(repeated_text(found.differences, old["run"], found.ran.record))
+            lines.append(repeated_text(replayed.differences, old["run"], replayed.ran.record))
         return "\n".join(line for line in lines if line) or None
 
-    more = {"not_as_it_was": list(found.obstacles), "differences": found.differences}
+    more = {"not_as_it_was": list(replayed.obstacles), "differences": replayed.differences}
     return Reply({**answer, **more}, text)

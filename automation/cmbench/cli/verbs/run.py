@@ -32,8 +32,8 @@ def run_script(command: Command) -> Reply:
     for line in lines:
         command.say(ran.secrets.text(line))
     # A program that calls gets the values; what is printed or written to a file has no secrets.
-    given = shown if command.printed else answer
-    return Reply(given, lambda: end_text(ran, {"return": 0, **shown}))
+    values = shown if command.printed else answer
+    return Reply(values, lambda: end_text(ran, {"return": 0, **shown}))
 
 
 def prepare_script(command: Command) -> Reply:

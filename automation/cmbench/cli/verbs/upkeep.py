@@ -19,10 +19,10 @@ def verify_cache(command: Command) -> Reply:
     results = cache.verify(command.workspace, listed_of(command))
     bad = [item for item in results if item.faults]
     total = f"{counted(len(results), 'entry', 'entries')} checked, {len(bad)} damaged"
-    found = [_data(item) for item in results]
+    data = [_data(item) for item in results]
     text = "\n".join([*map(checked_text, results), total])
     if not bad:
-        return Reply({"list": found}, text, found)
+        return Reply({"list": data}, text, data)
     hint = "remove what is damaged; it is made again when needed: "
     error = Error(
         "cache-damaged",
@@ -30,7 +30,7 @@ def verify_cache(command: Command) -> Reply:
         hint=f"{hint}cm rm cache {bad[0].entry.uid}",
         context=[f"{item.entry.path}: {item.faults[0]}" for item in bad[:SHOWN]],
     )
-    return Reply({}, text, found, error)
+    return Reply({}, text, data, error)
 
 
 def _data(item: cache.EntryCheck) -> dict[str, Any]:
@@ -63,9 +63,9 @@ def mark_tmp_cache(command: Command) -> Reply:
     # Tags that nothing carries are no failure, as with MLC.
     nothing = names_entries(command) and not listed_of(command)
     named = [] if nothing else named_entries(command, "mark-tmp")
-    found = cache.set_aside(command.workspace, named)
-    items = [Item(cache.summary(command.workspace, entry)) for entry in found]
-    text = f"{counted(len(found), 'entry', 'entries')} marked: made again when needed"
+    marked = cache.set_aside(command.workspace, named)
+    items = [Item(cache.summary(command.workspace, entry)) for entry in marked]
+    text = f"{counted(len(marked), 'entry', 'entries')} marked: made again when needed"
     return Reply({"list": items}, text, items)
 
 
@@ -105,8 +105,8 @@ def _rules(command: Command) -> retention.Rules:
 def du_cache(command: Command) -> Reply:
     """``cm du cache``: what uses the disk, by script."""
     workspace = command.workspace
-    found = cache.usage(workspace)
+    usage = cache.usage(workspace)
     shared = workspace.store.shared.root if workspace.store.shared is not None else ""
-    answer = {"total": found.total, "parts": [list(row) for row in found.parts]}
-    text = usage_text(found, workspace.root, shared)
+    answer = {"total": usage.total, "parts": [list(row) for row in usage.parts]}
+    text = usage_text(usage, workspace.root, shared)
     return Reply(answer, text, {"return": 0, **answer})
