@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from cmbench.author.checks import REGISTRY
-from cmbench.author.lint import Fault, choose_checks, fix, line_of, lint
+from cmbench.author.lint import LintFault, choose_checks, fix, line_of, lint
 from cmbench.errors import Error
 from cmbench.index.scripts import Index, Repository
 
@@ -56,7 +56,7 @@ def index_of(root: Path) -> Index:
     return Index([Repository("r", str(root))], "/dev/null", write=False)
 
 
-def faults(root: Path, example: Example, only: str = "") -> list[Fault]:
+def faults(root: Path, example: Example, only: str = "") -> list[LintFault]:
     for alias, meta in OTHERS.items():
         Example({"alias": alias, **meta}).write(root, alias)
     (root / "lib/zoo").mkdir(parents=True)

@@ -19,8 +19,8 @@ from cmbench.session.workspace import OWN_ALIAS, Workspace
 from cmbench.values import immutable
 
 if TYPE_CHECKING:
-    from cmbench.author.lint import Fault
-    from cmbench.author.scaffold import Wish
+    from cmbench.author.lint import LintFault
+    from cmbench.author.scaffold import ScaffoldRequest
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
@@ -29,7 +29,7 @@ class LintReport:
 
     scripts: Sequence[str]
     checks: int
-    faults: Sequence[Fault]
+    faults: Sequence[LintFault]
     fixed: Sequence[str]
 
 
@@ -76,7 +76,7 @@ def lint(bench: Workbench, choice: CheckSelection | None = None, fix: bool = Fal
     every = linter.choose_checks(REGISTRY, choice.only, choice.skip)
     of_foreign = every if choice.only else [item for item in every if not item.house]
     numbers: set[str] = set()
-    faults: list[Fault] = []
+    faults: list[LintFault] = []
     fixed: list[str] = []
     for path in bench.paths:
         foreign = linter.is_foreign(path) and not choice.strict
@@ -190,8 +190,8 @@ def relocate(
     return places.relocate(source.path, root, name, move, tags)
 
 
-def add(workspace: Workspace, wish: Wish, repository: str = "") -> list[str]:
-    """Return a new script that passes the linter and its own tests at once; the files written."""
+def add(workspace: Workspace, wish: ScaffoldRequest, repository: str = "") -> list[str]:
+    """A new script that passes the linter and its own tests at once; the files written."""
     from cmbench.author import docs, scaffold
     from cmbench.format.schema import META_SCHEMA, meta_schema_text
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cmbench.author import lint_files, lint_libraries, lint_meta
-from cmbench.author.lint import CHECKS, Check
+from cmbench.author.lint import CHECKS, LintCheck
 
 MODULES = (lint_files, lint_libraries, lint_meta)
-REGISTRY: Mapping[str, Check] = CHECKS
+REGISTRY: Mapping[str, LintCheck] = CHECKS
 """By number."""

@@ -49,7 +49,7 @@ _BASICS = (
 )
 
 
-class Ended(Protocol):
+class FinishedRun(Protocol):
     """What is asked of a finished run."""
 
     @property
@@ -65,12 +65,12 @@ class Ended(Protocol):
         """The path of its log."""
 
 
-Run = Callable[[Workspace, Mapping[str, Any]], Ended]
+Run = Callable[[Workspace, Mapping[str, Any]], FinishedRun]
 """Runs what flags, in the words of the command line, ask for; raises ``Error``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class DetectionResult:
     """How one case ended: no problems means that it passed."""
 
     name: str
@@ -95,7 +95,7 @@ def read_cases(directory: str) -> list[dict[str, Any]]:
     return cases
 
 
-def run_case(directory: str, case: Mapping[str, Any], run: Run) -> Result:
+def run_case(directory: str, case: Mapping[str, Any], run: Run) -> DetectionResult:
     """Run one case of the script in ``directory``."""
     with tempfile.TemporaryDirectory(prefix="cmbench-test-") as scratch:
         root = os.path.realpath(scratch)
@@ -103,7 +103,7 @@ def run_case(directory: str, case: Mapping[str, Any], run: Run) -> Result:
         world.build(directory)
         with world.environment():
             problems = world.problems(run)
-    return Result(
+    return DetectionResult(
         str(case.get("name", "unnamed")), tuple(p.replace(root, "$HERE") for p in problems)
     )
 
@@ -179,7 +179,7 @@ class _World:
         env = {key: str(value) for key, value in (self.case.get("given") or {}).items()}
         return {**call, "env": env, **(self.case.get("flags") or {})}
 
-    def _differences(self, outcome: Ended) -> list[str]:
+    def _differences(self, outcome: FinishedRun) -> list[str]:
         expect = self.case.get("expect") or {}
         differences = []
         if "version" in expect and not _like(outcome.version, expect["version"]):

@@ -1,6 +1,6 @@
 """The linter of scripts: a registry of numbered checks, the run over scripts, and safe fixes.
 
-A check is a function from a ``Subject`` to what it found, registered with ``@check``. Lines are
+A check is a function from a ``LintedScript`` to its findings, registered with ``@check``. Lines are
 looked up only when there is something to report.
 """
 
@@ -22,12 +22,12 @@ from cmbench.format.model import PHASES
 from cmbench.index.scripts import Index
 from cmbench.lib.text_files import read_or_empty
 
-CHECKS: dict[str, Check] = {}
+CHECKS: dict[str, LintCheck] = {}
 """Every check by its number, filled by the decorator below."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LintFinding:
     """What a check saw: ``where`` is the dotted path of a key, or ``line`` a line of ``file``."""
 
     message: str
@@ -37,7 +37,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class LintFault:
     """What the user is told: a fault with its check's number, file and line (from 1).
 
     One that is not ``binding`` is a warning.
@@ -61,7 +61,7 @@ Fix = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class LintCheck:
     """A numbered check: what it is about, and how it is corrected where that is safe.
 
     One of the ``house`` style demands what this format asks of its authors; a script in a foreign
@@ -70,26 +70,29 @@ class Check:
 
     number: str
     title: str
-    run: Callable[[Subject], Iterable[Found]]
+    run: Callable[[LintedScript], Iterable[LintFinding]]
     fix: Fix | None
     house: bool
 
 
 def check(
     number: str, title: str, fix: Fix | None = None, house: bool = False
-) -> Callable[[Callable[[Subject], Iterable[Found]]], Callable[[Subject], Iterable[Found]]]:
+) -> Callable[
+    [Callable[[LintedScript], Iterable[LintFinding]]],
+    Callable[[LintedScript], Iterable[LintFinding]],
+]:
     """Register a check under ``number``; ``title`` says in the reference what it demands."""
 
     def register(
-        function: Callable[[Subject], Iterable[Found]],
-    ) -> Callable[[Subject], Iterable[Found]]:
-        CHECKS[number] = Check(number, title, function, fix, house)
+        function: Callable[[LintedScript], Iterable[LintFinding]],
+    ) -> Callable[[LintedScript], Iterable[LintFinding]]:
+        CHECKS[number] = LintCheck(number, title, function, fix, house)
         return function
 
     return register
 
 
-class Subject:
+class LintedScript:
     """A script directory under the linter, with its files read once; ``index`` knows the others."""
 
     def __init__(self, path: str, index: Index) -> None:
@@ -178,27 +181,29 @@ def is_foreign(path: str) -> bool:
     return not dialect_of(repository, name).faults_bind
 
 
-def lint(path: str, index: Index, chosen: Iterable[Check]) -> list[Fault]:
+def lint(path: str, index: Index, chosen: Iterable[LintCheck]) -> list[LintFault]:
     """All faults of the script directory ``path``, in the order of the files and lines."""
     try:
-        subject = Subject(path, index)
+        subject = LintedScript(path, index)
     except Error as error:
         name = os.path.join(path, os.path.basename(meta_file(path) or META_FILES[0]))
         message = error.message.removeprefix(name).lstrip(":")
         position = re.match(r"(\d+):\d+: ", message)
         line = int(position.group(1)) if position else 1
         return [
-            Fault("CMB100", name, line, message[position.end() if position else 0 :].strip(), False)
+            LintFault(
+                "CMB100", name, line, message[position.end() if position else 0 :].strip(), False
+            )
         ]
     faults = [_fault(subject, item, found) for item in chosen for found in item.run(subject)]
     return sorted(faults, key=lambda f: (f.path, f.line, f.number))
 
 
-def _fault(subject: Subject, item: Check, found: Found) -> Fault:
+def _fault(subject: LintedScript, item: LintCheck, found: LintFinding) -> LintFault:
     name = found.file or subject.meta_name
     line = found.line or (line_of(subject.nodes, found.where) if not found.file else 1)
     fixable = item.fix is not None and name.endswith(".yaml")
-    return Fault(item.number, os.path.join(subject.path, name), line, found.message, fixable)
+    return LintFault(item.number, os.path.join(subject.path, name), line, found.message, fixable)
 
 
 def line_of(node: Any, where: str) -> int:
@@ -241,7 +246,9 @@ def _line(node: Any) -> int:
     return int(node.start_mark.line) + 1
 
 
-def choose_checks(checks: Mapping[str, Check], only: str = "", skip: str = "") -> list[Check]:
+def choose_checks(
+    checks: Mapping[str, LintCheck], only: str = "", skip: str = ""
+) -> list[LintCheck]:
     """Those of ``checks`` whose numbers start with one of ``only`` and with none of ``skip``.
 
     Both are numbers or their beginnings with commas between. Raises ``Error`` for unknown ones.
@@ -261,7 +268,7 @@ def _numbered(checks: Iterable[str], text: str) -> set[str]:
     return numbers
 
 
-def fix(path: str, index: Index, chosen: Iterable[Check]) -> bool:
+def fix(path: str, index: Index, chosen: Iterable[LintCheck]) -> bool:
     """Correct what can be corrected safely in a script's ``meta.yaml``; whether it changed.
 
     A correction must leave the meaning as it was, else it is not written.
@@ -271,7 +278,7 @@ def fix(path: str, index: Index, chosen: Iterable[Check]) -> bool:
     file = meta_file(path)
     if file is None or not file.endswith(".yaml"):
         return False
-    subject = Subject(path, index)
+    subject = LintedScript(path, index)
     before = after = read_or_empty(file)
     for item in chosen:
         if item.fix is not None and any(item.run(subject)):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from cmbench.author.lint import Found, Subject, check
+from cmbench.author.lint import LintedScript, LintFinding, check
 from cmbench.author.lint_meta import mapping, texts
 from cmbench.errors import nearest
 from cmbench.index.select import parse_tags
@@ -24,7 +24,7 @@ _PATH_VARIABLE = re.compile(
 
 
 @check("CMB203", "every env key that is given back is written somewhere")
-def exports_are_written(subject: Subject) -> Iterator[Found]:
+def exports_are_written(subject: LintedScript) -> Iterator[LintFinding]:
     """The next step relies on a key that is never set."""
     if any("<<<" in str(entry.get("tags")) for _, entry in subject.dependencies()):
         return  # any script at all may be what sets the key
@@ -33,10 +33,10 @@ def exports_are_written(subject: Subject) -> Iterator[Found]:
         pattern = key.lstrip("+")
         plain = re.fullmatch("[A-Z][A-Z0-9]*_[A-Z0-9_*?]*", pattern)
         if plain and not any(_covers(pattern, word) for word in words):
-            yield Found(f"{key} is given back and never set", where)
+            yield LintFinding(f"{key} is given back and never set", where)
 
 
-def _output_keys(subject: Subject) -> Iterator[tuple[str, str]]:
+def _output_keys(subject: LintedScript) -> Iterator[tuple[str, str]]:
     """The entries of every ``new_env_keys`` with their places."""
     for where, block in subject.blocks():
         for number, key in enumerate(texts(block.get("new_env_keys"))):
@@ -49,7 +49,7 @@ def _covers(pattern: str, word: str) -> bool:
     return fnmatchcase(word, pattern) or begins or word.startswith(pattern.rstrip("*") + "_")
 
 
-def _words_written(subject: Subject) -> set[str]:
+def _words_written(subject: LintedScript) -> set[str]:
     words = set(_WORD.findall(subject.code))
     words |= set(map(str, mapping(subject.meta.get("input_mapping")).values()))
     for _, block in subject.blocks():
@@ -65,7 +65,7 @@ def _words_written(subject: Subject) -> set[str]:
     return words
 
 
-def _output_keys_of(subject: Subject, entry: Mapping[str, Any]) -> set[str]:
+def _output_keys_of(subject: LintedScript, entry: Mapping[str, Any]) -> set[str]:
     """Keys, or beginnings of keys, that the scripts of a dependency give back."""
     tags = parse_tags(",".join(map(str, texts(entry.get("tags")))))
     keys: set[str] = set()
@@ -79,7 +79,7 @@ def _output_keys_of(subject: Subject, entry: Mapping[str, Any]) -> set[str]:
 
 
 @check("CMB204", "no env key is written under a name that is nearly one given back")
-def exports_are_spelt_right(subject: Subject) -> Iterator[Found]:
+def exports_are_spelt_right(subject: LintedScript) -> Iterator[LintFinding]:
     """``CM_TOOL_VERSON`` in the code, ``CM_TOOL_VERSION`` in ``new_env_keys``."""
     promised = [key.lstrip("+") for _, key in _output_keys(subject)]
     used = _WORD.findall(subject.code)
@@ -89,7 +89,9 @@ def exports_are_spelt_right(subject: Subject) -> Iterator[Found]:
             continue
         for name in nearest(key, lost):
             if _differ_little(name, key):
-                yield Found(f"{key} is set, and {name} is given back", "", "customize.py", line)
+                yield LintFinding(
+                    f"{key} is set, and {name} is given back", "", "customize.py", line
+                )
 
 
 def _differ_little(one: str, other: str) -> bool:
@@ -117,7 +119,7 @@ def _keys_of(node: ast.AST) -> Iterable[ast.expr | None]:
 
 
 @check("CMB401", "a native script stops at the first failing command")
-def shell_stops(subject: Subject) -> Iterator[Found]:
+def shell_stops(subject: LintedScript) -> Iterator[LintFinding]:
     """Without ``set -e`` a failed step counts as done, and is kept in the cache."""
     for name in subject.shell_names:
         text = subject.text(name)
@@ -126,7 +128,7 @@ def shell_stops(subject: Subject) -> Iterator[Found]:
             r"^\s*set\s+(-\w*e|.*-o\s+errexit)|^#!.*\bbash\s+-\w*e", text, re.MULTILINE
         )
         if commands and not stops:
-            yield Found("set -e is missing: add set -euo pipefail", "", name, 1)
+            yield LintFinding("set -e is missing: add set -euo pipefail", "", name, 1)
 
 
 def _is_command(line: str) -> bool:
@@ -135,13 +137,13 @@ def _is_command(line: str) -> bool:
 
 
 @check("CMB402", "paths in a native script are quoted")
-def paths_are_quoted(subject: Subject) -> Iterator[Found]:
+def paths_are_quoted(subject: LintedScript) -> Iterator[LintFinding]:
     """A blank in a path splits it; ``rm -rf $DIR/x`` then removes something else."""
     for name in subject.shell_names:
         for number, line in _plain_lines(subject.text(name)):
             match = _PATH_VARIABLE.search(_unquoted(line))
             if match:
-                yield Found(
+                yield LintFinding(
                     f'{match.group()} is not in quotes: "{match.group()}"', "", name, number
                 )
 
@@ -171,16 +173,16 @@ def _unquoted(line: str) -> str:
 
 
 @check("CMB501", "a file from the network has a checksum")
-def downloads_are_checked(subject: Subject) -> Iterator[Found]:
+def downloads_are_checked(subject: LintedScript) -> Iterator[LintFinding]:
     """What comes down the line is not always what was meant."""
     for where, block in _env_blocks(subject):
         urls = [k for k, v in block.items() if "URL" in str(k) and _ARCHIVE.match(str(v))]
         checked = any(word in str(key) for key in block for word in ("CHECKSUM", "SHA256", "MD5"))
         if urls and not checked:
-            yield Found(f"{urls[0]} has no checksum beside it", f"{where}.{urls[0]}")
+            yield LintFinding(f"{urls[0]} has no checksum beside it", f"{where}.{urls[0]}")
 
 
-def _env_blocks(subject: Subject) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _env_blocks(subject: LintedScript) -> Iterator[tuple[str, Mapping[str, Any]]]:
     own = mapping(subject.meta.get("env"))
     checked_by_all = any("CHECKSUM" in str(key) for key in own)
     for where, block in subject.blocks():
@@ -192,14 +194,14 @@ def _env_blocks(subject: Subject) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 @check("CMB601", "a README says how it is used", house=True)
-def has_readme(subject: Subject) -> Iterator[Found]:
+def has_readme(subject: LintedScript) -> Iterator[LintFinding]:
     """The page of a script stands beside it."""
     if not any(name.lower().startswith("readme") for name in subject.names):
-        yield Found("there is no README.md: cm doc script makes one")
+        yield LintFinding("there is no README.md: cm doc script makes one")
 
 
 @check("CMB602", "a test shows that it works", house=True)
-def has_tests(subject: Subject) -> Iterator[Found]:
+def has_tests(subject: LintedScript) -> Iterator[LintFinding]:
     """A ``detection_test.yaml`` beside it, or test files in the repository's ``tests``."""
     places = (
         os.path.join(subject.path, "detection_test.yaml"),
@@ -207,4 +209,4 @@ def has_tests(subject: Subject) -> Iterator[Found]:
         os.path.join(subject.repository, "tests", "script", subject.alias),
     )
     if not any(map(os.path.exists, places)):
-        yield Found("there is no test: write a detection_test.yaml")
+        yield LintFinding("there is no test: write a detection_test.yaml")

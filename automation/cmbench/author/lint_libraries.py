@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import cmbench
-from cmbench.author.lint import Found, Subject, check
+from cmbench.author.lint import LintedScript, LintFinding, check
 from cmbench.author.lint_meta import texts
 from cmbench.errors import Error
 from cmbench.format.libraries import FOLDER, locate
@@ -20,33 +20,33 @@ _RUNS_MODULE = re.compile(r"(?:^|\s)-m\s+\"?([A-Za-z_][\w.]*)", re.MULTILINE)
 
 
 @check("CMB701", "what a script imports of lib stands under uses")
-def imports_are_used(subject: Subject) -> Iterator[Found]:
+def imports_are_used(subject: LintedScript) -> Iterator[LintFinding]:
     """An edit of a module that is not named there would leave old results in the cache."""
     used = [dotted for _, _, dotted in _used(subject)]
     for where, name, dotted in _used(subject):
         if not dotted:
-            yield Found(f"there is no {name} in lib", where)
+            yield LintFinding(f"there is no {name} in lib", where)
     for file, dotted in _imported(subject):
         if not any(_covers(name, dotted) for name in used):
-            yield Found(f"{dotted} is imported and missing under uses", "", file, 1)
+            yield LintFinding(f"{dotted} is imported and missing under uses", "", file, 1)
     for name in subject.shell_names:
         for module in _RUNS_MODULE.findall(subject.text(name)):
             if _is_shared(subject, module) and not any(_holds(u, module) for u in used):
-                yield Found(f"{module} is started and missing under uses", "", name, 1)
+                yield LintFinding(f"{module} is started and missing under uses", "", name, 1)
 
 
 @check("CMB702", "what stands under uses is imported", house=True)
-def uses_are_imported(subject: Subject) -> Iterator[Found]:
+def uses_are_imported(subject: LintedScript) -> Iterator[LintFinding]:
     """An edit of what nobody imports would make entries stale for nothing."""
     imported = {dotted for _, dotted in _imported(subject)}
     for name in subject.shell_names:
         imported.update(_RUNS_MODULE.findall(subject.text(name)))
     for where, name, dotted in _used(subject):
         if dotted and not any(_covers(dotted, other) for other in imported):
-            yield Found(f"no program or hook of the script imports {name}", where)
+            yield LintFinding(f"no program or hook of the script imports {name}", where)
 
 
-def _used(subject: Subject) -> Iterator[tuple[str, str, str]]:
+def _used(subject: LintedScript) -> Iterator[tuple[str, str, str]]:
     """Where a name stands, the name, and what it is below its root: empty where it is not there."""
     for where, block in subject.blocks():
         for name in texts(block.get("uses")):
@@ -56,7 +56,7 @@ def _used(subject: Subject) -> Iterator[tuple[str, str, str]]:
             yield f"{where}uses", name, dotted
 
 
-def _imported(subject: Subject) -> Iterator[tuple[str, str]]:
+def _imported(subject: LintedScript) -> Iterator[tuple[str, str]]:
     """The file, and a module or package of ``lib`` that it imports; of a package, the parts."""
     for file in _programs(subject.path):
         source = read_or_empty(os.path.join(subject.path, file)).encode()
@@ -76,7 +76,7 @@ def _programs(path: str) -> Iterator[str]:
         yield from (os.path.join(inner, n) for n in sorted(names) if n.endswith(".py"))
 
 
-def _is_shared(subject: Subject, dotted: str) -> bool:
+def _is_shared(subject: LintedScript, dotted: str) -> bool:
     """Whether ``dotted`` is in ``lib``, and its first part no module beside the script's own."""
     top = dotted.partition(".")[0]
     beside = (f"{top}.py", f"src/{top}.py", top, f"src/{top}")

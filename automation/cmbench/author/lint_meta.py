@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from cmbench.author.lint import Found, Subject, check
+from cmbench.author.lint import LintedScript, LintFinding, check
 from cmbench.errors import did_you_mean
 from cmbench.format.meta import INPUT_TYPES, is_true
 from cmbench.format.meta import check as check_meta
@@ -22,19 +22,19 @@ AUTOMATION = ("script", "5b4e0237da074764")
 
 
 @check("CMB101", "every key is one that the format knows")
-def unknown_keys(subject: Subject) -> Iterator[Found]:
+def unknown_keys(subject: LintedScript) -> Iterator[LintFinding]:
     """A misspelt key has no effect, without any notice."""
     for item in check_meta(subject.meta):
         if item.message.startswith("unknown key"):
-            yield Found(f"{item.where}: {item.message}", item.where)
+            yield LintFinding(f"{item.where}: {item.message}", item.where)
 
 
 @check("CMB102", "every value has the form that its key asks for")
-def wrong_values(subject: Subject) -> Iterator[Found]:
+def wrong_values(subject: LintedScript) -> Iterator[LintFinding]:
     """Lists, mappings, texts; and what no script can be without."""
     for item in check_meta(subject.meta):
         if not item.message.startswith("unknown key"):
-            yield Found(f"{item.where}: {item.message}", item.where)
+            yield LintFinding(f"{item.where}: {item.message}", item.where)
 
 
 def order_keys(text: str) -> str:
@@ -80,24 +80,24 @@ def _key_blocks(text: str) -> tuple[str, list[tuple[str, str]]]:
 
 
 @check("CMB103", "the keys are in the standard order", fix=order_keys, house=True)
-def key_order(subject: Subject) -> Iterator[Found]:
+def key_order(subject: LintedScript) -> Iterator[LintFinding]:
     """The same thing is in the same place in every file."""
     current = [key for key in subject.meta if key in KEY_ORDER]
     ordered = [key for key in KEY_ORDER if key in subject.meta]
     for key, expected in zip(current, ordered, strict=True):
         if key != expected:
-            yield Found(f'"{expected}" should stand before "{key}"', expected)
+            yield LintFinding(f'"{expected}" should stand before "{key}"', expected)
             return
 
 
 @check("CMB104", "name says in one line what the script does", house=True)
-def has_name(subject: Subject) -> Iterator[Found]:
+def has_name(subject: LintedScript) -> Iterator[LintFinding]:
     """Lists of scripts and documentation show it."""
     name = str(subject.meta.get("name") or "")
     if not name.strip():
-        yield Found('there is no "name": say in one line what the script does')
+        yield LintFinding('there is no "name": say in one line what the script does')
     elif "\n" in name.strip():
-        yield Found("name has more than one line", "name")
+        yield LintFinding("name has more than one line", "name")
 
 
 def add_schema_line(text: str) -> str:
@@ -106,32 +106,32 @@ def add_schema_line(text: str) -> str:
 
 
 @check("CMB105", "the first line names the schema for editors", fix=add_schema_line, house=True)
-def names_schema(subject: Subject) -> Iterator[Found]:
+def names_schema(subject: LintedScript) -> Iterator[LintFinding]:
     """Editors then complete keys and mark faults while one types."""
     if not subject.meta_name.endswith(".yaml"):
         return
     first = subject.text(subject.meta_name).partition("\n")[0]
     if not first.startswith(SCHEMA_MARK):
-        yield Found(f"the first line is not {SCHEMA_LINE.strip()}", line=1)
+        yield LintFinding(f"the first line is not {SCHEMA_LINE.strip()}", line=1)
 
 
 @check("CMB106", "alias, uid and automation are what the index relies on")
-def identity(subject: Subject) -> Iterator[Found]:
+def identity(subject: LintedScript) -> Iterator[LintFinding]:
     """The alias is the directory's name, the uid 16 hex digits."""
     meta = subject.meta
     alias, uid = str(meta.get("alias", "")), str(meta.get("uid", ""))
     if alias and alias != subject.alias:
-        yield Found(f'alias is "{alias}" and the directory is "{subject.alias}"', "alias")
+        yield LintFinding(f'alias is "{alias}" and the directory is "{subject.alias}"', "alias")
     if uid and not re.fullmatch("[0-9a-f]{16}", uid):
-        yield Found(f'uid "{uid}" is not 16 hex digits', "uid")
+        yield LintFinding(f'uid "{uid}" is not 16 hex digits', "uid")
     for key, standard in zip(("automation_alias", "automation_uid"), AUTOMATION, strict=True):
         # CM writes "script,uid" as well.
         if str(meta.get(key, standard)).partition(",")[0] not in AUTOMATION:
-            yield Found(f"{key} must be {standard}", key)
+            yield LintFinding(f"{key} must be {standard}", key)
 
 
 @check("CMB107", "no other script has the same uid, alias or tags")
-def unique(subject: Subject) -> Iterator[Found]:
+def unique(subject: LintedScript) -> Iterator[LintFinding]:
     """Two scripts under one name are chosen between by chance."""
     tags = frozenset(str(tag).strip() for tag in texts(subject.meta.get("tags")))
     rows = subject.index.rows()
@@ -140,37 +140,39 @@ def unique(subject: Subject) -> Iterator[Found]:
         row = rows[path]
         for key, value in (("uid", row.uid), ("alias", row.alias)):
             if value and value == str(subject.meta.get(key, "")):
-                yield Found(f"{key} {value} belongs to {row.alias} too ({path})", key)
+                yield LintFinding(f"{key} {value} belongs to {row.alias} too ({path})", key)
         if tags and tags == row.tags:
-            yield Found(f"{row.alias} has the same tags", "tags")
+            yield LintFinding(f"{row.alias} has the same tags", "tags")
 
 
 @check("CMB201", "every input is mapped to an env key and described with its type", house=True)
-def inputs_declared(subject: Subject) -> Iterator[Found]:
+def inputs_declared(subject: LintedScript) -> Iterator[LintFinding]:
     """Help, checks of values and documentation come from the description."""
     described = mapping(subject.meta.get("input_description"))
     mapped = mapping(subject.meta.get("input_mapping"))
     for name in mapped:
         spec = described.get(name)
         if not isinstance(spec, dict):
-            yield Found(
+            yield LintFinding(
                 f"--{name} has no description (input_description.{name}: desc, type)",
                 f"input_mapping.{name}",
             )
             continue
         for key in ("desc", "type"):
             if not spec.get(key):
-                yield Found(f"--{name} has no {key}", f"input_description.{name}")
+                yield LintFinding(f"--{name} has no {key}", f"input_description.{name}")
         if spec.get("type") == "path" and not spec.get("must_be"):
             text = f"--{name} does not say what must exist (must_be)"
-            yield Found(text, f"input_description.{name}")
+            yield LintFinding(text, f"input_description.{name}")
     for name in described:
         if name not in mapped:
-            yield Found(f"--{name} sets no env key (input_mapping)", f"input_description.{name}")
+            yield LintFinding(
+                f"--{name} sets no env key (input_mapping)", f"input_description.{name}"
+            )
 
 
 @check("CMB202", "the default of an input is one of its choices and of its type")
-def input_defaults(subject: Subject) -> Iterator[Found]:
+def input_defaults(subject: LintedScript) -> Iterator[LintFinding]:
     """A default that the check of values would refuse."""
     for name, spec in mapping(subject.meta.get("input_description")).items():
         if not isinstance(spec, dict) or spec.get("default") in (None, ""):
@@ -178,20 +180,20 @@ def input_defaults(subject: Subject) -> Iterator[Found]:
         where = f"input_description.{name}.default"
         default, choices = str(spec["default"]), [str(c) for c in texts(spec.get("choices"))]
         if choices and default not in choices:
-            yield Found(f"--{name}: {default} is not one of {', '.join(choices)}", where)
+            yield LintFinding(f"--{name}: {default} is not one of {', '.join(choices)}", where)
         elif spec.get("type") in ("int", "float") and not _is_number(default, spec["type"]):
-            yield Found(f"--{name}: {default} is not a number ({spec['type']})", where)
+            yield LintFinding(f"--{name}: {default} is not a number ({spec['type']})", where)
 
 
 @check("CMB205", "only_with and not_with name variations and inputs that exist")
-def bound_inputs(subject: Subject) -> Iterator[Found]:
+def bound_inputs(subject: LintedScript) -> Iterator[LintFinding]:
     """A misspelt condition of only_with never holds, and one of not_with refuses nothing."""
     described = mapping(subject.meta.get("input_description"))
     variations = mapping(subject.meta.get("variations"))
     for name, spec in described.items():
         for key in ("only_with", "not_with"):
             for unknown_name in unknown(texts(mapping(spec).get(key)), variations, described):
-                yield Found(
+                yield LintFinding(
                     f"--{name}: {key} names {unknown_name}", f"input_description.{name}.{key}"
                 )
 
@@ -206,7 +208,7 @@ def _is_number(text: str, kind: str) -> bool:
 
 
 @check("CMB301", "every dependency names a script that exists")
-def dependencies_exist(subject: Subject) -> Iterator[Found]:
+def dependencies_exist(subject: LintedScript) -> Iterator[LintFinding]:
     """Otherwise the run is refused when it comes to it."""
     for where, _, tags in _fixed_dependencies(subject):
         rows = subject.index.find(tags)
@@ -221,14 +223,14 @@ def dependencies_exist(subject: Subject) -> Iterator[Found]:
                 yield _misspelt(text, [variation], known, where)
 
 
-def _misspelt(text: str, words: Iterable[str], known: Collection[str], where: str) -> Found:
+def _misspelt(text: str, words: Iterable[str], known: Collection[str], where: str) -> LintFinding:
     """A fault about one of ``words`` that is not ``known``, with those that are nearly so."""
     hint = did_you_mean(next((word for word in words if word not in known), ""), known)
-    return Found(f"{text}, {hint}" if hint else text, where)
+    return LintFinding(f"{text}, {hint}" if hint else text, where)
 
 
 @check("CMB302", "every dependency names one script and not several")
-def dependencies_clear(subject: Subject) -> Iterator[Found]:
+def dependencies_clear(subject: LintedScript) -> Iterator[LintFinding]:
     """Which of several is taken is decided by their order, not by the author."""
     for where, entry, tags in _fixed_dependencies(subject):
         fitting = _fitting(subject, tags)
@@ -236,10 +238,10 @@ def dependencies_clear(subject: Subject) -> Iterator[Found]:
         exact = [row for row in fitting if row.tags == set(tags.wanted)]
         if len(fitting) > 1 and len(exact) != 1 and not _by_variable_variation(entry):
             names = ", ".join(row.alias for row in fitting[:4])
-            yield Found(f'"{",".join(tags.wanted)}" fits several scripts: {names}', where)
+            yield LintFinding(f'"{",".join(tags.wanted)}" fits several scripts: {names}', where)
 
 
-def _fitting(subject: Subject, tags: Tags) -> list[Row]:
+def _fitting(subject: LintedScript, tags: Tags) -> list[Row]:
     """The scripts of the same repository that the tags, with their variations, find."""
     rows = [row for row in subject.index.find(tags) if subject.is_neighbour(row.path)]
     return [row for row in rows if all(row.accepts(name) for name in tags.variations)]
@@ -250,7 +252,7 @@ def _by_variable_variation(entry: Mapping[str, Any]) -> bool:
     return any(entry.get(key) for key in keys)
 
 
-def _fixed_dependencies(subject: Subject) -> Iterator[tuple[str, Mapping[str, Any], Tags]]:
+def _fixed_dependencies(subject: LintedScript) -> Iterator[tuple[str, Mapping[str, Any], Tags]]:
     """The place, entry and tags of each dependency whose tags are known before a run."""
     for where, entry in subject.dependencies():
         tags = _fixed_tags(entry)
@@ -268,7 +270,7 @@ def _fixed_tags(entry: Mapping[str, Any]) -> Tags | None:
 
 
 @check("CMB303", "a group that a dependency needs has a default")
-def groups_have_defaults(subject: Subject) -> Iterator[Found]:
+def groups_have_defaults(subject: LintedScript) -> Iterator[LintFinding]:
     """Otherwise a run without a variation of the group asks for tags with a hole in them."""
     members = _groups(subject.meta)
     needed = {key: where for where, entry in subject.dependencies() for key in _tag_keys(entry)}
@@ -281,7 +283,7 @@ def groups_have_defaults(subject: Subject) -> Iterator[Found]:
         for key, where in needed.items():
             if key in lost:
                 text = f'the tags need {key}, which only the group "{group}" sets,'
-                yield Found(f"{text} and that group has no default", where)
+                yield LintFinding(f"{text} and that group has no default", where)
 
 
 def _tag_keys(entry: Mapping[str, Any]) -> set[str]:
@@ -290,7 +292,7 @@ def _tag_keys(entry: Mapping[str, Any]) -> set[str]:
     return set() if conditional else set(re.findall(r"<<<(\w+)>>>", text))
 
 
-def _keys_set_outside(subject: Subject) -> set[str]:
+def _keys_set_outside(subject: LintedScript) -> set[str]:
     """Env keys that something else than a variation of a group may set."""
     keys = set(re.findall(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+", subject.code))
     keys |= set(map(str, mapping(subject.meta.get("input_mapping")).values()))
@@ -306,7 +308,7 @@ def _keys_set_outside(subject: Subject) -> set[str]:
     return keys
 
 
-def _rows_of(subject: Subject, entry: Mapping[str, Any]) -> list[Any]:
+def _rows_of(subject: LintedScript, entry: Mapping[str, Any]) -> list[Any]:
     tags = _fixed_tags(entry)
     return [row for row in subject.index.find(tags) if not row.faults] if tags else []
 
@@ -321,17 +323,19 @@ def _groups(meta: Mapping[str, Any]) -> dict[str, dict[str, Mapping[str, Any]]]:
 
 
 @check("CMB304", "a group of variations has at most one default")
-def one_default(subject: Subject) -> Iterator[Found]:
+def one_default(subject: LintedScript) -> Iterator[LintFinding]:
     """Two defaults exclude each other: every run without a choice fails."""
     for group, variations in _groups(subject.meta).items():
         defaults = [name for name, block in variations.items() if is_true(block.get("default", ""))]
         if len(defaults) > 1:
             names = " and ".join("_" + name for name in defaults)
-            yield Found(f'group "{group}" has two defaults: {names}', f"variations.{defaults[1]}")
+            yield LintFinding(
+                f'group "{group}" has two defaults: {names}', f"variations.{defaults[1]}"
+            )
 
 
 @check("CMB305", "variations name only variations that exist")
-def variations_exist(subject: Subject) -> Iterator[Found]:
+def variations_exist(subject: LintedScript) -> Iterator[LintFinding]:
     """In base, alias, default_variations and the order of groups."""
     variations = mapping(subject.meta.get("variations"))
     heads = {str(name).removesuffix(".#") for name in variations if str(name).endswith(".#")}
@@ -343,7 +347,7 @@ def variations_exist(subject: Subject) -> Iterator[Found]:
     groups = set(_groups(subject.meta))
     for group in texts(subject.meta.get("variation_groups_order")):
         if str(group) not in groups:
-            yield Found(f'no variation is in the group "{group}"', "variation_groups_order")
+            yield LintFinding(f'no variation is in the group "{group}"', "variation_groups_order")
 
 
 def _named_by(variation: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

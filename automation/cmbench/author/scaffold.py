@@ -29,7 +29,7 @@ _PLACEHOLDER = re.compile(r"@([A-Z0-9]+)@")
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ScaffoldRequest:
     """What the author asks for. ``tags``, ``name``, ``url`` and ``sha256`` may be empty.
 
     ``house``: the name is to be as in this repository.
@@ -44,7 +44,7 @@ class Wish:
     house: bool = True
 
 
-def create(root: str, wish: Wish) -> list[str]:
+def create(root: str, wish: ScaffoldRequest) -> list[str]:
     """Write the script into the repository at ``root``; the paths of its files.
 
     Raises ``Error`` for an unknown kind, a bad alias, or a script that is there already.
@@ -75,7 +75,7 @@ def create(root: str, wish: Wish) -> list[str]:
     return [os.path.join(target, name) for name in files]
 
 
-def _words(wish: Wish) -> dict[str, str]:
+def _words(wish: ScaffoldRequest) -> dict[str, str]:
     verb, _, thing = wish.alias.partition("-")
     thing = thing or verb
     tags = wish.tags or tuple(dict.fromkeys((verb, *thing.split("-"), wish.alias)))

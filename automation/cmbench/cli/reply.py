@@ -117,7 +117,7 @@ class Reply:
         return self.text() if callable(self.text) else self.text
 
 
-class Item(dict[str, Any]):
+class ReplyItem(dict[str, Any]):
     """One thing that was found: data to print, with what callers from Python look at."""
 
     @property

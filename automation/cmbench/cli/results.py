@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cmbench.cli.reply import Answer, Command, Item, Reply
+from cmbench.cli.reply import Answer, Command, Reply, ReplyItem
 from cmbench.errors import Error
 from cmbench.format.model import Script
 from cmbench.index.scripts import Index
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cmbench.cache.store import Entry
 
 
-class Found(Item):
+class ScriptItem(ReplyItem):
     """One script that was found."""
 
     @property

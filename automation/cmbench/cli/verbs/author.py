@@ -14,13 +14,13 @@ from cmbench.api import author
 from cmbench.api.scripts import show
 from cmbench.author.author_session import Workbench
 from cmbench.cli.reply import Command, Reply
-from cmbench.cli.results import Found
+from cmbench.cli.results import ScriptItem
 from cmbench.errors import Error
 from cmbench.format.meta import is_true
 from cmbench.lib.text_files import counted
 
 if TYPE_CHECKING:
-    from cmbench.author.lint import Fault
+    from cmbench.author.lint import LintFault
     from cmbench.format.model import Script
 
 
@@ -52,9 +52,9 @@ _EXAMPLES = 2
 """So many warnings of a kind are shown."""
 
 
-def _warnings(faults: Iterable[Fault], show_all: bool) -> Iterator[str]:
+def _warnings(faults: Iterable[LintFault], show_all: bool) -> Iterator[str]:
     """Warnings by kind, the commonest first: how many, and where some are; else ``show_all``."""
-    kinds: dict[str, list[Fault]] = {}
+    kinds: dict[str, list[LintFault]] = {}
     for fault in faults:
         if not fault.binding:
             kinds.setdefault(fault.number, []).append(fault)
@@ -68,7 +68,7 @@ def _warnings(faults: Iterable[Fault], show_all: bool) -> Iterator[str]:
         yield "all of them: cm lint script ... -v"
 
 
-def _fault_text(fault: Fault) -> str:
+def _fault_text(fault: LintFault) -> str:
     return str(fault).replace(fault.path, _shown(fault.path), 1)
 
 
@@ -115,7 +115,7 @@ def test_script(command: Command) -> Reply:
         {**asdict(item), "problems": list(item.problems), "warnings": list(item.warnings)}
         for item in tested
     ]
-    rows = [Found(path=path) for path in bench.paths]
+    rows = [ScriptItem(path=path) for path in bench.paths]
     return _reply({"tests": answer, "list": rows}, lines, lines[-1] if failed else "")
 
 
@@ -141,7 +141,7 @@ def add_script(command: Command) -> Reply:
         target = f"{flags['repo']}:{alias}" if flags["repo"] else "".join(command.names[:1])
         return _written(source, author.relocate(command.workspace, source, target, tags=tags))
     kind = flags["kind"] or _kind(flags["template"], alias)
-    wish = scaffold.Wish(alias, kind, tags, flags["name"], flags["url"], flags["sha256"])
+    wish = scaffold.ScaffoldRequest(alias, kind, tags, flags["name"], flags["url"], flags["sha256"])
     written = author.add(command.workspace, wish, flags["repo"] or repo)
     lines = [f"{_shown(path)}: written" for path in written]
     lines.append(f"next: cm test script {alias}; cm lint script {alias}; cm run script {alias}")
@@ -176,7 +176,7 @@ def _relocated(command: Command, move: bool) -> Reply:
 
 def _written(source: Script, made: str, done: str = "copied") -> Reply:
     text = f"{_shown(source.path)}: {done} to {_shown(made)}"
-    return Reply({"path": made, "list": [Found(path=made)]}, text)
+    return Reply({"path": made, "list": [ScriptItem(path=made)]}, text)
 
 
 def native_run_script(command: Command) -> Reply:

@@ -10,7 +10,7 @@ from typing import Any
 from cmbench.api import cache
 from cmbench.cache.store import Entry
 from cmbench.cli.commands import OF_ENTRIES
-from cmbench.cli.reply import Command, Item, Reply, refuse_unknown
+from cmbench.cli.reply import Command, Reply, ReplyItem, refuse_unknown
 from cmbench.cli.results import listed_of, named_entries, names_entries, request_of
 from cmbench.errors import Error, visible
 from cmbench.format.env import as_text
@@ -25,7 +25,7 @@ def show_cache(command: Command) -> Reply:
         listed = cache.listed(workspace, *query)
         return Reply({}, lambda: _listed_text(command, listed, [one.used for one in listed]))
     entries = cache.entries(workspace, *query)
-    items = [Item(cache.summary(workspace, entry)) for entry in entries]
+    items = [ReplyItem(cache.summary(workspace, entry)) for entry in entries]
 
     def text() -> str | None:
         if command.flags.get("env"):

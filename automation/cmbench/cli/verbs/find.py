@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from cmbench.api import scripts
 from cmbench.cli.reply import Command, Reply
-from cmbench.cli.results import Found, script_help, warn
+from cmbench.cli.results import ScriptItem, script_help, warn
 from cmbench.errors import Error
 
 
@@ -23,7 +23,7 @@ def find_script(command: Command) -> Reply:
         warn(command, [error.message, *error.hint.splitlines()])
         return Reply({"list": []}, None, [])
     listed = [
-        Found(alias=r.alias, uid=r.uid, path=r.path, repo=r.repository, tags=list(r.tags))
+        ScriptItem(alias=r.alias, uid=r.uid, path=r.path, repo=r.repository, tags=list(r.tags))
         for r in rows
     ]
 

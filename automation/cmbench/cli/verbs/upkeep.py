@@ -6,7 +6,7 @@ from typing import Any
 
 from cmbench.api import cache
 from cmbench.cache import retention
-from cmbench.cli.reply import Command, Item, Reply
+from cmbench.cli.reply import Command, Reply, ReplyItem
 from cmbench.cli.results import listed_of, named_entries, names_entries
 from cmbench.errors import Error
 from cmbench.format.meta import is_true
@@ -64,7 +64,7 @@ def mark_tmp_cache(command: Command) -> Reply:
     nothing = names_entries(command) and not listed_of(command)
     named = [] if nothing else named_entries(command, "mark-tmp")
     marked = cache.set_aside(command.workspace, named)
-    items = [Item(cache.summary(command.workspace, entry)) for entry in marked]
+    items = [ReplyItem(cache.summary(command.workspace, entry)) for entry in marked]
     text = f"{counted(len(marked), 'entry', 'entries')} marked: made again when needed"
     return Reply({"list": items}, text, items)
 
