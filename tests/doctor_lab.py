@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cmbench.doctor.finding import Machine
+from cmbench.doctor.finding import MachineProbe
 from cmbench.lib.probe import ProbeResult
 
 DEBIAN = "ID=debian\nVERSION_ID=12\n"
@@ -40,8 +40,8 @@ class MadeUp:
         status, text = self.answer(Path(words[0]).name, words[1:])
         return ProbeResult(tuple(words), status, text, "", 0.1)
 
-    def machine(self, **environ: str) -> Machine:
-        return Machine(
+    def machine(self, **environ: str) -> MachineProbe:
+        return MachineProbe(
             store=str(self.root / "home"),
             root=self.root,
             environ=environ,

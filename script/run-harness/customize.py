@@ -136,11 +136,11 @@ class FlowEngine:
 
     def findings(self, vendor: str, subject: Mapping[str, Any]) -> list[Mapping[str, str]]:
         """What the doctor finds for a vendor's flow."""
-        from cmbench.doctor.finding import Machine
+        from cmbench.doctor.finding import MachineProbe
         from cmbench.doctor.vendors import examine_for, subject_of
 
-        machine = Machine(os.path.join(self._home, "cmbench"))
-        return [asdict(finding) for finding in examine_for(vendor, machine, subject_of(subject))]
+        machine = MachineProbe(os.path.join(self._home, "cmbench"))
+        return [asdict(found) for found in examine_for(vendor, machine, subject_of(subject))]
 
     def container_engine(self, name_: str) -> str:
         """The container engine that is used; empty where none answers."""

@@ -14,7 +14,7 @@ import pytest
 
 from cmbench.api import readiness
 from cmbench.doctor import checks as doctor
-from cmbench.doctor.finding import INFO, LOOK, OK, STOP, Finding, Machine
+from cmbench.doctor.finding import INFO, LOOK, OK, STOP, Finding, MachineProbe
 from cmbench.lib.probe import ProbeResult
 from cmbench.render.doctor import doctor_text
 from cmbench.session.call import Call
@@ -37,11 +37,11 @@ class World(MadeUp):
         return self.programs.get(name, (1, "libnvidia-ml.so.1: cannot open"))
 
 
-def findings(machine: Machine, area: str) -> list[Finding]:
+def findings(machine: MachineProbe, area: str) -> list[Finding]:
     return [finding for finding in doctor.examine(machine) if finding.area == area]
 
 
-def only(machine: Machine, area: str) -> Finding:
+def only(machine: MachineProbe, area: str) -> Finding:
     (finding,) = findings(machine, area)
     return finding
 

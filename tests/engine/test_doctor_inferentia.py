@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cmbench.doctor.finding import INFO, LOOK, OK, STOP, Finding, Machine
+from cmbench.doctor.finding import INFO, LOOK, OK, STOP, Finding, MachineProbe
 from cmbench.doctor.vendors import examine_for
 from cmbench.lib import neuron
 from cmbench.lib.probe import ProbeResult
@@ -52,7 +52,7 @@ class Instance:
     def finds(self, **environ: str) -> dict[str, Finding]:
         """The last finding of each check that is not ok, or the last one."""
         given = {neuron.SWITCH: "true", "HOME": str(self.root / "home/me"), **environ}
-        machine = Machine(
+        machine = MachineProbe(
             store=str(self.root), root=self.root, environ=given, ask=self.ask, find=self.find
         )
         found: dict[str, Finding] = {}
@@ -84,7 +84,7 @@ def test_cores_that_another_process_holds(tmp_path: Path) -> None:
 
 
 def test_without_a_device_nothing_is_wrong(tmp_path: Path) -> None:
-    machine = Machine(
+    machine = MachineProbe(
         store=str(tmp_path),
         root=tmp_path,
         environ={},

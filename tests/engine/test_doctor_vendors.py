@@ -14,7 +14,7 @@ import yaml
 
 from cmbench.doctor import vendors
 from cmbench.doctor.finding import INFO, LOOK, OK, STOP, Finding
-from cmbench.doctor.vendors import Needs, Subject, View, examine_for, subject_of
+from cmbench.doctor.vendors import BenchmarkNeeds, FlowSubject, FlowView, examine_for, subject_of
 from cmbench.errors import Error
 from cmbench.lib.probe import ProbeResult
 from doctor_lab import MadeUp
@@ -70,7 +70,7 @@ class Box(MadeUp):
         rows = [", ".join(gpu.get(field, "[N/A]") for field in fields) for gpu in own]
         return "\n".join([", ".join(fields), *rows]) + "\n"
 
-    def finds(self, subject: Subject | None = None, **environ: str) -> dict[str, Finding]:
+    def finds(self, subject: FlowSubject | None = None, **environ: str) -> dict[str, Finding]:
         """The worst finding of each check."""
         order = (OK, INFO, LOOK, STOP)
         found: dict[str, Finding] = {}
@@ -108,7 +108,7 @@ def test_a_machine_without_a_gpu_stops_nothing(tmp_path: Path) -> None:
 
 
 def test_a_machine_that_is_as_it_must_be(tmp_path: Path) -> None:
-    found = Box(tmp_path, T4).finds(Subject("v3.1"), CUDA_VISIBLE_DEVICES="0")
+    found = Box(tmp_path, T4).finds(FlowSubject("v3.1"), CUDA_VISIBLE_DEVICES="0")
     assert states(found) == {}
     assert found["driver.works"].text == "driver 515.65.01, CUDA up to 11.7, 1 GPUs"
 
@@ -118,11 +118,11 @@ def test_a_machine_that_is_as_it_must_be(tmp_path: Path) -> None:
 
 def test_the_driver_of_a_round(tmp_path: Path) -> None:
     box = Box(tmp_path, {**T4, "driver_version": "470.57.02"})
-    assert box.finds(Subject("v0.7"))["driver.round"].state == OK
-    old = box.finds(Subject("v3.1"))["driver.round"]
+    assert box.finds(FlowSubject("v0.7"))["driver.round"].state == OK
+    old = box.finds(FlowSubject("v3.1"))["driver.round"]
     assert (old.state, old.area) == (STOP, "driver")
     assert old.text == "driver 470.57.02 is too old: v3.1 needs 515 or newer"
-    skipped = box.finds(Subject("v3.1", skip_driver=True))["driver.round"]
+    skipped = box.finds(FlowSubject("v3.1", skip_driver=True))["driver.round"]
     assert skipped.state == LOOK
     assert "ignored because of SKIP_DRIVER_CHECK" in skipped.text
     every = box.finds()["driver.round"]
@@ -234,7 +234,7 @@ def test_gpus_that_differ_or_are_in_use_or_too_small(tmp_path: Path) -> None:
     assert "gpu.alike" not in box.finds(CUDA_VISIBLE_DEVICES="1")
     box.computing = "GPU-0a, 4711, python3\n"
     assert box.finds()["gpu.busy"].text == "1 processes compute on the GPUs: python3 (4711)"
-    large = Subject(needs=(Needs("gptj", gpu_memory=20 * 10**9),))
+    large = FlowSubject(needs=(BenchmarkNeeds("gptj", gpu_memory=20 * 10**9),))
     small = box.finds(large)["gpu.memory"]
     told = "GPU 0 has 15360 MiB, too little for the weights of gptj (19073 MiB)"
     assert (small.state, small.text) == (STOP, told)
@@ -243,7 +243,7 @@ def test_gpus_that_differ_or_are_in_use_or_too_small(tmp_path: Path) -> None:
 
 
 def test_a_part_of_a_gpu_has_its_own_memory(tmp_path: Path) -> None:
-    large = Subject(needs=(Needs("gptj", gpu_memory=6 * 10**9),))
+    large = FlowSubject(needs=(BenchmarkNeeds("gptj", gpu_memory=6 * 10**9),))
     seven = Box(tmp_path, A100, parts=["1g.5gb"] * 7)
     told = "GPU 0 has parts of 5120 MiB, too little for the weights of gptj (5722 MiB)"
     assert seven.finds(large)["gpu.memory"].text == told
@@ -274,12 +274,12 @@ def test_a_gpu_that_is_slower_than_it_could_be(
 
 def test_a_left_over_audit_config(tmp_path: Path) -> None:
     (tmp_path / "audit.config").write_text("")
-    found = Box(tmp_path).finds(Subject(folder=tmp_path))["audit.left-over"]
+    found = Box(tmp_path).finds(FlowSubject(folder=tmp_path))["audit.left-over"]
     assert (found.state, found.remedy) == (STOP, f"rm {tmp_path / 'audit.config'}")
 
 
 def test_the_scratch_space_and_its_links(tmp_path: Path) -> None:
-    box, subject = Box(tmp_path), Subject(folder=tmp_path)
+    box, subject = Box(tmp_path), FlowSubject(folder=tmp_path)
     gone = tmp_path / "gone"
     new = box.finds(MLPERF_SCRATCH_PATH=str(gone))["scratch.space"]
     assert (new.state, new.text) == (INFO, f"{gone} is not there yet")
@@ -293,8 +293,8 @@ def test_the_scratch_space_and_its_links(tmp_path: Path) -> None:
 
 
 def test_data_that_are_half_there(tmp_path: Path) -> None:
-    need = Needs("dlrm", data=(("data/criteo", "", 24), ("data/imagenet", ".JPEG", 3)))
-    subject = Subject(folder=tmp_path, scratch=tmp_path, needs=(need,))
+    need = BenchmarkNeeds("dlrm", data=(("data/criteo", "", 24), ("data/imagenet", ".JPEG", 3)))
+    subject = FlowSubject(folder=tmp_path, scratch=tmp_path, needs=(need,))
     box = Box(tmp_path)
     assert "data.whole" not in box.finds(subject), "nothing is there yet"
     (tmp_path / "data/criteo").mkdir(parents=True)
@@ -311,12 +311,12 @@ def test_data_that_are_half_there(tmp_path: Path) -> None:
 def test_room_and_memory_for_what_is_going_to_run(tmp_path: Path) -> None:
     box = Box(tmp_path)
     box.write("proc/meminfo", "MemTotal: 16000000 kB\nMemAvailable: 15000000 kB\n")
-    large = Needs("dlrm", disk=10**18, memory=40 * 10**9)
-    found = box.finds(Subject(folder=tmp_path, needs=(large,)))
+    large = BenchmarkNeeds("dlrm", disk=10**18, memory=40 * 10**9)
+    found = box.finds(FlowSubject(folder=tmp_path, needs=(large,)))
     assert found["disk.room"].state == LOOK
     assert "dlrm takes 40 GB, and ends with std::bad_alloc" in found["memory.room"].text
-    small = Needs("bert", disk=1, memory=1)
-    found = box.finds(Subject(folder=tmp_path, needs=(small,)))
+    small = BenchmarkNeeds("bert", disk=1, memory=1)
+    found = box.finds(FlowSubject(folder=tmp_path, needs=(small,)))
     assert found["memory.room"].state == found["disk.room"].state == OK
 
 
@@ -324,8 +324,8 @@ def test_huge_pages_count_for_server_alone(tmp_path: Path) -> None:
     box = Box(tmp_path)
     box.write("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n")
     assert box.finds()["memory.thp"].state == LOOK
-    assert "memory.thp" not in box.finds(Subject(scenarios=("Offline",)))
-    assert box.finds(Subject(scenarios=("Server",)))["memory.thp"].state == LOOK
+    assert "memory.thp" not in box.finds(FlowSubject(scenarios=("Offline",)))
+    assert box.finds(FlowSubject(scenarios=("Server",)))["memory.thp"].state == LOOK
 
 
 def test_root_is_told_so(tmp_path: Path) -> None:
@@ -336,16 +336,16 @@ def test_root_is_told_so(tmp_path: Path) -> None:
     assert [one.state for one in told] == [LOOK]
     (flow,) = (
         one
-        for one in examine_for("nvidia", machine, Subject(folder=tmp_path))
+        for one in examine_for("nvidia", machine, FlowSubject(folder=tmp_path))
         if one.id == "user.root"
     )
     assert flow.remedy.endswith(f"set allow_root: true in {tmp_path / 'flow.yaml'}")
-    allowed = examine_for("nvidia", machine, Subject(allow_root=True))
+    allowed = examine_for("nvidia", machine, FlowSubject(allow_root=True))
     assert [one.state for one in allowed if one.id == "user.root"] == [OK]
 
 
 def test_a_flow_that_is_not_there_is_not_one_that_cannot_be_written(tmp_path: Path) -> None:
-    found = Box(tmp_path).finds(Subject(folder=tmp_path / "flow"))["folder.writable"]
+    found = Box(tmp_path).finds(FlowSubject(folder=tmp_path / "flow"))["folder.writable"]
     assert (found.state, found.text) == (STOP, f"{tmp_path}/flow is not there")
     assert "chown" not in found.remedy
 
@@ -354,10 +354,10 @@ def test_a_flow_that_is_not_there_is_not_one_that_cannot_be_written(tmp_path: Pa
 
 
 def test_a_check_that_fails_is_a_finding(tmp_path: Path) -> None:
-    def broken(view: View) -> Any:
+    def broken(view: FlowView) -> Any:
         raise OSError("no")
 
-    (found,) = vendors.Check("a.b", broken).findings(View(Box(tmp_path).machine()))
+    (found,) = vendors.FlowCheck("a.b", broken).findings(FlowView(Box(tmp_path).machine()))
     assert (found.id, found.area, found.state) == ("a.b", "a", LOOK)
     assert "could not be checked" in found.text
 
@@ -370,7 +370,9 @@ def test_a_subject_of_plain_values() -> None:
         "needs": [{"name": "x"}],
     }
     subject = subject_of(told)
-    assert subject == Subject("v0.7", Path.cwd(), scenarios=("Server",), needs=(Needs("x"),))
+    assert subject == FlowSubject(
+        "v0.7", Path.cwd(), scenarios=("Server",), needs=(BenchmarkNeeds("x"),)
+    )
     with pytest.raises(Error, match="there is no check named round"):
         subject_of({"round": "v0.7"})
 
@@ -426,7 +428,7 @@ def test_machines_of_public_pages(name: str, tmp_path: Path) -> None:
     box = Box(tmp_path, T4)
     box.ask = answering(case)  # type: ignore[method-assign]
     vendor_round = str(case.get("flags", {}).get("vendor_round", ""))
-    found = box.finds(Subject(vendor_round))
+    found = box.finds(FlowSubject(vendor_round))
     stops = {one.id for one in found.values() if one.state == STOP}
     refused = {one for one in stops if one.startswith("driver.")}
     # What the script refuses stops the flow, and nothing else of the driver does.

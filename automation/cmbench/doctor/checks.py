@@ -1,8 +1,8 @@
 """Looks at the machine before anything is started, and says what will get in the way.
 
-Each check is a function from a ``Machine`` to findings; ``CHECKS`` lists them in the order in which
-they are shown. Nothing is changed, nothing is sent, no privilege is asked for, and every program
-that is asked something has a time limit.
+A check is a function from a ``MachineProbe`` to findings; ``CHECKS`` lists them in display order.
+Nothing is changed, nothing is sent, no privilege is requested, and every program that is started
+has a timeout.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from cmbench.doctor.finding import INFO, LOOK, OK, STOP, Check, Finding, Machine, checked
+from cmbench.doctor.finding import INFO, LOOK, OK, STOP, Check, Finding, MachineProbe, checked
 from cmbench.lib import nvidia
 from cmbench.lib.host.machine import memory_facts, usable_cores
 from cmbench.lib.host.packages import install_command
@@ -29,12 +29,12 @@ _GB = 10**9
 _LITTLE_SPACE, _NO_SPACE = 20 * _GB, _GB
 
 
-def examine(machine: Machine) -> list[Finding]:
+def examine(machine: MachineProbe) -> list[Finding]:
     """All findings; a check that fails itself is a finding too."""
     return [finding for check in CHECKS for finding in checked(check, machine)]
 
 
-def _system(machine: Machine) -> Iterator[Finding]:
+def _system(machine: MachineProbe) -> Iterator[Finding]:
     facts = os_facts(machine.root)
     libc = f"glibc {facts.glibc}" if facts.glibc else "no glibc"
     uname = os.uname()
@@ -51,7 +51,7 @@ def _system(machine: Machine) -> Iterator[Finding]:
         yield Finding("system", INFO, "this runs inside a container")
 
 
-def _python(machine: Machine) -> Iterator[Finding]:
+def _python(machine: MachineProbe) -> Iterator[Finding]:
     version = ".".join(map(str, sys.version_info[:3]))
     yield Finding("Python", OK, f"{version}, {sys.executable}")
     if importlib.util.find_spec("ensurepip") is None or importlib.util.find_spec("venv") is None:
@@ -101,7 +101,7 @@ TOOLS: tuple[tuple[str, tuple[str, ...], str, Mapping[str, str]], ...] = (
 )
 
 
-def _tools(machine: Machine) -> Iterator[Finding]:
+def _tools(machine: MachineProbe) -> Iterator[Finding]:
     present: dict[str, list[str]] = {}
     missing: dict[str, list[tuple[str, str]]] = {}
     packages: dict[str, list[str]] = {}
@@ -122,7 +122,7 @@ def _tools(machine: Machine) -> Iterator[Finding]:
             yield Finding(area, LOOK, f"missing: {text}", command)
 
 
-def _compiled(machine: Machine) -> Iterator[Finding]:
+def _compiled(machine: MachineProbe) -> Iterator[Finding]:
     """LoadGen comes compiled for x86-64 alone on Linux: elsewhere pip compiles it."""
     if machine.architecture == "x86_64":
         return
@@ -147,19 +147,19 @@ def _compiled(machine: Machine) -> Iterator[Finding]:
     )
 
 
-def _version(machine: Machine, name: str) -> str:
+def _version(machine: MachineProbe, name: str) -> str:
     if name in ("unzip", "tar", "curl", "wget"):
         return ""
     match = re.search(r"\d+\.\d+(\.\d+)*", machine.say(name, "--version").output)
     return f" {match[0]}" if match else ""
 
 
-def _install(machine: Machine, known: Mapping[str, str], usual: str) -> str:
+def _install(machine: MachineProbe, known: Mapping[str, str], usual: str) -> str:
     manager = os_facts(machine.root).package_manager
     return install_command(manager, known.get(manager, usual).split(), as_root=machine.uid == 0)
 
 
-def _cores_and_memory(machine: Machine) -> Iterator[Finding]:
+def _cores_and_memory(machine: MachineProbe) -> Iterator[Finding]:
     usable = usable_cores(machine.root)
     total = os.cpu_count() or 1
     quota = f", limited to {usable.quota:g} by a control group" if usable.quota else ""
@@ -189,7 +189,7 @@ def _cores_and_memory(machine: Machine) -> Iterator[Finding]:
     yield Finding("memory", state, text, "close other programs" if state == LOOK else "")
 
 
-def _disk(machine: Machine) -> Iterator[Finding]:
+def _disk(machine: MachineProbe) -> Iterator[Finding]:
     places = {"cache": machine.store, "TMPDIR": machine.environ.get("TMPDIR") or "/tmp"}
     for name, path in places.items():
         existing = Path(path)
@@ -227,7 +227,7 @@ def _free_space(name: str, path: Path) -> Iterator[Finding]:
         )
 
 
-def _file_system(machine: Machine, path: str) -> str:
+def _file_system(machine: MachineProbe, path: str) -> str:
     """The type of the file system that holds ``path``."""
     best = ("", "")
     for line in machine.read("proc/mounts").splitlines():
@@ -239,7 +239,7 @@ def _file_system(machine: Machine, path: str) -> str:
     return best[1]
 
 
-def network(machine: Machine) -> Iterator[Finding]:
+def network(machine: MachineProbe) -> Iterator[Finding]:
     """Settings that keep programs from the network."""
     env = machine.environ
     yield from _differing(env)
@@ -283,7 +283,7 @@ def _proxies(env: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("network", LOOK, "only one of http_proxy and https_proxy is set")
 
 
-def containers(machine: Machine) -> Iterator[Finding]:
+def containers(machine: MachineProbe) -> Iterator[Finding]:
     """Container engines, and whether they answer."""
     programs = [
         name for name in ("docker", "podman", "apptainer", "singularity") if machine.find(name)
@@ -298,7 +298,7 @@ def containers(machine: Machine) -> Iterator[Finding]:
             yield Finding("containers", OK, f"{name}{_version(machine, name)}")
 
 
-def _docker(machine: Machine) -> Iterator[Finding]:
+def _docker(machine: MachineProbe) -> Iterator[Finding]:
     answer = machine.say("docker", "info", "--format", "{{.ServerVersion}} {{.SecurityOptions}}")
     words = answer.output.strip()
     if answer.ok and re.match(r"\d", words):
@@ -317,7 +317,7 @@ def _docker(machine: Machine) -> Iterator[Finding]:
         yield Finding("containers", LOOK, f"docker does not answer: {why}", "start its daemon")
 
 
-def _privileges(machine: Machine) -> Iterator[Finding]:
+def _privileges(machine: MachineProbe) -> Iterator[Finding]:
     if machine.uid == 0:
         yield Finding("privileges", INFO, "you are root; nothing here needs that")
     elif machine.find("sudo"):
@@ -326,7 +326,7 @@ def _privileges(machine: Machine) -> Iterator[Finding]:
         yield Finding("privileges", OK, "no sudo; nothing here needs it")
 
 
-def _limits(machine: Machine) -> Iterator[Finding]:
+def _limits(machine: MachineProbe) -> Iterator[Finding]:
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     state = OK if files >= 4096 or files == resource.RLIM_INFINITY else LOOK
     shown = "no limit of" if files == resource.RLIM_INFINITY else f"{files}"
@@ -346,7 +346,7 @@ def _limits(machine: Machine) -> Iterator[Finding]:
             )
 
 
-def accelerators(machine: Machine) -> Iterator[Finding]:
+def accelerators(machine: MachineProbe) -> Iterator[Finding]:
     """Accelerators, their drivers and toolkits."""
     kinds = (_nvidia, _other_accelerators, _cuda_toolkit)
     findings = [finding for kind in kinds for finding in kind(machine)]
@@ -355,7 +355,7 @@ def accelerators(machine: Machine) -> Iterator[Finding]:
     yield from findings
 
 
-def _nvidia(machine: Machine) -> Iterator[Finding]:
+def _nvidia(machine: MachineProbe) -> Iterator[Finding]:
     driver = nvidia.read(machine.root, machine.find, lambda words: machine.say(*words))
     if driver.problem:
         if nvidia.signs(machine.root, machine.find):
@@ -372,7 +372,7 @@ def _nvidia(machine: Machine) -> Iterator[Finding]:
             yield Finding("devices", INFO, f"{text}, and programs use one of those")
 
 
-def _other_accelerators(machine: Machine) -> Iterator[Finding]:
+def _other_accelerators(machine: MachineProbe) -> Iterator[Finding]:
     known = (
         ("dev/kfd", "AMD GPU (ROCm)", "rocm-smi"),
         ("dev/neuron[0-9]*", "AWS Neuron device", "neuron-ls"),
@@ -388,7 +388,7 @@ def _other_accelerators(machine: Machine) -> Iterator[Finding]:
         yield Finding("devices", LOOK if lost else OK, text)
 
 
-def _cuda_toolkit(machine: Machine) -> Iterator[Finding]:
+def _cuda_toolkit(machine: MachineProbe) -> Iterator[Finding]:
     libraries = machine.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
     stubs = [folder for folder in libraries if folder.rstrip("/").endswith("/stubs")]
     if stubs:
@@ -419,7 +419,7 @@ _PLACEHOLDERS = {
 }
 
 
-def _placeholders(machine: Machine) -> Iterator[Finding]:
+def _placeholders(machine: MachineProbe) -> Iterator[Finding]:
     for name, version in _PLACEHOLDERS.items():
         with suppress(importlib.metadata.PackageNotFoundError):
             if importlib.metadata.version(name).startswith(version):
@@ -431,7 +431,7 @@ def _placeholders(machine: Machine) -> Iterator[Finding]:
                 )
 
 
-def _surroundings(machine: Machine) -> Iterator[Finding]:
+def _surroundings(machine: MachineProbe) -> Iterator[Finding]:
     """Variables that change what runs, or how."""
     relative = [
         p for p in machine.environ.get("PATH", "").split(os.pathsep) if not os.path.isabs(p)

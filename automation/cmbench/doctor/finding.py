@@ -30,7 +30,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachineProbe:
     """What the checks look at; tests put a made-up one in its place.
 
     ``root`` is the tree with ``/proc``, ``/sys`` and ``/dev``. ``store`` is where the cache lies.
@@ -60,10 +60,10 @@ class Machine:
         return self.ask(list(command), timeout=_TIMEOUT)
 
 
-Check = Callable[[Machine], Iterator[Finding]]
+Check = Callable[[MachineProbe], Iterator[Finding]]
 
 
-def checked(check: Check, machine: Machine) -> list[Finding]:
+def checked(check: Check, machine: MachineProbe) -> list[Finding]:
     """What one check finds; one that fails itself is a finding too."""
     try:
         return list(check(machine))

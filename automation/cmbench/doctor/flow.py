@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from cmbench.doctor.checks import containers
-from cmbench.doctor.vendors import INFO, LOOK, OK, STOP, Check, Finding, View
+from cmbench.doctor.vendors import INFO, LOOK, OK, STOP, Finding, FlowCheck, FlowView
 from cmbench.lib.host.machine import memory_facts
 
 AUDIT = "audit.config"
@@ -22,7 +22,7 @@ DLRM_MEMORY = 40 * 10**9
 THP = "sys/kernel/mm/transparent_hugepage/enabled"
 
 
-def root(view: View) -> Iterator[Finding]:
+def root(view: FlowView) -> Iterator[Finding]:
     """Files of root are in the way of everybody else."""
     uid = view.machine.uid
     if uid != 0 or view.subject.allow_root:
@@ -37,7 +37,7 @@ def root(view: View) -> Iterator[Finding]:
     yield view.finding(LOOK, f"{text}; make link_dirs and make build refuse it", remedy)
 
 
-def folder(view: View) -> Iterator[Finding]:
+def folder(view: FlowView) -> Iterator[Finding]:
     """The folder of the flow can be written."""
     path = view.subject.folder
     if path is None:
@@ -52,18 +52,18 @@ def folder(view: View) -> Iterator[Finding]:
         yield view.finding(STOP, f"{path} cannot be written by user {view.machine.uid}", remedy)
 
 
-def engines(view: View) -> Iterator[Finding]:
+def engines(view: FlowView) -> Iterator[Finding]:
     """A container engine that answers, and lets this user in; the words need none."""
     for finding in containers(view.machine):
         yield view.finding(finding.state, finding.text, finding.remedy)
 
 
-def _scratch(view: View) -> Path | None:
+def _scratch(view: FlowView) -> Path | None:
     path = view.subject.scratch or view.env(SCRATCH)
     return Path(path) if path else None
 
 
-def scratch(view: View) -> Iterator[Finding]:
+def scratch(view: FlowView) -> Iterator[Finding]:
     """The scratch space is there, and can be read and written."""
     path = _scratch(view)
     if path is None:
@@ -89,7 +89,7 @@ def _can_be_made(path: Path) -> bool:
     return not os.path.lexists(path) and parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)
 
 
-def links(view: View) -> Iterator[Finding]:
+def links(view: FlowView) -> Iterator[Finding]:
     """The links of the scratch space show something."""
     for name in LINKS if view.subject.folder else ():
         path = view.subject.folder / "build" / name if view.subject.folder else Path(name)
@@ -102,7 +102,7 @@ def _existing(start: Path) -> Path:
     return next(path for path in (start, *start.parents) if path.exists())
 
 
-def room(view: View) -> Iterator[Finding]:
+def room(view: FlowView) -> Iterator[Finding]:
     """Disk space for what each benchmark takes; for everything where none is named.
 
     Models and data lie in the cache, whatever disk the scratch space is on.
@@ -121,7 +121,7 @@ def room(view: View) -> Iterator[Finding]:
         yield view.finding(OK, text)
 
 
-def memory(view: View) -> Iterator[Finding]:
+def memory(view: FlowView) -> Iterator[Finding]:
     """Memory of the machine, or of the control group that it runs in, for what takes much."""
     facts = memory_facts(view.machine.root)
     have = min(filter(None, (facts.total, facts.limit)), default=0)
@@ -139,7 +139,7 @@ def memory(view: View) -> Iterator[Finding]:
         yield view.finding(OK, f"{_gb(have)} of memory")
 
 
-def data(view: View) -> Iterator[Finding]:
+def data(view: FlowView) -> Iterator[Finding]:
     """Folders of data that were begun and are not whole."""
     base = _scratch(view)
     for need in view.subject.needs if base else ():
@@ -159,7 +159,7 @@ def _count(directory: Path, end: str, least: int) -> int:
     return sum(1 for _ in islice(every, least))
 
 
-def audit(view: View) -> Iterator[Finding]:
+def audit(view: FlowView) -> Iterator[Finding]:
     """A left-over audit.config makes a compliance run of every run."""
     directories = [*([view.subject.folder] if view.subject.folder else []), Path.cwd()]
     leftovers = [
@@ -173,7 +173,7 @@ def audit(view: View) -> Iterator[Finding]:
         yield view.finding(OK, f"no {AUDIT} is left over")
 
 
-def pages(view: View) -> Iterator[Finding]:
+def pages(view: FlowView) -> Iterator[Finding]:
     """Transparent huge pages, which the tuning guide recommends for Server."""
     setting = view.machine.read(THP).partition("[")[2].partition("]")[0]
     server = not view.subject.scenarios or "Server" in view.subject.scenarios
@@ -189,14 +189,14 @@ def _gb(size: int) -> str:
 
 
 CHECKS = (
-    Check("user.root", root),
-    Check("folder.writable", folder),
-    Check("container.engine", engines),
-    Check("scratch.space", scratch),
-    Check("scratch.link", links),
-    Check("disk.room", room),
-    Check("memory.room", memory),
-    Check("memory.thp", pages),
-    Check("data.whole", data),
-    Check("audit.left-over", audit),
+    FlowCheck("user.root", root),
+    FlowCheck("folder.writable", folder),
+    FlowCheck("container.engine", engines),
+    FlowCheck("scratch.space", scratch),
+    FlowCheck("scratch.link", links),
+    FlowCheck("disk.room", room),
+    FlowCheck("memory.room", memory),
+    FlowCheck("memory.thp", pages),
+    FlowCheck("data.whole", data),
+    FlowCheck("audit.left-over", audit),
 )

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from cmbench.doctor.vendors import INFO, LOOK, OK, STOP, Check, Finding, View
+from cmbench.doctor.vendors import INFO, LOOK, OK, STOP, Finding, FlowCheck, FlowView
 from cmbench.lib import neuron
 from cmbench.lib.versions import compare
 
@@ -40,7 +40,7 @@ VISIBLE, COUNT = "NEURON_RT_VISIBLE_CORES", "NEURON_RT_NUM_CORES"
 # ---- devices and their driver
 
 
-def works(view: View) -> Iterator[Finding]:
+def works(view: FlowView) -> Iterator[Finding]:
     """The devices answer, where there is a sign of one."""
     facts = view.neuron
     if facts.problem and (facts.devices or facts.says):
@@ -53,7 +53,7 @@ def works(view: View) -> Iterator[Finding]:
         yield view.finding(OK, f"{about}, detected with {facts.asked}")
 
 
-def opened(view: View) -> Iterator[Finding]:
+def opened(view: FlowView) -> Iterator[Finding]:
     """This user may open the devices."""
     shut = [path for path in neuron.nodes(view.machine.root) if not os.access(path, 6)]
     if shut:
@@ -62,7 +62,7 @@ def opened(view: View) -> Iterator[Finding]:
         yield view.finding(STOP, f"user {view.machine.uid} may not open {names}", remedy)
 
 
-def instance(view: View) -> Iterator[Finding]:
+def instance(view: FlowView) -> Iterator[Finding]:
     """The type of the instance is told, by which the values of the flow are chosen."""
     facts = view.neuron
     if facts.instance_type:
@@ -79,7 +79,7 @@ def instance(view: View) -> Iterator[Finding]:
         yield view.finding(LOOK, text, remedy)
 
 
-def driver(view: View) -> Iterator[Finding]:
+def driver(view: FlowView) -> Iterator[Finding]:
     """The driver is one for these devices: the newest ones leave inf1 out."""
     version = view.machine.read(DRIVER).strip()
     if not version:
@@ -94,7 +94,7 @@ def driver(view: View) -> Iterator[Finding]:
     yield view.finding(OK, f"driver {version}")
 
 
-def daemon(view: View) -> Iterator[Finding]:
+def daemon(view: FlowView) -> Iterator[Finding]:
     """No runtime of an old SDK holds the devices."""
     left = [path for path in DAEMON if view.machine.glob(path)]
     for path in left[:1]:
@@ -102,19 +102,19 @@ def daemon(view: View) -> Iterator[Finding]:
         yield view.finding(LOOK, text, "sudo systemctl disable --now neuron-rtd")
 
 
-def support(view: View) -> Iterator[Finding]:
+def support(view: FlowView) -> Iterator[Finding]:
     """What AWS still does for these devices."""
     if view.neuron.target == "inf1":
         yield view.finding(INFO, neuron.END_OF_INF1)
 
 
-def held(view: View) -> Iterator[Finding]:
+def held(view: FlowView) -> Iterator[Finding]:
     """No other process holds the NeuronCores."""
     for line in view.neuron.held:
         yield view.finding(LOOK, line, neuron.END_HOLDERS)
 
 
-def cores(view: View) -> Iterator[Finding]:
+def cores(view: FlowView) -> Iterator[Finding]:
     """The variables of the runtime name cores that are there."""
     available = view.neuron.cores
     for name in (VISIBLE, COUNT):
@@ -144,7 +144,7 @@ def _most(text: str, counted: bool) -> int | None:
 # ---- the SDK
 
 
-def sdk(view: View) -> Iterator[Finding]:
+def sdk(view: FlowView) -> Iterator[Finding]:
     """A Python has the SDK of these devices; placeholders are named."""
     package, installed = SDKS.get(view.neuron.target, ""), list(_packages(view))
     for environment, name, version in installed:
@@ -160,7 +160,7 @@ def sdk(view: View) -> Iterator[Finding]:
         yield view.finding(LOOK, text, f"{GET_SDK},{variation} searches everywhere and shows how")
 
 
-def both(view: View) -> Iterator[Finding]:
+def both(view: FlowView) -> Iterator[Finding]:
     """The SDK for inf1 and that for inf2 are in Pythons of their own."""
     environments: dict[str, set[str]] = {}
     for environment, name, _ in _packages(view):
@@ -171,7 +171,7 @@ def both(view: View) -> Iterator[Finding]:
             yield view.finding(LOOK, text, "use one environment for each")
 
 
-def _packages(view: View) -> Iterator[tuple[str, str, str]]:
+def _packages(view: FlowView) -> Iterator[tuple[str, str, str]]:
     """Python, package and version, by the records that pip keeps."""
     root = view.machine.root
     pythons = [path for pattern in ENVIRONMENTS for path in view.machine.glob(pattern)]
@@ -185,7 +185,7 @@ def _packages(view: View) -> Iterator[tuple[str, str, str]]:
                 yield str(Path("/") / python.relative_to(root) if inside else python), name, version
 
 
-def pip(view: View) -> Iterator[Finding]:
+def pip(view: FlowView) -> Iterator[Finding]:
     """No configuration of pip's uses AWS's index for every package of everybody."""
     home = Path(view.env("HOME") or "/")
     shared = [(f"/{path}", view.machine.read(path)) for path in PIP]
@@ -211,7 +211,7 @@ def _text(path: Path) -> str:
 # ---- Triton and its clients
 
 
-def stub(view: View) -> Iterator[Finding]:
+def stub(view: FlowView) -> Iterator[Finding]:
     """Triton's Python backend is of the Python that has the SDK."""
     server = view.machine.find("tritonserver")
     if server is None:
@@ -240,13 +240,13 @@ def stub(view: View) -> Iterator[Finding]:
         yield view.finding(OK, f"Triton's Python backend is of Python {version}")
 
 
-def _python_of(view: View, environment: str) -> re.Match[str] | None:
+def _python_of(view: FlowView, environment: str) -> re.Match[str] | None:
     folders = (view.machine.root / environment.lstrip("/")).glob("lib/python3*")
     matches = [re.search(r"python(3\.\d+)$", path.name) for path in sorted(folders)]
     return next((match for match in matches if match), None)
 
 
-def room(view: View) -> Iterator[Finding]:
+def room(view: FlowView) -> Iterator[Finding]:
     """A client has cores of its own beside the server."""
     count = len(os.sched_getaffinity(0))
     if count < 2:
@@ -257,7 +257,7 @@ def room(view: View) -> Iterator[Finding]:
         yield view.finding(OK, f"{count} cores for client and server")
 
 
-def analyzer(view: View) -> Iterator[Finding]:
+def analyzer(view: FlowView) -> Iterator[Finding]:
     """perf_analyzer starts here, or the client that does is named."""
     own = "cm run script --tags=bench,triton-client measures the same without it"
     if view.machine.find("perf_analyzer") is None:
@@ -272,18 +272,18 @@ def analyzer(view: View) -> Iterator[Finding]:
 
 
 CHECKS = (
-    Check("neuron.works", works),
-    Check("neuron.open", opened),
-    Check("neuron.instance", instance),
-    Check("neuron.driver", driver),
-    Check("neuron.daemon", daemon),
-    Check("neuron.support", support),
-    Check("neuron.held", held),
-    Check("neuron.cores", cores),
-    Check("sdk.package", sdk),
-    Check("sdk.both", both),
-    Check("sdk.pip", pip),
-    Check("triton.stub", stub),
-    Check("client.room", room),
-    Check("client.analyzer", analyzer),
+    FlowCheck("neuron.works", works),
+    FlowCheck("neuron.open", opened),
+    FlowCheck("neuron.instance", instance),
+    FlowCheck("neuron.driver", driver),
+    FlowCheck("neuron.daemon", daemon),
+    FlowCheck("neuron.support", support),
+    FlowCheck("neuron.held", held),
+    FlowCheck("neuron.cores", cores),
+    FlowCheck("sdk.package", sdk),
+    FlowCheck("sdk.both", both),
+    FlowCheck("sdk.pip", pip),
+    FlowCheck("triton.stub", stub),
+    FlowCheck("client.room", room),
+    FlowCheck("client.analyzer", analyzer),
 )

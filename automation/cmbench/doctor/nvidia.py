@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from cmbench.doctor.vendors import INFO, LOOK, OK, STOP, Check, Finding, View
+from cmbench.doctor.vendors import INFO, LOOK, OK, STOP, Finding, FlowCheck, FlowView
 from cmbench.errors import Error
 from cmbench.lib import nvidia
 from cmbench.lib.versions import compare
@@ -34,7 +34,7 @@ STATE = (
 _ALL_OR_NONE = ("all", "none", "void")
 
 
-def works(view: View) -> Iterator[Finding]:
+def works(view: FlowView) -> Iterator[Finding]:
     """The driver answers, where there is a sign of one."""
     driver, machine = view.driver, view.machine
     if not driver.problem:
@@ -47,7 +47,7 @@ def works(view: View) -> Iterator[Finding]:
         yield view.finding(INFO, f"{driver.problem}: the stand-in on the CPU is used")
 
 
-def of_round(view: View) -> Iterator[Finding]:
+def of_round(view: FlowView) -> Iterator[Finding]:
     """The driver is new enough for the round's submission."""
     driver, vendor_round = view.driver, view.subject.vendor_round
     if driver.problem or not driver.version:
@@ -75,7 +75,7 @@ def _older(driver: nvidia.Driver, least: str) -> bool:
     return bool(least) and compare(driver.version, least) < 0
 
 
-def runs_cuda(view: View) -> Iterator[Finding]:
+def runs_cuda(view: FlowView) -> Iterator[Finding]:
     """The toolkit that is on PATH, of this machine or container, is not newer than the driver."""
     if view.driver.problem or not view.machine.find("nvcc"):
         return
@@ -94,7 +94,7 @@ def runs_cuda(view: View) -> Iterator[Finding]:
         yield view.finding(OK, f"CUDA {match[1]} runs on driver {view.driver.version}")
 
 
-def toolkit(view: View) -> Iterator[Finding]:
+def toolkit(view: FlowView) -> Iterator[Finding]:
     """NVIDIA's container toolkit is there, new enough, and made for the driver that is loaded."""
     machine = view.machine
     engine = any(machine.find(name) for name in ("docker", "podman"))
@@ -111,7 +111,7 @@ def toolkit(view: View) -> Iterator[Finding]:
     yield from _device_list(view)
 
 
-def _device_list(view: View) -> Iterator[Finding]:
+def _device_list(view: FlowView) -> Iterator[Finding]:
     """A list of devices (CDI) names the libraries of one driver; an update makes it wrong."""
     for path in CDI:
         named = set(re.findall(r"libcuda\.so\.(\d+\.[\d.]*\d)", view.machine.read(path)))
@@ -121,7 +121,7 @@ def _device_list(view: View) -> Iterator[Finding]:
             yield view.finding(STOP, text, MAKE_CDI)
 
 
-def alike(view: View) -> Iterator[Finding]:
+def alike(view: FlowView) -> Iterator[Finding]:
     """All GPUs are of one kind, or somebody has said which count."""
     names = sorted({gpu.name for gpu in view.driver.gpus})
     if len(names) > 1 and not view.env("CUDA_VISIBLE_DEVICES"):
@@ -129,7 +129,7 @@ def alike(view: View) -> Iterator[Finding]:
         yield view.finding(LOOK, text, "export CUDA_VISIBLE_DEVICES=… of one kind")
 
 
-def visible(view: View) -> Iterator[Finding]:
+def visible(view: FlowView) -> Iterator[Finding]:
     """The variables that choose GPUs name some that are there."""
     for name in ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"):
         value = view.machine.environ.get(name)
@@ -150,7 +150,7 @@ def visible(view: View) -> Iterator[Finding]:
             yield view.finding(OK, f"{name}={value}")
 
 
-def instances(view: View) -> Iterator[Finding]:
+def instances(view: FlowView) -> Iterator[Finding]:
     """A GPU on which MIG is on has an instance, and MIG is on everywhere or nowhere."""
     cut = [gpu for gpu in view.driver.gpus if gpu.mig_is_on]
     for gpu in cut:
@@ -176,7 +176,7 @@ def instances(view: View) -> Iterator[Finding]:
 _ONE = "export CUDA_VISIBLE_DEVICES=MIG-… of one of them (nvidia-smi -L)"
 
 
-def memory(view: View) -> Iterator[Finding]:
+def memory(view: FlowView) -> Iterator[Finding]:
     """Each GPU that is used, or its part, has the memory that the benchmarks' weights take."""
     for gpu in _used(view):
         have = gpu.usable
@@ -188,7 +188,7 @@ def memory(view: View) -> Iterator[Finding]:
             yield view.finding(STOP, text, "leave it out: --benchmarks=…, or use a larger GPU")
 
 
-def _used(view: View) -> tuple[nvidia.Gpu, ...]:
+def _used(view: FlowView) -> tuple[nvidia.Gpu, ...]:
     """The GPUs that programs see; what names none of them is told by a check of its own."""
     try:
         return nvidia.visible(view.driver.gpus, view.machine.environ.get("CUDA_VISIBLE_DEVICES"))
@@ -196,7 +196,7 @@ def _used(view: View) -> tuple[nvidia.Gpu, ...]:
         return view.driver.gpus
 
 
-def busy(view: View) -> Iterator[Finding]:
+def busy(view: FlowView) -> Iterator[Finding]:
     """Nobody else computes on the GPUs."""
     machine = view.machine
     if view.driver.problem:
@@ -208,7 +208,7 @@ def busy(view: View) -> Iterator[Finding]:
         yield view.finding(LOOK, text, "end them, or choose others: CUDA_VISIBLE_DEVICES=…")
 
 
-def state(view: View) -> Iterator[Finding]:
+def state(view: FlowView) -> Iterator[Finding]:
     """Temperature, power limit, slow-downs, ECC and persistence, as far as they are told."""
     machine = view.machine
     if view.driver.problem:
@@ -249,14 +249,14 @@ def _number(text: str) -> float:
 
 
 CHECKS = (
-    Check("driver.works", works),
-    Check("driver.round", of_round),
-    Check("driver.cuda", runs_cuda),
-    Check("container.gpus", toolkit),
-    Check("gpu.alike", alike),
-    Check("gpu.visible", visible),
-    Check("gpu.mig", instances),
-    Check("gpu.memory", memory),
-    Check("gpu.busy", busy),
-    Check("gpu.state", state),
+    FlowCheck("driver.works", works),
+    FlowCheck("driver.round", of_round),
+    FlowCheck("driver.cuda", runs_cuda),
+    FlowCheck("container.gpus", toolkit),
+    FlowCheck("gpu.alike", alike),
+    FlowCheck("gpu.visible", visible),
+    FlowCheck("gpu.mig", instances),
+    FlowCheck("gpu.memory", memory),
+    FlowCheck("gpu.busy", busy),
+    FlowCheck("gpu.state", state),
 )

@@ -2,7 +2,7 @@
 
 A module for each vendor holds its checks as a tuple ``CHECKS``; a new vendor is a row in ``FOR``.
 Each check has an id, which stays, and gives what it found with what to do about it. The flow that
-is going to run says what it wants by a ``Subject``; without one only the machine is looked at.
+is going to run says what it wants by a ``FlowSubject``; without one only the machine is looked at.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from cmbench.doctor.finding import INFO, LOOK, OK, STOP, Finding, Machine, checked
+from cmbench.doctor.finding import INFO, LOOK, OK, STOP, Finding, MachineProbe, checked
 from cmbench.errors import Error, did_you_mean
 from cmbench.lib import neuron, nvidia
 
@@ -27,7 +27,7 @@ FOR: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class BenchmarkNeeds:
     """What a benchmark takes: bytes on disk, bytes of memory, bytes of a GPU's memory.
 
     ``data`` are folders and files below the scratch space that must be whole once they are begun,
@@ -42,7 +42,7 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class FlowSubject:
     """What is going to run; what is empty or None is not known.
 
     ``folder`` is that of the flow, ``scratch`` the scratch space, ``system`` the one whose values
@@ -54,17 +54,17 @@ class Subject:
     scratch: Path | None = None
     system: str = ""
     scenarios: tuple[str, ...] = ()
-    needs: tuple[Needs, ...] = ()
+    needs: tuple[BenchmarkNeeds, ...] = ()
     allow_root: bool = False
     skip_driver: bool = False
 
 
 @dataclass(frozen=True)
-class View:
+class FlowView:
     """What a check of the registry looks at; the driver is asked once for all of them."""
 
-    machine: Machine
-    subject: Subject = field(default_factory=Subject)
+    machine: MachineProbe
+    subject: FlowSubject = field(default_factory=FlowSubject)
 
     @cached_property
     def driver(self) -> nvidia.Driver:
@@ -92,20 +92,20 @@ class View:
         return Finding("", state, text, remedy)
 
 
-Look = Callable[[View], Iterator[Finding]]
+Look = Callable[[FlowView], Iterator[Finding]]
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class FlowCheck:
     """A row of the registry: its id, whose area is the part before the dot, and how it looks."""
 
     id: str
     look: Look
 
-    def findings(self, view: View) -> list[Finding]:
+    def findings(self, view: FlowView) -> list[Finding]:
         """What it finds, under its id; one that fails itself is a finding too."""
 
-        def look(machine: Machine) -> Iterator[Finding]:
+        def look(machine: MachineProbe) -> Iterator[Finding]:
             del machine
             return self.look(view)
 
@@ -113,7 +113,7 @@ class Check:
         return [replace(f, area=area, id=self.id) for f in checked(look, view.machine)]
 
 
-def checks_of(vendor: str) -> tuple[Check, ...]:
+def checks_of(vendor: str) -> tuple[FlowCheck, ...]:
     """The checks for a vendor; raises ``bad-value`` for one that is not known."""
     if vendor not in FOR:
         known = ", ".join(FOR)
@@ -123,18 +123,20 @@ def checks_of(vendor: str) -> tuple[Check, ...]:
     return tuple(check for module in modules for check in module.CHECKS)
 
 
-def examine_for(vendor: str, machine: Machine, subject: Subject | None = None) -> list[Finding]:
+def examine_for(
+    vendor: str, machine: MachineProbe, subject: FlowSubject | None = None
+) -> list[Finding]:
     """All findings for a vendor's flow; raises ``bad-value`` for a vendor that is not known."""
-    view = View(machine, subject or Subject())
+    view = FlowView(machine, subject or FlowSubject())
     return [finding for check in checks_of(vendor) for finding in check.findings(view)]
 
 
-def subject_of(values: Mapping[str, Any]) -> Subject:
+def subject_of(values: Mapping[str, Any]) -> FlowSubject:
     """A subject of plain values, as a flow that knows nothing of the engine tells them.
 
     Raises ``bad-value`` for a name that a subject does not have.
     """
-    names = {need.name for need in fields(Subject)}
+    names = {need.name for need in fields(FlowSubject)}
     for name in values:
         if name not in names:
             raise Error(
@@ -146,8 +148,8 @@ def subject_of(values: Mapping[str, Any]) -> Subject:
     for name in ("folder", "scratch"):
         arguments[name] = Path(os.path.abspath(arguments[name])) if arguments.get(name) else None
     arguments["scenarios"] = tuple(arguments.get("scenarios", ()))
-    arguments["needs"] = tuple(Needs(**need) for need in arguments.get("needs", ()))
-    return Subject(**arguments)
+    arguments["needs"] = tuple(BenchmarkNeeds(**need) for need in arguments.get("needs", ()))
+    return FlowSubject(**arguments)
 
 
 __all__ = [
@@ -156,12 +158,12 @@ __all__ = [
     "LOOK",
     "OK",
     "STOP",
-    "Check",
+    "BenchmarkNeeds",
     "Finding",
-    "Machine",
-    "Needs",
-    "Subject",
-    "View",
+    "FlowCheck",
+    "FlowSubject",
+    "FlowView",
+    "MachineProbe",
     "checks_of",
     "examine_for",
     "subject_of",

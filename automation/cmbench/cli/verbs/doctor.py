@@ -7,7 +7,7 @@ from dataclasses import asdict
 from cmbench.cli.reply import Answer, Command, Reply, refuse_unknown
 from cmbench.cli.results import request_of
 from cmbench.doctor.checks import examine
-from cmbench.doctor.finding import STOP, Finding, Machine
+from cmbench.doctor.finding import STOP, Finding, MachineProbe
 from cmbench.errors import Error
 from cmbench.render.doctor import doctor_text
 
@@ -22,7 +22,7 @@ def doctor_script(command: Command) -> Reply:
     ``--for`` at what a vendor's flow stumbles over. Returns 1 when something is found that keeps
     everything from running.
     """
-    findings = _found(command, Machine(command.workspace.root))
+    findings = _found(command, MachineProbe(command.workspace.root))
     data = [asdict(finding) for finding in findings]
     answer: Answer = {"findings": data}
     stops = [finding.text for finding in findings if finding.state == STOP]
@@ -31,7 +31,7 @@ def doctor_script(command: Command) -> Reply:
     return Reply(answer, lambda: doctor_text(findings), data)
 
 
-def _found(command: Command, machine: Machine) -> list[Finding]:
+def _found(command: Command, machine: MachineProbe) -> list[Finding]:
     tags, name = command.query()
     if "for" in command.flags:
         return _for_vendor(command, machine)
@@ -50,7 +50,7 @@ def _found(command: Command, machine: Machine) -> list[Finding]:
     return examine(machine)
 
 
-def _for_vendor(command: Command, machine: Machine) -> list[Finding]:
+def _for_vendor(command: Command, machine: MachineProbe) -> list[Finding]:
     """The checks of the registry; raises for a flag that goes with none, and for no vendor."""
     from cmbench.doctor.vendors import examine_for, subject_of
 
