@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from cmbench.api import containers
-from cmbench.container.design import Design
-from cmbench.container.engines import Job, find_engine
+from cmbench.container.design import ContainerDesign
+from cmbench.container.engines import ContainerJob, find_engine
 from cmbench.container.mounts import Mount
 from cmbench.container.workplace import user_text
 from cmbench.errors import Error
@@ -46,10 +46,10 @@ def _answering(name: str) -> str:
         return ""
 
 
-def designed(home: str, settings: Mapping[str, Any], only_look: bool) -> Design:
-    """Return the design of the container; raise Error."""
-    mounts = tuple(Mount(*mount) for mount in settings["mounts"])
-    job = Job(
+def designed(home: str, told: Mapping[str, Any], only_look: bool) -> ContainerDesign:
+    """The container that is told of; raises Error."""
+    mounts = tuple(Mount(*each) for each in told["mounts"])
+    job = ContainerJob(
         file="",
         context="",
         command=(),

@@ -26,9 +26,9 @@ from hypothesis import strategies as st
 
 from cmbench.container import engines, launch, mounts, options, recipe, systems
 from cmbench.container.command import inner_words
-from cmbench.container.engines import Engine, Job
+from cmbench.container.engines import ContainerJob, ContainerProgram
 from cmbench.container.mounts import Mount
-from cmbench.container.recipe import PYTHON_PACKAGES, Recipe, containerfile, definition
+from cmbench.container.recipe import PYTHON_PACKAGES, ContainerRecipe, containerfile, definition
 from cmbench.errors import Error
 from cmbench.format.model import Request, Tags
 from cmbench.index.select import parse_tags
@@ -166,7 +166,7 @@ def unquoted(text: str) -> str:
 
 
 def test_containerfile_has_its_parts_and_shells_can_read_them() -> None:
-    text = containerfile(Recipe("debian:12", "apt", ("git", "c++"), {"a": "b"}))
+    text = containerfile(ContainerRecipe("debian:12", "apt", ("git", "c++"), {"a": "b"}))
     found = list(instructions(text))
     assert [word for word, _ in found] == [
         *("FROM", "RUN", "RUN", "RUN"),
@@ -186,7 +186,7 @@ def test_containerfile_has_its_parts_and_shells_can_read_them() -> None:
 
 
 def test_image_without_known_package_manager_asks_what_it_has() -> None:
-    text = containerfile(Recipe("some/thing:1", "", ("git",)))
+    text = containerfile(ContainerRecipe("some/thing:1", "", ("git",)))
     install = next(rest for word, rest in instructions(text) if word == "RUN")
     script = re.sub(r"--mount=\S+ ", "", install)
     subprocess.run(["sh", "-n", "-c", script], check=True)
@@ -205,7 +205,7 @@ def test_packages_reach_the_package_manager_as_words(manager: str, tmp_path: Pat
         path = tmp_path / name
         path.write_text(f'#!/bin/sh\nfor word in "$@"; do printf "%s\\n" "$word"; done >> {log}\n')
         path.chmod(0o755)
-    text = containerfile(Recipe("x", manager, ("c++", "git", "libfoo~1+b")))
+    text = containerfile(ContainerRecipe("x", manager, ("c++", "git", "libfoo~1+b")))
     install = next(rest for word, rest in instructions(text) if word == "RUN")
     script = re.sub(r"--mount=\S+ ", "", install)
     subprocess.run(["/bin/sh", "-c", script], env={"PATH": str(tmp_path)}, check=True)
@@ -215,7 +215,7 @@ def test_packages_reach_the_package_manager_as_words(manager: str, tmp_path: Pat
 
 def test_the_way_in_is_a_sound_script(tmp_path: Path) -> None:
     """The RUN that writes it is carried out, and what it wrote is run."""
-    text = containerfile(Recipe("x", "apt"))
+    text = containerfile(ContainerRecipe("x", "apt"))
     write = [rest for word, rest in instructions(text) if word == "RUN"][-1]
     write = re.sub(r"(?<!\w)/(opt/cmbench|cm)/", rf"{tmp_path}/\1/", write)
     (tmp_path / "opt/cmbench").mkdir(parents=True)
@@ -260,7 +260,11 @@ def test_the_image_must_have_a_new_python(
         path = tmp_path / name
         path.write_text(f'#!/bin/sh\n[ "$1" != -c ] || exit {old}\necho "{name} $*"; exit 9\n')
         path.chmod(0o755)
-    runs = [rest for word, rest in instructions(containerfile(Recipe("x", "apt"))) if word == "RUN"]
+    runs = [
+        rest
+        for word, rest in instructions(containerfile(ContainerRecipe("x", "apt")))
+        if word == "RUN"
+    ]
     script = re.sub(r"--mount=\S+ ", "", runs[1])
     done = subprocess.run(
         ["/bin/sh", "-c", script], env={"PATH": str(tmp_path)}, capture_output=True, text=True
@@ -270,7 +274,7 @@ def test_the_image_must_have_a_new_python(
 
 
 def test_definition_for_apptainer_has_the_same_steps() -> None:
-    asked = Recipe("docker.io/library/debian:12-slim", "apt", ("git",))
+    asked = ContainerRecipe("docker.io/library/debian:12-slim", "apt", ("git",))
     text = definition(asked)
     assert text.splitlines()[1:3] == ["Bootstrap: docker", f"From: {asked.base}"]
     post = text.partition("%post")[2].partition("%environment")[0]
@@ -280,7 +284,7 @@ def test_definition_for_apptainer_has_the_same_steps() -> None:
             last = rest.rpartition(";")[2].strip()
             assert last in post
     with pytest.raises(Error, match="bake"):
-        definition(Recipe("x", "apt", baked="/cache"))
+        definition(ContainerRecipe("x", "apt", baked="/cache"))
 
 
 ANY_LINE = st.text(st.characters(min_codepoint=32, exclude_categories=["Cs"]))
@@ -288,7 +292,7 @@ ANY_LINE = st.text(st.characters(min_codepoint=32, exclude_categories=["Cs"]))
 
 @given(ANY_LINE)
 def test_values_of_labels_survive_the_builder(value: str) -> None:
-    text = containerfile(Recipe("x", "apt", labels={"key": value}))
+    text = containerfile(ContainerRecipe("x", "apt", labels={"key": value}))
     label = next(rest for word, rest in instructions(text) if word == "LABEL")
     assert unquoted(label.removeprefix("key=")) == value
 
@@ -1086,7 +1090,7 @@ def test_a_real_container(buildah: str, tmp_path: Path) -> None:
     (tmp_path / "ca").write_text("x")
     command = f"id -u; cat {data}/in; echo; echo $A; uname -n; echo kept > {out}/out"
     command += f"; touch {data}/no; exit 5"
-    job = Job(
+    job = ContainerJob(
         image="localhost/cmbench/test:1",
         file=str(tmp_path / "Containerfile"),
         context=str(context),
@@ -1098,7 +1102,7 @@ def test_a_real_container(buildah: str, tmp_path: Path) -> None:
         env={"A": "a $(b) 'c'"},
         secrets={"cmbench_ca": str(tmp_path / "ca")},
     )
-    engine = Engine("buildah", buildah, owner=(1234, 1234))
+    engine = ContainerProgram("buildah", buildah, owner=(1234, 1234))
     assert not launch.is_built(engine, job)
     launch.build(engine, job, str(tmp_path / "log"), lambda line: None)
     assert launch.is_built(engine, job)
@@ -1118,7 +1122,7 @@ def test_a_real_container_that_stays(buildah: str, tmp_path: Path) -> None:
     out.mkdir()
     small_system(context / "root")
     (tmp_path / "Containerfile").write_text("FROM scratch\nCOPY root/ /\n")
-    job = Job(
+    job = ContainerJob(
         image="mlperf-inference:me-latest",
         file=str(tmp_path / "Containerfile"),
         context=str(context),
@@ -1128,7 +1132,7 @@ def test_a_real_container_that_stays(buildah: str, tmp_path: Path) -> None:
         name="mlperf-inference-me",
         kept=True,
     )
-    engine = Engine("buildah", buildah)
+    engine = ContainerProgram("buildah", buildah)
     launch.build(engine, job, str(tmp_path / "log"), lambda line: None)
     assert launch.state(engine, job) == ""
     launch.begin(engine, job, os.environ)

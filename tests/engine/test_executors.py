@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from cmbench import api
-from cmbench.container.engines import Engine
-from cmbench.container.engines import Job as ContainerJob
+from cmbench.container.engines import ContainerJob, ContainerProgram
 from cmbench.container.launch import ContainerExecutor, for_steps
 from cmbench.errors import Error
 from lab import Lab
@@ -189,7 +188,9 @@ def test_steps_run_in_a_container(lab: Lab, tmp_path: Path) -> None:
     program.write_text(DOCKER.format(log=log))
     program.chmod(0o755)
     image = ContainerJob(image="the-image", file="", context="", command=())
-    executor = ContainerExecutor(Engine("docker", str(program)), os.environ, for_steps(image))
+    executor = ContainerExecutor(
+        ContainerProgram("docker", str(program)), os.environ, for_steps(image)
+    )
     lab.script("get-x", run='echo "CM_X=made by $CM_WHO" > tmp-run-env.out', cache=True,
                new_env_keys=["CM_X"], env={"CM_WHO": "me"})  # fmt: skip
     ran = api.run(api.request(workspace(lab), tags="get,x"), executor=executor)

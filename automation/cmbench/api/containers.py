@@ -12,8 +12,8 @@ from cmbench.api.resolving import make_plan, make_resolver, open_lock, silent_fa
 from cmbench.api.running import interruptible
 from cmbench.container import launch
 from cmbench.container import options as options_in
-from cmbench.container.design import Design, World, design
-from cmbench.container.engines import Engine, Job, find_engine, results_owner
+from cmbench.container.design import ContainerContext, ContainerDesign, design
+from cmbench.container.engines import ContainerJob, ContainerProgram, find_engine, results_owner
 from cmbench.container.workplace import workplace
 from cmbench.errors import Error
 from cmbench.index.select import choose, refuse_ambiguity
@@ -37,7 +37,7 @@ def split(call: Call) -> tuple[dict[str, Any], RunRequest]:
 
 def design_container(
     request: RunRequest, own: Mapping[str, Any], only_look: bool = False
-) -> Design:
+) -> ContainerDesign:
     """The image for the plan of ``request`` and the container for its command; makes nothing.
 
     ``own`` are the flags of containers. With ``only_look`` no engine needs to be there. Raises
@@ -49,7 +49,7 @@ def design_container(
     plan = make_plan(workspace, request.request, facts, resolver)
     options = options_in.options(own, options_in.declared(plan.frame))
     skip = {"artifact", "artifacts"} - set(request.script.inputs)
-    world = World(
+    world = ContainerContext(
         root=workspace.root,
         store=workspace.store,
         repositories=workspace.repositories,
@@ -64,19 +64,21 @@ def design_container(
     return design(engine, options, plan, request.request, world)
 
 
-def _engine(program: str, only_look: bool) -> Engine:
+def _engine(asked: str, only_look: bool) -> ContainerProgram:
     try:
         return find_engine(program, os.environ)
     except Error as error:
         if not only_look or error.code != "no-engine":
             raise
-        name = {"singularity": "apptainer"}.get(program, program) or "docker"
-        return Engine(name, name, "(cannot be used here)", owner=results_owner(os.environ))
+        name = {"singularity": "apptainer"}.get(asked, asked) or "docker"
+        return ContainerProgram(
+            name, name, "(cannot be used here)", owner=results_owner(os.environ)
+        )
 
 
 def run_container(
     request: RunRequest,
-    made: Design,
+    made: ContainerDesign,
     *,
     attached: bool = False,
     say: Say | None = None,
@@ -109,8 +111,8 @@ def run_container(
     return lines
 
 
-def _run(made: Design, keep: Say | None) -> int:
-    """Return the exit status of the command; 0 where it runs on its own."""
+def _run(made: ContainerDesign, keep: Say | None) -> int:
+    """The exit status of the command; 0 where it runs on its own."""
     engine, job, environ = made.engine, made.job, made.environ
     if not (job.detached or job.kept):
         return launch.run(engine, job, keep, environ)
@@ -122,7 +124,7 @@ def _nothing(line: str) -> None:
     """Does nothing with the line."""
 
 
-def _prepare(made: Design) -> None:
+def _prepare(made: ContainerDesign) -> None:
     owner = made.engine.owner
     launch.own_folder(made.home, owner)
     launch.register(os.path.join(made.home, "CM"), made.registered, owner)
@@ -131,7 +133,7 @@ def _prepare(made: Design) -> None:
     launch.write_files(made.job, made.text)
 
 
-def _build(made: Design, say: Say, output: Say, always: bool = False) -> None:
+def _build(made: ContainerDesign, say: Say, output: Say, always: bool = False) -> None:
     if not (always or made.job.rebuild) and launch.is_built(made.engine, made.job):
         say("the image is there already\n")
         return
@@ -141,7 +143,7 @@ def _build(made: Design, say: Say, output: Say, always: bool = False) -> None:
     say(f"the image was built in {seconds:.0f} s\n")
 
 
-def _failed(made: Design, status: int, lines: list[str]) -> Error:
+def _failed(made: ContainerDesign, status: int, lines: list[str]) -> Error:
     name = made.engine.name
     context = lines[-8:]
     if status in (125, 126, 127):
@@ -167,19 +169,19 @@ def _failed(made: Design, status: int, lines: list[str]) -> Error:
 
 def workplace_design(
     workspace: Workspace,
-    job: Job,
+    asked: ContainerJob,
     engine: str = "",
     *,
     base: str = "",
     tools: Iterable[str] = (),
     only_look: bool = False,
-) -> Design:
-    """Return a container for the work in a folder; makes nothing.
+) -> ContainerDesign:
+    """A container for the work in a folder; makes nothing.
 
     ``job`` has its names, folders and rights. With ``only_look`` no engine needs to be there.
     Raises ``no-engine``, and ``bad-value`` for what cannot be.
     """
-    world = World(
+    world = ContainerContext(
         root=workspace.root,
         store=workspace.store,
         repositories=workspace.repositories,
@@ -192,8 +194,8 @@ def workplace_design(
     return workplace(_engine(engine, only_look), job, world, base, tools)
 
 
-def make_image(made: Design, say: Say, output: Say) -> None:
-    """Make the image of ``made`` under its name, also where there is one; layers are reused.
+def make_image(made: ContainerDesign, say: Say, output: Say) -> None:
+    """Make the image of ``made`` under its name, also where there is one; what is the same is kept.
 
     Raises ``image-failed``.
     """
@@ -205,7 +207,7 @@ def make_image(made: Design, say: Say, output: Say) -> None:
             launch.hand_over(os.path.dirname(made.job.file), made.engine.owner)
 
 
-def enter(made: Design, command: Sequence[str], *, stays: bool = False) -> int:
+def enter(made: ContainerDesign, command: Sequence[str], *, stays: bool = False) -> int:
     """Run a command in the container of ``made``, on this terminal; its exit status.
 
     In the one of that name where it runs; else in a new one, which ends with the command.

@@ -12,15 +12,15 @@ from urllib.parse import urlsplit
 from cmbench.cache.retention import with_dependencies
 from cmbench.cache.store import Entry, Store
 from cmbench.container import command as command_in
-from cmbench.container.engines import Engine, Job, can_keep, without_effect
+from cmbench.container.engines import ContainerJob, ContainerProgram, can_keep, without_effect
 from cmbench.container.mounts import Folders, Mount, extra_mounts, of_inputs, plan_folders
-from cmbench.container.options import Options, declared
+from cmbench.container.options import ContainerOptions, declared
 from cmbench.container.recipe import (
     CERTIFICATES,
     CM_HOME,
     ENGINE_ROOT,
     HOME,
-    Recipe,
+    ContainerRecipe,
     containerfile,
     definition,
     digest,
@@ -41,7 +41,7 @@ _SECRET_WORDS = "CM_SCRIPT_EXTRA_CMD"
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class ContainerContext:
     """What of this machine and of the call a design depends on.
 
     ``root`` is the folder of cmbench in the CM home, ``tags``, ``uid`` and ``flags`` are the call
@@ -60,15 +60,15 @@ class World:
 
 
 @dataclass(frozen=True, slots=True)
-class Design:
+class ContainerDesign:
     """A container before anything of it is made.
 
     ``environ`` is the environment of the engine's commands, ``secret`` are names of what in it
     nobody may see, ``baked`` are the cache entries that go into the image.
     """
 
-    engine: Engine
-    job: Job
+    engine: ContainerProgram
+    job: ContainerJob
     text: str
     base: str
     home: str
@@ -80,12 +80,12 @@ class Design:
 
 
 def design(
-    engine: Engine,
-    options: Options,
+    engine: ContainerProgram,
+    options: ContainerOptions,
     plan: Plan,
     request: Request,
-    world: World,
-) -> Design:
+    world: ContainerContext,
+) -> ContainerDesign:
     """The container for ``plan``; raises ``bad-value`` for what cannot be."""
     top = plan.frame
     base, manager = base_image(options.base_image, options.os, options.os_version)
@@ -94,7 +94,7 @@ def design(
     if baked:
         # Other entries are another image, and its name follows from its text.
         labels["cmbench.cache"] = digest(" ".join(sorted(entry.key for entry in baked)))
-    recipe = Recipe(
+    recipe = ContainerRecipe(
         base=base,
         manager=manager,
         tools=_tools(plan, options),
@@ -122,12 +122,12 @@ def design(
         can_keep(engine, job)
     notes += without_effect(engine, job)
     names = tuple(repository.path for repository in registered)
-    return Design(
+    return ContainerDesign(
         engine, job, text, base, home, folders, baked, environ, names, tuple(dict.fromkeys(notes))
     )
 
 
-def _tools(plan: Plan, options: Options) -> tuple[str, ...]:
+def _tools(plan: Plan, options: ContainerOptions) -> tuple[str, ...]:
     """What the steps of the plan need of the operating system, and what was asked for."""
     tools: list[str] = list(options.packages)
     for node in walk(plan.root):
@@ -140,7 +140,7 @@ def _tools(plan: Plan, options: Options) -> tuple[str, ...]:
     return tuple(sorted(set(tools)))
 
 
-def _baked(options: Options, plan: Plan, world: World) -> tuple[Entry, ...]:
+def _baked(options: ContainerOptions, plan: Plan, world: ContainerContext) -> tuple[Entry, ...]:
     """The entries that the plan found, and those that they were made with."""
     if options.cached != "bake":
         return ()
@@ -162,7 +162,7 @@ EVERYWHERE = ("internal", "local")
 
 
 def fixed_mounts(
-    home: str, repositories: Sequence[Repository], cached: str, baked: bool, world: World
+    home: str, repositories: Sequence[Repository], cached: str, baked: bool, world: ContainerContext
 ) -> tuple[list[Mount], dict[str, str]]:
     """The folders that every run needs, and the variables that tell ``cm`` of them."""
     mounts = [Mount(home, HOME, True, "HOME of the container")]
@@ -197,7 +197,11 @@ def pip_settings(environ: Mapping[str, str]) -> str:
 
 
 def _folders(
-    fixed: Sequence[Mount], top: ResolvedStep, request: Request, options: Options, world: World
+    fixed: Sequence[Mount],
+    top: ResolvedStep,
+    request: Request,
+    options: ContainerOptions,
+    world: ContainerContext,
 ) -> tuple[Folders, list[str]]:
     # What cached steps give back is known to the plan, and so is what was asked for.
     known = {key: top.env.peek(key) for key in dict.keys(top.env)} | dict(request.env)
@@ -216,14 +220,14 @@ def _key_of(top: ResolvedStep, name: str) -> str:
     return next((b.input_mapping[name] for b in top.blocks if name in b.input_mapping), "")
 
 
-def _home_note(engine: Engine, home: str) -> Iterable[str]:
+def _home_note(engine: ContainerProgram, home: str) -> Iterable[str]:
     yield f"what scripts write to ~ is in {home}"
     if engine.owner[0] == 0 and not engine.rootless:
         yield "you are root, so the results will belong to root"
 
 
 def _command(
-    engine: Engine, options: Options, request: Request, world: World
+    engine: ContainerProgram, options: ContainerOptions, request: Request, world: ContainerContext
 ) -> tuple[tuple[str, ...], dict[str, str], tuple[str, ...], list[str]]:
     """Words, environment of the engine, names to hand over from it, and notes."""
     words, hidden = command_in.inner_words(world.tags, world.uid, world.flags, request)
@@ -241,7 +245,7 @@ def _command(
 
 
 def _handed(
-    options: Options, world: World, secret_words: str
+    options: ContainerOptions, world: ContainerContext, secret_words: str
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The environment of the engine's commands, and the names in it that go into the container."""
     environ = dict(world.environ)
@@ -264,12 +268,21 @@ def _is_secret(name: str, value: str) -> bool:
     return name == _SECRET_WORDS or mask_word(word) != word
 
 
-def _shown(engine: Engine, handed: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+def _shown(
+    engine: ContainerProgram, handed: Sequence[str], environ: Mapping[str, str]
+) -> dict[str, str]:
     """What buildah, which takes no variable by name alone, is given with its value."""
     return {name: environ[name] for name in handed} if engine.name == "buildah" else {}
 
 
-def _job(engine: Engine, options: Options, world: World, parent: str, text: str, top: ResolvedStep) -> Job:
+def _job(
+    engine: ContainerProgram,
+    options: ContainerOptions,
+    world: ContainerContext,
+    parent: str,
+    text: str,
+    top: ResolvedStep,
+) -> ContainerJob:
     tag = digest(text)
     name = re.sub(r"[^a-z0-9._-]+", "-", (options.image_name or top.script.alias).lower())
     name = name.strip("._-") or "script"
@@ -279,7 +292,7 @@ def _job(engine: Engine, options: Options, world: World, parent: str, text: str,
         "cmbench_ca": certificates(world.environ),
         "cmbench_pip": pip_settings(world.environ),
     }
-    return Job(
+    return ContainerJob(
         image=os.path.join(folder, "image.sif") if apptainer else f"localhost/cmbench/{name}:{tag}",
         file=os.path.join(folder, "image.def" if apptainer else "Containerfile"),
         context=os.path.join(folder, "context"),
@@ -308,7 +321,7 @@ def host_name() -> str:
     return name if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]{0,62}", name) else ""
 
 
-def network_of(world: World) -> str:
+def network_of(world: ContainerContext) -> str:
     """None for a run without network; that of the machine where its proxy is on the machine."""
     if world.offline:
         return "none"

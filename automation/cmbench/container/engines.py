@@ -31,7 +31,7 @@ _QUESTIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class ContainerProgram:
     """One engine of this machine; ``owner`` is the uid and gid that results must belong to.
 
     ``rootless``: root in the container is the user outside.
@@ -57,7 +57,7 @@ class Engine:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ContainerJob:
     """All that a build and a run are told, apart from the engine's own words for it.
 
     ``host`` is the name of the machine: results carry it, and runs in containers on one machine
@@ -106,7 +106,7 @@ def find_engine(
     choice: str,
     environ: Mapping[str, str],
     ask: Callable[..., ProbeResult] = probe,
-) -> Engine:
+) -> ContainerProgram:
     """Return the engine named ``choice``, else the first that answers; raises ``no-engine``."""
     if choice and choice not in (*NAMES, "singularity"):
         hint = did_you_mean(choice, NAMES) or "use one of: " + ", ".join(NAMES)
@@ -115,7 +115,7 @@ def find_engine(
     reasons: list[str] = []
     for name in [requested] if requested else NAMES:
         engine = _answering(name, environ, ask)
-        if isinstance(engine, Engine):
+        if isinstance(engine, ContainerProgram):
             return engine
         reasons.append(f"{name}: {engine}")
     raise Error(
@@ -128,7 +128,7 @@ def find_engine(
 
 def _answering(
     name: str, environ: Mapping[str, str], ask: Callable[..., ProbeResult]
-) -> Engine | str:
+) -> ContainerProgram | str:
     """The engine, or why it cannot be used."""
     program = next(filter(None, map(which, _PROGRAMS.get(name, (name,)))), None)
     if program is None:
@@ -141,7 +141,7 @@ def _answering(
         return answer.problem or last or "it does not respond"
     root = os.geteuid() == 0
     rootless = {"docker": "rootless" in answer.output, "podman": "true" in words}
-    return Engine(
+    return ContainerProgram(
         name=name,
         program=str(program),
         version=version.strip(","),
@@ -171,7 +171,7 @@ def _remedy(choice: str, reasons: Sequence[str]) -> str:
 # ---------------------------------------------------------------- building
 
 
-def build_command(engine: Engine, job: Job) -> list[str]:
+def build_command(engine: ContainerProgram, job: ContainerJob) -> list[str]:
     """The command that makes the image."""
     if engine.name == "apptainer":
         return _apptainer_build(engine, job)
@@ -187,7 +187,7 @@ def build_command(engine: Engine, job: Job) -> list[str]:
     return [*words, *(["--no-cache", "--pull"] if job.rebuild else []), job.context]
 
 
-def _apptainer_build(engine: Engine, job: Job) -> list[str]:
+def _apptainer_build(engine: ContainerProgram, job: ContainerJob) -> list[str]:
     words = [engine.program, "build", *(["--force"] if job.rebuild else [])]
     words += ["--fakeroot"] if engine.rootless else []
     for name, path in sorted(job.secrets.items()):
@@ -195,7 +195,7 @@ def _apptainer_build(engine: Engine, job: Job) -> list[str]:
     return [*words, job.image, job.file]
 
 
-def exists_command(engine: Engine, job: Job) -> list[str]:
+def exists_command(engine: ContainerProgram, job: ContainerJob) -> list[str]:
     """The command that succeeds where the image is there; empty where the file itself tells."""
     if engine.name == "apptainer":
         return []
@@ -206,7 +206,7 @@ def exists_command(engine: Engine, job: Job) -> list[str]:
 # ---------------------------------------------------------------- running
 
 
-def run_commands(engine: Engine, job: Job) -> list[list[str]]:
+def run_commands(engine: ContainerProgram, job: ContainerJob) -> list[list[str]]:
     """The commands of a run in their order; the last but one of buildah's is the run itself."""
     if engine.name == "apptainer":
         return [_apptainer_run(engine, job)]
@@ -224,20 +224,20 @@ def main_command(commands: Sequence[list[str]]) -> int:
     return 1 if len(commands) > 1 else 0
 
 
-def stop_command(engine: Engine, job: Job) -> list[str]:
+def stop_command(engine: ContainerProgram, job: ContainerJob) -> list[str]:
     """The command that ends the container; empty where ending the process does."""
     if engine.name in ("docker", "podman"):
         return [engine.program, "stop", "--time", "3", job.name]
     return []
 
 
-def _docker_run(engine: Engine, job: Job) -> list[str]:
+def _docker_run(engine: ContainerProgram, job: ContainerJob) -> list[str]:
     words = [engine.program, "run", "--rm", "--name", job.name]
     words += ["--interactive", "--tty"] if job.interactive else []
     return [*words, *docker_options(engine, job), job.image, *job.command]
 
 
-def docker_options(engine: Engine, job: Job) -> list[str]:
+def docker_options(engine: ContainerProgram, job: ContainerJob) -> list[str]:
     """The options of a container for docker and podman, for all ways of running it."""
     words = _user(engine)
     words += ["--security-opt", "label=disable"] if engine.labels else []
@@ -259,7 +259,7 @@ def docker_options(engine: Engine, job: Job) -> list[str]:
     return [*words, *job.extra]
 
 
-def _gpus(engine: Engine, gpus: str) -> list[str]:
+def _gpus(engine: ContainerProgram, gpus: str) -> list[str]:
     """``all``, a number of GPUs, or ``device=`` and the names of some, as the engine has it."""
     some = gpus.removeprefix("device=")
     if engine.name == "podman" and (gpus == "all" or some != gpus):
@@ -275,14 +275,14 @@ def _flag_words(flag: str, *values: str) -> list[str]:
     return [word for value in values if value for word in (flag, value)]
 
 
-def _user(engine: Engine) -> list[str]:
+def _user(engine: ContainerProgram) -> list[str]:
     who = f"{engine.owner[0]}:{engine.owner[1]}"
     if not engine.rootless:
         return ["--user", who]
     return ["--userns", "keep-id", "--user", who] if engine.name == "podman" else ["--user", "0:0"]
 
 
-def _buildah_run(engine: Engine, job: Job) -> list[str]:
+def _buildah_run(engine: ContainerProgram, job: ContainerJob) -> list[str]:
     # Its chroot keeps files apart and nothing else: limits, capabilities, devices have no effect.
     words = [engine.program, "run", "--isolation", "chroot"]
     words += ["--tty"] if job.interactive else []
@@ -294,7 +294,7 @@ def _buildah_run(engine: Engine, job: Job) -> list[str]:
     return [*words, *job.extra, job.name, "--", ENTER, *job.command]
 
 
-def begin_commands(engine: Engine, job: Job) -> list[list[str]]:
+def begin_commands(engine: ContainerProgram, job: ContainerJob) -> list[list[str]]:
     """The commands that start a container which others are then run in, or which runs on its own.
 
     Raises ``bad-value`` where the engine keeps none.
@@ -319,7 +319,7 @@ def _then_idle(command: Sequence[str]) -> tuple[str, ...]:
     return ("sh", "-c", f'{_END}; "$@"; echo "ended with status $?"; {_WAIT}', "sh", *command)
 
 
-def exec_command(engine: Engine, job: Job, command: Sequence[str]) -> list[str]:
+def exec_command(engine: ContainerProgram, job: ContainerJob, command: Sequence[str]) -> list[str]:
     """The command that runs another one in a container that was started."""
     if engine.name == "buildah":
         return _buildah_run(engine, replace(job, command=tuple(command)))
@@ -328,14 +328,14 @@ def exec_command(engine: Engine, job: Job, command: Sequence[str]) -> list[str]:
     return [engine.program, "exec", *terminal, *handed, job.name, ENTER, *command]
 
 
-def end_commands(engine: Engine, job: Job) -> list[list[str]]:
+def end_commands(engine: ContainerProgram, job: ContainerJob) -> list[list[str]]:
     """The commands that stop a container that was started, and remove it."""
     if engine.name == "buildah":
         return [[engine.program, "rm", job.name]]
     return [[engine.program, "container", word, job.name] for word in ("stop", "rm")]
 
 
-def state_command(engine: Engine, job: Job) -> list[str]:
+def state_command(engine: ContainerProgram, job: ContainerJob) -> list[str]:
     """The command that prints the state of the container of that name; it fails without one."""
     if engine.name == "buildah":
         # Commands can be run in each that is there: there is no other state.
@@ -345,7 +345,7 @@ def state_command(engine: Engine, job: Job) -> list[str]:
     return [engine.program, "container", "inspect", "--format", shown, job.name]
 
 
-def can_keep(engine: Engine, job: Job) -> None:
+def can_keep(engine: ContainerProgram, job: ContainerJob) -> None:
     """Raise ``bad-value`` where the engine cannot keep a container in the way that is asked for."""
     if engine.name == "apptainer" or (engine.name == "buildah" and job.detached):
         what = "runs nothing in the background" if job.detached else "keeps no container"
@@ -353,7 +353,7 @@ def can_keep(engine: Engine, job: Job) -> None:
         raise Error("bad-value", f"{engine.name} {what}", hint=hint)
 
 
-def without_effect(engine: Engine, job: Job) -> list[str]:
+def without_effect(engine: ContainerProgram, job: ContainerJob) -> list[str]:
     """What the engine cannot do of what is asked for."""
     rights = (job.shm_size, job.gpus, *job.devices, *job.ulimits, *job.capabilities, *job.security)
     if engine.name != "buildah" or not any((*rights, job.cpus, job.privileged)):
@@ -362,11 +362,11 @@ def without_effect(engine: Engine, job: Job) -> list[str]:
     return [text]
 
 
-def _env(job: Job) -> list[str]:
+def _env(job: ContainerJob) -> list[str]:
     return _flag_words("--env", *(f"{key}={job.env[key]}" for key in sorted(job.env)), *job.handed)
 
 
-def _mounts(job: Job) -> list[str]:
+def _mounts(job: ContainerJob) -> list[str]:
     words: list[str] = []
     for mount in job.mounts:
         ends = ("source=" + mount.source, "target=" + mount.target)
@@ -381,7 +381,7 @@ def _fields(*fields: str) -> str:
     return line.getvalue()
 
 
-def _apptainer_run(engine: Engine, job: Job) -> list[str]:
+def _apptainer_run(engine: ContainerProgram, job: ContainerJob) -> list[str]:
     words = [engine.program, "exec", "--cleanenv", "--containall", "--pwd", job.work]
     for mount in job.mounts:
         if mount.target == HOME:
@@ -395,7 +395,9 @@ def _apptainer_run(engine: Engine, job: Job) -> list[str]:
     return [*words, *job.extra, job.image, ENTER, *job.command]
 
 
-def environment(engine: Engine, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
+def environment(
+    engine: ContainerProgram, job: ContainerJob, environ: Mapping[str, str]
+) -> dict[str, str]:
     """The environment of the engine's commands: the user's, and for apptainer what it hands on."""
     variables = dict(environ)
     if engine.name == "docker":
@@ -409,7 +411,7 @@ def environment(engine: Engine, job: Job, environ: Mapping[str, str]) -> dict[st
     return variables
 
 
-def shown_environment(engine: Engine, job: Job) -> list[str]:
+def shown_environment(engine: ContainerProgram, job: ContainerJob) -> list[str]:
     """The words in front of the printed command that stand for ``environment``."""
     if engine.name != "apptainer":
         return []
@@ -420,5 +422,5 @@ def shown_environment(engine: Engine, job: Job) -> list[str]:
     return [*(f"APPTAINERENV_{key}={shlex.quote(value)}" for key, value in variables), *names]
 
 
-def _without_home(job: Job) -> dict[str, str]:
+def _without_home(job: ContainerJob) -> dict[str, str]:
     return {key: value for key, value in job.env.items() if key != "HOME"}

@@ -16,8 +16,8 @@ from dataclasses import replace
 
 from cmbench.cache.store import Entry, Store
 from cmbench.container.engines import (
-    Engine,
-    Job,
+    ContainerJob,
+    ContainerProgram,
     begin_commands,
     build_command,
     end_commands,
@@ -155,7 +155,7 @@ def hand_over(folder: str, owner: tuple[int, int]) -> None:
             os.chown(path, *owner, follow_symlinks=False)
 
 
-def write_files(job: Job, text: str) -> None:
+def write_files(job: ContainerJob, text: str) -> None:
     """Write the text of the image and an empty folder as the context of its build."""
     os.makedirs(job.context, exist_ok=True)
     draft = f"{job.file}.{os.getpid()}.new"
@@ -199,13 +199,13 @@ def _readable(path: str) -> None:
         os.chmod(path, os.stat(path).st_mode | (0o555 if os.path.isdir(path) else 0o444))
 
 
-def is_built(engine: Engine, job: Job) -> bool:
+def is_built(engine: ContainerProgram, job: ContainerJob) -> bool:
     """Whether the image is there."""
     command = exists_command(engine, job)
     return probe(command, timeout=30).ok if command else os.path.isfile(job.image)
 
 
-def build(engine: Engine, job: Job, log: str, say: Say) -> float:
+def build(engine: ContainerProgram, job: ContainerJob, log: str, say: Say) -> float:
     """Make the image; what the engine says goes to the file ``log`` and to ``say``.
 
     Returns the seconds it took; raises ``image-failed``.
@@ -241,7 +241,10 @@ def cause_of(text: str, engine: str) -> str:
 
 
 def run(
-    engine: Engine, job: Job, say: Callable[[str], None] | None, environ: Mapping[str, str]
+    engine: ContainerProgram,
+    job: ContainerJob,
+    say: Callable[[str], None] | None,
+    environ: Mapping[str, str],
 ) -> int:
     """Run the container and return the exit status of the command in it.
 
@@ -262,7 +265,7 @@ def run(
         container.end()
 
 
-def begin(engine: Engine, job: Job, environ: Mapping[str, str]) -> None:
+def begin(engine: ContainerProgram, job: ContainerJob, environ: Mapping[str, str]) -> None:
     """Start a container that stays; raises ``container-failed``, and leaves nothing then.
 
     Raises ``container-exists`` where there is one of its name, which stays as it is.
@@ -285,21 +288,21 @@ def begin(engine: Engine, job: Job, environ: Mapping[str, str]) -> None:
         raise
 
 
-def end(engine: Engine, job: Job, environ: Mapping[str, str]) -> None:
+def end(engine: ContainerProgram, job: ContainerJob, environ: Mapping[str, str]) -> None:
     """Stop and remove a container that stays."""
     for command in end_commands(engine, job):
         probe(command, timeout=60, env=environment(engine, job, environ))
 
 
-def state(engine: Engine, job: Job) -> str:
+def state(engine: ContainerProgram, job: ContainerJob) -> str:
     """The state of the container of the job's name: ``running``, ``exited``; empty without one."""
     answer = probe(state_command(engine, job), timeout=30)
     return answer.stdout.strip() if answer.ok else ""
 
 
 def run_in(
-    engine: Engine,
-    job: Job,
+    engine: ContainerProgram,
+    job: ContainerJob,
     command: Sequence[str],
     say: Callable[[str], None] | None,
     environ: Mapping[str, str],
@@ -322,7 +325,9 @@ def run_in(
 class _Container:
     """One run of a container: what comes before and after it, and how it is stopped."""
 
-    def __init__(self, engine: Engine, job: Job, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, engine: ContainerProgram, job: ContainerJob, environ: Mapping[str, str]
+    ) -> None:
         commands = run_commands(engine, job)
         main = main_command(commands)
         self.env = environment(engine, job, environ)
@@ -356,7 +361,10 @@ class ContainerExecutor:
     name = "container"
 
     def __init__(
-        self, engine: Engine, environ: Mapping[str, str], container: Callable[[NativeJob], Job]
+        self,
+        engine: ContainerProgram,
+        environ: Mapping[str, str],
+        container: Callable[[NativeJob], ContainerJob],
     ) -> None:
         self._engine = engine
         self._environ = environ
@@ -399,14 +407,14 @@ class ContainerExecutor:
         self._open.pop(handle.id).end()
 
 
-def for_steps(image: Job) -> Callable[[NativeJob], Job]:
+def for_steps(image: ContainerJob) -> Callable[[NativeJob], ContainerJob]:
     """Containers of ``image`` for the native programs of steps: each sees what its job names.
 
     Folders have the same paths inside; cache entries are found in the store, which is mounted with
     what ``image`` mounts.
     """
 
-    def container(job: NativeJob) -> Job:
+    def container(job: NativeJob) -> ContainerJob:
         writes = [Mount(path, path, True) for path in (job.cwd, job.scratch) if path]
         reads = [Mount(path, path, False) for path in job.reads]
         name = f"{image.name}-{os.path.basename(job.scratch or job.cwd)}"

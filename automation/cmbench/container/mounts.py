@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cmbench.container.options import Options
+from cmbench.container.options import ContainerOptions
 from cmbench.errors import Error
 from cmbench.format.model import Request, Script
 
@@ -59,7 +59,7 @@ class Folders:
 
 
 def of_inputs(
-    request: Request, script: Script, flags: Mapping[str, Any], options: Options
+    request: Request, script: Script, flags: Mapping[str, Any], options: ContainerOptions
 ) -> Iterator[tuple[str, str, bool]]:
     """(name of the input, absolute path, whether it is written) for every input that is a path."""
     for name, value in _texts(request.inputs):
@@ -88,7 +88,7 @@ def _absolute(path: str) -> str:
     return os.path.abspath(os.path.expanduser(path))
 
 
-def _is_path(name: str, script: Script, options: Options) -> bool:
+def _is_path(name: str, script: Script, options: ContainerOptions) -> bool:
     spec = script.inputs.get(name)
     keys = _path_keys(script)
     mapped = spec is not None and spec.env in keys
@@ -112,7 +112,7 @@ def _names_path(key: str, value: str, script: Script) -> bool:
     return key in _path_keys(script) or (bool(_PATH_KEY.search(key)) and os.path.exists(value))
 
 
-def _is_output(name: str, options: Options) -> bool:
+def _is_output(name: str, options: ContainerOptions) -> bool:
     return name in options.writable or bool(_OUTPUT.search(name))
 
 
@@ -213,7 +213,9 @@ def _brings(outer: Mount, inner: Mount) -> bool:
     return outer.mode == inner.mode and inner.source == os.path.join(outer.source, below)
 
 
-def extra_mounts(options: Options, values: Mapping[str, str]) -> tuple[list[Mount], list[str]]:
+def extra_mounts(
+    options: ContainerOptions, values: Mapping[str, str]
+) -> tuple[list[Mount], list[str]]:
     """The mounts of flags and meta; those with an unset ``${{ KEY }}`` are left out.
 
     Raises ``bad-value`` for a folder that does not exist.

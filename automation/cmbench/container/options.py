@@ -73,7 +73,7 @@ _REFUSED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ContainerOptions:
     """The container as it is asked for; texts are empty and tuples are empty for the default."""
 
     engine: str = ""
@@ -165,7 +165,7 @@ def _lay(merged: dict[str, Any], block: Mapping[str, Any]) -> None:
             merged[name] = value
 
 
-def options(own: Mapping[str, Any], meta: Mapping[str, Any]) -> Options:
+def options(own: Mapping[str, Any], meta: Mapping[str, Any]) -> ContainerOptions:
     """The flags ``own`` over the section ``meta``; raises ``bad-value``."""
     values = {**meta, **own}
     _refuse_both(own)
@@ -178,7 +178,7 @@ def options(own: Mapping[str, Any], meta: Mapping[str, Any]) -> Options:
     cached = _text(values, "cached") or "mount"
     if cached not in ("mount", "bake", "none"):
         raise Error("bad-value", f"--docker_cached={cached} is not possible", hint=FLAGS["cached"])
-    return Options(
+    return ContainerOptions(
         engine=_text(own, "engine"),
         base_image=_text(values, "base_image"),
         os=_text(values, "os") if "os" in own or not _text(values, "base_image") else "",

@@ -87,7 +87,7 @@ _SEE_ENGINE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class ContainerRecipe:
     """What an image is made of.
 
     ``manager`` is the package manager of ``base``, empty if unknown. ``baked`` is the
@@ -108,7 +108,7 @@ class _Step:
     network: bool = False
 
 
-def containerfile(recipe: Recipe) -> str:
+def containerfile(recipe: ContainerRecipe) -> str:
     """The recipe as a Containerfile (which is what a Dockerfile is)."""
     lines = ["# Written by cmbench from a plan.", f"FROM {recipe.base}"]
     for step in _steps(recipe):
@@ -126,7 +126,7 @@ def containerfile(recipe: Recipe) -> str:
     return "\n".join(lines) + "\n"
 
 
-def definition(recipe: Recipe) -> str:
+def definition(recipe: ContainerRecipe) -> str:
     """The recipe as a definition file for apptainer; raises ``bad-value`` for a baked cache."""
     if recipe.baked:
         raise Error(
@@ -165,7 +165,7 @@ def _joined(step: _Step) -> list[str]:
     return [f"{command};" for command in step.commands[:-1]] + [step.commands[-1]]
 
 
-def _steps(recipe: Recipe) -> Sequence[_Step]:
+def _steps(recipe: ContainerRecipe) -> Sequence[_Step]:
     pip = "/opt/cmbench/bin/python -m pip install --no-cache-dir --disable-pip-version-check"
     packages = " ".join(shlex.quote(name) for name in PYTHON_PACKAGES)
     mounted = " ".join(f"{ENGINE_ROOT}/{path.name}" for path in engine_code.travelling())
@@ -212,7 +212,7 @@ def _trust() -> tuple[str, ...]:
     )
 
 
-def _install(recipe: Recipe) -> tuple[str, ...]:
+def _install(recipe: ContainerRecipe) -> tuple[str, ...]:
     if recipe.manager:
         return _install_with(recipe.manager, recipe.tools)
     branches = [

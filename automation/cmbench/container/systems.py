@@ -15,7 +15,7 @@ DEFAULT_OS = "debian"
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class BaseSystem:
     """One operating system; ``old`` versions have no Python that runs cmbench (3.10)."""
 
     image: str
@@ -24,16 +24,16 @@ class System:
     old: tuple[str, ...] = ()
 
 
-SYSTEMS: Mapping[str, System] = {
-    "debian": System("docker.io/library/debian:{}-slim", "12", "apt", ("9", "10", "11")),
-    "ubuntu": System("docker.io/library/ubuntu:{}", "24.04", "apt", ("18.04", "20.04")),
-    "fedora": System("docker.io/library/fedora:{}", "41", "dnf"),
-    "rockylinux": System("docker.io/rockylinux/rockylinux:{}", "10", "dnf", ("8", "9")),
-    "almalinux": System("docker.io/library/almalinux:{}", "10", "dnf", ("8", "9")),
-    "rhel": System("registry.access.redhat.com/ubi{}/ubi", "10", "dnf", ("8", "9")),
-    "alpine": System("docker.io/library/alpine:{}", "3.21", "apk"),
-    "arch": System("docker.io/library/archlinux:{}", "base", "pacman"),
-    "opensuse": System("registry.opensuse.org/opensuse/leap:{}", "15.6", "zypper"),
+SYSTEMS: Mapping[str, BaseSystem] = {
+    "debian": BaseSystem("docker.io/library/debian:{}-slim", "12", "apt", ("9", "10", "11")),
+    "ubuntu": BaseSystem("docker.io/library/ubuntu:{}", "24.04", "apt", ("18.04", "20.04")),
+    "fedora": BaseSystem("docker.io/library/fedora:{}", "41", "dnf"),
+    "rockylinux": BaseSystem("docker.io/rockylinux/rockylinux:{}", "10", "dnf", ("8", "9")),
+    "almalinux": BaseSystem("docker.io/library/almalinux:{}", "10", "dnf", ("8", "9")),
+    "rhel": BaseSystem("registry.access.redhat.com/ubi{}/ubi", "10", "dnf", ("8", "9")),
+    "alpine": BaseSystem("docker.io/library/alpine:{}", "3.21", "apk"),
+    "arch": BaseSystem("docker.io/library/archlinux:{}", "base", "pacman"),
+    "opensuse": BaseSystem("registry.opensuse.org/opensuse/leap:{}", "15.6", "zypper"),
 }
 
 _REFERENCE = re.compile(

@@ -10,8 +10,8 @@ from dataclasses import replace
 from cmbench.container.design import (
     EVERYWHERE,
     PROXIES,
-    Design,
-    World,
+    ContainerContext,
+    ContainerDesign,
     certificates,
     fixed_mounts,
     folder_name,
@@ -19,9 +19,9 @@ from cmbench.container.design import (
     network_of,
     pip_settings,
 )
-from cmbench.container.engines import Engine, Job, without_effect
+from cmbench.container.engines import ContainerJob, ContainerProgram, without_effect
 from cmbench.container.mounts import plan_folders
-from cmbench.container.recipe import HOME, Recipe, containerfile
+from cmbench.container.recipe import HOME, ContainerRecipe, containerfile
 from cmbench.container.systems import base_image
 from cmbench.errors import Error
 
@@ -33,8 +33,12 @@ PATH = f"{HOME}/python/bin:{_SYSTEM}:/usr/local/nvidia/bin:/usr/local/cuda/bin"
 
 
 def workplace(
-    engine: Engine, template: Job, world: World, base: str = "", tools: Iterable[str] = ()
-) -> Design:
+    engine: ContainerProgram,
+    template: ContainerJob,
+    world: ContainerContext,
+    base: str = "",
+    tools: Iterable[str] = (),
+) -> ContainerDesign:
     """The container that is asked for, with what ``cm`` in it needs.
 
     ``template`` has names, folders, rights and variables; ``base`` is an image, else Debian's, and
@@ -43,7 +47,7 @@ def workplace(
     _check(engine, template)
     image, manager = base_image(base, "", "")
     labels = {"org.opencontainers.image.title": template.name}
-    text = containerfile(Recipe(image, manager, tuple(sorted(tools)), labels))
+    text = containerfile(ContainerRecipe(image, manager, tuple(sorted(tools)), labels))
     folder = os.path.join(world.root, "containers", folder_name(image))
     home = os.path.join(folder, f"home-{engine.owner[0]}")
     registered = [r for r in world.repositories if r.alias not in EVERYWHERE]
@@ -68,10 +72,12 @@ def workplace(
     )
     names = tuple(repository.path for repository in registered)
     notes = (*folders.notes, *without_effect(engine, job))
-    return Design(engine, job, text, image, home, folders, (), dict(world.environ), names, notes)
+    return ContainerDesign(
+        engine, job, text, image, home, folders, (), dict(world.environ), names, notes
+    )
 
 
-def _check(engine: Engine, job: Job) -> None:
+def _check(engine: ContainerProgram, job: ContainerJob) -> None:
     if engine.name == "apptainer":
         hint = "use docker or podman, or work on this machine directly"
         raise Error("bad-value", "apptainer keeps no container for further commands", hint=hint)
@@ -81,7 +87,7 @@ def _check(engine: Engine, job: Job) -> None:
         raise Error("bad-value", f"{job.image!r} is not a valid image name")
 
 
-def _secrets(world: World) -> dict[str, str]:
+def _secrets(world: ContainerContext) -> dict[str, str]:
     paths = {
         "cmbench_ca": certificates(world.environ),
         "cmbench_pip": pip_settings(world.environ),

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from cmbench.container import options as options_in
-from cmbench.container.design import Design
+from cmbench.container.design import ContainerDesign
 from cmbench.container.engines import (
-    Job,
+    ContainerJob,
     begin_commands,
     build_command,
     end_commands,
@@ -24,7 +24,7 @@ from cmbench.lib.wrapping import wrapped
 WIDTH = 80
 
 
-def commands(made: Design) -> list[list[str]]:
+def commands(made: ContainerDesign) -> list[list[str]]:
     """The commands of the engine: the build, and those of the run."""
     engine, job = made.engine, made.job
     if job.detached or job.kept:
@@ -33,12 +33,12 @@ def commands(made: Design) -> list[list[str]]:
     return [build_command(engine, job), *run_commands(engine, job)]
 
 
-def left(made: Design) -> str:
+def left(made: ContainerDesign) -> str:
     """How a container that stays is looked at, entered and ended; empty where none stays."""
     return "\n".join(enter_lines(made)) if made.job.detached or made.job.kept else ""
 
 
-def enter_lines(made: Design) -> list[str]:
+def enter_lines(made: ContainerDesign) -> list[str]:
     """How a container that was started is looked at, entered and ended."""
     engine, job = made.engine, made.job
     rows = [("log", [engine.program, "logs", "--follow", job.name])] if job.detached else []
@@ -48,7 +48,7 @@ def enter_lines(made: Design) -> list[str]:
     return [f"the container {job.name} keeps running", *(f"  {t:<7}{_shell(w)}" for t, w in rows)]
 
 
-def place_printed(made: Design, what: str, command: Sequence[str]) -> str:
+def place_printed(made: ContainerDesign, what: str, command: Sequence[str]) -> str:
     """All that would be made and run for the work in a folder: ``image``, ``user``, ``start``, run.
 
     A run shows both ways: in the container that runs, and in a new one.
@@ -67,7 +67,7 @@ def place_printed(made: Design, what: str, command: Sequence[str]) -> str:
     return "\n".join([head, *text, end, *map(_shell, lines), *more])
 
 
-def summary(made: Design) -> str:
+def summary(made: ContainerDesign) -> str:
     """The engine, the image, the mounts and the command, as told before it begins."""
     job, engine = made.job, made.engine
     rows = [("engine", f"{engine.name} {engine.version}"), ("image", job.image)]
@@ -86,7 +86,7 @@ def summary(made: Design) -> str:
     return "\n".join([*lines, ""])
 
 
-def _rights(job: Job) -> list[str]:
+def _rights(job: ContainerJob) -> list[str]:
     """What else of this machine the container is given."""
     rights = ["all privileges"] if job.privileged else []
     rights += [f"GPUs: {job.gpus}"] if job.gpus else []
@@ -111,7 +111,7 @@ def _wrapped(title: str, text: str) -> list[str]:
     return wrapped(text, f"{title:<9}" if len(title) < 9 else title + " ", " " * 9)
 
 
-def printed(made: Design) -> str:
+def printed(made: ContainerDesign) -> str:
     """All that would be made and run."""
     front = shown_environment(made.engine, made.job)
     lines = []

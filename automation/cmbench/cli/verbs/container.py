@@ -5,7 +5,7 @@ from __future__ import annotations
 from cmbench.api import containers
 from cmbench.cli.reply import Answer, Command, Reply
 from cmbench.container import options as options_in
-from cmbench.container.design import Design
+from cmbench.container.design import ContainerDesign
 from cmbench.format.meta import is_true
 from cmbench.lib.secrecy import mask_word
 from cmbench.render.container import commands, help_text, left, printed, summary
@@ -51,7 +51,7 @@ def _help() -> Reply:
     return Reply({"flags": dict(options_in.FLAGS)}, help_text)
 
 
-def _data(made: Design) -> Answer:
+def _data(made: ContainerDesign) -> Answer:
     job = made.job
     return {
         "engine": made.engine.name,
