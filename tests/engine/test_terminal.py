@@ -149,9 +149,9 @@ def test_a_narrow_line_loses_what_matters_least() -> None:
 def test_quiet_says_what_runs_and_how_far_it_is(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress.Quiet, "first_s", 0.05)
-    monkeypatch.setattr(progress.Quiet, "every_s", 0.05)
-    view = progress.Quiet(sys.stdout)
+    monkeypatch.setattr(progress.QuietProgress, "first_s", 0.05)
+    monkeypatch.setattr(progress.QuietProgress, "every_s", 0.05)
+    view = progress.QuietProgress(sys.stdout)
     view(Event("began"))
     view(Event("started", step=EventStep("app-x", 0, 1)))
     time.sleep(0.2)

@@ -40,7 +40,7 @@ def _in_columns(text: str) -> str:
     return "\n".join(part for parts in lines for part in parts)
 
 
-class Silent:
+class SilentProgress:
     """Shows events: nothing but what the requested script says, for whom it waits, and warnings.
 
     ``faults``: also what is wrong with the metas of scripts.
@@ -87,7 +87,7 @@ class Silent:
             self.warning(event)
 
 
-class Plain(Silent):
+class PlainProgress(SilentProgress):
     """One line per finished step that did something, and one every ten seconds of long work."""
 
     watches = True
@@ -116,7 +116,7 @@ class Plain(Silent):
     waiting = note
 
 
-class Quiet(Silent):
+class QuietProgress(SilentProgress):
     """What runs and how far it is: ten seconds after the start, and then once a minute."""
 
     watches = True
@@ -164,7 +164,7 @@ class Quiet(Silent):
                 self.say(lead + fitting(label, self._progress, _WIDTH - len(lead)))
 
 
-class Live(Silent):
+class LiveProgress(SilentProgress):
     """Finished steps scroll by; below them the running ones, and one line of progress."""
 
     watches = True
@@ -260,27 +260,27 @@ def _as_tree(
             yield from _as_tree(rows, step.number)
 
 
-def screen(console: bool, options: RunOptions) -> Silent:
+def screen(console: bool, options: RunOptions) -> SilentProgress:
     """The view for ``--out``, ``--quiet``, ``-s`` and ``-v`` on this standard output."""
     if options.out == "json":
-        return Silent(sys.stderr if options.verbose else None)
+        return SilentProgress(sys.stderr if options.verbose else None)
     if not console:
-        return Silent(None)
+        return SilentProgress(None)
     if options.silent:
-        return Silent(None, warns=True)
+        return SilentProgress(None, warns=True)
     if options.quiet:
-        return Quiet(sys.stdout)
+        return QuietProgress(sys.stdout)
     return _talkative()
 
 
-def _talkative() -> Silent:
+def _talkative() -> SilentProgress:
     """The view that shows most of what this standard output can show."""
     if sys.stdout is None:
-        return Silent(None, warns=True, faults=True)
+        return SilentProgress(None, warns=True, faults=True)
     if sys.stdout.isatty():
         with suppress(ImportError):
-            return Live(sys.stdout, warns=True, faults=True)
-    return Plain(sys.stdout, warns=True, faults=True)
+            return LiveProgress(sys.stdout, warns=True, faults=True)
+    return PlainProgress(sys.stdout, warns=True, faults=True)
 
 
 def step_line(step: EventStep, width: int = _WIDTH) -> str:
