@@ -1,6 +1,6 @@
 """A command as data: from a form's fields to words, to the forms that people copy, and back.
 
-A ``Choice`` is what a form holds and what the query of a link holds: a script, its variations, and
+A ``ComposedCommand`` is what a form and the query of a link hold: a script, its variations, and
 flags by the names that they have on a command line (``env.KEY`` for one in a group). All of the
 others are made from it, and ``parse`` makes it again of the command.
 """
@@ -39,7 +39,7 @@ _NAME = re.compile(r"[A-Za-z][\w-]*(\.[^\s=.]+)*")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ComposedCommand:
     """A script with what was chosen: ``flags`` in their order, without those that are empty."""
 
     script: str
@@ -53,7 +53,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class ExplainedWord:
     """One word of a command: what it is for, and what is wrong with it, if anything."""
 
     word: str
@@ -62,15 +62,17 @@ class Explained:
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedCommand:
     """A command that was pasted: its verb, what it chooses, and each word explained."""
 
     verb: str
-    choice: Choice
-    words: tuple[Explained, ...]
+    choice: ComposedCommand
+    words: tuple[ExplainedWord, ...]
 
 
-def choice_of(script: Script, form_fields: Iterable[tuple[str, str]], name: str = "") -> Choice:
+def choice_of(
+    script: Script, form_fields: Iterable[tuple[str, str]], name: str = ""
+) -> ComposedCommand:
     """The choice that fields of a form, or the query of a link, make of ``script``.
 
     ``tags`` holds variations, once or several times; ``_NAME`` the value of a dynamic one; ``more``
@@ -85,7 +87,7 @@ def choice_of(script: Script, form_fields: Iterable[tuple[str, str]], name: str 
         if key == "more":
             flags.update(_more(value))
     plain = [word.strip().removeprefix("_") for word in variations]
-    return Choice(name or script.alias, tuple(dict.fromkeys(filter(None, plain))), flags)
+    return ComposedCommand(name or script.alias, tuple(dict.fromkeys(filter(None, plain))), flags)
 
 
 def _chosen(pairs: Sequence[tuple[str, str]]) -> list[str]:
@@ -153,7 +155,9 @@ class Names:
         return script.uid if is_unique and _PLAIN.fullmatch(script.uid) else script.alias
 
 
-def words_of(choice: Choice, script: Script, workspace: Workspace, verb: str = "run") -> list[str]:
+def words_of(
+    choice: ComposedCommand, script: Script, workspace: Workspace, verb: str = "run"
+) -> list[str]:
     """The command as words; what a terminal hands to ``cm``, quotes away."""
     index = workspace.index
     tags = short_tags(script, index)
@@ -322,7 +326,7 @@ def _cmind(words: Sequence[str]) -> dict[str, Any]:
     return {k: v for k, v in call.items() if k not in ("action", "automation", "cmd")}
 
 
-def parse(text: str | Sequence[str], workspace: Workspace) -> Parsed:
+def parse(text: str | Sequence[str], workspace: Workspace) -> ParsedCommand:
     """What a pasted command chooses, and each of its words explained.
 
     Raises ``bad-value``, ``script-not-found``, ``variation-not-found``.
@@ -334,11 +338,11 @@ def parse(text: str | Sequence[str], workspace: Workspace) -> Parsed:
         raise Error("bad-value", "no script is named", hint="add --tags=TAGS")
     script = meant(workspace, tags, name)
     flags = {k: v for k, v in flat(flags_of(call)) if (v or "." in k) and k != "tags"}
-    explained = [Explained(" ".join(words[:3]), f"cmbench {VERBS[words[1]]}")]
+    explained = [ExplainedWord(" ".join(words[:3]), f"cmbench {VERBS[words[1]]}")]
     explained += _of_names(tags, name, script)
     explained += [_of_flag(key, value, script) for key, value in flags.items()]
-    chosen = Choice(Names(workspace.index).of(script), tags.variations, flags)
-    return Parsed(words[1], chosen, tuple(explained))
+    chosen = ComposedCommand(Names(workspace.index).of(script), tags.variations, flags)
+    return ParsedCommand(words[1], chosen, tuple(explained))
 
 
 def meant(workspace: Workspace, tags: Tags, name: str) -> Script:
@@ -367,23 +371,23 @@ def flat(flags: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]
             yield before + name, ",".join(value) if isinstance(value, list) else str(value)
 
 
-def _of_names(tags: Tags, name: str, script: Script) -> Iterator[Explained]:
+def _of_names(tags: Tags, name: str, script: Script) -> Iterator[ExplainedWord]:
     for word in filter(None, (name, ",".join(tags.wanted))):
-        yield Explained(word, f"the script {script.alias}: {script.title}")
+        yield ExplainedWord(word, f"the script {script.alias}: {script.title}")
     for variation in tags.variations:
         yield _of_variation(variation, script)
     for variation in tags.unwanted_variations:
         problem = "it has no field in the form: add it to the command yourself"
-        yield Explained(f"-_{variation}", "excludes this variation", problem)
+        yield ExplainedWord(f"-_{variation}", "excludes this variation", problem)
 
 
-def _of_variation(name: str, script: Script) -> Explained:
+def _of_variation(name: str, script: Script) -> ExplainedWord:
     known = variation_of(script, name)
     if known is None:
         hint = did_you_mean(name, script.variations) or "see its variations above"
-        return Explained(f"_{name}", "", f"{script.alias} has no variation _{name}; {hint}")
+        return ExplainedWord(f"_{name}", "", f"{script.alias} has no variation _{name}; {hint}")
     group = f"of the group {known.group}" if known.group else "a change to the script"
-    return Explained(f"_{name}", f"variation, {group}")
+    return ExplainedWord(f"_{name}", f"variation, {group}")
 
 
 def variation_of(script: Script, name: str) -> Variation | None:
@@ -391,22 +395,22 @@ def variation_of(script: Script, name: str) -> Variation | None:
     return script.variations.get(name) or script.variations.get(f"{name.partition('.')[0]}.#")
 
 
-def _of_flag(name: str, value: str, script: Script) -> Explained:
+def _of_flag(name: str, value: str, script: Script) -> ExplainedWord:
     word = _flag(name, value, script)
     if name in script.inputs:
         spec = script.inputs[name]
-        return Explained(word, meaning_of(spec), problem_of(spec, value, script))
+        return ExplainedWord(word, meaning_of(spec), problem_of(spec, value, script))
     group, dot, rest = name.partition(".")
     if dot:
         meaning = GROUPS.get(group, "")
         problem = "" if meaning else f"there are no flags --{group}.KEY"
-        return Explained(word, f"{meaning}: {rest}" if meaning else "", problem)
+        return ExplainedWord(word, f"{meaning}: {rest}" if meaning else "", problem)
     if name in FLAGS:
-        return Explained(word, FLAGS[name])
+        return ExplainedWord(word, FLAGS[name])
     if not script.dialect.inputs_bind:
-        return Explained(word, "an input that the script does not declare")
+        return ExplainedWord(word, "an input that the script does not declare")
     hint = did_you_mean(name, [*script.inputs, *FLAGS])
-    return Explained(word, "", f"{script.alias} knows no flag --{name}. {hint}".strip())
+    return ExplainedWord(word, "", f"{script.alias} knows no flag --{name}. {hint}".strip())
 
 
 def meaning_of(spec: InputSpec) -> str:

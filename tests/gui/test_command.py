@@ -16,7 +16,7 @@ from cmbench import api
 from cmbench.errors import Error
 from cmbench.session.workspace import Workspace
 from cmbench_gui import command
-from cmbench_gui.command import Choice
+from cmbench_gui.command import ComposedCommand
 from cmbench_gui.composer.fields import form_of
 from support import ROOT
 
@@ -84,7 +84,7 @@ def test_what_is_copied_means_the_same_in_each_form(workspace: Workspace, tmp_pa
         "env.A": "x y",
         "quiet": "yes",
     }
-    words = command.words_of(Choice(script.alias, ("tiny",), flags), script, workspace)
+    words = command.words_of(ComposedCommand(script.alias, ("tiny",), flags), script, workspace)
     wanted = {k: v for k, v in parsed_by_cmind(words[1:])["cm_input"].items() if k != "cmd"}
     assert wanted["env"] == {"A": "x y"}
     assert wanted["hw_name"] == flags["hw_name"]
@@ -131,7 +131,9 @@ def test_powershell_quotes_what_it_would_split() -> None:
 )
 def test_commands_as_people_paste_them(workspace: Workspace, text: str) -> None:
     parsed = command.parse(text, workspace)
-    assert parsed.choice == Choice("run-mlperf-inference-app", ("tiny",), {"model": "bert-99"})
+    assert parsed.choice == ComposedCommand(
+        "run-mlperf-inference-app", ("tiny",), {"model": "bert-99"}
+    )
     assert all(word.meaning and not word.problem for word in parsed.words)
 
 
@@ -258,7 +260,9 @@ def test_a_value_of_a_variation_has_no_comma(twins: Workspace) -> None:
 def test_commands_of_mlc_are_read_as_ours(workspace: Workspace, text: str) -> None:
     assert command.is_command(text)
     parsed = command.parse(text, workspace)
-    assert parsed.choice == Choice("run-mlperf-inference-app", ("tiny",), {"model": "bert-99"})
+    assert parsed.choice == ComposedCommand(
+        "run-mlperf-inference-app", ("tiny",), {"model": "bert-99"}
+    )
     assert parsed.verb == ("docker" if "mlcd" in text else "run")
 
 

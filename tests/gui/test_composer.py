@@ -19,7 +19,7 @@ from cmbench.lib import nvidia
 from cmbench_gui.command import choice_of
 from cmbench_gui.composer import machine, views
 from cmbench_gui.composer.fields import form_of
-from cmbench_gui.composer.planner import Planner
+from cmbench_gui.composer.planner import PlannerProcess
 from cmbench_gui.server import create_app
 from cmbench_gui.site import Site
 from support import ROOT
@@ -126,7 +126,7 @@ def test_a_pasted_command_is_explained_and_opens_in_the_form(client: TestClient)
 
 
 def test_a_planner_that_dies_is_started_again(site: Site) -> None:
-    planner = Planner(site.home, site.repositories, site.folder)
+    planner = PlannerProcess(site.home, site.repositories, site.folder)
     try:
         first = planner.plan({"tags": "detect,os"})
         assert first["root"]["script"] == "detect-os"
@@ -146,7 +146,7 @@ def test_planning_leaves_the_servers_folder_and_output_alone(
     site: Site, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = os.getcwd()
-    planner = Planner(site.home, site.repositories, str(tmp_path))
+    planner = PlannerProcess(site.home, site.repositories, str(tmp_path))
     try:
         planner.plan({"tags": "run-mlperf,inference,_tiny"})
     finally:

@@ -502,7 +502,7 @@ def test_what_columns_do_not_know_is_left_to_the_database(site: Site) -> None:
         known = Columns(store)
         for query in ("uid=00", "has=power", "series=0", "system_id=0"):
             assert not known.knows(view.read(parse_qsl(query)).wanted)
-        assert table.table(store, view.View(), known).total == 0
+        assert table.table(store, view.ExplorerView(), known).total == 0
 
 
 @pytest.mark.parametrize("before", ["", "scenario=Offline&q=a+b&sort=-value&in=abcd&page=3"])

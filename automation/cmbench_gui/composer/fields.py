@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cmbench.format.model import InputSpec, Script, Variation
 from cmbench.session.request import FLAGS, SWITCHES
-from cmbench_gui.command import Choice, can_be_typed, meaning_of, problem_of
+from cmbench_gui.command import ComposedCommand, can_be_typed, meaning_of, problem_of
 
 FEW = 12
 """A form with no more inputs shows all of them at once."""
@@ -17,7 +17,7 @@ _OF_VERSIONS = ("version", "version_min", "version_max")
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FormField:
     """One control: its name in the query, what it is, and what it holds.
 
     ``kind`` is ``select``, ``check`` (it holds one value or nothing), ``number``, ``text`` or
@@ -41,11 +41,11 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FormPart:
     """Fields that stand together; one that is not ``shown`` opens on request, or if one is set."""
 
     title: str
-    fields: tuple[Field, ...]
+    fields: tuple[FormField, ...]
     shown: bool = True
     note: str = ""
 
@@ -55,29 +55,29 @@ class Part:
         return sum(bool(field.value) for field in self.fields)
 
 
-def form_of(script: Script, choice: Choice) -> list[Part]:
+def form_of(script: Script, choice: ComposedCommand) -> list[FormPart]:
     """The parts of the form, filled in with ``choice``."""
     inputs = [_input(spec, choice, script) for spec in _distinct(script, choice)]
     parts = [
         *_inputs(inputs, script, tuple(_variations(script, choice))),
-        Part("How it runs", tuple(_flags(_OF_RUNS, script, choice)), shown=False),
-        Part("Versions", tuple(_flags(_OF_VERSIONS, script, choice)), shown=False),
+        FormPart("How it runs", tuple(_flags(_OF_RUNS, script, choice)), shown=False),
+        FormPart("Versions", tuple(_flags(_OF_VERSIONS, script, choice)), shown=False),
         _more(script, choice),
     ]
     return [part for part in parts if part.fields]
 
 
 def _inputs(
-    inputs: Sequence[Field], script: Script, variations: tuple[Field, ...]
-) -> Iterator[Part]:
+    inputs: Sequence[FormField], script: Script, variations: tuple[FormField, ...]
+) -> Iterator[FormPart]:
     """What is chosen from lists first, variations next, and the many others by their type."""
     if len(inputs) <= FEW:
-        yield Part("Inputs", tuple(inputs))
-        yield Part("Variations", variations)
+        yield FormPart("Inputs", tuple(inputs))
+        yield FormPart("Variations", variations)
         return
     chosen = [field for field in inputs if field.asked]
-    yield Part("Choices", tuple(chosen))
-    yield Part("Variations", variations)
+    yield FormPart("Choices", tuple(chosen))
+    yield FormPart("Variations", variations)
     kinds = {name: spec.type for name, spec in script.inputs.items()}
     for title, types in (
         ("Numbers", ("int", "float")),
@@ -86,10 +86,10 @@ def _inputs(
         ("Texts", ("str", "")),
     ):
         left = [field for field in inputs if field not in chosen and kinds[field.name] in types]
-        yield Part(title, tuple(left), shown=False)
+        yield FormPart(title, tuple(left), shown=False)
 
 
-def _distinct(script: Script, choice: Choice) -> Iterator[InputSpec]:
+def _distinct(script: Script, choice: ComposedCommand) -> Iterator[InputSpec]:
     """Each input once: of two names for one key the first, and those that are chosen.
 
     ``cm`` makes a low line of a dash in a name, and reads some names itself: those have no field.
@@ -104,14 +104,14 @@ def _distinct(script: Script, choice: Choice) -> Iterator[InputSpec]:
             yield spec
 
 
-def _input(spec: InputSpec, choice: Choice, script: Script) -> Field:
+def _input(spec: InputSpec, choice: ComposedCommand, script: Script) -> FormField:
     value = choice.flags.get(spec.name, "")
     options = tuple(c for c in spec.choices if not c.endswith(".#"))
     kind = "select" if options else "number" if spec.type in ("int", "float") else "text"
     if spec.type == "bool":
         kind, options = "select", ("yes", "no")
     extra = (value,) if value and value not in options else ()
-    return Field(
+    return FormField(
         spec.name,
         spec.name.replace("_", " "),
         kind,
@@ -128,7 +128,7 @@ def _input(spec: InputSpec, choice: Choice, script: Script) -> Field:
     )
 
 
-def _variations(script: Script, choice: Choice) -> Iterator[Field]:
+def _variations(script: Script, choice: ComposedCommand) -> Iterator[FormField]:
     """A select for each group, a box for each other one, a text for each that takes a value."""
     groups: dict[str, list[Variation]] = {}
     # One with a comma in its name is what several together mean: they are chosen one by one.
@@ -147,11 +147,13 @@ def _variations(script: Script, choice: Choice) -> Iterator[Field]:
         yield _box(unknown.removeprefix("_"), True)
 
 
-def _box(name: str, on: bool) -> Field:
-    return Field("tags", f"_{name}", "check", f"_{name}" * on, "", (f"_{name}",), asked=True)
+def _box(name: str, on: bool) -> FormField:
+    return FormField("tags", f"_{name}", "check", f"_{name}" * on, "", (f"_{name}",), asked=True)
 
 
-def _group(group: str, members: Sequence[Variation], choice: Choice) -> Iterator[Field]:
+def _group(
+    group: str, members: Sequence[Variation], choice: ComposedCommand
+) -> Iterator[FormField]:
     """A select, and a text for each member that takes a value.
 
     There is a box for each further one that a link has chosen, which the planner refuses.
@@ -163,7 +165,7 @@ def _group(group: str, members: Sequence[Variation], choice: Choice) -> Iterator
     options = tuple(f"_{name}" for name in plain)
     label = group.replace("-", " ").replace("_", " ")
     if plain:
-        yield Field("tags", label, "select", value, "", options, default or "none", asked=True)
+        yield FormField("tags", label, "select", value, "", options, default or "none", asked=True)
     for name in chosen[1:]:
         yield _box(name, True)
     for variation in members:
@@ -171,13 +173,15 @@ def _group(group: str, members: Sequence[Variation], choice: Choice) -> Iterator
             yield from _dynamic(variation.name.removesuffix(".#"), choice)
 
 
-def _dynamic(head: str, choice: Choice) -> Iterator[Field]:
+def _dynamic(head: str, choice: ComposedCommand) -> Iterator[FormField]:
     values = [v.partition(".")[2] for v in choice.variations if v.startswith(f"{head}.")]
     for value in values or [""]:
-        yield Field(f"_{head}", f"_{head}.…", "text", value, f"makes the variation _{head}.VALUE")
+        yield FormField(
+            f"_{head}", f"_{head}.…", "text", value, f"makes the variation _{head}.VALUE"
+        )
 
 
-def _flags(names: Iterable[str], script: Script, choice: Choice) -> Iterator[Field]:
+def _flags(names: Iterable[str], script: Script, choice: ComposedCommand) -> Iterator[FormField]:
     for name in names:
         if name in script.inputs:
             continue
@@ -185,19 +189,21 @@ def _flags(names: Iterable[str], script: Script, choice: Choice) -> Iterator[Fie
         options = ("yes",) if kind == "check" else ()
         value = choice.flags.get(name, "")
         label = name.replace("_", " ")
-        yield Field(name, label, kind, value, FLAGS[name], options, whole=True, low=1)
+        yield FormField(name, label, kind, value, FLAGS[name], options, whole=True, low=1)
 
 
-def _more(script: Script, choice: Choice) -> Part:
+def _more(script: Script, choice: ComposedCommand) -> FormPart:
     """What has no field of its own: groups such as ``env.KEY``, and rare flags."""
     own = {*(spec.name for spec in _distinct(script, choice)), *_OF_RUNS, *_OF_VERSIONS}
     lines = [f"{name}={value}" for name, value in choice.flags.items() if name not in own]
     meaning = "one a line: env.KEY=value, adr.python.version=3.11, or a rare flag"
     value = "\n".join(lines)
-    return Part("More flags", (Field("more", "More flags", "area", value, meaning),), shown=False)
+    return FormPart(
+        "More flags", (FormField("more", "More flags", "area", value, meaning),), shown=False
+    )
 
 
-def unmatched(script: Script, choice: Choice) -> list[str]:
+def unmatched(script: Script, choice: ComposedCommand) -> list[str]:
     """What the form has no control for: variations that the script does not have."""
     from cmbench_gui.command import variation_of
 

@@ -9,7 +9,7 @@ from cmbench import api
 from cmbench.errors import Error
 from cmbench.format.model import Script
 from cmbench.session.workspace import Workspace
-from cmbench_gui.command import Choice, parse
+from cmbench_gui.command import ComposedCommand, parse
 from cmbench_gui.site import Site
 
 OTHER_MODELS = frozenset(["tiny", "synthetic"])
@@ -20,7 +20,7 @@ LOOKED_AT = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ScriptBadge:
     """A badge: its words, whether that is ``good``, ``bad`` or neither, and where more is told."""
 
     text: str
@@ -28,29 +28,33 @@ class Known:
     link: str = ""
 
 
-def known_of(site: Site, script: Script, choice: Choice, words: Sequence[str]) -> list[Known]:
+def known_of(
+    site: Site, script: Script, choice: ComposedCommand, words: Sequence[str]
+) -> list[ScriptBadge]:
     """The badges of a choice: what its last run here came to, and results like it."""
     return [*_runs(site, choice, words), *_results(site, script, choice)]
 
 
-def _runs(site: Site, choice: Choice, words: Sequence[str]) -> list[Known]:
+def _runs(site: Site, choice: ComposedCommand, words: Sequence[str]) -> list[ScriptBadge]:
     workspace = site.workspace()
     runs = api.runs(workspace, LOOKED_AT)
     same = [run for run in runs if _is_same(run.command, choice, words, workspace)]
     if not same:
-        return [Known("never run here")]
+        return [ScriptBadge("never run here")]
     last, times = same[0], f"{len(same)} time{'s' if len(same) > 1 else ''}"
     link = f"/jobs/{last.id}"
     facts = {
-        "done": Known(f"run here {times}, the last one went well", "good", link),
-        "running": Known("running now", "", link),
-        "killed": Known("its last run here was killed", "bad", link),
+        "done": ScriptBadge(f"run here {times}, the last one went well", "good", link),
+        "running": ScriptBadge("running now", "", link),
+        "killed": ScriptBadge("its last run here was killed", "bad", link),
     }
-    return [facts.get(last.status, Known(f"its last run here failed: {last.error}", "bad", link))]
+    return [
+        facts.get(last.status, ScriptBadge(f"its last run here failed: {last.error}", "bad", link))
+    ]
 
 
 def _is_same(
-    command: Sequence[str], choice: Choice, words: Sequence[str], workspace: Workspace
+    command: Sequence[str], choice: ComposedCommand, words: Sequence[str], workspace: Workspace
 ) -> bool:
     """Whether a command makes the same choice, by whatever tags it names the script."""
     if list(command[:3]) != list(words[:3]):
@@ -65,7 +69,7 @@ def _is_same(
         return False
 
 
-def _results(site: Site, script: Script, choice: Choice) -> list[Known]:
+def _results(site: Site, script: Script, choice: ComposedCommand) -> list[ScriptBadge]:
     """Of a script that measures: how many results there are of what is chosen."""
     if not {"model", "scenario"} <= script.inputs.keys() or not OTHER_MODELS.isdisjoint(
         choice.variations
@@ -84,10 +88,10 @@ def _results(site: Site, script: Script, choice: Choice) -> list[Known]:
     name = " ".join(chosen.values())
     link = f"/results?benchmark={chosen['benchmark']}&scenario={chosen['scenario']}"
     if not all_of_them:
-        return [Known(f"no result of {name} yet")]
+        return [ScriptBadge(f"no result of {name} yet")]
     elsewhere = all_of_them - local
     return [
-        Known(f"{name}: {count:,} {where}", "", link)
+        ScriptBadge(f"{name}: {count:,} {where}", "", link)
         for count, where in ((local, "measured here"), (elsewhere, "measured elsewhere"))
         if count
     ]

@@ -9,7 +9,7 @@ from functools import cache
 from cmbench.format.model import Script
 from cmbench.lib import neuron, nvidia
 from cmbench.lib.host.machine import cpu_facts, memory_facts, usable_cores
-from cmbench_gui.command import Choice
+from cmbench_gui.command import ComposedCommand
 
 DEVICE = "device"
 """The input of a script that names the device to use."""
@@ -55,7 +55,7 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def beforehand(script: Script, choice: Choice, machine: ThisMachine) -> dict[str, str]:
+def beforehand(script: Script, choice: ComposedCommand, machine: ThisMachine) -> dict[str, str]:
     """What to choose for somebody who has not chosen anything yet: the device that is there."""
     untouched = not choice.variations and not choice.flags
     spec = script.inputs.get(DEVICE)

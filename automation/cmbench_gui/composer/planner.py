@@ -23,7 +23,7 @@ IDLE_S = 60.0
 ANSWER_S = 60.0
 
 
-class Planner:
+class PlannerProcess:
     """Asks that process; one question at a time."""
 
     def __init__(self, home: str, repositories: Sequence[str], folder: str) -> None:

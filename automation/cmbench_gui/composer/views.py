@@ -14,11 +14,11 @@ from cmbench.errors import Error
 from cmbench.format.model import Script
 from cmbench.session.workspace import Workspace
 from cmbench_gui import command as commands
-from cmbench_gui.command import Choice
-from cmbench_gui.composer.fields import Field, form_of, unmatched
+from cmbench_gui.command import ComposedCommand
+from cmbench_gui.composer.fields import FormField, form_of, unmatched
 from cmbench_gui.composer.known import known_of
 from cmbench_gui.composer.machine import DEVICE, beforehand, this_machine
-from cmbench_gui.composer.planner import Planner
+from cmbench_gui.composer.planner import PlannerProcess
 from cmbench_gui.pages import page
 from cmbench_gui.site import Site, site_of
 
@@ -92,7 +92,7 @@ def command(request: Request) -> Response:
     )
 
 
-def _shown(script: Script, choice: Choice, workspace: Workspace) -> dict[str, Any]:
+def _shown(script: Script, choice: ComposedCommand, workspace: Workspace) -> dict[str, Any]:
     words = commands.words_of(choice, script, workspace)
     forms = {name: made(words) for name, made in commands.FORMS.items()}
     return {"forms": forms, "unknown": unmatched(script, choice)}
@@ -134,7 +134,7 @@ def check(request: Request) -> Response:
     return JSONResponse({"refused": refused, "now": before})
 
 
-def _refusal(planner: Planner, flags: Mapping[str, Any]) -> str:
+def _refusal(planner: PlannerProcess, flags: Mapping[str, Any]) -> str:
     """Why there is no plan for a call; empty where there is one."""
     try:
         planner.plan(flags)
@@ -143,20 +143,22 @@ def _refusal(planner: Planner, flags: Mapping[str, Any]) -> str:
     return ""
 
 
-def _with(choice: Choice, field: Field, value: str) -> Choice:
+def _with(choice: ComposedCommand, field: FormField, value: str) -> ComposedCommand:
     """The choice with another value of one field."""
     if field.name != "tags":
-        return Choice(choice.script, choice.variations, {**choice.flags, field.name: value})
+        return ComposedCommand(
+            choice.script, choice.variations, {**choice.flags, field.name: value}
+        )
     others = {option.removeprefix("_") for option in field.options}
     variations = tuple(variation for variation in choice.variations if variation not in others)
-    return Choice(choice.script, (*variations, value.removeprefix("_")), choice.flags)
+    return ComposedCommand(choice.script, (*variations, value.removeprefix("_")), choice.flags)
 
 
-def _plan_flags(choice: Choice, script: Script, workspace: Workspace) -> dict[str, Any]:
+def _plan_flags(choice: ComposedCommand, script: Script, workspace: Workspace) -> dict[str, Any]:
     return commands.nested(commands.words_of(choice, script, workspace))
 
 
-def _chosen(request: Request) -> tuple[Workspace, Script, Choice]:
+def _chosen(request: Request) -> tuple[Workspace, Script, ComposedCommand]:
     """The script and the choice that an address names; raises ``script-not-found``."""
     if len(request.url.query) > MOST_QUERY:
         raise Error("bad-value", "the link is too long for a form")
@@ -167,13 +169,13 @@ def _chosen(request: Request) -> tuple[Workspace, Script, Choice]:
     return workspace, script, commands.choice_of(script, pairs, name)
 
 
-def _planner(request: Request) -> Planner:
+def _planner(request: Request) -> PlannerProcess:
     """The planner of this server, made when it is first asked for."""
     state = request.app.state
     if not hasattr(state, "planner"):
         site: Site = state.site
-        state.planner = Planner(site.home, site.repositories, site.folder)
-    planner: Planner = state.planner
+        state.planner = PlannerProcess(site.home, site.repositories, site.folder)
+    planner: PlannerProcess = state.planner
     return planner
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench_gui.explorer.charting import charts
-from cmbench_gui.explorer.table import Line, Trust, money, trust
-from cmbench_gui.explorer.view import View
+from cmbench_gui.explorer.table import TableLine, Trust, money, trust
+from cmbench_gui.explorer.view import ExplorerView
 from cmbench_results import compare, cost, query
 from cmbench_results.query import Filter
 from cmbench_results.render import figure
@@ -45,7 +45,7 @@ class Repeats:
 
 
 @dataclass(frozen=True, slots=True)
-class Detail:
+class ResultPage:
     """A result in words; ``plots`` are title, note and chart, ``files`` number, name and size."""
 
     result: BenchmarkResult
@@ -63,14 +63,14 @@ class Detail:
     similar: str
 
 
-def detail(store: Store, uid: str) -> Detail:
+def detail(store: Store, uid: str) -> ResultPage:
     """All of the result with this id; raises ``result-not-found``, ``ambiguous``."""
     result = store.result(uid)
     work, software = result.workload, result.software
     row = next(iter(query.find(store, Filter({"uid": (result.uid,)}), limit=1).rows), {})
     system_id = str(row.get("system_id", ""))
     words = {"benchmark": work.benchmark, "scenario": work.scenario}
-    return Detail(
+    return ResultPage(
         result=result,
         system_id=system_id,
         trust=trust(result.tier),
@@ -89,7 +89,9 @@ def detail(store: Store, uid: str) -> Detail:
         repeats=_repeats(store, result),
         plots=_plots(result),
         files=[(n, name, _size(size)) for n, (name, _, size) in enumerate(files(result))],
-        similar=View(Filter({name: (value,) for name, value in words.items()})).at("/results"),
+        similar=ExplorerView(Filter({name: (value,) for name, value in words.items()})).at(
+            "/results"
+        ),
     )
 
 
@@ -332,7 +334,7 @@ def _beside(letters: Sequence[str], results: Sequence[Result]) -> charts.Chart |
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class SystemPage:
     """A system and what was measured on it."""
 
     name: str
@@ -342,17 +344,17 @@ class Machine:
     works: list[tuple[str, int, str]]
     rounds: tuple[str, ...]
     all: str
-    lines: tuple[Line, ...] = ()
+    lines: tuple[TableLine, ...] = ()
 
 
-def machine(store: Store, system_id: str) -> Machine:
+def machine(store: Store, system_id: str) -> SystemPage:
     """The system with this id; raises ``result-not-found``."""
     selection = Filter({"system_id": (system_id,)})
     page = query.find(store, selection, limit=1)
     if not page.rows:
         raise Error("result-not-found", "no system has this id", hint="go to the table of results")
     result = store.result(page.rows[0]["uid"])
-    view = View(selection)
+    view = ExplorerView(selection)
     works = [
         (
             f"{benchmark} {scenario}",
@@ -362,7 +364,7 @@ def machine(store: Store, system_id: str) -> Machine:
         for (benchmark, scenario), many in query.kinds(store, selection, ("benchmark", "scenario"))
     ]
     counts = query.facets(store, selection, ("organization", "round"))
-    return Machine(
+    return SystemPage(
         name=result.system.name,
         facts=_system(result),
         organizations=tuple(name for name, _ in counts["organization"] if name),

@@ -11,16 +11,16 @@ from cmbench_gui.explorer import plane
 from cmbench_gui.explorer.charting import scatter
 from cmbench_gui.explorer.plot import (
     SAME,
-    Choice,
-    Kind,
     Plot,
+    PlotChoice,
+    PlotKind,
     Row,
     energetic,
     series_of,
     title,
 )
 from cmbench_gui.explorer.table import trust
-from cmbench_gui.explorer.view import COST, View
+from cmbench_gui.explorer.view import COST, ExplorerView
 from cmbench_results import query
 from cmbench_results.query import Filter
 from cmbench_results.store import Store
@@ -30,7 +30,7 @@ BARS = 40
 COURSE = 600
 
 
-def draw(store: Store, view: View) -> Plot:
+def draw(store: Store, view: ExplorerView) -> Plot:
     """What the view draws; raises ``bad-value``."""
     kinds = query.kinds(store, view.wanted, (*SAME, "direction"), 60)
     if not kinds:
@@ -38,21 +38,23 @@ def draw(store: Store, view: View) -> Plot:
     if len(kinds) > 1:
         return Plot(None, "Of which benchmark?", choices=tuple(_choice(view, *e) for e in kinds))
     benchmark, scenario, unit, direction = kinds[0][0]
-    drawings: dict[str, Callable[[Store, View, Kind], Plot]] = {
+    drawings: dict[str, Callable[[Store, ExplorerView, PlotKind], Plot]] = {
         "scatter": plane.draw,
         "bars": _bars,
         "course": _course,
     }
-    drawn = drawings[view.draw](store, view, Kind(benchmark, scenario, unit, direction == LOWER))
+    drawn = drawings[view.draw](
+        store, view, PlotKind(benchmark, scenario, unit, direction == LOWER)
+    )
     tiers = {tier for (tier,), _ in query.kinds(store, view.wanted, ("tier",))}
     return replace(drawn, unverified=tiers != {OFFICIAL})
 
 
-def _choice(view: View, values: Sequence[str], many: int) -> Choice:
+def _choice(view: ExplorerView, values: Sequence[str], many: int) -> PlotChoice:
     columns = dict(zip(SAME, values, strict=False))
     unit = f", {columns['unit']}" if columns["unit"] else ""
     words = f"{columns['benchmark']} {columns['scenario']}{unit}"
-    return Choice(words, many, view.only(**columns).at("/results/plot"))
+    return PlotChoice(words, many, view.only(**columns).at("/results/plot"))
 
 
 def _needs_figure(name: str) -> None:
@@ -64,11 +66,11 @@ def _needs_figure(name: str) -> None:
         )
 
 
-def _having(view: View, name: str) -> Filter:
+def _having(view: ExplorerView, name: str) -> Filter:
     return replace(view.wanted, has=tuple({*view.wanted.has, name}))
 
 
-def _bars(store: Store, view: View, kind: Kind) -> Plot:
+def _bars(store: Store, view: ExplorerView, kind: PlotKind) -> Plot:
     """The best of them by the figure of the vertical axis, one below the other."""
     _needs_figure(view.y)
     less, energy = kind.less(view.y), energetic(view.y)
@@ -91,7 +93,7 @@ def _bars(store: Store, view: View, kind: Kind) -> Plot:
     return Plot(chart, title(view.y), (note,))
 
 
-def _course(store: Store, view: View, kind: Kind) -> Plot:
+def _course(store: Store, view: ExplorerView, kind: PlotKind) -> Plot:
     """The figure of the vertical axis by round; without a round, by the day of the run."""
     _needs_figure(view.y)
     page = query.find(store, _having(view, view.y), "round", COURSE)

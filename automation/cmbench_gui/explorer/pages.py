@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from cmbench.errors import Error
 from cmbench_gui.explorer import details, drawings, plot, table, view
 from cmbench_gui.explorer.source import Short, source_of
-from cmbench_gui.explorer.view import View
+from cmbench_gui.explorer.view import ExplorerView
 from cmbench_gui.pages import environment, page, rendered, visible
 from cmbench_results import export, query
 from cmbench_results.values import to_json
@@ -23,7 +23,7 @@ _KINDS = {"scatter": "Two figures", "bars": "Ranking", "course": "Rounds"}
 Values = Mapping[str, Any]
 
 
-def _view(request: Request) -> View:
+def _view(request: Request) -> ExplorerView:
     return view.read(request.query_params.multi_items())
 
 
@@ -40,13 +40,13 @@ async def _shown(
     return Response(await source.page(address, make, short), media_type="text/html")
 
 
-def _tabs(seen: View) -> list[tuple[str, str, str]]:
+def _tabs(seen: ExplorerView) -> list[tuple[str, str, str]]:
     drawings = [(name, kind, replace(seen, draw=kind, page=1)) for kind, name in _KINDS.items()]
     tabs = [("Table", "table", replace(seen, page=1).at("/results"))]
     return tabs + [(name, kind, drawing.at("/results/plot")) for name, kind, drawing in drawings]
 
 
-def _common(seen: View, path: str) -> dict[str, Any]:
+def _common(seen: ExplorerView, path: str) -> dict[str, Any]:
     chosen = [
         (column, value, seen.toggles(path, column)(value))
         for column, values in seen.wanted.columns.items()

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cmbench_gui.explorer.charting import scatter
-from cmbench_gui.explorer.plot import Best, Kind, Plot, energetic, series_of, title
-from cmbench_gui.explorer.view import COST, View
+from cmbench_gui.explorer.plot import Best, Plot, PlotKind, energetic, series_of, title
+from cmbench_gui.explorer.view import COST, ExplorerView
 from cmbench_results import query
 from cmbench_results.cost import CostModel
 from cmbench_results.store import Store
@@ -27,7 +27,7 @@ _READ = ("uid", "system", "throughput", "power", "form", "energy_tier")
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class PlanePoint:
     """A result in the plane."""
 
     x: float
@@ -41,15 +41,15 @@ class Spot:
 class Plane:
     """The points, the series by their names, and the colour of each series."""
 
-    view: View
-    kind: Kind
-    spots: Sequence[Spot]
+    view: ExplorerView
+    kind: PlotKind
+    spots: Sequence[PlanePoint]
     series: Sequence[str]
     colours: Sequence[int]
-    fronts: Mapping[int, Sequence[Spot]]
+    fronts: Mapping[int, Sequence[PlanePoint]]
 
 
-def draw(store: Store, view: View, kind: Kind) -> Plot:
+def draw(store: Store, view: ExplorerView, kind: PlotKind) -> Plot:
     """The drawing of the two figures of a view."""
     names: dict[str, int] = {}
     spots = list(_spots(store, view, names))
@@ -93,7 +93,7 @@ def _without_tier(names: Sequence[str]) -> tuple[list[str], list[str]]:
     return [], list(names)
 
 
-def _spots(store: Store, view: View, series: dict[str, int]) -> Iterator[Spot]:
+def _spots(store: Store, view: ExplorerView, series: dict[str, int]) -> Iterator[PlanePoint]:
     axes = [name for name in (view.x, view.y) if name != COST]
     names = list(dict.fromkeys((*_READ, view.by, *axes)))
     costs: CostModel | None = view.costs() if COST in (view.x, view.y) else None
@@ -105,19 +105,19 @@ def _spots(store: Store, view: View, series: dict[str, int]) -> Iterator[Spot]:
         x, y = row[view.x], row[view.y]
         if x is not None and y is not None and _inside(view, x, y):
             name = series_of(view, row, energy)
-            yield Spot(x, y, row["uid"], series.setdefault(name, len(series)), row["system"])
+            yield PlanePoint(x, y, row["uid"], series.setdefault(name, len(series)), row["system"])
 
 
-def _inside(view: View, x: float, y: float) -> bool:
+def _inside(view: ExplorerView, x: float, y: float) -> bool:
     ends = view.ranges
     fits = ends.get("xmin", x) <= x <= ends.get("xmax", x)
     fits = fits and ends.get("ymin", y) <= y <= ends.get("ymax", y)
     return fits and (x > 0 or "logx" not in view.marks) and (y > 0 or "logy" not in view.marks)
 
 
-def _plane(view: View, kind: Kind, spots: list[Spot], series: list[str]) -> Plane:
+def _plane(view: ExplorerView, kind: PlotKind, spots: list[PlanePoint], series: list[str]) -> Plane:
     """Colours go to the largest series."""
-    by_series: list[list[Spot]] = [[] for _ in series]
+    by_series: list[list[PlanePoint]] = [[] for _ in series]
     for spot in spots:
         by_series[spot.series].append(spot)
     ordered = sorted(range(len(series)), key=lambda n: (-len(by_series[n]), series[n]))
@@ -125,7 +125,7 @@ def _plane(view: View, kind: Kind, spots: list[Spot], series: list[str]) -> Plan
     for colour, number in enumerate(ordered):
         colours[number] = colour
     right, up = (-1 if kind.less(name) else 1 for name in (view.x, view.y))
-    fronts: dict[int, Sequence[Spot]] = {}
+    fronts: dict[int, Sequence[PlanePoint]] = {}
     for number in ordered:
         points = ((s.x, s.y, (s.uid, k)) for k, s in enumerate(by_series[number]))
         fronts[number] = [by_series[number][k] for _, k in query.unbeaten(points, right, up)]
@@ -159,14 +159,14 @@ def _marks(plane: Plane, x: scatter.Axis, y: scatter.Axis) -> Iterator[scatter.M
 
 
 def _cells(
-    plane: Plane, spots: Sequence[Spot], x: scatter.Axis, y: scatter.Axis
-) -> Iterator[list[Spot]]:
+    plane: Plane, spots: Sequence[PlanePoint], x: scatter.Axis, y: scatter.Axis
+) -> Iterator[list[PlanePoint]]:
     """The points by the cell of the drawing in which they fall, with cells as large as needed."""
     frame = scatter.PLANE
     across, up = x.scale(0, frame.end - frame.left), y.scale(0, frame.base - frame.top)
     size = _CELL
     while True:
-        cells: dict[tuple[int, int, int], list[Spot]] = {}
+        cells: dict[tuple[int, int, int], list[PlanePoint]] = {}
         for spot in spots:
             cell = (int(across(spot.x) / size), int(up(spot.y) / size))
             cells.setdefault((*cell, min(plane.colours[spot.series], 8)), []).append(spot)
@@ -176,7 +176,7 @@ def _cells(
         size *= max(1.3, math.sqrt(len(cells) / MARKS))
 
 
-def _mark(plane: Plane, spots: Sequence[Spot], best: bool) -> scatter.Mark:
+def _mark(plane: Plane, spots: Sequence[PlanePoint], best: bool) -> scatter.Mark:
     view, kind, first = plane.view, plane.kind, spots[0]
     label = f"{kind.said(view.y, first.y)}, {kind.said(view.x, first.x)}; {first.system}"
     label += f"; {plane.series[first.series]}"

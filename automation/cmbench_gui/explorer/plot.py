@@ -11,7 +11,7 @@ from typing import Any
 
 from cmbench_gui.explorer.charting import charts
 from cmbench_gui.explorer.table import trust
-from cmbench_gui.explorer.view import COST, View
+from cmbench_gui.explorer.view import COST, ExplorerView
 from cmbench_results import query
 from cmbench_results.render import figure
 from cmbench_results.values import ENERGY, LOWER, POWER
@@ -33,7 +33,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PlotChoice:
     """One of several things that have to be told apart: its words, number and address."""
 
     words: str
@@ -59,14 +59,14 @@ class Plot:
     chart: charts.Chart | None
     title: str
     notes: tuple[str, ...] = ()
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[PlotChoice, ...] = ()
     best: tuple[Best, ...] = ()
     scales: Mapping[str, Any] = field(default_factory=dict)
     unverified: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class PlotKind:
     """What the results of a drawing have in common; ``down`` where less is better."""
 
     benchmark: str
@@ -96,7 +96,7 @@ def title(name: str) -> str:
     return TITLES.get(name, name.replace("_", " "))
 
 
-def series_of(view: View, row: Row, energy: bool) -> str:
+def series_of(view: ExplorerView, row: Row, energy: bool) -> str:
     """To which series a result belongs: forms and ways to measure energy are never mixed."""
     value = str(row[view.by])
     parts = [trust(value).word if view.by == "tier" else value or f"no {view.by}"]

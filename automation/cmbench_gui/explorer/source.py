@@ -45,7 +45,7 @@ FRESH_S = 1.0
 
 
 @dataclass(slots=True)
-class Source:
+class ResultSource:
     """The results of a site."""
 
     site: Site
@@ -141,10 +141,10 @@ class Source:
             self._bytes -= len(self._pages.popitem(last=False)[1])
 
 
-def source_of(request: Request) -> Source:
+def source_of(request: Request) -> ResultSource:
     """The results of the site that a request is for."""
     state = request.app.state
     if not hasattr(state, "results"):
-        state.results = Source(site_of(request))
-    source: Source = state.results
+        state.results = ResultSource(site_of(request))
+    source: ResultSource = state.results
     return source

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cmbench_gui.explorer.columns import Columns
-from cmbench_gui.explorer.view import ROWS, View
+from cmbench_gui.explorer.view import ROWS, ExplorerView
 from cmbench_results import query
 from cmbench_results.cost import CostModel
 from cmbench_results.render import figure
@@ -39,7 +39,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class FacetValue:
     """A value of a facet, how many results have it, and the address that chooses or drops it."""
 
     name: str
@@ -54,14 +54,14 @@ class Facet:
 
     name: str
     title: str
-    values: tuple[Value, ...]
-    more: tuple[Value, ...]
+    values: tuple[FacetValue, ...]
+    more: tuple[FacetValue, ...]
     chosen: int
     open: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TableLine:
     """A result in the table, in words."""
 
     uid: str
@@ -124,10 +124,10 @@ class Heading:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ResultTable:
     """One page of the table; ``before`` and ``after`` are addresses, empty at the ends."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[TableLine, ...]
     headings: tuple[Heading, ...]
     total: int
     first: int
@@ -148,7 +148,7 @@ _HEADINGS = (
 )
 
 
-def table(store: Store, view: View, known: Columns | None = None) -> Table:
+def table(store: Store, view: ExplorerView, known: Columns | None = None) -> ResultTable:
     """The page of a view; ``known`` are the columns in memory, if they are.
 
     Raises ``bad-value``.
@@ -162,7 +162,7 @@ def table(store: Store, view: View, known: Columns | None = None) -> Table:
     hold = view.holds("/results")
     lines = tuple(_line(row, view, hold(row["uid"]), costs) for row in matches.rows)
     last = start + len(lines)
-    return Table(
+    return ResultTable(
         lines=lines,
         headings=tuple(_heading(view, *heading) for heading in _HEADINGS),
         total=matches.total,
@@ -174,14 +174,14 @@ def table(store: Store, view: View, known: Columns | None = None) -> Table:
     )
 
 
-def _heading(view: View, name: str, column: str, down: bool) -> Heading:
+def _heading(view: ExplorerView, name: str, column: str, down: bool) -> Heading:
     by = view.sort.removeprefix("-")
     way = "descending" if view.sort.startswith("-") else "ascending"
     return Heading(name, view.ordered(column, down).at("/results"), way if by == column else "none")
 
 
-def _line(row: Row, view: View, hold: str, costs: CostModel | None) -> Line:
-    return Line(
+def _line(row: Row, view: ExplorerView, hold: str, costs: Costs | None) -> TableLine:
+    return TableLine(
         uid=row["uid"],
         value=figure(row["value"], row["unit"]),
         work=work(row),
@@ -228,7 +228,7 @@ def money(amount: float | None) -> str:
     return "" if amount is None else f"${amount:,.4g}"
 
 
-def facets(store: Store, view: View, known: Columns | None = None) -> tuple[Facet, ...]:
+def facets(store: Store, view: ExplorerView, known: Columns | None = None) -> tuple[Facet, ...]:
     """The facets that have something to choose from, or of which something is chosen."""
     names = tuple(FACETS)
     if known is not None and known.knows(view.wanted):
@@ -241,13 +241,13 @@ def facets(store: Store, view: View, known: Columns | None = None) -> tuple[Face
     )
 
 
-def _facet(view: View, name: str, counted: Sequence[tuple[str, int]]) -> Facet:
+def _facet(view: ExplorerView, name: str, counted: Sequence[tuple[str, int]]) -> Facet:
     chosen, address = view.wanted.columns.get(name, ()), view.toggles("/results", name)
     known = dict(counted[:MOST])
     # A value that was typed, with a *, say, is told as it was.
     typed = [value for value in chosen if value not in known]
     values = [
-        Value(value, many, value in chosen, address(value))
+        FacetValue(value, many, value in chosen, address(value))
         for value, many in [*((value, 0) for value in typed), *known.items()]
     ]
     values.sort(key=lambda option: not option.chosen)

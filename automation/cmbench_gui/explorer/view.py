@@ -29,7 +29,7 @@ Pairs = Iterable[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ExplorerView:
     """Which results, in which order and drawing, and which ones lie in the basket.
 
     ``ranges`` are the ends of the axes of a plot by ``xmin`` and so on; ``prices`` the user's own.
@@ -94,7 +94,7 @@ class View:
         """What a form that sets those parameters has to carry along."""
         return [(name, value) for name, value in self.pairs() if name not in (*without, "page")]
 
-    def only(self, **columns: str) -> View:
+    def only(self, **columns: str) -> ExplorerView:
         """The same with one value alone of each of these columns."""
         selected = {**self.wanted.columns, **{name: (value,) for name, value in columns.items()}}
         return replace(self, wanted=replace(self.wanted, columns=selected), page=1, ranges={})
@@ -111,13 +111,13 @@ class View:
 
         return address
 
-    def ordered(self, column: str, down: bool) -> View:
+    def ordered(self, column: str, down: bool) -> ExplorerView:
         """The same sorted by a column; a second time turns it round."""
         first, other = (f"-{column}", column) if down else (column, f"-{column}")
         return replace(self, sort=other if self.sort == first else first, page=1)
 
 
-_USUAL = View()
+_USUAL = ExplorerView()
 
 
 _quoted = lru_cache(maxsize=4096)(quote_plus)
@@ -129,7 +129,7 @@ def _more(address: str, name: str, values: Sequence[str]) -> str:
     return f"{address}{'&' if '?' in address else '?'}{query}" if query else address
 
 
-def read(query: Pairs) -> View:
+def read(query: Pairs) -> ExplorerView:
     """The view of an address.
 
     Raises ``unknown-flag`` for a parameter that there is none of, ``bad-value`` for a value.
@@ -141,7 +141,7 @@ def read(query: Pairs) -> View:
     for name, values in parameters.items():
         _check(name, values)
     one = {name: values[-1] for name, values in parameters.items()}
-    view = View(
+    view = ExplorerView(
         wanted=Filter(
             {
                 name: tuple(dict.fromkeys(parameters[name]))
