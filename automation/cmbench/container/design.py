@@ -128,7 +128,7 @@ def design(
 
 
 def _tools(plan: Plan, options: ContainerOptions) -> tuple[str, ...]:
-    """What the steps of the plan need of the operating system, and what was asked for."""
+    """Return the packages that the steps of the plan, and the user, require."""
     tools: list[str] = list(options.packages)
     for node in walk(plan.root):
         frame = node.frame
@@ -164,7 +164,7 @@ EVERYWHERE = ("internal", "local")
 def fixed_mounts(
     home: str, repositories: Sequence[Repository], cached: str, baked: bool, world: ContainerContext
 ) -> tuple[list[Mount], dict[str, str]]:
-    """The folders that every run needs, and the variables that tell ``cm`` of them."""
+    """Return the mounts that every run needs, and the variables that name them to ``cm``."""
     mounts = [Mount(home, HOME, True, "HOME of the container")]
     env: dict[str, str] = {"HOME": HOME, "CM_REPOS": CM_HOME}
     mounts += [Mount(r.path, r.path, False, f"scripts: {r.alias}") for r in repositories]
@@ -203,7 +203,7 @@ def _folders(
     options: ContainerOptions,
     world: ContainerContext,
 ) -> tuple[Folders, list[str]]:
-    # What cached steps give back is known to the plan, and so is what was asked for.
+    # The plan knows the outputs of cached steps, and the requested inputs.
     known = {key: top.env.peek(key) for key in dict.keys(top.env)} | dict(request.env)
     values = {key: value for key, value in known.items() if isinstance(value, str)}
     for name, value in request.inputs.items():
@@ -229,7 +229,7 @@ def _home_note(engine: ContainerProgram, home: str) -> Iterable[str]:
 def _command(
     engine: ContainerProgram, options: ContainerOptions, request: Request, world: ContainerContext
 ) -> tuple[tuple[str, ...], dict[str, str], tuple[str, ...], list[str]]:
-    """Words, environment of the engine, names to hand over from it, and notes."""
+    """Return words, environment of the program, names to pass from it, and notes."""
     words, hidden = command_in.inner_words(world.tags, world.uid, world.flags, request)
     environ, handed = _handed(options, world, command_in.extra_command(hidden))
     secret = [name for name in handed if _is_secret(name, environ[name])]

@@ -58,7 +58,7 @@ class ContainerProgram:
 
 @dataclass(frozen=True, slots=True)
 class ContainerJob:
-    """All that a build and a run are told, apart from the engine's own words for it.
+    """All settings of a build and a run, in terms that no container program has of its own.
 
     ``host`` is the name of the machine: results carry it, and runs in containers on one machine
     must agree on it. ``detached``: the command runs on its own; ``kept``: the container is there
@@ -196,7 +196,7 @@ def _apptainer_build(engine: ContainerProgram, job: ContainerJob) -> list[str]:
 
 
 def exists_command(engine: ContainerProgram, job: ContainerJob) -> list[str]:
-    """The command that succeeds where the image is there; empty where the file itself tells."""
+    """Return the command that succeeds where the image exists; empty where the file shows it."""
     if engine.name == "apptainer":
         return []
     kind = ["inspect", "--type", "image"] if engine.name == "buildah" else ["image", "inspect"]
@@ -271,7 +271,7 @@ def _gpus(engine: ContainerProgram, gpus: str) -> list[str]:
 
 
 def _flag_words(flag: str, *values: str) -> list[str]:
-    """``flag`` with each of ``values`` that is not empty."""
+    """Return ``flag`` with every one of ``values`` that is not empty."""
     return [word for value in values if value for word in (flag, value)]
 
 
@@ -338,7 +338,7 @@ def end_commands(engine: ContainerProgram, job: ContainerJob) -> list[list[str]]
 def state_command(engine: ContainerProgram, job: ContainerJob) -> list[str]:
     """The command that prints the state of the container of that name; it fails without one."""
     if engine.name == "buildah":
-        # Commands can be run in each that is there: there is no other state.
+        # A container that exists accepts commands: there is no other state.
         shown = 'running{{ "" }}'
         return [engine.program, "inspect", "--type", "container", "--format", shown, job.name]
     shown = "{{.State.Status}}"
@@ -346,7 +346,7 @@ def state_command(engine: ContainerProgram, job: ContainerJob) -> list[str]:
 
 
 def can_keep(engine: ContainerProgram, job: ContainerJob) -> None:
-    """Raise ``bad-value`` where the engine cannot keep a container in the way that is asked for."""
+    """Raise ``bad-value`` where the container program cannot keep a container as requested."""
     if engine.name == "apptainer" or (engine.name == "buildah" and job.detached):
         what = "runs nothing in the background" if job.detached else "keeps no container"
         hint = "use another engine: --docker_engine=podman"
@@ -354,7 +354,7 @@ def can_keep(engine: ContainerProgram, job: ContainerJob) -> None:
 
 
 def without_effect(engine: ContainerProgram, job: ContainerJob) -> list[str]:
-    """What the engine cannot do of what is asked for."""
+    """Return notes on requested settings that the container program ignores."""
     rights = (job.shm_size, job.gpus, *job.devices, *job.ulimits, *job.capabilities, *job.security)
     if engine.name != "buildah" or not any((*rights, job.cpus, job.privileged)):
         return []
@@ -398,7 +398,7 @@ def _apptainer_run(engine: ContainerProgram, job: ContainerJob) -> list[str]:
 def environment(
     engine: ContainerProgram, job: ContainerJob, environ: Mapping[str, str]
 ) -> dict[str, str]:
-    """The environment of the engine's commands: the user's, and for apptainer what it hands on."""
+    """Return the environment of the program's commands: the user's, and apptainer's additions."""
     variables = dict(environ)
     if engine.name == "docker":
         # Older ones know secrets of a build only then.

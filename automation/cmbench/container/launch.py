@@ -135,7 +135,7 @@ _WORDS = {
 
 
 def own_folder(path: str, owner: tuple[int, int]) -> None:
-    """Make the folder ``path`` and what is missing above it; all of it belongs to ``owner``."""
+    """Make the folder ``path`` and its missing parents; all of them belong to ``owner``."""
     missing: list[str] = []
     while path and not os.path.isdir(path):
         missing.append(path)
@@ -165,7 +165,7 @@ def write_files(job: ContainerJob, text: str) -> None:
 
 
 def register(home: str, repositories: Sequence[str], owner: tuple[int, int]) -> None:
-    """Tell the ``cm`` in the container which repositories there are."""
+    """Yield the block of the script and of its variations and versions; paths end in a dot."""
     own_folder(home, owner)
     path = os.path.join(home, "repos.json")
     draft = f"{path}.{os.getpid()}.new"
@@ -356,7 +356,7 @@ class _Container:
 
 
 class ContainerExecutor:
-    """Runs jobs in containers; ``container`` says for each job what its container is given."""
+    """Runs jobs in containers; ``container`` returns the container of a native job."""
 
     name = "container"
 
@@ -408,7 +408,7 @@ class ContainerExecutor:
 
 
 def for_steps(image: ContainerJob) -> Callable[[NativeJob], ContainerJob]:
-    """Containers of ``image`` for the native programs of steps: each sees what its job names.
+    """Return containers of ``image`` for the native programs of steps, with the folders of a job.
 
     Folders have the same paths inside; cache entries are found in the store, which is mounted with
     what ``image`` mounts.

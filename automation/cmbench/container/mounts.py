@@ -208,7 +208,7 @@ def _ordered(mounts: Sequence[Mount]) -> list[Mount]:
 
 
 def _brings(outer: Mount, inner: Mount) -> bool:
-    """Whether ``inner``, which lies in ``outer``, is there in the same way without being asked."""
+    """Return whether ``inner``, which lies in ``outer``, is mounted the same way by it."""
     below = os.path.relpath(inner.target, outer.target)
     return outer.mode == inner.mode and inner.source == os.path.join(outer.source, below)
 

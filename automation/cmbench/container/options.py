@@ -74,7 +74,7 @@ _REFUSED = {
 
 @dataclass(frozen=True, slots=True)
 class ContainerOptions:
-    """The container as it is asked for; texts are empty and tuples are empty for the default."""
+    """The requested container; texts are empty and tuples are empty for the default."""
 
     engine: str = ""
     base_image: str = ""

@@ -1,8 +1,8 @@
 """The text of an image: a Containerfile, or a definition file for apptainer, from one recipe.
 
-The same recipe gives the same text, byte for byte. Values stand in it quoted for whoever reads them
+The same recipe gives the same text, byte for byte. Values are quoted in it for their reader
 (the builder, or a shell in the image); what is secret or of this machine only (proxies, private
-certificates, tokens) is handed over when the image is built and is no part of the text.
+certificates, tokens) is passed when the image is built and is no part of the text.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def digest(text: str) -> str:
 
 
 def _joined(step: _Step) -> list[str]:
-    """The commands of one RUN, each but the last with its separator."""
+    """Yield the commands of one RUN, all but the last with a separator."""
     return [f"{command};" for command in step.commands[:-1]] + [step.commands[-1]]
 
 

@@ -42,7 +42,7 @@ _REFERENCE = re.compile(
 
 
 def base_image(image: str, system: str, version: str) -> tuple[str, str]:
-    """The base image and its package manager (empty where the name of the image does not tell).
+    """Return the base image and its package manager (empty where the image's name is no clue).
 
     ``image`` wins over ``system`` and ``version``, which wins over Debian.
     Raises ``bad-value`` for a system or version that is not known, or no name of an image.
@@ -103,7 +103,7 @@ def packages(manager: str, tools: Iterable[str]) -> tuple[str, ...]:
     """Names of the packages with ``tools`` and of those that every image needs, sorted.
 
     A tool that the table does not know is taken for the name of a package.
-    Raises ``bad-value`` for what is no name of one.
+    Raises ``bad-value`` for an invalid package name.
     """
     table = _table()
     names = set(table["base"][manager])

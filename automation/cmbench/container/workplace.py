@@ -39,7 +39,7 @@ def workplace(
     base: str = "",
     tools: Iterable[str] = (),
 ) -> ContainerDesign:
-    """The container that is asked for, with what ``cm`` in it needs.
+    """Return the requested container, with everything that ``cm`` in it needs.
 
     ``template`` has names, folders, rights and variables; ``base`` is an image, else Debian's, and
     ``tools`` are programs to install in it. Raises ``bad-value`` for what cannot be.

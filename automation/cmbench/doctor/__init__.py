@@ -1,1 +1,1 @@
-"""What is looked at on a machine before anything is started, in general and for a vendor's flow."""
+"""Checks of a machine before anything is started, in general and for a vendor's flow."""

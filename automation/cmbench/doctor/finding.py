@@ -31,7 +31,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class MachineProbe:
-    """What the checks look at; tests put a made-up one in its place.
+    """The machine as the checks read it; tests replace it with a fake.
 
     ``root`` is the tree with ``/proc``, ``/sys`` and ``/dev``. ``store`` is where the cache lies.
     """

@@ -103,7 +103,7 @@ def _existing(start: Path) -> Path:
 
 
 def room(view: FlowView) -> Iterator[Finding]:
-    """Disk space for what each benchmark takes; for everything where none is named.
+    """Check the disk space for the benchmarks; for all of them where none is named.
 
     Models and data lie in the cache, whatever disk the scratch space is on.
     """

@@ -1,6 +1,6 @@
 """Checks before the flow for AWS Inferentia: devices, driver, SDK, Triton's Python, clients.
 
-What they keep from happening is told by complaints of users of Neuron and Triton; the page
+The failures that they prevent were reported by users of Neuron and Triton; the page
 docs/how-to/doctor.md has the list. Not verified on hardware.
 """
 
@@ -63,7 +63,7 @@ def opened(view: FlowView) -> Iterator[Finding]:
 
 
 def instance(view: FlowView) -> Iterator[Finding]:
-    """The type of the instance is told, by which the values of the flow are chosen."""
+    """Check that the type of the instance is known, by which the values of the flow are chosen."""
     facts = view.neuron
     if facts.instance_type:
         target = (
@@ -247,7 +247,7 @@ def _python_of(view: FlowView, environment: str) -> re.Match[str] | None:
 
 
 def room(view: FlowView) -> Iterator[Finding]:
-    """A client has cores of its own beside the server."""
+    """Check that a client has cores that the server does not use."""
     count = len(os.sched_getaffinity(0))
     if count < 2:
         text = "one core for client and server: the client limits what is measured"

@@ -1,6 +1,6 @@
 """Checks before NVIDIA's flow: driver, container toolkit, GPUs, MIG instances.
 
-What they keep from happening is told by complaints of users of the published flows; the page
+The failures that they prevent were reported by users of the published flows; the page
 docs/how-to/doctor.md has the list.
 """
 
@@ -85,7 +85,7 @@ def runs_cuda(view: FlowView) -> Iterator[Finding]:
     least = nvidia.least_driver(match[1])
     if _older(view.driver, least):
         text = f"CUDA {match[1]} needs driver {least}, and {view.driver.version} is loaded"
-        # What is run has libraries of its own; what this toolkit makes does not run.
+        # Programs have libraries of their own; a program compiled with this toolkit fails.
         yield view.finding(LOOK, text, "update the driver, or use an image with an older CUDA")
     elif view.driver.cuda and compare(match[1], view.driver.cuda) > 0:
         text = f"CUDA {match[1]} is newer than what the driver was made for, {view.driver.cuda}"
@@ -122,7 +122,7 @@ def _device_list(view: FlowView) -> Iterator[Finding]:
 
 
 def alike(view: FlowView) -> Iterator[Finding]:
-    """All GPUs are of one kind, or somebody has said which count."""
+    """Check that all GPUs are of one kind, or that a variable selects some."""
     names = sorted({gpu.name for gpu in view.driver.gpus})
     if len(names) > 1 and not view.env("CUDA_VISIBLE_DEVICES"):
         text = f"the GPUs differ: {', '.join(names)}"
@@ -177,7 +177,7 @@ _ONE = "export CUDA_VISIBLE_DEVICES=MIG-… of one of them (nvidia-smi -L)"
 
 
 def memory(view: FlowView) -> Iterator[Finding]:
-    """Each GPU that is used, or its part, has the memory that the benchmarks' weights take."""
+    """Check that every used GPU, or MIG instance, has memory for the weights of the benchmarks."""
     for gpu in _used(view):
         have = gpu.usable
         needs = {n.name: n.gpu_memory >> 20 for n in view.subject.needs}
@@ -189,7 +189,7 @@ def memory(view: FlowView) -> Iterator[Finding]:
 
 
 def _used(view: FlowView) -> tuple[nvidia.Gpu, ...]:
-    """The GPUs that programs see; what names none of them is told by a check of its own."""
+    """Check the variables that select GPUs."""
     try:
         return nvidia.visible(view.driver.gpus, view.machine.environ.get("CUDA_VISIBLE_DEVICES"))
     except Error:
@@ -197,7 +197,7 @@ def _used(view: FlowView) -> tuple[nvidia.Gpu, ...]:
 
 
 def busy(view: FlowView) -> Iterator[Finding]:
-    """Nobody else computes on the GPUs."""
+    """Check that no other process computes on the GPUs."""
     machine = view.machine
     if view.driver.problem:
         return
@@ -209,7 +209,7 @@ def busy(view: FlowView) -> Iterator[Finding]:
 
 
 def state(view: FlowView) -> Iterator[Finding]:
-    """Temperature, power limit, slow-downs, ECC and persistence, as far as they are told."""
+    """Check temperature, power limit, slow-downs, ECC and persistence, as far as reported."""
     machine = view.machine
     if view.driver.problem:
         return

@@ -1,7 +1,7 @@
 """The registry of checks before a vendor's flow: ``cm doctor script --for=nvidia``, and its words.
 
 A module for each vendor holds its checks as a tuple ``CHECKS``; a new vendor is a row in ``FOR``.
-Each check has an id, which stays, and gives what it found with what to do about it. The flow that
+A check has an id, which stays, and returns its findings with their remedies. The flow that
 is going to run says what it wants by a ``FlowSubject``; without one only the machine is looked at.
 """
 
@@ -31,7 +31,7 @@ class BenchmarkNeeds:
     """What a benchmark takes: bytes on disk, bytes of memory, bytes of a GPU's memory.
 
     ``data`` are folders and files below the scratch space that must be whole once they are begun,
-    each with the end of its files' names and their least number; 0 is for what is not known.
+    with the end of their files' names and their least number; 0 means unknown.
     """
 
     name: str
@@ -43,7 +43,7 @@ class BenchmarkNeeds:
 
 @dataclass(frozen=True, slots=True)
 class FlowSubject:
-    """What is going to run; what is empty or None is not known.
+    """The flow that is going to run; an empty value or None means unknown.
 
     ``folder`` is that of the flow, ``scratch`` the scratch space, ``system`` the one whose values
     count. ``skip_driver`` lets a driver pass that is too old for ``vendor_round``.
@@ -61,7 +61,7 @@ class FlowSubject:
 
 @dataclass(frozen=True)
 class FlowView:
-    """What a check of the registry looks at; the driver is asked once for all of them."""
+    """The input of a check of the registry; the driver is queried once for all of them."""
 
     machine: MachineProbe
     subject: FlowSubject = field(default_factory=FlowSubject)
@@ -103,7 +103,7 @@ class FlowCheck:
     look: Look
 
     def findings(self, view: FlowView) -> list[Finding]:
-        """What it finds, under its id; one that fails itself is a finding too."""
+        """Return its findings, under its id; a check that fails itself is a finding too."""
 
         def look(machine: MachineProbe) -> Iterator[Finding]:
             del machine
@@ -132,7 +132,7 @@ def examine_for(
 
 
 def subject_of(values: Mapping[str, Any]) -> FlowSubject:
-    """A subject of plain values, as a flow that knows nothing of the engine tells them.
+    """Return the subject of plain values, as a flow that does not import the engine passes them.
 
     Raises ``bad-value`` for a name that a subject does not have.
     """
