@@ -1,7 +1,7 @@
 """Detection tests: a script run against fake tools and recorded outputs, without its dependencies.
 
-A ``detection_test.yaml`` beside a script holds a list of cases; ``docs/reference/testing.md`` says
-what a case may hold. Each case runs in a home of its own, with nothing on PATH but its fake tools
+A ``detection_test.yaml`` next to a script holds a list of cases; ``docs/reference/testing.md`` says
+what a case may hold. A case runs in a home of its own, with nothing on PATH but its fake tools
 and, unless it says otherwise, the common programs of a Unix system.
 """
 
@@ -50,7 +50,7 @@ _BASICS = (
 
 
 class FinishedRun(Protocol):
-    """What is asked of a finished run."""
+    """The values of a finished run that a case compares."""
 
     @property
     def env(self) -> Mapping[str, Any]:
@@ -118,10 +118,10 @@ def _placed(value: Any, root: str) -> Any:
 
 
 class _World:
-    """A directory that stands for a machine: PATH, files, a home, a repository of one script."""
+    """A directory that mimics a machine: PATH, files, a home, a repository of one script."""
 
     def __init__(self, root: str, alias: str, case: Mapping[str, Any]) -> None:
-        self.here = root
+        self.root = root
         self.alias = alias
         self.case = case
         self.repository = os.path.join(root, ".repository")
@@ -129,28 +129,28 @@ class _World:
     def build(self, directory: str) -> None:
         for name, answers in (self.case.get("tools") or {}).items():
             relative = name if "/" in name else f"bin/{name}"
-            _write(os.path.join(self.here, relative), fake_tool(answers or {}), 0o755)
+            _write(os.path.join(self.root, relative), fake_tool(answers or {}), 0o755)
         for name, text in (self.case.get("files") or {}).items():
-            _write(os.path.join(self.here, name), str(text), 0o644)
-        basics = os.path.join(self.here, ".basics")
+            _write(os.path.join(self.root, name), str(text), 0o644)
+        basics = os.path.join(self.root, ".basics")
         os.makedirs(basics)
         for name in _BASICS:
             program = shutil.which(name)
             if program:
                 os.symlink(program, os.path.join(basics, name))
-        os.makedirs(os.path.join(self.here, "home"), exist_ok=True)
+        os.makedirs(os.path.join(self.root, "home"), exist_ok=True)
         _copy_alone(directory, os.path.join(self.repository, "script", self.alias))
 
     @contextmanager
     def environment(self) -> Iterator[None]:
         """The environment of the case instead of this process's own."""
-        folders = [os.path.join(self.here, p) for p in self.case.get("path") or ["bin"]]
+        folders = [os.path.join(self.root, p) for p in self.case.get("path") or ["bin"]]
         if str(self.case.get("basics", "yes")).lower() not in ("no", "false"):
-            folders.append(os.path.join(self.here, ".basics"))
+            folders.append(os.path.join(self.root, ".basics"))
         before, cwd = dict(os.environ), os.getcwd()
         os.environ.clear()
-        os.environ.update(PATH=os.pathsep.join(folders), HOME=os.path.join(self.here, "home"))
-        os.chdir(self.here)
+        os.environ.update(PATH=os.pathsep.join(folders), HOME=os.path.join(self.root, "home"))
+        os.chdir(self.root)
         try:
             yield
         finally:
@@ -172,7 +172,7 @@ class _World:
         return self._differences(outcome) + self._unsaid(read_or_empty(outcome.log))
 
     def _workspace(self) -> Workspace:
-        return Workspace(os.path.join(self.here, ".home"), [Repository("test", self.repository)])
+        return Workspace(os.path.join(self.root, ".home"), [Repository("test", self.repository)])
 
     def _call(self) -> dict[str, Any]:
         call = {"artifact": self.alias, "silent": True, "tags": self.case.get("variations") or ""}
@@ -208,7 +208,7 @@ def _like(value: Any, expected: Any) -> bool:
 
 
 def fake_tool(answers: Mapping[str, Any]) -> str:
-    """A shell program that answers each recorded argument list (``*`` fits any text).
+    """Return a shell program that answers the recorded argument lists (``*`` fits any text).
 
     An answer is the text it prints, or ``{out, err, status, do}``: ``do`` are shell lines to run
     before. What was not recorded fails with status 97.

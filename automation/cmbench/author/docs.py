@@ -1,6 +1,6 @@
 """Documentation from meta: the reference part of each README, and the lists of a repository.
 
-What is generated stands between two marks; everything around them is written by hand and stays.
+Generated text lies between two marks; the text around them is written by hand and stays.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class LintFinding:
 
 @dataclass(frozen=True, slots=True)
 class LintFault:
-    """What the user is told: a fault with its check's number, file and line (from 1).
+    """A fault as users see it: with its check's number, file and line (from 1).
 
     One that is not ``binding`` is a warning.
     """
@@ -62,7 +62,7 @@ Fix = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class LintCheck:
-    """A numbered check: what it is about, and how it is corrected where that is safe.
+    """A numbered check: its title, and how a finding is fixed where that is safe.
 
     One of the ``house`` style demands what this format asks of its authors; a script in a foreign
     dialect works without it.
@@ -139,7 +139,7 @@ class LintedScript:
         return "\n".join(texts)
 
     def _modules_used(self) -> Iterator[str]:
-        """The paths of what stands under ``uses``, without ``.py``."""
+        """Return the paths of the entries of ``uses``, without ``.py``."""
         for _, block in self.blocks():
             names = block.get("uses")
             for name in names if isinstance(names, list) else ():
@@ -156,7 +156,7 @@ class LintedScript:
         return os.path.dirname(os.path.dirname(path)) == self.repository
 
     def dependencies(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Every dependency entry with its place, those of variations and versions included."""
+        """Yield every dependency entry with its path, those of variations and versions included."""
         for where, block in self.blocks():
             for phase in PHASES:
                 entries = block.get(phase)
@@ -165,7 +165,7 @@ class LintedScript:
                         yield f"{where}{phase}[{number}]", entry
 
     def blocks(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """The script's own block and those of its variations and versions; places end in a dot."""
+        """Yield the block of the script and of its variations and versions; paths end in a dot."""
         yield "", self.meta
         for kind in ("variations", "versions"):
             named = self.meta.get(kind)
@@ -195,15 +195,15 @@ def lint(path: str, index: Index, chosen: Iterable[LintCheck]) -> list[LintFault
                 "CMB100", name, line, message[position.end() if position else 0 :].strip(), False
             )
         ]
-    faults = [_fault(subject, item, found) for item in chosen for found in item.run(subject)]
+    faults = [_fault(subject, item, finding) for item in chosen for finding in item.run(subject)]
     return sorted(faults, key=lambda f: (f.path, f.line, f.number))
 
 
-def _fault(subject: LintedScript, item: LintCheck, found: LintFinding) -> LintFault:
-    name = found.file or subject.meta_name
-    line = found.line or (line_of(subject.nodes, found.where) if not found.file else 1)
+def _fault(subject: LintedScript, item: LintCheck, finding: LintFinding) -> LintFault:
+    name = finding.file or subject.meta_name
+    line = finding.line or (line_of(subject.nodes, finding.where) if not finding.file else 1)
     fixable = item.fix is not None and name.endswith(".yaml")
-    return LintFault(item.number, os.path.join(subject.path, name), line, found.message, fixable)
+    return LintFault(item.number, os.path.join(subject.path, name), line, finding.message, fixable)
 
 
 def line_of(node: Any, where: str) -> int:
@@ -218,7 +218,7 @@ def line_of(node: Any, where: str) -> int:
 
 
 def _step(node: Any, where: str) -> tuple[int, Any, str] | None:
-    """One key or number of ``where`` deeper: its line, what it holds, and the rest of the path."""
+    """Return the line, the value and the rest of the path one key or number of ``where`` deeper."""
     numbered = re.match(r"\[(\d+)\]\.?", where)
     if numbered and isinstance(node.value, list):
         item = dict(enumerate(node.value)).get(int(numbered.group(1)), ())

@@ -1,4 +1,4 @@
-"""The checks of a script's files beside what its meta says: env keys, shell, downloads, company."""
+"""The checks of a script's files other than its meta: env keys, shell, downloads, company."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def exports_are_written(subject: LintedScript) -> Iterator[LintFinding]:
 
 
 def _output_keys(subject: LintedScript) -> Iterator[tuple[str, str]]:
-    """The entries of every ``new_env_keys`` with their places."""
+    """Yield the entries of every ``new_env_keys`` with their paths."""
     for where, block in subject.blocks():
         for number, key in enumerate(texts(block.get("new_env_keys"))):
             yield f"{where}new_env_keys[{number}]", str(key)
@@ -112,7 +112,7 @@ def _written_keys(source: str) -> Iterator[tuple[int, str]]:
 
 
 def _keys_of(node: ast.AST) -> Iterable[ast.expr | None]:
-    """What an assignment or a dictionary puts values under; ``None`` stands for ``**other``."""
+    """Return the target of an assignment or a dictionary; ``None`` stands for ``**other``."""
     if isinstance(node, ast.Assign):
         return [target.slice for target in node.targets if isinstance(target, ast.Subscript)]
     return node.keys if isinstance(node, ast.Dict) else ()
@@ -195,14 +195,14 @@ def _env_blocks(subject: LintedScript) -> Iterator[tuple[str, Mapping[str, Any]]
 
 @check("CMB601", "a README says how it is used", house=True)
 def has_readme(subject: LintedScript) -> Iterator[LintFinding]:
-    """The page of a script stands beside it."""
+    """Check that the script has a page in its folder."""
     if not any(name.lower().startswith("readme") for name in subject.names):
         yield LintFinding("there is no README.md: cm doc script makes one")
 
 
 @check("CMB602", "a test shows that it works", house=True)
 def has_tests(subject: LintedScript) -> Iterator[LintFinding]:
-    """A ``detection_test.yaml`` beside it, or test files in the repository's ``tests``."""
+    """Check for a ``detection_test.yaml``, or for test files in the repository's ``tests``."""
     places = (
         os.path.join(subject.path, "detection_test.yaml"),
         os.path.join(subject.path, "tests"),

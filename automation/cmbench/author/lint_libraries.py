@@ -37,7 +37,7 @@ def imports_are_used(subject: LintedScript) -> Iterator[LintFinding]:
 
 @check("CMB702", "what stands under uses is imported", house=True)
 def uses_are_imported(subject: LintedScript) -> Iterator[LintFinding]:
-    """An edit of what nobody imports would make entries stale for nothing."""
+    """An edit of an unused library would make entries stale for nothing."""
     imported = {dotted for _, dotted in _imported(subject)}
     for name in subject.shell_names:
         imported.update(_RUNS_MODULE.findall(subject.text(name)))
@@ -64,7 +64,7 @@ def _imported(subject: LintedScript) -> Iterator[tuple[str, str]]:
         names = dict.fromkeys([*module.names, *module.texts])
         shared = [name for name in names if _is_shared(subject, name)]
         for name in shared:
-            # `from a import b` names both: where b is a module, that is what is meant.
+            # `from a import b` names both: where b is a module, b is meant.
             if not any(other.startswith(f"{name}.") for other in shared):
                 yield file, name
 
@@ -77,7 +77,7 @@ def _programs(path: str) -> Iterator[str]:
 
 
 def _is_shared(subject: LintedScript, dotted: str) -> bool:
-    """Whether ``dotted`` is in ``lib``, and its first part no module beside the script's own."""
+    """Return whether ``dotted`` is in ``lib``, and its first part no module of the script's own."""
     top = dotted.partition(".")[0]
     beside = (f"{top}.py", f"src/{top}.py", top, f"src/{top}")
     if any(os.path.exists(os.path.join(subject.path, name)) for name in beside):

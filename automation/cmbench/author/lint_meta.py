@@ -61,7 +61,7 @@ _TOGETHER = {
 
 
 def _key_blocks(text: str) -> tuple[str, list[tuple[str, str]]]:
-    """What stands before the first key, and each top-level key with its text and comments."""
+    """Return the text before the first key, and the top-level keys with their text and comments."""
     lines = text.splitlines(keepends=True)
     starts = [n for n, line in enumerate(lines) if re.match(r"[A-Za-z_]\w*:", line)]
     if not starts:
@@ -81,7 +81,7 @@ def _key_blocks(text: str) -> tuple[str, list[tuple[str, str]]]:
 
 @check("CMB103", "the keys are in the standard order", fix=order_keys, house=True)
 def key_order(subject: LintedScript) -> Iterator[LintFinding]:
-    """The same thing is in the same place in every file."""
+    """Check that the keys have the same order in every file."""
     current = [key for key in subject.meta if key in KEY_ORDER]
     ordered = [key for key in KEY_ORDER if key in subject.meta]
     for key, expected in zip(current, ordered, strict=True):
@@ -253,7 +253,7 @@ def _by_variable_variation(entry: Mapping[str, Any]) -> bool:
 
 
 def _fixed_dependencies(subject: LintedScript) -> Iterator[tuple[str, Mapping[str, Any], Tags]]:
-    """The place, entry and tags of each dependency whose tags are known before a run."""
+    """Yield the path, entry and tags of the dependencies whose tags are known before a run."""
     for where, entry in subject.dependencies():
         tags = _fixed_tags(entry)
         if tags is not None:
@@ -271,7 +271,7 @@ def _fixed_tags(entry: Mapping[str, Any]) -> Tags | None:
 
 @check("CMB303", "a group that a dependency needs has a default")
 def groups_have_defaults(subject: LintedScript) -> Iterator[LintFinding]:
-    """Otherwise a run without a variation of the group asks for tags with a hole in them."""
+    """Otherwise a run without a variation of the group requests tags with a hole in them."""
     members = _groups(subject.meta)
     needed = {key: where for where, entry in subject.dependencies() for key in _tag_keys(entry)}
     outside = _keys_set_outside(subject)
@@ -314,7 +314,7 @@ def _rows_of(subject: LintedScript, entry: Mapping[str, Any]) -> list[Any]:
 
 
 def _groups(meta: Mapping[str, Any]) -> dict[str, dict[str, Mapping[str, Any]]]:
-    """The variations of each group by their names."""
+    """Return the variations of the groups by their names."""
     groups: dict[str, dict[str, Mapping[str, Any]]] = {}
     for name, block in mapping(meta.get("variations")).items():
         if isinstance(block, dict) and block.get("group"):
@@ -351,7 +351,7 @@ def variations_exist(subject: LintedScript) -> Iterator[LintFinding]:
 
 
 def _named_by(variation: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The names of others in a variation, each with its place."""
+    """Yield the names of others in a variation, with their paths."""
     yield from (("base", str(other)) for other in texts(variation.get("base")))
     if variation.get("alias"):
         yield "alias", str(variation["alias"])

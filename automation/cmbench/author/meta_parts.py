@@ -1,4 +1,4 @@
-"""Parts of a meta.yaml that a program of the repository writes, so that no fact stands twice.
+"""Parts of a meta.yaml that a program of the repository writes, so that no fact is written twice.
 
 Such a part lies between two marks, at the indentation of its lines::
 
@@ -31,7 +31,7 @@ _PART = re.compile(
 
 
 def meta_files(folders: Iterable[str]) -> dict[str, str]:
-    """Path to wanted text of each meta.yaml in ``folders`` that has such parts."""
+    """Return path to expected text of the meta.yaml files in ``folders`` that have such parts."""
     texts = {}
     for folder in folders:
         path = os.path.join(folder, "meta.yaml")

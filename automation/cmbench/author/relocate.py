@@ -19,7 +19,7 @@ def relocate(
 ) -> str:
     """The script in the folder ``source`` as ``name`` in the repository at ``root``; its folder.
 
-    A copy gets a uid of its own, and ``tags`` in the place of those that it has if there are any.
+    A copy gets a uid of its own, and ``tags`` instead of its present ones if there are any.
     Raises ``bad-value`` for an invalid name or one that exists.
     """
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):

@@ -30,7 +30,7 @@ _PLACEHOLDER = re.compile(r"@([A-Z0-9]+)@")
 
 @dataclass(frozen=True, slots=True)
 class ScaffoldRequest:
-    """What the author asks for. ``tags``, ``name``, ``url`` and ``sha256`` may be empty.
+    """The options of a new script. ``tags``, ``name``, ``url`` and ``sha256`` may be empty.
 
     ``house``: the name is to be as in this repository.
     """
