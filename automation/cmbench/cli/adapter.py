@@ -43,7 +43,7 @@ def answer(thing: str, automation: Any, i: dict[str, Any]) -> dict[str, Any]:
         i["help"] = True
         if _helped_by_ours(_declared(thing, verb), bool(i.get("tags") or i.get("artifact"))):
             i["help_of"], verb = verb, "help"
-    # The newer command `cmx` adds its own settings; they concern nobody behind this line.
+    # The newer command `cmx` adds its own settings; nothing below this line uses them.
     i.pop("control", None)
 
     if _declared(thing, verb) is not None:
@@ -63,7 +63,7 @@ def answer(thing: str, automation: Any, i: dict[str, Any]) -> dict[str, Any]:
     if result.get("return", 0) > 0:
         keep_cmind_quiet(cmind, i)
     if "cmd" in i:
-        # The process ends: Python need not look through all of this for what is no longer used.
+        # The process ends: Python need not search all of this for unused objects.
         gc.freeze()
     return result
 
@@ -84,7 +84,7 @@ def _output(i: dict[str, Any]) -> Iterator[None]:
         return
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            # Closed by the caller. The next file to be opened would be in its place, and programs
+            # Closed by the caller. The next file to be opened would get its number, and programs
             # would print into it. In this order, so is the one that is opened here.
             descriptor = os.open(os.devnull, os.O_RDWR)
             os.set_inheritable(descriptor, True)

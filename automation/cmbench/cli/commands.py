@@ -1,4 +1,4 @@
-"""The commands: each is declared here, once.
+"""The commands, declared once.
 
 Dispatch, ``cm help``, ``--help``, the shell's completion and cmind's adapter read it from here. A
 new verb is a ``Verb`` in ``VERBS`` and a function that takes a ``Command`` and returns a ``Reply``.
@@ -575,12 +575,12 @@ def verb_of(thing: str, word: str) -> Verb | None:
 
 
 def words_of(thing: str) -> list[str]:
-    """The words by which cmind asks for the verbs of ``thing``."""
+    """Return the words that cmind uses for the verbs of ``thing``."""
     return [word for verb in VERBS if verb.thing == thing for word in verb.words]
 
 
 def verbs() -> dict[str, list[str]]:
-    """The verbs of each thing, as users write them."""
+    """Return the verbs by their things, as users write them."""
     words: dict[str, list[str]] = {}
     for verb in VERBS:
         words.setdefault(verb.thing, []).append(verb.word)

@@ -1,7 +1,7 @@
 """Shell completion of ``cm``: verbs, things, tags, variations, flags, inputs and their choices.
 
-The shell hands over the line up to the cursor and gets the candidates for the last word; of a word
-``--flag=value`` only what stands behind the ``=``, since bash and zsh complete that part alone.
+The shell passes the line up to the cursor and gets the candidates for the last word; of a word
+``--flag=value`` only the text after the ``=``, since bash and zsh complete that part alone.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class _Line:
 
 
 def complete(line: str, verbs: Mapping[str, Iterable[str]], index: Index) -> list[str]:
-    """The candidates for the last word of ``line``; ``verbs`` maps each thing to its verbs."""
+    """Return the candidates for the last word of ``line``; ``verbs`` maps things to their verbs."""
     typed = _split(line)
     if len(typed.words) < 3:
         return _fitting(_first_words(typed, verbs), typed.last)
@@ -100,7 +100,7 @@ def complete(line: str, verbs: Mapping[str, Iterable[str]], index: Index) -> lis
 
 
 def _first_words(line: _Line, verbs: Mapping[str, Iterable[str]]) -> Iterable[str]:
-    """What stands behind ``cm``: a verb, then the thing that it is for."""
+    """Return the candidates after ``cm``: a verb, then the thing that it is for."""
     if not line.verb:
         return chain.from_iterable(verbs.values()) if line.words else ()
     return [thing for thing, words in verbs.items() if line.verb in words]
@@ -150,7 +150,7 @@ def _flags(line: _Line, index: Index) -> list[str]:
     verb = commands.verb_of(line.thing, line.verb)
     known = verb.flag_meanings if verb is not None else {}
     if verb is None or not verb.of_scripts:
-        # What stands behind the "=" is an example.
+        # The text after the "=" is an example.
         return ["--" + re.sub("(?<==).*", "", flag) for flag in known]
     flags = [f"--{name}" if name in _SWITCHES else f"--{name}=" for name in known]
     if line.verb == "docker":

@@ -1,4 +1,4 @@
-"""The commands about results that are sent to others, which a package beside the engine answers."""
+"""The commands about results that are sent to others, implemented in a separate package."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def handle(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
     except KeyboardInterrupt:
         return _failure(Error("interrupted", "stopped by the user"), console, caller)
     except BrokenPipeError:
-        # Whoever read the output, such as `head`, has seen enough. Nothing more can be printed.
+        # The reader, such as `head`, has closed the pipe. Nothing more can be printed.
         _print_no_more()
         return {"return": 0}
     except OSError as problem:
@@ -102,7 +102,7 @@ def _print(text: str, end: str) -> None:
     except BrokenPipeError:
         raise
     except OSError as problem:
-        # Whether it could not be written cannot be asked later: Python may have dropped it.
+        # Whether a write failed cannot be queried later: Python may have dropped it.
         _print_no_more()
         raise _cannot_print(problem) from problem
 

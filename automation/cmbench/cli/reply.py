@@ -1,4 +1,4 @@
-"""What a verb gets, and what it hands back: data, and the text that a console shows."""
+"""The input of a verb, and its reply: data, and the text that a console shows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _is_terminal(stream: TextIO) -> bool:
 
 _FINDING = ("find", "search", "list", "ls")
 """The words of cmind for one command."""
-_ASKED = 20
+_MAX_CHOICES = 20
 """Of so many scripts at most one is chosen by a number."""
 
 
@@ -49,7 +49,7 @@ class Command(Call):
 
     @property
     def lists_paths(self) -> bool:
-        """Whether what is found is printed as paths, one a line.
+        """Return whether scripts and entries are printed as paths, one a line.
 
         That is so with ``-p``, and where ``cm find``, or another word for it, writes to a file or
         to a program: command lines of CM put what it prints into ``cd`` or ``xargs``.
@@ -61,8 +61,8 @@ class Command(Call):
 
     @property
     def rest(self) -> tuple[str, ...]:
-        """The words behind ``--``: a command line for somebody else."""
-        return tuple(str(word) for word in self._arguments.get("unparsed_cmd") or ())
+        """Return the words after ``--``: a command line for another program."""
+        return tuple(str(word) for word in self._given.get("unparsed_cmd") or ())
 
     @property
     def as_json(self) -> bool:
@@ -71,13 +71,13 @@ class Command(Call):
 
     @property
     def can_ask(self) -> bool:
-        """Whether there is a person who may be asked."""
+        """Return whether the process has a terminal on which it can prompt."""
         allowed = self.console and not (self.options.quiet or self.options.silent)
         return allowed and _is_terminal(sys.stdin) and _is_terminal(sys.stderr)
 
     def pick(self, rows: Sequence[Row]) -> Row | None:
         """The script that the user chooses of several; ``None`` without a terminal."""
-        if not self.can_ask or len(rows) > _ASKED:
+        if not self.can_ask or len(rows) > _MAX_CHOICES:
             return None
         lines = [f"  {n:>2}  {row.alias}: {row.title}" for n, row in enumerate(rows, 1)]
         head = f"{len(rows)} scripts have these tags:"
@@ -127,7 +127,7 @@ class ReplyItem(dict[str, Any]):
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """What is known of it, its tags for example."""
+        """Return its known fields, its tags for example."""
         return self
 
 
@@ -145,7 +145,7 @@ def refuse_unknown(
 
 
 def refuse_bare(flags: Mapping[str, Any], values: Mapping[str, str]) -> None:
-    """Raise ``bad-value`` for a flag that stands without a value; ``values`` has one for each."""
+    """Raise ``bad-value`` for a flag without its value; ``values`` has an example for each."""
     for name, value in values.items():
         if flags.get(name.replace("-", "_")) is True:
             raise Error("bad-value", f"--{name} needs a value", hint=f"write --{name}={value}")

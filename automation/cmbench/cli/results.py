@@ -1,4 +1,4 @@
-"""What several verbs hand back: the answer of a run, the help of a script, entries by name."""
+"""Shared replies of verbs: the answer of a run, the help of a script, entries by name."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class ScriptItem(ReplyItem):
 
 
 def request_of(command: Command) -> RunRequest:
-    """The checked request of a command; what should be known of it is told on the console."""
+    """Return the checked request of a command; its warnings are printed on the console."""
     request = command.request()
     warn(command, request.warnings)
     return request
 
 
 def warn(command: Command, texts: Iterable[str]) -> None:
-    """Tell what should be known, away from the results."""
+    """Print warnings on stderr, away from the results."""
     if command.console:
         for text in texts:
             from cmbench.render.progress import show_warning  # Most commands warn of nothing.

@@ -18,7 +18,7 @@ Flags = Mapping[str, str]
 class Verb:
     """One command.
 
-    ``word`` is what users write, ``cmind`` the words by which cmind asks for it, where they differ.
+    ``word`` is what users write, ``cmind`` the words that cmind uses, where they differ.
     ``does`` is ``module:function``; a module without a dot is one of ``cmbench.cli.verbs``.
     ``usage`` says what command lines are for. ``flags`` are those that help tells of, with
     ``name=VALUE`` for one that takes a value; ``takes`` are the others that it accepts, and without
@@ -41,7 +41,7 @@ class Verb:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words by which cmind asks for it."""
+        """Return the words that cmind uses for it."""
         return self.cmind or (self.word,)
 
     @property

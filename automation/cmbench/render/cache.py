@@ -1,4 +1,4 @@
-"""Cache entries as text for a terminal of 80 columns: what is kept, why, and what became of it."""
+"""Cache entries as text for a terminal of 80 columns: contents, reasons and changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN = 10
 def entries_text(
     entries: Sequence[AnyEntry], used: Sequence[float], marks: Sequence[str] = ()
 ) -> str:
-    """Cache entries as a table with tags and paths below each row."""
+    """Return cache entries as a table with tags and paths below the rows."""
     if not entries:
         return "no cache entry matches"
     lines = [f"{'script':<34}{'version':<13}{'size':>10}{'made':>11}{'used':>11}"]
@@ -48,7 +48,7 @@ def age(since: float) -> str:
 
 
 def why_text(data: Mapping[str, Any]) -> str:
-    """What made an entry, what it read, what it depends on and who uses it."""
+    """Return the origin, the reads, the dependencies and the users of an entry."""
     state = "sound: it answers a call with these values" if data["sound"] else data["why_not"]
     lines = [
         _title(data),
@@ -111,7 +111,7 @@ _UNSET = (
 
 
 def _unset(keys: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """What was not set, by kind: what settings had nothing to say about tells a reader nothing."""
+    """Yield the unset keys, by kind: settings that nothing set would only fill the screen."""
     kinds: dict[str, list[str]] = {start: [] for start, _ in _UNSET}
     for key in keys:
         start = next((start for start in kinds if start and key.startswith(start)), "")
@@ -150,7 +150,7 @@ def checked_text(item: EntryCheck) -> str:
 
 
 def disposal_text(disposal: Disposal, rules: Rules, act: bool) -> str:
-    """What was removed, or would be, and what is left."""
+    """Return the text about removed, or removable, entries and the rest."""
     lines = [
         f"{size_text(disposal.sizes[entry.uid]):>10}  {entry.script}_{entry.uid}"
         for entry in disposal.entries
@@ -173,7 +173,7 @@ def disposal_text(disposal: Disposal, rules: Rules, act: bool) -> str:
 
 
 def usage_text(usage: Usage, root: str, shared: str) -> str:
-    """What uses the disk below ``root``, and beside it in the cache ``shared``."""
+    """Return the disk usage below ``root``, and in the shared cache ``shared``."""
     lines = [f"{size_text(s):>10}  {n:>5}  {what}" for what, n, s in usage.parts]
     lines.append(f"{size_text(usage.total):>10}  in all, in {root}")
     if usage.shared is not None:

@@ -68,7 +68,7 @@ def place_printed(made: ContainerDesign, what: str, command: Sequence[str]) -> s
 
 
 def summary(made: ContainerDesign) -> str:
-    """The engine, the image, the mounts and the command, as told before it begins."""
+    """Return the program, the image, the mounts and the command, as shown before the start."""
     job, engine = made.job, made.engine
     rows = [("engine", f"{engine.name} {engine.version}"), ("image", job.image)]
     rows += [("base", made.base), ("user", engine.user)]

@@ -62,7 +62,7 @@ def _pairs(changed: Mapping[str, Sequence[Any]], lead: str) -> Iterator[str]:
 
 
 def replay_text(record: Mapping[str, Any], obstacles: Sequence[str]) -> str:
-    """What is about to be repeated, and what of it cannot be as it was."""
+    """Return the run that is about to be repeated, and what of it cannot be as it was."""
     lines = [_heading("repeating", record), "  " + " ".join(record["command"])]
     if obstacles:
         lines.append("cannot be repeated as it was:")

@@ -9,7 +9,7 @@ from cmbench.lib.wrapping import wrapped
 
 
 def doctor_text(findings: Sequence[Finding]) -> str:
-    """The findings, one a line, each with its remedy, and how many there are of each kind."""
+    """Return the findings, one a line, with their remedies, and the count by kind."""
     lines = [line for finding in findings for line in _lines(finding)]
     counts = [
         (sum(f.state == STOP for f in findings), "to fix before a run"),

@@ -53,7 +53,7 @@ def scripts_text(scripts: Sequence[FoundScript]) -> str:
 
 
 def _titled(name: str, title: str) -> list[str]:
-    """What a script is called and what it is for; the name stays whole."""
+    """Return the name and the title of a script; the name stays whole."""
     text = f"{name}: {title}" if title else name
     return wrapped(text, rest="    ") or [text]
 
@@ -82,7 +82,7 @@ def help_text(script: Script, tags: Sequence[str]) -> str:
 
 
 def flag_lines(name: str, meaning: str) -> list[str]:
-    """A flag, named without its dashes, beside what it does."""
+    """Return a flag, named without its dashes, and its meaning in two columns."""
     return _entry(f"--{name}", meaning)
 
 

@@ -38,7 +38,7 @@ _LEAST_NAME, _LEAST_STATE = 20, 12
 
 
 def plan_text(plan: Plan, totals: Mapping[str, Any], reasons: bool = False) -> str:
-    """The tree, one step a line (with ``reasons`` more), and what it takes in total."""
+    """Return the tree, one step a line (with ``reasons`` more), and its totals."""
     lines = list(_tree(plan.root, "", "", reasons))
     nodes = list(walk(plan.root))
     states = Counter(node.cached for node in nodes)
@@ -77,8 +77,8 @@ def _plan_line(node: Node, lead: str, word: str = "") -> str:
     return f"{_cut(left, room).ljust(room)}  {state}"
 
 
-def _state(node: PlannedStep) -> str:
-    """What is done about a node, and on which condition."""
+def _state(node: Node) -> str:
+    """Return the state of a node, and its condition."""
     state = _WORDS[node.cached]
     if any(acquires_for(node, child) for child in node.children):
         state = f"detect, {state}"
@@ -125,8 +125,8 @@ def _needs_lines(nodes: Sequence[PlannedStep], totals: Mapping[str, Any]) -> Ite
     yield from _consents(nodes)
 
 
-def _consents(nodes: Sequence[PlannedStep]) -> Iterator[str]:
-    """What somebody has to grant or accept first."""
+def _consents(nodes: Sequence[Node]) -> Iterator[str]:
+    """Yield what the user has to grant or accept first."""
     for title, field in (("root", "privileges"), ("licence", "licences")):
         consents = [(n.script, text) for n in nodes for text in getattr(n.detail.needs, field)]
         for script, text in dict.fromkeys(consents):
@@ -192,7 +192,7 @@ def _bounded(known: str, totals: Mapping[str, Any], key: str, incomplete: bool) 
 
 
 def origins_text(explanation: Explanation) -> str:
-    """Each step that sets or passes on a value, in the order of the run, and who reads it."""
+    """Return the steps that set or pass on a value, in the order of the run, and its readers."""
     title = ", in the order of the run:" if explanation.origins else ": nothing sets it"
     lines = [f"{explanation.key}{title}"]
     step = -1

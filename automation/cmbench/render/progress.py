@@ -43,7 +43,7 @@ def _in_columns(text: str) -> str:
 class SilentProgress:
     """Shows events: nothing but what the requested script says, for whom it waits, and warnings.
 
-    ``faults``: also what is wrong with the metas of scripts.
+    ``faults``: also the faults in the metas of scripts.
     """
 
     watches = False
@@ -66,7 +66,7 @@ class SilentProgress:
         try:
             print(visible(line), file=self._out, flush=True)
         except OSError:
-            # Nobody reads any more (``| head``), or it is full; the run itself goes on.
+            # The reader has gone (``| head``), or the disk is full; the run itself continues.
             self._out = None
 
     def output(self, event: Event) -> None:
@@ -77,12 +77,12 @@ class SilentProgress:
     waiting = output
 
     def warning(self, event: Event) -> None:
-        """Show what is not as it should be, away from the results."""
+        """Show a warning, away from the results."""
         if self._warns:
             show_warning(event.text)
 
     def faults(self, event: Event) -> None:
-        """Show what is wrong with a script of somebody else."""
+        """Show a fault in a script of a foreign repository."""
         if self._faults:
             self.warning(event)
 
@@ -245,15 +245,13 @@ class LiveProgress(SilentProgress):
             for step, since in _as_tree(self._open.values())
         ]
         below = [f"            {text}" for text in (self._progress, self._note) if text]
-        # The innermost steps are those that work; what is above the screen could not be taken back.
+        # The innermost steps are those that work; lines above the screen could not be erased.
         room = max(self._console.height - len(below) - 1, 1)
         return Group(*(Text(shortened(line, width)) for line in lines[-room:] + below))
 
 
-def _as_tree(
-    rows: Collection[tuple[EventStep, float]], below: int = 0
-) -> Iterator[tuple[EventStep, float]]:
-    """Running steps, each below the one that it works for."""
+def _as_tree(rows: Collection[tuple[Step, float]], below: int = 0) -> Iterator[tuple[Step, float]]:
+    """Return the running steps, below the steps that wait for them."""
     for step, since in rows:
         if step.caller == below:
             yield step, since

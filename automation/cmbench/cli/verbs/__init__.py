@@ -1,1 +1,1 @@
-"""One module per family of verbs; ``cmbench.cli.dispatch`` names them and loads what is called."""
+"""One module per family of verbs; ``cmbench.cli.dispatch`` names them and imports on demand."""

@@ -31,7 +31,7 @@ def _bench(command: Command) -> Workbench:
 
 
 def lint_script(command: Command) -> Reply:
-    """``cm lint script``: the faults of scripts; ``--fix`` corrects what is safe to correct."""
+    """``cm lint script``: the faults of scripts; ``--fix`` applies the safe fixes."""
     flags = command.flags
     only, skip = (str(flags.get(key) or "") for key in ("only", "skip"))
     choice = author.Choice(only, skip, is_true(flags.get("strict") or ""))
@@ -180,7 +180,7 @@ def _written(source: Script, made: str, done: str = "copied") -> Reply:
 
 
 def native_run_script(command: Command) -> Reply:
-    """``cm native-run script``: run a command line in a shell, with an env; its status is told."""
+    """``cm native-run script``: run a command line in a shell, with an env; return its status."""
     import subprocess
 
     variables = command.flags.get("env")
@@ -191,9 +191,9 @@ def native_run_script(command: Command) -> Reply:
 
 
 def remove_script(command: Command) -> Reply:
-    """``cm rm script``: remove the folder of one script; asks first unless -f is given.
+    """``cm rm script``: remove the folder of one script; prompts first unless -f is given.
 
-    Raises ``bad-value`` where nobody can be asked, ``not-confirmed``.
+    Raises ``bad-value`` where no terminal can prompt, ``not-confirmed``.
     """
     from shutil import rmtree
 

@@ -35,7 +35,7 @@ def export_cache(command: Command) -> Reply:
 
 
 def import_cache(command: Command) -> Reply:
-    """``cm import cache``: entries of an archive, checked, at the same place below this home.
+    """``cm import cache``: import checked entries of an archive, at the same path below this home.
 
     Raises ``cannot-import`` where none of them fits.
     """

@@ -50,7 +50,7 @@ def _env_text(entry: Entry) -> str:
 
 
 def remove_cache(command: Command) -> Reply:
-    """``cm rm cache``: remove entries by tags; asks first unless -f is given.
+    """``cm rm cache``: remove entries by tags; prompts first unless -f is given.
 
     Raises ``bad-value`` where none is named.
     """
@@ -108,7 +108,7 @@ def _pin_reply(entries: Sequence[Entry], done: str) -> Reply:
 
 
 def why_cache(command: Command) -> Reply:
-    """``cm why cache``: what made an entry, what it hangs on, who uses it, whether it is sound.
+    """``cm why cache``: the origin, dependencies, users and soundness of an entry.
 
     With the inputs of a script, or where no entry carries the tags, it is about a call that was not
     made: what the cache would answer, and how the nearest entries differ.

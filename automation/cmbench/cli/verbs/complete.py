@@ -1,4 +1,4 @@
-"""``cm complete script``: what a shell loads for completion, and what it then asks for."""
+"""``cm complete script``: the shell code for completion, and the candidates."""
 
 from __future__ import annotations
 

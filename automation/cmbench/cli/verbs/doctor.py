@@ -16,13 +16,13 @@ _OF_FLOW = ("path", "vendor_round", "scratch_path")
 
 
 def doctor_script(command: Command) -> Reply:
-    """``cm doctor script``: look at the machine; changes nothing, asks for no privilege.
+    """``cm doctor script``: examine the machine; changes nothing, needs no privilege.
 
     With tags or the name of a script it looks at what that script and all below it need, with
     ``--for`` at what a vendor's flow stumbles over. Returns 1 when something is found that keeps
     everything from running.
     """
-    findings = _found(command, MachineProbe(command.workspace.root))
+    findings = _examine(command, MachineProbe(command.workspace.root))
     data = [asdict(finding) for finding in findings]
     answer: Answer = {"findings": data}
     stops = [finding.text for finding in findings if finding.state == STOP]
@@ -31,7 +31,7 @@ def doctor_script(command: Command) -> Reply:
     return Reply(answer, lambda: doctor_text(findings), data)
 
 
-def _found(command: Command, machine: MachineProbe) -> list[Finding]:
+def _examine(command: Command, machine: MachineProbe) -> list[Finding]:
     tags, name = command.query()
     if "for" in command.flags:
         return _for_vendor(command, machine)

@@ -10,7 +10,7 @@ from cmbench.index.select import choose
 
 
 def show_usage(command: Command) -> Reply:
-    """The verbs; of one that ``--help`` stands behind, its flags; of a script, what it takes."""
+    """Return the verbs; the flags of one with ``--help``; the inputs of a script."""
     if command.thing == "script" and not command.help_of:
         tags, name = command.query()
         if name or tags.wanted:

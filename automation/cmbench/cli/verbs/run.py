@@ -31,7 +31,7 @@ def run_script(command: Command) -> Reply:
     shown = ran.secrets.data(answer)
     for line in lines:
         command.say(ran.secrets.text(line))
-    # A program that calls gets the values; what is printed or written to a file has no secrets.
+    # A calling program gets the values; printed or saved answers have no secrets.
     values = shown if command.printed else answer
     return Reply(values, lambda: end_text(ran, {"return": 0, **shown}))
 

@@ -70,7 +70,7 @@ def mark_tmp_cache(command: Command) -> Reply:
 
 
 def gc_cache(command: Command) -> Reply:
-    """``cm gc cache``: remove what is not needed; shows it only, unless ``--yes`` is given."""
+    """``cm gc cache``: remove unneeded entries; only shows them, unless ``--yes`` is given."""
     rules = _rules(command)
     act = not is_true(command.flags.get("dry_run", False)) and any(
         is_true(command.flags.get(name, False)) for name in ("yes", "y", "force")
