@@ -48,7 +48,7 @@ class Guard:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or hand it on."""
+        """Answer one request, or pass it to the application."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -133,7 +133,7 @@ def _let_in(request: Request, site: Site) -> Response:
     if not _same(request.url.path.removeprefix("/enter/"), site.key.hex()):
         return _refused(request, "the key in that address is not the key of this server", 403)
     target = request.query_params.get("next", "/")
-    # Only a path of this server: "//host" and "/\host" are other places.
+    # Only a path of this server: "//host" and "/\host" are other servers.
     inside = target.startswith("/") and not target.startswith(("//", "/\\"))
     answer = RedirectResponse(target if inside else "/", 303)
     answer.set_cookie(site.cookie, site.session, httponly=True, samesite="lax", max_age=31_536_000)

@@ -54,7 +54,7 @@ class ComposedCommand:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedWord:
-    """One word of a command: what it is for, and what is wrong with it, if anything."""
+    """One word of a command: its meaning, and the problem with it, if any."""
 
     word: str
     meaning: str
@@ -63,7 +63,7 @@ class ExplainedWord:
 
 @dataclass(frozen=True, slots=True)
 class ParsedCommand:
-    """A command that was pasted: its verb, what it chooses, and each word explained."""
+    """A command that was pasted: its verb, its choices, and its words explained."""
 
     verb: str
     choice: ComposedCommand
@@ -148,7 +148,7 @@ class Names:
         if _PLAIN.fullmatch(script.alias):
             if len(same) == 1:
                 return script.alias
-            # Of repositories with one alias some are told apart by a path: that is no address.
+            # Of repositories with one alias some differ only by a path: that is no address.
             if [row.repo for row in same].count(repo) == 1 and _PLAIN.fullmatch(repo):
                 return f"{repo}:{script.alias}"
         is_unique = len(self._of.get(script.uid, [])) == 1
@@ -158,7 +158,7 @@ class Names:
 def words_of(
     choice: ComposedCommand, script: Script, workspace: Workspace, verb: str = "run"
 ) -> list[str]:
-    """The command as words; what a terminal hands to ``cm``, quotes away."""
+    """Return the command as words, as a terminal passes them to ``cm``, without quotes."""
     index = workspace.index
     tags = short_tags(script, index)
     rows = index.find(parse_tags(tags))
@@ -327,7 +327,7 @@ def _cmind(words: Sequence[str]) -> dict[str, Any]:
 
 
 def parse(text: str | Sequence[str], workspace: Workspace) -> ParsedCommand:
-    """What a pasted command chooses, and each of its words explained.
+    """Return the choices of a pasted command, and its words explained.
 
     Raises ``bad-value``, ``script-not-found``, ``variation-not-found``.
     """
@@ -361,7 +361,7 @@ def meant(workspace: Workspace, tags: Tags, name: str) -> Script:
 
 
 def flat(flags: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
-    """Flags in groups as they stand on a command line: ``env.KEY``, each with its text."""
+    """Yield flags in groups as on a command line: ``env.KEY``, with their texts."""
     for name, value in flags.items():
         if isinstance(value, Mapping):
             yield from flat(value, f"{before}{name}.")

@@ -55,7 +55,7 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> R
 
 
 def rendered(template: str, **values: Any) -> str:
-    """The text that a template makes; it reads as it is written, whoever wrote what is in it.
+    """Return the text of a template, in which values read as they were written.
 
     Raises jinja2.TemplateError.
     """
@@ -63,7 +63,7 @@ def rendered(template: str, **values: Any) -> str:
 
 
 def failure(request: Request, error: Error, status: int = 0) -> Response:
-    """An error of the engine as a page, or as JSON where a script of a page has asked."""
+    """Return an error of the engine as a page, or as JSON for a request of a page's script."""
     status = status or (404 if error.code.endswith("-not-found") else 400)
     if "application/json" in request.headers.get("accept", ""):
         return JSONResponse(error_data(error), status)

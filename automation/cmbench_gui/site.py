@@ -14,7 +14,7 @@ from cmbench.session.workspace import Workspace
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One server: what it serves and for whom.
+    """One server: its address, its CM home and its secrets.
 
     ``home`` is the CM home, ``key`` its secret of 32 bytes, ``folder`` the directory in which
     commands run, ``db`` a shared database of results in place of the home's own. Without
@@ -43,7 +43,7 @@ class Site:
 
     @property
     def token(self) -> str:
-        """What each writing request must carry."""
+        """Return the token that a writing request must carry."""
         return self._derived(b"write")
 
     def workspace(self) -> Workspace:
@@ -61,7 +61,7 @@ def site_of(request: Request) -> Site:
 
 
 def kept_key(home: str) -> bytes:
-    """The secret of a CM home, made when it is first asked for and readable by its owner alone.
+    """Return the secret of a CM home, made on first use and readable by its owner alone.
 
     It is kept, so that pages and links survive the server. Raises OSError where it cannot be.
     """

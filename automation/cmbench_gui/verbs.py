@@ -57,7 +57,7 @@ def _gui(command: Command, page: str) -> Reply:
 def start_page(workspace: Workspace, tags: str, name: str, chosen: Mapping[str, Any]) -> str:
     """The page of the script that ``tags`` or ``name`` choose, with flags filled in; else "/".
 
-    Raises ``script-not-found``, ``bad-value``, and ``unknown-flag`` for what is no flag of it.
+    Raises ``script-not-found``, ``bad-value``, and ``unknown-flag`` for an unknown flag.
     """
     if not (tags or name):
         return "/"
@@ -95,7 +95,7 @@ def serve_pages(
     say: Callable[[str], None],
     repositories: tuple[str, ...] = (),
 ) -> str:
-    """Serve the pages of the CM home ``home`` until Ctrl-C; returns the address that was told.
+    """Serve the pages of the CM home ``home`` until Ctrl-C; return the address that was printed.
 
     ``flags`` are those of ``OWN``; ``page`` is shown first. Without ``repositories`` the home's
     registered ones count. Raises ``tool-missing``, ``cannot-listen``, ``bad-value``,
@@ -160,7 +160,7 @@ def _site(
 def _open(site: Site, address: str) -> None:
     """Show the page in the user's browser.
 
-    The address lets in whoever has it, and command lines can be read by all users of a machine:
+    The address lets in everyone who has it, and all users of a machine can read command lines:
     the browser gets a file of the user's own that leads there.
     """
     import html

@@ -18,7 +18,7 @@ _OF_VERSIONS = ("version", "version_min", "version_max")
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """One control: its name in the query, what it is, and what it holds.
+    """One control: its name in the query, its label, and its value.
 
     ``kind`` is ``select``, ``check`` (it holds one value or nothing), ``number``, ``text`` or
     ``area``. ``options`` are values that can be chosen, ``empty`` what no choice means. ``asked``:
@@ -70,7 +70,7 @@ def form_of(script: Script, choice: ComposedCommand) -> list[FormPart]:
 def _inputs(
     inputs: Sequence[FormField], script: Script, variations: tuple[FormField, ...]
 ) -> Iterator[FormPart]:
-    """What is chosen from lists first, variations next, and the many others by their type."""
+    """Return the fields with choices first, variations next, and the many others by their type."""
     if len(inputs) <= FEW:
         yield FormPart("Inputs", tuple(inputs))
         yield FormPart("Variations", variations)
@@ -90,7 +90,7 @@ def _inputs(
 
 
 def _distinct(script: Script, choice: ComposedCommand) -> Iterator[InputSpec]:
-    """Each input once: of two names for one key the first, and those that are chosen.
+    """Return every input once: of two names for one key the first, and the chosen ones.
 
     ``cm`` makes a low line of a dash in a name, and reads some names itself: those have no field.
     """
@@ -129,7 +129,7 @@ def _input(spec: InputSpec, choice: ComposedCommand, script: Script) -> FormFiel
 
 
 def _variations(script: Script, choice: ComposedCommand) -> Iterator[FormField]:
-    """A select for each group, a box for each other one, a text for each that takes a value."""
+    """Return a select for a group, a box for another variation, a text for one with a value."""
     groups: dict[str, list[Variation]] = {}
     # One with a comma in its name is what several together mean: they are chosen one by one.
     for variation in (v for v in script.variations.values() if "," not in v.name):
@@ -154,7 +154,7 @@ def _box(name: str, on: bool) -> FormField:
 def _group(
     group: str, members: Sequence[Variation], choice: ComposedCommand
 ) -> Iterator[FormField]:
-    """A select, and a text for each member that takes a value.
+    """Yield a select, and a text for a member that takes a value.
 
     There is a box for each further one that a link has chosen, which the planner refuses.
     """

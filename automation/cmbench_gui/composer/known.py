@@ -21,7 +21,7 @@ LOOKED_AT = 200
 
 @dataclass(frozen=True, slots=True)
 class ScriptBadge:
-    """A badge: its words, whether that is ``good``, ``bad`` or neither, and where more is told."""
+    """A badge: its words, whether that is ``good``, ``bad`` or neither, and a link to more."""
 
     text: str
     kind: str = ""
@@ -70,7 +70,7 @@ def _is_same(
 
 
 def _results(site: Site, script: Script, choice: ComposedCommand) -> list[ScriptBadge]:
-    """Of a script that measures: how many results there are of what is chosen."""
+    """Return, for a script that measures, how many results there are of the chosen values."""
     if not {"model", "scenario"} <= script.inputs.keys() or not OTHER_MODELS.isdisjoint(
         choice.variations
     ):

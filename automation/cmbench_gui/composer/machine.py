@@ -17,7 +17,7 @@ DEVICE = "device"
 
 @dataclass(frozen=True, slots=True)
 class ThisMachine:
-    """``words`` tell of it; ``device`` is its accelerator as ``--device`` names it, or empty."""
+    """``words`` describe it; ``device`` is its accelerator as ``--device`` names it, or empty."""
 
     words: str
     device: str = ""
@@ -56,7 +56,7 @@ def _counted(number: int, what: str) -> str:
 
 
 def beforehand(script: Script, choice: ComposedCommand, machine: ThisMachine) -> dict[str, str]:
-    """What to choose for somebody who has not chosen anything yet: the device that is there."""
+    """Return the default choice for a new form: the device of this machine."""
     untouched = not choice.variations and not choice.flags
     spec = script.inputs.get(DEVICE)
     if not untouched or spec is None or machine.device not in spec.choices:

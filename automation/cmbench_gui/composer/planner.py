@@ -1,6 +1,6 @@
 """Plans in a process of their own, which waits for questions on its standard input.
 
-A plan runs the scripts that tell of this machine, which change the current directory and may print,
+A plan runs the scripts that detect this machine, which change the current directory and may print,
 crash or hang. None of that may reach the server. The process starts with the first question, keeps
 the engine imported, and ends with the server or after a minute without questions.
 """
@@ -24,7 +24,7 @@ ANSWER_S = 60.0
 
 
 class PlannerProcess:
-    """Asks that process; one question at a time."""
+    """A client of that process; one question at a time."""
 
     def __init__(self, home: str, repositories: Sequence[str], folder: str) -> None:
         code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import main; main()"

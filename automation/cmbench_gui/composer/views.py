@@ -75,7 +75,7 @@ def form(request: Request) -> Response:
 
 
 def command(request: Request) -> Response:
-    """The command of a choice in all its forms, and what is wrong with it, as JSON."""
+    """Return the command of a choice in all its forms, and its problems, as JSON."""
     workspace, script, choice = _chosen(request)
     query = urlencode(choice.query())
     problems = {
@@ -170,7 +170,7 @@ def _chosen(request: Request) -> tuple[Workspace, Script, ComposedCommand]:
 
 
 def _planner(request: Request) -> PlannerProcess:
-    """The planner of this server, made when it is first asked for."""
+    """Return the planner of this server, started on first use."""
     state = request.app.state
     if not hasattr(state, "planner"):
         site: Site = state.site

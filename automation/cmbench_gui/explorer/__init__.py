@@ -1,4 +1,4 @@
-"""Explore results: one table, its facets, its charts, and a page for each result."""
+"""Explore results: one table, its facets, its charts, and a page for every result."""
 
 from __future__ import annotations
 

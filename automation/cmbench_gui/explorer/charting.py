@@ -1,4 +1,4 @@
-"""The charts of reports, which lie beside the harness and not beside the engine."""
+"""The charts of reports, which belong to the harness and not to the engine."""
 
 from __future__ import annotations
 

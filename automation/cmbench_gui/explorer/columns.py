@@ -1,9 +1,9 @@
-"""The columns of all results in memory, for the questions that every page of the table asks.
+"""The columns of all results in memory, for the queries that every page of the table makes.
 
-To count thirteen facets of 100,000 rows takes a database half a second. Here each value of a column
-knows its rows; a filter is a number with a bit for each row, and a count is one operation on two
+To count thirteen facets of 100,000 rows takes a database half a second. Here a value of a column
+knows its rows; a filter is a number with a bit per row, and a count is one operation on two
 such numbers. All of it takes about 25 MB of memory for 100,000 results. What it does not know is
-asked of the database, whose answers it equals.
+read from the database, whose answers it equals.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ANYWHERE = (
 )
 _COUNTED = 400
 """Values of a facet, the most frequent ones, that are counted."""
-_KEPT_BITS, _KEPT_WORDS, _KEPT_ORDERS, _KEPT_COUNTS = 600, 60, 8, 200
+_MAX_BITS, _MAX_WORDS, _MAX_ORDERS, _MAX_COUNTS = 600, 60, 8, 200
 _BITS = tuple(tuple(bit for bit in range(8) if byte >> bit & 1) for byte in range(256))
 _FEW = 8
 _SORTING = 4
@@ -115,7 +115,7 @@ class Columns:
         return few and sort in self._orders and self.knows(selection)
 
     def find(self, selection: Filter, sort: str, limit: int, offset: int) -> Page:
-        """What ``query.find`` answers, of each row the columns that the table tells."""
+        """Return the answer of ``query.find``, with the columns that the table shows."""
         mask = self._mask(selection)
         order, ranks = self._order(sort)
         chosen = _inside(mask, order, ranks, slice(offset, offset + limit))
@@ -142,7 +142,7 @@ class Columns:
                 )
                 for name in names
             }
-            if len(self._counts) >= _KEPT_COUNTS:
+            if len(self._counts) >= _MAX_COUNTS:
                 self._counts.clear()
             self._counts[key] = counts
         return counts
@@ -174,7 +174,7 @@ class Columns:
         mask = 0
         for name in _ANYWHERE:
             mask |= self._union(name, self._containing(name, word))
-        if len(self._words) >= _KEPT_WORDS:
+        if len(self._words) >= _MAX_WORDS:
             self._words.clear()
         self._words[word] = mask
         return mask
@@ -209,27 +209,27 @@ class Columns:
         mask = self._bits.get(key)
         if mask is None:
             mask = _number(len(self._uids), [self._rows[name][value]])
-            if len(self._bits) < _KEPT_BITS:
+            if len(self._bits) < _MAX_BITS:
                 self._bits[key] = mask
         return mask
 
     def _largest(self, name: str) -> Counts:
-        """The most frequent values of a column, with how many rows have each."""
+        """Return the most frequent values of a column, with their numbers of rows."""
         counted = ((value, len(rows)) for value, rows in self._rows[name].items())
         return nsmallest(_COUNTED, counted, key=lambda pair: (-pair[1], pair[0]))
 
     def _order(self, sort: str) -> Order:
-        """The rows in an order, and the place of each row in it."""
+        """Return the rows in an order, and the rank of every row in it."""
         known = self._orders.get(sort)
         if known is not None:
             return known
         with self._lock:
             mine = self._sorting.setdefault(sort, threading.Lock())
-        # Who asks for another order does not wait for this one.
+        # A request for another order does not wait for this one.
         with mine:
             order = self._orders.get(sort) or self._sorted(sort)
         with self._lock:
-            if sort not in self._orders and len(self._orders) >= _KEPT_ORDERS:
+            if sort not in self._orders and len(self._orders) >= _MAX_ORDERS:
                 self._orders.pop(next(filter(None, self._orders)))
             return self._orders.setdefault(sort, order)
 
@@ -246,7 +246,7 @@ class Columns:
 def _fits(text: str, parts: Sequence[str]) -> bool:
     """Whether a text consists of these parts, with anything between them.
 
-    A regular expression would try all places of each part against all of the others.
+    A regular expression would try all positions of a part against all of the others.
     """
     first, *others = parts
     if not others:
@@ -303,7 +303,7 @@ def _zeros(code: str, rows: int) -> array[float]:
 
 
 def _codes(known: Mapping[str, Iterable[int]], rows: int) -> tuple[list[str], Sequence[int]]:
-    """The values of a column, and for each row the place of its own among them."""
+    """Return the values of a column, and for every row the position of its own among them."""
     values = ["", *known]
     code = next(code for code in "BHI" if len(values) <= 1 << 8 * array(code).itemsize)
     codes = array(code, [0]) * rows

@@ -180,7 +180,7 @@ def _repeats(store: Store, result: BenchmarkResult) -> Repeats:
 def _plots(result: BenchmarkResult) -> list[tuple[str, str, charts.Chart]]:
     """What the harness recorded while the run lasted, as its report draws it.
 
-    A file that somebody else has written may hold anything: what cannot be drawn is left out.
+    A file from another author may hold anything: what cannot be drawn is left out.
     """
     from mlperf.harness.errors import HarnessError
     from mlperf.harness.reporting import course

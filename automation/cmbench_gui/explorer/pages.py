@@ -30,7 +30,7 @@ def _view(request: Request) -> ExplorerView:
 async def _shown(
     request: Request, template: str, values: Callable[[], Values], short: Short = lambda: False
 ) -> Response:
-    """The page that a template makes of values, which are computed where nobody has yet."""
+    """Return the page that a template makes of values, which are computed where no cache has it."""
     source = source_of(request)
 
     def make() -> bytes:

@@ -1,4 +1,4 @@
-"""Results as points of two figures, with the frontier of each series.
+"""Results as points of two figures, with the frontiers of the series.
 
 A hundred thousand points would be a page of megabytes: those that fall together are drawn as one,
 and what no other result of its series beats is always drawn for itself.
@@ -39,7 +39,7 @@ class PlanePoint:
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """The points, the series by their names, and the colour of each series."""
+    """The points, the series by their names, and the colours of the series."""
 
     view: ExplorerView
     kind: PlotKind

@@ -1,4 +1,4 @@
-"""What drawings of results have in common: what is drawn, of which kind of results, in what words.
+"""The common part of drawings of results: the chart, the kind of results, the words.
 
 Points of one drawing are of one benchmark, scenario and unit: others cannot be compared.
 """
@@ -34,7 +34,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PlotChoice:
-    """One of several things that have to be told apart: its words, number and address."""
+    """One of several kinds of results to choose from: its words, number and address."""
 
     words: str
     many: int
@@ -54,7 +54,7 @@ class Best:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """What is drawn, or what has to be chosen before something can be."""
+    """A drawing, or the choices that are needed before something can be drawn."""
 
     chart: charts.Chart | None
     title: str

@@ -35,7 +35,7 @@ def _never() -> bool:
     return False
 
 
-KEPT = 24 << 20
+CACHE_BYTES = 24 << 20
 """Bytes of pages that are kept."""
 AT_ONCE = 3
 FIRST_SORTS = ("-value",)
@@ -88,12 +88,12 @@ class ResultSource:
                 self._reading = version
                 threading.Thread(target=self._read, args=(store, version), daemon=True).start()
                 return None
-        # Whoever comes now waits less than the database would take.
+        # A request from now on waits less than the database would take.
         with self._read_lock:
             return self._columns[1] if self._columns[0] == version else None
 
     def _read(self, store: Store, version: str) -> None:
-        # Where the database fails, the page that asks it tells so.
+        # Where the database fails, the page that reads it reports so.
         with self._read_lock, contextlib.suppress(Error):
             made = Columns(store)
             made.prepare(tuple(FACETS), FIRST_SORTS)
@@ -106,7 +106,7 @@ class ResultSource:
         return await to_thread.run_sync(make, limiter=self._limit)
 
     def known(self) -> Columns | None:
-        """The columns in memory if they are those of now; nobody waits for them."""
+        """Return the columns in memory if they are up to date; does not wait for them."""
         return self._columns[1] if self._columns[0] == self._version else None
 
     async def page(self, address: str, make: Callable[[], bytes], short: Short = _never) -> bytes:
@@ -134,10 +134,10 @@ class ResultSource:
         return body
 
     def _keep(self, key: str, page: bytes) -> None:
-        if key not in self._pages and len(page) < KEPT // 8:
+        if key not in self._pages and len(page) < CACHE_BYTES // 8:
             self._pages[key] = page
             self._bytes += len(page)
-        while self._bytes > KEPT:
+        while self._bytes > CACHE_BYTES:
             self._bytes -= len(self._pages.popitem(last=False)[1])
 
 

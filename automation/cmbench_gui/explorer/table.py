@@ -85,7 +85,7 @@ class TableLine:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """How far a result may be trusted: a word, what it means, and its class of colour."""
+    """How far a result may be trusted: a word, its meaning, and its class of colour."""
 
     word: str
     meaning: str
@@ -110,7 +110,7 @@ TRUST = {
 
 
 def trust(tier: str) -> Trust:
-    """What a tier means; one that nobody knows is not verified."""
+    """Return the meaning of a tier; an unknown one is not verified."""
     return TRUST.get(tier, Trust(tier, "not verified by MLCommons", "local"))
 
 
@@ -244,7 +244,7 @@ def facets(store: Store, view: ExplorerView, known: Columns | None = None) -> tu
 def _facet(view: ExplorerView, name: str, counted: Sequence[tuple[str, int]]) -> Facet:
     chosen, address = view.wanted.columns.get(name, ()), view.toggles("/results", name)
     known = dict(counted[:MOST])
-    # A value that was typed, with a *, say, is told as it was.
+    # A value that was typed, with a *, say, is shown as it was.
     typed = [value for value in chosen if value not in known]
     values = [
         FacetValue(value, many, value in chosen, address(value))

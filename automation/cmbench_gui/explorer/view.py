@@ -1,4 +1,4 @@
-"""What a page of results shows, as its address tells: the address is the whole state."""
+"""The state of a page of results, as in its address: the address is the whole state."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ExplorerView:
         return cost.of_flags(self.prices)
 
     def pairs(self) -> list[tuple[str, str]]:
-        """The parameters of its address, without what is as always."""
+        """Return the parameters of its address, without the defaults."""
         pairs = [(name, v) for name, values in self.wanted.columns.items() for v in values]
         pairs += [("q", word) for word in self.wanted.words]
         pairs += [("has", name) for name in self.wanted.has]
@@ -95,7 +95,7 @@ class ExplorerView:
         return [(name, value) for name, value in self.pairs() if name not in (*without, "page")]
 
     def only(self, **columns: str) -> ExplorerView:
-        """The same with one value alone of each of these columns."""
+        """Return the same with one value alone of every one of these columns."""
         selected = {**self.wanted.columns, **{name: (value,) for name, value in columns.items()}}
         return replace(self, wanted=replace(self.wanted, columns=selected), page=1, ranges={})
 

@@ -1,4 +1,4 @@
-"""Runs of this CM home: what goes on, what has ended and how, whoever has started it."""
+"""Runs of this CM home: running and ended ones with their outcome, from any program."""
 
 from __future__ import annotations
 

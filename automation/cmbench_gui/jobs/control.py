@@ -67,7 +67,7 @@ def job(site: Site, run: str) -> Job:
 
 
 def _with_left(jobs_listed: list[Job]) -> list[Job]:
-    """Jobs with what the killed ones have left running; nobody is looked for without any."""
+    """Return jobs with the leftovers of the killed ones; searches only where one was killed."""
     killed = [job.run.folder for job in jobs_listed if job.status == "killed"]
     left = orphans.found_of(killed) if killed else set()
     return [replace(job, left=True) if job.run.folder in left else job for job in jobs_listed]
@@ -118,7 +118,7 @@ def start(site: Site, words: Sequence[str]) -> str:
     lock = os.path.join(parent, "starting.lock")
     try:
         os.makedirs(parent, exist_ok=True)
-        # Two servers of one home wait for each other, too.
+        # Two servers of one home wait for the lock, too.
         handle = locks.acquire(lock)
     except OSError as problem:
         raise _cannot_start(problem) from None
@@ -151,13 +151,13 @@ def _start(site: Site, words: Sequence[str], parent: str) -> str:
             json.dump(data, stream)
         os.rename(draft, os.path.join(folder, STARTED))
     except OSError as problem:
-        # What nobody could find again, or stop, does not go on.
+        # A run that could not be listed again, or stopped, is ended.
         if process is not None:
             _end(process.pid, folder, os.killpg)
             process.wait()
         shutil.rmtree(folder, ignore_errors=True)
         raise _cannot_start(problem) from None
-    # Nobody else takes note of its end while this server lives.
+    # No other code reaps the process while this server lives.
     threading.Thread(target=process.wait, daemon=True).start()
     return run
 
@@ -179,7 +179,7 @@ def _process(site: Site, words: Sequence[str], run: str, folder: str) -> subproc
 def stop(site: Site, run: str) -> bool:
     """End a run with all that it has started, within five seconds; whether there was anything.
 
-    Of one that was killed itself, what it has left.
+    Of a job that was killed itself, stop its leftover processes.
     """
     target = job(site, run)
     if target.left:

@@ -80,7 +80,7 @@ def _tail(job: control.Job, most: int = 4000) -> str:
 
 
 def drawn(job: control.Job, from_here: bool = False) -> str:
-    """The tree of its steps as HTML; ``from_here`` is whether a run may start from each."""
+    """Return the tree of its steps as HTML; ``from_here``: whether a run may start from a step."""
     return rendered("jobs/steps.html", steps=tree(job), job=job, from_here=from_here)
 
 

@@ -1,4 +1,4 @@
-"""A run while it goes on: its steps as a tree, and what is new in its log, as events of a stream.
+"""A run in progress: its steps as a tree, and new lines of its log, as events of a stream.
 
 Twice a second it looks at the sizes of files, and reads what has grown: nothing that a machine
 which measures would notice.
@@ -65,7 +65,7 @@ def tree(job: Job) -> list[Branch]:
 
 
 def progress(job: Job) -> dict[str, Any]:
-    """How far a run is: ``text``, empty where nothing tells, and ``share`` of 1, where known."""
+    """Return the progress of a run: ``text``, empty if unknown, and ``share`` of 1, if known."""
     figures = api.progress(job.run) if job.running else {}
     if not figures:
         return {"text": ""}
