@@ -46,9 +46,9 @@ def _answering(name: str) -> str:
         return ""
 
 
-def designed(home: str, told: Mapping[str, Any], only_look: bool) -> ContainerDesign:
-    """The container that is told of; raises Error."""
-    mounts = tuple(Mount(*each) for each in told["mounts"])
+def designed(home: str, settings: Mapping[str, Any], only_look: bool) -> ContainerDesign:
+    """Return the design of the container; raise Error."""
+    mounts = tuple(Mount(*mount) for mount in settings["mounts"])
     job = ContainerJob(
         file="",
         context="",

@@ -64,13 +64,13 @@ def design_container(
     return design(engine, options, plan, request.request, world)
 
 
-def _engine(asked: str, only_look: bool) -> ContainerProgram:
+def _engine(program: str, only_look: bool) -> ContainerProgram:
     try:
         return find_engine(program, os.environ)
     except Error as error:
         if not only_look or error.code != "no-engine":
             raise
-        name = {"singularity": "apptainer"}.get(asked, asked) or "docker"
+        name = {"singularity": "apptainer"}.get(program, program) or "docker"
         return ContainerProgram(
             name, name, "(cannot be used here)", owner=results_owner(os.environ)
         )
@@ -112,7 +112,7 @@ def run_container(
 
 
 def _run(made: ContainerDesign, keep: Say | None) -> int:
-    """The exit status of the command; 0 where it runs on its own."""
+    """Return the exit status of the command; 0 where it runs on its own."""
     engine, job, environ = made.engine, made.job, made.environ
     if not (job.detached or job.kept):
         return launch.run(engine, job, keep, environ)
@@ -169,14 +169,14 @@ def _failed(made: ContainerDesign, status: int, lines: list[str]) -> Error:
 
 def workplace_design(
     workspace: Workspace,
-    asked: ContainerJob,
+    job: ContainerJob,
     engine: str = "",
     *,
     base: str = "",
     tools: Iterable[str] = (),
     only_look: bool = False,
 ) -> ContainerDesign:
-    """A container for the work in a folder; makes nothing.
+    """Return a container for the work in a folder; makes nothing.
 
     ``job`` has its names, folders and rights. With ``only_look`` no engine needs to be there.
     Raises ``no-engine``, and ``bad-value`` for what cannot be.
@@ -195,7 +195,7 @@ def workplace_design(
 
 
 def make_image(made: ContainerDesign, say: Say, output: Say) -> None:
-    """Make the image of ``made`` under its name, also where there is one; what is the same is kept.
+    """Make the image of ``made`` under its name, also where there is one; layers are reused.
 
     Raises ``image-failed``.
     """

@@ -34,7 +34,7 @@ _ACCELERATED = re.compile(r"cuda|nvidia|tensorrt|rocm|qaic|habana|tpu")
 
 
 def needs_of(request: RunRequest, machine: MachineProbe) -> list[Finding]:
-    """What a run of ``request`` needs and what of it is there, in the order of the doctor.
+    """Return what a run of ``request`` needs and what of it is there, in the order of the doctor.
 
     Raises ``Error`` where the request cannot be planned.
     """
@@ -55,7 +55,9 @@ def needs_of(request: RunRequest, machine: MachineProbe) -> list[Finding]:
     return [finding for check in checks for finding in checked(check, machine)]
 
 
-def _steps(machine: MachineProbe, planned: Planned, nodes: list[Node]) -> Iterator[Finding]:
+def _steps(
+    machine: MachineProbe, planned: PlannedRun, nodes: list[PlannedStep]
+) -> Iterator[Finding]:
     text = f"{counted(planned.plan.steps, 'step')}, {planned.plan.hits} of them from the cache"
     open_steps = sum(not node.script for node in nodes)
     if open_steps:
@@ -72,8 +74,8 @@ def _certain(planned: PlannedRun, nodes: list[PlannedStep]) -> list[PlannedStep]
     return [node for node in nodes if id(node) in certain]
 
 
-def _perhaps(machine: MachineProbe, wanted: Mapping[str, list[str]]) -> Iterator[Finding]:
-    """What is missing for steps of which only the run can tell whether they are wanted."""
+def _perhaps(machine: MachineProbe, programs: Mapping[str, list[str]]) -> Iterator[Finding]:
+    """Yield what is missing for steps that the run may or may not need."""
     missing = [
         f"{name} (called by {', '.join(dict.fromkeys(users))})"
         for name, users in sorted(programs.items())
@@ -95,11 +97,11 @@ def _called(request: RunRequest, nodes: list[PlannedStep]) -> dict[str, list[str
     return users_by_program
 
 
-def _programs(machine: MachineProbe, wanted: Mapping[str, list[str]]) -> Iterator[Finding]:
-    for area, names in _by_area(wanted):
-        there = [name for name in names if machine.find(name)]
-        if there:
-            yield Finding(area, OK, ", ".join(there))
+def _programs(machine: MachineProbe, programs: Mapping[str, list[str]]) -> Iterator[Finding]:
+    for area, names in _by_area(programs):
+        present = [name for name in names if machine.find(name)]
+        if present:
+            yield Finding(area, OK, ", ".join(present))
         for name in names:
             if name not in present:
                 users = ", ".join(dict.fromkeys(programs[name]))
@@ -123,7 +125,7 @@ def _install(machine: MachineProbe, name: str) -> str:
     return install_command(manager, packages, as_root=machine.uid == 0)
 
 
-def _packages(machine: MachineProbe, nodes: list[Node]) -> Iterator[Finding]:
+def _packages(machine: MachineProbe, nodes: list[PlannedStep]) -> Iterator[Finding]:
     """Packages of the system and of Python that steps of the plan look for, else install."""
     packages_by_kind: dict[str, list[str]] = {"system": [], "Python": []}
     for node in nodes:
@@ -145,8 +147,8 @@ def _packages(machine: MachineProbe, nodes: list[Node]) -> Iterator[Finding]:
 _KINDS = {"get-generic-sys-util": "system", "get-generic-python-lib": "Python"}
 
 
-def _room(machine: MachineProbe, planned: Planned) -> Iterator[Finding]:
-    wanted, free = planned.totals["disk_bytes"], planned.totals["disk_free_bytes"]
+def _room(machine: MachineProbe, planned: PlannedRun) -> Iterator[Finding]:
+    needed, free = planned.totals["disk_bytes"], planned.totals["disk_free_bytes"]
     unknown = planned.totals["steps_of_unknown_disk"]
     text = f"{size_text(needed)} needed, {size_text(free)} free in {machine.store}"
     if unknown:
@@ -156,7 +158,7 @@ def _room(machine: MachineProbe, planned: Planned) -> Iterator[Finding]:
     yield Finding("disk", state, text, remedy if state == STOP else "")
 
 
-def _network(machine: MachineProbe, planned: Planned) -> Iterator[Finding]:
+def _network(machine: MachineProbe, planned: PlannedRun) -> Iterator[Finding]:
     hosts = planned.totals["network"]
     if not hosts:
         yield Finding("network", OK, "nothing is downloaded")
@@ -171,9 +173,9 @@ def _network(machine: MachineProbe, planned: Planned) -> Iterator[Finding]:
     yield from network(machine)
 
 
-def _privileges(machine: MachineProbe, planned: Planned) -> Iterator[Finding]:
-    wanted = planned.totals["privileges"]
-    if not wanted:
+def _privileges(machine: MachineProbe, planned: PlannedRun) -> Iterator[Finding]:
+    privileges = planned.totals["privileges"]
+    if not privileges:
         yield Finding("privileges", OK, "none")
     elif machine.uid == 0 or machine.find("sudo"):
         yield Finding("privileges", INFO, "; ".join(privileges))
@@ -182,6 +184,6 @@ def _privileges(machine: MachineProbe, planned: Planned) -> Iterator[Finding]:
         yield Finding("privileges", LOOK, text, "run as root, or install what is missing before")
 
 
-def _accelerators(machine: MachineProbe, nodes: list[Node]) -> Iterator[Finding]:
+def _accelerators(machine: MachineProbe, nodes: list[PlannedStep]) -> Iterator[Finding]:
     if any(_ACCELERATED.search(node.tags) for node in nodes):
         yield from accelerators(machine)

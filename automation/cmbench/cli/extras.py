@@ -76,7 +76,7 @@ def _readme(ran: FinishedRun) -> str:
     )
 
 
-def _repro(ran: Ran, answer: Answer) -> Iterator[str]:
+def _repro(ran: FinishedRun, answer: Answer) -> Iterator[str]:
     name, inputs = _name(ran), ran.request.request.inputs
     folder = os.path.abspath(str(inputs.get("repro_dir") or f"{name}-repro"))
     os.makedirs(folder, exist_ok=True)

@@ -39,7 +39,7 @@ class Command(Call):
     @property
     def printed(self) -> bool:
         """Whether cmind prints the answer, or writes it to a file, for a command line."""
-        call = self._given
+        call = self._arguments
         return "cmd" in call and (call.get("out") == "json" or bool(call.get("save_to_json")))
 
     @property
@@ -62,7 +62,7 @@ class Command(Call):
     @property
     def rest(self) -> tuple[str, ...]:
         """Return the words after ``--``: a command line for another program."""
-        return tuple(str(word) for word in self._given.get("unparsed_cmd") or ())
+        return tuple(str(word) for word in self._arguments.get("unparsed_cmd") or ())
 
     @property
     def as_json(self) -> bool:

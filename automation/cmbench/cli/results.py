@@ -65,7 +65,7 @@ def _deps(ran: FinishedRun) -> list[Any]:
     form = ran.request.script.dialect.deps_told
     if form == "steps":
         return [step["step"] for step in ran.steps[:-1]]
-    return [{"tags": tags} if form == "entries" else tags for tags in ran.asked]
+    return [{"tags": tags} if form == "entries" else tags for tags in ran.dependency_tags]
 
 
 def script_help(script: Script, index: Index) -> Reply:

@@ -70,7 +70,7 @@ def why_text(data: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def foreseen_text(forecast: Foreseen) -> str:
+def foreseen_text(forecast: CacheForecast) -> str:
     """What the cache would answer to a call that was not made, and how near entries differ."""
     root = forecast.node
     names = {"hit": "from the cache", "miss": "not in the cache", "no": "never kept"}
@@ -172,7 +172,7 @@ def disposal_text(disposal: Disposal, rules: Rules, act: bool) -> str:
     return "\n".join(lines)
 
 
-def usage_text(usage: Usage, root: str, shared: str) -> str:
+def usage_text(usage: CacheUsage, root: str, shared: str) -> str:
     """Return the disk usage below ``root``, and in the shared cache ``shared``."""
     lines = [f"{size_text(s):>10}  {n:>5}  {what}" for what, n, s in usage.parts]
     lines.append(f"{size_text(usage.total):>10}  in all, in {root}")

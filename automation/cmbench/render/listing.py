@@ -37,7 +37,7 @@ def closing_text(steps: Sequence[Mapping[str, Any]], record: str) -> str:
     return "\n".join([*lines, f"record: {record}"])
 
 
-def scripts_text(scripts: Sequence[FoundScript]) -> str:
+def scripts_text(scripts: Sequence[ScriptSummary]) -> str:
     """Scripts with their tags and what they are for; whose they are, if not all of one."""
     blocks = []
     several = len({script.repository for script in scripts}) > 1

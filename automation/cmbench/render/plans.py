@@ -66,7 +66,7 @@ def _tree(node: PlannedStep, lead: str, below: str, reasons: bool, word: str = "
         yield from _tree(child, below + corner, below + bar, reasons, word)
 
 
-def _plan_line(node: Node, lead: str, word: str = "") -> str:
+def _plan_line(node: PlannedStep, lead: str, word: str = "") -> str:
     variations = [t for t in node.tags.split(",") if t.startswith("_")]
     name = ",".join([node.script, *variations]) if node.script else node.tags
     left, state = lead + word + name + (f" ({node.version})" if node.version else ""), _state(node)
@@ -77,7 +77,7 @@ def _plan_line(node: Node, lead: str, word: str = "") -> str:
     return f"{_cut(left, room).ljust(room)}  {state}"
 
 
-def _state(node: Node) -> str:
+def _state(node: PlannedStep) -> str:
     """Return the state of a node, and its condition."""
     state = _WORDS[node.cached]
     if any(acquires_for(node, child) for child in node.children):
@@ -125,7 +125,7 @@ def _needs_lines(nodes: Sequence[PlannedStep], totals: Mapping[str, Any]) -> Ite
     yield from _consents(nodes)
 
 
-def _consents(nodes: Sequence[Node]) -> Iterator[str]:
+def _consents(nodes: Sequence[PlannedStep]) -> Iterator[str]:
     """Yield what the user has to grant or accept first."""
     for title, field in (("root", "privileges"), ("licence", "licences")):
         consents = [(n.script, text) for n in nodes for text in getattr(n.detail.needs, field)]
@@ -133,7 +133,7 @@ def _consents(nodes: Sequence[Node]) -> Iterator[str]:
             yield f"{title + ':':<9}{script}: {text}"
 
 
-def _download_lines(nodes: Sequence[Node], totals: Mapping[str, Any]) -> Iterator[str]:
+def _download_lines(nodes: Sequence[PlannedStep], totals: Mapping[str, Any]) -> Iterator[str]:
     downloads = list(dict.fromkeys(d for node in nodes for d in node.detail.needs.downloads))
     steps = totals["open_steps"]
     if not downloads:
@@ -233,7 +233,7 @@ def _merged(plan: Plan) -> tuple[dict[str, PlannedStep], dict[tuple[str, str], l
     nodes: dict[str, PlannedStep] = {}
     edges: dict[tuple[str, str], list[str]] = {}
 
-    def add(node: Node) -> str:
+    def add(node: PlannedStep) -> str:
         key = (node.script or node.tags, node.variations, node.version if node.script else "")
         name = names.setdefault(key, f"n{len(names)}")
         nodes.setdefault(name, node)
@@ -248,7 +248,7 @@ def _merged(plan: Plan) -> tuple[dict[str, PlannedStep], dict[tuple[str, str], l
     return nodes, edges
 
 
-def _graph_label(node: Node) -> list[str]:
+def _graph_label(node: PlannedStep) -> list[str]:
     variations = ["_" + name for name in node.variations]
     lines = [node.script or node.tags, *variations]
     if node.version:

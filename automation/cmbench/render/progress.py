@@ -250,7 +250,9 @@ class LiveProgress(SilentProgress):
         return Group(*(Text(shortened(line, width)) for line in lines[-room:] + below))
 
 
-def _as_tree(rows: Collection[tuple[Step, float]], below: int = 0) -> Iterator[tuple[Step, float]]:
+def _as_tree(
+    rows: Collection[tuple[EventStep, float]], below: int = 0
+) -> Iterator[tuple[EventStep, float]]:
     """Return the running steps, below the steps that wait for them."""
     for step, since in rows:
         if step.caller == below:

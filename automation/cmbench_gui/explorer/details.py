@@ -121,9 +121,9 @@ def _filled(*pairs: tuple[str, str]) -> Facts:
 def _cost(result: BenchmarkResult) -> str:
     row: dict[str, Any] = {"system": result.system.name, "throughput": None, "power": None}
     row |= {metric.name: metric.value for metric in result.metrics}
-    costs = cost.Costs()
+    costs = cost.CostModel()
     price, amount = costs.price(row), money(costs.per_million(row))
-    return f"{amount} a million, at {price.told()}" if price and amount else ""
+    return f"{amount} a million, at {price.text()}" if price and amount else ""
 
 
 def _metrics(result: BenchmarkResult) -> Iterator[tuple[str, str]]:
@@ -138,7 +138,7 @@ def _metrics(result: BenchmarkResult) -> Iterator[tuple[str, str]]:
         yield metric.name.replace("_", " "), text
 
 
-def _system(result: Result) -> Facts:
+def _system(result: BenchmarkResult) -> Facts:
     facts = {name: getattr(result.system, name) for name in _SYSTEM}
     return [
         (_NAMES.get(name, name), f"{value:g}" if isinstance(value, int | float) else str(value))
@@ -199,7 +199,7 @@ def _plots(result: BenchmarkResult) -> list[tuple[str, str, charts.Chart]]:
         return []
 
 
-def files(result: Result) -> list[tuple[str, Path, int]]:
+def files(result: BenchmarkResult) -> list[tuple[str, Path, int]]:
     """What lies in the folder of a result and can be read: name, path and bytes.
 
     Links are not followed: a foreign tree may point anywhere.
@@ -324,7 +324,7 @@ def _spread(spread: compare.Spread) -> str:
     return f"{spread.runs} runs, spread {spread.relative:.1%}"
 
 
-def _beside(letters: Sequence[str], results: Sequence[Result]) -> charts.Chart | None:
+def _beside(letters: Sequence[str], results: Sequence[BenchmarkResult]) -> charts.Chart | None:
     known = [(name, result) for name, result in zip(letters, results, strict=True) if result.value]
     if len(known) < 2:
         return None

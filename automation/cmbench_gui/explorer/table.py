@@ -180,7 +180,7 @@ def _heading(view: ExplorerView, name: str, column: str, down: bool) -> Heading:
     return Heading(name, view.ordered(column, down).at("/results"), way if by == column else "none")
 
 
-def _line(row: Row, view: ExplorerView, hold: str, costs: Costs | None) -> TableLine:
+def _line(row: Row, view: ExplorerView, hold: str, costs: CostModel | None) -> TableLine:
     return TableLine(
         uid=row["uid"],
         value=figure(row["value"], row["unit"]),

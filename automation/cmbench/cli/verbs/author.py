@@ -34,7 +34,7 @@ def lint_script(command: Command) -> Reply:
     """``cm lint script``: the faults of scripts; ``--fix`` applies the safe fixes."""
     flags = command.flags
     only, skip = (str(flags.get(key) or "") for key in ("only", "skip"))
-    choice = author.Choice(only, skip, is_true(flags.get("strict") or ""))
+    choice = author.CheckSelection(only, skip, is_true(flags.get("strict") or ""))
     report = author.lint(_bench(command), choice, bool(flags.get("fix")))
     errors = [fault for fault in report.faults if fault.binding]
     warnings = len(report.faults) - len(errors)
