@@ -160,7 +160,7 @@ def by_driver(env: Mapping[str, Any], method: str) -> list[dict[str, str]]:
     driver = nvidia.read(library_first=True)
     if driver.problem:
         raise nvidia.no_driver(driver, cuda=str(env.get("CM_CUDA_VERSION") or ""))
-    print(f"asked: {driver.asked}, driver {driver.version}\n")
+    print(f"asked: {driver.source}, driver {driver.version}\n")
     return [shown(gpu, driver) for gpu in driver.gpus]
 
 

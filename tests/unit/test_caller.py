@@ -47,8 +47,8 @@ def test_the_end_of_the_caller_is_the_end_of_its_line(tmp_path: Path) -> None:
 
 def test_an_error_is_handed_over_and_else_stays() -> None:
     asked = Asked()
-    assert Caller.taken(asked.env({})).told({"error": "no log", "code": "bad-log"})
+    assert Caller.taken(asked.env({})).send_error({"error": "no log", "code": "bad-log"})
     assert asked.error() == {"error": "no log", "code": "bad-log"}
     assert Asked().error() == {}
-    assert not Caller().told({"error": "no log"})
-    assert not Caller(error_fd=999).told({"error": "no log"})
+    assert not Caller().send_error({"error": "no log"})
+    assert not Caller(error_fd=999).send_error({"error": "no log"})

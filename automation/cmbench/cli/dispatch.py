@@ -201,7 +201,7 @@ def _failure(error: Error, console: bool, caller: Caller) -> Answer:
     for key in ("hint", "chain", "context", "doing", "log", "record"):
         if getattr(error, key):
             answer[key] = getattr(error, key)
-    if not caller.told(answer) and console:
+    if not caller.send_error(answer) and console:
         from cmbench.cli.failure import show
 
         show(error)

@@ -47,8 +47,8 @@ class Caller:
         finally:
             done.set()
 
-    def told(self, answer: Mapping[str, Any]) -> bool:
-        """Whether the caller has received the error of an answer: it need not be printed."""
+    def send_error(self, answer: Mapping[str, Any]) -> bool:
+        """Send the error of an answer to the caller; return whether that succeeded."""
         if not self.error_fd:
             return False
         with suppress(OSError):

@@ -1,10 +1,10 @@
 """AWS Inferentia and Trainium on this machine: the one reader of their devices.
 
-A device shows as ``/dev/neuronN``. What it is tells the driver in sysfs, ``neuron-ls -j``, or the
-type of the EC2 instance, which DMI has and the instance's own metadata service (IMDSv2). That one
-is asked only where DMI says that this is EC2, for half a second at most. ``root`` is the file tree,
-``find`` gives the path of a program, ``ask`` runs a command, ``fetch`` asks the service: tests, and
-trees of other machines, put their own in their place. Not verified on hardware.
+A device shows as ``/dev/neuronN``. Its kind is reported by the driver in sysfs, ``neuron-ls -j``,
+or the type of the EC2 instance, which DMI has and the instance's own metadata service (IMDSv2).
+That service is queried only where DMI says that this is EC2, for half a second at most. ``root`` is
+the file tree, ``find`` returns the path of a program, ``ask`` runs a command, ``fetch`` queries the
+service: tests, and trees of other machines, replace them. Not verified on hardware.
 """
 
 from __future__ import annotations
@@ -83,13 +83,13 @@ class Device:
 class Machine:
     """The devices, what models for them are compiled for, the type of the instance; what is wrong.
 
-    ``problem`` is empty where the devices can be used. ``asked`` is the source.
+    ``problem`` is empty where the devices can be used. ``source`` is what reported them.
     """
 
     devices: tuple[Device, ...] = ()
     target: str = ""
     instance_type: str = ""
-    asked: str = ""
+    source: str = ""
     problem: str = ""
     remedy: str = ""
     says: tuple[str, ...] = ()
@@ -113,17 +113,17 @@ class Machine:
 
 def nodes(root: Path = ROOT) -> list[Path]:
     """The device nodes, one for each device, by their numbers."""
-    found = [path for path in root.glob(NODES) if path.name[6:].isdigit()]
-    return sorted(found, key=_number)
+    paths = [path for path in root.glob(NODES) if path.name[6:].isdigit()]
+    return sorted(paths, key=_number)
 
 
 def read(
     root: Path = ROOT, find: Find = which, ask: Ask = probe, fetch: Fetch | None = None
 ) -> Machine:
-    """What devices there are; nothing is started or asked where no sign of one is seen."""
-    there = nodes(root)
+    """Return the devices; start and query nothing where no sign of one is seen."""
+    paths = nodes(root)
     tool = find(TOOL) or _existing(root / TOOL_OF_PACKAGE)
-    if not there and not tool:
+    if not paths and not tool:
         return Machine(
             problem="this machine has no Neuron device",
             remedy="use an instance of the families inf1, inf2 or trn1; a container must be "
@@ -131,14 +131,14 @@ def read(
         )
     instance = instance_type(root, fetch or ask_service)
     target = _target(root, instance)
-    by_nodes = _with_cores(tuple(Device(_number(path)) for path in there), target)
+    by_nodes = _with_cores(tuple(Device(_number(path)) for path in paths), target)
     if tool is None:
         return Machine(by_nodes, target, instance, "device nodes")
     answer = ask([str(tool), "-j"])
-    told = parse(answer.stdout) if answer.ok else ()
-    if not told:
+    devices = parse(answer.stdout) if answer.ok else ()
+    if not devices:
         return _troubled(answer, by_nodes, target, instance)
-    return Machine(_with_cores(told, target), target, instance, TOOL)
+    return Machine(_with_cores(devices, target), target, instance, TOOL)
 
 
 def parse(text: str) -> tuple[Device, ...]:
@@ -146,9 +146,9 @@ def parse(text: str) -> tuple[Device, ...]:
 
     Older versions print a list, newer ones put it into an object.
     """
-    for told in json_values(text):
-        lists = [told] if not isinstance(told, dict) else list(told.values())
-        rows: list[Any] = next((each for each in lists if _is_list_of_devices(each)), [])
+    for value in json_values(text):
+        lists = [value] if not isinstance(value, dict) else list(value.values())
+        rows: list[Any] = next(filter(_is_list_of_devices, lists), [])
         if rows:
             return tuple(sorted(map(_device, rows), key=lambda device: device.number))
     return ()
@@ -159,8 +159,8 @@ def _cores(holder: Holder) -> str:
     return f"NeuronCore{'s' if len(holder.cores) > 1 else ''} {numbers}" if numbers else "cores"
 
 
-def _is_list_of_devices(told: Any) -> bool:
-    rows = told if isinstance(told, list) else []
+def _is_list_of_devices(value: Any) -> bool:
+    rows = value if isinstance(value, list) else []
     return bool(rows) and all(
         isinstance(row, dict) and isinstance(row.get("neuron_device"), int) for row in rows
     )
@@ -177,8 +177,8 @@ def _device(row: Mapping[str, Any]) -> Device:
     )
 
 
-def _holders(told: Any) -> Iterator[Holder]:
-    for row in told if isinstance(told, list) else ():
+def _holders(rows: Any) -> Iterator[Holder]:
+    for row in rows if isinstance(rows, list) else ():
         if isinstance(row, dict) and isinstance(row.get("pid"), int):
             cores = row.get("neuroncore_ids")
             numbers = tuple(core for core in cores or () if isinstance(core, int))
@@ -191,13 +191,13 @@ def _with_cores(devices: tuple[Device, ...], target: str) -> tuple[Device, ...]:
 
 
 def _troubled(
-    answer: ProbeResult, found: tuple[Device, ...], target: str, instance: str
+    answer: ProbeResult, devices: tuple[Device, ...], target: str, instance: str
 ) -> Machine:
     """The devices where ``neuron-ls`` fails: its driver is missing, or older than the tool."""
     says = tuple(line.strip() for line in answer.output.splitlines() if line.strip())[:5]
     problem = answer.problem or "it lists no device"
     return Machine(
-        found,
+        devices,
         target,
         instance,
         TOOL,
@@ -268,11 +268,11 @@ def _ask_twice(endpoint: str, until: float, answers: list[str]) -> None:
         if not token:
             return
         headers = {"X-aws-ec2-metadata-token": token}
-        told = _exchange(endpoint, "GET", "/latest/meta-data/instance-type", headers, until)
+        instance = _exchange(endpoint, "GET", "/latest/meta-data/instance-type", headers, until)
     except (OSError, ValueError, http.client.HTTPException):
         return
-    if told.replace(".", "").replace("-", "").isalnum():
-        answers.append(told)
+    if instance.replace(".", "").replace("-", "").isalnum():
+        answers.append(instance)
 
 
 def _exchange(

@@ -54,7 +54,7 @@ OF_KIND = (
     "ecc.mode.current",
     "mig.mode.current",
 )
-"""What is asked of each GPU, by nvidia-smi's names; older drivers do not know all of them."""
+"""The fields to query of each GPU, by nvidia-smi's names; older drivers do not know all of them."""
 
 LEAST_DRIVERS = {"10": "440.33", "11": "450.80.02", "12": "525.60.13", "13": "580.65.06"}
 """The oldest driver for a major version of CUDA: NVIDIA's page on CUDA compatibility."""
@@ -173,14 +173,14 @@ class Gpu:
 class Driver:
     """NVIDIA's driver: what is loaded, the newest CUDA that it runs, its GPUs; what is wrong.
 
-    ``problem`` is empty where it works. ``asked`` tells who was asked, and ``says`` what that one
+    ``problem`` is empty where it works. ``source`` is what reported it, and ``says`` what that one
     said last when it failed.
     """
 
     version: str = ""
     cuda: str = ""
     gpus: tuple[Gpu, ...] = ()
-    asked: str = ""
+    source: str = ""
     problem: str = ""
     remedy: str = ""
     trouble: str = ""
@@ -218,16 +218,16 @@ def read(
     tool = find(TOOL) or _existing(root / WSL_TOOL)
     by_tool = (lambda: _ask_tool(str(tool), ask)) if tool else None
     by_library = (lambda: _ask_library(ask)) if library_first or signs(root, find) else None
-    ways = (by_library, by_tool) if library_first else (by_tool, by_library)
+    sources = (by_library, by_tool) if library_first else (by_tool, by_library)
     failed: list[Driver] = []
-    for way in ways:
-        found = way() if way else None
-        if found and not found.problem:
-            return _with_module(found, root)
-        failed += [found] if found else []
+    for ask_source in sources:
+        driver = ask_source() if ask_source else None
+        if driver and not driver.problem:
+            return _with_module(driver, root)
+        failed += [driver] if driver else []
     # Where neither is installed, the devices tell more than what could not be loaded.
-    known = [one for one in failed if tool or one.trouble != "no-library"]
-    return _with_module(known[0] if known else _nothing(root), root)
+    informative = [one for one in failed if tool or one.trouble != "no-library"]
+    return _with_module(informative[0] if informative else _nothing(root), root)
 
 
 def rows_of(
@@ -257,9 +257,9 @@ def processes(
     return tuple((row[0], row[1], row[2]) for row in cells if len(row) == 3 and row[1].isdigit())
 
 
-def words_of(told: str) -> list[str]:
+def words_of(value: str) -> list[str]:
     """The words of a variable that chooses GPUs, such as CUDA_VISIBLE_DEVICES."""
-    return [word.strip() for word in told.split(",") if word.strip()]
+    return [word.strip() for word in value.split(",") if word.strip()]
 
 
 def named(word: str, gpus: Iterable[Gpu]) -> Gpu | None:
@@ -283,23 +283,23 @@ def named(word: str, gpus: Iterable[Gpu]) -> Gpu | None:
     return None
 
 
-def visible(gpus: Sequence[Gpu], told: str | None) -> tuple[Gpu, ...]:
+def visible(gpus: Sequence[Gpu], value: str | None) -> tuple[Gpu, ...]:
     """The GPUs that CUDA_VISIBLE_DEVICES leaves to a program, with those parts alone that it names.
 
     Raises ``no-device`` where it names one that is not there, or hides all.
     """
-    if told is None or not gpus:
+    if value is None or not gpus:
         return tuple(gpus)
-    found: dict[str, Gpu] = {}
-    for word in words_of(told):
+    chosen: dict[str, Gpu] = {}
+    for word in words_of(value):
         gpu = named(word, gpus)
         if gpu is None:
-            raise _hidden(f"CUDA_VISIBLE_DEVICES={told}: {word} names no GPU here")
-        before = found.get(gpu.uuid)
-        found[gpu.uuid] = replace(gpu, mig=before.mig + gpu.mig) if before else gpu
-    if not found:
+            raise _hidden(f"CUDA_VISIBLE_DEVICES={value}: {word} names no GPU here")
+        before = chosen.get(gpu.uuid)
+        chosen[gpu.uuid] = replace(gpu, mig=before.mig + gpu.mig) if before else gpu
+    if not chosen:
         raise _hidden("CUDA_VISIBLE_DEVICES is set and empty: it hides every GPU")
-    return tuple(found.values())
+    return tuple(chosen.values())
 
 
 def _hidden(why: str) -> Error:
@@ -371,10 +371,10 @@ def no_driver(
 
 def _nothing(root: Path) -> Driver:
     """No tool and no library: why, by what else there is."""
-    found = nodes(root)
-    if found:
+    paths = nodes(root)
+    if paths:
         return Driver(
-            problem=f"{len(found)} NVIDIA devices were found, but not nvidia-smi",
+            problem=f"{len(paths)} NVIDIA devices were found, but not nvidia-smi",
             remedy="install the driver's utilities; a container needs the NVIDIA container toolkit",
             trouble="no-tool",
         )
@@ -417,7 +417,7 @@ def _ask_tool(tool: str, ask: Ask) -> Driver:
     cuda = re.search(r"^CUDA (?:UMD )?Version\s*:\s*([\d.]+)", header.stdout, re.MULTILINE)
     gpus = tuple(_gpu(number, row, mig) for number, row in enumerate(rows))
     version = gpus[0].kind.get("driver_version", "").replace("[N/A]", "")
-    return Driver(version, cuda[1] if header.ok and cuda else "", gpus, asked=TOOL)
+    return Driver(version, cuda[1] if header.ok and cuda else "", gpus, source=TOOL)
 
 
 def _table(tool: str, fields: list[str], ask: Ask) -> ProbeResult:
@@ -462,29 +462,29 @@ def _gpu(number: int, row: Mapping[str, str], mig: Mapping[str, tuple[Mig, ...]]
 
 def mig_instances(text: str) -> dict[str, tuple[Mig, ...]]:
     """The instances of each GPU, by its UUID, out of what ``nvidia-smi -L`` prints."""
-    found: dict[str, tuple[Mig, ...]] = {}
+    instances: dict[str, tuple[Mig, ...]] = {}
     gpu = ""
     for line in text.splitlines():
         card = re.match(r"GPU \d+: .*\(UUID: (\S+)\)", line)
         part = re.match(r"\s*MIG (\S+)\s+Device\s+(\d+): \(UUID: (\S+)\)", line)
         if card:
             gpu = card[1]
-            found[gpu] = ()
+            instances[gpu] = ()
         elif part and gpu:
-            found[gpu] += (Mig(part[1], int(part[2]), part[3]),)
-    return found
+            instances[gpu] += (Mig(part[1], int(part[2]), part[3]),)
+    return instances
 
 
-def _troubled(answer: ProbeResult, asked: str) -> Driver:
+def _troubled(answer: ProbeResult, source: str) -> Driver:
     """The driver that gave this answer in place of its GPUs."""
     says = tuple(line.strip() for line in answer.output.splitlines() if line.strip())[:5]
-    known = next((one for one in TROUBLES if re.search(one.match, answer.output)), None)
-    if known:
+    cause = next((one for one in TROUBLES if re.search(one.match, answer.output)), None)
+    if cause:
         return Driver(
-            asked=asked, problem=known.why, remedy=known.remedy, trouble=known.name, says=says
+            source=source, problem=cause.why, remedy=cause.remedy, trouble=cause.name, says=says
         )
     return Driver(
-        asked=asked,
+        source=source,
         problem=f"the NVIDIA driver does not work: {answer.problem or 'it lists no GPU'}",
         remedy=f"see: {TOOL}; after an update, restart",
         trouble="other",
@@ -499,10 +499,10 @@ def _ask_library(ask: Ask) -> Driver:
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "nvml.py")
     answer = ask([sys.executable, "-I", program])
     values = json_values(answer.stdout) if answer.ok else ()
-    told = next((each for each in values if isinstance(each, dict) and each.get("gpus")), {})
-    rows = told.get("gpus")
+    report = next((value for value in values if isinstance(value, dict) and value.get("gpus")), {})
+    rows = report.get("gpus")
     if not rows:
         return _troubled(answer, "NVML")
     mig = {row["uuid"]: tuple(Mig(*part) for part in row.pop("mig")) for row in rows}
     gpus = tuple(_gpu(number, row, mig) for number, row in enumerate(rows))
-    return Driver(told["driver"], told["cuda"], gpus, asked="NVML")
+    return Driver(report["driver"], report["cuda"], gpus, source="NVML")

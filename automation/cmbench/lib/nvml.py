@@ -129,8 +129,8 @@ def instances(nvml: Library, device: Any) -> Iterator[tuple[str, int, str]]:
         yield profile[1] if profile else name, number, nvml.text("DeviceGetUUID", part)
 
 
-def told() -> dict[str, Any]:
-    """Driver, newest CUDA and GPUs; raises ``OSError``."""
+def describe_driver() -> dict[str, Any]:
+    """Return the driver, newest CUDA and GPUs; raise ``OSError``."""
     nvml = Library()
     nvml.call("Init_v2")
     cuda = nvml.number("SystemGetCudaDriverVersion_v2")
@@ -145,6 +145,6 @@ def told() -> dict[str, Any]:
 
 if __name__ == "__main__":
     try:
-        sys.stdout.write(json.dumps(told()))
+        sys.stdout.write(json.dumps(describe_driver()))
     except OSError as problem:
         sys.exit(str(problem))

@@ -116,7 +116,7 @@ def test_a_driver_that_is_too_old_is_told_apart_from_none(
     shown: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gpu = nvidia.Gpu(0, "GPU-0", "", {"name": "Tesla K80"})
-    old = nvidia.Driver("390.157", "9.1", (gpu,), asked="nvidia-smi")
+    old = nvidia.Driver("390.157", "9.1", (gpu,), source="nvidia-smi")
     monkeypatch.setattr(nvidia, "read", lambda **_: old)
     told = shown("versions: driver 9.1 runtime 11.8\nerror: 35 cudaErrorInsufficientDriver: x\n", 1)
     said = " ".join(told.err.split())
@@ -151,7 +151,7 @@ def by_driver(tmp_path: Path, **env: str) -> Step:
 def test_without_a_compiler_the_driver_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    driver = nvidia.Driver("550.54.15", "12.4", GPUS, asked="NVML")
+    driver = nvidia.Driver("550.54.15", "12.4", GPUS, source="NVML")
     monkeypatch.setattr(nvidia, "read", lambda **_: driver)
     step = by_driver(tmp_path)
     said = capsys.readouterr().out.splitlines()
@@ -176,7 +176,7 @@ def test_a_driver_that_is_not_there_is_an_error_there_too(
 def test_a_toolkit_that_cannot_compile_is_not_the_end(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    driver = nvidia.Driver("550.54.15", "12.4", GPUS, asked="NVML")
+    driver = nvidia.Driver("550.54.15", "12.4", GPUS, source="NVML")
     monkeypatch.setattr(nvidia, "read", lambda **_: driver)
     path = cuda_lab.nvcc(tmp_path / "cuda/bin/nvcc", "11.8.89", makes=tmp_path / "nothing")
     told = lab.run("get,cuda-devices", adr={"cuda": {"path": str(path)}})

@@ -71,7 +71,7 @@ def test_the_tool_tells_devices_cores_and_memory(text: str, tmp_path: Path) -> N
         neuron.Device(k, f"00:1{'bc'[k]}.0", 4, 8 << 30) for k in range(2)
     )
     assert (machine.cores, machine.target, machine.problem) == (8, "inf1", "")
-    assert (machine.instance_type, machine.asked) == ("inf1.6xlarge", "neuron-ls")
+    assert (machine.instance_type, machine.source) == ("inf1.6xlarge", "neuron-ls")
 
 
 def test_without_the_tool_nodes_are_counted_and_cores_known_by_the_instance(

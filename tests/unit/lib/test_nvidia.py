@@ -314,7 +314,7 @@ def test_the_library_is_asked_where_there_is_no_tool(
 ) -> None:
     write(tmp_path / "root/dev/nvidia0")
     driver = nvidia.read(tmp_path / "root", nowhere, library(0))
-    assert (driver.asked, driver.version, driver.cuda) == ("NVML", "550.54.15", "12.4")
+    assert (driver.source, driver.version, driver.cuda) == ("NVML", "550.54.15", "12.4")
     first, second = driver.gpus
     assert (first.uuid, first.bus_id, first.memory) == ("GPU-a", "00000000:07:00.0", 40960)
     assert dict(first.kind) == {
@@ -343,7 +343,7 @@ def test_what_the_library_refuses_is_said_in_the_same_words(
     status: int, name: str, library: Callable[[int], nvidia.Ask], tmp_path: Path
 ) -> None:
     driver = nvidia.read(tmp_path, nowhere, library(status), library_first=True)
-    assert (driver.trouble, driver.asked) == (name, "NVML")
+    assert (driver.trouble, driver.source) == (name, "NVML")
 
 
 def test_a_library_that_crashes_is_not_the_end(tmp_path: Path) -> None:
@@ -352,4 +352,4 @@ def test_a_library_that_crashes_is_not_the_end(tmp_path: Path) -> None:
             return ProbeResult(tuple(words), -11, "", "", 0.1)
         return said(HEAD + H100.format(0, "Disabled"))
 
-    assert nvidia.read(tmp_path, there, ask, library_first=True).asked == "nvidia-smi"
+    assert nvidia.read(tmp_path, there, ask, library_first=True).source == "nvidia-smi"
