@@ -173,14 +173,14 @@ def _manifest(store: Store, entries: Sequence[Entry]) -> dict[str, Any]:
 
 
 def _checksums(entry: Entry) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    checksums: dict[str, Any] = {}
     for name, info in plain_files(entry.path):
         path = os.path.join(entry.path, name)
         if stat.S_ISLNK(info.st_mode):
-            found[name] = {"link": os.readlink(path)}
+            checksums[name] = {"link": os.readlink(path)}
         else:
-            found[name] = {"size": info.st_size, "sha256": file_checksum(Path(path), "sha256")}
-    return found
+            checksums[name] = {"size": info.st_size, "sha256": file_checksum(Path(path), "sha256")}
+    return checksums
 
 
 # ---------------------------------------------------------------- in
@@ -322,11 +322,11 @@ class _Import:
 
     def _misfit(self, entry: Entry) -> str:
         """Why files of ``entry`` are for another machine; archives of old do not say."""
-        told = self._needs.get(entry.uid)
-        if told is None:
+        needs = self._needs.get(entry.uid)
+        if needs is None:
             return ""
-        lists = {name: tuple(told[name]) for name in ("cpus", "pythons")}
-        return misfit(Needs(**{**told, **lists}), here(), self._store.root)
+        lists = {name: tuple(needs[name]) for name in ("cpus", "pythons")}
+        return misfit(Needs(**{**needs, **lists}), here(), self._store.root)
 
     def _moved(self, entry: Entry, path: str) -> Entry:
         """``entry`` as it is in this store."""

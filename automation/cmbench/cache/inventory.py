@@ -48,12 +48,12 @@ class Check:
 
 def outputs_of(path: str, values: Mapping[str, Any]) -> tuple[Reliance, ...]:
     """The present state of what exported ``values`` name inside the payload ``path``."""
-    found: dict[str, Reliance] = {}
+    outputs: dict[str, Reliance] = {}
     for name in _named(path, values):
         # What is not there is a place for what a later step writes.
         with suppress(OSError):
-            found[name] = output(name)
-    return tuple(found.values())
+            outputs[name] = output(name)
+    return tuple(outputs.values())
 
 
 def _named(path: str, values: Mapping[str, Any]) -> Iterator[str]:

@@ -139,11 +139,11 @@ class Listing:
             self._folders = self._refreshed()
             self._has_looked = True
         rows = (row for rows in self._folders.values() for row in rows)
-        chosen = [row for row in rows if not row.script or where(row)]
-        found = [row for row in self._as_they_are(chosen) if not row.script or where(row)]
+        selected = [row for row in rows if not row.script or where(row)]
+        current = [row for row in self._as_they_are(selected) if not row.script or where(row)]
         if len(self._unsaved) >= _WORTH:
             self._save({name: self._folders.get(name, []) for name in self._unsaved})
-        return found
+        return current
 
     def _as_they_are(self, chosen: Iterable[Listed]) -> Iterator[Listed]:
         """What the files are now whose folders have not changed: used since, or edited by hand."""
@@ -165,28 +165,28 @@ class Listing:
         before = self._folders[row.identity]
         with suppress(OSError):
             # The time of the folder is that of the look before: what came since is found next time.
-            found = _read_folder(root, row.identity, row.folder, before)
-            self._folders[row.identity] = found
+            rows = _read_folder(root, row.identity, row.folder, before)
+            self._folders[row.identity] = rows
             self._unsaved.add(row.identity)
-            yield from (now for now in found if now.uid == row.uid)
+            yield from (now for now in rows if now.uid == row.uid)
 
     def _refreshed(self) -> _Folders:
-        known = self._folders
-        if known is None:
-            known = _stored(self._made()) if os.path.isfile(self._database) else {}
+        cached = self._folders
+        if cached is None:
+            cached = _stored(self._made()) if os.path.isfile(self._database) else {}
         try:
             root = _open_folder(self._entries)
         except OSError:
             return {}
         try:
-            found = dict(_looked_at(root, known))
+            folders = dict(_looked_at(root, cached))
         finally:
             os.close(root)
-        changed = [name for name, rows in found.items() if rows is not known.get(name)]
-        self._unsaved.update(changed, known.keys() - found.keys())
+        changed = [name for name, rows in folders.items() if rows is not cached.get(name)]
+        self._unsaved.update(changed, cached.keys() - folders.keys())
         if len(self._unsaved) >= _WORTH:
-            self._save({name: found.get(name, []) for name in self._unsaved})
-        return found
+            self._save({name: folders.get(name, []) for name in self._unsaved})
+        return folders
 
     def _made(self) -> Database:
         from cmbench.lib.database import Database
@@ -209,11 +209,11 @@ def _open_folder(path: str, root: int | None = None) -> int:
 
 
 def _stored(database: Database) -> _Folders:
-    found: _Folders = {}
+    folders: _Folders = {}
     for values in database.query(f"select {', '.join(_COLUMNS)} from entries"):
-        found.setdefault(values[0], []).append(Listed(*values))
+        folders.setdefault(values[0], []).append(Listed(*values))
     database.close()
-    return found
+    return folders
 
 
 def _looked_at(root: int, known: _Folders) -> Iterator[tuple[str, list[Listed]]]:
@@ -241,12 +241,12 @@ def _is_same(root: int, row: Listed) -> bool:
 
 
 def _read_folder(root: int, name: str, folder: int, before: Iterable[Listed]) -> list[Listed]:
-    known = {row.uid: row for row in before if row.script}
+    cached = {row.uid: row for row in before if row.script}
     handle = _open_folder(name, root)
     try:
         files = [file for file in os.listdir(handle) if file.endswith(".json")]
-        found = (_read_file(handle, name, file, folder, known) for file in files)
-        return [row for row in found if row is not None]
+        rows = (_read_file(handle, name, file, folder, cached) for file in files)
+        return [row for row in rows if row is not None]
     finally:
         os.close(handle)
 

@@ -77,8 +77,8 @@ def needs_of(folder: str, root: str) -> Needs:
 
 def _glibc(handle: int) -> tuple[int, int]:
     with mmap.mmap(handle, 0, access=mmap.ACCESS_READ) as data:
-        found = [(int(m[1]), int(m[2])) for m in _SYMBOL.finditer(data)]
-    return max(found, default=(0, 0))
+        versions = [(int(m[1]), int(m[2])) for m in _SYMBOL.finditer(data)]
+    return max(versions, default=(0, 0))
 
 
 def _pythons(name: str) -> Iterator[str]:

@@ -98,19 +98,19 @@ def with_dependencies(
 
     ``find`` gives the entry of a key.
     """
-    found: dict[str, _Entry] = {}
+    ordered: dict[str, _Entry] = {}
     begun: set[str] = set()
     pending = [(entry, False) for entry in reversed(list(entries))]
     while pending:
         entry, is_below_done = pending.pop()
         if is_below_done:
-            found[entry.key] = entry
+            ordered[entry.key] = entry
         elif entry.key not in begun:
             begun.add(entry.key)
             pending.append((entry, True))
             below = map(find, reversed(entry.deps))
             pending.extend((needed, False) for needed in below if needed is not None)
-    return list(found.values())
+    return list(ordered.values())
 
 
 def users_of(store: Store, entry: Entry) -> list[Listed]:
@@ -120,31 +120,31 @@ def users_of(store: Store, entry: Entry) -> list[Listed]:
 
 def runs_with(root: str, entry: Entry, limit: int = 5) -> list[str]:
     """Names of the last runs whose records name ``entry``, the newest first."""
-    found: list[str] = []
+    runs: list[str] = []
     for name in sorted(_names(os.path.join(root, "runs")), reverse=True):
-        if len(found) < limit and entry.key in _used_in(os.path.join(root, "runs", name)):
-            found.append(name)
-    return found
+        if len(runs) < limit and entry.key in _used_in(os.path.join(root, "runs", name)):
+            runs.append(name)
+    return runs
 
 
 def held(store: Store, root: str, entries: Sequence[Listed], keep_runs: float) -> dict[str, str]:
     """Why entries must stay: pinned, used by a recent or a living run, or needed by such a one."""
     pinned = store.pinned()
-    found = {entry.uid: "pinned" for entry in entries if entry.uid in pinned}
+    reasons = {entry.uid: "pinned" for entry in entries if entry.uid in pinned}
     by_key = {entry.key: entry for entry in entries}
     for name, key in _recently_used(os.path.join(root, "runs"), keep_runs):
         if key in by_key:
-            found.setdefault(by_key[key].uid, f"used by the run {name}")
+            reasons.setdefault(by_key[key].uid, f"used by the run {name}")
     since = _first_start(store)
     for entry in entries:
         if since is not None and entry.used >= since:
-            found.setdefault(entry.uid, "may be in use by a current run")
+            reasons.setdefault(entry.uid, "may be in use by a current run")
     # What needs others is after them.
-    for entry in reversed(with_dependencies([e for e in entries if e.uid in found], by_key.get)):
+    for entry in reversed(with_dependencies([e for e in entries if e.uid in reasons], by_key.get)):
         user = f"needed by {entry.script}_{entry.uid}"
         for needed in filter(None, map(by_key.get, entry.deps)):
-            found.setdefault(needed.uid, user)
-    return found
+            reasons.setdefault(needed.uid, user)
+    return reasons
 
 
 def _recently_used(runs: str, keep_runs: float) -> Iterator[tuple[str, str]]:
@@ -215,14 +215,14 @@ def _readable(metadata: Iterable[Listed]) -> list[Listed]:
 
 def _doubles(store: Store, entries: Sequence[Listed]) -> set[str]:
     """Entries that a newer one stands for in all respects: a killed run did not remove them."""
-    found: set[str] = set()
+    doubles: set[str] = set()
     newest: dict[str, Listed] = {}
     for entry in entries:
         other = newest.setdefault(entry.same, entry)
         if other is not entry and _is_whole(store, other):
-            found.add(entry.uid)
-    needed = {key for entry in entries if found for key in entry.deps}
-    return found - {key.rpartition("/")[2] for key in needed}
+            doubles.add(entry.uid)
+    needed = {key for entry in entries if doubles for key in entry.deps}
+    return doubles - {key.rpartition("/")[2] for key in needed}
 
 
 def _is_whole(store: Store, listed: Listed) -> bool:

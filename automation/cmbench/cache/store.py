@@ -150,20 +150,20 @@ class Store:
 
     def candidates(self, identity: str) -> list[Entry]:
         """Entries of one identity, the newest first."""
-        found = []
+        entries = []
         if self._identities is None or identity in self._identities:
-            found = self._read_directory(self.place("entries", identity))
+            entries = self._read_directory(self.place("entries", identity))
         if self.shared is not None:
-            found += self.shared.candidates(identity)
-        return sorted(found, key=lambda entry: -entry.created)
+            entries += self.shared.candidates(identity)
+        return sorted(entries, key=lambda entry: -entry.created)
 
     def listed(self, where: Where = bool) -> list[Listed]:
         """All entries in short, the newest first, or those for which ``where`` is true."""
-        found = self._listing.rows(where)
+        rows = self._listing.rows(where)
         if self.shared is not None:
-            own = {entry.uid for entry in found}
-            found += [entry for entry in self.shared.listed(where) if entry.uid not in own]
-        return sorted(found, key=lambda entry: -entry.created)
+            own = {entry.uid for entry in rows}
+            rows += [entry for entry in self.shared.listed(where) if entry.uid not in own]
+        return sorted(rows, key=lambda entry: -entry.created)
 
     def own_metadata(self) -> list[Listed]:
         """All files of metadata in this store; those without ``script`` cannot be read."""
@@ -171,8 +171,8 @@ class Store:
 
     def entries(self, where: Where = bool) -> list[Entry]:
         """All entries, the newest first, or those for which ``where`` is true."""
-        found = (self.entry(listed.key) for listed in self.listed(where))
-        return [entry for entry in found if entry is not None]
+        entries = (self.entry(listed.key) for listed in self.listed(where))
+        return [entry for entry in entries if entry is not None]
 
     def makers(self) -> set[str]:
         """Aliases of the scripts that have payloads here."""
@@ -184,10 +184,10 @@ class Store:
     def entry(self, key: str) -> Entry | None:
         """The entry of that key, or ``None`` when it is gone."""
         path = self.place("entries", key + ".json")
-        found = self._read(path) if os.path.isfile(path) else None
-        if found is None and self.shared is not None:
+        entry = self._read(path) if os.path.isfile(path) else None
+        if entry is None and self.shared is not None:
             return self.shared.entry(key)
-        return found
+        return entry
 
     def owns(self, entry: Kept) -> bool:
         """Whether ``entry`` is in this store and not in the shared one behind it."""
@@ -245,7 +245,7 @@ class Store:
 
         With ``uid`` it is that of an entry from elsewhere, and takes the place of what is there.
         """
-        given = bool(uid)
+        is_import = bool(uid)
         uid = uid or os.urandom(8).hex()
         path = self.place("store", f"{script}_{uid}")
         try:
@@ -255,7 +255,7 @@ class Store:
             raise disk_error(problem, path) from None
         staging = Staging(path, uid, self.place("staging", uid + ".json"), record, self.clear)
         try:
-            if given:
+            if is_import:
                 self._make_way(uid, path)
             os.makedirs(path)
         except OSError as problem:
@@ -361,12 +361,12 @@ class Store:
             return self.shared.files(entry)
         path = self.place("files", entry.uid + ".json")
         try:
-            found: Mapping[str, Any] = unsealed(read_at_once(path).decode())["files"]
+            states: Mapping[str, Any] = unsealed(read_at_once(path).decode())["files"]
         except (OSError, ValueError, KeyError):
             return None
         # Each is what ``inventory.survey`` has found: a size, a time and a digest, or a link.
-        known = isinstance(found, dict) and all(map(is_file_state, found.values()))
-        return found if known else None
+        is_valid = isinstance(states, dict) and all(map(is_file_state, states.values()))
+        return states if is_valid else None
 
     def pinned(self) -> set[str]:
         """The uids of all pinned entries."""
@@ -564,13 +564,13 @@ class Store:
             locks.release(path, handle)
 
     def _acquire(self, path: str, waiting: Callable[[str], None]) -> int:
-        told = False
+        is_reported = False
 
         def wait(handle: int) -> None:
-            nonlocal told
-            if not told:
+            nonlocal is_reported
+            if not is_reported:
                 waiting(records.holder(handle))
-                told = True
+                is_reported = True
             self.wait_for(handle)
 
         try:

@@ -125,11 +125,11 @@ class Index:
 
     def find(self, tags: Tags) -> list[Row]:
         """Scripts that carry all wanted and no unwanted tags, variations not yet considered."""
-        found = self._with_all(tags.wanted)
+        rows = self._with_all(tags.wanted)
         if tags.unwanted:
             unwanted = frozenset(tags.unwanted)
-            found = [row for row in found if not unwanted & row.tags]
-        return sorted(found, key=self._rank)
+            rows = [row for row in rows if not unwanted & row.tags]
+        return sorted(rows, key=self._rank)
 
     def _rank(self, row: Row) -> tuple[int, int, str]:
         return row.sort, self._order[row.repo], row.path
@@ -141,13 +141,13 @@ class Index:
         self._scans += 1
         if self._scans > _SCANS:
             by_tag = self._tagged()
-            hits = sorted((by_tag.get(tag, set()) for tag in wanted), key=len)
-            return [rows[path] for path in hits[0].intersection(*hits[1:])]
-        found: Iterable[Row] = rows.values()
+            path_sets = sorted((by_tag.get(tag, set()) for tag in wanted), key=len)
+            return [rows[path] for path in path_sets[0].intersection(*path_sets[1:])]
+        matches: Iterable[Row] = rows.values()
         for tag in map(json.dumps, wanted):
-            found = [row for row in found if tag in row.tags_text]
+            matches = [row for row in matches if tag in row.tags_text]
         # A text may look like a tag inside another one that has a quotation mark in it.
-        return [row for row in found if row.tags.issuperset(wanted)]
+        return [row for row in matches if row.tags.issuperset(wanted)]
 
     def _tagged(self) -> dict[str, set[str]]:
         """Paths of scripts by tag."""
@@ -179,22 +179,22 @@ class Index:
         Raises ``script-not-found`` where there is none.
         """
         here = os.path.realpath(os.curdir)
-        found = {
+        aliases = {
             r.alias
             for r in self._repositories
             if name in (r.alias, r.alias.partition(" at ")[0], os.path.basename(r.path))
             or (name == "." and self.holds(r.alias, here))
         }
-        found = found or {r.alias for r in self._repositories if name == _uid(r.path)}
-        if not found:
-            known = [r.alias for r in self._repositories]
+        aliases = aliases or {r.alias for r in self._repositories if name == _uid(r.path)}
+        if not aliases:
+            registered = [r.alias for r in self._repositories]
             where = "this directory is not in one" if name == "." else f'none is named "{name}"'
             raise Error(
                 "script-not-found",
                 f"no such repository is registered: {where}",
-                hint=did_you_mean(name, known) or f"there are: {', '.join(known)}",
+                hint=did_you_mean(name, registered) or f"there are: {', '.join(registered)}",
             )
-        return found
+        return aliases
 
     def holds(self, repo: str, path: str) -> bool:
         """Whether ``path``, without links in it, lies in the repository of that alias."""
@@ -424,15 +424,15 @@ def _stamps(repository: str, stored: Mapping[str, Sequence[Any]]) -> dict[str, s
         handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
         return {}
-    found = {}
+    stamps = {}
     try:
         with os.scandir(handle) as entries:
             names = sorted([e.name for e in entries if e.is_dir() and not e.name.startswith(".")])
         for name in names:
             path = f"{root}/{name}"
-            known = stored.get(path)
-            found[path] = _stamp(handle, name, known[1] if known else "")
-        return {path: stamp for path, stamp in found.items() if stamp}
+            row = stored.get(path)
+            stamps[path] = _stamp(handle, name, row[1] if row else "")
+        return {path: stamp for path, stamp in stamps.items() if stamp}
     finally:
         os.close(handle)
 
@@ -442,22 +442,23 @@ def _metas_of(stamp: str) -> str:
     return stamp.partition(" ")[2]
 
 
-def _stamp(root: int, name: str, known: str) -> str:
+def _stamp(root: int, name: str, previous: str) -> str:
     """Times and sizes of a script's meta files; of its directory, too, where others may appear.
 
-    Where the directory is that of the ``known`` stamp, its meta files are, too. Empty without any.
+    Where the directory is that of the ``previous`` stamp, its meta files are, too. Empty without
+    any.
     """
     try:
         directory = str(os.stat(name, dir_fd=root).st_mtime_ns)
     except OSError:
         return ""
-    before, *parts = known.split(" ")
-    found = [directory]
-    for part in parts if directory == before else META_FILES:
+    before, *files = previous.split(" ")
+    parts = [directory]
+    for part in files if directory == before else META_FILES:
         file = part.partition(":")[0]
         try:
             info = os.stat(f"{name}/{file}", dir_fd=root)
         except OSError:
             continue
-        found.append(f"{file}:{info.st_size}:{info.st_ctime_ns}")
-    return " ".join(found) if len(found) > 1 else ""
+        parts.append(f"{file}:{info.st_size}:{info.st_ctime_ns}")
+    return " ".join(parts) if len(parts) > 1 else ""

@@ -349,12 +349,12 @@ class _Expansion:
 
     def _members(self, group: str) -> list[str]:
         """Active members of a group; several of one dynamic variation count as one."""
-        found = {}
+        members = {}
         for name in self.active:
             if variation_of(self.script, name).group == group:
                 kind = name if name in self.script.variations else name.partition(".")[0] + ".#"
-                found[kind] = name
-        return list(found.values())
+                members[kind] = name
+        return list(members.values())
 
     def _check_groups(self) -> None:
         for group in self._groups():
@@ -391,12 +391,12 @@ class _Expansion:
 def combinations(script: Script, active: Iterable[str]) -> list[str]:
     """Combined variations (``a,b``) whose parts are all active, those of fewer parts first."""
     present = set(active)
-    found = [
+    names = [
         name
         for name in script.variations
         if "," in name and present.issuperset(part.strip() for part in name.split(","))
     ]
-    return sorted(found, key=lambda name: name.count(","))
+    return sorted(names, key=lambda name: name.count(","))
 
 
 def merge_order(choice: Choice) -> list[str]:
