@@ -159,7 +159,7 @@ def folded(
     """
     import textwrap  # Most commands that go well wrap nothing.
 
-    joined = re.sub(_COMMAND, lambda found: found[0].replace(" ", _JOINT), text, flags=re.VERBOSE)
+    joined = re.sub(_COMMAND, lambda match: match[0].replace(" ", _JOINT), text, flags=re.VERBOSE)
     lines = textwrap.wrap(
         joined,
         width,

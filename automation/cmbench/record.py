@@ -92,13 +92,13 @@ def load_record(path: str) -> dict[str, Any]:
 def own_times(steps: Sequence[Mapping[str, Any]]) -> list[float]:
     """Seconds that each step of a record took, its dependencies not counted."""
     below: dict[tuple[str, ...], float] = {}
-    found = []
+    seconds = []
     for step in steps:
         # A step ends after all below it, so what they took is known by now.
         chain = tuple(step["chain"])
-        found.append(max(0.0, step["seconds"] - below.pop(chain, 0.0)))
+        seconds.append(max(0.0, step["seconds"] - below.pop(chain, 0.0)))
         below[chain[:-1]] = below.get(chain[:-1], 0.0) + step["seconds"]
-    return found
+    return seconds
 
 
 def host_facts() -> dict[str, Any]:

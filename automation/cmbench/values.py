@@ -76,14 +76,14 @@ else:
         finish = getattr(cls, "__post_init__", None)
         calls = 0
 
-        def __init__(self, *given, **named):  # noqa: N807
+        def __init__(self, *positional, **named):  # noqa: N807
             nonlocal calls
             calls += 1
-            values = {**dict(zip(names, given, strict=False)), **named}
-            fits = len(values) == len(given) + len(named) and needed <= values.keys() <= known
+            values = {**dict(zip(names, positional, strict=False)), **named}
+            fits = len(values) == len(positional) + len(named) and needed <= values.keys() <= known
             if calls > _OFTEN or not fits:
                 cls.__init__ = _compiled_init(names, defaults, finish)
-                cls.__init__(self, *given, **named)
+                cls.__init__(self, *positional, **named)
                 return
             values = {**plain, **values}
             for name in names:

@@ -144,17 +144,17 @@ def called_by_shell(code: bytes) -> set[bytes]:
     """Words of a shell script or makefile that may be programs; builtins and functions are not."""
     code = re.sub(_COMMENT, b"", code.replace(b"\\\n", b" "))
     own = {name for pair in re.findall(_FUNCTION, code) for name in pair}
-    found = set(re.findall(_DEFAULT, code))
+    words = set(re.findall(_DEFAULT, code))
     begins = True
     for token in re.findall(_TOKENS, re.sub(_VARIABLE, b"$", code)):
         word = token.lstrip(b"\"'@+").rstrip(b"\"'")
         assigned = re.match(_ASSIGNED, word)
         if assigned:
-            found.add(assigned[1] or b"")
+            words.add(assigned[1] or b"")
         elif begins and re.fullmatch(_WORD, word):
-            found.add(word)
+            words.add(word)
         begins = _goes_on(token, word, begins) or bool(assigned and begins)
-    return found - _OF_SHELL - own - {b""}
+    return words - _OF_SHELL - own - {b""}
 
 
 def _goes_on(token: bytes, word: bytes, begins: bool) -> bool:
@@ -175,11 +175,11 @@ def words_of(code: bytes) -> set[bytes]:
 
 def programs_in_path() -> frozenset[str]:
     """The names of all that lies in the folders of ``PATH``."""
-    found: set[str] = set()
+    programs: set[str] = set()
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
         with suppress(OSError):
-            found.update(os.listdir(folder) if os.path.isabs(folder) else ())
-    return frozenset(found)
+            programs.update(os.listdir(folder) if os.path.isabs(folder) else ())
+    return frozenset(programs)
 
 
 def called_by_python(code: bytes) -> set[bytes]:
@@ -205,15 +205,15 @@ def read_by_calls(code: bytes) -> set[bytes]:
 def named_files(code: bytes) -> set[bytes]:
     """Absolute paths in ``code``, and those in the user's home folder, which begin with ``~``."""
     code = _with_home(re.sub(rb"\A#!.*$", b"", code, flags=re.MULTILINE))
-    found = {
+    paths = {
         place for start, places in _BY_START.items() if re.search(start, code) for place in places
     }
     for match in re.finditer(_PLACE, code):
         if match.start(1) > match.start():
-            found.add(b"~" + match[1])
+            paths.add(b"~" + match[1])
         elif not _NO_PLACE.match(match[1]):
-            found.add(match[1])
-    return found | set(_joined(code))
+            paths.add(match[1])
+    return paths | set(_joined(code))
 
 
 def _with_home(code: bytes) -> bytes:

@@ -171,8 +171,8 @@ class Reads:
     def words(self) -> tuple[str, ...]:
         """What was found, sorted. A hook that starts programs reads what those may read."""
         process = self._process | (self._native if self._starts else set())
-        found = {word.decode() for word in self._native}
-        return tuple(sorted(found | {"os:" + word.decode() for word in process}))
+        words = {word.decode() for word in self._native}
+        return tuple(sorted(words | {"os:" + word.decode() for word in process}))
 
 
 def programs_named(path: str, names: Iterable[str]) -> set[str]:
@@ -181,8 +181,8 @@ def programs_named(path: str, names: Iterable[str]) -> set[str]:
     ``names`` are its files. ``words`` of a script has what stands where a program is started, be it
     there or not; here a word counts wherever it stands, if there is such a program now.
     """
-    known = programs_in_path()
-    found: set[str] = set()
+    installed = programs_in_path()
+    programs: set[str] = set()
     for name in names:
         data = b""
         # A link to a folder is no program.
@@ -195,9 +195,9 @@ def programs_named(path: str, names: Iterable[str]) -> set[str]:
         if kind == "python":
             code = b"\n".join(re.findall(_STRING, code)) if re.search(_STARTS, code) else b""
         space = "os:" if name == _HOOK else ""
-        words = {word.decode() for word in words_of(code)} & known
-        found |= {f"{space}{IN_PATH}{word}" for word in words}
-    return found
+        words = {word.decode() for word in words_of(code)} & installed
+        programs |= {f"{space}{IN_PATH}{word}" for word in words}
+    return programs
 
 
 _PREFIXES = (b"CM_", b"MLC")
@@ -228,14 +228,14 @@ def _followed(kind: str, words: set[bytes]) -> set[bytes]:
 
 def _started(kind: str, name: str, code: bytes) -> set[bytes]:
     """The programs that a source starts by a bare name."""
-    found: set[bytes] = set()
+    programs: set[bytes] = set()
     if name.endswith(_OF_OTHERS):
-        return found
+        return programs
     if kind == "shell" or re.search(_MAKEFILE, name):
-        found = called_by_shell(code)
+        programs = called_by_shell(code)
     if kind in ("shell", "python") and re.search(_STARTS, code):
-        found = found | called_by_python(code)
-    return found
+        programs = programs | called_by_python(code)
+    return programs
 
 
 def _reads_of(named: set[bytes]) -> set[bytes]:
@@ -244,8 +244,8 @@ def _reads_of(named: set[bytes]) -> set[bytes]:
 
 
 def _groups(pattern: bytes, code: bytes) -> set[bytes]:
-    found = re.findall(pattern, code)
-    return {word for item in found for word in (item if isinstance(item, tuple) else [item])} - {
+    matches = re.findall(pattern, code)
+    return {word for item in matches for word in (item if isinstance(item, tuple) else [item])} - {
         b""
     }
 

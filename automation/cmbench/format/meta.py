@@ -209,12 +209,12 @@ def read_meta(directory: str) -> dict[str, Any]:
     Raises ``Error`` (``bad-meta``) when no file can be read as a mapping.
     """
     merged: dict[str, Any] = {}
-    found = ""
+    last_path = ""
     for name in META_FILES:
         path = os.path.join(directory, name)
-        if not os.path.isfile(path) or (found.endswith("meta.yaml") and name == "_cm.yaml"):
+        if not os.path.isfile(path) or (last_path.endswith("meta.yaml") and name == "_cm.yaml"):
             continue
-        found = path
+        last_path = path
         try:
             with open(path, encoding="utf-8") as stream:
                 text = stream.read()
@@ -224,7 +224,7 @@ def read_meta(directory: str) -> dict[str, Any]:
         if not isinstance(data, dict):
             raise Error("bad-meta", f"{path}: the file is not a mapping of keys")
         merged.update(data)
-    if not found:
+    if not last_path:
         raise Error("bad-meta", f"{directory}: no meta.yaml in this script directory")
     return merged
 
@@ -244,26 +244,26 @@ def _parse(text: str, path: str) -> Any:
 
 def check(meta: Mapping[str, Any]) -> list[Diagnostic]:
     """Every unknown or ill-typed key of a script's meta; an empty list means it is sound."""
-    found = list(_unknown(meta, SCRIPT_KEYS, ""))
-    found += [Diagnostic(key, "missing") for key in ("alias", "uid", "tags") if not meta.get(key)]
+    errors = list(_unknown(meta, SCRIPT_KEYS, ""))
+    errors += [Diagnostic(key, "missing") for key in ("alias", "uid", "tags") if not meta.get(key)]
     if not isinstance(meta.get("uid", ""), str):
-        found.append(Diagnostic("uid", "must be text: put it in quotes"))
+        errors.append(Diagnostic("uid", "must be text: put it in quotes"))
     if "/" in str(meta.get("alias")):
-        found.append(Diagnostic("alias", "must be a name: no / may be in it"))
-    found += _check_settings(meta, "")
+        errors.append(Diagnostic("alias", "must be a name: no / may be in it"))
+    errors += _check_settings(meta, "")
     for group in ("variations", "versions"):
         blocks = meta.get(group) or {}
         if not isinstance(blocks, dict):
-            found.append(Diagnostic(group, "must be a mapping"))
+            errors.append(Diagnostic(group, "must be a mapping"))
             continue
         for name, block in blocks.items():
             where = f"{group}.{name}"
             if not isinstance(block or {}, dict):
-                found.append(Diagnostic(where, "must be a mapping"))
+                errors.append(Diagnostic(where, "must be a mapping"))
                 continue
-            found += _unknown(block or {}, VARIATION_KEYS, where)
-            found += _check_settings(block or {}, where)
-    return found + _check_inputs(meta)
+            errors += _unknown(block or {}, VARIATION_KEYS, where)
+            errors += _check_settings(block or {}, where)
+    return errors + _check_inputs(meta)
 
 
 def _unknown(block: Mapping[str, Any], known: frozenset[str], where: str) -> Iterable[Diagnostic]:
@@ -275,38 +275,38 @@ def _unknown(block: Mapping[str, Any], known: frozenset[str], where: str) -> Ite
 
 
 def _check_settings(block: Mapping[str, Any], where: str) -> list[Diagnostic]:
-    found: list[Diagnostic] = []
+    errors: list[Diagnostic] = []
     prefix = where + "." if where else ""
     for phase in PHASES:
         entries = block.get(phase) or []
         if not isinstance(entries, list):
-            found.append(Diagnostic(prefix + phase, "must be a list"))
+            errors.append(Diagnostic(prefix + phase, "must be a list"))
             continue
         for number, entry in enumerate(entries):
-            place = f"{prefix}{phase}[{number}]"
+            entry_key = f"{prefix}{phase}[{number}]"
             if not isinstance(entry, dict):
-                found.append(Diagnostic(place, "must be a mapping"))
+                errors.append(Diagnostic(entry_key, "must be a mapping"))
             elif not entry.get("tags"):
-                found.append(Diagnostic(place, "has no tags"))
+                errors.append(Diagnostic(entry_key, "has no tags"))
     mappings = ("env", "default_env", "const", "state", "input_mapping")
     wrong = [key for key in mappings if not isinstance(block.get(key) or {}, dict)]
-    return found + [Diagnostic(prefix + key, "must be a mapping") for key in wrong]
+    return errors + [Diagnostic(prefix + key, "must be a mapping") for key in wrong]
 
 
 def _check_inputs(meta: Mapping[str, Any]) -> list[Diagnostic]:
-    found: list[Diagnostic] = []
-    described = meta.get("input_description") or {}
-    if not isinstance(described, dict):
+    errors: list[Diagnostic] = []
+    specs = meta.get("input_description") or {}
+    if not isinstance(specs, dict):
         return [Diagnostic("input_description", "must be a mapping")]
-    for name, spec in described.items():
+    for name, spec in specs.items():
         where = f"input_description.{name}"
         if not isinstance(spec, dict):
             continue
-        found += _unknown(spec, INPUT_KEYS, where)
+        errors += _unknown(spec, INPUT_KEYS, where)
         if spec.get("type", "str") not in INPUT_TYPES:
-            found.append(Diagnostic(f"{where}.type", f"must be one of {', '.join(INPUT_TYPES)}"))
-        found += _check_place(spec, where)
-    return found
+            errors.append(Diagnostic(f"{where}.type", f"must be one of {', '.join(INPUT_TYPES)}"))
+        errors += _check_place(spec, where)
+    return errors
 
 
 def _check_place(spec: Mapping[str, Any], where: str) -> list[Diagnostic]:
@@ -423,18 +423,18 @@ def _conditional(value: Any) -> tuple[tuple[tuple[Condition, ...], Settings], ..
 
 
 def _settings(block: Mapping[str, Any]) -> Settings:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     deps: dict[str, tuple[Dependency, ...]] = {}
     for key, value in block.items():
         if key in _MAPPINGS:
-            found[key] = _mapping(value, key)
+            fields[key] = _mapping(value, key)
         elif key in PHASES and value:
             deps[key] = _dependencies(value)
         elif key in _SETTINGS and value is not None:
             name, read = _SETTINGS[key]
-            found[name] = read(value)
+            fields[name] = read(value)
     return Settings(
-        **found,
+        **fields,
         deps=deps,
         ad=updates(block.get("ad"), block.get("add_deps")),
         adr=updates(block.get("adr"), block.get("add_deps_recursive")),
@@ -464,18 +464,18 @@ def updates(*blocks: Mapping[str, Any] | None) -> dict[str, Dependency]:
 
 def dependency(entry: Mapping[str, Any]) -> Dependency:
     """Typed form of one dependency entry or update."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     inputs: dict[str, Any] = {}
     for key, value in entry.items():
         if key in _ENTRY:
             name, read = _ENTRY[key]
             if value is not None:
                 # Only groups of updates have two names: both are read.
-                found[name] = {**found[name], **read(value)} if name in found else read(value)
+                fields[name] = {**fields[name], **read(value)} if name in fields else read(value)
         elif key not in DEPENDENCY_KEYS:
             inputs[str(key)] = value
     return Dependency(
-        **found,
+        **fields,
         conditions=conditions(entry),
         env=_map(entry, "env"),
         version=version_range(entry),
@@ -510,14 +510,14 @@ _ANY = VersionRange()
 
 def conditions(entry: Mapping[str, Any]) -> tuple[Condition, ...]:
     """All condition groups of an entry; scalars count as lists of one."""
-    found = []
+    groups = []
     for key, (skip, any_of) in CONDITIONS.items():
         rules = entry.get(key)
         if rules:
-            found.append(
+            groups.append(
                 Condition(skip, any_of, tuple((str(k), _values(v)) for k, v in rules.items()))
             )
-    return tuple(found)
+    return tuple(groups)
 
 
 def _values(value: Any) -> tuple[str, ...]:

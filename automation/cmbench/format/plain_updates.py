@@ -23,13 +23,13 @@ def plain_updates(updates: Mapping[str, Dependency]) -> dict[str, dict[str, Any]
 
 def plain_version(version: VersionRange) -> dict[str, str]:
     """The version keys of a call or an entry, those that say something."""
-    found = {
+    bounds = {
         "version": version.exact,
         "version_min": version.minimum,
         "version_max": version.maximum,
         "version_max_usable": version.usable,
     }
-    return {key: value for key, value in found.items() if value}
+    return {key: value for key, value in bounds.items() if value}
 
 
 def _plain(update: Dependency) -> Iterator[tuple[str, Any]]:

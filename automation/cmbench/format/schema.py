@@ -174,12 +174,12 @@ def _in_order(keys: Iterable[str]) -> list[str]:
 
 
 def _object(keys: Iterable[str], required: tuple[str, ...], strict: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {"type": "object", "properties": {key: _value(key) for key in keys}}
+    schema: dict[str, Any] = {"type": "object", "properties": {key: _value(key) for key in keys}}
     if required:
-        found["required"] = list(required)
+        schema["required"] = list(required)
     if strict:
-        found["additionalProperties"] = False
-    return found
+        schema["additionalProperties"] = False
+    return schema
 
 
 def _value(key: str) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def own_files(path: str) -> list[tuple[str, int, int]]:
     Of a link to a folder that is not looked into, both are its own. Raises ``file-error`` for a
     folder that cannot be read.
     """
-    found: list[tuple[str, int, int]] = []
+    states: list[tuple[str, int, int]] = []
     linked: set[str] = set()
     pending = [""]
     while pending:
@@ -97,8 +97,8 @@ def own_files(path: str) -> list[tuple[str, int, int]]:
             if entry.is_dir(follow_symlinks=False) or _is_linked(entry, path, linked):
                 pending.append(name + "/")
             else:
-                found += _state(entry, name)
-    return found
+                states += _state(entry, name)
+    return states
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
@@ -163,18 +163,18 @@ def _state(entry: os.DirEntry[str], name: str) -> list[tuple[str, int, int]]:
 
 def shared_files(path: str, shared: Iterable[str]) -> list[tuple[str, int, int]]:
     """As ``own_files`` for what is ``shared`` beside ``path``; names begin with ``../``."""
-    found: list[tuple[str, int, int]] = []
-    for each in shared:
-        place = f"{os.path.dirname(path)}/{each}"
-        if os.path.isdir(place):
-            files = [(f"/{name}", size, time) for name, size, time in own_files(place)]
+    states: list[tuple[str, int, int]] = []
+    for name in shared:
+        target = f"{os.path.dirname(path)}/{name}"
+        if os.path.isdir(target):
+            files = [(f"/{file}", size, time) for file, size, time in own_files(target)]
         else:
             files = []
             with suppress(OSError):
-                info = os.stat(place)
+                info = os.stat(target)
                 files = [("", info.st_size, info.st_ctime_ns)]
-        found += [(f"../{each}{name}", size, time) for name, size, time in files]
-    return found
+        states += [(f"../{name}{file}", size, time) for file, size, time in files]
+    return states
 
 
 def read_content(path: str, names: Sequence[str]) -> Content:
@@ -289,26 +289,26 @@ def file_digests(path: str) -> dict[str, str]:
 
     from cmbench.lib.files import file_checksum
 
-    found = {}
+    digests = {}
     for name, _, _ in own_files(path):
-        place = Path(path, name)
-        if place.is_dir():
-            found[name] = sha256(os.readlink(place), _SHORT)
+        file = Path(path, name)
+        if file.is_dir():
+            digests[name] = sha256(os.readlink(file), _SHORT)
             continue
         try:
-            found[name] = file_checksum(place, "sha256")[:_SHORT]
+            digests[name] = file_checksum(file, "sha256")[:_SHORT]
         except OSError as problem:
-            raise _unreadable(str(place), problem) from None
-    return found
+            raise _unreadable(str(file), problem) from None
+    return digests
 
 
 def _shared_code(code: str) -> str:
     """The modules of ``cmbench.lib`` that ``code`` imports from."""
     folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib")
-    found = re.findall(
+    imports = re.findall(
         r"(?m)^\s*from cmbench\.lib\.(\w+) import|^\s*from cmbench\.lib import (.+)", code
     )
-    names = {name.strip() for pair in found for part in pair for name in part.split(",") if name}
+    names = {name.strip() for pair in imports for part in pair for name in part.split(",") if name}
     return "\n".join(read_or_empty(os.path.join(folder, f"{name}.py")) for name in sorted(names))
 
 
@@ -371,8 +371,8 @@ class Programs:
         shell = "\n".join(t for n, t in texts if n.endswith(".sh") and not n.endswith(_OF_OTHERS))
         hooks = "\n".join(text for name, text in texts if name.endswith(".py"))
         hooks = re.sub(_NO_CALL, "", hooks)
-        found = called_by_shell(shell.encode()) | called_by_python(hooks.encode())
-        return {word.decode() for word in found}
+        words = called_by_shell(shell.encode()) | called_by_python(hooks.encode())
+        return {word.decode() for word in words}
 
     def uses(self, key: str) -> tuple[bool, bool]:
         """Whether a program sets the env key, and whether one names it without setting it."""
