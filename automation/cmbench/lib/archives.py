@@ -318,12 +318,12 @@ def _zstd(raw: IO[bytes], archive: Path) -> Iterator[IO[bytes]]:
 class _Source(io.RawIOBase):
     """A stream as raw input, so that one buffer with ``peek`` fits them all.
 
-    ``told`` is called after each read.
+    ``report`` is called after each read.
     """
 
-    def __init__(self, stream: IO[bytes], told: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, stream: IO[bytes], report: Callable[[], None] = lambda: None) -> None:
         self._stream = stream
-        self._told = told
+        self._report = report
 
     def readable(self) -> bool:
         return True
@@ -332,12 +332,12 @@ class _Source(io.RawIOBase):
         view = memoryview(buffer)  # type: ignore[arg-type]
         data = self._stream.read(len(view))
         view[: len(data)] = data
-        self._told()
+        self._report()
         return len(data)
 
 
 def _watched(raw: IO[bytes], archive: Path, progress: Progress | None) -> IO[bytes]:
-    """The archive's own bytes; ``progress`` is told how many of them have been read."""
+    """The archive's own bytes; ``progress`` receives the number of bytes read."""
     if progress is None:
         return raw
     total = archive.stat().st_size

@@ -70,8 +70,8 @@ class Search:
 def toolkit_folders(environ: Mapping[str, str], root: Path = Path("/")) -> list[str]:
     """Where toolkits may be, beside PATH: what the environment names, then the usual places."""
     named = [environ.get(key, "") for key in ("CUDA_HOME", "CUDA_PATH")]
-    found = [path for pattern in USUAL for path in sorted(root.glob(pattern), key=_age)]
-    return list(dict.fromkeys([*(f for f in named if os.path.isabs(f)), *map(str, found)]))
+    usual = [path for pattern in USUAL for path in sorted(root.glob(pattern), key=_age)]
+    return list(dict.fromkeys([*(f for f in named if os.path.isabs(f)), *map(str, usual)]))
 
 
 def _age(path: Path) -> tuple[int, ...]:
@@ -136,17 +136,17 @@ def _toolkit(nvcc: Path, ask: Ask) -> tuple[Toolkit | None, str]:
         os.path.normpath(top[1].strip()) if top else str(Path(os.path.realpath(nvcc)).parent.parent)
     )
     include, library = _headers(root), _library(root)
-    version = _told_version(root, match[1])
+    version = _exact_version(root, match[1])
     return Toolkit(str(nvcc), "", root, match[1], version, match[2] or "", include, library), ""
 
 
-def _told_version(root: str, release: str) -> str:
+def _exact_version(root: str, release: str) -> str:
     """What ``version.json`` says, which also knows of updates (12.4.1); else the release."""
     try:
-        told = str(json.loads(read_or_empty(f"{root}/version.json"))["cuda"]["version"])
+        version = str(json.loads(read_or_empty(f"{root}/version.json"))["cuda"]["version"])
     except (ValueError, KeyError, TypeError):
         return release
-    return told if told.startswith(release) else release
+    return version if version.startswith(release) else release
 
 
 def _headers(root: str) -> str:
@@ -164,13 +164,13 @@ def _library(root: str) -> str:
 def _runtimes(place: Path) -> list[Path]:
     if place.is_file():
         return [place]
-    found = [path for name in LIBRARY_FOLDERS for path in (place / name).glob(f"{RUNTIME}*")]
-    return sorted(found, key=lambda path: (path.parent != place, len(path.name)))
+    paths = [path for name in LIBRARY_FOLDERS for path in (place / name).glob(f"{RUNTIME}*")]
+    return sorted(paths, key=lambda path: (path.parent != place, len(path.name)))
 
 
 def _runtime(path: Path) -> tuple[Toolkit | None, str]:
-    told, problem = ask_library(str(path), {"cudaRuntimeGetVersion": "into"})
-    number = told.get("cudaRuntimeGetVersion", 0)
+    values, problem = ask_library(str(path), {"cudaRuntimeGetVersion": "into"})
+    number = values.get("cudaRuntimeGetVersion", 0)
     if not number:
         return None, problem or "reports no version"
     version = f"{number // 1000}.{number % 1000 // 10}"

@@ -33,7 +33,7 @@ class DownloadRequest:
 def read_request(env: Mapping[str, Any]) -> DownloadRequest:
     """The request in ``env``; raises Error for an invalid size."""
     # A mirror may hold another file, with a checksum of its own.
-    found = [
+    mirrors = [
         (_text(env, f"CHECKSUM{number}") or wanted_checksum(env), url)
         for number in _MIRRORS
         if (url := _text(env, f"URL{number}"))
@@ -42,10 +42,10 @@ def read_request(env: Mapping[str, Any]) -> DownloadRequest:
     return DownloadRequest(
         tuple(
             (checksum, tuple(url for _, url in group))
-            for checksum, group in groupby(found, key=itemgetter(0))
+            for checksum, group in groupby(mirrors, key=itemgetter(0))
         ),
         wanted_size(env),
-        name or (file_name(found[0][1]) if found else ""),
+        name or (file_name(mirrors[0][1]) if mirrors else ""),
         not is_no(env.get("CM_VERIFY_SSL")),
     )
 

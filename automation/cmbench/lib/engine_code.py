@@ -17,8 +17,8 @@ _PACKAGES = "cmbench*/__init__.py"
 @cache
 def packages() -> tuple[Path, ...]:
     """Return the folder of each package of cmbench, as it is installed here, sorted by name."""
-    found = Path(__file__).resolve().parents[2].glob(_PACKAGES)
-    return tuple(sorted(path.parent for path in found))
+    modules = Path(__file__).resolve().parents[2].glob(_PACKAGES)
+    return tuple(sorted(path.parent for path in modules))
 
 
 def travelling() -> tuple[Path, ...]:

@@ -89,11 +89,11 @@ def verify_listed(folder: Path, listing: Path) -> int:
     return checked
 
 
-def _check_listed(path: Path, wanted: Checksum) -> list[str]:
+def _check_listed(path: Path, expected: Checksum) -> list[str]:
     if not path.is_file():
         return [f"{path}: not there"]
-    found = file_checksum(path, wanted.algorithm)
-    return [] if found == wanted.value else [f"{path}: expected {wanted}, got {found}"]
+    digest = file_checksum(path, expected.algorithm)
+    return [] if digest == expected.value else [f"{path}: expected {expected}, got {digest}"]
 
 
 def _read_text(path: Path) -> str:

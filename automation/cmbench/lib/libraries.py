@@ -48,21 +48,21 @@ def ask_library(
     answer = probe(words, timeout=60, env={"LD_LIBRARY_PATH": ":".join(folders)})
     match = re.search(r"^@(\{.*\})$", answer.stdout, re.MULTILINE)
     if match and answer.ok:
-        found: dict[str, int] = json.loads(match[1])
-        return found, ""
+        values: dict[str, int] = json.loads(match[1])
+        return values, ""
     return {}, f"cannot be loaded: {answer.problem}"
 
 
 def defines(text: str) -> dict[str, str]:
     """The macros of a C header that stand for a value; one that names another has the other's."""
     pattern = r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\S+)"
-    found = dict(re.findall(pattern, text, re.MULTILINE))
+    macros = dict(re.findall(pattern, text, re.MULTILINE))
 
     def value(name: str, depth: int = 0) -> str:
-        told = found[name]
-        return value(told, depth + 1) if told in found and depth < 9 else told
+        text = macros[name]
+        return value(text, depth + 1) if text in macros and depth < 9 else text
 
-    return {name: value(name) for name in found}
+    return {name: value(name) for name in macros}
 
 
 def header_version(text: str, *names: str) -> str:

@@ -98,7 +98,7 @@ def only_here(path: str | os.PathLike[str], mounts: str = MOUNTS) -> str:
     Empty where they do, and where nothing is known of the file system (proc(5) has the format).
     """
     real = os.path.realpath(path)
-    best, found = "", ""
+    best, option = "", ""
     for line in read_or_empty(mounts).splitlines():
         head, _, tail = line.partition(" - ")
         fields, more = head.split(), tail.split()
@@ -109,5 +109,5 @@ def only_here(path: str | os.PathLike[str], mounts: str = MOUNTS) -> str:
             options = {*fields[5].split(","), *more[2].split(",")}
             kind = next((kind for kind in _LOCAL if more[0].startswith(kind)), "")
             best = place
-            found = next((name for name in _LOCAL.get(kind, ()) if name in options), "")
-    return found
+            option = next((name for name in _LOCAL.get(kind, ()) if name in options), "")
+    return option

@@ -148,16 +148,17 @@ def _near(place: Path) -> tuple[str, ...]:
 
 def _require_writable(place: Path, option: str, kind: str) -> None:
     if kind == FILE_TO_WRITE and os.path.isdir(place):
-        found = f"{place} is a folder"
+        reason = f"{place} is a folder"
     else:
-        found = _why_not_writable(place if kind == FOLDER_TO_WRITE else place.parent)
-        if kind == FILE_TO_WRITE and not found and place.exists() and not os.access(place, os.W_OK):
-            found = f"{place} cannot be changed by this user"
-    if found:
+        reason = _why_not_writable(place if kind == FOLDER_TO_WRITE else place.parent)
+        writes_file = kind == FILE_TO_WRITE and not reason
+        if writes_file and place.exists() and not os.access(place, os.W_OK):
+            reason = f"{place} cannot be changed by this user"
+    if reason:
         what = "folder" if kind == FOLDER_TO_WRITE else "file"
         raise Error(
             "not-writable",
-            f"nothing can be stored in {place}: {found}",
+            f"nothing can be stored in {place}: {reason}",
             hint=f"name another {what} with --{option}",
         )
 

@@ -19,8 +19,8 @@ def machine() -> Any:
     gpus = nvidia.visible(nvidia.read().gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
     if not gpus and not board:
         return None
-    told = [{**gpu.kind, "profiles": [part.profile for part in gpu.mig]} for gpu in gpus]
-    return systems.machine_of(told, os.uname().machine, board.board if board else "")
+    kinds = [{**gpu.kind, "profiles": [part.profile for part in gpu.mig]} for gpu in gpus]
+    return systems.machine_of(kinds, os.uname().machine, board.board if board else "")
 
 
 def this_machine() -> Any:

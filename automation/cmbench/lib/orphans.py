@@ -63,9 +63,9 @@ class Family:
     def stop(self, seconds: float = 2.0) -> None:
         """Ask them to end; force them after ``seconds`` or a second interruption."""
         try:
-            asked = self.tell(signal.SIGTERM)
+            signalled = self.tell(signal.SIGTERM)
             deadline = time.monotonic() + seconds
-            while asked and time.monotonic() < deadline and self.look():
+            while signalled and time.monotonic() < deadline and self.look():
                 time.sleep(0.02)
         finally:
             self.end(0.5)
@@ -139,8 +139,8 @@ def _stat(pid: int) -> tuple[int, str]:
 
 def _all() -> dict[int, tuple[int, str]]:
     """All processes that are alive, but this one and so nothing that is known by it."""
-    found = {pid: _stat(pid) for pid in _pids()}
-    return {pid: told for pid, told in found.items() if told[1]}
+    states = {pid: _stat(pid) for pid in _pids()}
+    return {pid: state for pid, state in states.items() if state[1]}
 
 
 def _when(born: dict[int, tuple[int, str]], pid: int) -> str:
@@ -152,11 +152,11 @@ def _below(born: dict[int, tuple[int, str]], above: Iterable[int]) -> list[int]:
     children: dict[int, list[int]] = {}
     for pid, (parent, _) in born.items():
         children.setdefault(parent, []).append(pid)
-    found: dict[int, None] = {}
-    waiting = [child for pid in above for child in children.get(pid, ())]
-    while waiting:
-        pid = waiting.pop()
-        if pid not in found:
-            found[pid] = None
-            waiting += children.get(pid, ())
-    return list(found)
+    descendants: dict[int, None] = {}
+    pending = [child for pid in above for child in children.get(pid, ())]
+    while pending:
+        pid = pending.pop()
+        if pid not in descendants:
+            descendants[pid] = None
+            pending += children.get(pid, ())
+    return list(descendants)

@@ -10,8 +10,8 @@ def run_program(i: dict[str, Any], name: str) -> dict[str, Any]:
 
     Raises Error where the program fails: a hook of ours has nothing to try after that.
     """
-    asked = {"run_script_input": i["run_script_input"], "env": i["env"], "script_name": name}
-    answer: dict[str, Any] = i["automation"].run_native_script(asked)
+    action = {"run_script_input": i["run_script_input"], "env": i["env"], "script_name": name}
+    answer: dict[str, Any] = i["automation"].run_native_script(action)
     cause = getattr(answer, "cause", None)
     if cause is not None:
         raise cause

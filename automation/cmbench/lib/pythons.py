@@ -159,15 +159,15 @@ class Distribution:
 def describe(path: str | Path) -> tuple[Python | None, str]:
     """The Python at ``path``, or why it is not one."""
     result = probe([path, "-I", "-c", _DESCRIBE], timeout=TIMEOUT)
-    told = _answer(result)
-    if not isinstance(told, dict):
+    facts = _answer(result)
+    if not isinstance(facts, dict):
         # The first line is a launcher's own complaint, or Python 2's about the option.
         said = next((line for line in result.output.splitlines() if line.strip()), result.problem)
         return None, f"does not run as Python 3: {said.strip() or 'no output'}"
-    executable = told.pop("executable")
+    executable = facts.pop("executable")
     # A launcher such as a pyenv shim chooses by the current directory: take what it leads to.
     usable = os.path.isabs(executable) and is_executable(Path(executable))
-    return Python(path=executable if usable else str(path), **told), ""
+    return Python(path=executable if usable else str(path), **facts), ""
 
 
 def search(folders: Iterable[Path], bounds: Bounds) -> Search:
@@ -181,15 +181,15 @@ def search(folders: Iterable[Path], bounds: Bounds) -> Search:
 
 def candidates_in(folders: Iterable[Path]) -> list[Path]:
     """Files in ``folders`` that are called like a Python 3, the preferred first."""
-    found: list[tuple[int, int, int, Path]] = []
+    candidates: list[tuple[int, int, int, Path]] = []
     seen: set[tuple[str, str]] = set()
     for number, folder in enumerate(folders):
         for path in _pythons_of(folder):
             key = (os.path.realpath(folder), os.path.realpath(path))
             if key not in seen:
                 seen.add(key)
-                found.append((*_preference(path.name), number, path))
-    return [path for *_, path in sorted(found)]
+                candidates.append((*_preference(path.name), number, path))
+    return [path for *_, path in sorted(candidates)]
 
 
 def _pythons_of(folder: Path) -> list[Path]:
@@ -252,13 +252,13 @@ def _misfit_by_name(name: str, bounds: Bounds) -> str:
 
 def installed(python: str, name: str) -> Distribution | None:
     """The package ``name`` (extras and case do not matter) as ``python`` has it."""
-    told = _answer(probe([python, "-c", _INSTALLED, bare_name(name)], timeout=TIMEOUT))
-    if not isinstance(told, dict):
+    facts = _answer(probe([python, "-c", _INSTALLED, bare_name(name)], timeout=TIMEOUT))
+    if not isinstance(facts, dict):
         return None
-    folder = Path(told["folder"])
+    folder = Path(facts["folder"])
     records = (folder / "RECORD", folder / "METADATA", folder / "PKG-INFO", folder)
     record = next((str(path) for path in records if path.is_file()), "")
-    return Distribution(told["name"], told["version"], record, tuple(told["modules"]))
+    return Distribution(facts["name"], facts["version"], record, tuple(facts["modules"]))
 
 
 def import_problem(python: str, module: str, timeout: float = 180.0) -> ProbeResult | None:

@@ -199,10 +199,10 @@ class Secrets:
 
     def learn(self, values: Mapping[str, Any]) -> None:
         """Keep the secret ones of ``values``, at any depth, to look for them in texts."""
-        found = {text for value in self._secret_in(values) for text in _forms(value)}
-        if not found.issubset(self._values):
+        secrets = {text for value in self._secret_in(values) for text in _forms(value)}
+        if not secrets.issubset(self._values):
             # Longest first: one secret may hold another.
-            self._values = tuple(sorted(found.union(self._values), key=len, reverse=True))
+            self._values = tuple(sorted(secrets.union(self._values), key=len, reverse=True))
             self._signs = (*SIGNS, *self._values)
 
     def _secret_in(self, values: Mapping[str, Any]) -> Iterator[Any]:
@@ -292,19 +292,19 @@ def _written(line: str) -> frozenset[str]:
     import shlex
     from urllib.parse import quote
 
-    found = {line, quote(line, safe=""), html.escape(line), repr(line)[1:-1]}
-    found |= {json.dumps(line)[1:-1], json.dumps(line, ensure_ascii=False)[1:-1]}
-    found |= {
+    forms = {line, quote(line, safe=""), html.escape(line), repr(line)[1:-1]}
+    forms |= {json.dumps(line)[1:-1], json.dumps(line, ensure_ascii=False)[1:-1]}
+    forms |= {
         shlex.quote(line),
         line.replace("'", "'\\''"),
         re.sub(r"([^\w@%+=:,./-])", r"\\\1", line),
     }
     data = line.encode()
     if len(data) >= _SHORTEST:
-        found |= {data.hex(), line.upper()}
-        found.add(base64.b64encode(data).decode())
+        forms |= {data.hex(), line.upper()}
+        forms.add(base64.b64encode(data).decode())
         # What stands before and behind it moves it: of each case the signs that are its own.
         for before, first in enumerate((0, 2, 3)):
             text = base64.b64encode(b"\0" * before + data).decode().rstrip("=")
-            found.add(text[first : len(text) - bool((before + len(data)) % 3)])
-    return frozenset(found)
+            forms.add(text[first : len(text) - bool((before + len(data)) % 3)])
+    return frozenset(forms)

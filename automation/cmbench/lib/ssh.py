@@ -96,8 +96,8 @@ def check_name(host: str) -> None:
 @lru_cache(maxsize=64)
 def _shares(words: tuple[str, ...], host: str) -> bool:
     """Whether the user's configuration has a control master of its own for ``host``."""
-    told = call([*words, "-G", *address(host)], timeout=20).stdout.decode("utf-8", "replace")
-    settings = dict(line.partition(" ")[::2] for line in told.splitlines())
+    output = call([*words, "-G", *address(host)], timeout=20).stdout.decode("utf-8", "replace")
+    settings = dict(line.partition(" ")[::2] for line in output.splitlines())
     return settings.get("controlpath", "none") != "none" and settings.get("controlmaster") in (
         "auto",
         "true",
@@ -118,8 +118,8 @@ def _folder() -> str:
         with suppress(OSError):
             if not os.path.isdir(path):
                 os.mkdir(path, 0o700)
-            found = os.lstat(path)
-            private = found.st_uid == os.getuid() and not found.st_mode & 0o77
+            info = os.lstat(path)
+            private = info.st_uid == os.getuid() and not info.st_mode & 0o77
             if private and len(base) < 40 and os.access(path, os.W_OK):
                 return path
     plain = _PLAIN.fullmatch(tempfile.gettempdir())
@@ -151,17 +151,17 @@ def pour(
     words: Sequence[str], head: bytes, stream: IO[bytes]
 ) -> subprocess.CompletedProcess[bytes]:
     """As ``call`` with ``head`` and then all of ``stream``, which may be large."""
-    with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as problems:
-        process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=told, stderr=problems)
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as problems:
+        process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=output, stderr=problems)
         assert process.stdin is not None
         # The other side may end early; what it says then tells why.
         with suppress(BrokenPipeError), process.stdin as sink:
             sink.write(head)
             shutil.copyfileobj(stream, sink, 1 << 20)
         status = process.wait()
-        for each in (told, problems):
-            each.seek(0)
-        return subprocess.CompletedProcess(words, status, told.read(), problems.read())
+        for file in (output, problems):
+            file.seek(0)
+        return subprocess.CompletedProcess(words, status, output.read(), problems.read())
 
 
 def close(host: str, options: Sequence[str] = ()) -> None:
@@ -203,9 +203,9 @@ def failure(host: str, stderr: bytes, options: Sequence[str] = ()) -> Error:
         if sign in text:
             hint = remedy.format_map(_typed_words(host, options))
             return Error("ssh-failed", f"{host}: {what}", context=lines[-6:], hint=hint)
-    told = lines[-1] if lines else "the connection was lost"
+    reason = lines[-1] if lines else "the connection was lost"
     hint = f"try: {as_typed(host, options, 'true')}"
-    return Error("ssh-failed", f"{host}: {told}", context=lines[-6:], hint=hint)
+    return Error("ssh-failed", f"{host}: {reason}", context=lines[-6:], hint=hint)
 
 
 def _typed_words(host: str, options: Sequence[str]) -> dict[str, str]:

@@ -59,15 +59,15 @@ def named_places(env: Mapping[str, Any], *others: str) -> list[str]:
 
     Raises ``bad-value`` for a place that does not exist.
     """
-    key, given = next(
+    key, value = next(
         ((key, str(env[key])) for key in (*others, "CM_TMP_PATH") if env.get(key)), ("", "")
     )
-    found = [os.path.expanduser(path) for path in given.split(os.pathsep) if path]
-    missing = [path for path in found if not os.path.exists(path)]
+    paths = [os.path.expanduser(path) for path in value.split(os.pathsep) if path]
+    missing = [path for path in paths if not os.path.exists(path)]
     if missing:
         name = "--path" if key == "CM_TMP_PATH" else "--input"
         raise Error("bad-value", f"{name}: {missing[0]} does not exist", hint="check the path")
-    return [os.path.abspath(path) for path in found]
+    return [os.path.abspath(path) for path in paths]
 
 
 def find_tool(
@@ -94,24 +94,24 @@ def find_tool(
     return Found(None, tuple(lines))
 
 
-def not_found(name: str, found: Found, bounds: Bounds) -> Error:
+def not_found(name: str, detection: Found, bounds: Bounds) -> Error:
     """The failure to raise when no program fits: what was seen, and what to do."""
     wanted = "" if str(bounds) == "any version" else f" ({bounds})"
     return Error(
         "not-detected",
         f"no suitable {name} was found{wanted}",
         hint="install one, or give its folder: --path=/folder",
-        context=found.lines or (f"{name} is not in any folder that was searched",),
+        context=detection.lines or (f"{name} is not in any folder that was searched",),
     )
 
 
 def _candidates(name: str, where: Iterable[str]) -> list[Path]:
-    found: dict[str, Path] = {}
-    for place in where:
-        path = Path(place) if os.path.isfile(place) else Path(place, name)
+    programs: dict[str, Path] = {}
+    for folder in where:
+        path = Path(folder) if os.path.isfile(folder) else Path(folder, name)
         if is_executable(path):
-            found.setdefault(os.path.realpath(path), path)
-    return list(found.values())
+            programs.setdefault(os.path.realpath(path), path)
+    return list(programs.values())
 
 
 def _ask(path: Path, words: Sequence[str], pattern: str, fails: bool) -> tuple[str, str]:

@@ -88,11 +88,11 @@ class Wanted:
             raise size_failure(self.size, size, "it has")
         if self.checksum is None:
             return
-        found = file_checksum(path, self.checksum.algorithm)
-        if found != self.checksum.value:
+        digest = file_checksum(path, self.checksum.algorithm)
+        if digest != self.checksum.value:
             raise AttemptError(
                 "checksum-mismatch",
-                f"expected {self.checksum}, got {found} ({size_text(size)})",
+                f"expected {self.checksum}, got {digest} ({size_text(size)})",
                 hint="the file was replaced or damaged: check the URL and the checksum",
             )
 
@@ -371,11 +371,11 @@ def _page_failure() -> AttemptError:
     )
 
 
-def size_failure(expected: int, found: int, verb: str) -> AttemptError:
+def size_failure(expected: int, actual: int, verb: str) -> AttemptError:
     """The failure for a file of the wrong size, in bytes."""
     return AttemptError(
         "size-mismatch",
-        f"expected {expected} bytes, {verb} {found}",
+        f"expected {expected} bytes, {verb} {actual}",
         hint="the file was replaced there or is truncated: check the URL and the size",
     )
 

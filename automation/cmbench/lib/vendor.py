@@ -134,30 +134,30 @@ def find_library(kind: Kind, where: Iterable[str], bounds: Bounds, cuda: str = "
     return Found(chosen, tuple(lines))
 
 
-def _files(kind: Kind, place: Path) -> list[Path]:
-    if place.is_file():
-        return [place] if place.name.startswith(kind.library) else []
-    folders = [place, place / "lib64", place / "lib"]
-    found = [path for folder in folders for path in sorted(folder.glob(f"{kind.library}*"))]
+def _files(kind: Kind, path: Path) -> list[Path]:
+    if path.is_file():
+        return [path] if path.name.startswith(kind.library) else []
+    folders = [path, path / "lib64", path / "lib"]
+    paths = [file for folder in folders for file in sorted(folder.glob(f"{kind.library}*"))]
     # Of the names of one file, the shortest is what a linker looks for.
-    return sorted(found, key=lambda path: (folders.index(path.parent), len(path.name)))
+    return sorted(paths, key=lambda path: (folders.index(path.parent), len(path.name)))
 
 
 def describe(kind: Kind, path: Path) -> tuple[Library, str]:
     """What the library at ``path`` is, and why it cannot be used; the reason is empty if it can."""
     include, version = _headers(kind, path)
-    told, problem = ask_library(str(path), _questions(kind), (str(path.parent),))
-    asked = _version(kind, told)
-    number = told.get(kind.cuda, 0)
+    values, problem = ask_library(str(path), _questions(kind), (str(path.parent),))
+    reported = _version(kind, values)
+    number = values.get(kind.cuda, 0)
     library = Library(
         str(path),
         str(path.parent),
         include,
-        version or asked,
+        version or reported,
         str(number // 1000) if number else "",
     )
-    if version and asked and asked.split(".")[:2] != version.split(".")[:2]:
-        return library, f"its headers in {include} are of another version: {asked}"
+    if version and reported and reported.split(".")[:2] != version.split(".")[:2]:
+        return library, f"its headers in {include} are of another version: {reported}"
     return library, problem or ("" if library.version else "reports no version")
 
 
@@ -166,9 +166,9 @@ def _questions(kind: Kind) -> dict[str, str]:
     return dict.fromkeys(names, "size" if kind is CUDNN else "int")
 
 
-def _version(kind: Kind, told: Mapping[str, int]) -> str:
+def _version(kind: Kind, values: Mapping[str, int]) -> str:
     """The version as text, from its parts or from the one number that holds them."""
-    parts = [told[name] for name in kind.asks if name in told]
+    parts = [values[name] for name in kind.asks if name in values]
     if len(parts) > 1:
         return ".".join(map(str, parts[:4]))
     return version_of(parts[0]) if parts and parts[0] else ""
@@ -218,10 +218,10 @@ def wheel_folders(python: str, packages: Iterable[str], folder: str) -> list[str
 
 def archive_given(env: Mapping[str, Any], key: str, place: str) -> str:
     """The archive that a caller names: by its own key, or as the place where that is no folder."""
-    given, named = str(env.get(key) or ""), str(env.get(place) or "")
-    if not given and named and not os.path.isdir(os.path.expanduser(named)):
-        given = named
-    return os.path.abspath(os.path.expanduser(given)) if given else ""
+    archive, named = str(env.get(key) or ""), str(env.get(place) or "")
+    if not archive and named and not os.path.isdir(os.path.expanduser(named)):
+        archive = named
+    return os.path.abspath(os.path.expanduser(archive)) if archive else ""
 
 
 def open_archive(kind: Kind, path: Path, bounds: Bounds, cuda: str, machine: str) -> Archive:
@@ -232,11 +232,11 @@ def open_archive(kind: Kind, path: Path, bounds: Bounds, cuda: str, machine: str
     """
     if not path.is_file():
         raise Error("file-not-found", f"there is no {path}", hint="check the path of --tar_file")
-    name = next((m for p in kind.names if (m := re.match(p, path.name))), None)
-    told = name.groupdict() if name else {}
-    _require(kind, path, told, cuda, machine)
+    match = next((m for p in kind.names if (m := re.match(p, path.name))), None)
+    labels = match.groupdict() if match else {}
+    _require(kind, path, labels, cuda, machine)
     header, version = _defined(kind, path)
-    exact = told.get("version") or version
+    exact = labels.get("version") or version
     if not version:
         raise Error(
             "bad-value",
@@ -252,27 +252,27 @@ def open_archive(kind: Kind, path: Path, bounds: Bounds, cuda: str, machine: str
     misfit = bounds.misfit(exact)
     if misfit:
         raise Error("version-not-found", f"{path.name}: {misfit}", hint="ask for other bounds")
-    return Archive(kind, machine, path, exact, told.get("cuda") or "", header)
+    return Archive(kind, machine, path, exact, labels.get("cuda") or "", header)
 
 
 def _defined(kind: Kind, path: Path) -> tuple[str, str]:
     """The header in an archive that defines the version, and that version; empty without one."""
     for name in kind.headers:
-        found = first_member(path, rf"(^|/)include/([^/]+/)?{re.escape(name)}$")
-        version = header_version(found[1].decode(errors="replace"), *kind.macros) if found else ""
-        if found and version:
-            return found[0], version
+        header = first_member(path, rf"(^|/)include/([^/]+/)?{re.escape(name)}$")
+        version = header_version(header[1].decode(errors="replace"), *kind.macros) if header else ""
+        if header and version:
+            return header[0], version
     return "", ""
 
 
-def _require(kind: Kind, path: Path, told: Mapping[str, str], cuda: str, machine: str) -> None:
+def _require(kind: Kind, path: Path, labels: Mapping[str, str], cuda: str, machine: str) -> None:
     """Raise Error where the name says that the archive is for other machines."""
-    of = MACHINES.get(told.get("machine", ""), told.get("machine", ""))
+    of = MACHINES.get(labels.get("machine", ""), labels.get("machine", ""))
     if of and machine and of != machine:
         raise _other_machine(kind, path, f"it is for {of}, but this is {machine}")
-    misfit = _misfit(told.get("cuda", ""), cuda)
+    misfit = _misfit(labels.get("cuda", ""), cuda)
     if misfit:
-        made_for = told.get("cuda", "")
+        made_for = labels.get("cuda", "")
         other = kind.other_cuda.format(version=made_for)
         raise Error(
             "not-available",

@@ -84,12 +84,12 @@ def compare(one: str, other: str) -> int:
 
 def in_series(version: str, series: str) -> bool:
     """Whether ``version`` belongs to what a user means by ``series``: 3.10.13 is a 3.10."""
-    wanted, found = parse(series), parse(version)
-    if wanted == found:
+    prefix, release = parse(series), parse(version)
+    if prefix == release:
         return True
-    if not re.fullmatch(r"\d+(\.\d+)*", wanted.text):
+    if not re.fullmatch(r"\d+(\.\d+)*", prefix.text):
         return False
-    return found.release[: len(wanted.release)] == wanted.release
+    return release.release[: len(prefix.release)] == prefix.release
 
 
 def satisfies(version: str, minimum: str = "", maximum: str = "", exact: str = "") -> bool:

@@ -127,8 +127,8 @@ def numa_nodes(folder: Path) -> int:
 
     The memory of a GPU (Grace Hopper tells eight nodes of it) or of a CXL card is a node as well.
     """
-    told = read_or_empty(folder / "has_cpu").strip() or read_or_empty(folder / "online")
-    return len(parse_list(told))
+    nodes = read_or_empty(folder / "has_cpu").strip() or read_or_empty(folder / "online")
+    return len(parse_list(nodes))
 
 
 def _max_mhz(cpus: Path, numbers: Sequence[int]) -> float:
@@ -152,12 +152,12 @@ def _core_ids(
     blocks: list[dict[str, str]], cpus: Path, numbers: Iterable[int]
 ) -> list[tuple[str, str]]:
     """(package, core) of each logical core; cpuinfo has it on x86, /sys everywhere else."""
-    known = [
+    listed = [
         (b["physical id"], b["core id"]) for b in blocks if "physical id" in b and "core id" in b
     ]
-    if known:
-        return known
-    found = []
+    if listed:
+        return listed
+    ids = []
     for number in numbers:
         topology = cpus / f"cpu{number}/topology"
         # Ids of cores begin again in each cluster of big or little ones; their threads do not.
@@ -166,8 +166,8 @@ def _core_ids(
         if core:
             # Arm machines without the package in their firmware tables say -1: one socket then.
             package = read_or_empty(topology / "physical_package_id").strip()
-            found.append(("0" if package == "-1" else package, core))
-    return found
+            ids.append(("0" if package == "-1" else package, core))
+    return ids
 
 
 _ARM = "CPU implementer"
@@ -177,22 +177,22 @@ def _cpu_names(first: Mapping[str, str], blocks: Sequence[Mapping[str, str]]) ->
     """Vendor and model name; the names of big and little cores with a plus between them."""
     if _ARM in first:
         numbers = [(b[_ARM], b.get("CPU part", "")) for b in (first, *blocks) if _ARM in b]
-        found = [arm_names(*each) for each in dict.fromkeys(numbers)]
-        return found[0][0], first.get("model name", " + ".join(name for _, name in found))
+        names = [arm_names(*number) for number in dict.fromkeys(numbers)]
+        return names[0][0], first.get("model name", " + ".join(name for _, name in names))
     return first.get("vendor_id", ""), first.get("model name", first.get("cpu", ""))
 
 
 def _caches(folder: Path, logical_cores: int) -> tuple[Cache, ...]:
     """Caches as the first core sees them, taken as the same for all cores."""
-    found = []
+    caches = []
     for index in sorted(folder.glob("index[0-9]*"), key=lambda path: path.name):
         level, kind = read_or_empty(index / "level").strip(), read_or_empty(index / "type").strip()
         size = _parse_size(read_or_empty(index / "size"))
         sharing = len(parse_list(read_or_empty(index / "shared_cpu_list"))) or 1
         suffix = {"Data": "d", "Instruction": "i"}.get(kind, "")
         if level and size:
-            found.append(Cache(f"L{level}{suffix}", size, max(1, logical_cores // sharing)))
-    return tuple(found)
+            caches.append(Cache(f"L{level}{suffix}", size, max(1, logical_cores // sharing)))
+    return tuple(caches)
 
 
 def macos_cpu_facts(sysctl: str, machine: str) -> CpuFacts:
@@ -273,7 +273,7 @@ _MEMORY_FILES = ("memory.max", "memory.limit_in_bytes")
 
 def _control_files(root: Path, controller: str, names: tuple[str, str]) -> list[Path]:
     """The limit files of our control group and of all above it, in version 2 and version 1."""
-    found = []
+    files = []
     mounted = root / "sys/fs/cgroup"
     for line in read_or_empty(root / "proc/self/cgroup").splitlines():
         _, _, rest = line.partition(":")
@@ -283,8 +283,8 @@ def _control_files(root: Path, controller: str, names: tuple[str, str]) -> list[
         base = mounted if not controllers else mounted / controller
         name = names[0] if not controllers else names[1]
         parts = [part for part in group.split("/") if part not in ("", ".", "..")]
-        found += [base.joinpath(*parts[:depth], name) for depth in range(len(parts) + 1)]
-    return found
+        files += [base.joinpath(*parts[:depth], name) for depth in range(len(parts) + 1)]
+    return files
 
 
 def _quota(path: Path) -> float:
