@@ -91,8 +91,8 @@ class Lab:
         return path
 
     @property
-    def store(self) -> Store:
-        return Store(str(self.home / "cmbench"))
+    def store(self) -> CacheStore:
+        return CacheStore(str(self.home / "cmbench"))
 
     def cmind(self, own: bool = False) -> Any:
         """What the engine uses of cmind: where the home is and which repositories there are."""

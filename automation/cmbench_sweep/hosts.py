@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from cmbench import api
 from cmbench.api import cache
-from cmbench.api.cache import Machine as Hardware
+from cmbench.api.cache import HostPlatform as Hardware
 from cmbench.errors import Error, did_you_mean
 from cmbench.lib.engine_code import import_paths
 from cmbench.lib.text_files import counted

@@ -15,7 +15,7 @@ from cmbench_sweep.points import groups, request_of
 from cmbench_sweep.values import Sweep, SweepPoint
 
 if TYPE_CHECKING:
-    from cmbench.api.cache import Entry
+    from cmbench.api.cache import CacheEntry
 
 MOST = 64
 """So many points are looked at; what others need besides is made in their own runs."""

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from cmbench.cache.store import Store
+from cmbench.cache.store import CacheStore
 from cmbench.errors import Error
 from cmbench.format.model import Outcome, Request, Script
 from cmbench.index.scripts import Index, Repository
@@ -61,7 +61,7 @@ def query(script: Script, variation: str) -> str:
 @pytest.mark.parametrize("variable", ["CM4MLOPS", "MLPERF_AUTOMATIONS"])
 def test_every_script_and_variation_is_planned(variable: str, tmp_path: Path) -> None:
     index = index_of(checkout(variable), tmp_path)
-    store = Store(str(tmp_path))
+    store = CacheStore(str(tmp_path))
     counts: Counter[str] = Counter()
     ours = []
     for script, variation in each_variation(index):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cmbench.cache.store import Entry, Store
+from cmbench.cache.store import CacheEntry, CacheStore
 from interleaving import Actor, Search, patch
 
 UID, IDENTITY, HALVES = "aa", "1d", ("one", "two")
@@ -20,19 +20,19 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "world"
 
 
-def made(store: Store, uid: str = UID) -> Entry:
+def made(store: CacheStore, uid: str = UID) -> CacheEntry:
     """An entry with a payload of two files."""
     staging = store.stage("x", uid)
     for name in HALVES:
         Path(staging.path, name).write_text(name)
-    entry = Entry(uid, IDENTITY, "x", "0", (), (), "", staging.path, created=1.0)
+    entry = CacheEntry(uid, IDENTITY, "x", "0", (), (), "", staging.path, created=1.0)
     store.publish(entry)
     staging.keep()
     return entry
 
 
-def home(place: Path) -> Store:
-    return Store(str(place / "home"))
+def home(place: Path) -> CacheStore:
+    return CacheStore(str(place / "home"))
 
 
 def whole(place: Path, uid: str = UID) -> bool:
@@ -58,38 +58,38 @@ def swept(place: Path, actors: Sequence[Actor]) -> None:
     assert not list((place / "home/v1/staging").glob("*.json"))
 
 
-def remover(place: Path, entry: Entry) -> Callable[[], None]:
+def remover(place: Path, entry: CacheEntry) -> Callable[[], None]:
     return lambda: home(place).remove(entry)
 
 
-def reader(place: Path, store: Store) -> Callable[[], None]:
+def reader(place: Path, store: CacheStore) -> Callable[[], None]:
     def read() -> None:
         with store.running(str(place / "run")):
             if store.candidates(IDENTITY):
                 # The kill of a reader ends its claim too.
                 (place / "told").touch()
                 try:
-                    store.has(Entry(UID, IDENTITY, "x", "0", (), (), "", ""))
+                    store.has(CacheEntry(UID, IDENTITY, "x", "0", (), (), "", ""))
                 finally:
                     (place / "told").unlink()
 
     return read
 
 
-def maker(place: Path, old: Entry) -> Callable[[], None]:
+def maker(place: Path, old: CacheEntry) -> Callable[[], None]:
     def make() -> None:
         store = home(place)
         staging = store.stage("x")
         for name in HALVES:
             Path(staging.path, name).write_text(name)
-        entry = Entry(staging.uid, IDENTITY, "x", "0", (), (), "", staging.path, created=2.0)
+        entry = CacheEntry(staging.uid, IDENTITY, "x", "0", (), (), "", staging.path, created=2.0)
         store.publish(entry, [old])
         staging.keep()
 
     return make
 
 
-def verifier(place: Path, entry: Entry) -> Callable[[], None]:
+def verifier(place: Path, entry: CacheEntry) -> Callable[[], None]:
     def verify() -> None:
         store = home(place)
         with store.reading():
@@ -106,7 +106,7 @@ def verifier(place: Path, entry: Entry) -> Callable[[], None]:
 def crowd(place: Path, *names: str) -> Callable[[Path], list[Callable[[], None]]]:
     def make(place: Path) -> list[Callable[[], None]]:
         entry = made(home(place))
-        other = Store(str(place / "other"), str(place / "home"))
+        other = CacheStore(str(place / "other"), str(place / "home"))
         known = {
             "remover": lambda: remover(place, entry),
             "reader": lambda: reader(place, home(place)),

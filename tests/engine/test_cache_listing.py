@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from cmbench.cache import listing
-from cmbench.cache.cache_entry import Entry, sealed
+from cmbench.cache.cache_entry import CacheEntry, sealed
 from cmbench.cache.listing import Listing
-from cmbench.cache.store import Store
+from cmbench.cache.store import CacheStore
 from lab import Lab
 from support import python_env
 
@@ -34,9 +34,9 @@ def all_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "_WORTH", 1)
 
 
-def entry(number: int, **more: Any) -> Entry:
+def entry(number: int, **more: Any) -> CacheEntry:
     names = {"script": f"get-{number % 7}", "script_uid": f"{number % 7:016x}"}
-    base = Entry(
+    base = CacheEntry(
         uid=f"{number:016x}",
         identity=f"{number // 2:024x}",
         tags=("get", f"n-{number}", 'odd "tag"'),
@@ -59,10 +59,10 @@ class Folder:
         self.database = path / "entries.db"
         self._time = 1_000_000_000_000_000_000
 
-    def file(self, one: Entry) -> Path:
+    def file(self, one: CacheEntry) -> Path:
         return self.entries / one.identity / f"{one.uid}.json"
 
-    def put(self, one: Entry) -> None:
+    def put(self, one: CacheEntry) -> None:
         self.file(one).parent.mkdir(exist_ok=True)
         self.file(one).write_text(sealed(json.dumps(asdict(one))))
         self.age(self.file(one), self.file(one).parent)
@@ -74,7 +74,7 @@ class Folder:
                 self._time += 1_000_000
                 os.utime(path, ns=(self._time, self._time))
 
-    def drop(self, one: Entry) -> None:
+    def drop(self, one: CacheEntry) -> None:
         self.file(one).unlink(missing_ok=True)
         self.age(self.file(one).parent)
         if self.file(one).parent.is_dir() and not os.listdir(self.file(one).parent):
@@ -133,7 +133,7 @@ def test_the_list_is_what_the_files_say(folder: Folder, seed: int) -> None:
     rng = random.Random(seed)
     looks = [folder.listing() for _ in range(3)]
 
-    def damage(one: Entry) -> None:
+    def damage(one: CacheEntry) -> None:
         if folder.file(one).exists():
             text = folder.file(one).read_text()
             kept = folder.file(one).stat().st_mtime_ns
@@ -141,15 +141,15 @@ def test_the_list_is_what_the_files_say(folder: Folder, seed: int) -> None:
             if rng.random() < 0.5:
                 os.utime(folder.file(one), ns=(kept, kept))
 
-    def lose(one: Entry) -> None:
+    def lose(one: CacheEntry) -> None:
         del one
         folder.database.unlink(missing_ok=True)
 
-    def spoil(one: Entry) -> None:
+    def spoil(one: CacheEntry) -> None:
         del one
         folder.database.write_bytes(rng.randbytes(3000))
 
-    def use(one: Entry) -> None:
+    def use(one: CacheEntry) -> None:
         folder.age(folder.file(one))
 
     acts = [folder.put, folder.put, folder.put, folder.drop, folder.drop, damage, use]
@@ -265,7 +265,7 @@ def test_the_list_of_a_shared_cache_is_in_the_home_that_looks(tmp_path: Path) ->
     for number in range(4):
         shared.put(entry(number))
     before = sorted(owner.rglob("*"))
-    store = Store(str(other), str(owner))
+    store = CacheStore(str(other), str(owner))
     assert len(store.listed()) == len(store.entries()) == 4
     assert [one.uid for one in store.listed(lambda one: one.has_tags(["n-2"]))] == [entry(2).uid]
     assert sorted(owner.rglob("*")) == before

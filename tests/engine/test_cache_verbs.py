@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from cmbench.cache.cache_entry import Entry, sealed, unsealed
+from cmbench.cache.cache_entry import CacheEntry, sealed, unsealed
 from cmbench.cache.retention import bytes_of, seconds_of
 from lab import Lab
 
@@ -684,7 +684,7 @@ ODD += (2**70, [], [1], ["x"], {}, {"x": 1}, {"x": "y"}, {"x": {"y": 2}}, [{"pat
 PARTS = ("entries", "files", "needs", "relied", "roots", "made")
 
 
-@pytest.mark.parametrize("name", [*Entry.__annotations__, *PARTS])
+@pytest.mark.parametrize("name", [*CacheEntry.__annotations__, *PARTS])
 def test_a_manifest_with_values_of_other_kinds(
     world: Lab, archive: Path, tmp_path: Path, name: str
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cmbench.cache import cache_entry
-from cmbench.cache.cache_entry import Entry
+from cmbench.cache.cache_entry import CacheEntry
 from cmbench.lib.import_closure import import_closure
 from cmbench.lib.module_imports import read_imports
 from lab import Lab
@@ -201,7 +201,7 @@ def test_a_lock_holds_shared_code_and_a_replay_says_that_it_was_edited(
 
 
 def test_each_field_of_an_entry_is_read_back() -> None:
-    assert set(cache_entry._KINDS) == set(Entry.__annotations__)
+    assert set(cache_entry._KINDS) == set(CacheEntry.__annotations__)
 
 
 def test_a_name_that_is_not_there_is_refused(lab: Lab) -> None:

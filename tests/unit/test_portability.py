@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cmbench.cache.portability import Machine, Needs, here, misfit, needs_of
+from cmbench.cache.portability import HostPlatform, PlatformRequirements, here, misfit, needs_of
 
 ROOT = "/home/me/CM/cmbench/v1"
 
@@ -22,12 +22,12 @@ def elf(machine: int, order: str = "<", symbols: bytes = b"") -> bytes:
 def test_programs_say_their_cpu_and_the_newest_symbol_their_glibc(tmp_path: Path) -> None:
     (tmp_path / "a.so").write_bytes(elf(183, symbols=b"\0GLIBC_2.17\0GLIBC_2.34\0GLIBC_2.4\0"))
     found = needs_of(str(tmp_path), ROOT)
-    assert found == Needs(cpus=("aarch64",), glibc="2.34")
-    machine = Machine("x86_64", "2.36", ("3.11",))
+    assert found == PlatformRequirements(cpus=("aarch64",), glibc="2.34")
+    machine = HostPlatform("x86_64", "2.36", ("3.11",))
     assert "are for aarch64" in misfit(found, machine)
-    assert misfit(found, Machine("aarch64", "2.34", ())) == ""
-    assert "need glibc 2.34, here is 2.31" in misfit(found, Machine("aarch64", "2.31", ()))
-    assert "here is none" in misfit(found, Machine("aarch64", "", ()))
+    assert misfit(found, HostPlatform("aarch64", "2.34", ())) == ""
+    assert "need glibc 2.34, here is 2.31" in misfit(found, HostPlatform("aarch64", "2.31", ()))
+    assert "here is none" in misfit(found, HostPlatform("aarch64", "", ()))
 
 
 def test_a_folder_for_several_fits_each_of_them(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_a_folder_for_several_fits_each_of_them(tmp_path: Path) -> None:
     (tmp_path / "b.so").write_bytes(elf(22, ">"))
     found = needs_of(str(tmp_path), ROOT)
     assert found.cpus == ("s390x", "x86_64")
-    assert misfit(found, Machine("x86_64", "2.36", ("3.11",))) == ""
+    assert misfit(found, HostPlatform("x86_64", "2.36", ("3.11",))) == ""
 
 
 def test_modules_of_one_python(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_modules_of_one_python(tmp_path: Path) -> None:
     (tmp_path / "any.abi3.so").write_bytes(elf(62))
     found = needs_of(str(tmp_path), ROOT)
     assert found.pythons == ("3.12", "3.9")
-    assert "Python 3.12, 3.9, here is 3.11" in misfit(found, Machine("x86_64", "2", ("3.11",)))
+    assert "Python 3.12, 3.9, here is 3.11" in misfit(found, HostPlatform("x86_64", "2", ("3.11",)))
 
 
 def test_a_path_of_its_own_place_stays_there(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_path_of_its_own_place_stays_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"\x7fELF", b"\x7fELF\2\1", b"text", bytes(5000)])
 def test_odd_files_need_nothing(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "file").write_bytes(content)
-    assert needs_of(str(tmp_path), ROOT) == Needs()
+    assert needs_of(str(tmp_path), ROOT) == PlatformRequirements()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="programs of other systems are no ELF files")

@@ -11,9 +11,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from cmbench.cache import retention
-from cmbench.cache.listing import Listed
-from cmbench.cache.portability import Machine, misfit, needs_of
-from cmbench.cache.store import Entry
+from cmbench.cache.listing import EntrySummary
+from cmbench.cache.portability import HostPlatform, misfit, needs_of
+from cmbench.cache.store import CacheEntry
 from cmbench.errors import Error
 from cmbench.format.model import Script, Tags
 from cmbench.index.select import parse_tags
@@ -22,8 +22,8 @@ from cmbench.session.workspace import Workspace
 from cmbench.values import immutable
 
 if TYPE_CHECKING:
-    from cmbench.cache.bundle import Imported
-    from cmbench.cache.store import Store
+    from cmbench.cache.bundle import ImportResult
+    from cmbench.cache.store import CacheStore
     from cmbench.plan.resolve import Resolver
     from cmbench.plan.resolved_step import PlannedStep
 
@@ -63,7 +63,7 @@ __all__ = [
 _SHORTEST = 4
 """Digits of a uid that name an entry."""
 
-AnyEntry = Entry | Listed
+AnyEntry = CacheEntry | EntrySummary
 """An entry, whole or in short."""
 
 Say = Callable[[str], None]
@@ -90,7 +90,7 @@ class EntryCheck:
     ``recorded`` is false where nothing is known of them.
     """
 
-    entry: Entry
+    entry: CacheEntry
     files: int
     read: int
     added: int
@@ -106,10 +106,10 @@ class EntryReasons:
     dependencies: ``key``, ``script`` and ``why_not``. ``used_by`` are entries, ``runs`` run ids.
     """
 
-    entry: Entry
+    entry: CacheEntry
     why_not: str
     needs: Sequence[Mapping[str, str]]
-    used_by: Sequence[Listed]
+    used_by: Sequence[EntrySummary]
     runs: Sequence[str]
 
 
@@ -138,11 +138,11 @@ class CacheUsage:
 class ImportReport:
     """What an archive has brought; ``unsound`` are names of entries and why they do not answer."""
 
-    imported: Imported
+    imported: ImportResult
     unsound: Mapping[str, str]
 
 
-def entries(workspace: Workspace, tags: str | Tags = "", name: str = "") -> list[Entry]:
+def entries(workspace: Workspace, tags: str | Tags = "", name: str = "") -> list[CacheEntry]:
     """The complete entries with all ``tags``; ``name`` is a script, an entry, the start of its uid.
 
     Without either they are all.
@@ -171,7 +171,7 @@ def listed(workspace: Workspace, tags: str | Tags = "", name: str = "") -> list[
     )
 
 
-def _is_named(entry: Listed, word: str) -> bool:
+def _is_named(entry: EntrySummary, word: str) -> bool:
     names = (entry.key, entry.uid, entry.script, os.path.basename(entry.path))
     return word in names or (len(word) >= _SHORTEST and entry.uid.startswith(word))
 
@@ -400,7 +400,7 @@ def _require_sound(workspace: Workspace, entries: Sequence[Entry]) -> None:
             )
 
 
-def _strange(workspace: Workspace, entry: Entry) -> str:
+def _strange(workspace: Workspace, entry: CacheEntry) -> str:
     """What an entry from elsewhere gives back although none of its scripts says that it does."""
     from cmbench.format.env import select_keys
 
@@ -416,7 +416,7 @@ def _strange(workspace: Workspace, entry: Entry) -> str:
     return ""
 
 
-def _scripts_of(workspace: Workspace, entry: Entry) -> list[Script]:
+def _scripts_of(workspace: Workspace, entry: CacheEntry) -> list[Script]:
     """The scripts that made an entry and what it needs; they may be elsewhere on this machine."""
     made = [entry, *filter(None, map(workspace.store.entry, entry.deps))]
     names = {os.path.basename(path) for one in made for path in one.scripts}

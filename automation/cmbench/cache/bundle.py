@@ -40,9 +40,9 @@ from cmbench.cache.field_types import (
     require,
 )
 from cmbench.cache.inventory import outputs_of, plain_files, survey
-from cmbench.cache.portability import Needs, here, misfit, needs_of
+from cmbench.cache.portability import PlatformRequirements, here, misfit, needs_of
 from cmbench.cache.retention import with_dependencies
-from cmbench.cache.store import Entry, Staging, Store, disk_error
+from cmbench.cache.store import CacheEntry, CacheStore, Staging, disk_error
 from cmbench.errors import Error
 from cmbench.lib.files import CHUNK, file_checksum, whole_file
 
@@ -76,15 +76,15 @@ _KINDS = {
 """What each part of a manifest is: its checksum does not say that we have written it."""
 
 Say = Callable[[str], None]
-Strange = Callable[[Entry], str]
+Strange = Callable[[CacheEntry], str]
 """What an entry gives back that its scripts, as they are here, never do; empty if nothing."""
 
 
 @dataclass(slots=True)
-class Imported:
+class ImportResult:
     """What became of an archive's entries; ``refused`` maps the names of folders to reasons."""
 
-    made: list[Entry] = field(default_factory=list)
+    made: list[CacheEntry] = field(default_factory=list)
     present: list[str] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
 
@@ -93,8 +93,8 @@ class Imported:
 
 
 def export(
-    store: Store, entries: Sequence[Entry], target: str, present: Container[str] = ()
-) -> list[Entry]:
+    store: CacheStore, entries: Sequence[CacheEntry], target: str, present: Container[str] = ()
+) -> list[CacheEntry]:
     """Write ``entries`` and all that they depend on to ``target`` (``.tar`` or ``.tar.gz``).
 
     Those with a key in ``present`` are left out: they are where the archive goes. Returns the
@@ -117,7 +117,9 @@ def export(
     return chosen
 
 
-def _write_archive(store: Store, entries: Sequence[Entry], target: str, draft: str) -> None:
+def _write_archive(
+    store: CacheStore, entries: Sequence[CacheEntry], target: str, draft: str
+) -> None:
     manifest = sealed(json.dumps(_manifest(store, entries), indent=1)).encode()
     with _archive_writer(target, draft) as tar:
         head = tarfile.TarInfo(MANIFEST)
@@ -140,7 +142,7 @@ def _archive_writer(target: str, draft: str) -> Iterator[tarfile.TarFile]:
             yield tar
 
 
-def _add(tar: tarfile.TarFile, entry: Entry, name: str) -> None:
+def _add(tar: tarfile.TarFile, entry: CacheEntry, name: str) -> None:
     path = os.path.join(entry.path, name)
     member = "/".join((_PAYLOAD, os.path.basename(entry.path), name)).rstrip("/")
     info = tar.gettarinfo(path, member)
@@ -155,7 +157,7 @@ def _add(tar: tarfile.TarFile, entry: Entry, name: str) -> None:
         tar.addfile(info)
 
 
-def _manifest(store: Store, entries: Sequence[Entry]) -> dict[str, Any]:
+def _manifest(store: CacheStore, entries: Sequence[CacheEntry]) -> dict[str, Any]:
     relied = {item.path for entry in entries for item in entry.relies_on}
     checksums = {}
     for path in sorted(relied):
@@ -172,7 +174,7 @@ def _manifest(store: Store, entries: Sequence[Entry]) -> dict[str, Any]:
     }
 
 
-def _checksums(entry: Entry) -> dict[str, Any]:
+def _checksums(entry: CacheEntry) -> dict[str, Any]:
     checksums: dict[str, Any] = {}
     for name, info in plain_files(entry.path):
         path = os.path.join(entry.path, name)
@@ -186,7 +188,7 @@ def _checksums(entry: Entry) -> dict[str, Any]:
 # ---------------------------------------------------------------- in
 
 
-def import_archive(store: Store, archive: str, say: Say, strange: Strange) -> Imported:
+def import_archive(store: CacheStore, archive: str, say: Say, strange: Strange) -> ImportResult:
     """Bring the entries of ``archive`` into ``store``; those that are there already stay.
 
     Raises ``archive-unsafe``, ``archive-corrupt`` ...; then nothing has been imported.
@@ -218,7 +220,9 @@ def _corrupt(archive: str, why: str) -> Error:
 class _Import:
     """One archive on its way into one store."""
 
-    def __init__(self, store: Store, archive: str, tar: tarfile.TarFile, strange: Strange) -> None:
+    def __init__(
+        self, store: CacheStore, archive: str, tar: tarfile.TarFile, strange: Strange
+    ) -> None:
         self._strange = strange
         self._store = store
         self._archive = archive
@@ -228,9 +232,9 @@ class _Import:
         self._roots: tuple[str, ...] = ()
         self._relied: Mapping[str, str] = {}
         self._needs: Mapping[str, Any] = {}
-        self._result = Imported()
+        self._result = ImportResult()
 
-    def go(self) -> Imported:
+    def go(self) -> ImportResult:
         """Read the whole archive, then publish; whatever fails before leaves nothing."""
         try:
             entries = self._announced()
@@ -245,7 +249,7 @@ class _Import:
                 staged.staging.discard()
         return self._result
 
-    def _announced(self) -> list[Entry]:
+    def _announced(self) -> list[CacheEntry]:
         """The entries of the manifest; room is made for those that are not here yet."""
         manifest = self._manifest()
         entries = [decode(data) for data in manifest["entries"]]
@@ -290,7 +294,7 @@ class _Import:
         if staged is not None:
             staged.take(self._tar, member, "/".join(parts[2:]))
 
-    def _settle(self, entry: Entry) -> None:
+    def _settle(self, entry: CacheEntry) -> None:
         """Publish an entry, or say why not."""
         folder = os.path.basename(entry.path)
         staged = self._staged.get(folder)
@@ -309,7 +313,7 @@ class _Import:
         self._store.publish(entry)
         self._result.made.append(entry)
 
-    def _lacks(self, entry: Entry) -> str:
+    def _lacks(self, entry: CacheEntry) -> str:
         """What ``entry`` needs and was refused or is not in the archive."""
         gone = [key for key in entry.deps if self._store.entry(key) is None]
         if gone:
@@ -320,15 +324,15 @@ class _Import:
                 return f"it names files of {folder}, which was refused"
         return ""
 
-    def _misfit(self, entry: Entry) -> str:
+    def _misfit(self, entry: CacheEntry) -> str:
         """Why files of ``entry`` are for another machine; archives of old do not say."""
         needs = self._needs.get(entry.uid)
         if needs is None:
             return ""
         lists = {name: tuple(needs[name]) for name in ("cpus", "pythons")}
-        return misfit(Needs(**{**needs, **lists}), here(), self._store.root)
+        return misfit(PlatformRequirements(**{**needs, **lists}), here(), self._store.root)
 
-    def _moved(self, entry: Entry, path: str) -> Entry:
+    def _moved(self, entry: CacheEntry, path: str) -> CacheEntry:
         """``entry`` as it is in this store."""
         here = _rewriter(self._roots, self._store.root)
         new_env = here(dict(entry.new_env))
@@ -352,7 +356,7 @@ class _Import:
         return replace(item, path=path)
 
 
-def _is_named_well(entry: Entry, folder: str) -> bool:
+def _is_named_well(entry: CacheEntry, folder: str) -> bool:
     """Whether what becomes names of files is what this engine names them."""
     return (
         folder == f"{entry.script}_{entry.uid}"
@@ -422,7 +426,7 @@ class _Staged:
                 place = needle.decode(errors="replace")
                 self.refused = f"its file {name} contains the path where it was made: {place}"
 
-    def complete(self, roots: Sequence[str], store: Store) -> None:
+    def complete(self, roots: Sequence[str], store: CacheStore) -> None:
         """Make the links and compare with the list of the manifest."""
         if self._seen != set(self._listed):
             missing = min(self._seen ^ set(self._listed))
@@ -485,7 +489,7 @@ def _unsafe(archive: str, name: str, why: str) -> Error:
     )
 
 
-def _needles(roots: Sequence[str], entries: Sequence[Entry], store: Store) -> list[bytes]:
+def _needles(roots: Sequence[str], entries: Sequence[CacheEntry], store: CacheStore) -> list[bytes]:
     """Paths that must not occur in a file: of the old place, of scripts that are not here."""
     places = {os.path.dirname(root) for root in roots if root != store.root}
     places |= {path for e in entries for path in e.scripts if not os.path.isdir(path)}

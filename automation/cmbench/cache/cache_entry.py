@@ -49,7 +49,7 @@ class Reliance:
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
-class Entry:
+class CacheEntry:
     """Everything known of one complete cache entry.
 
     What it gives back and nobody may read on disk is not in ``new_env`` and ``new_state``;
@@ -142,7 +142,7 @@ def expiration(text: str, now: float) -> float:
     return now + seconds
 
 
-def expiry(entry: Entry) -> str:
+def expiry(entry: CacheEntry) -> str:
     """Why an entry has come to its end by the clock, or an empty string."""
     return "it has expired" if is_over(entry.expires) else ""
 
@@ -152,7 +152,7 @@ def is_over(expires: float) -> bool:
     return bool(expires) and time.time() >= expires
 
 
-def damage(entry: Entry) -> str:
+def damage(entry: CacheEntry) -> str:
     """What is wrong with the payload at a quick look, or an empty string.
 
     Looks at the payload's directory and at what the entry's exported values name in it; reading
@@ -167,7 +167,7 @@ def damage(entry: Entry) -> str:
     return next((why for item in entry.outputs if (why := _output_change(item))), "")
 
 
-def misplaced(entry: Entry, payloads: str) -> str:
+def misplaced(entry: CacheEntry, payloads: str) -> str:
     """Why the payload of ``entry`` is not its own among ``payloads``, or an empty string."""
     folder, name = os.path.split(entry.path)
     if name != f"{entry.script}_{entry.uid}":
@@ -221,7 +221,7 @@ def unsealed(text: str) -> dict[str, Any]:
     return data
 
 
-def decode(data: dict[str, Any]) -> Entry:
+def decode(data: dict[str, Any]) -> CacheEntry:
     """An entry from its stored fields; raises ``ValueError`` or ``TypeError`` for others."""
     values = {key: value for key, value in data.items() if key in _KINDS}
     require(values, _KINDS)
@@ -229,4 +229,4 @@ def decode(data: dict[str, Any]) -> Entry:
         values[key] = tuple(values.get(key) or ())
     for key in ("relies_on", "outputs"):
         values[key] = tuple(Reliance(**item) for item in values.get(key) or ())
-    return Entry(**values)
+    return CacheEntry(**values)

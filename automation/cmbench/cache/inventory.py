@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cmbench.cache.cache_entry import Entry, Reliance, output
+from cmbench.cache.cache_entry import CacheEntry, Reliance, output
 from cmbench.cache.packages import Packages
-from cmbench.cache.store import Store
+from cmbench.cache.store import CacheStore
 from cmbench.errors import Error
 from cmbench.lib.files import file_checksum
 from cmbench.lib.secrecy import Secrets
@@ -33,7 +33,7 @@ Files = dict[str, list[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class VerificationResult:
     """What a comparison found: files looked at, those read in full, faults, files that came later.
 
     ``recorded`` is false for an entry of which nothing was recorded.
@@ -96,14 +96,16 @@ def without_hidden(
     return tuple(item for item in outputs if item.path not in hidden), shown
 
 
-def check(entry: Entry, files: Mapping[str, Any] | None, in_full: bool = True) -> Check:
+def check(
+    entry: CacheEntry, files: Mapping[str, Any] | None, in_full: bool = True
+) -> VerificationResult:
     """Compare the payload of ``entry`` with what was recorded of it.
 
     Reads every file of which the content was recorded, or only those written to since then.
     """
     now = dict(plain_files(entry.path))
     if files is None:
-        return Check(recorded=not now, added=len(now))
+        return VerificationResult(recorded=not now, added=len(now))
     faults: list[str] = []
     packages = Packages(entry.path)
     read = 0
@@ -118,10 +120,10 @@ def check(entry: Entry, files: Mapping[str, Any] | None, in_full: bool = True) -
         read += was_read
         if why and not packages.explain(name):
             faults.append(f"{name} {why}")
-    return Check(len(files), read, tuple(faults), len(now))
+    return VerificationResult(len(files), read, tuple(faults), len(now))
 
 
-def require_whole(store: Store, keys: Iterable[str], seen: set[str]) -> None:
+def require_whole(store: CacheStore, keys: Iterable[str], seen: set[str]) -> None:
     """Refuse to measure with damaged inputs: the entries ``keys`` and all they were made with.
 
     An environment of Python grows by what is installed into it later, and is not looked at. What is

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from cmbench.cache.cache_entry import Entry, decode, make_identity, unsealed
+from cmbench.cache.cache_entry import CacheEntry, decode, make_identity, unsealed
 from cmbench.cache.disk import read_at_once
 from cmbench.values import immutable, replace
 
@@ -29,7 +29,7 @@ _SETTLED_S = 60
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
-class Listed:
+class EntrySummary:
     """One entry in short; lists are JSON. ``same`` is equal where two stand for each other.
 
     ``folder`` and ``file`` are the times in ns of the metadata's folder (0: not to be trusted) and
@@ -100,13 +100,13 @@ def _items(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text) if "\\" in text else text[2:-2].split('", "'))
 
 
-_COLUMNS = tuple(Listed.__annotations__)
+_COLUMNS = tuple(EntrySummary.__annotations__)
 _SCHEMA = (
     "drop table if exists entries",
     f"create table entries({', '.join(_COLUMNS)}, primary key (identity, uid)) without rowid",
 )
-_Folders = dict[str, list[Listed]]
-Where = Callable[[Listed], bool]
+_Folders = dict[str, list[EntrySummary]]
+Where = Callable[[EntrySummary], bool]
 
 
 class Listing:
@@ -129,11 +129,11 @@ class Listing:
         now._folders, now._has_looked = self._folders, self._once and self._has_looked
         return now
 
-    def rows(self, where: Where = bool) -> list[Listed]:
+    def rows(self, where: Where = bool) -> list[EntrySummary]:
         """All entries that can be read, or those for which ``where`` is true."""
         return [row for row in self.everything(where) if row.script]
 
-    def everything(self, where: Where = bool) -> list[Listed]:
+    def everything(self, where: Where = bool) -> list[EntrySummary]:
         """The same with the files of unreadable metadata."""
         if self._folders is None or not (self._once and self._has_looked):
             self._folders = self._refreshed()
@@ -145,7 +145,7 @@ class Listing:
             self._save({name: self._folders.get(name, []) for name in self._unsaved})
         return current
 
-    def _as_they_are(self, chosen: Iterable[Listed]) -> Iterator[Listed]:
+    def _as_they_are(self, chosen: Iterable[EntrySummary]) -> Iterator[EntrySummary]:
         """What the files are now whose folders have not changed: used since, or edited by hand."""
         try:
             root = _open_folder(self._entries)
@@ -160,7 +160,7 @@ class Listing:
         finally:
             os.close(root)
 
-    def _read_again(self, root: int, row: Listed) -> Iterator[Listed]:
+    def _read_again(self, root: int, row: EntrySummary) -> Iterator[EntrySummary]:
         assert self._folders is not None
         before = self._folders[row.identity]
         with suppress(OSError):
@@ -211,12 +211,12 @@ def _open_folder(path: str, root: int | None = None) -> int:
 def _stored(database: Database) -> _Folders:
     folders: _Folders = {}
     for values in database.query(f"select {', '.join(_COLUMNS)} from entries"):
-        folders.setdefault(values[0], []).append(Listed(*values))
+        folders.setdefault(values[0], []).append(EntrySummary(*values))
     database.close()
     return folders
 
 
-def _looked_at(root: int, known: _Folders) -> Iterator[tuple[str, list[Listed]]]:
+def _looked_at(root: int, known: _Folders) -> Iterator[tuple[str, list[EntrySummary]]]:
     """Each folder of the open folder ``root`` with its entries as they are now."""
     now = time.time_ns()
     for name in os.listdir(root):
@@ -231,7 +231,7 @@ def _looked_at(root: int, known: _Folders) -> Iterator[tuple[str, list[Listed]]]
             yield name, before
 
 
-def _is_same(root: int, row: Listed) -> bool:
+def _is_same(root: int, row: EntrySummary) -> bool:
     """Whether the file is still the one that was read."""
     try:
         info = os.stat(f"{row.identity}/{row.uid}.json", dir_fd=root)
@@ -240,7 +240,9 @@ def _is_same(root: int, row: Listed) -> bool:
     return info.st_mtime_ns == row.file and info.st_size == row.length and bool(row.script)
 
 
-def _read_folder(root: int, name: str, folder: int, before: Iterable[Listed]) -> list[Listed]:
+def _read_folder(
+    root: int, name: str, folder: int, before: Iterable[EntrySummary]
+) -> list[EntrySummary]:
     cached = {row.uid: row for row in before if row.script}
     handle = _open_folder(name, root)
     try:
@@ -252,8 +254,8 @@ def _read_folder(root: int, name: str, folder: int, before: Iterable[Listed]) ->
 
 
 def _read_file(
-    handle: int, identity: str, file: str, folder: int, known: Mapping[str, Listed]
-) -> Listed | None:
+    handle: int, identity: str, file: str, folder: int, known: Mapping[str, EntrySummary]
+) -> EntrySummary | None:
     """One entry; ``None`` where it has gone meanwhile."""
     uid = file.removesuffix(".json")
     try:
@@ -268,10 +270,10 @@ def _read_file(
                 return _short(entry, *times)
     except FileNotFoundError:
         return None
-    return Listed(identity, uid, *times)
+    return EntrySummary(identity, uid, *times)
 
 
-def _short(entry: Entry, folder: int, file: int, length: int) -> Listed:
+def _short(entry: CacheEntry, folder: int, file: int, length: int) -> EntrySummary:
     values: dict[str, Any] = {
         name: getattr(entry, name)
         for name in (
@@ -288,4 +290,4 @@ def _short(entry: Entry, folder: int, file: int, length: int) -> Listed:
     for name in ("tags", "variations", "deps"):
         values[f"{name}_text"] = json.dumps(getattr(entry, name))
     same = make_identity(entry.identity, entry.name, entry.reads, entry.facts, entry.deps)
-    return Listed(entry.identity, entry.uid, folder, file, length, same=same, **values)
+    return EntrySummary(entry.identity, entry.uid, folder, file, length, same=same, **values)

@@ -27,7 +27,7 @@ _LARGEST_TEXT = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class PlatformRequirements:
     """``cpus`` and ``pythons`` are alternatives; ``glibc`` is the oldest one that does."""
 
     cpus: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class HostPlatform:
     """What a machine has; ``glibc`` is empty where it has another C library."""
 
     cpu: str
@@ -45,17 +45,17 @@ class Machine:
     pythons: tuple[str, ...]
 
 
-def here() -> Machine:
+def here() -> HostPlatform:
     """This machine."""
     glibc = ""
     with suppress(ValueError, OSError, AttributeError):
         glibc = (os.confstr("CS_GNU_LIBC_VERSION") or "").removeprefix("glibc").strip()
     own = f"{sys.version_info[0]}.{sys.version_info[1]}"
     others = (f"3.{n}" for n in range(8, 20) if shutil.which(f"python3.{n}"))
-    return Machine(platform.machine(), glibc, tuple(dict.fromkeys([own, *others])))
+    return HostPlatform(platform.machine(), glibc, tuple(dict.fromkeys([own, *others])))
 
 
-def needs_of(folder: str, root: str) -> Needs:
+def needs_of(folder: str, root: str) -> PlatformRequirements:
     """What the files below ``folder`` need; ``root`` is the cache that they were made in."""
     cpus: set[str] = set()
     pythons: set[str] = set()
@@ -72,7 +72,7 @@ def needs_of(folder: str, root: str) -> Needs:
             elif info.st_size <= _LARGEST_TEXT and root.encode() in head:
                 place = place or root
     version = ".".join(map(str, glibc)) if any(glibc) else ""
-    return Needs(tuple(sorted(cpus)), tuple(sorted(pythons)), version, place)
+    return PlatformRequirements(tuple(sorted(cpus)), tuple(sorted(pythons)), version, place)
 
 
 def _glibc(handle: int) -> tuple[int, int]:
@@ -89,7 +89,7 @@ def _pythons(name: str) -> Iterator[str]:
         yield packages[1]
 
 
-def misfit(needs: Needs, machine: Machine, root: str = "") -> str:
+def misfit(needs: PlatformRequirements, machine: HostPlatform, root: str = "") -> str:
     """Why files do not fit a machine whose cache is at ``root``; empty where they do."""
     if needs.cpus and machine.cpu not in needs.cpus:
         return f"its programs are for {', '.join(needs.cpus)}, but this machine is {machine.cpu}"

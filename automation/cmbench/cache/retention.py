@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from cmbench.cache.listing import Listed
-from cmbench.cache.store import Entry, Store
+from cmbench.cache.listing import EntrySummary
+from cmbench.cache.store import CacheEntry, CacheStore
 from cmbench.errors import Error
 
 _SIZES = {"": 1, "B": 1} | {
@@ -23,7 +23,7 @@ _SIZES = {"": 1, "B": 1} | {
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
-_Entry = TypeVar("_Entry", Entry, Listed)
+_Entry = TypeVar("_Entry", CacheEntry, EntrySummary)
 
 UNTAKEN_SECONDS = 86400.0
 """How long a file that was fetched ahead of its step is kept for a step to take it."""
@@ -32,7 +32,7 @@ PART_SECONDS = 7 * 86400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Litter:
+class UnusedPath:
     """Something on the disk that no entry needs: where, bytes, and why it may go."""
 
     path: str
@@ -41,7 +41,7 @@ class Litter:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class RetentionRules:
     """What ``gc`` was asked for: bytes to stay below, seconds since the last use, days as seconds.
 
     ``None`` is no limit. Runs of the last ``keep_runs`` seconds hold the entries that they used.
@@ -53,15 +53,15 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Disposal:
+class RemovalPlan:
     """What would go and what would stay.
 
     ``sizes`` gives bytes now on the disk by uid; ``held`` why an entry stays whatever the limits.
     ``staying`` entries stay, with ``left`` bytes: ``None`` where no limit asks for all sizes.
     """
 
-    entries: tuple[Listed, ...]
-    litter: tuple[Litter, ...]
+    entries: tuple[EntrySummary, ...]
+    litter: tuple[UnusedPath, ...]
     held: Mapping[str, str]
     sizes: Mapping[str, int]
     staying: int
@@ -113,12 +113,12 @@ def with_dependencies(
     return list(ordered.values())
 
 
-def users_of(store: Store, entry: Entry) -> list[Listed]:
+def users_of(store: CacheStore, entry: CacheEntry) -> list[EntrySummary]:
     """The entries that were made with ``entry``."""
     return store.listed(lambda other: other.needs(entry.key))
 
 
-def runs_with(root: str, entry: Entry, limit: int = 5) -> list[str]:
+def runs_with(root: str, entry: CacheEntry, limit: int = 5) -> list[str]:
     """Names of the last runs whose records name ``entry``, the newest first."""
     runs: list[str] = []
     for name in sorted(_names(os.path.join(root, "runs")), reverse=True):
@@ -127,7 +127,9 @@ def runs_with(root: str, entry: Entry, limit: int = 5) -> list[str]:
     return runs
 
 
-def held(store: Store, root: str, entries: Sequence[Listed], keep_runs: float) -> dict[str, str]:
+def held(
+    store: CacheStore, root: str, entries: Sequence[EntrySummary], keep_runs: float
+) -> dict[str, str]:
     """Why entries must stay: pinned, used by a recent or a living run, or needed by such a one."""
     pinned = store.pinned()
     reasons = {entry.uid: "pinned" for entry in entries if entry.uid in pinned}
@@ -156,7 +158,7 @@ def _recently_used(runs: str, keep_runs: float) -> Iterator[tuple[str, str]]:
                 yield name, key
 
 
-def _first_start(store: Store) -> float | None:
+def _first_start(store: CacheStore) -> float | None:
     """When the first of the runs that are alive now began."""
     times = []
     for name in store.living():
@@ -174,7 +176,7 @@ def _used_in(run: str) -> set[str]:
         return set()
 
 
-def choose(store: Store, root: str, rules: Rules) -> Disposal:
+def choose(store: CacheStore, root: str, rules: RetentionRules) -> RemovalPlan:
     """What ``gc`` would remove: the least recently used first, users before what they need."""
     metadata = store.own_metadata()
     entries = _readable(metadata)
@@ -186,19 +188,23 @@ def choose(store: Store, root: str, rules: Rules) -> Disposal:
     litter = tuple(_litter(store, metadata, root, rules))
     gone = sum(sizes[entry.uid] for entry in doomed)
     left = sum(sizes.values()) - gone if is_sized else None
-    return Disposal(tuple(doomed), litter, stay, sizes, len(entries) - len(doomed), left)
+    return RemovalPlan(tuple(doomed), litter, stay, sizes, len(entries) - len(doomed), left)
 
 
 def _doomed(
-    store: Store, entries: list[Listed], stay: Set[str], rules: Rules, sizes: Mapping[str, int]
-) -> list[Listed]:
+    store: CacheStore,
+    entries: list[EntrySummary],
+    stay: Set[str],
+    rules: RetentionRules,
+    sizes: Mapping[str, int],
+) -> list[EntrySummary]:
     """The entries that may go and have to, in the order in which they go."""
     limited = rules.max_size is not None or rules.older_than is not None
     doubles = _doubles(store, entries)
     free = [e for e in entries if e.uid not in stay and (limited or e.uid in doubles)]
     used = _last_uses(entries) if limited else {}
     left, now = sum(sizes.values()), time.time()
-    doomed: list[Listed] = []
+    doomed: list[EntrySummary] = []
     for entry in sorted(free, key=lambda e: (used.get(e.uid, 0.0), -e.created)):
         too_old = rules.older_than is not None and used[entry.uid] <= now - rules.older_than
         too_much = rules.max_size is not None and left > rules.max_size
@@ -208,15 +214,15 @@ def _doomed(
     return doomed
 
 
-def _readable(metadata: Iterable[Listed]) -> list[Listed]:
+def _readable(metadata: Iterable[EntrySummary]) -> list[EntrySummary]:
     """The entries, the newest first."""
     return sorted((row for row in metadata if row.script), key=lambda row: -row.created)
 
 
-def _doubles(store: Store, entries: Sequence[Listed]) -> set[str]:
+def _doubles(store: CacheStore, entries: Sequence[EntrySummary]) -> set[str]:
     """Entries that a newer one stands for in all respects: a killed run did not remove them."""
     doubles: set[str] = set()
-    newest: dict[str, Listed] = {}
+    newest: dict[str, EntrySummary] = {}
     for entry in entries:
         other = newest.setdefault(entry.same, entry)
         if other is not entry and _is_whole(store, other):
@@ -225,12 +231,12 @@ def _doubles(store: Store, entries: Sequence[Listed]) -> set[str]:
     return doubles - {key.rpartition("/")[2] for key in needed}
 
 
-def _is_whole(store: Store, listed: Listed) -> bool:
+def _is_whole(store: CacheStore, listed: EntrySummary) -> bool:
     entry = store.entry(listed.key)
     return entry is not None and not store.damage(entry)
 
 
-def _last_uses(entries: Sequence[Listed]) -> dict[str, float]:
+def _last_uses(entries: Sequence[EntrySummary]) -> dict[str, float]:
     """When each of ``entries``, the newest first, or one that was made with it was last used."""
     used = {entry.uid: entry.used for entry in entries}
     by_key = {entry.key: entry for entry in entries}
@@ -242,18 +248,20 @@ def _last_uses(entries: Sequence[Listed]) -> dict[str, float]:
     return used
 
 
-def _litter(store: Store, metadata: Sequence[Listed], root: str, rules: Rules) -> Iterator[Litter]:
+def _litter(
+    store: CacheStore, metadata: Sequence[EntrySummary], root: str, rules: RetentionRules
+) -> Iterator[UnusedPath]:
     bad = {row.uid: store.metadata(row) for row in metadata if not row.script}
     bad = {uid: path for uid, path in bad.items() if os.access(path, os.R_OK)}
     for path in bad.values():
-        yield Litter(path, _size(path), "unreadable metadata")
+        yield UnusedPath(path, _size(path), "unreadable metadata")
     yield from _orphans(store, {row.uid for row in metadata} - bad.keys())
     yield from _old_runs(store, root, rules)
     yield from _old_containers(root, rules)
     yield from _untaken(store, rules)
 
 
-def _orphans(store: Store, known: set[str]) -> Iterator[Litter]:
+def _orphans(store: CacheStore, known: set[str]) -> Iterator[UnusedPath]:
     """What belongs neither to an entry nor to the making of one."""
     places = [(name.rpartition("_")[2], "store", name) for name in _names(store.place("store"))]
     for folder, suffix in (("files", ".json"), ("pins", "")):
@@ -268,15 +276,15 @@ def _orphans(store: Store, known: set[str]) -> Iterator[Litter]:
         if uid not in since:
             path = store.place(folder, name)
             size = directory_size(path) if folder == "store" else _size(path)
-            yield Litter(path, size, "belongs to no entry")
+            yield UnusedPath(path, size, "belongs to no entry")
 
 
-def _announced(store: Store, uid: str) -> bool:
+def _announced(store: CacheStore, uid: str) -> bool:
     names = (f"{uid}.json", f"{uid}.json.new", f"gone-{uid}.json")
     return any(os.path.exists(store.place("staging", name)) for name in names)
 
 
-def _untaken(store: Store, rules: Rules) -> Iterator[Litter]:
+def _untaken(store: CacheStore, rules: RetentionRules) -> Iterator[UnusedPath]:
     """Downloads that no step has used; a run may still use recent ones."""
     if store.living():
         return
@@ -286,10 +294,10 @@ def _untaken(store: Store, rules: Rules) -> Iterator[Litter]:
         limit = PART_SECONDS if partial else UNTAKEN_SECONDS
         if rules.max_size is not None or _age(path) > limit:
             why = "part of an abandoned download" if partial else ""
-            yield Litter(path, _size(path), why or "fetched ahead, never used")
+            yield UnusedPath(path, _size(path), why or "fetched ahead, never used")
 
 
-def _old_runs(store: Store, root: str, rules: Rules) -> Iterator[Litter]:
+def _old_runs(store: CacheStore, root: str, rules: RetentionRules) -> Iterator[UnusedPath]:
     if rules.older_than is None:
         return
     limit = max(rules.older_than, rules.keep_runs)
@@ -297,10 +305,10 @@ def _old_runs(store: Store, root: str, rules: Rules) -> Iterator[Litter]:
     for name in sorted(_names(os.path.join(root, "runs"))):
         path = os.path.join(root, "runs", name)
         if _age(path) > limit and f"0-{name}.json" not in alive:
-            yield Litter(path, directory_size(path), "log and record of an old run")
+            yield UnusedPath(path, directory_size(path), "log and record of an old run")
 
 
-def _old_containers(root: str, rules: Rules) -> Iterator[Litter]:
+def _old_containers(root: str, rules: RetentionRules) -> Iterator[UnusedPath]:
     """What containers were made from and the caches in their homes; users' own files stay.
 
     Each start of a container writes into both folders, so their times are those of the last use.
@@ -316,10 +324,10 @@ def _old_containers(root: str, rules: Rules) -> Iterator[Litter]:
                 path = os.path.join(path, "CM")
                 why = "cache of containers that were not used recently"
             if os.path.isdir(path) and _age(path) > limit:
-                yield Litter(path, directory_size(path), why)
+                yield UnusedPath(path, directory_size(path), why)
 
 
-def dispose(store: Store, disposal: Disposal) -> None:
+def dispose(store: CacheStore, disposal: RemovalPlan) -> None:
     """Remove what was chosen. Raises ``Error`` where something cannot be removed."""
     for entry in disposal.entries:
         store.remove(entry)
@@ -327,7 +335,7 @@ def dispose(store: Store, disposal: Disposal) -> None:
         store.clear_away(item.path)
 
 
-def usage(store: Store, root: str) -> list[tuple[str, int, int]]:
+def usage(store: CacheStore, root: str) -> list[tuple[str, int, int]]:
     """(what, number, bytes) of the private store's parts, entries by script, the largest first."""
     by_script: dict[str, list[int]] = {}
     metadata = store.own_metadata()
@@ -342,13 +350,13 @@ def usage(store: Store, root: str) -> list[tuple[str, int, int]]:
     containers = os.path.join(root, "containers")
     if _names(containers):
         rows.append(("(containers)", len(_names(containers)), directory_size(containers)))
-    litter = list(_litter(store, metadata, root, Rules()))
+    litter = list(_litter(store, metadata, root, RetentionRules()))
     rows.append(("(runs: logs, records)", len(_names(runs)), directory_size(runs)))
     rows.append(("(litter, see gc)", len(litter), sum(item.size for item in litter)))
     return rows
 
 
-def summary(entry: Entry, store: Store) -> dict[str, Any]:
+def summary(entry: CacheEntry, store: CacheStore) -> dict[str, Any]:
     """What ``show`` gives of an entry as data, beside its own fields."""
     return {
         "key": entry.key,

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from cmbench.cache import cache_entry, records
 from cmbench.cache.cache_entry import (
-    Entry,
+    CacheEntry,
     Reliance,
     decode,
     make_identity,
@@ -51,15 +51,15 @@ from cmbench.lib import locks
 from cmbench.values import replace
 
 if TYPE_CHECKING:
-    from cmbench.cache.listing import Listed, Listing, Where
+    from cmbench.cache.listing import EntrySummary, Listing, Where
 
 __all__ = [
     "DRAFT_SECONDS",
     "FORMAT",
-    "Entry",
+    "CacheEntry",
+    "CacheStore",
     "Reliance",
     "Staging",
-    "Store",
     "disk_error",
     "make_identity",
     "reliance",
@@ -74,7 +74,7 @@ _RUN = "0-"
 _READER = "reader-"
 
 
-class Kept(Protocol):
+class EntryLike(Protocol):
     """What is needed of an entry to find, touch or remove it."""
 
     @property
@@ -90,26 +90,26 @@ class Kept(Protocol):
         """When it was made, in seconds since 1970."""
 
 
-class Store:
+class CacheStore:
     """One cache on one file system, used by any number of processes."""
 
     def __init__(self, root: str, shared: str = "", notes: str = "") -> None:
         """A store below ``root``; ``notes`` is where its list is kept, if that is elsewhere."""
         self.root = os.path.join(root, f"v{FORMAT}")
-        self.shared: Store | None = None
+        self.shared: CacheStore | None = None
         if shared:
             own = os.path.join(root, f"shared-{make_identity(shared)}.db")
-            self.shared = Store(shared, notes=own)
+            self.shared = CacheStore(shared, notes=own)
         self._notes = notes or os.path.join(root, "entries.db")
-        self._before: Store | None = None
+        self._before: CacheStore | None = None
         self._readers = records.Readers(self.root)
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, CacheEntry] = {}
         self._identities: frozenset[str] | None = None
         self.wait_for: Callable[[int], None] = locks.lock
 
-    def as_it_is_now(self) -> Store:
+    def as_it_is_now(self) -> CacheStore:
         """The store for a plan, which looks once at what there is and not again for every step."""
-        now = Store.__new__(Store)
+        now = CacheStore.__new__(CacheStore)
         now.root, now._entries = self.root, self._entries
         now.wait_for, now._readers = self.wait_for, self._readers
         now._before = self
@@ -148,7 +148,7 @@ class Store:
         shared = self.shared is not None and self.shared.is_same(then, now)
         return shared or keyed(now, self.place("key")) == then
 
-    def candidates(self, identity: str) -> list[Entry]:
+    def candidates(self, identity: str) -> list[CacheEntry]:
         """Entries of one identity, the newest first."""
         entries = []
         if self._identities is None or identity in self._identities:
@@ -157,7 +157,7 @@ class Store:
             entries += self.shared.candidates(identity)
         return sorted(entries, key=lambda entry: -entry.created)
 
-    def listed(self, where: Where = bool) -> list[Listed]:
+    def listed(self, where: Where = bool) -> list[EntrySummary]:
         """All entries in short, the newest first, or those for which ``where`` is true."""
         rows = self._listing.rows(where)
         if self.shared is not None:
@@ -165,11 +165,11 @@ class Store:
             rows += [entry for entry in self.shared.listed(where) if entry.uid not in own]
         return sorted(rows, key=lambda entry: -entry.created)
 
-    def own_metadata(self) -> list[Listed]:
+    def own_metadata(self) -> list[EntrySummary]:
         """All files of metadata in this store; those without ``script`` cannot be read."""
         return self._listing.everything()
 
-    def entries(self, where: Where = bool) -> list[Entry]:
+    def entries(self, where: Where = bool) -> list[CacheEntry]:
         """All entries, the newest first, or those for which ``where`` is true."""
         entries = (self.entry(listed.key) for listed in self.listed(where))
         return [entry for entry in entries if entry is not None]
@@ -181,7 +181,7 @@ class Store:
             own = {name.rpartition("_")[0] for name in os.listdir(self.place("store"))}
         return own | self.shared.makers() if self.shared is not None else own
 
-    def entry(self, key: str) -> Entry | None:
+    def entry(self, key: str) -> CacheEntry | None:
         """The entry of that key, or ``None`` when it is gone."""
         path = self.place("entries", key + ".json")
         entry = self._read(path) if os.path.isfile(path) else None
@@ -189,11 +189,11 @@ class Store:
             return self.shared.entry(key)
         return entry
 
-    def owns(self, entry: Kept) -> bool:
+    def owns(self, entry: EntryLike) -> bool:
         """Whether ``entry`` is in this store and not in the shared one behind it."""
         return self.shared is None or os.path.isfile(self.metadata(entry))
 
-    def damage(self, entry: Entry) -> str:
+    def damage(self, entry: CacheEntry) -> str:
         """Why the payload of ``entry`` cannot be used, at a quick look; empty where it can.
 
         Metadata in a copied home names the payload of the original, which no lock here protects.
@@ -202,7 +202,7 @@ class Store:
             return self.shared.damage(entry)
         return cache_entry.damage(entry) or cache_entry.misplaced(entry, self.place("store"))
 
-    def has(self, entry: Kept) -> bool:
+    def has(self, entry: EntryLike) -> bool:
         """Whether ``entry`` still exists since it was read."""
         there = os.path.isfile(self.metadata(entry))
         return there or (self.shared is not None and self.shared.has(entry))
@@ -215,14 +215,14 @@ class Store:
             return False
         return any(os.path.isfile(self.place("entries", i, uid + ".json")) for i in identities)
 
-    def _read_directory(self, path: str) -> list[Entry]:
+    def _read_directory(self, path: str) -> list[CacheEntry]:
         try:
             names = [name for name in os.listdir(path) if name.endswith(".json")]
         except OSError:
             return []
         return [entry for name in names if (entry := self._read(os.path.join(path, name)))]
 
-    def _read(self, path: str) -> Entry | None:
+    def _read(self, path: str) -> CacheEntry | None:
         uid = os.path.basename(path).removesuffix(".json")
         known = self._entries.get(uid)
         if known is not None:
@@ -236,7 +236,7 @@ class Store:
         self._entries[uid] = entry
         return entry
 
-    def metadata(self, entry: Kept) -> str:
+    def metadata(self, entry: EntryLike) -> str:
         """Where the metadata of an entry of this store is."""
         return self.place("entries", entry.identity, entry.uid + ".json")
 
@@ -321,7 +321,7 @@ class Store:
             raise
         return record
 
-    def publish(self, entry: Entry, replaces: Sequence[Entry] = ()) -> None:
+    def publish(self, entry: CacheEntry, replaces: Sequence[CacheEntry] = ()) -> None:
         """Make ``entry`` visible in one step; then remove the entries it replaces."""
         entry = self._newest(entry)
         directory = self.place("entries", entry.identity)
@@ -342,9 +342,9 @@ class Store:
             if old.uid not in pinned:
                 self.remove(old)
 
-    def _newest(self, entry: Entry) -> Entry:
+    def _newest(self, entry: CacheEntry) -> CacheEntry:
         """``entry``, made after all that it may be compared with, whatever the clock says."""
-        others: Sequence[Kept] = self.candidates(entry.identity)
+        others: Sequence[EntryLike] = self.candidates(entry.identity)
         if entry.name:
             others = self.listed(lambda other: other.script_uid == entry.script_uid)
         latest = max((other.created for other in others), default=0.0)
@@ -355,7 +355,7 @@ class Store:
         os.makedirs(self.place("files"), exist_ok=True)
         write(self.place("files", uid + ".json"), sealed(json.dumps({"files": files})))
 
-    def files(self, entry: Entry) -> Mapping[str, Any] | None:
+    def files(self, entry: CacheEntry) -> Mapping[str, Any] | None:
         """What the payload held when it was published, or ``None`` where that is not known."""
         if not self.owns(entry) and self.shared is not None:
             return self.shared.files(entry)
@@ -375,7 +375,7 @@ class Store:
         except OSError:
             return set()
 
-    def pin(self, entry: Entry) -> None:
+    def pin(self, entry: CacheEntry) -> None:
         """Keep ``entry`` until it is unpinned."""
         path = self.place("pins", entry.uid)
         try:
@@ -394,13 +394,13 @@ class Store:
         except OSError as problem:
             raise disk_error(problem, path) from None
 
-    def touch(self, entry: Kept) -> None:
+    def touch(self, entry: EntryLike) -> None:
         """Remember that ``entry`` was used now."""
         if self.owns(entry):
             with suppress(OSError):
                 os.utime(self.metadata(entry))
 
-    def last_used(self, entry: Kept) -> float:
+    def last_used(self, entry: EntryLike) -> float:
         """Seconds since the epoch of the last use."""
         if not self.owns(entry) and self.shared is not None:
             return self.shared.last_used(entry)
@@ -409,7 +409,7 @@ class Store:
         except OSError:
             return entry.created
 
-    def remove(self, entry: Kept) -> None:
+    def remove(self, entry: EntryLike) -> None:
         """Remove an entry: one rename makes its metadata the record that it is to go.
 
         Runs that live now may have been told of it: the payload stays until they have ended. An

@@ -77,7 +77,7 @@ def script_help(script: Script, index: Index) -> Reply:
     return Reply(answer, lambda: help_text(script, short_tags(script, index)))
 
 
-def listed_of(command: Command) -> list[Listed]:
+def listed_of(command: Command) -> list[EntrySummary]:
     """The entries that a command names, in short; all, where it names none."""
     from cmbench.api import cache
 
@@ -92,8 +92,8 @@ def names_entries(command: Command) -> bool:
 
 
 def named_entries(
-    command: Command, verb: str, listed: Sequence[Listed] | None = None
-) -> list[Entry]:
+    command: Command, verb: str, listed: Sequence[EntrySummary] | None = None
+) -> list[CacheEntry]:
     """The entries that a command must name; raises where it names none or none is found.
 
     ``listed`` are they, where that has been looked up.

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from cmbench.cache.retention import with_dependencies
-from cmbench.cache.store import Entry, Store
+from cmbench.cache.store import CacheEntry, CacheStore
 from cmbench.container import command as command_in
 from cmbench.container.engines import ContainerJob, ContainerProgram, can_keep, without_effect
 from cmbench.container.mounts import Folders, Mount, extra_mounts, of_inputs, plan_folders
@@ -49,7 +49,7 @@ class ContainerContext:
     """
 
     root: str
-    store: Store
+    store: CacheStore
     repositories: Sequence[Repository]
     environ: Mapping[str, str]
     tags: str
@@ -73,7 +73,7 @@ class ContainerDesign:
     base: str
     home: str
     folders: Folders
-    baked: tuple[Entry, ...]
+    baked: tuple[CacheEntry, ...]
     environ: Mapping[str, str]
     registered: tuple[str, ...]
     notes: tuple[str, ...]

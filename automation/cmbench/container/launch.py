@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from cmbench.cache.store import Entry, Store
+from cmbench.cache.store import CacheEntry, CacheStore
 from cmbench.container.engines import (
     ContainerJob,
     ContainerProgram,
@@ -176,7 +176,7 @@ def register(home: str, repositories: Sequence[str], owner: tuple[int, int]) -> 
     os.replace(draft, path)
 
 
-def bake(store: Store, entries: Iterable[Entry], context: str) -> None:
+def bake(store: CacheStore, entries: Iterable[CacheEntry], context: str) -> None:
     """Copy cache entries into the context of a build, readable for every user."""
     target = os.path.join(context, "cache")
     shutil.rmtree(target, ignore_errors=True)

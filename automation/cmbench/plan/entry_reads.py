@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cmbench.cache.cache_entry import Entry
+from cmbench.cache.cache_entry import CacheEntry
 from cmbench.format.env import MISSING, Pending, fingerprint
 from cmbench.plan.resolved_step import (
     ResolvedStep,

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cmbench.cache.listing import Listed
-from cmbench.cache.store import Entry, Kept, Store
+from cmbench.cache.listing import EntrySummary
+from cmbench.cache.store import CacheEntry, CacheStore, EntryLike
 from cmbench.errors import Error, did_you_mean
 from cmbench.format.env import MISSING, Pending, as_text, select_keys
 from cmbench.format.merge import USER
@@ -68,7 +68,7 @@ class PlanNotes:
         self._key = key
         self._known: set[str] = set()
         self._steps = 0
-        self._made: dict[str, list[Listed]] | None = None
+        self._made: dict[str, list[EntrySummary]] | None = None
         self._makers = resolver.store.makers()
 
     def resolved(self, frame: ResolvedStep, entry: Dependency | None) -> None:
@@ -388,7 +388,7 @@ def _edited_libraries(entry: Entry | None, frame: ResolvedStep) -> list[str]:
     return [name for name, d in frame.libraries.get(path, {}).items() if then.get(name) != d]
 
 
-def _entry_text(entry: Kept) -> str:
+def _entry_text(entry: EntryLike) -> str:
     return f"the entry of {time.strftime('%Y-%m-%d %H:%M', time.localtime(entry.created))}"
 
 

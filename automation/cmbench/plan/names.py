@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from cmbench.cache.store import Entry, Store
+from cmbench.cache.store import CacheEntry, CacheStore
 from cmbench.errors import Error, did_you_mean, nearest
 from cmbench.format.env import MISSING
 from cmbench.format.merge import USER
@@ -132,13 +132,13 @@ def _tagged_by_user(frame: ResolvedStep) -> bool:
     return any(tags & {*update.extra_cache_tags.split(",")} for update in _updates(frame.parent))
 
 
-def _is_within(entry: Entry, bounds: VersionRange) -> bool:
+def _is_within(entry: CacheEntry, bounds: VersionRange) -> bool:
     from cmbench.lib.versions import satisfies
 
     return satisfies(entry.version or "0", bounds.minimum, bounds.maximum, bounds.exact)
 
 
-def _tagged_names(entry: Entry) -> set[str]:
+def _tagged_names(entry: CacheEntry) -> set[str]:
     """The names that a script has given an entry by its tags, as the first engines have them."""
     return {tag.removeprefix("name-") for tag in entry.tags if tag.startswith("name-")}
 

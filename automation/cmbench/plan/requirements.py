@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from cmbench.cache.listing import Listed
+from cmbench.cache.listing import EntrySummary
 from cmbench.errors import Error
 from cmbench.format.env import MISSING, Pending, as_text
 from cmbench.format.model import Script
@@ -43,7 +43,7 @@ class Estimator:
     def __init__(
         self,
         root: str,
-        made_by: Callable[[Script], Iterable[Listed]],
+        made_by: Callable[[Script], Iterable[EntrySummary]],
         programs: Callable[[str], Programs],
     ) -> None:
         self._runs = os.path.join(root, "runs")

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from cmbench.cache.cache_entry import expiration, expiry, is_over
-from cmbench.cache.store import Entry, Store, relied_on_change
+from cmbench.cache.store import CacheEntry, CacheStore, relied_on_change
 from cmbench.errors import Error
 from cmbench.format.dialect import Dialect, host_env
 from cmbench.format.env import (
@@ -52,7 +52,7 @@ from cmbench.plan.resolved_step import HANDED_ON, REQUEST, ResolvedStep, visible
 from cmbench.values import immutable, replace
 
 if TYPE_CHECKING:
-    from cmbench.cache.listing import Listed
+    from cmbench.cache.listing import EntrySummary
 
 REPEATS = 3
 """How often one script may stand in a chain with the same tags."""
@@ -78,7 +78,7 @@ class Resolver:
     def __init__(
         self,
         index: Index,
-        store: Store,
+        store: CacheStore,
         facts: Facts,
         renewal: Renewal = NOTHING,
     ) -> None:
@@ -137,7 +137,7 @@ class Resolver:
         frame.parent = parent
         return frame
 
-    def begin(self, store: Store) -> None:
+    def begin(self, store: CacheStore) -> None:
         """Forget what belongs to the plan only; entries are looked up in ``store`` from now on."""
         self.store = store
         self.names.clear()
@@ -326,7 +326,7 @@ class Resolver:
                 return f"it gave back the secret {key}, which no cache keeps"
         return ""
 
-    def unsound(self, entry: Entry) -> str:
+    def unsound(self, entry: CacheEntry) -> str:
         """Why an entry can no longer be trusted, its dependencies included; empty when it can."""
         reason = self._sound.get(entry.uid)
         if reason is None:
@@ -349,7 +349,7 @@ class Resolver:
         )
         return f"a newer one is registered as {entry.name}" if newer else ""
 
-    def _broken(self, entry: Entry) -> str:
+    def _broken(self, entry: CacheEntry) -> str:
         if entry.created < self._renewal.before:
             for made_by in entry.scripts:
                 if self._script_here(entry, made_by) in self._renewal.scripts:
@@ -357,7 +357,7 @@ class Resolver:
         why = next(iter(entry.doubts), "") or expiry(entry) or self.store.damage(entry)
         return why or next((r for item in entry.relies_on if (r := relied_on_change(item))), "")
 
-    def _changed(self, entry: Entry) -> str:
+    def _changed(self, entry: CacheEntry) -> str:
         rows = self.index.rows()
         for made_by, digest in entry.scripts.items():
             path = self._script_here(entry, made_by)
@@ -402,7 +402,7 @@ class Resolver:
         rows = self.index.by_uid(os.path.basename(path))
         return rows[0].path if rows and path not in repr(entry.new_env) else path
 
-    def _lost_dependency(self, entry: Entry) -> str:
+    def _lost_dependency(self, entry: CacheEntry) -> str:
         for key in entry.deps:
             dependency = self.store.entry(key)
             if dependency is None:
@@ -451,7 +451,7 @@ def _default_version(choice: Choice) -> str:
     return next((version for version in reversed(defaults) if version), "")
 
 
-def _same_registration(one: Listed, other: Entry) -> bool:
+def _same_registration(one: EntrySummary, other: CacheEntry) -> bool:
     return (one.script_uid, one.name, one.variations, one.version) == (
         other.script_uid,
         other.name,

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from cmbench.cache.cache_entry import Entry, Reliance
+from cmbench.cache.cache_entry import CacheEntry, Reliance
 from cmbench.cache.store import make_identity
 from cmbench.format.dialect import Dialect
 from cmbench.format.env import (

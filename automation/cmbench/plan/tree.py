@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from cmbench.cache.cache_entry import Entry
+from cmbench.cache.cache_entry import CacheEntry
 from cmbench.errors import Error
 from cmbench.format.env import MISSING, Pending, TracedEnv, decide, merge_value, select_keys
 from cmbench.format.model import PHASES, Dependency, Request, Tags

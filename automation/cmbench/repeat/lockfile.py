@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from cmbench.cache.store import Entry, Store
+from cmbench.cache.store import CacheEntry, CacheStore
 from cmbench.errors import Error
 from cmbench.format.env import MISSING, fingerprint
 from cmbench.format.model import Request
@@ -79,7 +79,7 @@ class LockedResolver(Resolver):
     def __init__(
         self,
         index: Index,
-        store: Store,
+        store: CacheStore,
         facts: Facts,
         renewal: Renewal,
         lock: Lock,
@@ -174,7 +174,7 @@ def _closure(store: Store, keys: Iterable[str]) -> Iterator[Entry]:
 
 
 def _scripts(
-    record: Mapping[str, Any], entries: Iterable[Entry], index: Index
+    record: Mapping[str, Any], entries: Iterable[CacheEntry], index: Index
 ) -> tuple[dict[str, str], set[str]]:
     """Content of every script by alias, and the repositories that they are from."""
     rows = index.rows()
@@ -200,7 +200,7 @@ def _libraries(record: Mapping[str, Any], entries: Iterable[Entry]) -> dict[str,
 
 
 def _versions(
-    steps: Sequence[Mapping[str, Any]], entries: Sequence[Entry], store: Store
+    steps: Sequence[Mapping[str, Any]], entries: Sequence[CacheEntry], store: CacheStore
 ) -> list[dict[str, Any]]:
     """Return every version that was used; ``pin`` says whether it is requested of the step.
 
@@ -219,7 +219,7 @@ def _versions(
 
 
 def _version_of(
-    step: Mapping[str, Any], steps: Sequence[Mapping[str, Any]], store: Store
+    step: Mapping[str, Any], steps: Sequence[Mapping[str, Any]], store: CacheStore
 ) -> dict[str, Any]:
     """Return the version that a step of the run has met, and whether to pin it."""
     below = {s["version"] for s in steps if s["chain"][:-1] == step["chain"]}
@@ -238,12 +238,12 @@ def _looks_at_version(reads: Iterable[str]) -> bool:
     return any(_WANTED.match(key) for key in reads)
 
 
-def _versions_below(entry: Entry, store: Store) -> set[str]:
+def _versions_below(entry: CacheEntry, store: CacheStore) -> set[str]:
     return {below.version for key in entry.deps if (below := store.entry(key))}
 
 
 def _downloads(
-    steps: Sequence[Mapping[str, Any]], entries: Sequence[Entry], store: Store
+    steps: Sequence[Mapping[str, Any]], entries: Sequence[CacheEntry], store: CacheStore
 ) -> dict[str, str]:
     """SHA-256 by URL (as a fingerprint) of what these steps, or those before them, fetched."""
     checksums: dict[str, str] = {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cmbench.cache.cache_entry import Entry
+from cmbench.cache.cache_entry import CacheEntry
 from cmbench.format.model import Script
 from cmbench.lib.secrecy import Secrets
 from cmbench.values import replace
@@ -18,7 +18,7 @@ from cmbench.values import replace
 _DOUBT = "a secret is part of what it was made for, which no cache keeps"
 
 
-def without_known(entry: Entry, secrets: Secrets, script: Script) -> Entry:
+def without_known(entry: CacheEntry, secrets: Secrets, script: Script) -> CacheEntry:
     """``entry`` without secrets; one that would lose more than a tag answers no later call.
 
     Words of the script itself are no secrets, even where a password is the same.
@@ -50,6 +50,6 @@ def without_known(entry: Entry, secrets: Secrets, script: Script) -> Entry:
     return replace(clean, tags=tags, variations=variations, doubts=doubts)
 
 
-def _is_whole(entry: Entry, clean: Entry) -> bool:
+def _is_whole(entry: CacheEntry, clean: CacheEntry) -> bool:
     fields = ("version", "name", "reads", "new_env", "new_state", "secrets", "facts", "relies_on")
     return all(getattr(entry, field) == getattr(clean, field) for field in (*fields, "chosen"))

@@ -15,9 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cmbench.cache.store import (
-    Entry,
+    CacheEntry,
+    CacheStore,
     Staging,
-    Store,
     disk_error,
 )
 from cmbench.errors import Error
@@ -83,7 +83,7 @@ class Scheduler:
         self._whole: set[str] = set()
 
     @property
-    def _store(self) -> Store:
+    def _store(self) -> CacheStore:
         return self._resolver.store
 
     def run(self, request: Request, plan: Plan | None = None) -> tuple[ResolvedStep, Outcome]:
@@ -275,7 +275,7 @@ class Scheduler:
         staging.keep()
         return Outcome(outcome.new_env, outcome.new_state, outcome.version, entry.key)
 
-    def _superseded(self, entry: Entry) -> list[Entry]:
+    def _superseded(self, entry: CacheEntry) -> list[CacheEntry]:
         same = self._store.candidates(entry.identity)
         return [old for old in same if old.reads == entry.reads]
 
@@ -286,7 +286,7 @@ class Scheduler:
         outcome: Outcome,
         report: Mapping[str, Any],
         started: float,
-    ) -> Entry:
+    ) -> CacheEntry:
         from cmbench.cache.inventory import outputs_of, survey, without_hidden
 
         new_env, secrets = without_secrets(outcome.new_env, self._runner.secrets)
@@ -298,7 +298,7 @@ class Scheduler:
         outputs, files = without_hidden(staging.path, outputs, files, self._runner.secrets)
         if files:
             self._store.keep_files(staging.uid, files)
-        return Entry(
+        return CacheEntry(
             uid=staging.uid,
             identity=frame.identity,
             script=frame.script.alias,

@@ -12,7 +12,7 @@ from cmbench.errors import Error
 from cmbench.index.scripts import Index, Repository
 
 if TYPE_CHECKING:
-    from cmbench.cache.store import Store
+    from cmbench.cache.store import CacheStore
 
 OWN_ALIAS = "cmbench"
 _CALLS = 15_000
@@ -36,7 +36,7 @@ class Workspace:
         self.repositories = list(repositories)
         self.index = Index(self.repositories, os.path.join(self.root, "index.db"), write)
         self._shared = _shared(self.root)
-        self._store: Store | None = None
+        self._store: CacheStore | None = None
 
     @classmethod
     def open(cls, home: str = "", repositories: Iterable[str] = ()) -> Workspace:
@@ -58,12 +58,12 @@ class Workspace:
         return cls(cmind.repos_path, _named_apart(pairs), cmind, write)
 
     @property
-    def store(self) -> Store:
+    def store(self) -> CacheStore:
         """The user's cache, which listing scripts does not need."""
         if self._store is None:
-            from cmbench.cache.store import Store
+            from cmbench.cache.store import CacheStore
 
-            self._store = Store(self.root, self._shared)
+            self._store = CacheStore(self.root, self._shared)
         return self._store
 
     def with_index(self, index: Index) -> Workspace:

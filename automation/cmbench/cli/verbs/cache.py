@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from cmbench.api import cache
-from cmbench.cache.store import Entry
+from cmbench.cache.store import CacheEntry
 from cmbench.cli.commands import OF_ENTRIES
 from cmbench.cli.reply import Command, Reply, ReplyItem, refuse_unknown
 from cmbench.cli.results import listed_of, named_entries, names_entries, request_of
@@ -44,7 +44,7 @@ def _listed_text(
     return entries_text(entries, used, cache.marks(command.workspace, entries))
 
 
-def _env_text(entry: Entry) -> str:
+def _env_text(entry: CacheEntry) -> str:
     lines = [f"  {key}={as_text(value)}" for key, value in sorted(entry.new_env.items())]
     return "\n".join([f"{entry.script}_{entry.uid}", *lines])
 

@@ -87,7 +87,7 @@ def gc_cache(command: Command) -> Reply:
     return Reply(answer, lambda: disposal_text(disposal, rules, act), {"return": 0, **answer})
 
 
-def _rules(command: Command) -> retention.Rules:
+def _rules(command: Command) -> retention.RetentionRules:
     texts = {}
     for name in ("max_size", "older_than", "keep_runs"):
         value = command.flags.get(name, "")
@@ -95,7 +95,7 @@ def _rules(command: Command) -> retention.Rules:
             flag = name.replace("_", "-")
             raise Error("bad-value", f"--{flag} needs a value", hint="such as 20GB or 30d")
         texts[name] = str(value)
-    return retention.Rules(
+    return retention.RetentionRules(
         max_size=retention.bytes_of(texts["max_size"]) if texts["max_size"] else None,
         older_than=retention.seconds_of(texts["older_than"]) if texts["older_than"] else None,
         keep_runs=retention.seconds_of(texts["keep_runs"] or "7d"),
