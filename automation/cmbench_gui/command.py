@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error, did_you_mean
 from cmbench.format.model import InputSpec, Script, Tags, Variation
-from cmbench.index.scripts import Index, Row
+from cmbench.index.scripts import Index, ScriptRow
 from cmbench.index.select import parse_tags, short_tags
 from cmbench.session.request import FLAGS, SWITCHES, check_input, check_place, flags_of, tags_of
 from cmbench.session.workspace import Workspace
@@ -135,7 +135,7 @@ class Names:
     """What names one script of a home and no other, whatever repositories hold one of its alias."""
 
     def __init__(self, index: Index) -> None:
-        self._of: dict[str, list[Row]] = {}
+        self._of: dict[str, list[ScriptRow]] = {}
         self._repositories: dict[str, str] = {}
         for row in index.rows().values():
             self._repositories[row.path] = row.repo

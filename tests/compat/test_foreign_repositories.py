@@ -23,7 +23,7 @@ import pytest
 
 from cmbench.cache.store import CacheStore
 from cmbench.errors import Error
-from cmbench.format.model import Outcome, Request, Script
+from cmbench.format.model import Request, Script, StepOutcome
 from cmbench.index.scripts import Index, Repository
 from cmbench.index.select import expand, parse_tags
 from cmbench.plan.resolve import Resolver
@@ -65,10 +65,10 @@ def test_every_script_and_variation_is_planned(variable: str, tmp_path: Path) ->
     counts: Counter[str] = Counter()
     ours = []
     for script, variation in each_variation(index):
-        resolver = Resolver(index, store, lambda path: Outcome({}, {}))
+        resolver = Resolver(index, store, lambda path: StepOutcome({}, {}))
         request = Request(tags=parse_tags(query(script, variation)))
         try:
-            Planner(resolver, lambda path: Outcome({}, {})).plan(request)
+            Planner(resolver, lambda path: StepOutcome({}, {})).plan(request)
             counts["planned"] += 1
         except Error as error:
             counts[error.code] += 1

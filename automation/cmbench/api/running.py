@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cmbench.api.events import EventPublisher, OnEvent
 from cmbench.api.resolving import make_plan, make_resolver, open_lock, renewal_of
 from cmbench.errors import Error, internal
-from cmbench.format.model import Outcome
+from cmbench.format.model import StepOutcome
 from cmbench.lib.secrecy import Secrets
 from cmbench.plan.resolve import Resolver
 from cmbench.plan.resolved_step import sure
@@ -45,7 +45,7 @@ class FinishedRun:
     """
 
     request: RunRequest
-    outcome: Outcome
+    outcome: StepOutcome
     steps: Sequence[Mapping[str, Any]]
     record: str
     log: str
@@ -183,7 +183,7 @@ class _Run:
                 self._log.line(text)
                 self._teller.tell("faults", text)
 
-    def _execute(self) -> Outcome:
+    def _execute(self) -> StepOutcome:
         check_places(self._request.request, self._request.script)
         runner, crew = self._runner()
         facts = FactReader(runner, self._directory)

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from cmbench.errors import Error
 from cmbench.format.model import Script, Tags
-from cmbench.index.scripts import Index, Row
+from cmbench.index.scripts import Index, ScriptRow
 from cmbench.index.select import choose, parse_tags
 from cmbench.session.workspace import Workspace
 from cmbench.values import immutable
@@ -81,7 +81,7 @@ def _speaking_of(index: Index, text: str) -> list[Row]:
     ]
 
 
-def _title(index: Index, row: Row) -> str:
+def _title(index: Index, row: ScriptRow) -> str:
     if not row.faults:
         return row.title
     try:

@@ -13,7 +13,7 @@ from cmbench.author.detection import CASE_KEYS
 from cmbench.error_codes import AREAS
 from cmbench.format.model import PHASES, Dependency, InputSpec, Script
 from cmbench.format.schema import META_SCHEMA, meta_schema_text
-from cmbench.index.scripts import Index, Row
+from cmbench.index.scripts import Index, ScriptRow
 from cmbench.index.select import parse_tags, short_tags
 from cmbench.lib.wrapping import wrapped
 
@@ -91,7 +91,7 @@ def reference(script: Script, index: Index) -> str:
     return "\n\n".join(parts)
 
 
-def _beside(script: Script, rows: Iterable[Row]) -> list[Row]:
+def _beside(script: Script, rows: Iterable[ScriptRow]) -> list[ScriptRow]:
     """Those of the script's own repository: what else is registered must not change its page."""
     folder = os.path.dirname(script.path)
     return [row for row in rows if os.path.dirname(row.path) == folder]

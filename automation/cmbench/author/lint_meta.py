@@ -12,7 +12,7 @@ from cmbench.format.meta import INPUT_TYPES, is_true
 from cmbench.format.meta import check as check_meta
 from cmbench.format.model import Tags
 from cmbench.format.schema import KEY_ORDER
-from cmbench.index.scripts import Row
+from cmbench.index.scripts import ScriptRow
 from cmbench.index.select import parse_tags
 from cmbench.plan.idle_inputs import unknown
 

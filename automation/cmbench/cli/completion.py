@@ -15,7 +15,7 @@ from cmbench.author.scaffold import KINDS
 from cmbench.cli import commands
 from cmbench.errors import Error
 from cmbench.format.model import InputSpec
-from cmbench.index.scripts import Index, Row
+from cmbench.index.scripts import Index, ScriptRow
 from cmbench.index.select import parse_tags
 
 LINE = "CMBENCH_LINE"
@@ -131,7 +131,7 @@ def _tags(value: str, index: Index) -> list[str]:
     return [done + comma + word for word in _fitting(words - chosen, last)]
 
 
-def _row(line: _Line, index: Index) -> Row | None:
+def _row(line: _Line, index: Index) -> ScriptRow | None:
     if not line.tags:
         return None
     rows = index.by_uid(line.tags) or index.find(parse_tags(line.tags))

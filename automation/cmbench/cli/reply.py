@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 from cmbench.errors import Error, did_you_mean, visible
-from cmbench.index.scripts import Row
+from cmbench.index.scripts import ScriptRow
 from cmbench.session.call import Call
 from cmbench.session.workspace import Workspace
 from cmbench.values import immutable
@@ -75,7 +75,7 @@ class Command(Call):
         allowed = self.console and not (self.options.quiet or self.options.silent)
         return allowed and _is_terminal(sys.stdin) and _is_terminal(sys.stderr)
 
-    def pick(self, rows: Sequence[Row]) -> Row | None:
+    def pick(self, rows: Sequence[ScriptRow]) -> ScriptRow | None:
         """The script that the user chooses of several; ``None`` without a terminal."""
         if not self.can_ask or len(rows) > _MAX_CHOICES:
             return None

@@ -22,7 +22,7 @@ OWN = "./lib/"
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
-class Library:
+class ScriptLibrary:
     """What a name under ``uses`` stands for.
 
     ``root`` is the folder to import from, ``digest`` that of all sources, ``words`` what they may
@@ -65,7 +65,7 @@ def search_path(script: str, names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(locate(script, name)[0] for name in names))
 
 
-def read_sources(root: str, dotted: str, imports: Imports) -> tuple[list[str], Library]:
+def read_sources(root: str, dotted: str, imports: Imports) -> tuple[list[str], ScriptLibrary]:
     """Return the paths that ``stamp`` looks at for ``dotted``, and what they say.
 
     A file that appears may change what an import means: so the folders are among the paths.
@@ -82,7 +82,7 @@ def read_sources(root: str, dotted: str, imports: Imports) -> tuple[list[str], L
         digest.update(f"{name}\0{len(data)}\0".encode() + data)
         reads.add(name, data)
     folders = sorted({os.path.dirname(name) + "/" for name in files})
-    return [*files, *folders], Library(root, digest.hexdigest()[:32], reads.words())
+    return [*files, *folders], ScriptLibrary(root, digest.hexdigest()[:32], reads.words())
 
 
 def stamp(root: str, paths: Iterable[str]) -> str:

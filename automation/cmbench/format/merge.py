@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cmbench.format.model import Dependency, Request, Script, Typed, VersionRange
+from cmbench.format.model import Dependency, PathArgument, Request, Script, VersionRange
 from cmbench.values import replace
 
 USER = "!"
@@ -40,7 +40,7 @@ def merge_dependency(entry: Dependency, update: Dependency) -> Dependency:
 
 def as_meant(request: Request, script: Script) -> Request:
     """The request with what the user has typed for this dependency: paths in full."""
-    typed = {name: word for name, word in request.inputs.items() if isinstance(word, Typed)}
+    typed = {name: word for name, word in request.inputs.items() if isinstance(word, PathArgument)}
     if not typed:
         return request
     paths = {name for name, spec in script.inputs.items() if spec.type == "path"}

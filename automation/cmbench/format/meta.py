@@ -19,7 +19,7 @@ from cmbench.format.model import (
     Dependency,
     InputSpec,
     Script,
-    Settings,
+    ScriptSettings,
     Variation,
     VersionRange,
 )
@@ -418,11 +418,11 @@ def _dependencies(value: Any) -> tuple[Dependency, ...]:
     return tuple(dependency(entry) for entry in value if entry.get("tags"))
 
 
-def _conditional(value: Any) -> tuple[tuple[tuple[Condition, ...], Settings], ...]:
+def _conditional(value: Any) -> tuple[tuple[tuple[Condition, ...], ScriptSettings], ...]:
     return tuple((conditions(item), _settings(item)) for item in value or ())
 
 
-def _settings(block: Mapping[str, Any]) -> Settings:
+def _settings(block: Mapping[str, Any]) -> ScriptSettings:
     fields: dict[str, Any] = {}
     deps: dict[str, tuple[Dependency, ...]] = {}
     for key, value in block.items():
@@ -433,7 +433,7 @@ def _settings(block: Mapping[str, Any]) -> Settings:
         elif key in _SETTINGS and value is not None:
             name, read = _SETTINGS[key]
             fields[name] = read(value)
-    return Settings(
+    return ScriptSettings(
         **fields,
         deps=deps,
         ad=updates(block.get("ad"), block.get("add_deps")),

@@ -2,8 +2,8 @@
 
 Comparison and ``repr`` are generated only where something uses them: every command pays for each.
 
-``Script`` and its parts come from ``meta.yaml``; ``Request`` comes from a caller; ``Outcome`` comes
-from a finished step.
+``Script`` and its parts come from ``meta.yaml``; ``Request`` comes from a caller;
+``StepOutcome`` comes from a finished step.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class VersionRange:
         return bool(self.exact or self.minimum or self.maximum or self.usable)
 
 
-class Typed(str):
+class PathArgument(str):
     """A word of the command line for a dependency, which may be a path: only its script tells.
 
     By then the working directory is another. The text itself is ``full`` where that is there, so
@@ -58,7 +58,7 @@ class Typed(str):
     full: str
 
     @classmethod
-    def of(cls, word: str, full: str, there: bool) -> Typed:
+    def of(cls, word: str, full: str, there: bool) -> PathArgument:
         """What was typed, what it means as a path, and whether there is something."""
         made = cls(full if there else word)
         made.word, made.full = word, full
@@ -103,7 +103,7 @@ class Dependency:
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
-class Settings:
+class ScriptSettings:
     """What a script, a variation and a version block have in common."""
 
     env: Mapping[str, Any] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class Settings:
     exclusive: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
-    conditional: tuple[tuple[tuple[Condition, ...], Settings], ...] = ()
+    conditional: tuple[tuple[tuple[Condition, ...], ScriptSettings], ...] = ()
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
@@ -133,7 +133,7 @@ class Variation:
     """One named change to a script; ``name`` may end in ``.#`` (a dynamic variation)."""
 
     name: str
-    settings: Settings
+    settings: ScriptSettings
     group: str = ""
     default: bool = False
     base: tuple[str, ...] = ()
@@ -174,9 +174,9 @@ class Script:
     uid: str
     tags: tuple[str, ...]
     title: str
-    settings: Settings
+    settings: ScriptSettings
     variations: Mapping[str, Variation]
-    versions: Mapping[str, Settings]
+    versions: Mapping[str, ScriptSettings]
     inputs: Mapping[str, InputSpec]
     cache: bool = False
     can_force_cache: bool = False
@@ -197,7 +197,7 @@ class Script:
     dialect: Dialect = CM
 
     @property
-    def blocks(self) -> tuple[Settings, ...]:
+    def blocks(self) -> tuple[ScriptSettings, ...]:
         """Its settings, and those of every variation and version."""
         named = (variation.settings for variation in self.variations.values())
         return (self.settings, *named, *self.versions.values())
@@ -272,7 +272,7 @@ class RunOptions:
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
-class Outcome:
+class StepOutcome:
     """What a finished step gives back to its caller."""
 
     new_env: Mapping[str, Any]

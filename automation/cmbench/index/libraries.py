@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from cmbench.errors import Error
-from cmbench.format.libraries import Library, locate, read_sources, stamp, stamp_again
+from cmbench.format.libraries import ScriptLibrary, locate, read_sources, stamp, stamp_again
 from cmbench.lib.database import Database
 from cmbench.lib.import_closure import Imports
 
@@ -18,11 +18,11 @@ class LibraryIndex:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._seen: dict[str, tuple[str, Library]] = {}
+        self._seen: dict[str, tuple[str, ScriptLibrary]] = {}
         self._imports: Imports = {}
         self._unsaved: list[tuple[str, ...]] = []
 
-    def find(self, path: str, name: str) -> Library:
+    def find(self, path: str, name: str) -> ScriptLibrary:
         """Return what ``name`` under ``uses`` of the script at ``path`` stands for.
 
         Raises ``Error`` (``bad-meta``) where there is no such module or package.
@@ -56,15 +56,15 @@ class LibraryIndex:
         if rows:
             self._database.store(("insert or replace into libraries values (?,?,?,?)", rows))
 
-    def _stored(self, key: str) -> tuple[str, Library] | None:
+    def _stored(self, key: str) -> tuple[str, ScriptLibrary] | None:
         root = os.path.dirname(key)
         query = "select stamp, digest, words from libraries where path = ?"
         for seen, digest, words in self._database.query(query, (key,)):
             if stamp_again(root, seen) == seen:
-                return seen, Library(root, digest, tuple(json.loads(words)))
+                return seen, ScriptLibrary(root, digest, tuple(json.loads(words)))
         return None
 
-    def _read(self, root: str, dotted: str) -> tuple[str, Library]:
+    def _read(self, root: str, dotted: str) -> tuple[str, ScriptLibrary]:
         paths, library = read_sources(root, dotted, self._imports)
         seen, words = stamp(root, paths), json.dumps(library.words)
         self._unsaved.append((f"{root}/{dotted}", seen, library.digest, words))

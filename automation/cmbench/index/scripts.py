@@ -54,7 +54,7 @@ class Repository:
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
-class Row:
+class ScriptRow:
     """What the index knows of one script without its whole meta; some of it as JSON."""
 
     repo: str
@@ -104,7 +104,7 @@ class Index:
     ) -> None:
         self._repositories = repositories
         self._database = Database(database, _FORMAT, _SCHEMA, write)
-        self._rows: dict[str, Row] | None = None
+        self._rows: dict[str, ScriptRow] | None = None
         self._scans = 0
         self._by_tag: dict[str, set[str]] = {}
         self._scripts: dict[str, Script] = {}
@@ -117,13 +117,13 @@ class Index:
         self._unsaved: list[tuple[str, ...]] = []
         self._order = {repository.alias: n for n, repository in enumerate(repositories)}
 
-    def rows(self) -> dict[str, Row]:
+    def rows(self) -> dict[str, ScriptRow]:
         """Every script by path, read from disk once per process."""
         if self._rows is None:
             self._rows = self._refresh()
         return self._rows
 
-    def find(self, tags: Tags) -> list[Row]:
+    def find(self, tags: Tags) -> list[ScriptRow]:
         """Scripts that carry all wanted and no unwanted tags, variations not yet considered."""
         rows = self._with_all(tags.wanted)
         if tags.unwanted:
@@ -131,10 +131,10 @@ class Index:
             rows = [row for row in rows if not unwanted & row.tags]
         return sorted(rows, key=self._rank)
 
-    def _rank(self, row: Row) -> tuple[int, int, str]:
+    def _rank(self, row: ScriptRow) -> tuple[int, int, str]:
         return row.sort, self._order[row.repo], row.path
 
-    def _with_all(self, wanted: Sequence[str]) -> Iterable[Row]:
+    def _with_all(self, wanted: Sequence[str]) -> Iterable[ScriptRow]:
         rows = self.rows()
         if not wanted:
             return rows.values()
@@ -143,7 +143,7 @@ class Index:
             by_tag = self._tagged()
             path_sets = sorted((by_tag.get(tag, set()) for tag in wanted), key=len)
             return [rows[path] for path in path_sets[0].intersection(*path_sets[1:])]
-        matches: Iterable[Row] = rows.values()
+        matches: Iterable[ScriptRow] = rows.values()
         for tag in map(json.dumps, wanted):
             matches = [row for row in matches if tag in row.tags_text]
         # A text may look like a tag inside another one that has a quotation mark in it.
@@ -160,11 +160,11 @@ class Index:
                     self._by_tag.setdefault(tag, set()).add(path)
         return self._by_tag
 
-    def by_uid(self, name: str) -> list[Row]:
+    def by_uid(self, name: str) -> list[ScriptRow]:
         """Scripts whose uid or alias is ``name``, those of the first repository first."""
         return [row for row in self.rows().values() if name in (row.uid, row.alias)]
 
-    def named(self, name: str) -> list[Row]:
+    def named(self, name: str) -> list[ScriptRow]:
         """As ``by_uid``, with ``repository:`` before it of that one alone.
 
         Raises ``script-not-found`` for a repository that is not there.
@@ -234,7 +234,7 @@ class Index:
             self._scripts[path] = script
         return script
 
-    def dialect(self, row: Row) -> Dialect:
+    def dialect(self, row: ScriptRow) -> Dialect:
         """The rules by which a script is read."""
         kind = row.repo, row.meta_name
         known = self._dialects.get(kind)
@@ -299,9 +299,9 @@ class Index:
         name = self.rows()[path].repo
         return next(r for r in self._repositories if r.alias == name)
 
-    def _refresh(self) -> dict[str, Row]:
+    def _refresh(self) -> dict[str, ScriptRow]:
         stored = {row[0]: row for row in self._database.query("select * from scripts")}
-        rows: dict[str, Row] = {}
+        rows: dict[str, ScriptRow] = {}
         changed: list[tuple[Any, ...]] = []
         metas: list[tuple[str, str]] = []
         for repository in self._repositories:
@@ -315,7 +315,7 @@ class Index:
                     # The first run of a script writes its compiled form beside its sources.
                     known = (path, stamp, *known[2:])
                     changed.append(known)
-                rows[path] = Row(repository.alias, *known)
+                rows[path] = ScriptRow(repository.alias, *known)
         folders = tuple(repository.path + os.sep for repository in self._repositories)
         gone = [(path,) for path in stored.keys() - rows.keys() if path.startswith(folders)]
         if changed or gone:

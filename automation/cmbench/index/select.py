@@ -14,7 +14,7 @@ from typing import Any
 
 from cmbench.errors import Error, did_you_mean, nearest
 from cmbench.format.model import Script, Tags, Variation
-from cmbench.index.scripts import Index, Row
+from cmbench.index.scripts import Index, ScriptRow
 from cmbench.lib.text_files import read_or_empty
 from cmbench.values import immutable, names_of, replace
 
@@ -23,7 +23,7 @@ _LISTED = 20
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
-class Choice:
+class ScriptSelection:
     """The selected script, its active variations in merge order, and why each is active."""
 
     script: Script
@@ -73,7 +73,7 @@ def short_tags(script: Script, index: Index, below: str = "") -> tuple[str, ...]
     return tuple(script.tags)
 
 
-def choose(index: Index, tags: Tags, uid: str = "", caller: Script | None = None) -> Row:
+def choose(index: Index, tags: Tags, uid: str = "", caller: Script | None = None) -> ScriptRow:
     """The script for a query. Raises ``Error`` (``script-not-found``, ``variation-not-found``).
 
     Those of the caller's own repository go first, then those of its dialect: they speak of the
@@ -83,7 +83,9 @@ def choose(index: Index, tags: Tags, uid: str = "", caller: Script | None = None
     return candidates(index, tags, uid, caller)[0]
 
 
-def candidates(index: Index, tags: Tags, uid: str = "", caller: Script | None = None) -> list[Row]:
+def candidates(
+    index: Index, tags: Tags, uid: str = "", caller: Script | None = None
+) -> list[ScriptRow]:
     """All scripts that fit a query equally well by what ``choose`` says of repositories.
 
     Raises ``bad-value`` without tags, ``script-not-found``, and ``bad-meta`` for an unreadable one.
@@ -98,7 +100,7 @@ def candidates(index: Index, tags: Tags, uid: str = "", caller: Script | None = 
     return fitting
 
 
-def _named(index: Index, tags: Tags, uid: str) -> list[Row]:
+def _named(index: Index, tags: Tags, uid: str) -> list[ScriptRow]:
     rows = index.named(uid)
     if not rows:
         names = [row.alias for row in index.rows().values()]
@@ -114,7 +116,7 @@ def _named(index: Index, tags: Tags, uid: str) -> list[Row]:
     return rows
 
 
-def _tagged(index: Index, tags: Tags) -> list[Row]:
+def _tagged(index: Index, tags: Tags) -> list[ScriptRow]:
     if not tags.wanted:
         raise Error("bad-value", "no tags are given", hint="name tags: --tags=get,python3")
     rows = index.find(tags)
@@ -123,11 +125,11 @@ def _tagged(index: Index, tags: Tags) -> list[Row]:
     return rows
 
 
-def _with_variations(rows: Iterable[Row], tags: Tags) -> list[Row]:
+def _with_variations(rows: Iterable[ScriptRow], tags: Tags) -> list[ScriptRow]:
     return [row for row in rows if all(row.accepts(v) for v in tags.variations)]
 
 
-def _nearest(index: Index, rows: list[Row], caller: Script | None) -> list[Row]:
+def _nearest(index: Index, rows: list[ScriptRow], caller: Script | None) -> list[ScriptRow]:
     if len({row.repo for row in rows}) < 2:
         return rows
     if caller is None:
@@ -163,14 +165,14 @@ def _hint(word: str, known: Iterable[str]) -> str:
     return did_you_mean(word, known) or "list what exists: cm find script"
 
 
-def _unreadable(row: Row) -> Error:
+def _unreadable(row: ScriptRow) -> Error:
     # What a parser says begins with the file and the line.
     fault, file = row.faults[0], f"{row.path}/{row.meta_name}"
     text = fault if fault.startswith(row.path) else f"{file}: {fault}"
     return Error("bad-meta", text, hint=f"correct the meta there: {text.partition(': ')[0]}")
 
 
-def _meant_but_broken(index: Index, tags: Tags) -> Row | None:
+def _meant_but_broken(index: Index, tags: Tags) -> ScriptRow | None:
     """A script whose meta cannot be read, and holds all that was asked for among its words."""
     for row in index.rows().values():
         if row.faults and not row.tags:
@@ -204,13 +206,13 @@ def _no_script(index: Index, tags: Tags) -> Error:
     )
 
 
-def _most_shared(index: Index, tags: Tags) -> list[Row]:
+def _most_shared(index: Index, tags: Tags) -> list[ScriptRow]:
     wanted = set(tags.wanted)
     rows = [row for row in index.rows().values() if wanted & row.tags]
     return sorted(rows, key=lambda row: (-len(wanted & row.tags), row.path))[:3]
 
 
-def _no_variation(index: Index, rows: list[Row], tags: Tags) -> Error:
+def _no_variation(index: Index, rows: list[ScriptRow], tags: Tags) -> Error:
     row = rows[0]
     missing = next(v for v in tags.variations if not row.accepts(v))
     error = missing_variation(row.alias, missing, row.variations)
@@ -220,7 +222,7 @@ def _no_variation(index: Index, rows: list[Row], tags: Tags) -> Error:
     return error
 
 
-def _alike(index: Index, tags: Tags) -> list[Row]:
+def _alike(index: Index, tags: Tags) -> list[ScriptRow]:
     """Scripts that have all wanted tags but one, and at least two of them."""
     enough = max(2, len(tags.wanted) - 1)
     wanted = set(tags.wanted)
@@ -251,7 +253,7 @@ def version_variations(script: Script, version: str) -> tuple[str, ...]:
     return (name,) if version and known and script.dialect.version_variations else ()
 
 
-def expand(script: Script, tags: Tags, extra: Iterable[str] = ()) -> Choice:
+def expand(script: Script, tags: Tags, extra: Iterable[str] = ()) -> ScriptSelection:
     """All active variations of ``script`` for a query (``extra`` come from a version block)."""
     return _Expansion(script, tags).run(extra)
 
@@ -266,7 +268,7 @@ class _Expansion:
         self.active: list[str] = []
         self.reasons: dict[str, str] = {}
 
-    def run(self, extra: Iterable[str]) -> Choice:
+    def run(self, extra: Iterable[str]) -> ScriptSelection:
         for name in self.requested:
             self._add(name, "requested")
         for name in extra:
@@ -278,7 +280,7 @@ class _Expansion:
         if self._add_group_defaults():
             self._grow()
         self._check_combinations()
-        return Choice(self.script, tuple(self.active), self.reasons)
+        return ScriptSelection(self.script, tuple(self.active), self.reasons)
 
     def _add(self, name: str, reason: str, before: str = "") -> bool:
         if name in self.excluded or name in self.active:
@@ -399,7 +401,7 @@ def combinations(script: Script, active: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: name.count(","))
 
 
-def merge_order(choice: Choice) -> list[str]:
+def merge_order(choice: ScriptSelection) -> list[str]:
     """The variations in the order in which their settings are laid over each other.
 
     Combined ones apply after each single one in the CM dialect, so they come after the first and

@@ -17,7 +17,7 @@ from cmbench.cache.store import CacheEntry, CacheStore, EntryLike
 from cmbench.errors import Error, did_you_mean
 from cmbench.format.env import MISSING, Pending, as_text, select_keys
 from cmbench.format.merge import USER
-from cmbench.format.model import Condition, Dependency, Script, Settings
+from cmbench.format.model import Condition, Dependency, Script, ScriptSettings
 from cmbench.index.select import merge_order
 from cmbench.lib.secrecy import mask_values
 from cmbench.plan.entry_reads import recorded, value_now

@@ -31,15 +31,15 @@ from cmbench.format.model import (
     PHASES,
     Condition,
     Dependency,
-    Outcome,
     Request,
     Script,
-    Settings,
+    ScriptSettings,
+    StepOutcome,
     VersionRange,
 )
 from cmbench.index.scripts import Index
 from cmbench.index.select import (
-    Choice,
+    ScriptSelection,
     choose,
     expand,
     merge_order,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 REPEATS = 3
 """How often one script may stand in a chain with the same tags."""
 
-Facts = Callable[[str], Outcome]
+Facts = Callable[[str], StepOutcome]
 """Gives what the ``host_facts`` script at a path says of this machine."""
 
 
@@ -86,8 +86,8 @@ class Resolver:
         self.store = store
         self._facts = facts
         self._renewal = renewal
-        self._choices: dict[tuple[Any, ...], Choice] = {}
-        self._blocks: dict[tuple[str, tuple[str, ...], str], tuple[Settings, ...]] = {}
+        self._choices: dict[tuple[Any, ...], ScriptSelection] = {}
+        self._blocks: dict[tuple[str, tuple[str, ...], str], tuple[ScriptSettings, ...]] = {}
         self._dependencies: dict[tuple[Any, ...], Mapping[str, tuple[Dependency, ...]]] = {}
         self._sound: dict[str, str] = {}
         self._answering: dict[tuple[str, str], str] = {}
@@ -146,7 +146,7 @@ class Resolver:
         """Look at entries again: steps have worked since, and may have changed what those need."""
         self._sound.clear()
 
-    def _choice(self, request: Request, caller: Script | None) -> Choice:
+    def _choice(self, request: Request, caller: Script | None) -> ScriptSelection:
         own = (caller.repo, caller.dialect) if caller else None
         key = (request.tags, request.uid, request.version.exact, own)
         choice = self._choices.get(key)
@@ -173,7 +173,7 @@ class Resolver:
             default = ceiling
         return replace(bounds, exact=default)
 
-    def _settings(self, choice: Choice, version: str) -> tuple[Settings, ...]:
+    def _settings(self, choice: ScriptSelection, version: str) -> tuple[ScriptSettings, ...]:
         key = (choice.script.path, choice.variations, version)
         blocks = self._blocks.get(key)
         if blocks is None:
@@ -190,7 +190,7 @@ class Resolver:
         self,
         request: Request,
         script: Script,
-        blocks: tuple[Settings, ...],
+        blocks: tuple[ScriptSettings, ...],
         version: VersionRange,
         parent: ResolvedStep | None,
     ) -> tuple[TracedEnv, dict[str, Any], tuple[Settings, ...]]:
@@ -199,7 +199,7 @@ class Resolver:
         env, const = self._first_env(request, dialect, parent)
         for key, value in call_env(request, version, dialect).items():
             env.overlay(key, value)
-        conditional: list[tuple[tuple[Condition, ...], Settings]] = []
+        conditional: list[tuple[tuple[Condition, ...], ScriptSettings]] = []
         for number, block in enumerate(blocks):
             mapped = _lay_block(env, block, request)
             if dialect.inputs_are_const:
@@ -233,7 +233,7 @@ class Resolver:
         return env, {}
 
     def _merged_dependencies(
-        self, choice: Choice, version: str
+        self, choice: ScriptSelection, version: str
     ) -> Mapping[str, tuple[Dependency, ...]]:
         key = (choice.script.path, choice.variations, version)
         merged = self._dependencies.get(key)
@@ -477,7 +477,7 @@ def _refuse_cycle(frame: ResolvedStep) -> None:
         above = above.parent
 
 
-def _lay_block(env: TracedEnv, block: Settings, request: Request) -> dict[str, Any]:
+def _lay_block(env: TracedEnv, block: ScriptSettings, request: Request) -> dict[str, Any]:
     """Lay one block over ``env``; returns the keys that inputs have set."""
     for key, value in block.default_env.items():
         if key not in env:
@@ -568,7 +568,7 @@ def _lay_state(
     return state
 
 
-def _lay_adr(request: Request, blocks: tuple[Settings, ...]) -> TracedEnv:
+def _lay_adr(request: Request, blocks: tuple[ScriptSettings, ...]) -> TracedEnv:
     """Updates for dependencies at any depth: the script's own win over those of its callers."""
     adr = TracedEnv(request.adr)
     for block in blocks:

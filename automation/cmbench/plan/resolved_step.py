@@ -22,8 +22,8 @@ from cmbench.format.env import (
     substitute,
     unresolved,
 )
-from cmbench.format.model import Dependency, Request, Script, Settings, VersionRange
-from cmbench.index.select import Choice
+from cmbench.format.model import Dependency, Request, Script, ScriptSettings, VersionRange
+from cmbench.index.select import ScriptSelection
 from cmbench.values import field, immutable, mutable
 
 HANDED_ON = {"adr": "--adr", "ad": "--ad"}
@@ -60,8 +60,8 @@ class ResolvedStep:
     """
 
     request: Request
-    choice: Choice
-    blocks: tuple[Settings, ...]
+    choice: ScriptSelection
+    blocks: tuple[ScriptSettings, ...]
     version: VersionRange
     env: TracedEnv
     state: TracedEnv

@@ -95,7 +95,7 @@ def _by_value(root: ResolvedStep, values: set[str]) -> str:
     """Return the option with which the user typed one of ``values``; empty where none was."""
     values = {os.path.abspath(os.path.expanduser(value)) for value in values - {""}}
     for flag, word in _typed_words(root):
-        full = word.full if isinstance(word, Typed) else os.path.expanduser(str(word))
+        full = word.full if isinstance(word, PathArgument) else os.path.expanduser(str(word))
         if word not in ("", None) and os.path.abspath(full) in values:
             return flag
     return ""

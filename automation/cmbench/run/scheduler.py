@@ -252,7 +252,7 @@ class Scheduler:
         for phase in frame.deps:
             self._phase(frame, phase, depth, dynamic_only=True)
         self._store.touch(entry)
-        return Outcome(entry.new_env, entry.new_state, entry.version, entry.key, cached=True)
+        return StepOutcome(entry.new_env, entry.new_state, entry.version, entry.key, cached=True)
 
     def _make(self, frame: ResolvedStep, depth: int) -> Outcome:
         staging = self._store.stage(frame.script.alias)
@@ -273,7 +273,7 @@ class Scheduler:
             staging.discard()
             raise
         staging.keep()
-        return Outcome(outcome.new_env, outcome.new_state, outcome.version, entry.key)
+        return StepOutcome(outcome.new_env, outcome.new_state, outcome.version, entry.key)
 
     def _superseded(self, entry: CacheEntry) -> list[CacheEntry]:
         same = self._store.candidates(entry.identity)
@@ -283,7 +283,7 @@ class Scheduler:
         self,
         frame: ResolvedStep,
         staging: Staging,
-        outcome: Outcome,
+        outcome: StepOutcome,
         report: Mapping[str, Any],
         started: float,
     ) -> CacheEntry:
@@ -366,7 +366,7 @@ class Scheduler:
         rely(frame, report["relies_on"])
         check_version(frame, str(report["version"]))
         version = str(report["version"] or frame.version.exact)
-        outcome = Outcome(exports(frame), state_exports(frame), version)
+        outcome = StepOutcome(exports(frame), state_exports(frame), version)
         if report["instead"]:
             outcome = self._instead(frame, report["instead"], outcome, depth)
         return outcome, report
@@ -416,7 +416,7 @@ class Scheduler:
         assert isinstance(request, Request)
         child, other = self._step(request, frame, depth + 1)
         absorb(frame, child, other)
-        return Outcome(
+        return StepOutcome(
             {**outcome.new_env, **other.new_env},
             {**outcome.new_state, **other.new_state},
             other.version or outcome.version,

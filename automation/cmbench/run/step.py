@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from cmbench.cache.store import disk_error
 from cmbench.errors import Error, shell_word, visible
 from cmbench.format.env import expanded_env, process_env
-from cmbench.format.model import Outcome
+from cmbench.format.model import StepOutcome
 from cmbench.lib.secrecy import Secrets
 from cmbench.plan.resolved_step import ResolvedStep
 from cmbench.run.cm_objects import Automation, FailedAnswer, StepFolders
@@ -49,7 +49,7 @@ class StepEnd:
     status: str
     seconds: float
     why: str = ""
-    outcome: Outcome | None = None
+    outcome: StepOutcome | None = None
     error: str = ""
 
 

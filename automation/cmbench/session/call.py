@@ -9,7 +9,7 @@ from typing import Any
 from cmbench.errors import Error, did_you_mean
 from cmbench.format.meta import is_true
 from cmbench.format.model import Request, RunOptions, Script, Tags
-from cmbench.index.scripts import Row
+from cmbench.index.scripts import ScriptRow
 from cmbench.index.select import candidates, parse_tags, refuse_ambiguity
 from cmbench.session import request as requests_in
 from cmbench.session.workspace import Workspace
@@ -124,7 +124,7 @@ class Call:
         return None
 
     def _request_or_elsewhere(
-        self, rows: Sequence[Row], script: Script, warnings: tuple[str, ...]
+        self, rows: Sequence[ScriptRow], script: Script, warnings: tuple[str, ...]
     ) -> RunRequest:
         """Return the request of ``script``, or of a script of others that takes what it refuses."""
         try:
@@ -221,7 +221,7 @@ def _taken_by(others: Iterable[Script], script: Script, flags: Mapping[str, Any]
                 yield f"the script of {other.repo} takes it:\n{line}"
 
 
-def _other_repositories(rows: Sequence[Row]) -> Iterator[str]:
+def _other_repositories(rows: Sequence[ScriptRow]) -> Iterator[str]:
     """Whose script is taken, where several repositories have one that fits."""
     names = list(dict.fromkeys(row.repo for row in rows))
     if len(names) > 1:

@@ -12,7 +12,15 @@ from cmbench.errors import Error, did_you_mean
 from cmbench.format.dialect import DIALECTS
 from cmbench.format.merge import USER
 from cmbench.format.meta import is_true, updates, version_range
-from cmbench.format.model import Dependency, InputSpec, Request, RunOptions, Script, Tags, Typed
+from cmbench.format.model import (
+    Dependency,
+    InputSpec,
+    PathArgument,
+    Request,
+    RunOptions,
+    Script,
+    Tags,
+)
 from cmbench.index.select import parse_tags
 from cmbench.lib.secrecy import mask_word
 from cmbench.lib.text_files import read_or_empty
