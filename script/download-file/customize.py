@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib.download import Part, download, take
+from cmbench.lib.download import PartialFile, download, take
 from cmbench.lib.download_request import (
     DownloadRequest,
     Group,
@@ -72,7 +72,7 @@ def first_of(
         if len(groups) == 1:
             raise
         # What one file has left is no beginning of another.
-        Part(target).forget()
+        PartialFile(target).forget()
         tried = failure.context or (failure.message,)
     try:
         return first_of(env, wanted, groups[1:], target)

@@ -177,7 +177,7 @@ def shown(gpu: nvidia.Gpu, driver: nvidia.Driver) -> dict[str, str]:
     return {"GPU Device ID": str(gpu.index), **known, **cuda, "MIG instances": mig_text(gpu)}
 
 
-def mig_text(gpu: nvidia.Gpu) -> str:
+def mig_text(gpu: nvidia.NvidiaGpu) -> str:
     """How many instances, their profiles and UUIDs."""
     if not gpu.mig_is_on:
         return "0"

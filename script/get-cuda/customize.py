@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib.cuda import Search, Toolkit, find_runtime, find_toolkit, toolkit_folders
+from cmbench.lib.cuda import Toolkit, ToolkitSearch, find_runtime, find_toolkit, toolkit_folders
 from cmbench.lib.host.packages import install_command
 from cmbench.lib.host.system import os_facts
 from cmbench.lib.pythons import Bounds
@@ -90,7 +90,7 @@ def places(i: dict[str, Any]) -> list[str]:
     return [f for f in ([str(known)] if known else []) + folders if os.path.isabs(f)]
 
 
-def search(i: dict[str, Any], where: list[str], bounds: Bounds) -> Search:
+def search(i: dict[str, Any], where: list[str], bounds: Bounds) -> ToolkitSearch:
     return (find_toolkit if full(i["env"]) else find_runtime)(where, bounds)
 
 

@@ -12,8 +12,8 @@ from cmbench.lib.host.system import os_facts
 from cmbench.lib.tools import bounds_of, named_places
 from cmbench.lib.vendor import (
     CUDNN,
-    Found,
-    Library,
+    LibraryDetection,
+    VendorLibrary,
     archive_given,
     find_library,
     open_archive,
@@ -82,7 +82,7 @@ def places(i: dict[str, Any]) -> list[str]:
     return [f for f in [*folders, *wheels(env)] if os.path.isabs(f)]
 
 
-def search(env: dict[str, Any], where: list[str]) -> Found:
+def search(env: dict[str, Any], where: list[str]) -> LibraryDetection:
     return find_library(CUDNN, where, bounds_of(env), str(env.get("CM_CUDA_VERSION") or ""))
 
 
@@ -106,7 +106,7 @@ def take(i: dict[str, Any], result: Found, inside: str) -> dict[str, Any]:
     }
 
 
-def export(env: dict[str, Any], library: Library) -> None:
+def export(env: dict[str, Any], library: VendorLibrary) -> None:
     env["CM_CUDNN_VERSION"] = library.version
     env["CM_CUDA_PATH_LIB_CUDNN"] = library.folder
     env["CM_CUDA_PATH_LIB_CUDNN_EXISTS"] = "yes"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib.pythons import Bounds, Python, Search, choose, search
+from cmbench.lib.pythons import Bounds, Python, PythonSearch, choose, search
 from cmbench.lib.tools import bounds_of
 from cmbench.lib.versions import parse
 

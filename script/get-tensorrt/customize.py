@@ -16,10 +16,10 @@ from cmbench.lib.vendor import (
     LEAN,
     RTX,
     TENSORRT,
-    Archive,
-    Found,
-    Kind,
-    Library,
+    LibraryArchive,
+    LibraryDetection,
+    LibrarySpec,
+    VendorLibrary,
     archive_given,
     find_library,
     open_archive,
@@ -34,7 +34,7 @@ from cmbench.lib.yes_no import is_yes
 class TensorRtChoice(NamedTuple):
     """A variant of TensorRT: its wheel, the packages with its libraries, and their folder."""
 
-    kind: Kind
+    kind: LibrarySpec
     wheel: str
     packages: tuple[str, ...]
     folder: str
@@ -116,7 +116,7 @@ def from_archive(i: dict[str, Any], choice: TensorRtChoice, path: str) -> dict[s
     return {"return": 0, "version": archive.version}
 
 
-def for_cuda(archive: Archive, cuda: str) -> str:
+def for_cuda(archive: LibraryArchive, cuda: str) -> str:
     if not archive.cuda:
         return ", for a CUDA that its name does not tell"
     used = f", and {cuda} is used" if cuda else "; no CUDA was found to compare it with"
@@ -147,7 +147,9 @@ def without_loading(root: Path, choice: TensorRtChoice, archive: Archive) -> Lib
             hint="get it again from NVIDIA's site",
         )
     print(f"{files[0].name} cannot be loaded here yet: its headers tell the version")
-    return Library(str(files[0]), str(root / "lib"), str(root / "include"), archive.version, "")
+    return VendorLibrary(
+        str(files[0]), str(root / "lib"), str(root / "include"), archive.version, ""
+    )
 
 
 def plug_in_python(env: dict[str, Any], root: Path) -> None:
@@ -211,7 +213,7 @@ def take(i: dict[str, Any], choice: TensorRtChoice, search: Found) -> dict[str, 
     return {"return": 0, "version": library.version, "relies_on": [library.path]}
 
 
-def export(env: dict[str, Any], library: Library, version: str, root: Path) -> None:
+def export(env: dict[str, Any], library: VendorLibrary, version: str, root: Path) -> None:
     env["CM_TENSORRT_VERSION"] = version
     env["CM_TENSORRT_INSTALL_PATH"] = str(root)
     env["CM_TENSORRT_LIB_PATH"] = library.folder

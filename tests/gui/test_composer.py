@@ -158,7 +158,7 @@ def test_planning_leaves_the_servers_folder_and_output_alone(
 def test_the_form_tells_of_this_machine_and_chooses_its_gpu(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gpu = nvidia.Gpu(0, "GPU-0", "00000000:01:00.0", {"name": "NVIDIA L4"})
+    gpu = nvidia.NvidiaGpu(0, "GPU-0", "00000000:01:00.0", {"name": "NVIDIA L4"})
     driver = nvidia.Driver("535.1", "12.2", (gpu, gpu))
     monkeypatch.setattr(nvidia, "signs", lambda: ("/dev/nvidia0",))
     monkeypatch.setattr(nvidia, "read", lambda: driver)

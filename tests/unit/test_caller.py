@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cmbench.lib.caller import ENDS_WITH, ERROR_FD, Asked, Caller
+from cmbench.lib.caller import ENDS_WITH, ERROR_FD, Caller, CallerChannel
 from support import wait_for
 
 WAITS = """
@@ -46,9 +46,9 @@ def test_the_end_of_the_caller_is_the_end_of_its_line(tmp_path: Path) -> None:
 
 
 def test_an_error_is_handed_over_and_else_stays() -> None:
-    asked = Asked()
+    asked = CallerChannel()
     assert Caller.taken(asked.env({})).send_error({"error": "no log", "code": "bad-log"})
     assert asked.error() == {"error": "no log", "code": "bad-log"}
-    assert Asked().error() == {}
+    assert CallerChannel().error() == {}
     assert not Caller().send_error({"error": "no log"})
     assert not Caller(error_fd=999).send_error({"error": "no log"})

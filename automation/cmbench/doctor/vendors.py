@@ -73,7 +73,7 @@ class FlowView:
         return nvidia.read(machine.root, machine.find, lambda words: machine.say(*words))
 
     @cached_property
-    def neuron(self) -> neuron.Machine:
+    def neuron(self) -> neuron.NeuronMachine:
         """The Neuron devices."""
         machine = self.machine
         return neuron.read(

@@ -62,7 +62,7 @@ _LONGEST_PATH = 3500
 
 
 @dataclass(frozen=True, slots=True)
-class Extracted:
+class ExtractionResult:
     """What an extraction made: at ``path``, so many ``files`` of so many ``size`` bytes.
 
     ``single`` is the file where the archive was one compressed file and no folder of files.
@@ -81,7 +81,7 @@ def extract(
     strip_folder: bool = False,
     single_name: str = "",
     progress: Progress | None = None,
-) -> Extracted:
+) -> ExtractionResult:
     """Unpack ``archive`` so that ``target`` is the folder of its members.
 
     tar (also gz, bz2, xz, zst), zip, and single gz, bz2, xz, zst files, told apart by content. The
@@ -109,7 +109,7 @@ def extract(
         except OSError as problem:
             raise file_error(problem, target) from None
     single = target / writer.single if writer.single else None
-    return Extracted(target, writer.files, writer.size, single)
+    return ExtractionResult(target, writer.files, writer.size, single)
 
 
 def first_member(archive: Path, pattern: str, limit: int = 1 << 20) -> tuple[str, bytes] | None:

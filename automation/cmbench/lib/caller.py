@@ -91,7 +91,7 @@ def _file() -> IO[bytes]:
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
-class Asked:
+class CallerChannel:
     """What is asked of one ``cm``: its environment, what it inherits, and its error afterwards."""
 
     file: IO[bytes] = field(default_factory=_file)

@@ -15,7 +15,7 @@ _ENDED = re.compile(r": \w+ in [0-9.]+ s$")
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class FailureCause:
     """One known cause; ``seen`` is a line of real output that ``match`` finds."""
 
     name: str
@@ -33,16 +33,16 @@ class Cause:
 
 
 @lru_cache(maxsize=1)
-def known_causes() -> tuple[Cause, ...]:
+def known_causes() -> tuple[FailureCause, ...]:
     """The table, in the order in which it is tried."""
     import yaml
 
     path = os.path.join(os.path.dirname(__file__), "causes.yaml")
     with open(path, encoding="utf-8") as stream:
-        return tuple(Cause(**entry) for entry in yaml.safe_load(stream))
+        return tuple(FailureCause(**entry) for entry in yaml.safe_load(stream))
 
 
-def find_cause(text: str) -> Cause | None:
+def find_cause(text: str) -> FailureCause | None:
     """The first known cause that is found in ``text``."""
     return next((cause for cause in known_causes() if cause.found_in(text)), None)
 

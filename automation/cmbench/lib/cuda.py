@@ -60,7 +60,7 @@ class Toolkit:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class ToolkitSearch:
     """The toolkit that fits, if any, and a line on each candidate: its version, and why not."""
 
     chosen: Toolkit | None
@@ -79,13 +79,13 @@ def _age(path: Path) -> tuple[int, ...]:
     return tuple(-number for number in parse(path.name.partition("-")[2] or "0").release)
 
 
-def find_toolkit(where: Iterable[str], bounds: Bounds, ask: Ask = probe) -> Search:
+def find_toolkit(where: Iterable[str], bounds: Bounds, ask: Ask = probe) -> ToolkitSearch:
     """The first nvcc that runs and fits; ``where`` are files, and folders with or without bin."""
     nvccs = (path for place in where for path in _programs(Path(place)))
     return _first(nvccs, bounds, lambda path: _toolkit(path, ask))
 
 
-def find_runtime(where: Iterable[str], bounds: Bounds) -> Search:
+def find_runtime(where: Iterable[str], bounds: Bounds) -> ToolkitSearch:
     """The first CUDA runtime library that loads and fits."""
     places = (path for place in where for path in _runtimes(Path(place)))
     return _first(places, bounds, _runtime)
@@ -93,7 +93,7 @@ def find_runtime(where: Iterable[str], bounds: Bounds) -> Search:
 
 def _first(
     paths: Iterable[Path], bounds: Bounds, describe: Callable[[Path], tuple[Toolkit | None, str]]
-) -> Search:
+) -> ToolkitSearch:
     chosen: Toolkit | None = None
     lines = []
     known: dict[str, Path] = {}
@@ -108,7 +108,7 @@ def _first(
         verdict = misfit or ("an earlier one fits" if chosen else "chosen")
         lines.append(f"{path}: {toolkit.version} in {toolkit.root}, {verdict}")
         chosen = chosen or (None if misfit else toolkit)
-    return Search(chosen, tuple(lines))
+    return ToolkitSearch(chosen, tuple(lines))
 
 
 def _misfit(toolkit: Toolkit, bounds: Bounds) -> str:

@@ -29,16 +29,16 @@ from cmbench.lib.files import (
     parse_checksum,
     require_space,
 )
-from cmbench.lib.partial_file import Part
+from cmbench.lib.partial_file import PartialFile
 from cmbench.lib.text_files import sha256
-from cmbench.lib.transfer import AttemptError, Policy, Wanted, fetch_http
+from cmbench.lib.transfer import AttemptError, FileRequest, Policy, fetch_http
 from cmbench.lib.urls import mask_url
 
-__all__ = ["Downloaded", "Part", "Policy", "download", "place_of", "take"]
+__all__ = ["DownloadResult", "PartialFile", "Policy", "download", "place_of", "take"]
 
 
 @dataclass(frozen=True, slots=True)
-class Downloaded:
+class DownloadResult:
     """The file now at ``path``, of ``size`` bytes.
 
     ``source`` is its (masked) URL, or ``present``, or ``ahead`` (fetched before it was
@@ -61,7 +61,7 @@ def download(
     offline: bool = False,
     verify: bool = True,
     policy: Policy | None = None,
-) -> Downloaded:
+) -> DownloadResult:
     """Bring the file of ``urls`` to ``destination``; mirrors (http, https, file, paths) in order.
 
     ``size`` is in bytes, ``checksum`` as ``parse_checksum`` takes it, ``name`` what the user calls
@@ -75,9 +75,9 @@ def download(
     if not sources or not all(sources):
         raise Error("bad-value", "no URL to download from", hint="give one with --url=...")
     expected = parse_checksum(checksum) if checksum else None
-    part = Part(Path(os.path.abspath(destination)))
+    part = PartialFile(Path(os.path.abspath(destination)))
     called = name or part.destination.name
-    wanted = Wanted(called, size, expected, progress, policy or Policy(), verify)
+    wanted = FileRequest(called, size, expected, progress, policy or Policy(), verify)
 
     def waiting() -> None:
         with suppress(OSError):
@@ -94,7 +94,7 @@ def download(
 
 def take(
     urls: Sequence[str], destination: Path, folder: str, *, checksum: str = "", **how: Any
-) -> Downloaded:
+) -> DownloadResult:
     """As ``download``, but by way of ``folder``, where that is on the disk of ``destination``.
 
     What waits there, or is on its way, is taken from any disk. The checksum is verified here,
@@ -102,7 +102,7 @@ def take(
     """
     address = _address(urls, **how)
     place = place_of(folder, checksum, address)
-    waiting = Part(place) if place else None
+    waiting = PartialFile(place) if place else None
     if waiting is not None:
         waiting.forgo()
     if (
@@ -117,7 +117,9 @@ def take(
     except FileNotFoundError:
         # Another run has taken it for itself in this moment.
         return download(urls, destination, checksum=checksum, **how)
-    return Downloaded(destination, done.size, "ahead" if done.source == "present" else done.source)
+    return DownloadResult(
+        destination, done.size, "ahead" if done.source == "present" else done.source
+    )
 
 
 def place_of(folder: str, checksum: str, address: str = "") -> Path | None:
@@ -174,7 +176,7 @@ def _move(place: Path, destination: Path) -> None:
     place.unlink(missing_ok=True)
 
 
-def _present(destination: Path, wanted: Wanted) -> Downloaded | None:
+def _present(destination: Path, wanted: FileRequest) -> DownloadResult | None:
     """The file, where it is there already and proves to be the right one."""
     if destination.is_dir():
         raise Error(
@@ -184,10 +186,12 @@ def _present(destination: Path, wanted: Wanted) -> Downloaded | None:
         )
     if wanted.checksum is None or not destination.is_file() or not wanted.fits(destination):
         return None
-    return Downloaded(destination, destination.stat().st_size, "present")
+    return DownloadResult(destination, destination.stat().st_size, "present")
 
 
-def _fetch(sources: list[str], part: Part, wanted: Wanted, offline: bool) -> Downloaded:
+def _fetch(
+    sources: list[str], part: PartialFile, wanted: FileRequest, offline: bool
+) -> DownloadResult:
     failures: list[tuple[str, AttemptError]] = []
     for source in sources:
         try:
@@ -195,11 +199,11 @@ def _fetch(sources: list[str], part: Part, wanted: Wanted, offline: bool) -> Dow
         except AttemptError as failure:
             failures.append((source, failure))
             continue
-        return Downloaded(part.destination, part.destination.stat().st_size, mask_url(source))
+        return DownloadResult(part.destination, part.destination.stat().st_size, mask_url(source))
     raise _explained(failures, wanted.name)
 
 
-def _fetch_from(source: str, part: Part, wanted: Wanted, offline: bool) -> None:
+def _fetch_from(source: str, part: PartialFile, wanted: FileRequest, offline: bool) -> None:
     local = _local_path(source)
     if local is not None:
         _copy_local(local, part, wanted)
@@ -250,7 +254,7 @@ def _local_path(source: str) -> Path | None:
     return Path(source).absolute()
 
 
-def _copy_local(source: Path, part: Part, wanted: Wanted) -> None:
+def _copy_local(source: Path, part: PartialFile, wanted: FileRequest) -> None:
     if not source.is_file():
         raise AttemptError(
             "file-not-found", "there is no such file", hint="check the path of the local file"

@@ -66,7 +66,7 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class NeuronDevice:
     """One device: its number, its place on the PCI bus, its NeuronCores, its memory in bytes.
 
     What is unknown is empty or 0.
@@ -80,13 +80,13 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class NeuronMachine:
     """The devices, what models for them are compiled for, the type of the instance; what is wrong.
 
     ``problem`` is empty where the devices can be used. ``source`` is what reported them.
     """
 
-    devices: tuple[Device, ...] = ()
+    devices: tuple[NeuronDevice, ...] = ()
     target: str = ""
     instance_type: str = ""
     source: str = ""
@@ -119,29 +119,29 @@ def nodes(root: Path = ROOT) -> list[Path]:
 
 def read(
     root: Path = ROOT, find: Find = which, ask: Ask = probe, fetch: Fetch | None = None
-) -> Machine:
+) -> NeuronMachine:
     """Return the devices; start and query nothing where no sign of one is seen."""
     paths = nodes(root)
     tool = find(TOOL) or _existing(root / TOOL_OF_PACKAGE)
     if not paths and not tool:
-        return Machine(
+        return NeuronMachine(
             problem="this machine has no Neuron device",
             remedy="use an instance of the families inf1, inf2 or trn1; a container must be "
             "started with --device=/dev/neuron0 and so on",
         )
     instance = instance_type(root, fetch or ask_service)
     target = _target(root, instance)
-    by_nodes = _with_cores(tuple(Device(_number(path)) for path in paths), target)
+    by_nodes = _with_cores(tuple(NeuronDevice(_number(path)) for path in paths), target)
     if tool is None:
-        return Machine(by_nodes, target, instance, "device nodes")
+        return NeuronMachine(by_nodes, target, instance, "device nodes")
     answer = ask([str(tool), "-j"])
     devices = parse(answer.stdout) if answer.ok else ()
     if not devices:
         return _troubled(answer, by_nodes, target, instance)
-    return Machine(_with_cores(devices, target), target, instance, TOOL)
+    return NeuronMachine(_with_cores(devices, target), target, instance, TOOL)
 
 
-def parse(text: str) -> tuple[Device, ...]:
+def parse(text: str) -> tuple[NeuronDevice, ...]:
     """The devices out of what ``neuron-ls -j`` prints; none where it is something else.
 
     Older versions print a list, newer ones put it into an object.
@@ -166,9 +166,9 @@ def _is_list_of_devices(value: Any) -> bool:
     )
 
 
-def _device(row: Mapping[str, Any]) -> Device:
+def _device(row: Mapping[str, Any]) -> NeuronDevice:
     cores, memory = row.get("nc_count"), row.get("memory_size")
-    return Device(
+    return NeuronDevice(
         row["neuron_device"],
         str(row.get("bdf") or ""),
         cores if isinstance(cores, int) else 0,
@@ -185,18 +185,18 @@ def _holders(rows: Any) -> Iterator[Holder]:
             yield Holder(row["pid"], str(row.get("command") or ""), numbers)
 
 
-def _with_cores(devices: tuple[Device, ...], target: str) -> tuple[Device, ...]:
+def _with_cores(devices: tuple[NeuronDevice, ...], target: str) -> tuple[NeuronDevice, ...]:
     known = CORES.get(target, 0)
     return tuple(device if device.cores else replace(device, cores=known) for device in devices)
 
 
 def _troubled(
-    answer: ProbeResult, devices: tuple[Device, ...], target: str, instance: str
-) -> Machine:
+    answer: ProbeResult, devices: tuple[NeuronDevice, ...], target: str, instance: str
+) -> NeuronMachine:
     """The devices where ``neuron-ls`` fails: its driver is missing, or older than the tool."""
     says = tuple(line.strip() for line in answer.output.splitlines() if line.strip())[:5]
     problem = answer.problem or "it lists no device"
-    return Machine(
+    return NeuronMachine(
         devices,
         target,
         instance,

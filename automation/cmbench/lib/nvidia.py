@@ -62,7 +62,7 @@ ROUND_DRIVERS = {"v0.7": "450", "v1.0": "460", "v1.1": "470", "v2.0": "510", "v3
 """The oldest driver for NVIDIA's submission of a round: its makefiles, and its guides."""
 
 
-class Trouble(NamedTuple):
+class DriverFault(NamedTuple):
     """A state in which the driver does not work: what its tool prints then, why, what to do."""
 
     name: str
@@ -72,44 +72,44 @@ class Trouble(NamedTuple):
 
 
 TROUBLES = (
-    Trouble(
+    DriverFault(
         "mismatch",
         r"Driver/library version mismatch|RM_VERSION_MISMATCH",
         "the driver was updated, and the old one is still loaded",
         "restart the machine, or let its owner reload the kernel modules",
     ),
-    Trouble(
+    DriverFault(
         "not-loaded",
         r"couldn't communicate with the NVIDIA driver|Driver Not Loaded",
         "the driver is installed, but its kernel module is not loaded",
         "load it: sudo modprobe nvidia; after an update of the kernel, install the driver anew "
         "(its module is compiled for one kernel); with Secure Boot, its key must be enrolled",
     ),
-    Trouble(
+    DriverFault(
         "no-library",
         r"couldn't find libnvidia-ml|NVML Shared Library Not Found|libnvidia-ml\S*: cannot open",
         "the driver's library libnvidia-ml was not found",
         "install the driver's libraries; start a container with the GPU (cm docker ... --all_gpus)",
     ),
-    Trouble(
+    DriverFault(
         "blocked",
         r"GPU access blocked by the operating system",
         "the system that lends the GPU (Windows, for WSL) does not let it be used",
         "update Windows' NVIDIA driver and WSL: wsl --update",
     ),
-    Trouble(
+    DriverFault(
         "lost",
         r"GPU is lost|Unable to determine the device handle",
         "a GPU no longer answers",
         "look into the kernel's log for Xid messages (dmesg), and restart the machine",
     ),
-    Trouble(
+    DriverFault(
         "no-permission",
         r"Insufficient Permissions",
         "this user may not use the GPU",
         "ask the machine's owner to check the permissions of /dev/nvidia*",
     ),
-    Trouble(
+    DriverFault(
         "no-devices",
         r"(?i)no devices were found",
         "the driver works, but finds no GPU",
@@ -134,7 +134,7 @@ class Mig:
 
 
 @dataclass(frozen=True, slots=True)
-class Gpu:
+class NvidiaGpu:
     """One GPU. ``kind`` is what GPUs of the same model and settings share, ``OF_KIND``.
 
     Memory is in MiB, clocks in MHz, power in W; a value that the driver does not know is as it
@@ -179,7 +179,7 @@ class Driver:
 
     version: str = ""
     cuda: str = ""
-    gpus: tuple[Gpu, ...] = ()
+    gpus: tuple[NvidiaGpu, ...] = ()
     source: str = ""
     problem: str = ""
     remedy: str = ""
@@ -262,7 +262,7 @@ def words_of(value: str) -> list[str]:
     return [word.strip() for word in value.split(",") if word.strip()]
 
 
-def named(word: str, gpus: Iterable[Gpu]) -> Gpu | None:
+def named(word: str, gpus: Iterable[NvidiaGpu]) -> NvidiaGpu | None:
     """The GPU that such a word names: by its number, its UUID or the start of it, or by a part.
 
     A part is named by its UUID, or as ``0:1``, the second MIG instance of the first GPU; the GPU
@@ -283,14 +283,14 @@ def named(word: str, gpus: Iterable[Gpu]) -> Gpu | None:
     return None
 
 
-def visible(gpus: Sequence[Gpu], value: str | None) -> tuple[Gpu, ...]:
+def visible(gpus: Sequence[NvidiaGpu], value: str | None) -> tuple[NvidiaGpu, ...]:
     """The GPUs that CUDA_VISIBLE_DEVICES leaves to a program, with those parts alone that it names.
 
     Raises ``no-device`` where it names one that is not there, or hides all.
     """
     if value is None or not gpus:
         return tuple(gpus)
-    chosen: dict[str, Gpu] = {}
+    chosen: dict[str, NvidiaGpu] = {}
     for word in words_of(value):
         gpu = named(word, gpus)
         if gpu is None:
@@ -453,11 +453,11 @@ def _rows(text: str, fields: Iterable[str] = ("name",)) -> list[dict[str, str]]:
     return [dict(zip(heads, row, strict=True)) for row in rows if len(row) == len(heads)]
 
 
-def _gpu(number: int, row: Mapping[str, str], mig: Mapping[str, tuple[Mig, ...]]) -> Gpu:
+def _gpu(number: int, row: Mapping[str, str], mig: Mapping[str, tuple[Mig, ...]]) -> NvidiaGpu:
     uuid, index = row.get("uuid", ""), row.get("index", "")
     kind = {name: row[name] for name in OF_KIND if name in row}
     place = int(index) if index.isdigit() else number
-    return Gpu(place, uuid, row.get("pci.bus_id", ""), kind, mig.get(uuid, ()))
+    return NvidiaGpu(place, uuid, row.get("pci.bus_id", ""), kind, mig.get(uuid, ()))
 
 
 def mig_instances(text: str) -> dict[str, tuple[Mig, ...]]:

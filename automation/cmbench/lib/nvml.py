@@ -44,7 +44,7 @@ class Pci(ctypes.Structure):
     ]
 
 
-class Library:
+class NvmlLibrary:
     """NVML, with an exception for what it refuses."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ def known(value: Any, *arguments: Any) -> str:
         return "[N/A]"
 
 
-def gpu(nvml: Library, number: int) -> dict[str, Any]:
+def gpu(nvml: NvmlLibrary, number: int) -> dict[str, Any]:
     """The fields of one GPU."""
     device = ctypes.c_void_p()
     nvml.call("DeviceGetHandleByIndex_v2", ctypes.c_uint(number), ctypes.byref(device))
@@ -114,7 +114,7 @@ def gpu(nvml: Library, number: int) -> dict[str, Any]:
     }
 
 
-def instances(nvml: Library, device: Any) -> Iterator[tuple[str, int, str]]:
+def instances(nvml: NvmlLibrary, device: Any) -> Iterator[tuple[str, int, str]]:
     """Profile, number and UUID of each MIG instance."""
     count = known(nvml.number, "DeviceGetMaxMigDeviceCount", device)
     for number in range(int(count) if count.isdigit() else 0):
@@ -131,7 +131,7 @@ def instances(nvml: Library, device: Any) -> Iterator[tuple[str, int, str]]:
 
 def describe_driver() -> dict[str, Any]:
     """Return the driver, newest CUDA and GPUs; raise ``OSError``."""
-    nvml = Library()
+    nvml = NvmlLibrary()
     nvml.call("Init_v2")
     cuda = nvml.number("SystemGetCudaDriverVersion_v2")
     driver = nvml.text("SystemGetDriverVersion")

@@ -49,7 +49,7 @@ class Note:
     encoding: str = ""
 
 
-class Part:
+class PartialFile:
     """What has come so far of the file that is to be at ``destination``."""
 
     def __init__(self, destination: Path) -> None:

@@ -129,7 +129,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class PythonSearch:
     """The outcome of a search: the chosen one, if any, and all that were seen."""
 
     chosen: Python | None
@@ -170,7 +170,7 @@ def describe(path: str | Path) -> tuple[Python | None, str]:
     return Python(path=executable if usable else str(path), **facts), ""
 
 
-def search(folders: Iterable[Path], bounds: Bounds) -> Search:
+def search(folders: Iterable[Path], bounds: Bounds) -> PythonSearch:
     """Look for a Python within ``bounds``, in the order in which a shell would.
 
     ``python3`` of each folder in order, then ``python``, then ``python3.N`` from the newest on.
@@ -209,7 +209,7 @@ def _preference(name: str) -> tuple[int, int]:
     return (0 if name == "python3" else 1), 0
 
 
-def choose(paths: Sequence[Path], bounds: Bounds, *, by_name: bool = False) -> Search:
+def choose(paths: Sequence[Path], bounds: Bounds, *, by_name: bool = False) -> PythonSearch:
     """The first of ``paths`` that is a Python within ``bounds``.
 
     With ``by_name`` a ``python3.N`` that its name rules out is not started.
@@ -220,11 +220,11 @@ def choose(paths: Sequence[Path], bounds: Bounds, *, by_name: bool = False) -> S
         python, reason = _examine(path, bounds, by_name)
         if python is not None and not reason:
             candidates.append(Candidate(str(path), python, f"{python.version}, chosen"))
-            return Search(python, tuple(candidates), tuple(map(str, paths[number + 1 :])))
+            return PythonSearch(python, tuple(candidates), tuple(map(str, paths[number + 1 :])))
         if python is None or python.path not in seen:
             candidates.append(Candidate(str(path), python, reason))
         seen.update([python.path] if python else ())
-    return Search(None, tuple(candidates), ())
+    return PythonSearch(None, tuple(candidates), ())
 
 
 def _examine(path: Path, bounds: Bounds, by_name: bool) -> tuple[Python | None, str]:

@@ -29,7 +29,7 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ToolDetection:
     """The first program that fits, if any, and one line on each that was looked at."""
 
     tool: Tool | None
@@ -78,7 +78,7 @@ def find_tool(
     ask: Sequence[str] = ("--version",),
     pattern: str = VERSION,
     fails: bool = False,
-) -> Found:
+) -> ToolDetection:
     """The first program ``name`` in ``where`` (files or folders) whose version is in ``bounds``.
 
     It is called with ``ask``, and the first group of ``pattern`` in its output is its version.
@@ -90,11 +90,11 @@ def find_tool(
         reason = reason or bounds.misfit(version)
         lines.append(f"{path}: {reason or version + ', chosen'}")
         if not reason:
-            return Found(Tool(str(path), version), tuple(lines))
-    return Found(None, tuple(lines))
+            return ToolDetection(Tool(str(path), version), tuple(lines))
+    return ToolDetection(None, tuple(lines))
 
 
-def not_found(name: str, detection: Found, bounds: Bounds) -> Error:
+def not_found(name: str, detection: ToolDetection, bounds: Bounds) -> Error:
     """The failure to raise when no program fits: what was seen, and what to do."""
     wanted = "" if str(bounds) == "any version" else f" ({bounds})"
     return Error(

@@ -1,4 +1,4 @@
-"""One file over HTTP into a ``Part``, going on where an earlier attempt stopped.
+"""One file over HTTP into a ``PartialFile``, going on where an earlier attempt stopped.
 
 Used by ``download``, which knows of mirrors, of places, and of what is there already.
 """
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from cmbench.lib.files import CHUNK, Checksum, Progress, file_checksum, no_space
-from cmbench.lib.partial_file import Note, Part
+from cmbench.lib.partial_file import Note, PartialFile
 from cmbench.lib.text_files import sha256, size_text
 from cmbench.lib.urls import file_name
 
@@ -63,7 +63,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class FileRequest:
     """What the file must be, where that is known, and how to get it.
 
     ``name`` is what its user calls it, ``size`` is in bytes.
@@ -119,7 +119,7 @@ class AttemptError(Exception):
     clean: bool = False
 
 
-def fetch_http(url: str, part: Part, wanted: Wanted) -> None:
+def fetch_http(url: str, part: PartialFile, wanted: FileRequest) -> None:
     """Bring the whole of ``url`` into ``part``, checked.
 
     Raises AttemptError when all attempts are used up, and Error or OSError for a full disk.
@@ -144,7 +144,9 @@ def fetch_http(url: str, part: Part, wanted: Wanted) -> None:
             time.sleep(min(pause, policy.longest_wait))
 
 
-def _attempt(session: Session, url: str, part: Part, wanted: Wanted) -> AttemptError | None:
+def _attempt(
+    session: Session, url: str, part: PartialFile, wanted: FileRequest
+) -> AttemptError | None:
     offset = part.resume(url, any_source=wanted.checksum is not None)
     resumed = False
     try:
@@ -160,7 +162,7 @@ def _attempt(session: Session, url: str, part: Part, wanted: Wanted) -> AttemptE
     return None
 
 
-def _check(part: Part, url: str, wanted: Wanted) -> None:
+def _check(part: PartialFile, url: str, wanted: FileRequest) -> None:
     """Raise AttemptError, and remove what came, unless it is what was wanted."""
     try:
         if part.note.encoding and not (wanted.checksum and wanted.fits(part.path)):
@@ -175,7 +177,7 @@ def _check(part: Part, url: str, wanted: Wanted) -> None:
         raise
 
 
-def _require_content(part: Part, url: str, wanted: Wanted) -> None:
+def _require_content(part: PartialFile, url: str, wanted: FileRequest) -> None:
     """Raise AttemptError for a page or for nothing, in place of a file that cannot be that."""
     if wanted.checksum or wanted.size is not None or not _never_a_page(url, wanted):
         return
@@ -187,7 +189,7 @@ def _require_content(part: Part, url: str, wanted: Wanted) -> None:
         raise _page_failure()
 
 
-def _answer(session: Session, url: str, known: Note, offset: int, wanted: Wanted) -> Response:
+def _answer(session: Session, url: str, known: Note, offset: int, wanted: FileRequest) -> Response:
     """The server's answer; everything that is no file raises ``AttemptError``."""
     import requests
 
@@ -214,7 +216,7 @@ def _answer(session: Session, url: str, known: Note, offset: int, wanted: Wanted
     return response
 
 
-def _downgrade(response: Response, wanted: Wanted) -> AttemptError | None:
+def _downgrade(response: Response, wanted: FileRequest) -> AttemptError | None:
     """The failure for a redirect to http, where neither sender nor content is verified."""
     schemes = [urlsplit(each.url).scheme for each in (*response.history, response)]
     downgraded = ("https", "http") in pairwise(schemes)
@@ -227,7 +229,7 @@ def _downgrade(response: Response, wanted: Wanted) -> AttemptError | None:
     )
 
 
-def _verify(wanted: Wanted) -> bool | str | None:
+def _verify(wanted: FileRequest) -> bool | str | None:
     """The certificates for ``requests``: a file of them, ``None`` for its own."""
     if not wanted.verify:
         import urllib3
@@ -297,7 +299,7 @@ def _cause(problem: BaseException) -> str:
     return words[:200]
 
 
-def _goes_on(response: Response, part: Part, offset: int) -> bool:
+def _goes_on(response: Response, part: PartialFile, offset: int) -> bool:
     """Whether the answer continues the part (and does not begin anew)."""
     if not offset or response.status_code == 200:
         return False
@@ -322,7 +324,9 @@ def _differs(response: Response, known: Note, total: str) -> bool:
     return known.total is not None and total.isdigit() and int(total) != known.total
 
 
-def _receive(response: Response, url: str, part: Part, offset: int, wanted: Wanted) -> None:
+def _receive(
+    response: Response, url: str, part: PartialFile, offset: int, wanted: FileRequest
+) -> None:
     length = response.headers.get("Content-Length", "")
     total = offset + int(length) if length.isdigit() else None
     encoding = _encoding(response, url, wanted)
@@ -343,7 +347,7 @@ def _receive(response: Response, url: str, part: Part, offset: int, wanted: Want
         )
 
 
-def _encoding(response: Response, url: str, wanted: Wanted) -> str:
+def _encoding(response: Response, url: str, wanted: FileRequest) -> str:
     """How the server has packed the file on the way; many say so of a file that is a .gz itself."""
     named = response.headers.get("Content-Encoding", "").strip().lower()
     names = (file_name(url), file_name(response.url), wanted.name)
@@ -353,7 +357,9 @@ def _encoding(response: Response, url: str, wanted: Wanted) -> str:
     return "gzip" if named in ("gzip", "x-gzip") and not itself else ""
 
 
-def _require_plausible(response: Response, url: str, total: int | None, wanted: Wanted) -> None:
+def _require_plausible(
+    response: Response, url: str, total: int | None, wanted: FileRequest
+) -> None:
     if total is not None and wanted.size is not None and total != wanted.size:
         raise size_failure(wanted.size, total, "the server announces")
     kind = response.headers.get("Content-Type", "")
@@ -361,7 +367,7 @@ def _require_plausible(response: Response, url: str, total: int | None, wanted: 
         raise _page_failure()
 
 
-def _never_a_page(url: str, wanted: Wanted) -> bool:
+def _never_a_page(url: str, wanted: FileRequest) -> bool:
     return any(_NEVER_A_PAGE.fullmatch(name) for name in (file_name(url), wanted.name))
 
 
@@ -381,7 +387,7 @@ def size_failure(expected: int, actual: int, verb: str) -> AttemptError:
 
 
 def _copy(
-    response: Response, part: Part, done: int, limit: int | None, wanted: Wanted
+    response: Response, part: PartialFile, done: int, limit: int | None, wanted: FileRequest
 ) -> tuple[int, bool]:
     """Bytes there are now, and whether the transfer came to its proper end."""
     pace = _Pace(wanted.policy)

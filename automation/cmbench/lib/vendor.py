@@ -22,7 +22,7 @@ from cmbench.lib.text_files import read_or_empty
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class LibrarySpec:
     """What is looked for: its library, the headers that may define its version, its archives.
 
     ``asks`` are functions of the library that give its version: one number, or one for each part.
@@ -41,7 +41,7 @@ class Kind:
     other_cuda: str = "--adr.cuda.path=FOLDER, the one that holds bin/nvcc"
 
 
-CUDNN = Kind(
+CUDNN = LibrarySpec(
     title="cuDNN",
     library="libcudnn.so",
     headers=("cudnn_version.h", "cudnn.h"),
@@ -59,7 +59,7 @@ _TAR = (
 )
 _PARTS = ("MAJOR", "MINOR", "PATCH", "BUILD")
 _ASKS = tuple(f"getInferLib{part.capitalize()}Version" for part in _PARTS)
-TENSORRT = Kind(
+TENSORRT = LibrarySpec(
     title="TensorRT",
     library="libnvinfer.so",
     headers=("NvInferVersion.h",),
@@ -80,7 +80,7 @@ MACHINES = {"x64": "x86_64", "sbsa": "aarch64", "arm64": "aarch64"}
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
+class VendorLibrary:
     """A library that was found: its file and folder, its headers' folder, version, CUDA's major.
 
     ``include`` and ``cuda`` are empty where they are not known.
@@ -94,21 +94,21 @@ class Library:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LibraryDetection:
     """The first one that fits, if any, and a line on each that was looked at."""
 
-    chosen: Library | None
+    chosen: VendorLibrary | None
     lines: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Archive:
+class LibraryArchive:
     """An archive that may be unpacked here: what it holds, and for which CUDA; empty if unknown.
 
     ``machine`` is the processor that its libraries have to be for.
     """
 
-    kind: Kind
+    kind: LibrarySpec
     machine: str
     path: Path
     version: str
@@ -116,13 +116,15 @@ class Archive:
     header: str
 
 
-def find_library(kind: Kind, where: Iterable[str], bounds: Bounds, cuda: str = "") -> Found:
+def find_library(
+    kind: LibrarySpec, where: Iterable[str], bounds: Bounds, cuda: str = ""
+) -> LibraryDetection:
     """Look into folders, and ``lib64``, ``lib`` below them, for one that fits bounds and CUDA."""
     known: dict[str, Path] = {}
     for place in where:
         for path in _files(kind, Path(place)):
             known.setdefault(os.path.realpath(path), path)
-    chosen: Library | None = None
+    chosen: VendorLibrary | None = None
     lines = []
     for path in known.values():
         library, problem = describe(kind, path)
@@ -131,10 +133,10 @@ def find_library(kind: Kind, where: Iterable[str], bounds: Bounds, cuda: str = "
         version = f"{library.version}, " if library.version else ""
         lines.append(f"{path}: {version}{misfit or taken}")
         chosen = chosen or (None if misfit else library)
-    return Found(chosen, tuple(lines))
+    return LibraryDetection(chosen, tuple(lines))
 
 
-def _files(kind: Kind, path: Path) -> list[Path]:
+def _files(kind: LibrarySpec, path: Path) -> list[Path]:
     if path.is_file():
         return [path] if path.name.startswith(kind.library) else []
     folders = [path, path / "lib64", path / "lib"]
@@ -143,13 +145,13 @@ def _files(kind: Kind, path: Path) -> list[Path]:
     return sorted(paths, key=lambda path: (folders.index(path.parent), len(path.name)))
 
 
-def describe(kind: Kind, path: Path) -> tuple[Library, str]:
+def describe(kind: LibrarySpec, path: Path) -> tuple[VendorLibrary, str]:
     """What the library at ``path`` is, and why it cannot be used; the reason is empty if it can."""
     include, version = _headers(kind, path)
     values, problem = ask_library(str(path), _questions(kind), (str(path.parent),))
     reported = _version(kind, values)
     number = values.get(kind.cuda, 0)
-    library = Library(
+    library = VendorLibrary(
         str(path),
         str(path.parent),
         include,
@@ -161,12 +163,12 @@ def describe(kind: Kind, path: Path) -> tuple[Library, str]:
     return library, problem or ("" if library.version else "reports no version")
 
 
-def _questions(kind: Kind) -> dict[str, str]:
+def _questions(kind: LibrarySpec) -> dict[str, str]:
     names = (*kind.asks, *([kind.cuda] if kind.cuda else []))
     return dict.fromkeys(names, "size" if kind is CUDNN else "int")
 
 
-def _version(kind: Kind, values: Mapping[str, int]) -> str:
+def _version(kind: LibrarySpec, values: Mapping[str, int]) -> str:
     """The version as text, from its parts or from the one number that holds them."""
     parts = [values[name] for name in kind.asks if name in values]
     if len(parts) > 1:
@@ -181,7 +183,7 @@ def version_of(number: int) -> str:
     return f"{major}.{rest // 100}.{rest % 100}"
 
 
-def _headers(kind: Kind, path: Path) -> tuple[str, str]:
+def _headers(kind: LibrarySpec, path: Path) -> tuple[str, str]:
     """The folder of the headers that belong to a library, and their version."""
     home = path.resolve().parent
     folders = [path.parent.parent / "include", home.parent / "include"]
@@ -224,7 +226,9 @@ def archive_given(env: Mapping[str, Any], key: str, place: str) -> str:
     return os.path.abspath(os.path.expanduser(archive)) if archive else ""
 
 
-def open_archive(kind: Kind, path: Path, bounds: Bounds, cuda: str, machine: str) -> Archive:
+def open_archive(
+    kind: LibrarySpec, path: Path, bounds: Bounds, cuda: str, machine: str
+) -> LibraryArchive:
     """Compare an archive with what is wanted, by its name and the headers in it.
 
     Nothing is unpacked. Raises Error where it is another thing, version, CUDA or machine, or
@@ -252,10 +256,10 @@ def open_archive(kind: Kind, path: Path, bounds: Bounds, cuda: str, machine: str
     misfit = bounds.misfit(exact)
     if misfit:
         raise Error("version-not-found", f"{path.name}: {misfit}", hint="ask for other bounds")
-    return Archive(kind, machine, path, exact, labels.get("cuda") or "", header)
+    return LibraryArchive(kind, machine, path, exact, labels.get("cuda") or "", header)
 
 
-def _defined(kind: Kind, path: Path) -> tuple[str, str]:
+def _defined(kind: LibrarySpec, path: Path) -> tuple[str, str]:
     """The header in an archive that defines the version, and that version; empty without one."""
     for name in kind.headers:
         header = first_member(path, rf"(^|/)include/([^/]+/)?{re.escape(name)}$")
@@ -265,7 +269,9 @@ def _defined(kind: Kind, path: Path) -> tuple[str, str]:
     return "", ""
 
 
-def _require(kind: Kind, path: Path, labels: Mapping[str, str], cuda: str, machine: str) -> None:
+def _require(
+    kind: LibrarySpec, path: Path, labels: Mapping[str, str], cuda: str, machine: str
+) -> None:
     """Raise Error where the name says that the archive is for other machines."""
     of = MACHINES.get(labels.get("machine", ""), labels.get("machine", ""))
     if of and machine and of != machine:
@@ -282,7 +288,7 @@ def _require(kind: Kind, path: Path, labels: Mapping[str, str], cuda: str, machi
         )
 
 
-def _other_machine(kind: Kind, path: Path, misfit: str) -> Error:
+def _other_machine(kind: LibrarySpec, path: Path, misfit: str) -> Error:
     return Error(
         "not-available",
         f"{path.name}: {misfit}",
@@ -290,7 +296,7 @@ def _other_machine(kind: Kind, path: Path, misfit: str) -> Error:
     )
 
 
-def unpack(archive: Archive, target: Path) -> Path:
+def unpack(archive: LibraryArchive, target: Path) -> Path:
     """Unpack it below ``target``; returns the folder that has ``include`` and ``lib``.
 
     Raises Error where its libraries are for another processor, whatever its name says.

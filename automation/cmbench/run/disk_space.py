@@ -7,7 +7,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib import capacity
-from cmbench.lib.partial_file import Part
+from cmbench.lib.partial_file import PartialFile
 from cmbench.lib.secrecy import mask
 from cmbench.plan.needs import Download
 from cmbench.plan.requirements import declared_room, downloads_of, installs_packages
@@ -58,7 +58,7 @@ def _has_come(download: Download, ahead: str) -> int:
         place = place_of(ahead, download.checksum, download.what)
         if place is None:
             return 0
-        return place.stat().st_size if place.exists() else Part(place).size
+        return place.stat().st_size if place.exists() else PartialFile(place).size
     except (OSError, Error):
         return 0  # A checksum that is none is for the step itself to tell.
 

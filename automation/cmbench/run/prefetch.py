@@ -99,7 +99,7 @@ class Prefetcher:
         from cmbench.lib.download import Part, place_of
 
         places = [place_of(folder, wish.checksum) for wish in wishes]
-        parts = [Part(place) for place in places if place is not None]
+        parts = [PartialFile(place) for place in places if place is not None]
         self.folder = folder
         self._wishes = list(zip(parts, wishes, strict=True))[::-1]
         self._note = note

@@ -24,7 +24,7 @@ def test_a_machine_that_nobody_submitted_with_gets_scaled_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kind = {"name": "Tesla T4", "memory.total": "15109", "compute_cap": "7.5"}
-    gpus = tuple(nvidia.Gpu(n, f"GPU-{n}", "", kind) for n in range(4))
+    gpus = tuple(nvidia.NvidiaGpu(n, f"GPU-{n}", "", kind) for n in range(4))
     monkeypatch.setattr(nvidia, "read", lambda: nvidia.Driver("460.32.03", "11.2", gpus))
     monkeypatch.setattr("os.uname", lambda: type("U", (), {"machine": "x86_64"}))
     given = {"CM_NVIDIA_VENDOR_ROUND": "v0.7"}

@@ -10,15 +10,15 @@ from cmbench.errors import Error
 from cmbench.lib import neuron
 from steps import Step
 
-SIX = neuron.Machine(
-    tuple(neuron.Device(k, f"00:1{k}.0", 4, 8 << 30) for k in range(4)),
+SIX = neuron.NeuronMachine(
+    tuple(neuron.NeuronDevice(k, f"00:1{k}.0", 4, 8 << 30) for k in range(4)),
     "inf1",
     "inf1.6xlarge",
     "neuron-ls",
 )
 
 
-def step(monkeypatch: pytest.MonkeyPatch, found: neuron.Machine, folder: Path) -> Step:
+def step(monkeypatch: pytest.MonkeyPatch, found: neuron.NeuronMachine, folder: Path) -> Step:
     monkeypatch.setattr(neuron, "read", lambda: found)
     return Step("detect-neuron", folder / "cwd", {})
 
@@ -43,12 +43,15 @@ def test_devices_and_cores_are_handed_out(
 @pytest.mark.parametrize(
     ("found", "code"),
     [
-        (neuron.Machine(problem="no device", remedy="get one"), "no-device"),
-        (neuron.Machine((neuron.Device(0),), problem="no driver", remedy="get one"), "no-driver"),
+        (neuron.NeuronMachine(problem="no device", remedy="get one"), "no-device"),
+        (
+            neuron.NeuronMachine((neuron.NeuronDevice(0),), problem="no driver", remedy="get one"),
+            "no-driver",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_refused(
-    found: neuron.Machine, code: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    found: neuron.NeuronMachine, code: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with pytest.raises(Error) as caught:
         step(monkeypatch, found, tmp_path).call("preprocess")
@@ -58,8 +61,8 @@ def test_what_cannot_be_used_is_refused(
 def test_cores_in_use_and_an_unknown_family_are_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    device = neuron.Device(0, "cc:00.0", 4, 8 << 30, (neuron.Holder(4711, "python x", (2,)),))
-    step(monkeypatch, neuron.Machine((device,)), tmp_path).call("preprocess")
+    device = neuron.NeuronDevice(0, "cc:00.0", 4, 8 << 30, (neuron.Holder(4711, "python x", (2,)),))
+    step(monkeypatch, neuron.NeuronMachine((device,)), tmp_path).call("preprocess")
     said = capsys.readouterr().out
     assert "process 4711 (python x) holds NeuronCore 2 of /dev/neuron0; end that process" in said
     assert "models are compiled for inf1, inf2, trn1" in said

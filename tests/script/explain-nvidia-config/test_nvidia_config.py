@@ -407,7 +407,7 @@ def test_the_script_explains_and_counts(
 ) -> None:
     explained(tmp_path)
     assert "v2.0: 21 files, 1804 configurations" in capsys.readouterr().out
-    gpu = nvidia.Gpu(0, "GPU-0", "", {"name": "Tesla T4", "compute_cap": "7.5"})
+    gpu = nvidia.NvidiaGpu(0, "GPU-0", "", {"name": "Tesla T4", "compute_cap": "7.5"})
     monkeypatch.setattr(nvidia, "read", lambda: nvidia.Driver("460.32.03", "11.2", (gpu,)))
     monkeypatch.setattr("os.uname", lambda: type("U", (), {"machine": "x86_64"}))
     asked = {"CM_NVIDIA_BENCHMARK": "resnet50", "CM_NVIDIA_RUN_ARGS": "--gpu_batch_size=4"}

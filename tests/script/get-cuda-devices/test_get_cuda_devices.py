@@ -115,7 +115,7 @@ def test_what_the_runtime_refuses_is_said_in_words(
 def test_a_driver_that_is_too_old_is_told_apart_from_none(
     shown: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gpu = nvidia.Gpu(0, "GPU-0", "", {"name": "Tesla K80"})
+    gpu = nvidia.NvidiaGpu(0, "GPU-0", "", {"name": "Tesla K80"})
     old = nvidia.Driver("390.157", "9.1", (gpu,), source="nvidia-smi")
     monkeypatch.setattr(nvidia, "read", lambda **_: old)
     told = shown("versions: driver 9.1 runtime 11.8\nerror: 35 cudaErrorInsufficientDriver: x\n", 1)
@@ -130,7 +130,7 @@ def test_a_program_that_shows_nothing_is_no_success(shown: Callable[..., Result]
 
 
 GPUS = (
-    nvidia.Gpu(
+    nvidia.NvidiaGpu(
         0,
         "GPU-a",
         "00000000:07:00.0",

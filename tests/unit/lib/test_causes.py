@@ -18,7 +18,7 @@ def test_there_are_enough_and_each_is_named_once() -> None:
 
 
 @pytest.mark.parametrize("cause", TABLE, ids=[cause.name for cause in TABLE])
-def test_each_cause_is_the_one_found_for_its_own_output(cause: causes.Cause) -> None:
+def test_each_cause_is_the_one_found_for_its_own_output(cause: causes.FailureCause) -> None:
     found = causes.find_cause(cause.seen)
     assert found is not None
     assert found.name == cause.name
@@ -28,7 +28,7 @@ def test_each_cause_is_the_one_found_for_its_own_output(cause: causes.Cause) -> 
 
 
 @pytest.mark.parametrize("cause", TABLE, ids=[cause.name for cause in TABLE])
-def test_texts_read_well_in_one_sentence(cause: causes.Cause) -> None:
+def test_texts_read_well_in_one_sentence(cause: causes.FailureCause) -> None:
     assert cause.cause
     assert cause.remedy
     assert not cause.cause.endswith(".")

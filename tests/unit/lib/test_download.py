@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from cmbench.errors import Error
-from cmbench.lib.download import Downloaded, Policy, download
+from cmbench.lib.download import DownloadResult, Policy, download
 from support import HANG_S, wait_for
 
 DATA = bytes(range(256)) * 4000
@@ -211,12 +211,12 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     site.server_close()
 
 
-Get = Callable[..., Downloaded]
+Get = Callable[..., DownloadResult]
 
 
 @pytest.fixture
 def get(site: Site, tmp_path: Path) -> Get:
-    def get(urls: Any = None, name: str = "model.onnx", **options: Any) -> Downloaded:
+    def get(urls: Any = None, name: str = "model.onnx", **options: Any) -> DownloadResult:
         options.setdefault("policy", FAST if STALLS & set(site.faults) else PATIENT)
         return download(urls or site.url(), tmp_path / "to" / name, **options)
 
@@ -742,7 +742,7 @@ def test_a_wrong_checksum_is_refused_before_the_network(get: Get, site: Site) ->
 
 def test_two_at_once_fetch_once(get: Get, site: Site, tmp_path: Path) -> None:
     site.faults = ["stall"]  # The first is slow, so that they really meet.
-    done: list[Downloaded] = []
+    done: list[DownloadResult] = []
     threads = [threading.Thread(target=lambda: done.append(get(checksum=MD5))) for _ in range(4)]
     for thread in threads:
         thread.start()

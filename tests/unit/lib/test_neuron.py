@@ -68,7 +68,7 @@ def test_the_tool_tells_devices_cores_and_memory(text: str, tmp_path: Path) -> N
     root = tree(tmp_path, devices=2, vendor="Amazon EC2")
     machine = neuron.read(root, TOOL, says(text), lambda: "inf1.6xlarge")
     assert machine.devices == tuple(
-        neuron.Device(k, f"00:1{'bc'[k]}.0", 4, 8 << 30) for k in range(2)
+        neuron.NeuronDevice(k, f"00:1{'bc'[k]}.0", 4, 8 << 30) for k in range(2)
     )
     assert (machine.cores, machine.target, machine.problem) == (8, "inf1", "")
     assert (machine.instance_type, machine.source) == ("inf1.6xlarge", "neuron-ls")
@@ -206,9 +206,9 @@ def test_warnings_around_the_list_are_no_fault(text: str, tmp_path: Path) -> Non
 def test_who_holds_cores_is_told() -> None:
     holder = {"pid": 4711, "command": "python serve.py", "neuroncore_ids": [0, 1]}
     held = [{**ONE, "neuron_processes": [holder, {"pid": 12}, {"no": "pid"}, "text"]}]
-    assert neuron.Machine(neuron.parse(json.dumps(held))).held == (
+    assert neuron.NeuronMachine(neuron.parse(json.dumps(held))).held == (
         "process 4711 (python serve.py) holds NeuronCores 0, 1 of /dev/neuron1",
         "process 12 holds cores of /dev/neuron1",
     )
     odd = neuron.parse(json.dumps([{**ONE, "neuron_processes": None}]))
-    assert neuron.Machine(odd).held == ()
+    assert neuron.NeuronMachine(odd).held == ()

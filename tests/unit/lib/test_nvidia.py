@@ -223,9 +223,9 @@ def test_the_least_driver_and_the_error_that_names_it() -> None:
 # ---- the GPUs that a program sees
 
 PARTS = tuple(nvidia.Mig("1g.5gb", number, f"MIG-{number}a-bc") for number in range(7))
-CUT = nvidia.Gpu(0, "GPU-11aa", "00:04.0", {"name": "NVIDIA A100-SXM4-40GB"}, PARTS)
-WHOLE = nvidia.Gpu(1, "GPU-22bb", "00:05.0", {"name": "Tesla T4"})
-OLD = nvidia.Gpu(2, "GPU-33cc", "00:06.0", {}, (nvidia.Mig("1g.5gb", 0, "MIG-GPU-33cc/7/0"),))
+CUT = nvidia.NvidiaGpu(0, "GPU-11aa", "00:04.0", {"name": "NVIDIA A100-SXM4-40GB"}, PARTS)
+WHOLE = nvidia.NvidiaGpu(1, "GPU-22bb", "00:05.0", {"name": "Tesla T4"})
+OLD = nvidia.NvidiaGpu(2, "GPU-33cc", "00:06.0", {}, (nvidia.Mig("1g.5gb", 0, "MIG-GPU-33cc/7/0"),))
 ALL = (CUT, WHOLE, OLD)
 SEEN: dict[str, list[tuple[int, int]]] = {
     "1": [(1, 0)],

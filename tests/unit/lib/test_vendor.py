@@ -16,8 +16,8 @@ from cmbench.lib.vendor import (
     CUDNN,
     LEAN,
     TENSORRT,
-    Archive,
-    Kind,
+    LibraryArchive,
+    LibrarySpec,
     find_library,
     open_archive,
     unpack,
@@ -112,7 +112,9 @@ def test_the_lean_runtime_is_another_library(tmp_path: Path) -> None:
 # ---- archives
 
 
-def opened(kind: Kind, path: Path, cuda: str = "11.8", machine: str = "x86_64") -> Archive:
+def opened(
+    kind: LibrarySpec, path: Path, cuda: str = "11.8", machine: str = "x86_64"
+) -> LibraryArchive:
     return open_archive(kind, path, ANY, cuda, machine)
 
 
@@ -159,7 +161,7 @@ def test_an_archive_for_something_else_is_not_opened(
     ],
 )
 def test_the_library_decides_for_which_processor_an_archive_is(
-    kind: Kind, name: str, tmp_path: Path
+    kind: LibrarySpec, name: str, tmp_path: Path
 ) -> None:
     make = cuda_lab.tensorrt_archive if kind is TENSORRT else cuda_lab.cudnn_archive
     path = make(tmp_path, foreign=True).rename(tmp_path / name)

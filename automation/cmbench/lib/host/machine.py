@@ -23,7 +23,7 @@ ROOT = Path("/")
 
 
 @dataclass(frozen=True, slots=True)
-class Cache:
+class CpuCache:
     """One level of CPU cache: ``size`` in bytes of one instance, and how many there are."""
 
     name: str
@@ -57,7 +57,7 @@ class CpuFacts:
     numa_nodes: int
     max_mhz: float
     governor: str
-    caches: tuple[Cache, ...]
+    caches: tuple[CpuCache, ...]
     fields: Mapping[str, str]
 
 
@@ -71,7 +71,7 @@ class MemoryFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Usable:
+class UsableCores:
     """How many logical cores this process may use: by affinity and by control group quota.
 
     ``quota`` is in cores and 0 for none; ``cores`` is what to start threads for.
@@ -182,7 +182,7 @@ def _cpu_names(first: Mapping[str, str], blocks: Sequence[Mapping[str, str]]) ->
     return first.get("vendor_id", ""), first.get("model name", first.get("cpu", ""))
 
 
-def _caches(folder: Path, logical_cores: int) -> tuple[Cache, ...]:
+def _caches(folder: Path, logical_cores: int) -> tuple[CpuCache, ...]:
     """Caches as the first core sees them, taken as the same for all cores."""
     caches = []
     for index in sorted(folder.glob("index[0-9]*"), key=lambda path: path.name):
@@ -191,7 +191,7 @@ def _caches(folder: Path, logical_cores: int) -> tuple[Cache, ...]:
         sharing = len(parse_list(read_or_empty(index / "shared_cpu_list"))) or 1
         suffix = {"Data": "d", "Instruction": "i"}.get(kind, "")
         if level and size:
-            caches.append(Cache(f"L{level}{suffix}", size, max(1, logical_cores // sharing)))
+            caches.append(CpuCache(f"L{level}{suffix}", size, max(1, logical_cores // sharing)))
     return tuple(caches)
 
 
@@ -221,7 +221,9 @@ def macos_cpu_facts(sysctl: str, machine: str) -> CpuFacts:
         numa_nodes=1,
         max_mhz=_count(known, "hw.cpufrequency_max") / 1e6,
         governor="",
-        caches=tuple(Cache(k, _count(known, v), 1) for k, v in sizes.items() if _count(known, v)),
+        caches=tuple(
+            CpuCache(k, _count(known, v), 1) for k, v in sizes.items() if _count(known, v)
+        ),
         fields={},
     )
 
@@ -255,7 +257,7 @@ def disk_capacity(root: Path = ROOT) -> int:
     return sum(sizes.values())
 
 
-def usable_cores(root: Path = ROOT) -> Usable:
+def usable_cores(root: Path = ROOT) -> UsableCores:
     """How many logical cores this process may keep busy."""
     try:
         affinity = len(os.sched_getaffinity(0))
@@ -264,7 +266,7 @@ def usable_cores(root: Path = ROOT) -> Usable:
     quotas = [_quota(path) for path in _control_files(root, "cpu", _CPU_FILES)]
     quota = min((q for q in quotas if q > 0), default=0.0)
     cores = min(affinity, max(1, int(quota))) if quota else affinity
-    return Usable(affinity, quota, cores)
+    return UsableCores(affinity, quota, cores)
 
 
 _CPU_FILES = ("cpu.max", "cpu.cfs_quota_us")
