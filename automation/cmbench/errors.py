@@ -43,7 +43,7 @@ class Error(Exception):
         self.conceal: Callable[[str], str] | None = None
 
     def within(self, step: str) -> Error:
-        """Put ``step`` in front of the chain: called by each caller as the error passes upwards."""
+        """Put ``step`` in front of the chain: called by callers as the error passes upwards."""
         self.chain = (step, *self.chain)
         return self
 
@@ -195,7 +195,7 @@ def _labelled(label: str, text: str, width: int) -> list[str]:
 
 
 def internal(problem: BaseException) -> Error:
-    """A fault of our own, told in one block instead of a traceback."""
+    """Report an internal error in one block instead of a traceback."""
     import os
     import traceback
 

@@ -1,4 +1,4 @@
-"""Records of runs on disk: where they are, how one is found and read, what they tell."""
+"""Records of runs on disk: find one, read it, and sum up its figures."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def load_record(path: str) -> dict[str, Any]:
 
 
 def own_times(steps: Sequence[Mapping[str, Any]]) -> list[float]:
-    """Seconds that each step of a record took, its dependencies not counted."""
+    """Return the seconds of the steps of a record, their dependencies not counted."""
     below: dict[tuple[str, ...], float] = {}
     seconds = []
     for step in steps:

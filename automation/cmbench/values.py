@@ -67,7 +67,7 @@ else:
     def _first_init(cls, defaults):
         """``__init__`` of a class of which most commands make few objects: none is compiled for it.
 
-        Where many are made, or the arguments are wrong, a compiled one takes its place.
+        Where many are made, or the arguments are wrong, a compiled one replaces it.
         """
         names = cls.__match_args__
         known, needed = set(names), set(names) - set(defaults)
@@ -127,7 +127,7 @@ else:
         return f"{self.__class__.__qualname__}({shown})"
 
     class _Fields:
-        """``__dataclass_fields__`` of a class, made when ``asdict`` asks for it."""
+        """``__dataclass_fields__`` of a class, made on demand for ``asdict``."""
 
         def __init__(self, cls):
             self._cls = cls

@@ -490,7 +490,7 @@ def _unsafe(archive: str, name: str, why: str) -> Error:
 
 
 def _needles(roots: Sequence[str], entries: Sequence[CacheEntry], store: CacheStore) -> list[bytes]:
-    """Paths that must not occur in a file: of the old place, of scripts that are not here."""
+    """Return paths that must not occur in a file: of the old path, of scripts that are missing."""
     places = {os.path.dirname(root) for root in roots if root != store.root}
     places |= {path for e in entries for path in e.scripts if not os.path.isdir(path)}
     return [place.encode() for place in sorted(places) if len(place) > 1]

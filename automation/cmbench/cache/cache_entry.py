@@ -1,4 +1,4 @@
-"""What is known of one cache entry: its fields, what it relies on, its text on disk.
+"""One cache entry: its fields, the files that it relies on, its text on disk.
 
 The text carries a checksum of itself: metadata that was cut off or edited behind our back is seen.
 """

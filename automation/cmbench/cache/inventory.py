@@ -50,7 +50,7 @@ def outputs_of(path: str, values: Mapping[str, Any]) -> tuple[Reliance, ...]:
     """The present state of what exported ``values`` name inside the payload ``path``."""
     outputs: dict[str, Reliance] = {}
     for name in _named(path, values):
-        # What is not there is a place for what a later step writes.
+        # A missing path is where a later step writes.
         with suppress(OSError):
             outputs[name] = output(name)
     return tuple(outputs.values())
@@ -64,7 +64,7 @@ def _named(path: str, values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def survey(path: str, outputs: tuple[Reliance, ...]) -> tuple[int, Files]:
-    """Bytes of all plain files below ``path``, and what is recorded of them."""
+    """Return the bytes of all plain files below ``path``, and their recorded states."""
     files: Files = {}
     total = 0
     for name, info in plain_files(path):

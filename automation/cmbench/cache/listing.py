@@ -1,4 +1,4 @@
-"""What the cache holds, in short: all entries at once without reading the metadata of each.
+"""A summary of the cache: all entries at once without reading all their metadata.
 
 The short form of a metadata file is kept in a database, with the times of its folder and of the
 file. What has other times, or came since, is read again: also what an older engine, or a run that
@@ -124,7 +124,7 @@ class Listing:
         self._folders: _Folders | None = None
 
     def as_it_is_now(self) -> Listing:
-        """The same for whoever looks once at what there is."""
+        """Return the same for a caller that lists entries once."""
         now = Listing(self._entries, self._database, once=True)
         now._folders, now._has_looked = self._folders, self._once and self._has_looked
         return now
@@ -217,7 +217,7 @@ def _stored(database: Database) -> _Folders:
 
 
 def _looked_at(root: int, known: _Folders) -> Iterator[tuple[str, list[EntrySummary]]]:
-    """Each folder of the open folder ``root`` with its entries as they are now."""
+    """Yield the folders of the open folder ``root`` with their present entries."""
     now = time.time_ns()
     for name in os.listdir(root):
         before = known.get(name, [])

@@ -20,7 +20,7 @@ _PACKAGES = "site-packages"
 
 
 class Packages:
-    """The packages of all Python environments below a folder, read where they are asked for."""
+    """The packages of all Python environments below a folder, read on demand."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder

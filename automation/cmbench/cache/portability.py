@@ -1,4 +1,4 @@
-"""What the files of an entry need of a machine: a CPU, a Python, a glibc, their own place.
+"""Requirements of the files of an entry: a CPU, a Python, a glibc, their own path.
 
 Found in the files themselves, as nobody else says it: the headers of programs and libraries, the
 names of modules and folders that only one Python reads, paths of the cache that they were made in.

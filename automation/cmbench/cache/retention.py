@@ -1,4 +1,4 @@
-"""What may go and what stays: what holds an entry, what nobody needs, the choice of ``gc``."""
+"""Retention of entries: what holds an entry, what is unused, the selection by ``gc``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class UnusedPath:
 
 @dataclass(frozen=True, slots=True)
 class RetentionRules:
-    """What ``gc`` was asked for: bytes to stay below, seconds since the last use, days as seconds.
+    """Limits of ``gc``: bytes to stay below, seconds since the last use, days as seconds.
 
     ``None`` is no limit. Runs of the last ``keep_runs`` seconds hold the entries that they used.
     """
@@ -150,7 +150,7 @@ def held(
 
 
 def _recently_used(runs: str, keep_runs: float) -> Iterator[tuple[str, str]]:
-    """The recent runs, each with the key of every entry that it used."""
+    """Yield the recent runs, with the key of every entry that they used."""
     for name in _names(runs):
         path = os.path.join(runs, name)
         if _age(path) <= keep_runs:
@@ -220,7 +220,7 @@ def _readable(metadata: Iterable[EntrySummary]) -> list[EntrySummary]:
 
 
 def _doubles(store: CacheStore, entries: Sequence[EntrySummary]) -> set[str]:
-    """Entries that a newer one stands for in all respects: a killed run did not remove them."""
+    """Return entries that a newer one replaces in all respects: left by a killed run."""
     doubles: set[str] = set()
     newest: dict[str, EntrySummary] = {}
     for entry in entries:
@@ -357,7 +357,7 @@ def usage(store: CacheStore, root: str) -> list[tuple[str, int, int]]:
 
 
 def summary(entry: CacheEntry, store: CacheStore) -> dict[str, Any]:
-    """What ``show`` gives of an entry as data, beside its own fields."""
+    """Return the data that ``show`` adds to the fields of an entry."""
     return {
         "key": entry.key,
         "last_used": store.last_used(entry),

@@ -39,7 +39,7 @@ def _key(path: str) -> bytes:
 
 
 def _made(path: str) -> bytes:
-    """The key of whoever was first: two may begin at once."""
+    """Return the key of the first writer: two may begin at once."""
     draft = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:

@@ -75,7 +75,7 @@ _READER = "reader-"
 
 
 class EntryLike(Protocol):
-    """What is needed of an entry to find, touch or remove it."""
+    """The attributes of an entry that are needed to find, touch or remove it."""
 
     @property
     def identity(self) -> str:
@@ -83,7 +83,7 @@ class EntryLike(Protocol):
 
     @property
     def uid(self) -> str:
-        """What tells it from others of that identity."""
+        """Distinguishes it from others of that identity."""
 
     @property
     def created(self) -> float:
@@ -243,7 +243,7 @@ class CacheStore:
     def stage(self, script: str, uid: str = "") -> Staging:
         """A new private directory at the final path of a future entry.
 
-        With ``uid`` it is that of an entry from elsewhere, and takes the place of what is there.
+        With ``uid`` it is that of an imported entry, and replaces an existing one.
         """
         is_import = bool(uid)
         uid = uid or os.urandom(8).hex()
@@ -364,7 +364,7 @@ class CacheStore:
             states: Mapping[str, Any] = unsealed(read_at_once(path).decode())["files"]
         except (OSError, ValueError, KeyError):
             return None
-        # Each is what ``inventory.survey`` has found: a size, a time and a digest, or a link.
+        # The states that ``inventory.survey`` returns: a size, a time and a digest, or a link.
         is_valid = isinstance(states, dict) and all(map(is_file_state, states.values()))
         return states if is_valid else None
 
@@ -420,7 +420,7 @@ class CacheStore:
         gone = self.place("staging", f"{_GONE}{entry.uid}.json")
         try:
             os.makedirs(self.place("staging"), exist_ok=True)
-            # Whoever removes it too has been faster.
+            # Another process has removed it.
             with suppress(FileNotFoundError):
                 records.move(self.metadata(entry), gone)
         except OSError as problem:
@@ -552,7 +552,7 @@ class CacheStore:
 
     @contextmanager
     def lock(self, name: str, waiting: Callable[[str], None]) -> Iterator[None]:
-        """Hold the lock ``name`` across processes; ``waiting`` is told once who holds it."""
+        """Hold the lock ``name`` across processes; call ``waiting`` once with its holder."""
         path = self.place("locks", make_identity(name))
         handle = self._acquire(path, waiting)
         try:

@@ -195,7 +195,7 @@ def read_by(programs: set[bytes]) -> set[bytes]:
 def read_by_calls(code: bytes) -> set[bytes]:
     """The variables that functions of Python which ``code`` calls look at.
 
-    A place for temporary files is none: it differs from job to job, and nothing there stays.
+    A folder for temporary files is none: it differs from job to job, and its files are removed.
     """
     return {
         word for call, names in _CALLS.items() if re.search(call, code) for word in names.split()
@@ -248,7 +248,7 @@ _FACTS = {
 
 
 def facts_asked(code: bytes) -> set[bytes]:
-    """Reads of the machine's own name, kernel and kind, where ``code`` asks the system for them."""
+    """Return reads of the machine's name, kernel and kind, where ``code`` queries the system."""
     return {HOST.encode() + name for name, asks in _FACTS.items() if re.search(asks, code)}
 
 

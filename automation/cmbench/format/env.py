@@ -30,7 +30,7 @@ _SHELL_PART = r"\\(?P<quoted>[$`\"\\])|\$(?:(?P<name>[A-Za-z_]\w*)|\{(?P<braced>
 
 
 class Pending:
-    """A value that only a run can tell; ``producer`` names the step that will."""
+    """A value that is unknown before a run; ``producer`` names the step that exports it."""
 
     __slots__ = ("producer",)
 
@@ -124,7 +124,7 @@ class TracedEnv(dict[str, Any]):
         dict.__setitem__(self, key, value)
 
     def learn(self, key: str, value: Any, source: str) -> None:
-        """Set ``key`` to a fact of this machine, told by the script ``source``."""
+        """Set ``key`` to a fact of this machine, reported by the script ``source``."""
         dict.__setitem__(self, key, value)
         self.facts[key] = source
 
@@ -305,7 +305,7 @@ def as_text(value: Any) -> str:
 
 
 def decide(conditions: Iterable[Condition], env: TracedEnv) -> tuple[bool | None, str]:
-    """``True``, ``False`` or ``None`` (only a run can tell) and the deciding reason."""
+    """Return ``True``, ``False`` or ``None`` (unknown before a run) and the deciding reason."""
     open_question = ""
     for condition in conditions:
         answer, reason = _decide_one(condition, env)
@@ -350,7 +350,7 @@ def _matches(
 
 
 def is_pattern(text: str) -> bool:
-    """Whether ``text`` stands for any number of keys, and is not the name of one."""
+    """Return whether ``text`` is a pattern of keys, and not the name of one."""
     return "*" in text or "?" in text
 
 

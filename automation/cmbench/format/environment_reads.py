@@ -311,5 +311,5 @@ _READERS = {
 
 
 def process_variables() -> dict[str, str]:
-    """The variables of this process without those that tell one terminal from another."""
+    """Return the variables of this process without those that differ between terminals."""
     return {key: value for key, value in os.environ.items() if not _OF_A_TERMINAL.match(key)}

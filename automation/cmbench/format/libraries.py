@@ -23,7 +23,7 @@ OWN = "./lib/"
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
 class ScriptLibrary:
-    """What a name under ``uses`` stands for.
+    """The module or package of a name under ``uses``.
 
     ``root`` is the folder to import from, ``digest`` that of all sources, ``words`` what they may
     read of the environment, as ``environment_reads.Reads.words``.
@@ -86,7 +86,7 @@ def read_sources(root: str, dotted: str, imports: Imports) -> tuple[list[str], S
 
 
 def stamp(root: str, paths: Iterable[str]) -> str:
-    """Return size and time of each path below ``root``; of one that is gone, neither."""
+    """Return size and time of all paths below ``root``; of one that is gone, neither."""
     return "\n".join([f"{name}:{_state(f'{root}/{name}')}" for name in paths])
 
 

@@ -1,4 +1,4 @@
-"""How dependency entries change each other: updates by name, replacements by variations."""
+"""Merge dependency entries: updates by name, replacements by variations."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def as_meant(request: Request, script: Script) -> Request:
 
 
 def with_replacements(entries: list[Dependency], changes: Sequence[Dependency]) -> list[Dependency]:
-    """``entries`` with each change in the place of the entry it names, or at the end."""
+    """Return ``entries`` with the changes at the entries that they name, or at the end."""
     result = list(entries)
     for change in changes:
         places = [n for n, old in enumerate(entries) if _same_place(old, change)]

@@ -45,5 +45,5 @@ def refuse_deep(events: Iterable[Any], source: str) -> None:
 
 
 def too_deep(source: str) -> Error:
-    """The error for what is nested too deep."""
+    """Return the error for data that is nested too deep."""
     return Error("bad-meta", f"{source}: nested more than {_DEEPEST} levels deep, or in itself")

@@ -1,4 +1,4 @@
-"""What a script directory holds: its own files, a digest of them, and what its programs tell.
+"""Contents of a script directory: its own files, their digest, and what its programs read.
 
 All that the engine finds out by looking into the source of a script is found out here. The patterns
 are texts: most commands need none of them.
@@ -204,7 +204,7 @@ def read_content(path: str, names: Sequence[str]) -> Content:
         if not name.endswith(_TOLD):
             text = re.sub(_ADDRESS, b"", data)
             named |= set(re.findall(_NAMED, text))
-            # A pattern in what is no text means nothing.
+            # A pattern in binary data means nothing.
             named |= set(re.findall(_PATTERN, text)) if b"\0" not in data else set()
     shared = tuple(name for each in sorted(beside) if _is_shared(path, name := each.decode()))
     shared += _left_out(path, tuple(each.decode() for each in named))
@@ -284,7 +284,7 @@ def _is_script(path: str, name: str) -> bool:
 
 
 def file_digests(path: str) -> dict[str, str]:
-    """A digest of each file of the script directory ``path`` that counts, read from the disk."""
+    """Return digests of the files of the script directory ``path`` that count, read from disk."""
     from pathlib import Path
 
     from cmbench.lib.files import file_checksum
@@ -313,7 +313,7 @@ def _shared_code(code: str) -> str:
 
 
 class Programs:
-    """The programs of the script directory ``path``, each read once, when it is asked about.
+    """The programs of the script directory ``path``, read once, on demand.
 
     ``names`` are the files of the script that count.
     """
@@ -339,7 +339,7 @@ class Programs:
 
     @cached_property
     def hooks(self) -> str:
-        """What runs in each step: ``customize.py`` and ``run.sh``."""
+        """Return what runs in every step: ``customize.py`` and ``run.sh``."""
         return "".join(self._texts(("customize.py", "run.sh")).values())
 
     @cached_property

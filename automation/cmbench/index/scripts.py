@@ -80,7 +80,7 @@ class ScriptRow:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What is wrong with its meta."""
+        """Return the faults of its meta."""
         return () if self.faults_text == "[]" else tuple(json.loads(self.faults_text))
 
     @property
@@ -330,7 +330,7 @@ class Index:
     def _meta(self, path: str) -> dict[str, Any]:
         query = "select meta, stamp, digest, words from details where path = ?"
         for text, *content in self._database.query(query, (path,)):
-            # Whoever wants the meta of a script wants to know its files next.
+            # A caller that reads the meta of a script needs its files next.
             self._stored[path] = tuple(content) if content[0] else _UNREAD
             meta: dict[str, Any] = json.loads(text)
             return meta
@@ -417,7 +417,7 @@ def _uid(repository: str) -> str:
 
 
 def _stamps(repository: str, stored: Mapping[str, Sequence[Any]]) -> dict[str, str]:
-    """Each script directory of a repository with its present stamp, sorted by name."""
+    """Return the script directories of a repository with their present stamps, sorted by name."""
     root = os.path.join(repository, "script")
     try:
         # Paths from here on are short: with thousands of scripts, looking them up is what costs.
@@ -438,7 +438,7 @@ def _stamps(repository: str, stored: Mapping[str, Sequence[Any]]) -> dict[str, s
 
 
 def _metas_of(stamp: str) -> str:
-    """What a stamp tells of the meta files, without the time of their directory."""
+    """Return the part of a stamp on the meta files, without the time of their directory."""
     return stamp.partition(" ")[2]
 
 

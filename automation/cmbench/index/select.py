@@ -173,7 +173,7 @@ def _unreadable(row: ScriptRow) -> Error:
 
 
 def _meant_but_broken(index: Index, tags: Tags) -> ScriptRow | None:
-    """A script whose meta cannot be read, and holds all that was asked for among its words."""
+    """Return a script whose meta cannot be read, and has all requested tags among its words."""
     for row in index.rows().values():
         if row.faults and not row.tags:
             text = read_or_empty(f"{row.path}/{row.meta_name}")
@@ -230,9 +230,9 @@ def _alike(index: Index, tags: Tags) -> list[ScriptRow]:
 
 
 def missing_variation(alias: str, missing: str, names: Iterable[str]) -> Error:
-    """The error for a variation that a script lacks: what it has, the most alike first."""
+    """Return the error for a variation that a script lacks: its variations, most alike first."""
     head, _, tail = missing.partition(".")
-    # Combined variations come into force by themselves and are asked for by nobody.
+    # Combined variations become active by themselves and are never requested.
     known = {v.removesuffix(".#"): v for v in sorted(names) if "," not in v}
     close = nearest(head, known, 2)
     listed = ["_" + known[name] for name in dict.fromkeys([*close, *known])]

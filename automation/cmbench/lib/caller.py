@@ -22,14 +22,14 @@ _LOOK_S = 0.5
 
 @immutable(frozen=True, slots=True, eq=True, repr=False)
 class Caller:
-    """The process that started this one; 0 if it asked for nothing."""
+    """The process that started this one; 0 if it requested nothing."""
 
     pid: int = 0
     error_fd: int = 0
 
     @classmethod
     def taken(cls, env: MutableMapping[str, str]) -> Caller:
-        """What the environment asks for; it is taken out of it."""
+        """Return the requests in the environment; remove them from it."""
         return cls(*(_number(env.pop(name, "")) for name in (ENDS_WITH, ERROR_FD)))
 
     @contextmanager
@@ -61,7 +61,7 @@ def _watch(pid: int, done: Any) -> None:
     """End this process by SIGTERM when another one is not there any more."""
     child = os.getppid() == pid
     while not done.wait(_LOOK_S):
-        # A process that nobody has waited for yet still has its number.
+        # A process that was not waited for yet still has its number.
         if (child and os.getppid() != pid) or not _is_there(pid):
             import signal
 
@@ -86,13 +86,13 @@ def _number(text: str) -> int:
 def _file() -> IO[bytes]:
     import tempfile
 
-    # It has no name: whoever is killed leaves nothing behind.
+    # It has no name: a killed process leaves no file.
     return tempfile.TemporaryFile()
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
 class CallerChannel:
-    """What is asked of one ``cm``: its environment, what it inherits, and its error afterwards."""
+    """A link to one ``cm``: its environment, the descriptors it inherits, its error afterwards."""
 
     file: IO[bytes] = field(default_factory=_file)
 
@@ -105,7 +105,7 @@ class CallerChannel:
         return (self.file.fileno(),)
 
     def error(self) -> dict[str, Any]:
-        """Its error as ``--out=json`` gives it; empty where it has told none."""
+        """Return its error as ``--out=json`` prints it; empty where it has sent none."""
         with self.file as file:
             file.seek(0)
             try:

@@ -1,6 +1,6 @@
 """Known causes of failures: what a program printed, matched to the cause and to what to do next.
 
-The table itself is data, in ``causes.yaml`` beside this file.
+The table itself is data, in ``causes.yaml`` in this folder.
 """
 
 from __future__ import annotations

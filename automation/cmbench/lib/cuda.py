@@ -130,7 +130,7 @@ def _toolkit(nvcc: Path, ask: Ask) -> tuple[Toolkit | None, str]:
     match = re.search(r"release (\d+(?:\.\d+)+)(?:, V(\d+(?:\.\d+)+))?", said.output)
     if match is None:
         return None, "printed no version"
-    # The file does not have to exist; what is asked for are the settings, printed before.
+    # The file does not have to exist; the settings are printed before it is read.
     top = re.search(r"^#\$ TOP=(.+)$", ask([nvcc, "--dryrun", "none.cu"]).output, re.MULTILINE)
     root = (
         os.path.normpath(top[1].strip()) if top else str(Path(os.path.realpath(nvcc)).parent.parent)

@@ -70,7 +70,7 @@ class Database:
             except (sqlite3.OperationalError, OSError):
                 return None
             except sqlite3.DatabaseError:
-                # No database any more: whoever may write makes a new one at the next attempt.
+                # No database any more: the next writer makes a new one.
                 self._discard()
         return self._connection
 
@@ -89,7 +89,7 @@ class Database:
         )
         if not self._is_current(connection):
             with _transaction(connection):
-                # Somebody else may have made it in this moment.
+                # Another process may have made it in this moment.
                 for statement in () if self._is_current(connection) else self._schema:
                     connection.execute(statement)
                 connection.execute(f"pragma user_version = {self._version}")

@@ -145,7 +145,7 @@ def _address(urls: Sequence[str], verify: bool = True, **_: Any) -> str:
 
 
 def _on_one_disk(place: Path, destination: Path) -> bool:
-    """Whether a file can be moved from ``place`` to ``destination`` at no cost."""
+    """Return whether a file can be moved from ``place`` to ``destination`` at no cost."""
     try:
         disks = {os.stat(existing_parent(path.parent)).st_dev for path in (place, destination)}
     except OSError:
@@ -154,7 +154,7 @@ def _on_one_disk(place: Path, destination: Path) -> bool:
 
 
 def _move(place: Path, destination: Path) -> None:
-    """Raises ``FileNotFoundError`` where ``place`` is gone, and Error where it cannot be moved."""
+    """Raise ``FileNotFoundError`` where ``place`` is gone, and Error where it cannot be moved."""
     destination.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.replace(place, destination)

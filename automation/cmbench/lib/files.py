@@ -190,5 +190,5 @@ class ProgressFile:
             Path(draft).write_text(json.dumps(shown), encoding="utf-8")
             os.replace(draft, self._path)
         except OSError:
-            # Work goes on when nobody can be told about it.
+            # Work continues when progress cannot be reported.
             self._path = None

@@ -38,7 +38,7 @@ def try_lock(handle: int, *, shared: bool = False) -> bool:
 
 
 def is_held(path: str | os.PathLike[str], *, shared: bool = True) -> bool:
-    """Whether somebody holds the lock of ``path``: not where there is no such file.
+    """Return whether a process holds the lock of ``path``: not where there is no such file.
 
     A shared lock counts only where ``shared`` is false: looks do not take each other for holders.
     """
@@ -68,7 +68,7 @@ def acquire(path: str | os.PathLike[str], wait: Callable[[int], None] = lock) ->
         except BaseException:
             os.close(handle)
             raise
-        # The last holder has removed the file: nobody else would meet us at this one.
+        # The last holder has removed the file: no other process would lock this one.
         os.close(handle)
 
 

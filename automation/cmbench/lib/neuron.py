@@ -58,7 +58,7 @@ MOST_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A process that holds NeuronCores of a device; ``cores`` are empty where they are not told."""
+    """A process that holds NeuronCores of a device; ``cores`` are empty if not reported."""
 
     pid: int
     command: str = ""
@@ -102,7 +102,7 @@ class NeuronMachine:
 
     @property
     def held(self) -> tuple[str, ...]:
-        """A line on each process that holds cores: nothing else can use them."""
+        """Return a line per process that holds cores: nothing else can use them."""
         return tuple(
             f"process {holder.pid}{f' ({holder.command})' if holder.command else ''} holds "
             f"{_cores(holder)} of /dev/neuron{device.number}"
@@ -112,7 +112,7 @@ class NeuronMachine:
 
 
 def nodes(root: Path = ROOT) -> list[Path]:
-    """The device nodes, one for each device, by their numbers."""
+    """Return the device nodes, one per device, by their numbers."""
     paths = [path for path in root.glob(NODES) if path.name[6:].isdigit()]
     return sorted(paths, key=_number)
 

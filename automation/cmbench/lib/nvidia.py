@@ -197,7 +197,7 @@ class Jetson:
 
 
 def nodes(root: Path = ROOT) -> list[Path]:
-    """The device nodes of the GPUs, one for each."""
+    """Return the device nodes of the GPUs, one per GPU."""
     return sorted(root.glob(NODES))
 
 
@@ -211,9 +211,9 @@ def signs(root: Path = ROOT, find: Find = which) -> tuple[str, ...]:
 def read(
     root: Path = ROOT, find: Find = which, ask: Ask = probe, *, library_first: bool = False
 ) -> Driver:
-    """What the driver tells: by ``nvidia-smi``, or by its library where that is not there.
+    """Query the driver: by ``nvidia-smi``, or by its library where that is missing.
 
-    With ``library_first`` the other way round. One that fails is not the end: the other is asked.
+    With ``library_first`` in the other order. Where one fails, the other is the fallback.
     """
     tool = find(TOOL) or _existing(root / WSL_TOOL)
     by_tool = (lambda: _ask_tool(str(tool), ask)) if tool else None
@@ -225,7 +225,7 @@ def read(
         if driver and not driver.problem:
             return _with_module(driver, root)
         failed += [driver] if driver else []
-    # Where neither is installed, the devices tell more than what could not be loaded.
+    # Where neither is installed, the devices say more than the failure to load.
     informative = [one for one in failed if tool or one.trouble != "no-library"]
     return _with_module(informative[0] if informative else _nothing(root), root)
 
@@ -308,7 +308,7 @@ def _hidden(why: str) -> Error:
 
 
 def kinds() -> tuple[Mapping[str, str], ...]:
-    """What the driver reports on each GPU's model and settings; may be empty."""
+    """Return the driver's report on the GPUs' models and settings; may be empty."""
     return tuple(gpu.kind for gpu in read().gpus)
 
 
@@ -476,7 +476,7 @@ def mig_instances(text: str) -> dict[str, tuple[Mig, ...]]:
 
 
 def _troubled(answer: ProbeResult, source: str) -> Driver:
-    """The driver that gave this answer in place of its GPUs."""
+    """Return the driver that reported this failure instead of its GPUs."""
     says = tuple(line.strip() for line in answer.output.splitlines() if line.strip())[:5]
     cause = next((one for one in TROUBLES if re.search(one.match, answer.output)), None)
     if cause:

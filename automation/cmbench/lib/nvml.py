@@ -45,7 +45,7 @@ class Pci(ctypes.Structure):
 
 
 class NvmlLibrary:
-    """NVML, with an exception for what it refuses."""
+    """NVML, with an exception for failed calls."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL(LIBRARY)
@@ -115,7 +115,7 @@ def gpu(nvml: NvmlLibrary, number: int) -> dict[str, Any]:
 
 
 def instances(nvml: NvmlLibrary, device: Any) -> Iterator[tuple[str, int, str]]:
-    """Profile, number and UUID of each MIG instance."""
+    """Return profile, number and UUID of all MIG instances."""
     count = known(nvml.number, "DeviceGetMaxMigDeviceCount", device)
     for number in range(int(count) if count.isdigit() else 0):
         part = ctypes.c_void_p()

@@ -55,7 +55,7 @@ class Family:
         """End them by force; returns how many there were. Waits until they are gone."""
         pids = self.tell(signal.SIGKILL)
         deadline = time.monotonic() + seconds
-        # What one of them has started just before it ended is told too.
+        # A process that one of them started just before it ended gets the signal too.
         while pids and time.monotonic() < deadline and self.tell(signal.SIGKILL):
             time.sleep(0.02)
         return len(pids)

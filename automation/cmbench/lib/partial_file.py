@@ -96,13 +96,13 @@ class PartialFile:
             locks.release(self._lock, handle)
 
     def is_held(self) -> bool:
-        """Whether somebody is bringing the file right now."""
+        """Return whether a process is downloading the file now."""
         with suppress(OSError):
             return locks.is_held(self._lock)
         return False
 
     def is_begun(self) -> bool:
-        """Whether the file is there, or a part of it, or somebody is at it."""
+        """Return whether the file or a part of it exists, or a download is running."""
         return any(path.exists() for path in (self.destination, self.path, self._lock))
 
     def announce(self) -> None:

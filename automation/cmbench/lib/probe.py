@@ -1,4 +1,4 @@
-"""Ask a tool something: find it, run it for a moment, keep what it says.
+"""Query a tool: find it, run it for a moment, return its output.
 
 Nothing is ever taken from the current directory: relative entries of PATH are passed over, and
 the tool itself runs in ``/`` unless told otherwise. Its output is in the C locale, so that it can
@@ -71,7 +71,7 @@ def which(name: str, path: str | None = None) -> Path | None:
 
 
 def search_path(path: str | None = None) -> list[Path]:
-    """The absolute folders of ``path`` (PATH) in order, each once."""
+    """Return the absolute folders of ``path`` (PATH) in order, without duplicates."""
     text = os.environ.get("PATH", os.defpath) if path is None else path
     folders = [entry for entry in text.split(os.pathsep) if os.path.isabs(entry)]
     return [Path(entry) for entry in dict.fromkeys(os.path.normpath(f) for f in folders)]

@@ -236,7 +236,7 @@ def _examine(path: Path, bounds: Bounds, by_name: bool) -> tuple[Python | None, 
 
 
 def _misfit_by_name(name: str, bounds: Bounds) -> str:
-    """Why a ``python3.N`` cannot fit, told by its name alone."""
+    """Return why a ``python3.N`` cannot fit, by its name alone."""
     match = _NAME.fullmatch(name)
     if not match or match["minor"] is None:
         return ""

@@ -1,4 +1,4 @@
-"""What is secret and how it is hidden: the one place for names, URLs and values.
+"""Secrets and how they are hidden: the one module for names, URLs and values.
 
 A value is secret by its name (``DB_PASS``, ``--token``, ``?auth=``). In free text, which has no
 names, known values are looked for; a short one would be found in words that it is no part of, so it

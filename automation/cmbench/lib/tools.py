@@ -22,7 +22,7 @@ VERSION = r"(\d+(?:\.\d+)+)"
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A program that runs: where it is, and the version that it told."""
+    """A program that runs: its path, and the version that it reported."""
 
     path: str
     version: str
@@ -30,7 +30,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ToolDetection:
-    """The first program that fits, if any, and one line on each that was looked at."""
+    """The first program that fits, if any, and a line per candidate."""
 
     tool: Tool | None
     lines: tuple[str, ...]
@@ -57,7 +57,7 @@ def places(i: Mapping[str, Any]) -> list[str]:
 def named_places(env: Mapping[str, Any], *others: str) -> list[str]:
     """What ``--path`` names, or another key of the env such as that of ``--input``; may be empty.
 
-    Raises ``bad-value`` for a place that does not exist.
+    Raises ``bad-value`` for a path that does not exist.
     """
     key, value = next(
         ((key, str(env[key])) for key in (*others, "CM_TMP_PATH") if env.get(key)), ("", "")

@@ -77,7 +77,7 @@ class FileRequest:
     verify: bool
 
     def report(self, done: int, total: int | None) -> None:
-        """Tell all listeners."""
+        """Call all listeners."""
         if self.progress is not None:
             self.progress(done, total)
 

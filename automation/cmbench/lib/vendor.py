@@ -23,7 +23,7 @@ from cmbench.lib.text_files import read_or_empty
 
 @dataclass(frozen=True, slots=True)
 class LibrarySpec:
-    """What is looked for: its library, the headers that may define its version, its archives.
+    """A product to detect: its library, the headers that may define its version, its archives.
 
     ``asks`` are functions of the library that give its version: one number, or one for each part.
     ``cuda`` is the function that tells the CUDA it was made with, empty where there is none;
@@ -95,7 +95,7 @@ class VendorLibrary:
 
 @dataclass(frozen=True, slots=True)
 class LibraryDetection:
-    """The first one that fits, if any, and a line on each that was looked at."""
+    """The first library that fits, if any, and a line per candidate."""
 
     chosen: VendorLibrary | None
     lines: tuple[str, ...]
@@ -219,7 +219,7 @@ def wheel_folders(python: str, packages: Iterable[str], folder: str) -> list[str
 
 
 def archive_given(env: Mapping[str, Any], key: str, place: str) -> str:
-    """The archive that a caller names: by its own key, or as the place where that is no folder."""
+    """Return the archive that a caller names: by its own key, or as a path that is no folder."""
     archive, named = str(env.get(key) or ""), str(env.get(place) or "")
     if not archive and named and not os.path.isdir(os.path.expanduser(named)):
         archive = named

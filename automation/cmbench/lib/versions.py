@@ -22,7 +22,7 @@ _PEP440, _LENIENT_RANK = 0, 1
 @total_ordering
 @dataclass(frozen=True, slots=True, eq=False)
 class Version:
-    """A version text with its place in the order; made by ``parse``."""
+    """A version text with its position in the order; made by ``parse``."""
 
     text: str
     release: tuple[int, ...] = ()

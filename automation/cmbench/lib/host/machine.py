@@ -38,7 +38,7 @@ class CpuCache:
 
 @dataclass(frozen=True, slots=True)
 class CpuFacts:
-    """The processors. Counts are of what is online; ``max_mhz`` is 0 if unknown."""
+    """The processors. Counts are of online ones; ``max_mhz`` is 0 if unknown."""
 
     architecture: str
     vendor: str
@@ -151,7 +151,7 @@ def _cpuinfo_blocks(text: str) -> list[dict[str, str]]:
 def _core_ids(
     blocks: list[dict[str, str]], cpus: Path, numbers: Iterable[int]
 ) -> list[tuple[str, str]]:
-    """(package, core) of each logical core; cpuinfo has it on x86, /sys everywhere else."""
+    """Return (package, core) of all logical cores: from cpuinfo on x86, from /sys elsewhere."""
     listed = [
         (b["physical id"], b["core id"]) for b in blocks if "physical id" in b and "core id" in b
     ]
@@ -196,7 +196,7 @@ def _caches(folder: Path, logical_cores: int) -> tuple[CpuCache, ...]:
 
 
 def macos_cpu_facts(sysctl: str, machine: str) -> CpuFacts:
-    """The processors as ``sysctl hw machdep.cpu`` of macOS tells them."""
+    """Return the processors as ``sysctl hw machdep.cpu`` of macOS reports them."""
     pairs = (line.partition(":") for line in sysctl.splitlines() if ":" in line)
     known = {key.strip(): value.strip() for key, _, value in pairs}
     logical = _count(known, "hw.logicalcpu")

@@ -1,4 +1,4 @@
-"""Package managers of operating systems, and the one command with which each installs."""
+"""Package managers of operating systems, and the one command with which they install."""
 
 from __future__ import annotations
 
