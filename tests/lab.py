@@ -14,7 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from cmbench.cache.store import Store
+from cmbench.cache.store import CacheStore
 from cmbench.cli import dispatch as cli
 from support import ROOT
 

@@ -91,9 +91,11 @@ def take_in(workspace: api.Workspace, archive: str) -> None:
         print(f"{name} is made here: {why}")
 
 
-def at_hand(workspace: api.Workspace, sweep: Sweep, points: Sequence[SweepPoint]) -> list[Entry]:
+def at_hand(
+    workspace: api.Workspace, sweep: Sweep, points: Sequence[SweepPoint]
+) -> list[CacheEntry]:
     """Return the cache entries that points would use here."""
-    entries: dict[str, Entry] = {}
+    entries: dict[str, CacheEntry] = {}
     for point in samples(sweep, points):
         # What cannot be planned here may be possible there.
         with suppress(Error):

@@ -29,9 +29,9 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     return {"return": 0}
 
 
-def lines(machine: neuron.Machine) -> list[str]:
+def lines(machine: neuron.NeuronMachine) -> list[str]:
     """Return the report on the machine."""
-    report = [f"asked: {machine.asked}"]
+    report = [f"asked: {machine.source}"]
     for device in machine.devices:
         about = f"{device.cores or 'unknown'} cores, {device.memory >> 30} GiB"
         report.append(f"/dev/neuron{device.number} {device.bdf or '-'}: {about}")

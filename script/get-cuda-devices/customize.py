@@ -164,7 +164,7 @@ def by_driver(env: Mapping[str, Any], method: str) -> list[dict[str, str]]:
     return [shown(gpu, driver) for gpu in driver.gpus]
 
 
-def shown(gpu: nvidia.Gpu, driver: nvidia.Driver) -> dict[str, str]:
+def shown(gpu: nvidia.NvidiaGpu, driver: nvidia.Driver) -> dict[str, str]:
     """Return a GPU under the labels of the program, without values that only CUDA has."""
     values = {label: gpu.kind.get(field, "") for label, field in LABELS.items()}
     values["Global memory"] = str(gpu.memory << 20) if gpu.memory else ""

@@ -28,10 +28,10 @@ WAYS = (
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Search for one; where none fits, prepare the installation of one."""
+    """ToolkitSearch for one; where none fits, prepare the installation of one."""
     env, bounds = i["env"], bounds_of(i["env"])
     source = requested_source(env)
-    result = Search(None, ())
+    result = ToolkitSearch(None, ())
     if not source:
         result = search(i, places(i), bounds)
         print("\n".join(result.lines) or f"no {what(env)} in any folder that was searched")
@@ -94,7 +94,7 @@ def search(i: dict[str, Any], where: list[str], bounds: Bounds) -> ToolkitSearch
     return (find_toolkit if full(i["env"]) else find_runtime)(where, bounds)
 
 
-def nothing_fits(env: dict[str, Any], result: Search, bounds: Bounds) -> Error:
+def nothing_fits(env: dict[str, Any], result: ToolkitSearch, bounds: Bounds) -> Error:
     suffix = "" if str(bounds) == "any version" else f" ({bounds})"
     return Error(
         "not-detected",
@@ -126,7 +126,7 @@ def source_for(env: dict[str, Any], bounds: Bounds) -> str:
     return "pip"
 
 
-def by_pip(i: dict[str, Any], result: Search, bounds: Bounds) -> None:
+def by_pip(i: dict[str, Any], result: ToolkitSearch, bounds: Bounds) -> None:
     """Choose NVIDIA's wheels; raise Error where the index has none, or cannot be read."""
     env = i["env"]
     newest = bounds.exact or bounds.maximum
@@ -171,11 +171,11 @@ def links(folder: Path) -> None:
             plain.symlink_to(library.name)
 
 
-def by_run_file(i: dict[str, Any], result: Search, bounds: Bounds) -> None:
+def by_run_file(i: dict[str, Any], result: ToolkitSearch, bounds: Bounds) -> None:
     i["env"]["CM_REQUIRE_INSTALL"] = "yes"
 
 
-def by_package_manager(i: dict[str, Any], result: Search, bounds: Bounds) -> None:
+def by_package_manager(i: dict[str, Any], result: ToolkitSearch, bounds: Bounds) -> None:
     """Choose the system's package; raises Error without a known manager, or without root."""
     manager = os_facts().package_manager
     package = PACKAGES.get(manager, USUAL_PACKAGE)

@@ -86,7 +86,7 @@ def search(env: dict[str, Any], where: list[str]) -> LibraryDetection:
     return find_library(CUDNN, where, bounds_of(env), str(env.get("CM_CUDA_VERSION") or ""))
 
 
-def take(i: dict[str, Any], result: Found, inside: str) -> dict[str, Any]:
+def take(i: dict[str, Any], result: LibraryDetection, inside: str) -> dict[str, Any]:
     """Set the env; raise Error with the remedies where there is none."""
     print("\n".join(result.lines))
     if result.chosen is None:

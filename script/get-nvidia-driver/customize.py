@@ -67,7 +67,7 @@ def require(driver: nvidia.Driver, env: dict[str, Any], vendor_round: str) -> No
 def lines(driver: nvidia.Driver) -> list[str]:
     """Return a line on the driver, one per GPU and one per MIG instance."""
     cuda = f", CUDA up to {driver.cuda}" if driver.cuda else ""
-    report = [f"driver {driver.version}{cuda} (asked: {driver.asked})"]
+    report = [f"driver {driver.version}{cuda} (asked: {driver.source})"]
     for gpu in driver.gpus:
         report.append(", ".join([f"GPU {gpu.index}: {gpu.name}", *facts(gpu), gpu.uuid]))
         report += [f"  MIG {part.profile} {part.number}: {part.uuid}" for part in gpu.mig]
@@ -76,7 +76,7 @@ def lines(driver: nvidia.Driver) -> list[str]:
     return report
 
 
-def facts(gpu: nvidia.Gpu) -> list[str]:
+def facts(gpu: nvidia.NvidiaGpu) -> list[str]:
     """Return the driver's facts of a GPU, in words."""
     values = {
         "{} MiB": str(gpu.memory or ""),

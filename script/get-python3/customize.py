@@ -30,8 +30,8 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def find(i: dict[str, Any], bounds: Bounds) -> Search:
-    """Search a file, the folders of --path, or PATH."""
+def find(i: dict[str, Any], bounds: Bounds) -> PythonSearch:
+    """PythonSearch a file, the folders of --path, or PATH."""
     env = i["env"]
     paths = env.get("CM_TMP_PATH", "")
     registered = "virtual" in str(env.get("CM_EXTRA_CACHE_TAGS", "")).split(",")
@@ -48,8 +48,8 @@ def find(i: dict[str, Any], bounds: Bounds) -> Search:
     return search([Path(folder) for folder in folders if os.path.isabs(folder)], bounds)
 
 
-def search_paths(paths: str, bounds: Bounds) -> Search:
-    """Search only the paths of ``--path``; raise Error for one that does not exist."""
+def search_paths(paths: str, bounds: Bounds) -> PythonSearch:
+    """PythonSearch only the paths of ``--path``; raise Error for one that does not exist."""
     places = [absolute(text) for text in paths.split(os.pathsep) if text]
     for path in places:
         if not path.exists():
@@ -81,7 +81,7 @@ def not_registered(name: str, bounds: Bounds) -> Error:
     )
 
 
-def nothing_fits(result: Search, bounds: Bounds, paths: str) -> Error:
+def nothing_fits(result: PythonSearch, bounds: Bounds, paths: str) -> Error:
     suffix = "" if str(bounds) == "any version" else f" ({bounds})"
     return Error(
         "not-detected",

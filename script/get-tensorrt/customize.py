@@ -76,7 +76,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     path = archive_given(env, "CM_TENSORRT_TAR_FILE_PATH", "CM_TENSORRT_INPUT")
     if path:
         return from_archive(i, choice, path)
-    search = Found(None, ())
+    search = LibraryDetection(None, ())
     if not is_yes(env.get("CM_TENSORRT_PIP")):
         search = find_library(choice.kind, places(i, choice), bounds_of(env))
         print("\n".join(search.lines) or f"no {choice.kind.library} in any folder searched")
@@ -134,7 +134,7 @@ def cuda_in_use(env: dict[str, Any]) -> str:
     return cuda.release if cuda else ""
 
 
-def without_loading(root: Path, choice: TensorRtChoice, archive: Archive) -> Library:
+def without_loading(root: Path, choice: TensorRtChoice, archive: LibraryArchive) -> VendorLibrary:
     """The library of an archive that cannot be loaded here, as where CUDA's own are missing.
 
     Raises Error when the archive holds none.
@@ -192,7 +192,7 @@ def places(i: dict[str, Any], choice: TensorRtChoice) -> list[str]:
     return [f for f in [*folders, *wheels(env, choice)] if os.path.isabs(f)]
 
 
-def take(i: dict[str, Any], choice: TensorRtChoice, search: Found) -> dict[str, Any]:
+def take(i: dict[str, Any], choice: TensorRtChoice, search: LibraryDetection) -> dict[str, Any]:
     """Set the env; raise Error with the remedies where there is none."""
     env, library = i["env"], search.chosen
     if library is None:

@@ -66,7 +66,7 @@ class FlowEngine:
     def cm(self, line: Sequence[str]) -> int:
         """Run a line with its output on stderr; its error is stored."""
         self.tell(f"cm {shlex.join(line)}")
-        call = caller.Asked()
+        call = caller.CallerChannel()
         words = _command([*line, *self._more])
         status, _ = _run(words, call.env(self._env), sys.__stderr__, call.fds())
         self._failed = call.error() if status else {}

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnyEntry",
+    "CacheEntry",
     "CacheForecast",
     "CacheUsage",
-    "Entry",
     "EntryCheck",
     "EntryReasons",
+    "HostPlatform",
     "ImportReport",
-    "Machine",
     "RemovalReport",
     "Say",
     "collect",
@@ -150,13 +150,13 @@ def entries(workspace: Workspace, tags: str | Tags = "", name: str = "") -> list
     return whole(workspace, listed(workspace, tags, name))
 
 
-def whole(workspace: Workspace, listed_entries: Sequence[Listed]) -> list[Entry]:
+def whole(workspace: Workspace, listed_entries: Sequence[EntrySummary]) -> list[CacheEntry]:
     """Return the entries of a listing with all their metadata; those removed since are left out."""
     entries = (workspace.store.entry(one.key) for one in listed_entries)
     return [entry for entry in entries if entry is not None]
 
 
-def listed(workspace: Workspace, tags: str | Tags = "", name: str = "") -> list[Listed]:
+def listed(workspace: Workspace, tags: str | Tags = "", name: str = "") -> list[EntrySummary]:
     """Return what ``entries`` does, in short: metadata is not read."""
     query = parse_tags(tags) if isinstance(tags, str) else tags
     name = name.rpartition(":")[2]
@@ -176,7 +176,7 @@ def _is_named(entry: EntrySummary, word: str) -> bool:
     return word in names or (len(word) >= _SHORTEST and entry.uid.startswith(word))
 
 
-def summary(workspace: Workspace, entry: Entry) -> dict[str, Any]:
+def summary(workspace: Workspace, entry: CacheEntry) -> dict[str, Any]:
     """Return all that is known of an entry, as JSON holds it: last use, pinned, shared."""
     return {**asdict(entry), **retention.summary(entry, workspace.store)}
 
@@ -214,7 +214,7 @@ def expired(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
     return [entry for entry in entries if is_over(entry.expires)]
 
 
-def set_aside(workspace: Workspace, entries: Sequence[Entry]) -> list[Entry]:
+def set_aside(workspace: Workspace, entries: Sequence[CacheEntry]) -> list[CacheEntry]:
     """Let entries answer no call from now on, with their files kept; those that are set aside now.
 
     They get the tag ``tmp``, as with MLC.
@@ -231,7 +231,7 @@ def set_aside(workspace: Workspace, entries: Sequence[Entry]) -> list[Entry]:
     return done
 
 
-def pin(workspace: Workspace, entries: Sequence[Entry]) -> list[Entry]:
+def pin(workspace: Workspace, entries: Sequence[CacheEntry]) -> list[CacheEntry]:
     """Keep entries from ``collect``, ``remove`` and from being replaced; those that are pinned now.
 
     Raises ``bad-value`` where all are in a shared cache.
@@ -244,7 +244,7 @@ def pin(workspace: Workspace, entries: Sequence[Entry]) -> list[Entry]:
     return own
 
 
-def unpin(workspace: Workspace, entries: Sequence[Entry]) -> list[Entry]:
+def unpin(workspace: Workspace, entries: Sequence[CacheEntry]) -> list[CacheEntry]:
     """Let go of pinned entries; those that were."""
     pinned = workspace.store.pinned()
     freed = [entry for entry in entries if entry.uid in pinned]
@@ -263,7 +263,7 @@ def resolver_of(workspace: Workspace) -> Resolver:
     return resolver
 
 
-def why(workspace: Workspace, entries: Sequence[Entry]) -> list[EntryReasons]:
+def why(workspace: Workspace, entries: Sequence[CacheEntry]) -> list[EntryReasons]:
     """Return the origins of entries, their dependencies and users, and whether they answer now."""
     resolver = resolver_of(workspace)
     # Who uses them is looked up in one list for all.
@@ -271,7 +271,9 @@ def why(workspace: Workspace, entries: Sequence[Entry]) -> list[EntryReasons]:
     return [_reasons(workspace, now, entry, resolver) for entry in entries]
 
 
-def _reasons(workspace: Workspace, store: Store, entry: Entry, resolver: Resolver) -> EntryReasons:
+def _reasons(
+    workspace: Workspace, store: CacheStore, entry: CacheEntry, resolver: Resolver
+) -> EntryReasons:
     needs = []
     for key in entry.deps:
         needed = store.entry(key)
@@ -310,7 +312,7 @@ def verify(workspace: Workspace, entries: Sequence[AnyEntry]) -> list[EntryCheck
         return [_checked(workspace, entry) for entry in present if entry is not None]
 
 
-def _checked(workspace: Workspace, entry: Entry) -> EntryCheck:
+def _checked(workspace: Workspace, entry: CacheEntry) -> EntryCheck:
     from cmbench.cache.inventory import check
 
     inventory_check = check(entry, workspace.store.files(entry))
@@ -327,8 +329,11 @@ def _checked(workspace: Workspace, entry: Entry) -> EntryCheck:
 
 
 def collect(
-    workspace: Workspace, rules: retention.Rules, act: bool = False, waiting: Say = _nothing
-) -> retention.Disposal:
+    workspace: Workspace,
+    rules: retention.RetentionRules,
+    act: bool = False,
+    waiting: Say = _nothing,
+) -> retention.RemovalPlan:
     """Return what ``rules`` remove; remove it if ``act`` is true.
 
     ``waiting`` is called with the process that it waits for.
@@ -352,18 +357,18 @@ def usage(workspace: Workspace) -> CacheUsage:
 
 def fitting(
     workspace: Workspace,
-    entries: Sequence[Entry],
-    machine: Machine,
+    entries: Sequence[CacheEntry],
+    machine: HostPlatform,
     root: str,
     present: Container[str] = (),
-) -> list[Entry]:
+) -> list[CacheEntry]:
     """Return those of the entries, with all that they depend on, that ``machine`` can use.
 
     ``root`` is the folder of cmbench in the home there; entries with a key in ``present`` are there
     already. One whose dependency does not fit is left out too.
     """
     store, store_root = workspace.store, os.path.join(root, os.path.basename(workspace.store.root))
-    fits: dict[str, Entry] = {}
+    fits: dict[str, CacheEntry] = {}
     for entry in retention.with_dependencies(entries, store.entry):
         sound = all(key in fits or key in present for key in entry.deps)
         if entry.key in present or not sound:
@@ -374,8 +379,8 @@ def fitting(
 
 
 def export(
-    workspace: Workspace, entries: Sequence[Entry], target: str, present: Container[str] = ()
-) -> list[Entry]:
+    workspace: Workspace, entries: Sequence[CacheEntry], target: str, present: Container[str] = ()
+) -> list[CacheEntry]:
     """Write entries, and all that they depend on, as the archive ``target``; what is in it.
 
     Those with a key in ``present`` are left out. Raises ``cache-damaged`` for an entry that does
@@ -388,7 +393,7 @@ def export(
         return bundle.export(workspace.store, entries, target, present)
 
 
-def _require_sound(workspace: Workspace, entries: Sequence[Entry]) -> None:
+def _require_sound(workspace: Workspace, entries: Sequence[CacheEntry]) -> None:
     resolver = resolver_of(workspace)
     for entry in entries:
         why_not = resolver.unsound(entry)

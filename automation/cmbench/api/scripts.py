@@ -60,14 +60,14 @@ def show(workspace: Workspace, tags: str | Tags = "", name: str = "") -> Script:
     return workspace.index.script(choose(workspace.index, query, name).path)
 
 
-def _named(index: Index, name: str) -> list[Row]:
+def _named(index: Index, name: str) -> list[ScriptRow]:
     """Return scripts of that name, in which ``*`` may stand for anything."""
     if not any(mark in name for mark in "*?"):
         return index.named(name)
     return [row for row in index.rows().values() if fnmatchcase(row.alias, name)]
 
 
-def _speaking_of(index: Index, text: str) -> list[Row]:
+def _speaking_of(index: Index, text: str) -> list[ScriptRow]:
     """Return scripts in whose name, tags or title all words are, ``*`` standing for anything."""
     patterns = [f"*{word}*" for word in re.split(r"[\s,]+", text.lower()) if word]
     if not patterns:

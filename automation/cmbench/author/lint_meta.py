@@ -241,7 +241,7 @@ def dependencies_clear(subject: LintedScript) -> Iterator[LintFinding]:
             yield LintFinding(f'"{",".join(tags.wanted)}" fits several scripts: {names}', where)
 
 
-def _fitting(subject: LintedScript, tags: Tags) -> list[Row]:
+def _fitting(subject: LintedScript, tags: Tags) -> list[ScriptRow]:
     """The scripts of the same repository that the tags, with their variations, find."""
     rows = [row for row in subject.index.find(tags) if subject.is_neighbour(row.path)]
     return [row for row in rows if all(row.accepts(name) for name in tags.variations)]

@@ -13,8 +13,8 @@ from cmbench.session.call import RunRequest
 
 if TYPE_CHECKING:
     from cmbench.api.running import FinishedRun
-    from cmbench.cache.listing import Listed
-    from cmbench.cache.store import Entry
+    from cmbench.cache.listing import EntrySummary
+    from cmbench.cache.store import CacheEntry
 
 
 class ScriptItem(ReplyItem):

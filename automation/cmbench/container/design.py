@@ -140,7 +140,9 @@ def _tools(plan: Plan, options: ContainerOptions) -> tuple[str, ...]:
     return tuple(sorted(set(tools)))
 
 
-def _baked(options: ContainerOptions, plan: Plan, world: ContainerContext) -> tuple[Entry, ...]:
+def _baked(
+    options: ContainerOptions, plan: Plan, world: ContainerContext
+) -> tuple[CacheEntry, ...]:
     """The entries that the plan found, and those that they were made with."""
     if options.cached != "bake":
         return ()

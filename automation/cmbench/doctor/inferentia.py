@@ -50,7 +50,7 @@ def works(view: FlowView) -> Iterator[Finding]:
         yield view.finding(INFO, f"{facts.problem}: a CPU model is used instead")
     else:
         about = f"{len(facts.devices)} devices, {facts.cores or 'unknown'} NeuronCores"
-        yield view.finding(OK, f"{about}, detected with {facts.asked}")
+        yield view.finding(OK, f"{about}, detected with {facts.source}")
 
 
 def opened(view: FlowView) -> Iterator[Finding]:

@@ -188,7 +188,7 @@ def memory(view: FlowView) -> Iterator[Finding]:
             yield view.finding(STOP, text, "leave it out: --benchmarks=…, or use a larger GPU")
 
 
-def _used(view: FlowView) -> tuple[nvidia.Gpu, ...]:
+def _used(view: FlowView) -> tuple[nvidia.NvidiaGpu, ...]:
     """Check the variables that select GPUs."""
     try:
         return nvidia.visible(view.driver.gpus, view.machine.environ.get("CUDA_VISIBLE_DEVICES"))

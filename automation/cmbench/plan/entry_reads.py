@@ -15,7 +15,7 @@ from cmbench.plan.resolved_step import (
 )
 
 
-def recorded(entry: Entry, frame: ResolvedStep) -> Mapping[str, str]:
+def recorded(entry: CacheEntry, frame: ResolvedStep) -> Mapping[str, str]:
     """What ``entry`` has read, and as missing what ``frame`` changes and the entry knows not."""
     changes = changes_of(frame.request)
     if changes.keys() <= entry.reads.keys():

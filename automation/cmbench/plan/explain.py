@@ -81,7 +81,7 @@ class PlanNotes:
             self._known.update(dict.keys(frame.env))
             self._see_settings(frame, entry)
 
-    def _made_by(self, script: Script) -> Sequence[Listed]:
+    def _made_by(self, script: Script) -> Sequence[EntrySummary]:
         """Return the entries of one script; all are listed, once, when one of the steps has any."""
         if script.alias not in self._makers:
             return ()
@@ -222,7 +222,7 @@ def _block_layers(
     frame: ResolvedStep,
     entry: Dependency | None,
     label: str,
-    block: Settings,
+    block: ScriptSettings,
     key: str,
     present: bool,
 ) -> Iterator[Layer]:
@@ -237,7 +237,7 @@ def _block_layers(
         yield f"const of {label}", block.const[key], True
 
 
-def _labelled_blocks(frame: ResolvedStep) -> Iterator[tuple[str, Settings]]:
+def _labelled_blocks(frame: ResolvedStep) -> Iterator[tuple[str, ScriptSettings]]:
     names = merge_order(frame.choice)
     for number, block in enumerate(frame.blocks):
         if number == 0:
@@ -328,7 +328,7 @@ def _now_text(key: str, value: Any) -> str:
 
 
 def misses(
-    resolver: Resolver, frame: ResolvedStep, made_by: Callable[[Script], Sequence[Listed]]
+    resolver: Resolver, frame: ResolvedStep, made_by: Callable[[Script], Sequence[EntrySummary]]
 ) -> Iterator[str]:
     """Return why no entry answers ``frame``: every difference to the entries that come near.
 
@@ -345,7 +345,7 @@ def misses(
         yield from _nearest_entry(resolver.store, made_by(frame.script), frame)
 
 
-def differences(resolver: Resolver, entry: Entry, frame: ResolvedStep) -> list[str]:
+def differences(resolver: Resolver, entry: CacheEntry, frame: ResolvedStep) -> list[str]:
     """Return everything that keeps ``entry`` from answering ``frame``; empty when it does."""
     reasons = []
     for key, then in recorded(entry, frame).items():
@@ -358,7 +358,9 @@ def differences(resolver: Resolver, entry: Entry, frame: ResolvedStep) -> list[s
     return [*reasons, unsound] if unsound else reasons
 
 
-def _nearest_entry(store: Store, same: Sequence[Listed], frame: ResolvedStep) -> Iterator[str]:
+def _nearest_entry(
+    store: CacheStore, same: Sequence[EntrySummary], frame: ResolvedStep
+) -> Iterator[str]:
     if not same:
         yield "this script has made no entry yet"
         return
@@ -382,7 +384,7 @@ def _nearest_entry(store: Store, same: Sequence[Listed], frame: ResolvedStep) ->
         yield f"{head} was made for other version bounds{version} or other extra tags"
 
 
-def _edited_libraries(entry: Entry | None, frame: ResolvedStep) -> list[str]:
+def _edited_libraries(entry: CacheEntry | None, frame: ResolvedStep) -> list[str]:
     path = frame.script.path
     then = entry.libraries.get(path, {}) if entry is not None else {}
     return [name for name, d in frame.libraries.get(path, {}).items() if then.get(name) != d]
@@ -399,7 +401,7 @@ def _names(variations: Iterable[str]) -> str:
 # ---------------------------------------------------------------- as data
 
 
-def key_of(word: str, blocks: Sequence[Settings]) -> str:
+def key_of(word: str, blocks: Sequence[ScriptSettings]) -> str:
     """Return the env key that ``word`` means: a key, or the name of an input of the script."""
     for block in blocks:
         if word in block.input_mapping:

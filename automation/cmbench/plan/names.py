@@ -25,7 +25,9 @@ _LISTED = 20
 """So many names a message lists at most."""
 
 
-def registered(frame: ResolvedStep, store: Store, unsound: Callable[[Entry], str]) -> Entry | None:
+def registered(
+    frame: ResolvedStep, store: CacheStore, unsound: Callable[[CacheEntry], str]
+) -> CacheEntry | None:
     """Return the entry that is registered under the name that ``frame`` requests.
 
     Raises ``Error`` (``not-registered``) where the user chose the name for a dependency, and it is
@@ -50,8 +52,10 @@ def registered(frame: ResolvedStep, store: Store, unsound: Callable[[Entry], str
 
 
 def selected(
-    frame: ResolvedStep, store: Store, mismatch: Callable[[Entry, ResolvedStep, set[str]], str]
-) -> Entry | None:
+    frame: ResolvedStep,
+    store: CacheStore,
+    mismatch: Callable[[CacheEntry, ResolvedStep, set[str]], str],
+) -> CacheEntry | None:
     """The entry that ``--extra_cache_tags`` of the user's call names, as with the first engines.
 
     What that call itself sets must be as the entry has seen it (``mismatch``); the tags stand for
@@ -73,8 +77,10 @@ def selected(
 
 
 def handed_in(
-    frame: ResolvedStep, store: Store, mismatch: Callable[[Entry, ResolvedStep, set[str]], str]
-) -> Entry | None:
+    frame: ResolvedStep,
+    store: CacheStore,
+    mismatch: Callable[[CacheEntry, ResolvedStep, set[str]], str],
+) -> CacheEntry | None:
     """Return the newest entry made of files that a user supplied, for a call that supplies none.
 
     The script names the keys of such inputs: ``registered_by``, as for NVIDIA's archive. All else
@@ -95,7 +101,7 @@ def handed_in(
     return max(fitting, key=lambda entry: entry.created, default=None)
 
 
-def _is_labelled(entry: Entry, frame: ResolvedStep) -> bool:
+def _is_labelled(entry: CacheEntry, frame: ResolvedStep) -> bool:
     """Return whether an entry has the variations, the tags and a version of a call."""
     return (
         {*entry.variations} == {*frame.choice.variations}
@@ -105,7 +111,7 @@ def _is_labelled(entry: Entry, frame: ResolvedStep) -> bool:
     )
 
 
-def _reads_beside(entry: Entry, frame: ResolvedStep, keys: set[str]) -> set[str]:
+def _reads_beside(entry: CacheEntry, frame: ResolvedStep, keys: set[str]) -> set[str]:
     """Return the reads of an entry other than versions and ``keys``, which name supplied files."""
     free = keys | _VERSIONS | {f"const:{key}" for key in keys}
     for read, then in entry.reads.items():

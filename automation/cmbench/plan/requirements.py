@@ -73,7 +73,7 @@ class Estimator:
             self._seconds = own_seconds(self._runs)
         return self._seconds.get(_kind(frame.script.uid, frame.choice.variations), -1.0)
 
-    def _made_before(self, frame: ResolvedStep) -> Listed | None:
+    def _made_before(self, frame: ResolvedStep) -> EntrySummary | None:
         variations = set(frame.choice.variations)
         same = [e for e in self._made_by(frame.script) if set(e.variations) == variations]
         return max(same, key=lambda entry: entry.created, default=None)

@@ -157,7 +157,7 @@ class Resolver:
             choice = self._choices[key] = expand(script, request.tags, extra)
         return choice
 
-    def _version(self, request: Request, choice: Choice) -> VersionRange:
+    def _version(self, request: Request, choice: ScriptSelection) -> VersionRange:
         bounds = request.version
         if bounds.exact:
             return bounds
@@ -193,7 +193,7 @@ class Resolver:
         blocks: tuple[ScriptSettings, ...],
         version: VersionRange,
         parent: ResolvedStep | None,
-    ) -> tuple[TracedEnv, dict[str, Any], tuple[Settings, ...]]:
+    ) -> tuple[TracedEnv, dict[str, Any], tuple[ScriptSettings, ...]]:
         """Env and constants, and the blocks with those that turned out to apply."""
         dialect = script.dialect
         env, const = self._first_env(request, dialect, parent)
@@ -246,7 +246,7 @@ class Resolver:
             self._dependencies[key] = merged
         return merged
 
-    def look_up(self, frame: ResolvedStep) -> tuple[Entry | None, str]:
+    def look_up(self, frame: ResolvedStep) -> tuple[CacheEntry | None, str]:
         """Return the entry that answers ``frame``, or ``None``; in words why, either way."""
         if frame.request.new or frame.request.renew:
             return None, "a new entry was asked for"
@@ -267,7 +267,7 @@ class Resolver:
         entry, reason = self._made_alike(frame)
         return entry, reason or why
 
-    def _made_alike(self, frame: ResolvedStep) -> tuple[Entry | None, str]:
+    def _made_alike(self, frame: ResolvedStep) -> tuple[CacheEntry | None, str]:
         """Return the entry of an equal call, or of one that supplied what this one lacks."""
         why = ""
         unwanted = set(frame.request.tags.unwanted)
@@ -283,7 +283,7 @@ class Resolver:
                 return self._answered(alike, frame), "it was made of what a user handed in"
         return None, why
 
-    def _answered(self, entry: Entry, frame: ResolvedStep) -> Entry:
+    def _answered(self, entry: CacheEntry, frame: ResolvedStep) -> CacheEntry:
         """``entry`` with its secrets; its dependencies had names that are not seen again."""
         self.see_names(entry)
         if frame.parent is None and not {"call:ad", "call:add_deps"}.isdisjoint(entry.reads):
@@ -293,13 +293,13 @@ class Resolver:
         secrets = {key: frame.env.peek(key) for key in entry.secrets}
         return replace(entry, new_env={**entry.new_env, **secrets})
 
-    def see_names(self, entry: Entry) -> None:
+    def see_names(self, entry: CacheEntry) -> None:
         """Record the names of the dependencies of ``entry``, which a user may address."""
         keys = [key.removeprefix("adr:") for key in entry.reads if key.startswith("adr:")]
         self.names.update(key.removeprefix(USER) or HANDED_ON["adr"] for key in keys)
 
     def _mismatch(
-        self, entry: Entry, frame: ResolvedStep, keys: Collection[str] | None = None
+        self, entry: CacheEntry, frame: ResolvedStep, keys: Collection[str] | None = None
     ) -> str:
         """Return why ``entry`` does not answer ``frame``; an empty string when it does.
 
@@ -319,7 +319,7 @@ class Resolver:
         secret = self._missing_secret(entry, frame)
         return secret or _too_old(entry, frame.request.expires) or self.unsound(entry)
 
-    def _missing_secret(self, entry: Entry, frame: ResolvedStep) -> str:
+    def _missing_secret(self, entry: CacheEntry, frame: ResolvedStep) -> str:
         """Why an entry cannot give back all that it gave: a secret is had from the caller only."""
         for key, then in entry.secrets.items():
             if not self.store.is_same(then, fingerprint(key, frame.env.peek(key))):
@@ -337,7 +337,7 @@ class Resolver:
             )
         return reason
 
-    def _superseded(self, entry: Entry) -> str:
+    def _superseded(self, entry: CacheEntry) -> str:
         """Return why a registered entry is no longer valid: what it was made with, or a newer one.
 
         An edited script does not undo a registration: it is the user's choice, not a result.
@@ -378,7 +378,7 @@ class Resolver:
                     return f"{key} of this machine has changed"
         return self._chosen_otherwise(entry)
 
-    def _chosen_otherwise(self, entry: Entry) -> str:
+    def _chosen_otherwise(self, entry: CacheEntry) -> str:
         for made_by, choices in entry.chosen.items():
             path = self._script_here(entry, made_by)
             for tags, then in choices.items():
@@ -395,7 +395,7 @@ class Resolver:
             uid = self._answering[path, tags] = uid or ""
         return uid
 
-    def _script_here(self, entry: Entry, path: str) -> str:
+    def _script_here(self, entry: CacheEntry, path: str) -> str:
         """Return where a script is in this home, for an entry that was made in another one."""
         if path in self.index.rows() or (self.store.owns(entry) and not entry.imported):
             return path
@@ -432,7 +432,7 @@ class Resolver:
         return entry
 
 
-def _too_old(entry: Entry, expires: str) -> str:
+def _too_old(entry: CacheEntry, expires: str) -> str:
     """Return why an entry is older than a request allows; empty when it is not.
 
     A text that is not a time is ignored: making an entry refuses it.
@@ -443,7 +443,7 @@ def _too_old(entry: Entry, expires: str) -> str:
     return ""
 
 
-def _default_version(choice: Choice) -> str:
+def _default_version(choice: ScriptSelection) -> str:
     """Return the default of the last variation that has one, else of the script."""
     script = choice.script
     chosen = [variation_of(script, name).settings for name in choice.variations]
@@ -557,7 +557,7 @@ def _resolve_references(env: TracedEnv) -> None:
 
 
 def _lay_state(
-    request: Request, blocks: tuple[Settings, ...], parent: ResolvedStep | None
+    request: Request, blocks: tuple[ScriptSettings, ...], parent: ResolvedStep | None
 ) -> TracedEnv:
     state = TracedEnv(copy.deepcopy(parent.state.plain()) if parent and parent.state else {})
     for block in blocks:

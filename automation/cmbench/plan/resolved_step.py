@@ -408,7 +408,7 @@ class PlannedStep:
     variations: tuple[str, ...] = ()
     version: str = ""
     fetches: tuple[str, ...] = ()
-    cached_entry: Entry | None = None
+    cached_entry: CacheEntry | None = None
     below: Mapping[str, tuple[PlannedStep | None, ...]] = field(default_factory=dict)
     start: ResolvedStep | None = None
     gives: Mapping[str, Any] | None = None

@@ -178,7 +178,7 @@ class Planner:
             gives=gives,
         )
 
-    def _state(self, frame: ResolvedStep) -> tuple[str, str, Entry | None]:
+    def _state(self, frame: ResolvedStep) -> tuple[str, str, CacheEntry | None]:
         """Return how a node is ``cached``, why, and the entry that answers."""
         if frame.script.host_facts:
             return "fact", "read from this machine, at every run", None
@@ -292,7 +292,7 @@ class Planner:
         return new
 
     def _give(
-        self, frame: ResolvedStep, cached: str, entry: Entry | None, when: str
+        self, frame: ResolvedStep, cached: str, entry: CacheEntry | None, when: str
     ) -> Mapping[str, Any] | None:
         """Pass what the step gives back to its caller; returns it where it is all known."""
         env = frame.parent.env if frame.parent else None

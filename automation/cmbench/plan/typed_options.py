@@ -14,7 +14,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.format.merge import USER
-from cmbench.format.model import Dependency, Typed
+from cmbench.format.model import Dependency, PathArgument
 from cmbench.plan.resolved_step import ResolvedStep
 
 _VERSIONS = ("version", "version_min", "version_max")

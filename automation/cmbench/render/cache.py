@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cmbench.api.cache import AnyEntry, CacheForecast, CacheUsage, EntryCheck, ImportReport
-from cmbench.cache.retention import Disposal, Rules
+from cmbench.cache.retention import RemovalPlan, RetentionRules
 from cmbench.lib.text_files import counted, size_text
 from cmbench.lib.wrapping import wrapped
 
@@ -149,7 +149,7 @@ def checked_text(item: EntryCheck) -> str:
     return f"ok      {name}: {', '.join(part for part in parts if part)}"
 
 
-def disposal_text(disposal: Disposal, rules: Rules, act: bool) -> str:
+def disposal_text(disposal: RemovalPlan, rules: RetentionRules, act: bool) -> str:
     """Return the text about removed, or removable, entries and the rest."""
     lines = [
         f"{size_text(disposal.sizes[entry.uid]):>10}  {entry.script}_{entry.uid}"

@@ -141,7 +141,7 @@ class LockedResolver(Resolver):
 # ---------------------------------------------------------------- writing
 
 
-def lock_data(record: Mapping[str, Any], index: Index, store: Store) -> dict[str, Any]:
+def lock_data(record: Mapping[str, Any], index: Index, store: CacheStore) -> dict[str, Any]:
     """Return the content of the lock file for the run that ``record`` is of."""
     entries = list(_closure(store, [step["entry"] for step in record["steps"]]))
     steps = [step for step in record["steps"] if step["status"] in ("done", "cached")]
@@ -159,7 +159,7 @@ def lock_data(record: Mapping[str, Any], index: Index, store: Store) -> dict[str
     }
 
 
-def _closure(store: Store, keys: Iterable[str]) -> Iterator[Entry]:
+def _closure(store: CacheStore, keys: Iterable[str]) -> Iterator[CacheEntry]:
     """Return the entries ``keys`` and all that they were made with, without duplicates."""
     seen: set[str] = set()
     open_keys = [key for key in keys if key]
@@ -187,7 +187,9 @@ def _scripts(
     return contents, {rows[path].repo for path in paths}
 
 
-def _libraries(record: Mapping[str, Any], entries: Iterable[Entry]) -> dict[str, dict[str, str]]:
+def _libraries(
+    record: Mapping[str, Any], entries: Iterable[CacheEntry]
+) -> dict[str, dict[str, str]]:
     """Return the digests of the shared code that scripts use, by alias and name."""
     digests: dict[str, dict[str, str]] = {}
     for entry in entries:
@@ -257,7 +259,7 @@ def _downloads(
     return checksums
 
 
-def _earlier_steps(entries: Sequence[Entry], store: Store) -> Iterator[Mapping[str, Any]]:
+def _earlier_steps(entries: Sequence[CacheEntry], store: CacheStore) -> Iterator[Mapping[str, Any]]:
     """Yield steps of the runs that made ``entries``, as far as their records are still there."""
     for run in dict.fromkeys(entry.run for entry in entries if entry.run):
         path = store.place("..", "runs", run, "record.json")

@@ -11,7 +11,7 @@ from cmbench.cache.cache_entry import Reliance, expiration, reliance
 from cmbench.cache.store import remove_tree
 from cmbench.errors import Error
 from cmbench.format.env import TracedEnv, is_pattern, merge_value, select_keys
-from cmbench.format.model import Outcome, Request, Tags
+from cmbench.format.model import Request, StepOutcome, Tags
 from cmbench.plan.resolved_step import OF_THE_ENGINE, ResolvedStep
 from cmbench.run.cm_objects import StepFolders
 
@@ -26,10 +26,10 @@ class FactReader:
     def __init__(self, runner: StepRunner, scratch: str) -> None:
         self._runner = runner
         self._scratch = scratch
-        self._outcomes: dict[str, Outcome] = {}
+        self._outcomes: dict[str, StepOutcome] = {}
         self.resolver: Resolver | None = None
 
-    def __call__(self, path: str) -> Outcome:
+    def __call__(self, path: str) -> StepOutcome:
         """Return what the script at ``path`` reports of this machine."""
         if path not in self._outcomes:
             assert self.resolver is not None
@@ -38,7 +38,7 @@ class FactReader:
             place = StepFolders(os.getcwd(), self._scratch)
             for name in ("preprocess", "postprocess"):
                 self._runner.hook(frame, place, name)
-            self._outcomes[path] = Outcome(exports(frame), state_exports(frame))
+            self._outcomes[path] = StepOutcome(exports(frame), state_exports(frame))
         return self._outcomes[path]
 
 
@@ -86,7 +86,7 @@ def working_directory(frame: ResolvedStep) -> str:
     return frame.parent.cwd if frame.parent and frame.parent.cwd else os.getcwd()
 
 
-def absorb(frame: ResolvedStep, child: ResolvedStep, outcome: Outcome) -> None:
+def absorb(frame: ResolvedStep, child: ResolvedStep, outcome: StepOutcome) -> None:
     """Add the reads and the exported values of a dependency to ``frame``.
 
     Its reads come first: once its values are written, they would no longer count as read.

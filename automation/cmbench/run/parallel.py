@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cmbench.format.model import Dependency, Outcome
+from cmbench.format.model import Dependency, StepOutcome
 from cmbench.plan.resolved_step import ResolvedStep
 from cmbench.run.forecast import Forecast, Forecaster
 from cmbench.run.step import Reporter
 from cmbench.run.workers import Crew, Task, TaskWithdrawn
 
-Step = Callable[[], tuple[ResolvedStep, Outcome]]
+Step = Callable[[], tuple[ResolvedStep, StepOutcome]]
 Take = Callable[[Step], set[str]]
 """Runs a step and takes over its results; returns the env keys that have changed."""
 
@@ -120,7 +120,7 @@ class SiblingGroup:
         self._running.append((task, forecast, step, take))
         self._crew.start(task, lambda: self._finished(step))
 
-    def _finished(self, step: Step) -> tuple[ResolvedStep, Outcome]:
+    def _finished(self, step: Step) -> tuple[ResolvedStep, StepOutcome]:
         frame, outcome = step()
         self._together.await_turn(frame)
         return frame, outcome
@@ -160,10 +160,10 @@ class SiblingGroup:
             event()
 
 
-def _result(task: Task) -> tuple[ResolvedStep, Outcome]:
+def _result(task: Task) -> tuple[ResolvedStep, StepOutcome]:
     if task.error is not None:
         raise task.error
-    result: tuple[ResolvedStep, Outcome] = task.result
+    result: tuple[ResolvedStep, StepOutcome] = task.result
     return result
 
 

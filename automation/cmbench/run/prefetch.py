@@ -96,7 +96,7 @@ class Prefetcher:
     def __init__(
         self, folder: str, wishes: list[PrefetchFile], note: Callable[[str], None]
     ) -> None:
-        from cmbench.lib.download import Part, place_of
+        from cmbench.lib.download import PartialFile, place_of
 
         places = [place_of(folder, wish.checksum) for wish in wishes]
         parts = [PartialFile(place) for place in places if place is not None]

@@ -29,7 +29,7 @@ from cmbench.format.env import (
     without_secrets,
 )
 from cmbench.format.meta import dependency
-from cmbench.format.model import Dependency, Outcome, Request
+from cmbench.format.model import Dependency, Request, StepOutcome
 from cmbench.plan.resolve import Resolver
 from cmbench.plan.resolved_step import ResolvedStep
 from cmbench.run.cm_objects import StepFolders
@@ -86,7 +86,7 @@ class Scheduler:
     def _store(self) -> CacheStore:
         return self._resolver.store
 
-    def run(self, request: Request, plan: Plan | None = None) -> tuple[ResolvedStep, Outcome]:
+    def run(self, request: Request, plan: Plan | None = None) -> tuple[ResolvedStep, StepOutcome]:
         """Run ``request`` and all it needs; raises ``Error`` with the chain of steps."""
         node = plan.root if plan else None
         if self._together is None:
@@ -118,7 +118,7 @@ class Scheduler:
         parent: ResolvedStep | None,
         depth: int,
         node: PlannedStep | None = None,
-    ) -> tuple[ResolvedStep, Outcome]:
+    ) -> tuple[ResolvedStep, StepOutcome]:
         frame = self._begun(request, parent, node)
         first = 0
         if self._together is not None:
@@ -175,7 +175,7 @@ class Scheduler:
             else:
                 task.events.append(partial(reporter.finished, frame, depth, end))
 
-    def _perform(self, frame: ResolvedStep, depth: int) -> tuple[str, str, Outcome]:
+    def _perform(self, frame: ResolvedStep, depth: int) -> tuple[str, str, StepOutcome]:
         if frame.script.host_facts:
             return "fact", "", self._facts(frame.script.path)
         if not frame.cacheable:
@@ -198,7 +198,7 @@ class Scheduler:
                 return "cached", why, self._use(frame, entry, depth)
             return "done", why, self._make(frame, depth)
 
-    def _answering(self, frame: ResolvedStep, depth: int) -> tuple[Entry | None, str]:
+    def _answering(self, frame: ResolvedStep, depth: int) -> tuple[CacheEntry | None, str]:
         """Return the entry that answers; a script with a ``validate_cache.sh`` has a say in it."""
         entry, why = self._looked_up(frame)
         path = os.path.join(frame.script.path, "validate_cache.sh")
@@ -220,7 +220,7 @@ class Scheduler:
             return None, f"it has version {entry.version}, there is {version} now"
         return entry, why
 
-    def _looked_up(self, frame: ResolvedStep) -> tuple[Entry | None, str]:
+    def _looked_up(self, frame: ResolvedStep) -> tuple[CacheEntry | None, str]:
         node = frame.course
         if self._has_worked or node is None or node.cached_entry is None:
             return self._resolver.look_up(frame)
@@ -247,14 +247,14 @@ class Scheduler:
         for reporter in self._reporters:
             reporter.note(text)
 
-    def _use(self, frame: ResolvedStep, entry: Entry, depth: int) -> Outcome:
+    def _use(self, frame: ResolvedStep, entry: CacheEntry, depth: int) -> StepOutcome:
         frame.note(entry.reads)
         for phase in frame.deps:
             self._phase(frame, phase, depth, dynamic_only=True)
         self._store.touch(entry)
         return StepOutcome(entry.new_env, entry.new_state, entry.version, entry.key, cached=True)
 
-    def _make(self, frame: ResolvedStep, depth: int) -> Outcome:
+    def _make(self, frame: ResolvedStep, depth: int) -> StepOutcome:
         staging = self._store.stage(frame.script.alias)
         started = time.time()
         user_files = files_of_user(frame)
@@ -337,7 +337,7 @@ class Scheduler:
 
     def _work(
         self, frame: ResolvedStep, place: StepFolders, depth: int
-    ) -> tuple[Outcome, dict[str, Any]]:
+    ) -> tuple[StepOutcome, dict[str, Any]]:
         """Return the life of one step that really runs; also collects what its hooks report."""
         place = self._prepared(frame, place)
         report: dict[str, Any] = {"version": "", "tags": [], "relies_on": []}
@@ -405,8 +405,8 @@ class Scheduler:
         return place
 
     def _instead(
-        self, frame: ResolvedStep, entry: Mapping[str, Any], outcome: Outcome, depth: int
-    ) -> Outcome:
+        self, frame: ResolvedStep, entry: Mapping[str, Any], outcome: StepOutcome, depth: int
+    ) -> StepOutcome:
         """Run the script that ``preprocess`` has named instead of its own; both results."""
         if self._together is not None:
             self._together.crew.alone("another script does the work of this one")
@@ -498,7 +498,7 @@ class Scheduler:
         frame: ResolvedStep,
         entry: Dependency,
         label: str,
-        step: Callable[[], tuple[ResolvedStep, Outcome]],
+        step: Callable[[], tuple[ResolvedStep, StepOutcome]],
         node: PlannedStep | None = None,
     ) -> set[str]:
         """Run ``step`` of a dependency and absorb its results; return the changed env keys."""

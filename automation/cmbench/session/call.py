@@ -119,7 +119,7 @@ class Call:
         """Return whether a user can choose among several scripts."""
         return False
 
-    def pick(self, rows: Sequence[Row]) -> Row | None:
+    def pick(self, rows: Sequence[ScriptRow]) -> ScriptRow | None:
         """Return the user's choice among scripts that fit equally well; ``None`` without one."""
         return None
 
@@ -190,7 +190,7 @@ def request(workspace: Workspace, name: str = "", *, tags: str = "", **flags: An
     return Call(workspace, {"artifact": name, "tags": tags, **flags}).request()
 
 
-def _others_that_fit(rows: Sequence[Row]) -> Iterator[str]:
+def _others_that_fit(rows: Sequence[ScriptRow]) -> Iterator[str]:
     """Return notes on which script is used, why, and its alternatives, without a user's choice."""
     taken = rows[0]
     if len(rows) > 1:

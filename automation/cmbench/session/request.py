@@ -356,7 +356,7 @@ def _typed(update: Dependency) -> Dependency:
     for name, word in update.inputs.items():
         if isinstance(word, str) and word and name not in FLAGS:
             full = _full(word)
-            inputs[name] = Typed.of(word, full, os.path.lexists(full))
+            inputs[name] = PathArgument.of(word, full, os.path.lexists(full))
     return replace(update, inputs=inputs)
 
 
@@ -583,7 +583,7 @@ def _typed_for_dependencies(request: Request) -> dict[str, str]:
                 {str(word): f"{flag}.env.{key}" for key, word in update.env.items()}
             )
             for key, word in update.inputs.items():
-                both = (word.word, word.full) if isinstance(word, Typed) else (str(word),)
+                both = (word.word, word.full) if isinstance(word, PathArgument) else (str(word),)
                 flags_by_word.update(dict.fromkeys(both, f"{flag}.{key}"))
     return flags_by_word
 

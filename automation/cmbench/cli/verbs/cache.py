@@ -101,7 +101,7 @@ def unpin_cache(command: Command) -> Reply:
     return _pin_reply(cache.unpin(command.workspace, named_entries(command, "unpin")), "unpinned")
 
 
-def _pin_reply(entries: Sequence[Entry], done: str) -> Reply:
+def _pin_reply(entries: Sequence[CacheEntry], done: str) -> Reply:
     lines = [f"{done}: {entry.script}_{entry.uid}" for entry in entries] or [f"nothing {done}"]
     answer = {done: [entry.uid for entry in entries]}
     return Reply(answer, "\n".join(lines), {"return": 0, **answer})
