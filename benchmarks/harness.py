@@ -1,4 +1,4 @@
-"""How much of the bare runtime's speed is left when LoadGen and the harness stand around it.
+"""Measure the share of the bare runtime's speed that is left under LoadGen and the harness.
 
 On one machine, in one run, turn by turn: the runtime called in a plain loop on the same model and
 samples (the best layout and batch of a small grid: the roofline), the same model through our whole
@@ -10,12 +10,11 @@ implementation in a checkout of mlcommons/inference runs ResNet-50 on the same m
     python benchmarks/harness.py --backend openvino --precision bfloat16
     python benchmarks/harness.py --server                    the highest Server rate too
     python benchmarks/harness.py --paths                     every backend and precision here
-    python benchmarks/harness.py --paths onnxruntime:float32 openvino:int8
     python benchmarks/harness.py --peer benchmark_app        beside the runtime's own best tool
 
 Models and samples are made by this project's own scripts through ``cm``. ``make bench ARGS=...``
-makes the environment; a Python that has the packages of the ``test`` extra does as well. A busy
-machine shows: the load is printed beside the table.
+makes the environment; a Python with the packages of the ``test`` extra does too. The load of the
+machine is printed next to the table.
 """
 
 from __future__ import annotations

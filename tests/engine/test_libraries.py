@@ -164,6 +164,28 @@ def test_a_variable_that_shared_code_reads_counts(
     assert lab.run("make,size").env["CM_SIZE"] == "7"
 
 
+def test_a_look_at_the_whole_environment_in_shared_code_does_not_count(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some module of a large closure has one: then no call would ever find an entry again."""
+    zoo(lab)
+    source = (
+        "import os, platform\n"
+        "ALL = dict(os.environ)\n"
+        "NODE = platform.node()\n"
+        "M = os.environ.get('ZOO_SIZE', '2')\n"
+    )
+    write(lab.repo / "lib/zoo", {"units.py": source})
+    grower(lab)
+    lab.run("make,size")
+
+    monkeypatch.setenv("OTHER_SIZE", "7")
+    assert lab.run("make,size").status["make-size"] == "cached"
+
+    monkeypatch.setenv("ZOO_SIZE", "7")
+    assert lab.run("make,size").status["make-size"] == "done"
+
+
 def test_a_hook_imports_what_its_script_uses_each_from_its_own_repository(lab: Lab) -> None:
     hook = (
         "from zoo import grow\nimport zoo.other as other\n"

@@ -25,8 +25,10 @@ OWN = "./lib/"
 class ScriptLibrary:
     """The module or package of a name under ``uses``.
 
-    ``root`` is the folder to import from, ``digest`` that of all sources, ``words`` what they may
-    read of the environment, as ``environment_reads.Reads.words``.
+    ``root`` is the folder to import from, ``digest`` that of all sources, ``words`` the variables
+    and files that these name, as ``environment_reads.Reads.words``. A look at the whole environment
+    or at a fact of the machine is no such word: some module of a large closure has one, whatever
+    the part does that a script uses, and every change of a variable would make its entries stale.
     """
 
     root: str
@@ -82,7 +84,15 @@ def read_sources(root: str, dotted: str, imports: Imports) -> tuple[list[str], S
         digest.update(f"{name}\0{len(data)}\0".encode() + data)
         reads.add(name, data)
     folders = sorted({os.path.dirname(name) + "/" for name in files})
-    return [*files, *folders], ScriptLibrary(root, digest.hexdigest()[:32], reads.words())
+    words = tuple(word for word in reads.words() if _is_named(word.removeprefix("os:")))
+    return [*files, *folders], ScriptLibrary(root, digest.hexdigest()[:32], words)
+
+
+def _is_named(word: str) -> bool:
+    from cmbench.format.called_programs import HOST
+    from cmbench.format.environment_reads import ALL
+
+    return word != ALL and not word.startswith(HOST)
 
 
 def stamp(root: str, paths: Iterable[str]) -> str:
