@@ -69,7 +69,7 @@ IN_PROCESS = {
         "work.plan(flow.Flow(Path('.'), flow.FlowSettings('Me', form='tiny'), {}, 'nvidia', No()))"
     ),
     "checks": (
-        "from cmbench.doctor import vendors;vendors.examine_for('nvidia', vendors.Machine('.'))"
+        "from cmbench.doctor import vendors;vendors.examine_for('nvidia', vendors.MachineProbe('.'))"
     ),
 }
 """What each measures in a process that has imported nothing of it before."""

@@ -410,13 +410,13 @@ class Step(SimpleNamespace):
 
 def test_several_running_steps_in_one_view() -> None:
     pytest.importorskip("rich")
-    from cmbench.api.events import Event, Step
+    from cmbench.api.events import Event, EventStep
     from cmbench.render.progress import LiveProgress
 
     view = LiveProgress(io.StringIO())
-    top = Step("app", depth=0, number=1)
-    below = [Step(f"get-{'long-' * 20}{n}", depth=1, number=n, caller=1) for n in (2, 3)]
-    inner = Step("get-inner", depth=2, number=4, caller=2)
+    top = EventStep("app", depth=0, number=1)
+    below = [EventStep(f"get-{'long-' * 20}{n}", depth=1, number=n, caller=1) for n in (2, 3)]
+    inner = EventStep("get-inner", depth=2, number=4, caller=2)
     for step in (top, *below, inner):
         view(Event("started", step=step))
     view(Event("progress", data={"label": "Building", "done": 1, "total": 4, "unit": "MB"}))

@@ -77,7 +77,7 @@ def test_an_honest_an_agreeing_and_a_lying_volunteer(
     assert was
     lies = {
         "it does not fit": liar.send(true, value=2 * value),
-        "it says": liar.send(
+        "the summary says": liar.send(
             {
                 **logs[7],
                 SUMMARY: re.sub(rb"(per second: )[\d.e+]+", rb"\g<1>99999", logs[7][SUMMARY]),
