@@ -69,7 +69,8 @@ IN_PROCESS = {
         "work.plan(flow.Flow(Path('.'), flow.FlowSettings('Me', form='tiny'), {}, 'nvidia', No()))"
     ),
     "checks": (
-        "from cmbench.doctor import vendors;vendors.examine_for('nvidia', vendors.MachineProbe('.'))"
+        "from cmbench.doctor import vendors\n"
+        "vendors.examine_for('nvidia', vendors.MachineProbe('.'))"
     ),
 }
 """What each measures in a process that has imported nothing of it before."""
