@@ -9,6 +9,7 @@ import pytest
 
 from cmbench.cache import cache_entry
 from cmbench.cache.cache_entry import CacheEntry
+from cmbench.format.libraries import read_sources, stamp, stamp_again
 from cmbench.lib.import_closure import import_closure
 from cmbench.lib.module_imports import read_imports
 from lab import Lab
@@ -312,3 +313,51 @@ def test_data_files_count_with_the_module_that_opens_them(tmp_path: Path) -> Non
     assert set(import_closure(str(tmp_path), "zoo")) == files.keys() - {
         "zoo/__pycache__/page.cpython-311.pyc"
     }
+
+
+STALE = {
+    "importlib.resources": (
+        "from importlib.resources import files\nD = files('zoo').joinpath('d.txt')\n",
+        {"zoo/d.txt": "1"},
+        "zoo/d.txt",
+    ),
+    "pkgutil": ("import pkgutil\nD = pkgutil.get_data(__name__, 'd.txt')\n", {}, "zoo/d.txt"),
+    "a file of a package above": ("from zoo.sub import a\n", {}, "zoo/t.txt"),
+    "a file that is called README": (
+        "OPENED = __file__\n",
+        {"zoo/README.md.j2": "1"},
+        "zoo/README.md.j2",
+    ),
+    "a folder of data that appears": ("OPENED = __file__\n", {}, "zoo/data/v2/x.txt"),
+    "a module that appears": (
+        "try:\n    import later\nexcept ImportError:\n    pass\n",
+        {},
+        "later.py",
+    ),
+    "a package beside a module of its name": ("import both\n", {"both.py": ""}, "both/__init__.py"),
+    "a module without a dot": ("import importlib\nimportlib.import_module('top')\n", {}, "top.py"),
+    "a program without a dot": ("C = ['python3', '-m', 'top']\n", {}, "top.py"),
+    "syntax of a newer Python": ("match = = 1\nfrom zoo import units\n", {}, "zoo/units.py"),
+    "a package behind a link": ("C = ['zoo.linked']\n", {}, "linked/real.py"),
+}
+"""A module ``zoo/start.py``, further files, and the one of which an edit counts."""
+
+
+@pytest.mark.parametrize("case", STALE)
+def test_an_edit_of_what_a_module_can_reach_counts(case: str, tmp_path: Path) -> None:
+    source, files, edited = STALE[case]
+    write(tmp_path, {"zoo/__init__.py": "", "zoo/start.py": source, "zoo/units.py": "", **files})
+    write(tmp_path, {"zoo/sub/__init__.py": "", "zoo/sub/a.py": "OPENED = __file__\n"})
+    write(tmp_path, {"zoo/data/v1/x.txt": "1", "zoo/t.txt": "1", "linked/real.py": ""})
+    (tmp_path / "zoo/linked").symlink_to(tmp_path / "linked")
+    is_module = edited.endswith(".py")
+    if "appears" not in case:
+        write(tmp_path, {edited: "V = 1\n" if is_module else "1"})
+    root = str(tmp_path)
+    paths, library = read_sources(root, "zoo.start", {})
+    seen = stamp(root, paths)
+
+    write(tmp_path, {edited: "V = 22\n" if is_module else "22"})
+
+    assert stamp_again(root, seen) != seen
+    assert read_sources(root, "zoo.start", {})[1].digest != library.digest

@@ -83,9 +83,15 @@ def read_sources(root: str, dotted: str, imports: Imports) -> tuple[list[str], S
             data = stream.read()
         digest.update(f"{name}\0{len(data)}\0".encode() + data)
         reads.add(name, data)
-    folders = sorted({os.path.dirname(name) + "/" for name in files})
     words = tuple(word for word in reads.words() if _is_named(word.removeprefix("os:")))
-    return [*files, *folders], ScriptLibrary(root, digest.hexdigest()[:32], words)
+    return [*files, *_folders(files)], ScriptLibrary(root, digest.hexdigest()[:32], words)
+
+
+def _folders(files: Iterable[str]) -> list[str]:
+    """Return all folders above ``files``, up to the root, which is an empty text."""
+    parts = (name.split("/")[:-1] for name in files)
+    folders = {"/".join([*some[:count], ""]) for some in parts for count in range(len(some) + 1)}
+    return sorted(folders)
 
 
 def _is_named(word: str) -> bool:

@@ -1,8 +1,8 @@
-"""The files that an import of a module runs and opens, found without running anything.
+"""The files that an import of a module runs and opens, without running anything.
 
 Imports are read from the source, those inside functions too: what is imported late runs late. A
-dotted name in a string is an import as well (``python -m``, ``import_module``). Data files count
-where a module of their package opens files beside itself.
+name in a string is an import as well where it has a dot, or follows ``-m`` or ``import_module``.
+Data files count where a module of their package, or of one in it, opens files next to itself.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cmbench.lib.module_imports import ModuleImports
 
 _NO_SOURCE = ("__pycache__", "tests")
+_NO_DATA = ("README", "README.md", "README.rst", "README.txt")
 Imports = dict[str, "ModuleImports"]
 """By the path of a module, its size and the time of its last change."""
 
@@ -25,7 +26,8 @@ def source_of(root: str, dotted: str) -> str:
     if not all(part.isidentifier() for part in parts):
         return ""
     path = "/".join(parts)
-    if os.path.isfile(f"{root}/{path}.py"):
+    # The order of Python: a package, a module, a package without __init__.py.
+    if not os.path.isfile(f"{root}/{path}/__init__.py") and os.path.isfile(f"{root}/{path}.py"):
         return f"{path}.py"
     return path if os.path.isdir(f"{root}/{path}") else ""
 
@@ -74,8 +76,10 @@ class _Closure:
             for dotted in module.texts:
                 # Code that names a package so imports what it lists of it.
                 self.add(dotted, whole=True)
-            if module.opens_own_files:
-                self.files |= set(_data_files(self._root, os.path.dirname(name)))
+            folder = os.path.dirname(name) if module.opens_own_files else ""
+            while folder:
+                self.files |= set(_data_files(self._root, folder))
+                folder = os.path.dirname(folder)
 
     def _add_parents(self, dotted: str) -> None:
         parts = dotted.split(".")
@@ -101,24 +105,35 @@ class _Closure:
         return self._imports[key]
 
 
-def _below(root: str, folder: str) -> Iterator[str]:
-    for top, folders, names in os.walk(f"{root}/{folder}"):
-        folders[:] = sorted(name for name in folders if name not in _NO_SOURCE)
+def _below(root: str, folder: str, packages: bool = True) -> Iterator[str]:
+    """Yield the files below ``folder``; if ``packages`` is false, not those of packages in it."""
+    seen: set[str] = set()
+    for top, folders, names in os.walk(f"{root}/{folder}", followlinks=True):
+        # A link may lead back to a folder above it.
+        known, real = len(seen), os.path.realpath(top)
+        seen.add(real)
+        if len(seen) == known:
+            folders[:] = []
+            continue
+        folders[:] = sorted(
+            name
+            for name in folders
+            if name not in _NO_SOURCE and (packages or not _is_package(f"{top}/{name}"))
+        )
         inner = os.path.relpath(top, root)
         yield from (f"{inner}/{name}" for name in sorted(names) if _counts(name))
 
 
+def _is_package(folder: str) -> bool:
+    return os.path.isfile(f"{folder}/__init__.py")
+
+
 def _data_files(root: str, package: str) -> Iterator[str]:
-    """The files of a package that are no modules of it, and all below its folders of data."""
-    for name in _below(root, package):
-        folder = os.path.dirname(name)
-        if folder == package:
-            is_data = not name.endswith(".py")
-        else:
-            is_data = not os.path.isfile(f"{root}/{folder}/__init__.py")
-        if is_data:
+    """Yield the files of a package that are no modules, and all below its folders of data."""
+    for name in _below(root, package, packages=False):
+        if os.path.dirname(name) != package or not name.endswith(".py"):
             yield name
 
 
 def _counts(name: str) -> bool:
-    return not name.startswith((".", "README")) and not name.endswith((".pyc", "~"))
+    return not name.startswith(".") and name not in _NO_DATA and not name.endswith((".pyc", "~"))
