@@ -237,6 +237,40 @@ def test_a_name_that_is_not_there_is_refused(lab: Lab) -> None:
     assert "uses zoo.gorw, and there is no such module or package" in result.err
 
 
+def test_a_name_that_is_not_there_counts_for_its_variation_alone(lab: Lab) -> None:
+    lab.script(
+        "make-size",
+        variations={"other": {"uses": ["zoo.gorw"]}},
+        customize="def preprocess(i):\n    return {'return': 0}\n",
+    )
+
+    assert lab.run("make,size").answer["return"] == 0
+    assert lab.run("make,size,_other").answer["return"] == 4
+
+
+def test_a_name_that_is_no_text_is_a_fault_of_the_meta(lab: Lab) -> None:
+    folder = lab.script("make-size", uses=["zoo.grow"])
+    meta = folder / "meta.yaml"
+    meta.write_text(meta.read_text().replace("zoo.grow", "1"))
+
+    assert "internal" not in lab.call("lint", "script", tags="make,size").err
+    assert "uses" in lab.run("make,size").err
+
+
+def test_shared_code_that_cannot_be_read_is_named(lab: Lab) -> None:
+    zoo(lab)
+    grower(lab)
+    units = lab.repo / "lib/zoo/units.py"
+    units.unlink()
+    units.symlink_to("/proc/self/mem")  # root, too, cannot read its start
+
+    result = lab.run("make,size")
+
+    assert result.answer["return"]
+    assert "shared code cannot be read" in result.err
+    assert "internal" not in result.err
+
+
 def test_a_module_with_a_syntax_error_fails_in_the_step_that_runs_it(lab: Lab) -> None:
     zoo(lab)
     write(lab.repo / "lib/zoo", {"units.py": "M = = 2\n"})

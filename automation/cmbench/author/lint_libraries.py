@@ -49,7 +49,7 @@ def uses_are_imported(subject: LintedScript) -> Iterator[LintFinding]:
 def _used(subject: LintedScript) -> Iterator[tuple[str, str, str]]:
     """Where a name stands, the name, and what it is below its root: empty where it is not there."""
     for where, block in subject.blocks():
-        for name in texts(block.get("uses")):
+        for name in map(str, texts(block.get("uses"))):
             dotted = ""
             with suppress(Error):
                 dotted = locate(subject.path, name)[1]

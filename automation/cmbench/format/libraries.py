@@ -71,18 +71,26 @@ def read_sources(root: str, dotted: str, imports: Imports) -> tuple[list[str], S
     """Return the paths that ``stamp`` looks at for ``dotted``, and what they say.
 
     A file that appears may change what an import means: so the folders are among the paths.
+    Raises ``Error`` (``file-error``) for a file that cannot be read.
     """
     import hashlib
 
     from cmbench.format.environment_reads import Reads
 
     digest, reads = hashlib.sha256(), Reads()
-    files = import_closure(root, dotted, imports)
-    for name in files:
-        with open(f"{root}/{name}", "rb") as stream:
-            data = stream.read()
-        digest.update(f"{name}\0{len(data)}\0".encode() + data)
-        reads.add(name, data)
+    try:
+        files = import_closure(root, dotted, imports)
+        for name in files:
+            with open(f"{root}/{name}", "rb") as stream:
+                data = stream.read()
+            digest.update(os.fsencode(f"{name}\0{len(data)}\0") + data)
+            reads.add(name, data)
+    except OSError as error:
+        raise Error(
+            "file-error",
+            f"shared code cannot be read: {error.filename}: {error.strerror}",
+            hint="make it readable for this user",
+        ) from error
     words = tuple(word for word in reads.words() if _is_named(word.removeprefix("os:")))
     return [*files, *_folders(files)], ScriptLibrary(root, digest.hexdigest()[:32], words)
 

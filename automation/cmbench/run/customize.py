@@ -10,7 +10,7 @@ import builtins
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -63,15 +63,22 @@ def load(path: str, frame: ResolvedStep, ask: Ask, offered: Mapping[str, ModuleT
 
 
 def _other_libraries(script: Script) -> dict[str, IsolatedLibrary]:
-    """The libraries of other repositories that ``script`` uses, by the names of their packages."""
+    """Return the libraries of other repositories that ``script`` uses, by their packages.
+
+    A name that is not there counts only where it is used: by an active variation.
+    """
     used = [name for block in script.blocks for name in block.uses]
     if not used:
         return {}
     from cmbench.format.libraries import locate
     from cmbench.run.isolated_library import IsolatedLibrary
 
-    located = [locate(script.path, name) for name in used]
-    others = {dotted.partition(".")[0]: r for r, dotted in located if r != cmbench.LIBRARIES}
+    others: dict[str, str] = {}
+    for name in used:
+        with suppress(Error):
+            root, dotted = locate(script.path, name)
+            if root != cmbench.LIBRARIES:
+                others[dotted.partition(".")[0]] = root
     return {top: IsolatedLibrary.at(root) for top, root in others.items()}
 
 
