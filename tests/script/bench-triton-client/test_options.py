@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from serving.bench import perf_analyzer
 from serving.bench.errors import UsageError
 from serving.bench.options import DASHES, ENDLESS, OPTIONS, BenchSettings, load_points, read
-from support import ROOT
+from support import LIB, ROOT, python_env, run
 
 META = yaml.safe_load((ROOT / "script/bench-triton-client/meta.yaml").read_text(encoding="utf-8"))
 MODEL = "rn50-16neuroncores-default"
@@ -163,3 +165,20 @@ def test_the_script_explains_the_names_of_perf_analyzer_as_the_program_does() ->
 def test_the_script_repeats_what_the_program_repeats() -> None:
     repeats = {name for name, spec in META["input_description"].items() if spec.get("repeats")}
     assert repeats == {option.name for option in OPTIONS if option.repeats}
+
+
+def test_modules_of_the_folder_of_the_user_are_not_imported(tmp_path: Path) -> None:
+    words = tmp_path / "words"
+    words.write_bytes(b"--help\0")
+    for name in ("json.py", "runpy.py"):
+        (tmp_path / name).write_text("raise SystemExit('of the user')\n")
+    env = python_env(LIB) | {
+        "CM_PYTHON_BIN_WITH_PATH": sys.executable,
+        "CM_TRITON_BENCH_MODULE": "serving.bench",
+        "CM_TRITON_BENCH_ARGUMENTS": str(words),
+    }
+
+    program = ROOT / "script/bench-triton-client/measure.sh"
+    result = run(["bash", str(program)], cwd=tmp_path, env=env).ok()
+
+    assert "-m NAME" in result.stdout
