@@ -237,6 +237,18 @@ def test_a_name_that_is_not_there_is_refused(lab: Lab) -> None:
     assert "uses zoo.gorw, and there is no such module or package" in result.err
 
 
+def test_two_repositories_with_a_package_of_one_name_are_refused(lab: Lab) -> None:
+    """A program would import the package of the first for both."""
+    zoo(lab)
+    write(lab.repo / "lib/common", {"__init__.py": ""})
+    lab.script("make-size", uses=["zoo.grow", "mlperf.rate_search"], run="true\n")
+
+    result = lab.run("make,size")
+
+    assert result.answer["return"] == 4
+    assert "both have common" in result.err
+
+
 def test_a_name_that_is_not_there_counts_for_its_variation_alone(lab: Lab) -> None:
     lab.script(
         "make-size",

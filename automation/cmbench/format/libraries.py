@@ -7,7 +7,7 @@ A name stands for a module, or for a package with everything in it, and for what
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 import cmbench
@@ -63,8 +63,27 @@ def locate(script: str, name: str) -> tuple[str, str]:
 
 
 def search_path(script: str, names: Iterable[str]) -> list[str]:
-    """Return the folders that the programs of ``script`` need to import ``names``."""
-    return list(dict.fromkeys(locate(script, name)[0] for name in names))
+    """Return the folders that the programs of ``script`` need to import ``names``.
+
+    Raises ``Error`` (``bad-meta``) where two of them have a package of the same name: Python would
+    import the first for both.
+    """
+    roots = list(dict.fromkeys(locate(script, name)[0] for name in names))
+    packages = [set(_top_level(root)) for root in roots]
+    if common := sorted(set.intersection(*packages)) if len(roots) > 1 else []:
+        raise Error(
+            "bad-meta",
+            f"{script}: it uses shared code of two repositories, and both have {common[0]}",
+            context=[f"{root}/{common[0]}" for root in roots],
+            hint=f"rename {common[0]} in lib of the repository",
+        )
+    return roots
+
+
+def _top_level(root: str) -> Iterator[str]:
+    for name in os.listdir(root):
+        if source_of(root, name.removesuffix(".py")) and not name.startswith("__"):
+            yield name.removesuffix(".py")
 
 
 def read_sources(root: str, dotted: str, imports: Imports) -> tuple[list[str], ScriptLibrary]:
