@@ -11,8 +11,9 @@ import yaml
 from cmbench.errors import Error
 from cmbench.format.meta import parse_script
 from cmbench.format.model import Request, Script, Tags
+from cmbench.session.foreign_flags import without_foreign_flags
 from cmbench.session.repeated_inputs import with_repeated
-from cmbench.session.request import check_places, request_of, unknown_inputs
+from cmbench.session.request import check_places, request_of
 
 SCRIPTS = Path(__file__).parents[2] / "script"
 
@@ -102,7 +103,11 @@ def test_what_is_given_once_stays_as_it_is(words: Any) -> None:
     assert (flags, warnings) == ({"shape": "a:1"}, [])
 
 
-def test_an_option_of_another_program_is_explained() -> None:
-    told = unknown_inputs(["concurrency_range", "streaming"], script("bench-triton-client"))
-    assert "--concurrency here" in told["concurrency_range"]
-    assert "not measured here" in told["streaming"]
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("concurrency_range", "--concurrency here"), ("streaming", "not measured here")],
+)
+def test_an_option_of_another_program_is_explained(name: str, hint: str) -> None:
+    with pytest.raises(Error, match=f"--{name} is not possible") as caught:
+        without_foreign_flags({name: "1"}, script("bench-triton-client"))
+    assert hint in caught.value.hint

@@ -111,13 +111,15 @@ def _inputs(specs: Iterable[InputSpec]) -> list[str]:
 
 
 def _foreign_flags(script: Script) -> list[str]:
-    """Flags that only the scripts of the same tags in CM and MLC have, by what becomes of them."""
+    """Return lines on the flags of other programs, by what becomes of them."""
     declared: Mapping[str, Mapping[str, str]] = script.meta.get("foreign_flags") or {}
     lines = []
     for kind in ("ignored", "refused"):
         names = [f"--{name}" for name, what in declared.items() if kind in what]
         lines += (
-            [f"Of CM and MLC, and {kind} here, with a reason: {_codes(names)}."] if names else []
+            [f"Of other programs, and {kind} here, with a reason: {_codes(names)}."]
+            if names
+            else []
         )
     return lines
 

@@ -77,7 +77,7 @@ SCRIPT_KEYS = SETTINGS_KEYS | frozenset(
         "cache",
         "can_force_cache",
         "host_facts",
-        *("input_description", "foreign_inputs"),
+        "input_description",
         "variations",
         "versions",
         "variation_groups_order",

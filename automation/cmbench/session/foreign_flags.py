@@ -1,4 +1,4 @@
-"""Flags that scripts of the same tags have in CM and MLC, and this one has not.
+"""Flags that users of CM, MLC or another program type, and that a script does not have.
 
 A script declares in ``foreign_flags`` of its meta that a flag is ``ignored`` or ``refused``, and
 why. Of the flags that both engines have for every script, those that only show more are ignored

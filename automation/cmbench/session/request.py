@@ -436,10 +436,8 @@ def _refuse_modes(inputs: Mapping[str, Any], script: Script) -> None:
 def unknown_inputs(inputs: Iterable[str], script: Script) -> dict[str, str]:
     """Return the names that the script does not declare, with suggestions."""
     declared = {*script.inputs, *script.dialect.inputs, *script.dialect.places}
-    foreign = script.meta.get("foreign_inputs") or {}
     return {
-        name: str(foreign.get(name) or "")
-        or _instead(name, script)
+        name: _instead(name, script)
         or did_you_mean(name, [*declared, *FLAGS])
         or f"see its inputs: cm run script {script.alias} --help"
         for name in inputs

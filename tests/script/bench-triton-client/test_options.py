@@ -155,11 +155,11 @@ def test_the_script_has_an_input_for_every_option() -> None:
 
 def test_the_script_explains_the_names_of_perf_analyzer_as_the_program_does() -> None:
     names = " ".join([*perf_analyzer.NAMES.values(), perf_analyzer.NOT_HERE]).split()
-    assert set(META["foreign_inputs"]) == set(names)
+    assert set(META["foreign_flags"]) == set(names)
     for name in names:
         with pytest.raises(UsageError) as caught:
             read([f"--{name}=1"])
-        assert META["foreign_inputs"][name] == caught.value.hint
+        assert META["foreign_flags"][name]["instead"] == caught.value.hint
 
 
 def test_the_script_repeats_what_the_program_repeats() -> None:
