@@ -43,7 +43,7 @@ def test_what_a_gpu_tells_is_recorded_and_warned_of(
 ) -> None:
     library = cuda_lab.library(tmp_path / "libnvidia-ml.so.1", CALLS)
     watch = gpu.GpuWatch
-    monkeypatch.setattr(gpu, "Watch", lambda: watch(str(library)))
+    monkeypatch.setattr(gpu, "GpuWatch", lambda: watch(str(library)))
     monitor = Monitor("cuda")
     monitor.sample()
     found = monitor.finish()
