@@ -12,7 +12,7 @@ from cmbench.lib.cuda import Toolkit, ToolkitSearch, find_runtime, find_toolkit,
 from cmbench.lib.host.packages import install_command
 from cmbench.lib.host.system import os_facts
 from cmbench.lib.pythons import Bounds
-from cmbench.lib.tools import bounds_of, named_places
+from cmbench.lib.tools import bounds_of, input_paths
 from cmbench.lib.versions import compare, pip_version_string
 from cmbench.lib.yes_no import is_yes
 
@@ -37,7 +37,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         print("\n".join(result.lines) or f"no {what(env)} in any folder that was searched")
         if result.chosen:
             return take(i, result.chosen)
-        if named_places(env, "CM_INPUT"):
+        if input_paths(env, "CM_INPUT"):
             raise nothing_fits(env, result, bounds)
         source = source_for(env, bounds)
     PREPARE[source](i, result, bounds)
@@ -79,7 +79,7 @@ def what(env: dict[str, Any]) -> str:
 def places(i: dict[str, Any]) -> list[str]:
     """Where to look: what ``--path`` names, or PATH, the environment and the usual folders."""
     env = i["env"]
-    named = named_places(env, "CM_INPUT")
+    named = input_paths(env, "CM_INPUT")
     if named:
         return named
     known = env.get("CM_NVCC_BIN_WITH_PATH" if full(env) else "CM_CUDA_RT_WITH_PATH")

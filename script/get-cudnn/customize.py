@@ -9,7 +9,7 @@ from typing import Any
 from cmbench.errors import Error
 from cmbench.lib.cuda import toolkit_folders
 from cmbench.lib.host.system import os_facts
-from cmbench.lib.tools import bounds_of, named_places
+from cmbench.lib.tools import bounds_of, input_paths
 from cmbench.lib.vendor import (
     CUDNN,
     LibraryDetection,
@@ -71,7 +71,7 @@ def wheels(env: dict[str, Any]) -> list[str]:
 def places(i: dict[str, Any]) -> list[str]:
     """Return the folders to search: only named ones, or those of CUDA, the system and wheels."""
     env = i["env"]
-    named = named_places(env, "CM_CUDNN_INPUT")
+    named = input_paths(env, "CM_CUDNN_INPUT")
     if named:
         return named
     known = [str(env.get("CM_CUDA_PATH_LIB") or ""), os.environ.get("CUDNN_ROOT", "")]

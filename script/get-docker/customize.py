@@ -10,7 +10,7 @@ from cmbench.errors import Error
 from cmbench.lib.host.packages import install_command
 from cmbench.lib.host.system import os_facts
 from cmbench.lib.probe import probe
-from cmbench.lib.tools import Tool, bounds_of, find_tool, places
+from cmbench.lib.tools import Tool, bounds_of, find_tool, search_folders
 
 PACKAGES = {"apt": "docker.io", "dnf": "podman-docker", "yum": "docker"}
 VERSION = r"(?:version|Version)[: ]+(\d+(?:\.\d+)+)"
@@ -18,7 +18,7 @@ VERSION = r"(?:version|Version)[: ]+(\d+(?:\.\d+)+)"
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Choose the first docker that fits, else podman, whose commands are the same."""
-    bounds, where = bounds_of(i["env"]), places(i)
+    bounds, where = bounds_of(i["env"]), search_folders(i)
     seen: list[str] = []
     for name in ("docker", "podman"):
         search = find_tool(name, where, bounds, pattern=VERSION)

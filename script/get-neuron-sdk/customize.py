@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from cmbench.errors import Error
 from cmbench.lib import pythons
 from cmbench.lib.probe import is_executable
-from cmbench.lib.tools import bounds_of, named_places
+from cmbench.lib.tools import bounds_of, input_paths
 
 INDEX = "https://pip.repos.neuron.amazonaws.com"
 # The public index has placeholders of its packages, whose import raises an error with this text.
@@ -66,7 +66,7 @@ def candidates(env: Mapping[str, Any], sdk: Mapping[str, Any]) -> list[str]:
 
     Raises Error when ``--path`` has no Python.
     """
-    named = named_places(env)
+    named = input_paths(env)
     if not named:
         environments = [
             place for pattern in sdk["environments"] for place in sorted(glob.glob(pattern))[::-1]

@@ -11,7 +11,7 @@ from cmbench.errors import Error
 from cmbench.lib.host.packages import install_command
 from cmbench.lib.host.system import os_facts
 from cmbench.lib.probe import probe
-from cmbench.lib.tools import bounds_of, find_tool, places
+from cmbench.lib.tools import bounds_of, find_tool, search_folders
 from cmbench.lib.versions import compare
 
 OLDEST = "1.4.0"
@@ -28,7 +28,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """The library's version, and the way GPUs take; raises Error where there is none."""
     env = i["env"]
     library = library_version(i)
-    toolkit = find_tool("nvidia-ctk", places(i), bounds_of({}))
+    toolkit = find_tool("nvidia-ctk", search_folders(i), bounds_of({}))
     print("\n".join([f"libnvidia-container {library}", *toolkit.lines]))
     engine = str(env.get("CM_DOCKER_ENGINE") or "docker")
     way = handed_over(env, engine)
@@ -49,7 +49,10 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 def library_version(i: dict[str, Any]) -> str:
     """The version of libnvidia-container; raises Error where it is missing or too old."""
     search = find_tool(
-        "nvidia-container-cli", places(i), bounds_of(i["env"]), pattern=r"lib-version: (\d[\d.]*)"
+        "nvidia-container-cli",
+        search_folders(i),
+        bounds_of(i["env"]),
+        pattern=r"lib-version: (\d[\d.]*)",
     )
     if search.tool is None or compare(search.tool.version, OLDEST) < 0:
         command = install_command(os_facts().package_manager, [PACKAGE], as_root=os.geteuid() == 0)

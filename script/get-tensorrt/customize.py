@@ -11,7 +11,7 @@ from cmbench.lib.cuda import find_runtime, find_toolkit, toolkit_folders
 from cmbench.lib.host.system import os_facts
 from cmbench.lib.probe import search_path
 from cmbench.lib.pythons import Bounds
-from cmbench.lib.tools import bounds_of, named_places
+from cmbench.lib.tools import bounds_of, input_paths
 from cmbench.lib.vendor import (
     LEAN,
     RTX,
@@ -80,7 +80,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     if not is_yes(env.get("CM_TENSORRT_PIP")):
         search = find_library(choice.kind, places(i, choice), bounds_of(env))
         print("\n".join(search.lines) or f"no {choice.kind.library} in any folder searched")
-        if search.chosen or choice.kind is TENSORRT or named_places(env, "CM_TENSORRT_INPUT"):
+        if search.chosen or choice.kind is TENSORRT or input_paths(env, "CM_TENSORRT_INPUT"):
             return take(i, choice, search)
     env["CM_TMP_TENSORRT_WHEEL"] = choice.wheel
     return {"return": 0}
@@ -180,7 +180,7 @@ def wheels(env: dict[str, Any], choice: TensorRtChoice) -> list[str]:
 def places(i: dict[str, Any], choice: TensorRtChoice) -> list[str]:
     """Return the folders to search: only named ones, or the usual folders and wheels."""
     env = i["env"]
-    named = named_places(env, "CM_TENSORRT_INPUT")
+    named = input_paths(env, "CM_TENSORRT_INPUT")
     if named:
         return named
     searched = i["automation"].get_default_path_list(

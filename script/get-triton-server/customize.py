@@ -15,7 +15,7 @@ from cmbench.lib.host.packages import install_command
 from cmbench.lib.host.system import OsFacts, os_facts
 from cmbench.lib.probe import probe
 from cmbench.lib.programs import run_program
-from cmbench.lib.tools import bounds_of, find_tool, not_found, places
+from cmbench.lib.tools import bounds_of, find_tool, not_found, search_folders
 from cmbench.lib.versions import parse
 from cmbench.lib.yes_no import is_yes
 
@@ -59,7 +59,9 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         env["CM_TRITON_SERVER_VERSION"] = version
         return {"return": 0, "version": version}
     if source != "wheel":
-        search = find_tool(TOOL, places(i), bounds_of(env), ask=ASK, pattern=VERSION, fails=True)
+        search = find_tool(
+            TOOL, search_folders(i), bounds_of(env), arguments=ASK, pattern=VERSION, any_status=True
+        )
         print("\n".join(search.lines))
         if search.tool is not None:
             return present(env, search.tool.path, search.tool.version)

@@ -170,9 +170,9 @@ def test_faults_of_other_people_are_warnings(
 # ---------------------------------------------------------------- test
 
 FIND = """
-from cmbench.lib.tools import bounds_of, find_tool, not_found, places
+from cmbench.lib.tools import bounds_of, find_tool, not_found, search_folders
 def preprocess(i):
-    found = find_tool('tool', places(i), bounds_of(i['env']))
+    found = find_tool('tool', search_folders(i), bounds_of(i['env']))
     print('looked', *found.lines)
     if not found.tool:
         raise not_found('tool', found, bounds_of(i['env']))

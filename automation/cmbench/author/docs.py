@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cmbench.author.checks import REGISTRY
 from cmbench.author.detection import CASE_KEYS
+from cmbench.author.hook_library import hook_library
 from cmbench.error_codes import AREAS
 from cmbench.format.model import PHASES, Dependency, InputSpec, Script
 from cmbench.format.schema import META_SCHEMA, meta_schema_text
@@ -43,6 +44,7 @@ def repository_pages(root: str, scripts: Sequence[Script], own: bool) -> dict[st
     parts = {
         "scripts.md": scripts_table(scripts),
         "errors.md": error_codes(),
+        "hook-library.md": hook_library(),
         "lint.md": checks_table(),
         "testing.md": _table(
             ("key", "what it says"), [(f"`{k}`", v) for k, v in CASE_KEYS.items()]

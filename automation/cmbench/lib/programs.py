@@ -6,9 +6,9 @@ from typing import Any
 
 
 def run_program(i: dict[str, Any], name: str) -> dict[str, Any]:
-    """Run ``NAME.sh`` of the step in its environment; returns what a hook returns.
+    """Run ``NAME.sh`` of the step in its environment; return what a hook returns.
 
-    Raises Error where the program fails: a hook of ours has nothing to try after that.
+    Raises Error, the one of the program, if it fails.
     """
     action = {"run_script_input": i["run_script_input"], "env": i["env"], "script_name": name}
     answer: dict[str, Any] = i["automation"].run_native_script(action)

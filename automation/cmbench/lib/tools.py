@@ -1,6 +1,7 @@
 """Find a program of this machine: every candidate is asked for its version, and the answer kept.
 
-What most scripts that detect a tool need: ``find_tool("cmake", places(i), bounds_of(i["env"]))``.
+Most scripts that detect a tool need
+``find_tool("cmake", search_folders(i), bounds_of(i["env"]))``.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class ToolDetection:
 
 
 def bounds_of(env: Mapping[str, Any]) -> Bounds:
-    """The versions that the caller of a script accepts."""
+    """Return the versions that the caller accepts: ``--version``, ``--version_min``, ``_max``."""
     return Bounds(
         str(env.get("CM_VERSION_MIN", "")),
         str(env.get("CM_VERSION_MAX", "")),
@@ -45,17 +46,17 @@ def bounds_of(env: Mapping[str, Any]) -> Bounds:
     )
 
 
-def places(i: Mapping[str, Any]) -> list[str]:
-    """Where to look: the files and folders of ``--path`` and nowhere else, or along PATH.
+def search_folders(i: Mapping[str, Any]) -> list[str]:
+    """Return the files and folders of ``--path`` or, without one, the folders of PATH.
 
     Raises ``bad-value`` for one that does not exist.
     """
-    named = named_places(i["env"])
+    named = input_paths(i["env"])
     return named or [p for p in i["automation"].get_default_path_list(i) if os.path.isabs(p)]
 
 
-def named_places(env: Mapping[str, Any], *others: str) -> list[str]:
-    """What ``--path`` names, or another key of the env such as that of ``--input``; may be empty.
+def input_paths(env: Mapping[str, Any], *others: str) -> list[str]:
+    """Return the paths of ``--path``, or of another env key such as ``--input``'s; may be empty.
 
     Raises ``bad-value`` for a path that does not exist.
     """
@@ -75,18 +76,19 @@ def find_tool(
     where: Iterable[str],
     bounds: Bounds,
     *,
-    ask: Sequence[str] = ("--version",),
+    arguments: Sequence[str] = ("--version",),
     pattern: str = VERSION,
-    fails: bool = False,
+    any_status: bool = False,
 ) -> ToolDetection:
-    """The first program ``name`` in ``where`` (files or folders) whose version is in ``bounds``.
+    """Return the first program ``name`` in ``where`` whose version is in ``bounds``.
 
-    It is called with ``ask``, and the first group of ``pattern`` in its output is its version.
-    ``fails`` is for one that tells its version and ends with another status than 0.
+    ``where`` are files or folders. The program is called with ``arguments``; the first group of
+    ``pattern`` in its output is its version. ``any_status`` accepts one that prints its version and
+    exits with another status than 0.
     """
     lines: list[str] = []
     for path in _candidates(name, where):
-        version, reason = _ask(path, ask, pattern, fails)
+        version, reason = _read_version(path, arguments, pattern, any_status)
         reason = reason or bounds.misfit(version)
         lines.append(f"{path}: {reason or version + ', chosen'}")
         if not reason:
@@ -95,7 +97,7 @@ def find_tool(
 
 
 def not_found(name: str, detection: ToolDetection, bounds: Bounds) -> Error:
-    """The failure to raise when no program fits: what was seen, and what to do."""
+    """Return the error to raise when no program fits: the candidates, and what to do."""
     wanted = "" if str(bounds) == "any version" else f" ({bounds})"
     return Error(
         "not-detected",
@@ -114,10 +116,12 @@ def _candidates(name: str, where: Iterable[str]) -> list[Path]:
     return list(programs.values())
 
 
-def _ask(path: Path, words: Sequence[str], pattern: str, fails: bool) -> tuple[str, str]:
-    """Its version, or why there is none."""
-    answer = probe([path, *words])
-    if not (answer.ok or (fails and 0 < answer.status < 126)):
+def _read_version(
+    path: Path, arguments: Sequence[str], pattern: str, any_status: bool
+) -> tuple[str, str]:
+    """Return the version, or an empty one and the reason."""
+    answer = probe([path, *arguments])
+    if not (answer.ok or (any_status and 0 < answer.status < 126)):
         return "", f"does not run: {answer.problem}"
     match = re.search(pattern, answer.output)
     return (match.group(1), "") if match else ("", "printed no version")

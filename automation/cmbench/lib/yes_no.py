@@ -12,5 +12,5 @@ def is_yes(value: object) -> bool:
 
 
 def is_no(value: object) -> bool:
-    """Whether ``value`` is ``False``, ``0``, ``no``, ``off`` or ``false``; nothing says neither."""
+    """Whether ``value`` is ``False``, ``0``, ``no``, ``off`` or ``false``, in any case."""
     return str(value).strip().lower() in _NO

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cmbench.errors import Error
-from cmbench.lib.tools import bounds_of, find_tool, not_found, places
+from cmbench.lib.tools import bounds_of, find_tool, not_found, search_folders
 from steps import tool
 
 
@@ -42,7 +42,7 @@ def test_one_that_fails_when_it_tells_its_version_is_taken_where_that_is_known(
     absent = tool(tmp_path / "a/cc", "echo cc 8.0; exit 127")
     told = tool(tmp_path / "b/cc", "echo cc 9.0; exit 1")
     assert look(absent.parent, told.parent).tool is None
-    found = find_tool("cc", [str(absent), str(told)], bounds_of({}), fails=True)
+    found = find_tool("cc", [str(absent), str(told)], bounds_of({}), any_status=True)
     assert found.tool is not None
     assert found.tool.path == str(told)
 
@@ -60,10 +60,10 @@ def test_a_file_is_taken_whatever_its_name(tmp_path: Path) -> None:
 
 def test_where_is_looked(tmp_path: Path) -> None:
     automation = SimpleNamespace(get_default_path_list=lambda i: ["/bin", "relative"])
-    assert places({"env": {}, "automation": automation}) == ["/bin"]
-    assert places({"env": {"CM_TMP_PATH": f"{tmp_path}:/bin"}}) == [str(tmp_path), "/bin"]
+    assert search_folders({"env": {}, "automation": automation}) == ["/bin"]
+    assert search_folders({"env": {"CM_TMP_PATH": f"{tmp_path}:/bin"}}) == [str(tmp_path), "/bin"]
     with pytest.raises(Error, match="does not exist"):
-        places({"env": {"CM_TMP_PATH": f"{tmp_path}/none"}})
+        search_folders({"env": {"CM_TMP_PATH": f"{tmp_path}/none"}})
 
 
 def test_the_failure_reports_what_was_seen(tmp_path: Path) -> None:
