@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 
 import benchmark_lab as lab
 from support import LIB, run
@@ -31,6 +32,18 @@ def _folder(name: str) -> Path:
 
 def _program(path: str, *words: object) -> None:
     run([sys.executable, str(LIB / path), *map(str, words)]).ok()
+
+
+def of_other_sides(model: Any, shape: tuple[int, ...]) -> list[Any]:
+    """What a graph of one input says of noise of ``shape``, whatever sizes it states."""
+    for tensor in (*model.graph.input, *model.graph.output):
+        tensor.type.tensor_type.ClearField("shape")
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    noise = np.random.default_rng(1).standard_normal(shape, dtype=np.float32)
+    found: list[Any] = session.run(None, {model.graph.input[0].name: noise})
+    return found
 
 
 def clicks_day(part: str = "validation") -> Path:

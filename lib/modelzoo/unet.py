@@ -1,85 +1,15 @@
-"""The 3-D U-Net of MLPerf's medical benchmarks: its graph with random weights, its tiny training.
-
-Facts: both networks are nnU-Net's (Isensee et al., 2020) as MLPerf took them: six levels with 32,
-64, 128, 256, 320 and 320 features; in each two blocks of convolution, instance normalisation and a
-rectifier; a strided convolution goes down, a transposed one up, concatenated with the output of
-the level on the way down.
-"""
+"""Training of the tiny 3-D U-Nets of MLPerf's medical benchmarks."""
 
 from __future__ import annotations
 
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from modelzoo import program
-from modelzoo.graph import OnnxGraph
-
-WIDTHS = (32, 64, 128, 256, 320, 320)
-OPSET = 11
-
-
-class UNetGraph(OnnxGraph):
-    """The network in the making.
-
-    ``slope`` is that of the leaky rectifier, 0 for a plain one. Biases are in the convolutions of
-    the leaky network, and in the transposed ones and the scores of the plain one.
-    """
-
-    def __init__(self, seed: int, classes: int, slope: float = 0.0) -> None:
-        super().__init__(seed)
-        self._classes, self._slope = classes, slope
-
-    def block(self, x: str, into: int, out: int, stride: int = 1) -> str:
-        """A convolution that keeps values about as large as they are, with what follows it."""
-        weights = [self.noise(out, into, 3, 3, 3, scale=(2.0 / (27 * into)) ** 0.5)]
-        weights += [self.noise(out, scale=0.01)] if self._slope else []
-        strides, pads = [stride] * 3, [1] * 6
-        x = self.op("Conv", x, *weights, kernel_shape=[3] * 3, strides=strides, pads=pads)
-        scale, shift = self.const(np.ones(out)), self.noise(out, scale=0.1)
-        x = self.op("InstanceNormalization", x, scale, shift, epsilon=1e-5)
-        return self.op("LeakyRelu", x, alpha=self._slope) if self._slope else self.op("Relu", x)
-
-    def up(self, x: str, into: int, out: int) -> str:
-        """Double the number of voxels along every side."""
-        weights = self._plain((into, out, 2, 2, 2), into, out)
-        return self.op("ConvTranspose", x, *weights, kernel_shape=[2] * 3, strides=[2] * 3)
-
-    def scores(self, x: str, into: int) -> str:
-        """Return the scores of all classes per voxel."""
-        weights = self._plain((self._classes, into, 1, 1, 1), into, self._classes)
-        return self.op("Conv", x, *weights, kernel_shape=[1] * 3)
-
-    def _plain(self, shape: tuple[int, ...], into: int, out: int) -> list[str]:
-        """Weights of a layer that no rectifier follows."""
-        weights = [self.noise(*shape, scale=(1.0 / into) ** 0.5)]
-        return weights if self._slope else [*weights, self.noise(out, scale=0.01)]
-
-    def layers(self, x: str, channels: int, widths: Sequence[int]) -> list[str]:
-        """The whole network; the scores that come out of it, the finest last.
-
-        The leaky network has scores in every level on the way up.
-        """
-        into, skips = channels, []
-        for level, width in enumerate(widths):
-            x = self.block(x, into, width, stride=2 if level else 1)
-            x = self.block(x, width, width)
-            skips.append(x)
-            into = width
-        outputs = []
-        for width, beside in zip(reversed(widths[:-1]), reversed(skips[:-1]), strict=True):
-            x = self.op("Concat", self.up(x, into, width), beside, axis=1)
-            x = self.block(x, 2 * width, width)
-            x = self.block(x, width, width)
-            into = width
-            if self._slope or beside == skips[0]:
-                outputs.append(self.scores(x, into))
-        return outputs
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 
 import benchmark_forms as forms
@@ -18,6 +17,7 @@ from mlperf.catalog import benchmark as rules_of
 from mlperf.harness import records
 from mlperf.harness.benchmarks.segmentation import Segmentation
 from mlperf.harness.settings import ModelSpec
+from modelzoo import synthetic
 from support import LIB, run
 
 ml_models = lab.hooks("ml_models")
@@ -25,11 +25,16 @@ ml_models = lab.hooks("ml_models")
 SCRIPT = forms.SCRIPT / "get-ml-model-3d-unet-kits19"
 VOLUMES = LIB / "modelzoo/preprocessing/kits19" / "synthetic.py"
 customize = lab.module_of(SCRIPT / "customize.py")
-program = lab.module_of(LIB / "modelzoo/unet_kits" / "synthetic.py")
+(GRAPH,) = (SCRIPT / "synthetic").iterdir()
+MODEL_FILE = GRAPH.stem
 
 
-def test_it_has_the_signature_and_the_size_of_the_real_one() -> None:
-    model = program.build()
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return synthetic.fill(synthetic.read_graph(GRAPH))
+
+
+def test_it_has_the_signature_and_the_size_of_the_real_one(model: Any) -> None:
     onnx.checker.check_model(model)
     for values, kind in ((model.graph.input, "inputs"), (model.graph.output, "outputs")):
         for value, tensor in zip(values, customize.FULL[kind], strict=True):
@@ -39,14 +44,9 @@ def test_it_has_the_signature_and_the_size_of_the_real_one() -> None:
     assert data == pytest.approx(125e6, rel=0.01), "bytes of the published file"
 
 
-def test_it_keeps_the_size_of_the_window() -> None:
-    model = program.build(widths=(4, 8, 8), side=16)
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    volumes = np.random.default_rng(0).standard_normal((2, 1, 16, 16, 16), dtype=np.float32)
-    (scores,) = session.run(None, {"input": volumes})
-    assert scores.shape == (2, 3, 16, 16, 16)
+def test_it_keeps_the_size_of_the_window(model: Any) -> None:
+    scores = forms.of_other_sides(model, (1, 1, 64, 64, 64))[0]
+    assert scores.shape == (1, 3, 64, 64, 64)
     assert 0.1 < scores.std() < 10
     assert len(np.unique(scores.argmax(axis=1))) > 1, "it is not of one opinion everywhere"
 
@@ -93,8 +93,8 @@ def test_the_synthetic_form_is_described_after_the_full_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / program.MODEL_FILE).write_bytes(b"weights")
+    (tmp_path / MODEL_FILE).write_bytes(b"weights")
     env: dict[str, Any] = {"CM_UNET_RETRAIN": "no", "CM_ML_MODEL_FORM": "synthetic"}
     customize.postprocess({"env": env})
-    assert env["CM_ML_MODEL_FILE"] == program.MODEL_FILE
+    assert env["CM_ML_MODEL_FILE"] == MODEL_FILE
     assert env["CM_ML_MODEL_ACCURACY_TARGET"] == "0.0"

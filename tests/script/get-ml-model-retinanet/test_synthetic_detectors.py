@@ -22,11 +22,12 @@ from mlperf.harness import records
 from mlperf.harness.backends.base import Predictor
 from mlperf.harness.benchmarks.detection import ObjectDetection
 from mlperf.harness.settings import MAIN, ModelSpec
+from modelzoo import synthetic
 from support import LIB, run
 
 ml_models = lab.hooks("ml_models")
 
-SRC = LIB / "modelzoo/detectors"
+FILL = LIB / "modelzoo/synthetic.py"
 PICTURES = LIB / "modelzoo/preprocessing/openimages" / "synthetic.py"
 SIDES = {"retinanet": 800, "ssd-mobilenet": 300, "ssd-resnet34": 1200}
 # Weights in millions, as the published files have them.
@@ -40,11 +41,17 @@ each_detector = pytest.mark.parametrize("name", SIDES)
 Array = npt.NDArray[Any]
 
 
+def graph_file(name: str) -> Path:
+    """The graph without weights that the script of a detector ships."""
+    (file,) = (forms.SCRIPT / f"get-ml-model-{name}" / "synthetic").iterdir()
+    return file
+
+
 @cache
 def folder(name: str) -> Path:
     """Model and images of a detector; removed with the other data of the tests."""
     out = forms._folder(f"synthetic-{name}")
-    run([sys.executable, str(SRC / "synthetic.py"), "--model", name, "--out", str(out)]).ok()
+    run([sys.executable, str(FILL), "--graph", str(graph_file(name)), "--out", str(out)]).ok()
     count = "2" if name == "ssd-mobilenet" else "1"
     side = ("--side", str(SIDES[name]), "--count", count, "--qsl_count", "5000")
     words = ("--input", forms.DETECTOR_INPUTS[name], *side, "--name", "clouds", "--out", str(out))
@@ -158,17 +165,46 @@ def test_mobilenet_answers_each_image_of_a_batch_as_it_does_alone() -> None:
         assert (found[2][:count] >= 1).all()
 
 
+def constants(name: str, width: int) -> list[Array]:
+    """The tables of numbers in the graph of a detector whose rows have ``width`` of them."""
+    tensors = synthetic.read_graph(graph_file(name)).graph.initializer
+    return [
+        onnx.numpy_helper.to_array(tensor)
+        for tensor in tensors
+        if len(tensor.dims) > 1 and tensor.dims[-1] == width and tensor.raw_data
+    ]
+
+
+def test_a_graph_stripped_of_its_weights_is_the_one_that_was_filled(tmp_path: Path) -> None:
+    model = folder("ssd-mobilenet") / "ssd_mobilenet_synthetic.onnx"
+    run([sys.executable, str(FILL), "--strip", str(model), "--out", str(tmp_path)]).ok()
+    (file,) = tmp_path.iterdir()
+    assert file.name == graph_file("ssd-mobilenet").name
+    assert file.stat().st_size < 20_000
+    own, shipped = synthetic.read_graph(file), synthetic.read_graph(graph_file("ssd-mobilenet"))
+    assert own.graph.node == shipped.graph.node
+    for one, two in zip(own.graph.initializer, shipped.graph.initializer, strict=True):
+        assert (one.name, one.dims, one.raw_data) == (two.name, two.dims, two.raw_data)
+        (measured, stated) = (synthetic.SCALE.fullmatch(each.doc_string) for each in (one, two))
+        assert (measured is None) == (stated is None)
+        if measured and stated and np.prod(one.dims) > 1000:
+            (mean, deviation), (center, width) = (
+                map(float, each.groups()) for each in (measured, stated)
+            )
+            assert mean == pytest.approx(center, abs=0.1 * width)
+            assert deviation == pytest.approx(width, rel=0.1)
+
+
 def test_boxes_begin_where_the_papers_say() -> None:
-    retinanet = lab.module_of(SRC / "retinanet.py")
-    found = retinanet.anchors(800)
+    found = constants("retinanet", 4)
     assert [len(each) for each in found] == [90000, 22500, 5625, 1521, 441]
     # Twice as wide as high, 32 x 32 pixels large, around the first place.
     assert found[0][0].tolist() == [-23, -11, 23, 11]
     assert found[4][-1, :2].tolist() < [6 * 128, 6 * 128]
-    large = lab.module_of(SRC / "ssd_resnet34.py").priors()
+    large = np.concatenate(constants("ssd-resnet34", 2), axis=2)[0]
     assert large.shape == (15130, 4)
     np.testing.assert_allclose(large[0], [0.01, 0.01, 0.07, 0.07], rtol=1e-6)
-    small = lab.module_of(SRC / "ssd_mobilenet.py").priors()
+    small = np.concatenate(constants("ssd-mobilenet", 2), axis=2)[0]
     assert small.shape == (1917, 4)
     np.testing.assert_allclose(small[0], [0.5 / 19, 0.5 / 19, 0.1, 0.1], rtol=1e-6)
 
