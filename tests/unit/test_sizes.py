@@ -2,8 +2,7 @@
 
 The aim for every part: 95 % of the functions have at most 23 lines and a cyclomatic complexity
 (by radon) of at most 9; none has more than 15. Lower a limit when its part has become better.
-No class has more than 25 methods or, if it is a data class, more than 15 fields, but for those
-that are listed.
+No class has more than 25 methods or 15 fields, but for those that are listed.
 """
 
 from __future__ import annotations
@@ -32,27 +31,31 @@ CLASS_AIM = (25, 15)
 LARGE_CLASSES = {
     "automation/cmbench/cache/cache_entry.py:CacheEntry": (1, 27),
     "automation/cmbench/cache/listing.py:EntrySummary": (7, 17),
-    "automation/cmbench/cache/store.py:CacheStore": (46, 0),
+    "automation/cmbench/cache/store.py:CacheStore": (46, 8),
     "automation/cmbench/container/engines.py:ContainerJob": (0, 27),
     "automation/cmbench/container/options.py:ContainerOptions": (0, 25),
     "automation/cmbench/format/dialect.py:Dialect": (0, 28),
-    "automation/cmbench/format/env.py:TracedEnv": (33, 0),
+    "automation/cmbench/format/env.py:TracedEnv": (33, 10),
     "automation/cmbench/format/model.py:Dependency": (0, 23),
     "automation/cmbench/format/model.py:ScriptSettings": (0, 20),
     "automation/cmbench/format/model.py:Script": (1, 27),
     "automation/cmbench/format/model.py:Request": (0, 21),
     "automation/cmbench/lib/host/machine.py:CpuFacts": (0, 19),
-    "automation/cmbench/plan/resolve.py:Resolver": (28, 0),
+    "automation/cmbench/plan/resolve.py:Resolver": (28, 10),
     "automation/cmbench/plan/resolved_step.py:ResolvedStep": (24, 30),
     "automation/cmbench/plan/resolved_step.py:PlannedStep": (4, 17),
-    "automation/cmbench/run/scheduler.py:Scheduler": (35, 0),
-    "automation/cmbench_crowd/server/ledger.py:Ledger": (26, 0),
+    "automation/cmbench/run/scheduler.py:Scheduler": (35, 10),
+    "automation/cmbench/run/step.py:StepRunner": (22, 17),
+    "automation/cmbench_crowd/server/ledger.py:Ledger": (26, 4),
     "automation/cmbench_gui/explorer/table.py:TableLine": (0, 17),
-    "automation/cmbench_results/store.py:Store": (29, 0),
+    "automation/cmbench_results/store.py:Store": (29, 7),
     "automation/cmbench_results/values.py:BenchmarkResult": (3, 26),
     "lib/aws_neuron/artifact/artefact.py:NeuronArtefact": (2, 17),
     "lib/mlperf/catalog/backend.py:BackendSpec": (6, 19),
     "lib/mlperf/catalog/benchmark.py:BenchmarkSpec": (21, 37),
+    "lib/mlperf/harness/backends/lanes.py:Lane": (7, 16),
+    "lib/mlperf/harness/benchmarks/question_answering.py:QuestionAnswering": (10, 16),
+    "lib/mlperf/harness/benchmarks/segmentation.py:Segmentation": (9, 20),
     "lib/mlperf/harness/measuring/telemetry.py:Telemetry": (0, 16),
     "lib/mlperf/harness/reporting/results.py:PerformanceResult": (0, 17),
     "lib/mlperf/harness/reporting/results.py:Results": (2, 30),
@@ -63,7 +66,7 @@ LARGE_CLASSES = {
     "lib/serving/bench/options.py:BenchSettings": (0, 30),
     "lib/serving/bench/results.py:LoadPoint": (3, 17),
 }
-"""Methods and fields of the classes beyond the aim: each may only shrink, and go."""
+"""Methods and fields, as ``class_size`` counts them, beyond the aim: they may only shrink."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,51 +150,42 @@ class A:
     ]
 
 
-def class_sizes(source: str) -> dict[str, tuple[int, int]]:
-    """Methods of every class of a module, and fields where it is a data class."""
-    return {
-        node.name: (
-            sum(isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef) for item in node.body),
-            sum(isinstance(item, ast.AnnAssign) for item in node.body if is_data_class(node)),
-        )
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.ClassDef)
+def class_size(node: ast.ClassDef) -> tuple[int, int]:
+    """Return the numbers of methods and of fields: annotated ones, and those that methods set."""
+    functions = [n for n in node.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    declared = {ast.unparse(n.target) for n in node.body if isinstance(n, ast.AnnAssign)}
+    stored = {
+        n.attr
+        for function in functions
+        for n in ast.walk(function)
+        if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)
+        if isinstance(n.value, ast.Name) and n.value.id == "self"
     }
-
-
-def is_data_class(node: ast.ClassDef) -> bool:
-    makers = [ast.unparse(item).partition("(")[0] for item in node.decorator_list]
-    return not {"dataclass", "immutable", "mutable"}.isdisjoint(makers)
+    return len(functions), len(declared | stored)
 
 
 def test_no_class_is_larger_than_agreed() -> None:
     sizes = {
-        f"{path.relative_to(ROOT).as_posix()}:{name}": size
-        for path in project_files()
-        if path.suffix == ".py" and part_of(path.relative_to(ROOT).as_posix())
-        for name, size in class_sizes(path.read_text(encoding="utf-8")).items()
+        f"{name}:{node.name}": class_size(node)
+        for name, path in ((path.relative_to(ROOT).as_posix(), path) for path in project_files())
+        if path.suffix == ".py" and part_of(name)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
     }
-    beyond = {
-        name: size
-        for name, size in sizes.items()
-        if size[0] > CLASS_AIM[0] or size[1] > CLASS_AIM[1]
-    }
-    assert beyond == LARGE_CLASSES, "shorten the class, or lower or remove its entry in the list"
+    methods, fields = CLASS_AIM
+    large = {name: size for name, size in sizes.items() if size[0] > methods or size[1] > fields}
+    assert large == LARGE_CLASSES, "split the class, or lower or remove its entry in the list"
 
 
-def test_methods_and_the_fields_of_data_classes_are_counted() -> None:
+def test_methods_and_fields_of_a_class_are_counted() -> None:
     source = """
-@dataclass(frozen=True)
 class A:
-    x: int
-    y: int = 1
+    size: int
+    name: str = ""
 
-    @property
-    def z(self): ...
-
-class B(dict):
-    x: int
-
-    async def one(self): ...
+    def find(self, other):
+        self.size = self.total = other.count = 1
 """
-    assert class_sizes(source) == {"A": (1, 2), "B": (1, 0)}
+    (node,) = ast.parse(source).body
+    assert isinstance(node, ast.ClassDef)
+    assert class_size(node) == (1, 3)
