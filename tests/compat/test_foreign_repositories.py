@@ -26,7 +26,8 @@ from cmbench.errors import Error
 from cmbench.format.model import Request, Script, StepOutcome
 from cmbench.index.scripts import Index, Repository
 from cmbench.index.select import expand, parse_tags
-from cmbench.plan.resolve import Resolver
+from cmbench.plan.cache_lookup import CacheLookup
+from cmbench.plan.resolve import PlanContext, Resolver
 from cmbench.plan.tree import Planner
 
 FAULTS = {"variation-not-found", "script-not-found", "bad-value", "bad-meta"}
@@ -54,6 +55,10 @@ def each_variation(index: Index) -> Iterator[tuple[Script, str]]:
                 yield script, name.replace("#", "1")
 
 
+def no_facts(path: str) -> StepOutcome:
+    return StepOutcome({}, {})
+
+
 def query(script: Script, variation: str) -> str:
     return ",".join([*script.tags, *([f"_{variation}"] if variation else [])])
 
@@ -65,10 +70,10 @@ def test_every_script_and_variation_is_planned(variable: str, tmp_path: Path) ->
     counts: Counter[str] = Counter()
     ours = []
     for script, variation in each_variation(index):
-        resolver = Resolver(index, store, lambda path: StepOutcome({}, {}))
+        lookup = CacheLookup(index, store, no_facts)
         request = Request(tags=parse_tags(query(script, variation)))
         try:
-            Planner(resolver, lambda path: StepOutcome({}, {})).plan(request)
+            Planner(PlanContext(Resolver(index), lookup, no_facts)).plan(request)
             counts["planned"] += 1
         except Error as error:
             counts[error.code] += 1

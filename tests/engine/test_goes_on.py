@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cmbench.plan.cache_lookup import CacheLookup
 from cmbench.plan.resolve import Resolver
 from lab import Lab
 
@@ -18,19 +19,19 @@ Counted = Counter[str]
 def resolved(monkeypatch: pytest.MonkeyPatch) -> Counted:
     """How often each script was resolved, from now on; ``look ALIAS`` counts looks in the cache."""
     counts: Counted = Counter()
-    resolve, look_up = Resolver.resolve, Resolver.look_up
+    resolve, look_up = Resolver.resolve, CacheLookup.look_up
 
     def counted(self: Resolver, request: Any, parent: Any) -> Any:
         frame = resolve(self, request, parent)
         counts[frame.script.alias] += 1
         return frame
 
-    def looked_up(self: Resolver, frame: Any) -> Any:
+    def looked_up(self: CacheLookup, frame: Any) -> Any:
         counts[f"look {frame.script.alias}"] += 1
         return look_up(self, frame)
 
     monkeypatch.setattr(Resolver, "resolve", counted)
-    monkeypatch.setattr(Resolver, "look_up", looked_up)
+    monkeypatch.setattr(CacheLookup, "look_up", looked_up)
     return counts
 
 

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from cmbench.api.author import plan_problems, run_call
-from cmbench.api.resolving import make_plan, make_resolver, silent_facts
+from cmbench.api.resolving import make_context, make_plan, silent_facts
 from cmbench.author import docs
 from cmbench.author.author_session import Workbench
 from cmbench.author.checks import REGISTRY
@@ -126,8 +126,8 @@ def room(bench: Workbench, name: str, flags: dict[str, str]) -> int | None:
     script = bench.index.script(str(ROOT / "script" / name))
     tags, _ = requests.tags_of(flags)
     request = requests.request_of(flags, tags, script.uid, script)
-    facts = silent_facts(bench.as_written)
-    node = make_plan(bench.as_written, request, facts, make_resolver(bench.as_written, facts)).root
+    context = make_context(bench.as_written, silent_facts(bench.as_written))
+    node = make_plan(bench.as_written, request, context).root
     assert node.frame is not None
     return declared_room(node, node.frame)
 

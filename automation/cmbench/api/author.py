@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from cmbench.api.resolving import make_plan, make_resolver, silent_facts
+from cmbench.api.resolving import make_context, make_plan, silent_facts
 from cmbench.api.running import FinishedRun, run
 from cmbench.author.author_session import Workbench, repository_to_write, scripts_in
 from cmbench.errors import Error
@@ -156,14 +156,13 @@ def run_call(workspace: Workspace, arguments: Mapping[str, Any]) -> FinishedRun:
 
 def plan_problems(bench: Workbench, script: Script) -> Iterator[str]:
     """Yield why a script cannot be planned with its defaults or with one of its variations."""
-    facts = silent_facts(bench.as_written)
-    resolver = make_resolver(bench.as_written, facts)
+    context = make_context(bench.as_written, silent_facts(bench.as_written))
     for name in ["", *script.variations]:
         variation = "_" + name.replace("#", "1").replace(",", ",_") if name else ""
         tags, _ = requests_in.tags_of({"tags": variation})
         request = requests_in.request_of({}, tags, script.uid, script)
         try:
-            make_plan(bench.as_written, request, facts, resolver)
+            make_plan(bench.as_written, request, context)
         except Error as error:
             # What this machine lacks is no fault of the script.
             if error.code != "no-device":

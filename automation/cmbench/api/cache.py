@@ -24,7 +24,7 @@ from cmbench.values import immutable
 if TYPE_CHECKING:
     from cmbench.cache.bundle import ImportResult
     from cmbench.cache.store import CacheStore
-    from cmbench.plan.resolve import Resolver
+    from cmbench.plan.cache_lookup import CacheLookup
     from cmbench.plan.resolved_step import PlannedStep
 
 __all__ = [
@@ -46,11 +46,11 @@ __all__ = [
     "foresee",
     "import_archive",
     "listed",
+    "lookup_of",
     "marks",
     "pin",
     "removable",
     "remove",
-    "resolver_of",
     "set_aside",
     "summary",
     "unpin",
@@ -253,36 +253,37 @@ def unpin(workspace: Workspace, entries: Sequence[CacheEntry]) -> list[CacheEntr
     return freed
 
 
-def resolver_of(workspace: Workspace) -> Resolver:
-    """Return a resolver that can say whether entries are sound here and now."""
+def lookup_of(workspace: Workspace) -> CacheLookup:
+    """Return what says whether entries are sound here and now."""
     from cmbench.api.resolving import silent_facts
+    from cmbench.plan.cache_lookup import CacheLookup
     from cmbench.plan.resolve import Resolver
 
     facts = silent_facts(workspace)
-    facts.resolver = resolver = Resolver(workspace.index, workspace.store, facts)
-    return resolver
+    facts.resolver = Resolver(workspace.index)
+    return CacheLookup(workspace.index, workspace.store, facts)
 
 
 def why(workspace: Workspace, entries: Sequence[CacheEntry]) -> list[EntryReasons]:
     """Return the origins of entries, their dependencies and users, and whether they answer now."""
-    resolver = resolver_of(workspace)
+    lookup = lookup_of(workspace)
     # Who uses them is looked up in one list for all.
     now = workspace.store.as_it_is_now()
-    return [_reasons(workspace, now, entry, resolver) for entry in entries]
+    return [_reasons(workspace, now, entry, lookup) for entry in entries]
 
 
 def _reasons(
-    workspace: Workspace, store: CacheStore, entry: CacheEntry, resolver: Resolver
+    workspace: Workspace, store: CacheStore, entry: CacheEntry, lookup: CacheLookup
 ) -> EntryReasons:
     needs = []
     for key in entry.deps:
         needed = store.entry(key)
-        why_not = resolver.unsound(needed) if needed is not None else "gone"
+        why_not = lookup.unsound(needed) if needed is not None else "gone"
         script = needed.script if needed is not None else ""
         needs.append({"key": key, "script": script, "why_not": why_not})
     return EntryReasons(
         entry,
-        resolver.unsound(entry),
+        lookup.unsound(entry),
         needs,
         retention.users_of(store, entry),
         retention.runs_with(workspace.root, entry),
@@ -291,13 +292,13 @@ def _reasons(
 
 def foresee(request: RunRequest) -> CacheForecast:
     """Return what the cache would answer to ``request``, and how the nearest entries differ."""
-    from cmbench.api.resolving import make_plan, make_resolver, renewal_of, silent_facts
+    from cmbench.api.resolving import make_context, make_plan, renewal_of, silent_facts
     from cmbench.plan.explain import PlanNotes
 
     facts = silent_facts(request.workspace)
-    resolver = make_resolver(request.workspace, facts, renewal=renewal_of(request))
-    notes = PlanNotes(resolver)
-    root = make_plan(request.workspace, request.request, facts, resolver, notes).root
+    context = make_context(request.workspace, facts, renewal=renewal_of(request))
+    notes = PlanNotes(context)
+    root = make_plan(request.workspace, request.request, context, notes).root
     return CacheForecast(root, list(root.detail.misses))
 
 
@@ -394,9 +395,9 @@ def export(
 
 
 def _require_sound(workspace: Workspace, entries: Sequence[CacheEntry]) -> None:
-    resolver = resolver_of(workspace)
+    lookup = lookup_of(workspace)
     for entry in entries:
-        why_not = resolver.unsound(entry)
+        why_not = lookup.unsound(entry)
         if why_not:
             raise Error(
                 "cache-damaged",
@@ -435,6 +436,6 @@ def import_archive(workspace: Workspace, path: str, waiting: Say = _nothing) -> 
 
     workspace.store.sweep()
     imported = bundle.import_archive(workspace.store, path, waiting, partial(_strange, workspace))
-    resolver = resolver_of(workspace)
-    unsound = {os.path.basename(e.path): why for e in imported.made if (why := resolver.unsound(e))}
+    lookup = lookup_of(workspace)
+    unsound = {os.path.basename(e.path): why for e in imported.made if (why := lookup.unsound(e))}
     return ImportReport(imported, unsound)

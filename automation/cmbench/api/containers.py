@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from cmbench.api.resolving import make_plan, make_resolver, open_lock, silent_facts
+from cmbench.api.resolving import make_context, make_plan, open_lock, silent_facts
 from cmbench.api.running import interruptible
 from cmbench.container import launch
 from cmbench.container import options as options_in
@@ -44,9 +44,8 @@ def design_container(
     ``no-engine``, and ``bad-value`` for what cannot be.
     """
     workspace = request.workspace
-    facts = silent_facts(workspace)
-    resolver = make_resolver(workspace, facts, open_lock(request))
-    plan = make_plan(workspace, request.request, facts, resolver)
+    context = make_context(workspace, silent_facts(workspace), open_lock(request))
+    plan = make_plan(workspace, request.request, context)
     options = options_in.options(own, options_in.declared(plan.frame))
     skip = {"artifact", "artifacts"} - set(request.script.inputs)
     world = ContainerContext(

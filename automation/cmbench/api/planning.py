@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from cmbench.api.resolving import make_plan, make_resolver, open_lock, renewal_of, silent_facts
+from cmbench.api.resolving import make_context, make_plan, open_lock, renewal_of, silent_facts
 from cmbench.errors import Error
 from cmbench.plan.resolved_step import Plan, sure, walk
 from cmbench.session.call import RunRequest
@@ -83,9 +83,9 @@ def plan(request: RunRequest, explain: str = "") -> PlannedRun:
     blocks = script.blocks
     key = key_of(explain, blocks)
     lock = open_lock(request)
-    resolver = make_resolver(request.workspace, facts, lock, renewal_of(request))
-    notes = PlanNotes(resolver, key)
-    made = make_plan(request.workspace, request.request, facts, resolver, notes)
+    context = make_context(request.workspace, facts, lock, renewal_of(request))
+    notes = PlanNotes(context, key)
+    made = make_plan(request.workspace, request.request, context, notes)
     if not explain:
         refuse(made.frame)
     nodes = list(walk(made.root))
@@ -102,7 +102,7 @@ def plan(request: RunRequest, explain: str = "") -> PlannedRun:
             *_notes_of(lambda: check_places(request.request, request.script)),
             *_notes_of(lambda: check_typed_below(made.root)),
             *_notes_of(lambda: refuse_each(made.root)),
-            *(unused(request.request, resolver.names) if decided else ()),
+            *(unused(request.request, context.names) if decided else ()),
         ),
         Explanation(key, notes.require_origins(), notes.readers, notes.inputs) if key else None,
     )

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from cmbench.api.events import EventPublisher
 from cmbench.errors import Error
 from cmbench.format.model import Request, Tags
-from cmbench.plan.resolve import NOTHING, Renewal, Resolver
+from cmbench.plan.cache_lookup import NOTHING, CacheLookup, Renewal
+from cmbench.plan.resolve import PlanContext, Resolver
 from cmbench.run.outcome import FactReader
 from cmbench.run.step import StepRunner
 from cmbench.session.call import RunRequest
@@ -59,34 +60,42 @@ def renewal_of(request: RunRequest) -> Renewal:
     return Renewal(frozenset(row.path for rows in matches for row in rows), time.time())
 
 
-def make_resolver(
+def make_context(
     workspace: Workspace,
     facts: FactReader,
     lock: Lock | None = None,
     renewal: Renewal = NOTHING,
-) -> Resolver:
-    """A resolver for a plan, of the cache as it is now, that obeys ``lock``, where there is one."""
-    store = workspace.store.as_it_is_now()
-    if lock is None:
-        return Resolver(workspace.index, store, facts, renewal)
-    from cmbench.repeat.lockfile import LockedResolver
+    planned: PlanContext | None = None,
+) -> PlanContext:
+    """Return the context of a plan, of the cache as it is now, that obeys ``lock`` if there is one.
 
-    return LockedResolver(workspace.index, store, facts, renewal, lock)
+    With ``planned``, that of a plan, it is the one of its run, which looks at the cache anew.
+    ``facts`` resolve with it from now on.
+    """
+    index = workspace.index
+    store = workspace.store if planned else workspace.store.as_it_is_now()
+    lookup = CacheLookup(index, store, facts, renewal)
+    memory = planned.resolver.memory if planned else None
+    if lock is None:
+        facts.resolver = Resolver(index, memory)
+    else:
+        from cmbench.repeat.lockfile import LockedResolver
+
+        facts.resolver = LockedResolver(index, lookup, lock, memory)
+    return PlanContext(facts.resolver, lookup, facts)
 
 
 def make_plan(
     workspace: Workspace,
     request: Request,
-    facts: FactReader,
-    resolver: Resolver,
+    context: PlanContext,
     watcher: Watcher | None = None,
 ) -> Plan:
-    """Return the plan of ``request``; ``facts`` may run the scripts that describe this machine."""
+    """Return the plan of ``request``; may run the scripts that describe this machine."""
     from cmbench.plan.tree import Planner
 
-    facts.resolver = resolver
     try:
-        return Planner(resolver, facts, watcher).plan(request)
+        return Planner(context, watcher).plan(request)
     finally:
         # By now the files of every script that is known to run have been read.
         workspace.index.save()

@@ -9,11 +9,11 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from cmbench.api.events import EventPublisher, OnEvent
-from cmbench.api.resolving import make_plan, make_resolver, open_lock, renewal_of
+from cmbench.api.resolving import make_context, make_plan, open_lock, renewal_of
 from cmbench.errors import Error, internal
 from cmbench.format.model import StepOutcome
 from cmbench.lib.secrecy import Secrets
-from cmbench.plan.resolve import Resolver
+from cmbench.plan.resolve import PlanContext
 from cmbench.plan.resolved_step import sure
 from cmbench.record import new_run_directory
 from cmbench.run.customize import refuse_each
@@ -28,6 +28,7 @@ from cmbench.values import immutable
 
 if TYPE_CHECKING:
     from cmbench.api.planning import PlannedRun
+    from cmbench.plan.resolve import Resolver
     from cmbench.plan.resolved_step import Plan, PlannedStep, ResolvedStep
     from cmbench.repeat.lockfile import Lock
     from cmbench.run.executor import Executor
@@ -187,20 +188,20 @@ class _Run:
         check_places(self._request.request, self._request.script)
         runner, crew = self._runner()
         facts = FactReader(runner, self._directory)
-        facts.resolver = resolver = make_resolver(self._workspace, facts, self._lock, self._renewal)
-        plan = self._foresee(facts, resolver)
+        planned = self._context(facts)
+        plan = self._foresee(planned)
         self._teller.begin(plan.steps if plan else 1)
         runner.downloads = self._workspace.store.place("ahead")
         runner.command = self._recorder.command
-        resolver.begin(self._workspace.store)
-        together = self._together(crew, facts, resolver) if crew is not None else None
+        context = self._context(facts, planned)
+        together = self._together(crew, self._context(facts, planned)) if crew is not None else None
         reporters: list[Reporter] = [self._teller, self._recorder]
         scheduler = Scheduler(
-            resolver, runner, facts, reporters, self._directory, together, self._prefetcher
+            context, runner, reporters, self._directory, together, self._prefetcher
         )
         frame, outcome = scheduler.run(self._request.request, plan)
-        self._dependency_tags = _reported_dependencies(frame, resolver)
-        for text in (*_unused_names(frame, resolver), *self._not_met()):
+        self._dependency_tags = _reported_dependencies(frame, context.resolver)
+        for text in (*_unused_names(frame, context), *self._not_met()):
             self._teller.tell("warning", text)
         if self._lock is not None:
             from cmbench.repeat.lockfile import check_result
@@ -236,23 +237,23 @@ class _Run:
             if met.isdisjoint(row.uid for row in self._workspace.index.named(name)):
                 yield f"warning: --renew_from={name}: no step of this run is that script"
 
-    def _together(self, crew: Crew, facts: FactReader, other: Resolver) -> ParallelSteps:
+    def _context(self, facts: FactReader, planned: PlanContext | None = None) -> PlanContext:
+        return make_context(self._workspace, facts, self._lock, self._renewal, planned)
+
+    def _together(self, crew: Crew, context: PlanContext) -> ParallelSteps:
         from cmbench.run.forecast import Forecaster
         from cmbench.run.parallel import ParallelSteps
 
-        resolver = make_resolver(self._workspace, facts, self._lock, self._renewal)
-        resolver.share(other)
-        resolver.begin(self._workspace.store)
-        return ParallelSteps(crew, Forecaster(resolver, facts), self._teller)
+        return ParallelSteps(crew, Forecaster(context), self._teller)
 
-    def _foresee(self, facts: FactReader, resolver: Resolver) -> Plan | None:
+    def _foresee(self, context: PlanContext) -> Plan | None:
         """Return the plan, where there is more than one step; refuses what cannot be resolved."""
         script, options = self._request.script, self._request.options
         if not {"fake_run", "fake_deps"}.isdisjoint(self._request.request.modes):
             return None
         if not any(block.deps for block in script.blocks):
             return None
-        plan = make_plan(self._workspace, self._request.request, facts, resolver)
+        plan = make_plan(self._workspace, self._request.request, context)
         check_typed_below(plan.root)
         refuse_each(plan.root)
         ahead = self._workspace.store.place("ahead")
@@ -304,7 +305,7 @@ def _reported_dependencies(frame: ResolvedStep, resolver: Resolver) -> tuple[str
     return tags_of_deps(frame, resolver.dependencies(frame, "deps"))
 
 
-def _unused_names(frame: ResolvedStep, resolver: Resolver) -> list[str]:
+def _unused_names(frame: ResolvedStep, context: PlanContext) -> list[str]:
     """Return warnings about the user's updates of dependencies by name."""
     request = frame.request
     if not request.ad and not request.adr:
@@ -312,11 +313,12 @@ def _unused_names(frame: ResolvedStep, resolver: Resolver) -> list[str]:
     from cmbench.plan.names import unused
     from cmbench.plan.resolved_step import HANDED_ON
 
+    names = context.names
     if frame.adr.whole:
-        resolver.names.add(HANDED_ON["adr"])
+        names.add(HANDED_ON["adr"])
     if not {"ad", "add_deps"}.isdisjoint(frame.call.reads):
-        resolver.names.add(HANDED_ON["ad"])
-    return unused(request, resolver.names)
+        names.add(HANDED_ON["ad"])
+    return unused(request, names)
 
 
 def _secrets_of(request: RunRequest) -> Secrets:

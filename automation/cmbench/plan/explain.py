@@ -20,10 +20,11 @@ from cmbench.format.merge import USER
 from cmbench.format.model import Condition, Dependency, Script, ScriptSettings
 from cmbench.index.select import merge_order
 from cmbench.lib.secrecy import mask_values
+from cmbench.plan.cache_lookup import CacheLookup
 from cmbench.plan.entry_reads import recorded, value_now
 from cmbench.plan.read_values import changed
 from cmbench.plan.requirements import Estimator
-from cmbench.plan.resolve import Resolver, call_env
+from cmbench.plan.resolve import PlanContext, call_env
 from cmbench.plan.resolved_step import NodeDetail, PlannedStep, ResolvedStep, visible_env
 from cmbench.plan.tree import TAGS_FROM
 
@@ -57,26 +58,25 @@ class ValueOrigin:
 class PlanNotes:
     """A watcher of the planner: sets the ``NodeDetail`` of nodes, collects origins of one key."""
 
-    def __init__(self, resolver: Resolver, key: str = "") -> None:
+    def __init__(self, context: PlanContext, key: str = "") -> None:
         self.origins: list[ValueOrigin] = []
         self.readers: dict[str, list[str]] = {}
         self.inputs: list[str] = []
-        self._resolver = resolver
-        self._estimator = Estimator(
-            os.path.dirname(resolver.store.root), self._made_by, resolver.index.programs
-        )
+        self._lookup, store = context.lookup, context.lookup.store
+        self._programs = context.resolver.index.programs
+        self._estimator = Estimator(os.path.dirname(store.root), self._made_by, self._programs)
         self._key = key
         self._known: set[str] = set()
         self._steps = 0
         self._made: dict[str, list[EntrySummary]] | None = None
-        self._makers = resolver.store.makers()
+        self._makers = store.makers()
 
     def resolved(self, frame: ResolvedStep, entry: Dependency | None) -> None:
         """Record origins and the differences to cache entries, once settings are merged."""
         seen = frame.watched = _Seen(self._steps, _requester(frame.parent, entry))
         self._steps += 1
         if frame.cacheable and not frame.script.host_facts:
-            seen.misses = tuple(misses(self._resolver, frame, self._made_by))
+            seen.misses = tuple(misses(self._lookup, frame, self._made_by))
         if self._key:
             self._known.update(dict.keys(frame.env))
             self._see_settings(frame, entry)
@@ -87,7 +87,7 @@ class PlanNotes:
             return ()
         if self._made is None:
             self._made = {}
-            for entry in self._resolver.store.listed():
+            for entry in self._lookup.store.listed():
                 self._made.setdefault(entry.script_uid, []).append(entry)
         return self._made.get(script.uid, ())
 
@@ -133,7 +133,7 @@ class PlanNotes:
 
     def _uses(self, frame: ResolvedStep) -> tuple[bool, bool]:
         """Whether the step's own code sets the key, and whether it or a condition reads it."""
-        sets, names = self._resolver.index.programs(frame.script.path).uses(self._key)
+        sets, names = self._programs(frame.script.path).uses(self._key)
         conditions = (c for entries in frame.deps.values() for e in entries for c in e.conditions)
         in_conditions = any(self._key in condition.keys for condition in conditions)
         return sets, in_conditions or names
@@ -328,7 +328,7 @@ def _now_text(key: str, value: Any) -> str:
 
 
 def misses(
-    resolver: Resolver, frame: ResolvedStep, made_by: Callable[[Script], Sequence[EntrySummary]]
+    lookup: CacheLookup, frame: ResolvedStep, made_by: Callable[[Script], Sequence[EntrySummary]]
 ) -> Iterator[str]:
     """Return why no entry answers ``frame``: every difference to the entries that come near.
 
@@ -337,24 +337,24 @@ def misses(
     if frame.request.new or frame.request.renew:
         yield "a new entry was asked for"
         return
-    candidates = resolver.store.candidates(frame.identity)
+    candidates = lookup.store.candidates(frame.identity)
     for entry in candidates[:3]:
-        for text in differences(resolver, entry, frame):
+        for text in differences(lookup, entry, frame):
             yield f"{_entry_text(entry)}: {text}"
     if not candidates:
-        yield from _nearest_entry(resolver.store, made_by(frame.script), frame)
+        yield from _nearest_entry(lookup.store, made_by(frame.script), frame)
 
 
-def differences(resolver: Resolver, entry: CacheEntry, frame: ResolvedStep) -> list[str]:
+def differences(lookup: CacheLookup, entry: CacheEntry, frame: ResolvedStep) -> list[str]:
     """Return everything that keeps ``entry`` from answering ``frame``; empty when it does."""
     reasons = []
     for key, then in recorded(entry, frame).items():
         now = value_now(key, frame)
         if isinstance(now, Pending):
             reasons.append(f"{key} is unknown until {now.producer} has run")
-        elif not resolver.store.is_same(then, now):
+        elif not lookup.store.is_same(then, now):
             reasons.append(changed(key, then, now))
-    unsound = resolver.unsound(entry)
+    unsound = lookup.unsound(entry)
     return [*reasons, unsound] if unsound else reasons
 
 

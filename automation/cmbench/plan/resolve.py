@@ -1,28 +1,22 @@
 """One request to one frame: script, variations, version, settings laid over the caller's env.
 
 Planning and running share this code: a plan resolves with values that may be pending, a run goes on
-from it and resolves again only what was open, so both follow the same rules. ``Resolver.look_up``
-decides whether a cache entry answers a frame, and why or why not.
+from it and resolves again only what was open, so both follow the same rules.
 """
 
 from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cmbench.cache.cache_entry import expiration, expiry, is_over
-from cmbench.cache.store import CacheEntry, CacheStore, relied_on_change
 from cmbench.errors import Error
 from cmbench.format.dialect import Dialect, host_env
 from cmbench.format.env import (
     MISSING,
-    Pending,
     TracedEnv,
     decide,
-    fingerprint,
     merge_value,
     substitute,
 )
@@ -34,7 +28,6 @@ from cmbench.format.model import (
     Request,
     Script,
     ScriptSettings,
-    StepOutcome,
     VersionRange,
 )
 from cmbench.index.scripts import Index
@@ -43,61 +36,37 @@ from cmbench.index.select import (
     choose,
     expand,
     merge_order,
-    parse_tags,
     variation_of,
     version_variations,
 )
-from cmbench.plan.entry_reads import recorded, value_now
-from cmbench.plan.resolved_step import HANDED_ON, REQUEST, ResolvedStep, visible_const, visible_env
-from cmbench.values import immutable, replace
+from cmbench.plan.resolved_step import ResolvedStep, visible_const, visible_env
+from cmbench.values import field, immutable, replace
 
 if TYPE_CHECKING:
-    from cmbench.cache.listing import EntrySummary
+    from cmbench.plan.cache_lookup import CacheLookup, Facts
 
 REPEATS = 3
 """How often one script may stand in a chain with the same tags."""
 
-Facts = Callable[[str], StepOutcome]
-"""Gives what the ``host_facts`` script at a path says of this machine."""
-
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
-class Renewal:
-    """Scripts, by their folders, whose work from before a moment is to be done again."""
+class ResolverMemory:
+    """What resolvers of one index have worked out that depends on no env."""
 
-    scripts: frozenset[str] = frozenset()
-    before: float = 0.0
-
-
-NOTHING = Renewal()
+    choices: dict[tuple[Any, ...], ScriptSelection] = field(default_factory=dict)
+    blocks: dict[tuple[Any, ...], tuple[ScriptSettings, ...]] = field(default_factory=dict)
+    dependencies: dict[tuple[Any, ...], Mapping[str, tuple[Dependency, ...]]] = field(
+        default_factory=dict
+    )
 
 
 class Resolver:
-    """Resolves requests against one index and one cache; remembers what cannot change."""
+    """Resolves requests against one index; ``names`` are those of dependencies it has met."""
 
-    def __init__(
-        self,
-        index: Index,
-        store: CacheStore,
-        facts: Facts,
-        renewal: Renewal = NOTHING,
-    ) -> None:
+    def __init__(self, index: Index, memory: ResolverMemory | None = None) -> None:
         self.index = index
-        self.store = store
-        self._facts = facts
-        self._renewal = renewal
-        self._choices: dict[tuple[Any, ...], ScriptSelection] = {}
-        self._blocks: dict[tuple[str, tuple[str, ...], str], tuple[ScriptSettings, ...]] = {}
-        self._dependencies: dict[tuple[Any, ...], Mapping[str, tuple[Dependency, ...]]] = {}
-        self._sound: dict[str, str] = {}
-        self._answering: dict[tuple[str, str], str] = {}
+        self.memory = memory or ResolverMemory()
         self.names: set[str] = set()
-
-    def share(self, other: Resolver) -> None:
-        """Remember together with ``other``, of the same index, what depends on no env."""
-        self._choices = other._choices
-        self._blocks = other._blocks
-        self._dependencies = other._dependencies
 
     def resolve(self, request: Request, parent: ResolvedStep | None) -> ResolvedStep:
         """The frame for ``request``. Raises ``Error`` for anything that cannot be resolved."""
@@ -137,24 +106,15 @@ class Resolver:
         frame.parent = parent
         return frame
 
-    def begin(self, store: CacheStore) -> None:
-        """Forget what belongs to the plan only; entries are looked up in ``store`` from now on."""
-        self.store = store
-        self.names.clear()
-
-    def forget(self) -> None:
-        """Look at entries again: steps have worked since, and may have changed what those need."""
-        self._sound.clear()
-
     def _choice(self, request: Request, caller: Script | None) -> ScriptSelection:
         own = (caller.repo, caller.dialect) if caller else None
         key = (request.tags, request.uid, request.version.exact, own)
-        choice = self._choices.get(key)
+        choice = self.memory.choices.get(key)
         if choice is None:
             row = choose(self.index, request.tags, request.uid, caller)
             script = self.index.script(row.path)
             extra = version_variations(script, request.version.exact)
-            choice = self._choices[key] = expand(script, request.tags, extra)
+            choice = self.memory.choices[key] = expand(script, request.tags, extra)
         return choice
 
     def _version(self, request: Request, choice: ScriptSelection) -> VersionRange:
@@ -175,7 +135,7 @@ class Resolver:
 
     def _settings(self, choice: ScriptSelection, version: str) -> tuple[ScriptSettings, ...]:
         key = (choice.script.path, choice.variations, version)
-        blocks = self._blocks.get(key)
+        blocks = self.memory.blocks.get(key)
         if blocks is None:
             script = choice.script
             layers = [script.settings]
@@ -183,7 +143,7 @@ class Resolver:
             varied = [variation_of(script, name).settings for name in merge_order(choice)]
             first = script.dialect.version_first
             layers += versioned + varied if first else varied + versioned
-            blocks = self._blocks[key] = tuple(layers)
+            blocks = self.memory.blocks[key] = tuple(layers)
         return blocks
 
     def _lay_env(
@@ -236,181 +196,15 @@ class Resolver:
         self, choice: ScriptSelection, version: str
     ) -> Mapping[str, tuple[Dependency, ...]]:
         key = (choice.script.path, choice.variations, version)
-        merged = self._dependencies.get(key)
+        merged = self.memory.dependencies.get(key)
         if merged is None:
             lists: dict[str, list[Dependency]] = {phase: [] for phase in PHASES}
             for block in self._settings(choice, version):
                 for phase, entries in block.deps.items():
                     lists[phase] = with_replacements(lists[phase], entries)
             merged = {phase: tuple(entries) for phase, entries in lists.items() if entries}
-            self._dependencies[key] = merged
+            self.memory.dependencies[key] = merged
         return merged
-
-    def look_up(self, frame: ResolvedStep) -> tuple[CacheEntry | None, str]:
-        """Return the entry that answers ``frame``, or ``None``; in words why, either way."""
-        if frame.request.new or frame.request.renew:
-            return None, "a new entry was asked for"
-        why = "no entry was made by a call like this"
-        if frame.request.name:
-            from cmbench.plan.names import registered
-
-            named = registered(frame, self.store, self.unsound)
-            if named is None:
-                why = f"nothing is registered as {frame.request.name}"
-            elif not (why := self._missing_secret(named, frame)):
-                return self._answered(named, frame), f"registered as {frame.request.name}"
-        if frame.request.extra_cache_tags:
-            from cmbench.plan.names import selected
-
-            if (tagged := selected(frame, self.store, self._mismatch)) is not None:
-                return self._answered(tagged, frame), "it has the requested tags"
-        entry, reason = self._made_alike(frame)
-        return entry, reason or why
-
-    def _made_alike(self, frame: ResolvedStep) -> tuple[CacheEntry | None, str]:
-        """Return the entry of an equal call, or of one that supplied what this one lacks."""
-        why = ""
-        unwanted = set(frame.request.tags.unwanted)
-        for entry in self.store.candidates(frame.identity):
-            if unwanted & set(entry.tags):
-                why = f"the existing entry has an unwanted tag: {','.join(unwanted)}"
-            elif not (why := self._mismatch(entry, frame)):
-                return self._answered(entry, frame), "same script, variations and inputs"
-        if frame.script.meta.get("registered_by"):
-            from cmbench.plan.names import handed_in
-
-            if (alike := handed_in(frame, self.store, self._mismatch)) is not None:
-                return self._answered(alike, frame), "it was made of what a user handed in"
-        return None, why
-
-    def _answered(self, entry: CacheEntry, frame: ResolvedStep) -> CacheEntry:
-        """``entry`` with its secrets; its dependencies had names that are not seen again."""
-        self.see_names(entry)
-        if frame.parent is None and not {"call:ad", "call:add_deps"}.isdisjoint(entry.reads):
-            self.names.add(HANDED_ON["ad"])
-        if not entry.secrets:
-            return entry
-        secrets = {key: frame.env.peek(key) for key in entry.secrets}
-        return replace(entry, new_env={**entry.new_env, **secrets})
-
-    def see_names(self, entry: CacheEntry) -> None:
-        """Record the names of the dependencies of ``entry``, which a user may address."""
-        keys = [key.removeprefix("adr:") for key in entry.reads if key.startswith("adr:")]
-        self.names.update(key.removeprefix(USER) or HANDED_ON["adr"] for key in keys)
-
-    def _mismatch(
-        self, entry: CacheEntry, frame: ResolvedStep, keys: Collection[str] | None = None
-    ) -> str:
-        """Return why ``entry`` does not answer ``frame``; an empty string when it does.
-
-        With ``keys`` only these of all that it has read count.
-        """
-        # In an order of its own: steps that run at once may read in any.
-        for key, then in sorted(recorded(entry, frame).items()):
-            if keys is not None and key not in keys and not key.startswith(REQUEST):
-                continue
-            now = value_now(key, frame)
-            if isinstance(now, Pending):
-                return f"unknown until {now.producer} has run ({key})"
-            if then != now and not self.store.is_same(then, now):
-                from cmbench.plan.read_values import changed
-
-                return changed(key, then, now)
-        secret = self._missing_secret(entry, frame)
-        return secret or _too_old(entry, frame.request.expires) or self.unsound(entry)
-
-    def _missing_secret(self, entry: CacheEntry, frame: ResolvedStep) -> str:
-        """Why an entry cannot give back all that it gave: a secret is had from the caller only."""
-        for key, then in entry.secrets.items():
-            if not self.store.is_same(then, fingerprint(key, frame.env.peek(key))):
-                return f"it gave back the secret {key}, which no cache keeps"
-        return ""
-
-    def unsound(self, entry: CacheEntry) -> str:
-        """Why an entry can no longer be trusted, its dependencies included; empty when it can."""
-        reason = self._sound.get(entry.uid)
-        if reason is None:
-            reason = self._sound[entry.uid] = self._broken(entry) or (
-                self._superseded(entry)
-                if entry.name
-                else self._changed(entry) or self._lost_dependency(entry)
-            )
-        return reason
-
-    def _superseded(self, entry: CacheEntry) -> str:
-        """Return why a registered entry is no longer valid: what it was made with, or a newer one.
-
-        An edited script does not undo a registration: it is the user's choice, not a result.
-        """
-        if any(self.store.entry(key) is None for key in entry.deps):
-            return "an entry that it was made with is gone"
-        newer = self.store.listed(
-            lambda other: other.created > entry.created and _same_registration(other, entry)
-        )
-        return f"a newer one is registered as {entry.name}" if newer else ""
-
-    def _broken(self, entry: CacheEntry) -> str:
-        if entry.created < self._renewal.before:
-            for made_by in entry.scripts:
-                if self._script_here(entry, made_by) in self._renewal.scripts:
-                    return f"{os.path.basename(made_by)} has to run again"
-        why = next(iter(entry.doubts), "") or expiry(entry) or self.store.damage(entry)
-        return why or next((r for item in entry.relies_on if (r := relied_on_change(item))), "")
-
-    def _changed(self, entry: CacheEntry) -> str:
-        rows = self.index.rows()
-        for made_by, digest in entry.scripts.items():
-            path = self._script_here(entry, made_by)
-            if path not in rows:
-                return f"the script {os.path.basename(path)} is gone"
-            if self.index.content(path).digest != digest:
-                return f"the script {os.path.basename(path)} was edited"
-        for made_by, used in entry.libraries.items():
-            path = self._script_here(entry, made_by)
-            for name, digest in used.items():
-                if self.index.libraries.digest(path, name) != digest:
-                    return f"the library {name} was edited"
-        for made_by, reads in entry.facts.items():
-            path = self._script_here(entry, made_by)
-            facts = self._facts(path).new_env if path in rows else {}
-            for key, then in reads.items():
-                if fingerprint(key, facts.get(key, MISSING)) != then:
-                    return f"{key} of this machine has changed"
-        return self._chosen_otherwise(entry)
-
-    def _chosen_otherwise(self, entry: CacheEntry) -> str:
-        for made_by, choices in entry.chosen.items():
-            path = self._script_here(entry, made_by)
-            for tags, then in choices.items():
-                if self._who_answers(path, tags) != then:
-                    return f"another script answers {tags} now"
-        return ""
-
-    def _who_answers(self, path: str, tags: str) -> str:
-        """Return the uid of the script that ``tags`` mean for the script at ``path``."""
-        uid = self._answering.get((path, tags))
-        if uid is None:
-            with suppress(Error):
-                uid = choose(self.index, parse_tags(tags), "", self.index.script(path)).uid
-            uid = self._answering[path, tags] = uid or ""
-        return uid
-
-    def _script_here(self, entry: CacheEntry, path: str) -> str:
-        """Return where a script is in this home, for an entry that was made in another one."""
-        if path in self.index.rows() or (self.store.owns(entry) and not entry.imported):
-            return path
-        rows = self.index.by_uid(os.path.basename(path))
-        return rows[0].path if rows and path not in repr(entry.new_env) else path
-
-    def _lost_dependency(self, entry: CacheEntry) -> str:
-        for key in entry.deps:
-            dependency = self.store.entry(key)
-            if dependency is None:
-                return f"an entry it was made with ({key}) is gone"
-            why = self.unsound(dependency)
-            if why:
-                return f"{dependency.script}: {why}"
-        return ""
 
     def dependencies(self, frame: ResolvedStep, phase: str) -> Iterator[Dependency]:
         """Yield the entries of one phase, with the updates that reach them by name."""
@@ -432,15 +226,18 @@ class Resolver:
         return entry
 
 
-def _too_old(entry: CacheEntry, expires: str) -> str:
-    """Return why an entry is older than a request allows; empty when it is not.
+@immutable(frozen=True, slots=True, eq=False, repr=False)
+class PlanContext:
+    """What the steps of one command are resolved, looked up and described with."""
 
-    A text that is not a time is ignored: making an entry refuses it.
-    """
-    with suppress(ValueError):
-        if is_over(expiration(expires, entry.created)):
-            return f"it is older than {expires}"
-    return ""
+    resolver: Resolver
+    lookup: CacheLookup
+    facts: Facts
+
+    @property
+    def names(self) -> set[str]:
+        """The names of the dependencies that were met, in entries too."""
+        return self.resolver.names | self.lookup.names
 
 
 def _default_version(choice: ScriptSelection) -> str:
@@ -449,15 +246,6 @@ def _default_version(choice: ScriptSelection) -> str:
     chosen = [variation_of(script, name).settings for name in choice.variations]
     defaults = [block.default_version for block in (script.settings, *chosen)]
     return next((version for version in reversed(defaults) if version), "")
-
-
-def _same_registration(one: EntrySummary, other: CacheEntry) -> bool:
-    return (one.script_uid, one.name, one.variations, one.version) == (
-        other.script_uid,
-        other.name,
-        other.variations,
-        other.version,
-    )
 
 
 def _refuse_cycle(frame: ResolvedStep) -> None:

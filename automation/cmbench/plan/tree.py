@@ -21,7 +21,7 @@ from cmbench.format.sources import Programs
 from cmbench.index.select import candidates
 from cmbench.lib.secrecy import mask
 from cmbench.plan.dependency_request import request_of
-from cmbench.plan.resolve import Facts, Resolver
+from cmbench.plan.resolve import PlanContext
 from cmbench.plan.resolved_step import Plan, PlannedStep, ResolvedStep, changes_of, walk
 from cmbench.values import replace
 
@@ -104,14 +104,14 @@ class Planner:
 
     def __init__(
         self,
-        resolver: Resolver,
-        facts: Facts,
+        context: PlanContext,
         watcher: Watcher | None = None,
         guess: bool = True,
     ) -> None:
-        self._resolver = resolver
+        self._resolver = context.resolver
+        self._lookup = context.lookup
+        self._facts = context.facts
         self._guess = guess
-        self._facts = facts
         self._watcher = watcher
         self._made: dict[str, list[Request]] = {}
 
@@ -184,7 +184,7 @@ class Planner:
             return "fact", "read from this machine, at every run", None
         if not frame.cacheable:
             return "no", "runs every time", None
-        entry, why = self._resolver.look_up(frame)
+        entry, why = self._lookup.look_up(frame)
         if entry is not None:
             return "hit", why, entry
         if self._made_above(frame):

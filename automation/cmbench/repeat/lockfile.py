@@ -23,7 +23,8 @@ from cmbench.format.sources import file_digests, own_files, read_content
 from cmbench.index.scripts import Index, Repository
 from cmbench.lib.files import file_checksum
 from cmbench.lib.text_files import listed
-from cmbench.plan.resolve import Facts, Renewal, Resolver
+from cmbench.plan.cache_lookup import CacheLookup
+from cmbench.plan.resolve import Resolver, ResolverMemory
 from cmbench.plan.resolved_step import ResolvedStep
 from cmbench.record import load_record, revision
 
@@ -79,12 +80,12 @@ class LockedResolver(Resolver):
     def __init__(
         self,
         index: Index,
-        store: CacheStore,
-        facts: Facts,
-        renewal: Renewal,
+        lookup: CacheLookup,
         lock: Lock,
+        memory: ResolverMemory | None = None,
     ) -> None:
-        super().__init__(index, store, facts, renewal)
+        super().__init__(index, memory)
+        self._lookup = lookup
         self._lock = lock
         self._unedited: dict[str, list[tuple[str, int, int]]] = {}
 
@@ -127,7 +128,7 @@ class LockedResolver(Resolver):
             return None
         if frame.cacheable:
             # What was made before the lock was has no pinned version in its identity.
-            entry, _ = self.look_up(frame)
+            entry, _ = self._lookup.look_up(frame)
             if entry is not None and entry.version == (version or entry.version):
                 return None
         request = frame.request

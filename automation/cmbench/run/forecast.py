@@ -14,7 +14,7 @@ from typing import Any
 from cmbench.errors import Error
 from cmbench.format.env import TracedEnv, select_keys
 from cmbench.format.model import Dependency
-from cmbench.plan.resolve import Facts, Resolver
+from cmbench.plan.resolve import PlanContext
 from cmbench.plan.resolved_step import PlannedStep, ResolvedStep, walk
 from cmbench.plan.tree import PlanEnv, Planner
 from cmbench.run.step import ALONE
@@ -71,9 +71,9 @@ class Forecast:
 class Forecaster:
     """Forecasts with a resolver whose env class is ``WatchedEnv``."""
 
-    def __init__(self, resolver: Resolver, facts: Facts) -> None:
-        self._resolver = resolver
-        self._facts = facts
+    def __init__(self, context: PlanContext) -> None:
+        self._context = context
+        self._index = context.resolver.index
 
     def look(
         self, frame: ResolvedStep, entry: Dependency, phase: str, before: Sequence[Forecast]
@@ -95,7 +95,7 @@ class Forecaster:
             libraries=dict(frame.libraries),
         )
         try:
-            planner = Planner(self._resolver, self._facts, guess=False)
+            planner = Planner(self._context, guess=False)
             node = planner.below(shadow, entry, phase)
             forecast = self._judged(node, env) if node else Forecast()
         except Error:
@@ -124,15 +124,15 @@ class Forecaster:
         )
 
     def _must_be_alone(self, frame: ResolvedStep) -> bool:
-        names = self._resolver.index.content(frame.script.path).names
+        names = self._index.content(frame.script.path).names
         return (
             "validate_cache.sh" in names
             or any(ALONE in name.split() or "<" in name for name in frame.texts("exclusive"))
-            or self._resolver.index.programs(frame.script.path).runs_us
+            or self._index.programs(frame.script.path).runs_us
         )
 
     def _words(self, frame: ResolvedStep) -> Iterable[str]:
-        index, path = self._resolver.index, frame.script.path
+        index, path = self._index, frame.script.path
         used = [word for name in frame.uses() for word in index.libraries.find(path, name).words]
         return {*index.content(path).words, *index.programs(path).keys, *used}
 

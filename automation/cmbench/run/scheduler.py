@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from cmbench.cache.store import (
     CacheEntry,
-    CacheStore,
     Staging,
     disk_error,
 )
@@ -30,12 +29,11 @@ from cmbench.format.env import (
 )
 from cmbench.format.meta import dependency
 from cmbench.format.model import Dependency, Request, StepOutcome
-from cmbench.plan.resolve import Resolver
+from cmbench.plan.resolve import PlanContext
 from cmbench.plan.resolved_step import ResolvedStep
 from cmbench.run.cm_objects import StepFolders
 from cmbench.run.entry_secrets import without_known
 from cmbench.run.outcome import (
-    FactReader,
     absorb,
     check_version,
     expires,
@@ -63,9 +61,8 @@ class Scheduler:
 
     def __init__(
         self,
-        resolver: Resolver,
+        context: PlanContext,
         runner: StepRunner,
-        facts: FactReader,
         reporters: Sequence[Reporter],
         run_directory: str,
         together: ParallelSteps | None = None,
@@ -73,18 +70,16 @@ class Scheduler:
     ) -> None:
         self._prefetcher = prefetcher
         self._together = together
-        self._resolver = resolver
+        self._resolver = context.resolver
+        self._lookup = context.lookup
+        self._facts = context.facts
+        self._store = context.lookup.store
         self._runner = runner
-        self._facts = facts
         self._reporters = reporters
         self._directory = run_directory
         self._steps = 0
         self._has_worked = False
         self._whole: set[str] = set()
-
-    @property
-    def _store(self) -> CacheStore:
-        return self._resolver.store
 
     def run(self, request: Request, plan: Plan | None = None) -> tuple[ResolvedStep, StepOutcome]:
         """Run ``request`` and all it needs; raises ``Error`` with the chain of steps."""
@@ -110,7 +105,7 @@ class Scheduler:
         frame.course = None
         if not self._has_worked:
             self._has_worked = True
-            self._resolver.forget()
+            self._lookup.forget()
 
     def _step(
         self,
@@ -137,9 +132,7 @@ class Scheduler:
             self._tell_failure(frame, depth, started, error)
             raise error.within(frame.label) from None
         except OSError as problem:
-            error = disk_error(
-                problem, str(problem.filename or self._directory), self._resolver.store.root
-            )
+            error = disk_error(problem, str(problem.filename or self._directory), self._store.root)
             self._tell_failure(frame, depth, started, error)
             raise error.within(frame.label) from problem
         except Error as error:
@@ -223,8 +216,8 @@ class Scheduler:
     def _looked_up(self, frame: ResolvedStep) -> tuple[CacheEntry | None, str]:
         node = frame.course
         if self._has_worked or node is None or node.cached_entry is None:
-            return self._resolver.look_up(frame)
-        self._resolver.see_names(node.cached_entry)
+            return self._lookup.look_up(frame)
+        self._lookup.see_names(node.cached_entry)
         return node.cached_entry, node.why
 
     @contextmanager
