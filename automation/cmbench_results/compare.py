@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cmbench.errors import Error
 from cmbench_results import schema
 from cmbench_results.sql import sa
 from cmbench_results.store import Store
-from cmbench_results.values import ACCURACY, HIGHER, LOWER, BenchmarkResult, ResultMetric
+from cmbench_results.values import (
+    ACCURACY,
+    HIGHER,
+    LOWER,
+    BenchmarkResult,
+    ResultMetric,
+    configuration_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +131,7 @@ def _ratios(values: Sequence[float | None], direction: str) -> tuple[float | Non
 
 
 def _describe(result: BenchmarkResult) -> dict[str, str]:
-    """Everything that may explain a difference, by its name."""
-    work, system, software = result.workload, result.system, result.software
-    facts: dict[str, object] = {"organization": result.organization}
-    for part in (work, system, software):
-        facts |= {name: getattr(part, name) for name in part.__slots__ if name != "versions"}
-    facts |= {"system": facts.pop("name"), "validity": result.validity, "tier": result.tier}
-    facts |= {"availability": result.availability, "figures from": result.figures_from}
-    facts |= _prefixed("version of ", software.versions) | _prefixed("", result.settings)
-    return {name: str(value) for name, value in facts.items() if value not in ("", 0, 0.0)}
-
-
-def _prefixed(prefix: str, values: Mapping[str, str]) -> dict[str, object]:
-    return {f"{prefix}{name}": value for name, value in values.items()}
+    """Return everything that may explain a difference, by its name."""
+    facts = {"validity": result.validity, "tier": result.tier, "availability": result.availability}
+    facts |= {"figures from": result.figures_from, **result.settings}
+    return configuration_of(result) | {name: value for name, value in facts.items() if value}

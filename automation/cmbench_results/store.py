@@ -31,7 +31,7 @@ from cmbench_results.values import (
 
 SERVED = Path("crowd", "server.lock")
 """What a server of contributed results has left in a CM home."""
-LATEST = "0002"
+LATEST = "0003"
 """The revision of the tables that this code is for."""
 CHUNK = 500
 _SILENT_S, _WAIT_S = 2.0, 60.0
@@ -455,6 +455,7 @@ def _migrate(connection: sa.Connection) -> None:
     from alembic.config import Config
     from alembic.util.exc import CommandError
 
+    before = _revision(connection)
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS))
     config.attributes["connection"] = connection
@@ -467,6 +468,22 @@ def _migrate(connection: sa.Connection) -> None:
             hint="update: pip install --upgrade 'cmbench[gui]'",
             context=[str(problem)],
         ) from None
+    if before:
+        _derive(connection)
+
+
+def _derive(connection: sa.Connection) -> None:
+    """Fill the columns of all runs from the whole results, as this version does."""
+    place, columns = schema.run.c.place_id, (schema.run.c.uid, schema.detail.c.result)
+    uids = list(connection.execute(sa.select(columns[0])).scalars())
+    for start in range(0, len(uids), CHUNK):
+        chosen = columns[0].in_(uids[start : start + CHUNK])
+        details = sa.select(place, *columns).join(schema.detail).where(chosen)
+        rows = [_row(row.place_id, _read(row.result)) for row in connection.execute(details)]
+        bound = [{f"new_{name}": value for name, value in row.items()} for row in rows]
+        values: dict[str, Any] = {name: sa.bindparam(f"new_{name}") for name in rows[0]}
+        changed = schema.run.update().where(columns[0] == sa.bindparam("new_uid"))
+        connection.execute(changed.values(values), bound)
 
 
 def _chunks(results: Iterable[BenchmarkResult]) -> Iterator[list[BenchmarkResult]]:

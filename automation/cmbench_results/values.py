@@ -34,6 +34,10 @@ OWN_RECORD, SUMMARY = "the run's results.json", "a published summary"
 SOURCES = (SUMMARY, OWN_RECORD, LOG_SUMMARY, LOGS)
 """Where a figure comes from, the best last."""
 
+TARGET_ORIGIN, SET_BY_USER = "target_origin", "option"
+_ESTIMATES = ("target_qps", "target_latency_ms")
+"""Settings that say how fast a system was expected to be, and where that figure is from."""
+
 LONGEST = 2_000
 """Characters of a text; what is longer is cut."""
 
@@ -144,15 +148,28 @@ class BenchmarkResult:
 
     @property
     def series(self) -> str:
-        """A digest of all that is equal in repeated runs of one configuration."""
-        work = {k: v for k, v in asdict(self.workload).items() if k != "round"}
-        ware = (self.software.backend or self.software.framework, self.software.precision)
-        parts = [work, self.system.name, self.system.fingerprint, ware, self.organization]
-        return digest(parts)[:16]
+        """A digest of the configuration: repeated runs have the same one."""
+        return digest(configuration_of(self))[:16]
 
     def figure(self, name: str) -> ResultMetric | None:
         """Return a further figure by its name."""
         return next((metric for metric in self.metrics if metric.name == name), None)
+
+
+def configuration_of(result: BenchmarkResult) -> dict[str, str]:
+    """Return what was measured and with what, by name: all that is equal in repeated runs.
+
+    What the user set and what was discovered (versions, layout, device) count alike. A target
+    that the harness estimated for LoadGen is an outcome and is left out.
+    """
+    settings, facts = dict(result.settings), {"organization": result.organization}
+    if settings.pop(TARGET_ORIGIN, "") != SET_BY_USER:
+        settings = {k: v for k, v in settings.items() if k not in _ESTIMATES}
+    for part in (result.workload, result.system, result.software):
+        facts |= {name: getattr(part, name) for name in part.__slots__ if name != "versions"}
+    facts |= {"system": facts.pop("name")}
+    facts |= {f"version of {name}": value for name, value in result.software.versions.items()}
+    return {k: str(v) for k, v in (facts | settings).items() if v not in ("", 0, 0.0)}
 
 
 def digest(data: Any) -> str:
@@ -230,7 +247,12 @@ def from_json(line: str) -> BenchmarkResult:
         data = json.loads(line)
     except (ValueError, RecursionError) as problem:
         raise MalformedError(f"not JSON: {problem}") from None
-    return decode(BenchmarkResult, data, "result")
+    result = decode(BenchmarkResult, data, "result")
+    form = result.workload.form.removeprefix(", ")
+    if form == result.workload.form:
+        return result
+    # Earlier versions wrote the form of a model of one's own so.
+    return replace(result, workload=replace(result.workload, form=form))
 
 
 def _plain(value: Any) -> Any:

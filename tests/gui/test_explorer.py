@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 import sqlalchemy as sa
-from samples import NEWER_ROW, ROW, experiments, own_run
+from samples import NEWER_ROW, ROW, experiments, own_run, sweep
 from starlette.testclient import TestClient
 
 from cmbench_gui.explorer import columns, source, table, view
@@ -180,6 +180,18 @@ def test_a_ratio_of_repeated_runs_comes_with_its_spread(
     text = explorer.get(f"/results/compare?id={mine}&id={other}").text
     assert "x 2 (1.9 to 2.03)" in text
     assert "3 runs, spread 6.6%" in text
+
+
+def test_points_of_a_sweep_are_not_repeats_of_each_other(
+    client: TestClient, add: Add, tmp_path: Path
+) -> None:
+    sweep(tmp_path / "sweep")
+    add(tmp_path / "sweep")
+    best, other = ids(client, "/results?sort=-value")[::8][:2]
+    text = client.get(f"/results/compare?id={best}&id={other}").text
+    assert text.count("<td>3 runs, spread 9.8%</td>") == 2
+    assert "<td>64</td>" in text[text.index("What differs") :]
+    assert "3 runs, spread 9.8%" in client.get(f"/results/{best}").text
 
 
 def test_a_result_tells_all_that_is_known(explorer: TestClient) -> None:

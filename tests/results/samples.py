@@ -142,6 +142,26 @@ def own_run(folder: Path, value: float = 50.0, when: str = "2026-11-22T10:00:00+
     return folder
 
 
+BATCHES, THREADS, REPEATS = (1, 8, 64), (1, 2), (100.0, 102.0, 110.0)
+
+
+def sweep(folder: Path) -> list[Path]:
+    """Three runs of each of six points: batches and threads."""
+    runs = []
+    for number, (batch, threads) in enumerate((b, t) for b in BATCHES for t in THREADS):
+        for repeat, value in enumerate(REPEATS):
+            name, when = f"{number}-{repeat}", f"2026-11-2{repeat}T10:{number:02}:00+00:00"
+            run = own_run(folder / name, value * (1 + number), when)
+            document = json.loads((run / "results.json").read_text("utf-8"))
+            measured = document["results"][0]["performance_run"]
+            measured["shape"] = {"workers": 1, "threads": threads, "batch": batch}
+            # What a calibration estimates differs a little from run to run.
+            measured["targets"] = {"qps": value + 1, "origin": "calibration"}
+            (run / "results.json").write_text(json.dumps(document), encoding="utf-8")
+            runs.append(run)
+    return runs
+
+
 def add(store: Store, path: Path) -> ResultSource:
     """Add a place to the files and to the database."""
     place = store.places.add(path)

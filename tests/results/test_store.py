@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,21 @@ import samples
 import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import NEWER_ROW, ROW, add, experiments, log, own_run, tree
+from samples import NEWER_ROW, ROW, add, experiments, log, own_run, sweep, tree
 
 from cmbench.errors import Error
 from cmbench_results import compare, cost, query, read_only, schema
 from cmbench_results.places import Places, ResultSource
 from cmbench_results.query import Filter
 from cmbench_results.store import LATEST, SERVED, Store
-from cmbench_results.values import LOCAL, LOGS, OFFICIAL, BenchmarkResult
+from cmbench_results.values import (
+    LOCAL,
+    LOGS,
+    OFFICIAL,
+    BenchmarkResult,
+    BenchmarkWorkload,
+    SystemDescription,
+)
 
 Open = Callable[[], Store]
 
@@ -307,6 +315,51 @@ def test_what_differs_and_by_how_much(store: Store, tmp_path: Path) -> None:
     assert [each.what for each in found.differences] == ["system"]
     with pytest.raises(Error, match="two or more"):
         compare.compare(store, ["1"])
+
+
+def test_each_point_of_a_sweep_is_a_configuration(store: Store, tmp_path: Path) -> None:
+    sweep(tmp_path)
+    add(store, tmp_path)
+    by_series: dict[str, list[query.Row]] = {}
+    for row in rows(store):
+        by_series.setdefault(row["series"], []).append(row)
+    assert sorted(map(len, by_series.values())) == [3] * 6
+    for repeats in by_series.values():
+        spread = compare.spread(store, store.result(repeats[0]["uid"]))
+        assert (spread.runs, spread.relative) == (3, pytest.approx(10 / 102))
+
+
+@pytest.mark.parametrize(
+    "name", ["batch", "target_min_duration_ms", "fp16", "model_sha256", "seed"]
+)
+def test_a_setting_makes_another_configuration(name: str) -> None:
+    work, system = BenchmarkWorkload("own", "Offline"), SystemDescription("lab")
+    plain = BenchmarkResult("a", work, system)
+    assert plain.series == replace(plain, key="b", value=2.0, validity="INVALID").series
+    assert plain.series != replace(plain, settings={name: "8"}).series
+
+
+def test_a_target_counts_where_the_user_set_it() -> None:
+    work, system = BenchmarkWorkload("own", "Server"), SystemDescription("lab")
+    plain = BenchmarkResult("a", work, system)
+    for origin, counts in (("calibration", False), ("stored target", False), ("option", True)):
+        one, other = (
+            replace(plain, settings={"target_qps": qps, "target_origin": origin})
+            for qps in ("60", "61")
+        )
+        assert (one.series != other.series) == counts
+
+
+def test_runs_of_an_older_database_are_grouped_anew(opened: Open, tmp_path: Path) -> None:
+    store = opened()
+    sweep(tmp_path)
+    add(store, tmp_path)
+    before = {row["uid"]: row["series"] for row in rows(store)}
+    with store.writing() as connection:
+        connection.execute(sa.text("UPDATE run SET series = 'one for all'"))
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '0002'"))
+    store.close()
+    assert {row["uid"]: row["series"] for row in rows(opened())} == before
 
 
 def test_costs_come_from_the_table_or_from_the_user(store: Store, tmp_path: Path) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from samples import NEWER_ROW, ROW, experiments, own_run
+from samples import NEWER_ROW, ROW, experiments, own_run, sweep
 
 import benchmark_lab
 from support import ROOT, Finished, Home
@@ -53,6 +55,17 @@ def test_add_find_show_compare_export_remove(cm: Cm, published: Path, tmp_path: 
     assert "2 results removed" in cm("rm", "results", str(published)).ok().stdout
     assert "1 result in the database" in cm("reindex", "results").ok().stdout
     assert str(tmp_path / "run") in cm("show", "results").ok().stdout
+
+
+def test_each_point_of_a_sweep_has_its_repeats(cm: Cm, tmp_path: Path) -> None:
+    sweep(tmp_path / "sweep")
+    cm("add", "results", str(tmp_path / "sweep")).ok()
+    cm("export", "results", "--csv", f"--output={tmp_path}/t.csv").ok()
+    with open(tmp_path / "t.csv", encoding="utf-8", newline="") as stream:
+        exported = list(csv.DictReader(stream))
+    assert sorted(Counter(row["series"] for row in exported).values()) == [3] * 6
+    shown = cm("show", "results", exported[0]["uid"]).ok().stdout
+    assert "3, median 612, spread 9.8%" in shown
 
 
 def test_where_there_is_no_result_yet_it_is_said_how_one_gets_there(

@@ -30,6 +30,9 @@ from cmbench_results.values import (
 _LATENCIES = {"mean": "latency_mean", "50.00": "latency_p50", "90.00": "latency_p90"}
 _LATENCIES |= {"95.00": "latency_p95", "99.00": "latency_p99", "99.90": "latency_p99.9"}
 _DETAIL = "mlperf_log_detail.txt"
+_DIGESTS, _DIGITS = {"model": "model_sha256", "data": "data_sha256"}, 16
+_SEEN_ELSEWHERE = ("batch_size", "threads", "num_workers", "min_duration")
+"""Inputs that the layout or the targets of a run show, by whoever chose them."""
 
 
 def read(root: Path, benchmark_round: str = "") -> ReadItems:
@@ -79,7 +82,7 @@ def _result(document: Mapping[str, Any], entry: Mapping[str, Any], folder: Path)
         accuracy_unit=text(entry.get("accuracy_unit")),
         accuracy_target=number(entry.get("accuracy_target")),
         metrics=tuple(_metrics(run, value, unit, logged)),
-        settings=_settings(document, run),
+        settings=_settings(document, run, around),
         command=text(around.get("command")),
         measured_at=text(around.get("measured_at")),
         duration_s=number(run.get("duration_s")),
@@ -103,7 +106,7 @@ def _workload(document: Mapping[str, Any], scenario: str) -> BenchmarkWorkload:
         benchmark=shared.benchmark_of(text(document["benchmark"])),
         scenario=scenario,
         model=text(document["model"].get("name")),
-        form=form if style == "valid" else f"{form}, {style} run",
+        form=", ".join(filter(None, (form, "" if style == "valid" else f"{style} run"))),
         round=text(document["round"]),
         division=text(document["division"]),
         category=text(document.get("category")),
@@ -113,7 +116,7 @@ def _workload(document: Mapping[str, Any], scenario: str) -> BenchmarkWorkload:
 
 def _system(document: Mapping[str, Any]) -> SystemDescription:
     host, facts = document["host"], document.get("device_facts") or {}
-    accelerator = text(facts.get("name"))
+    accelerator = text(facts.get("name") or facts.get("gpu"))
     return SystemDescription(
         name=text(document["sut"]).partition("-cmbench-")[0],
         cpu=text(host["cpu_model"]),
@@ -139,12 +142,31 @@ def _software(document: Mapping[str, Any], around: Mapping[str, Any]) -> Softwar
     )
 
 
-def _settings(document: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, str]:
+def _settings(
+    document: Mapping[str, Any], run: Mapping[str, Any], around: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return what was set, and what was discovered about files and devices, by name."""
     shape, targets = run.get("shape") or {}, run.get("targets") or {}
-    chosen = {**shape, **(document.get("backend_options") or {})}
-    settings = {text(k): text(v) for k, v in chosen.items()}
+    overrides = {
+        name: value
+        for name, value in (around.get("overrides") or {}).items()
+        if name not in _SEEN_ELSEWHERE and "target_" not in name
+    }
+    chosen = {**shape, **overrides, **(document.get("backend_options") or {})}
+    settings = {text(k): text(v) for k, v in chosen.items() if v is not None}
     settings |= {f"target_{text(k)}": text(v) for k, v in targets.items() if v is not None}
-    return settings
+    return settings | _discovered(document, around)
+
+
+def _discovered(document: Mapping[str, Any], around: Mapping[str, Any]) -> dict[str, str]:
+    """Return digests of the files, facts of the device and of plugins; not what fields have."""
+    facts = {"model": text(document["model"].get("sha256"))}
+    facts |= {text(k): text(v) for k, v in (around.get("configuration") or {}).items()}
+    digests = {name: facts.pop(key, "")[:_DIGITS] for key, name in _DIGESTS.items()}
+    known = {"precision", "round", *(around.get("versions") or document["versions"])}
+    others = {k: v for k, v in facts.items() if k not in known and not k.startswith("option ")}
+    stand_in = {"stand_in": text(document.get("stand_in"))}
+    return {k: v for k, v in (digests | others | stand_in).items() if v}
 
 
 def _logged(folder: Path, scenario: str, document: Mapping[str, Any]) -> dict[str, Any]:

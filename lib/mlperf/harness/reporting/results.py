@@ -46,7 +46,8 @@ class Attempt:
 class Circumstances:
     """What surrounded a run: the command, libraries, time, load, and the machine's telemetry.
 
-    ``configuration`` is what must be equal in all runs that make up one result.
+    ``configuration`` is what must be equal in all runs that make up one result, ``overrides`` are
+    the inputs of the user that bear on a performance run, by the names of ``Overrides``.
     """
 
     measured_at: str
@@ -56,6 +57,7 @@ class Circumstances:
     command: str = ""
     telemetry: Telemetry | None = None
     configuration: dict[str, str] = field(default_factory=dict)
+    overrides: dict[str, float] = field(default_factory=dict, metadata=records.WHEN_GIVEN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,13 @@ class Context:
             command=self.settings.provenance.command,
             telemetry=seen,
             configuration=self.configuration(scenario),
+            overrides=self.overrides(scenario),
         )
+
+    def overrides(self, scenario: Scenario) -> dict[str, float]:
+        """Return the inputs of the user that bear on a performance run of a scenario."""
+        values = _overrides(self.settings, scenario, PERFORMANCE)
+        return {name: value for name, value in values.items() if value is not None}
 
     def fingerprint(self, scenario: Scenario, mode: str) -> str:
         """Equal for runs that would measure the same thing in the same way."""
