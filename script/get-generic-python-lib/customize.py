@@ -14,6 +14,7 @@ from cmbench.lib.programs import run_program
 from cmbench.lib.text_files import read_or_empty
 from cmbench.lib.versions import satisfies_pip
 from cmbench.lib.yes_no import is_yes
+from common.failure_output import explained
 
 LAST_LINES = 12
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._ -]+\])?")
@@ -210,9 +211,10 @@ def remedy(said: str) -> str:
 
 
 def last_words(said: str) -> list[str]:
-    """The last lines that pip wrote; a list of a hundred versions is cut to the newest."""
+    """The cause and the last lines that pip wrote; long lists of versions are cut."""
     lines = [line.rstrip() for line in said.splitlines() if not NOISE.match(line)]
-    return [LONG_LIST.sub(r"(from versions: ...\1)", line) for line in lines[-LAST_LINES:]]
+    shown = explained(lines, LAST_LINES)
+    return [LONG_LIST.sub(r"(from versions: ...\1)", line) for line in shown]
 
 
 def proven(wanted: RequestedPackage) -> pythons.Distribution:

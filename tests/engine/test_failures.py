@@ -185,12 +185,13 @@ def test_known_causes(lab: Lab, output: str, remedy: str) -> None:
     refused(lab.run("c,bad"), "script-failed", remedy)
 
 
-def test_the_known_cause_is_found_far_above_the_last_lines(lab: Lab) -> None:
-    lab.script(
-        "c-bad", run='echo "Bus error (core dumped)"; for n in $(seq 40); do echo $n; done; exit 3'
-    )
-    failed = lab.run("c,bad")
-    refused(failed, "script-failed", "line of its log", "--shm-size", "repeat this step")
+def test_the_cause_is_found_far_above_the_last_lines(lab: Lab) -> None:
+    count = "for n in $(seq 40); do echo line $n; done; exit 3"
+    lab.script("c-bad", run=f'echo "Bus error (core dumped)"; {count}')
+    text = refused(lab.run("c,bad"), "script-failed", "--shm-size", "repeat this step", "line 40")
+    assert "cause:\n    Bus error (core dumped)\n    line 26\n" in text
+    lab.script("c-bad", run=f'echo "version https://git-lfs.github.com/spec/v1"; {count}')
+    refused(lab.run("c,bad"), "script-failed", "line of its log", "git lfs pull", "repeat this")
     lab.script("c-bad", customize="import no_such_module\n")
     assert "PACKAGE" not in refused(lab.run("c,bad"), "customize-crashed")
     lab.script("c-bad", customize="def preprocess(i):\n    raise MemoryError('no more')\n")

@@ -45,20 +45,29 @@ class ProbeResult:
 
     @property
     def problem(self) -> str:
-        """What went wrong in one line, with its last words; empty when it is ``ok``."""
+        """What went wrong in one line, with the cause that it printed; empty when it is ``ok``."""
         if self.ok:
             return ""
-        last = next((line.strip() for line in reversed(self.tail(20)) if line.strip()), "")
+        lines = [line.strip() for line in self.output.splitlines() if line.strip()]
+        reason = next(iter(_cause(lines) or lines[-1:]), "")
         if self.timed_out:
             return f"no answer within {self.seconds:.0f} s"
         if self.status == NOT_STARTED:
-            return last
+            return reason
         how = f"signal {-self.status}" if self.status < 0 else f"exit status {self.status}"
-        return f"{how}: {last}" if last else how
+        return f"{how}: {reason}" if reason else how
 
     def tail(self, lines: int = 10) -> tuple[str, ...]:
-        """The last lines that it wrote, standard error after standard output."""
-        return tuple(self.output.splitlines()[-lines:])
+        """The last lines that it wrote, standard error after standard output; the cause first."""
+        from common.failure_output import explained
+
+        return explained(self.output.splitlines(), lines)
+
+
+def _cause(lines: Sequence[str]) -> tuple[str, ...]:
+    from common.failure_output import first_cause
+
+    return first_cause(lines)
 
 
 def which(name: str, path: str | None = None) -> Path | None:

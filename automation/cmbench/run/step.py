@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from cmbench.run.workers import Crew
 
 TAIL_LINES = 15
+SEARCHED_LINES = 4_000
 NEXT = "next: "
 """A line of a failing program that begins so is its advice, not its output."""
 ALONE = "machine"
@@ -333,7 +334,7 @@ class StepRunner:
             entries=tuple(frame.entries),
         )
         take_away(place.cwd)
-        status, tail = self._process(job, self._said if frame.speaks_natively else self._line)
+        status, output = self._process(job, self._said if frame.speaks_natively else self._line)
         if status and "ignore_script_error" in frame.request.modes:
             frame.ignored = True
             name = os.path.basename(path)
@@ -344,7 +345,7 @@ class StepRunner:
             repeat = write_repeat_file(
                 frame, place, command, self.secrets.data(changed_values(environment))
             )
-            seen, advice = _advice(tail)
+            seen, advice = _explained(output)
             raise Error(
                 "script-failed",
                 f"{os.path.basename(path)} of {frame.script.alias} {_status_text(status)}",
@@ -379,18 +380,20 @@ class StepRunner:
                 stream.write(text)
 
     def _process(self, job: Job, show: Callable[[str], None]) -> tuple[int, tuple[str, ...]]:
-        """Run the native program where the executor does; its exit status and last lines."""
+        """Run the native program where the executor does; its exit status and its output.
+
+        Of a long output those lines in which its cause is searched for.
+        """
         from cmbench.run.executor import run_job
 
         if self._executor is None:
             from cmbench.run.process import LocalExecutor
 
             self._executor = LocalExecutor()
-        tail: deque[str] = deque(maxlen=TAIL_LINES)
+        output: deque[str] = deque(maxlen=SEARCHED_LINES)
 
         def line(text: str) -> None:
-            if text.strip():
-                tail.append(text)
+            output.append(text)
             show(text)
 
         if self._crew is None or self._crew.in_hook:
@@ -400,7 +403,7 @@ class StepRunner:
                 state = run_job(self._executor, job, line, self._crew.check)
         if state.reason:
             line(f"{self._executor.name}: {state.reason}")
-        return state.exit_code or int(state.status == "lost"), tuple(tail)
+        return state.exit_code or int(state.status == "lost"), tuple(output)
 
     def _write_log(self, lines: Sequence[str]) -> None:
         if self._log is not None:
@@ -556,13 +559,21 @@ def _status_text(status: int) -> str:
     return f"exited with status {status}"
 
 
-def _advice(tail: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    """What a program printed, and what to do next: by its own ``next:`` line, or by the cause."""
-    from cmbench.lib.causes import remedy
+def _explained(output: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    """The cause and the last lines that a program printed, and what to do next.
 
-    hints = [line.removeprefix(NEXT) for line in tail if line.startswith(NEXT)]
-    seen = tuple(line for line in tail if not line.startswith(NEXT))
-    return seen, "\n".join(hints) or remedy("\n".join(tail))
+    That is what its own ``next:`` line says, else the remedy of the cause, else of what follows it.
+    """
+    from cmbench.lib.causes import remedy
+    from common.failure_output import explained, first_cause
+
+    last = [line for line in output if line.strip()][-TAIL_LINES:]
+    hints = [line.removeprefix(NEXT) for line in last if line.startswith(NEXT)]
+    seen = [line for line in output if not line.startswith(NEXT)]
+    cause = first_cause(seen)
+    shown = explained([line for line in seen if line.strip()], TAIL_LINES)
+    advice = "\n".join(hints) or remedy("\n".join(cause)) or remedy("\n".join(shown))
+    return shown, advice
 
 
 def _files_of_failure(frame: ResolvedStep, cwd: str) -> Iterator[str]:

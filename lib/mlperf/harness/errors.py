@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 NEXT = "next: "
+NAMED = "mlperf.harness: "
+"""What precedes an error of a program of this package."""
 
 DAMAGED = "see what in the cache has changed since it was made: cm verify cache"
 OTHER_MODEL = f"check that the file is the model of this benchmark, and whole; {DAMAGED}"
@@ -22,7 +24,7 @@ class HarnessError(Exception):
 
 def tell(error: HarnessError) -> None:
     """Print an error where programs print theirs, and what to do next below it."""
-    print(f"mlperf.harness: {error}", file=sys.stderr, flush=True)
+    print(f"{NAMED}{error}", file=sys.stderr, flush=True)
     if error.advice:
         print(f"{NEXT}{error.advice}", file=sys.stderr, flush=True)
 

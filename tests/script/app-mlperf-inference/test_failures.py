@@ -391,3 +391,13 @@ def test_a_process_that_ends_by_a_signal_is_explained(
     )
     words = ["bash", "-c", f'ulimit -v {limit}; exec "$0" -c "$1"', sys.executable, program]
     assert told in run(words, cwd=tmp_path, env=lab.harness_environment()).stdout
+
+
+def test_the_cause_of_a_program_is_not_its_last_line(tmp_path: Path) -> None:
+    console, torch = tmp_path / "console", "Compile with `TORCH_USE_CUDA_DSA` to enable assertions."
+    console.write_text(f"mlperf.harness: the model failed: CUDA error: off\n{torch}\nnext: wait\n")
+    assert launch.reason(1, tmp_path, console) == "the model failed: CUDA error: off"
+    console.write_text("Traceback (most recent call last):\n  File 'a'\nOSError: off\nexit\n")
+    assert launch.reason(1, tmp_path, console).splitlines()[0] == "OSError: off"
+    console.write_text("something odd\n")
+    assert launch.reason(1, tmp_path, console) == "something odd"

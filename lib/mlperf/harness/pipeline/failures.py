@@ -9,6 +9,8 @@ from __future__ import annotations
 import threading
 import traceback
 
+from common.failure_output import without_advice
+
 
 class Failures:
     """The first failure in full, and the number of all; safe to use from every thread."""
@@ -25,7 +27,8 @@ class Failures:
         with self._lock:
             self.count += 1
             if not self.first:
-                self.first = f"{doing}: {type(error).__name__}: {error}"
+                message = without_advice(str(error))
+                self.first = f"{doing}: {type(error).__name__}: {message}"
                 self.trace = "".join(traceback.format_exception(error))
         self.happened.set()
 

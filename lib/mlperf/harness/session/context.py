@@ -105,7 +105,7 @@ class Context:
     ) -> tuple[LoadGenOutcome, Telemetry]:
         """Make one LoadGen run; a run that fails is kept for looking at and ends the session.
 
-        Raises HarnessError then. ``doing`` is what it is for, for whoever watches.
+        Raises HarnessError then. ``doing`` is its purpose, for display.
         """
         label = f"{run.scenario} {name}"
         duration_ms = 0

@@ -10,8 +10,10 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from common.failure_output import first_cause, without_advice
+
 from .. import records
-from ..errors import NEXT, HarnessError
+from ..errors import NAMED, NEXT, HarnessError
 from ..jobs import STALLED
 from ..measuring.telemetry import Monitor
 from ..progress import ProgressWriter
@@ -126,7 +128,7 @@ def foretold(folder: Path) -> float:
 
 
 def reason(status: int, folder: Path, console: Path) -> str:
-    """Why a process failed: its own report, the signal, or the last line that it printed."""
+    """Why a process failed: its own report, the signal, or the cause in its output."""
     outcome = folder / "outcome.json"
     if outcome.exists():
         failure = records.read_json(outcome).get("failure")
@@ -135,12 +137,13 @@ def reason(status: int, folder: Path, console: Path) -> str:
     if status < 0:
         return f"the process was ended by {_signal_in_words(signal.Signals(-status))}"
     lines = [line for line in _lines(console) if not line.startswith(NEXT)]
-    last = lines[-1] if lines else "it printed nothing"
-    return last.removeprefix("mlperf.harness: ")
+    own = next((n for n, line in enumerate(lines) if line.startswith(NAMED)), None)
+    cause = lines[own:] if own is not None else first_cause(lines) or lines[-1:]
+    return without_advice("\n".join(cause).removeprefix(NAMED)) or "it printed nothing"
 
 
 def _signal_in_words(ended: signal.Signals) -> str:
-    """Return a signal, and what it is a sign of."""
+    """Return the name of a signal and its likely reason."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if ended is signal.SIGKILL:
         return f"{ended.name}, as the system does when it runs out of memory"
