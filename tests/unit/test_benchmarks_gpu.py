@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import benchmark_lab as lab
+from mlperf.harness.backends.lanes import CaptureGate
 from support import ROOT, python_env
 
 TINY = lab.MODEL / "model.json"
@@ -119,10 +120,11 @@ def test_answers_are_compared_before_anything_is_measured(gpu: ModuleType) -> No
 
     gpu.SECONDS = 0.01
     batch = {"x": np.ones((4, 3), np.float32)}
-    ways = gpu.Ways([Lane(), Lane(2.001)], bare)
+    ways = gpu.Ways([Lane(), Lane(2.001)], bare, CaptureGate())
     lines, _ = gpu.compared(ways, batch, {"x": np.ones((1, 3), np.float32)})
     assert len(lines) == 2
-    lines, reached = gpu.compared(gpu.Ways([Lane(), Lane(3)], bare), batch, batch)
+    ways = gpu.Ways([Lane(), Lane(3)], bare, CaptureGate())
+    lines, reached = gpu.compared(ways, batch, batch)
     assert (lines, reached) == (["lane 1 answers otherwise than the bare loop, by 1"], False)
 
 

@@ -49,7 +49,8 @@ class LoadGenOutcome:
     """The outcome of a run besides LoadGen's logs; ``failure`` is empty without an error.
 
     ``seconds`` is the wall time from LoadGen's start to its end, loading of samples included.
-    ``late`` is that of a Server run.
+    ``late`` is that of a Server run. ``computed_by`` is the backend's, see
+    ``backends.base.Backend``.
     """
 
     failure: str
@@ -60,6 +61,7 @@ class LoadGenOutcome:
     versions: dict[str, str]
     accuracy: AccuracyFigure | None = None
     late: LateQueries | None = None
+    computed_by: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

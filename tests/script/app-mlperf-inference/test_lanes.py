@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,10 @@ from hypothesis import strategies as st
 
 from lanes_lab import Recorder
 from mlperf.harness.backends import lanes
-from mlperf.harness.backends.lanes import Lane, LaneTensor, Shapes
+from mlperf.harness.backends.lanes import CaptureGate, Lane, LaneTensor, Shapes
+from mlperf.harness.pipeline.batcher import SampleBatch
+from mlperf.harness.pipeline.queue import CutQueue
+from mlperf.harness.pipeline.workers import PooledPipeline, Tally
 
 Array = npt.NDArray[Any]
 
@@ -37,7 +42,7 @@ class Doubling:
             view(outputs["twice"])[...] = 2 * given + 1
             view(outputs["sum"])[...] = given.sum(axis=1)
 
-        self._device.put(stream, do)
+        self._device.compute(stream, do)
 
 
 def view(tensor: LaneTensor) -> Array:
@@ -46,8 +51,12 @@ def view(tensor: LaneTensor) -> Array:
     return found
 
 
-def lane(device: Recorder, graphs: bool = True) -> Lane:
-    return Lane(device, Doubling(device), ["sum", "twice"], graphs)
+def lane(device: Recorder, gate: CaptureGate | None = None) -> Lane:
+    return Lane(device, Doubling(device), ["sum", "twice"], gate)
+
+
+def ones(batch: int, width: int = 3) -> Array:
+    return np.ones((batch, width), np.float32)
 
 
 def check(answers: Sequence[Array], given_: Array) -> None:
@@ -63,15 +72,15 @@ CALLS = st.lists(
 
 
 @settings(max_examples=60, deadline=None)
-@given(CALLS, st.integers(0, 2**16), st.booleans())
+@given(CALLS, st.integers(0, 2**16), st.integers(0, 25))
 def test_answers_are_right_in_whatever_order_streams_get_on(
-    calls: list[tuple[int, int, int, bool]], seed: int, graphs: bool
+    calls: list[tuple[int, int, int, bool]], seed: int, captured: int
 ) -> None:
-    device = Recorder(seed)
-    team = [lane(device, graphs) for _ in range(3)]
+    device, gate = Recorder(seed), CaptureGate()
+    team = [lane(device, gate) for _ in range(3)]
     values = np.random.default_rng(seed)
     buffers: dict[tuple[int, int, int], Array] = {}
-    for who, batch, width, gathered in calls:
+    for number, (who, batch, width, gathered) in enumerate(calls):
         given_ = values.integers(-9, 9, (batch, width)).astype(np.float32)
         fed = given_.copy()
         if gathered:
@@ -80,7 +89,8 @@ def test_answers_are_right_in_whatever_order_streams_get_on(
                 buffers[place] = team[who].buffer((batch, width), np.float32)
             fed = buffers[place]
             fed[...] = given_
-        answers = team[who].predict({"x": fed})
+        with gate.opened() if number < captured else contextlib.nullcontext():
+            answers = team[who].predict({"x": fed})
         # From here on the caller may write: nothing is copied any more.
         fed[...] = -77
         check(answers, given_)
@@ -121,34 +131,196 @@ def test_streams_that_do_not_wait_for_each_other_are_noticed(call: str) -> None:
     assert wrong
 
 
-def test_work_is_captured_when_a_shape_comes_again_and_kept() -> None:
-    device = Recorder(1)
-    mine = lane(device)
-    for _ in range(4):
-        check(mine.predict({"x": np.ones((2, 3), np.float32)}), np.ones((2, 3), np.float32))
+def in_thread(action: Callable[[], None]) -> None:
+    """Do something in a thread of its own; raises what it raises."""
+    errors: list[BaseException] = []
+
+    def guarded() -> None:
+        try:
+            action()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=guarded)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+
+
+def prepare(mine: Lane, gate: CaptureGate, *batches: int) -> None:
+    for batch in batches:
+        with gate.opened():
+            check(mine.predict({"x": ones(batch)}), ones(batch))
+
+
+def test_shapes_are_captured_before_the_run_and_never_in_it() -> None:
+    device, gate = Recorder(1), CaptureGate()
+    mine = lane(device, gate)
+    prepare(mine, gate, 2)
+    assert device.calls.count("enqueue") == lanes.WARM_UPS + 1, "to warm up, and to capture"
+    for _ in range(3):
+        check(mine.predict({"x": ones(2)}), ones(2))
+    assert (device.calls.count("capture"), device.calls.count("launch")) == (1, 4)
+    for _ in range(3):
+        check(mine.predict({"x": ones(5)}), ones(5))
+    assert (device.calls.count("capture"), device.calls.count("launch")) == (1, 4)
+
+
+def test_a_thread_that_meets_a_shape_again_computes_it_without_a_graph() -> None:
+    """What ended runs: warmed up in LoadGen's thread, captured in a worker's, without handles."""
+    device, gate = Recorder(2), CaptureGate()
+    mine = lane(device, gate)
+    check(mine.predict({"x": ones(2)}), ones(2))
+    for _ in range(3):
+        in_thread(lambda: check(mine.predict({"x": ones(2)}), ones(2)))
+    assert "capture" not in device.calls
+
+
+def test_the_thread_that_launches_has_captured_while_nobody_else_works() -> None:
+    device, gate = Recorder(3, mode="global"), CaptureGate()
+    team = [lane(device, gate) for _ in range(3)]
+    start = threading.Barrier(len(team))
+
+    def work(mine: Lane) -> None:
+        start.wait()
+        prepare(mine, gate, 4)
+        start.wait()
+        check(mine.predict({"x": ones(4)}), ones(4))
+
+    threads = [threading.Thread(target=work, args=(mine,)) for mine in team]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert gate.failure == ""
+    assert len(set(device.capturing)) == 3
+    assert sorted(device.capturing * 2) == sorted(device.launching)
+
+
+class LaneWorker:
+    """A worker of a pipeline that computes in its lane."""
+
+    capacity = 4
+
+    def __init__(self, mine: Lane) -> None:
+        self._lane = mine
+        self.tally = Tally()
+
+    def warm_up(self, indices: Sequence[int]) -> None:
+        check(self._lane.predict({"x": ones(len(indices))}), ones(len(indices)))
+
+    def serve(self, batch: SampleBatch) -> None:
+        self.warm_up(batch.ids)
+        self.tally.batches += 1
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_pipeline_prepares_each_worker_in_the_thread_that_serves(count: int) -> None:
+    device, gate = Recorder(10, mode="global"), CaptureGate()
+    team: Any = [LaneWorker(lane(device, gate)) for _ in range(count)]
+    pipeline = PooledPipeline(CutQueue(4), team)
+
+    def warm_up(worker: Any) -> None:
+        with gate.opened():
+            worker.warm_up([0, 1, 2, 3])
+
+    pipeline.prepare(warm_up)
+    assert len(set(device.capturing)) == count
+    assert threading.get_ident() not in device.capturing
+    numbers = list(range(400))
+    pipeline.issue(numbers, numbers)
+    assert pipeline.close().batches == 100
+    assert set(device.launching) <= set(device.capturing)
+    assert (device.calls.count("capture"), device.calls.count("launch")) == (count, count + 100)
+
+
+@pytest.mark.parametrize("what", ["pinned", "memory"])
+@pytest.mark.parametrize("mode", ["global", "thread_local"])
+def test_others_that_allocate_end_a_capture_in_the_global_mode_only(what: str, mode: str) -> None:
+    device, gate = Recorder(4, mode), CaptureGate()
+    mine = lane(device, gate)
+    enqueue = mine._work.enqueue
+
+    def beside(*given: Any) -> None:
+        enqueue(*given)
+        if device._capture:
+            in_thread(lambda: getattr(device, what)(8))
+
+    mine._work.enqueue = beside  # type: ignore[method-assign]
+    prepare(mine, gate, 2, 3)
+    assert bool(gate.failure) == (mode == "global")
+    # A failed capture is a note, and no end.
+    assert gate.facts() == ({"without graphs": gate.failure} if gate.failure else {})
+    assert device.calls.count("capture") == (1 if gate.failure else 2)
+    check(mine.predict({"x": ones(2)}), ones(2))
+
+
+def test_work_that_allocates_is_computed_without_a_graph() -> None:
+    device, gate = Recorder(5), CaptureGate()
+    mine = lane(device, gate)
+    enqueue = mine._work.enqueue
+
+    def allocating(*given: Any) -> None:
+        device.memory(8)
+        enqueue(*given)
+
+    mine._work.enqueue = allocating  # type: ignore[method-assign]
+    prepare(mine, gate, 2, 2, 3)
+    assert gate.failure.startswith("CUDA error: operation not permitted")
     assert device.calls.count("capture") == 1
-    assert device.calls.count("launch") == 3
-    # Once at first, once to capture.
-    assert device.calls.count("enqueue") == 2
+    assert "launch" not in device.calls
 
 
-def test_graphs_are_forgotten_when_memory_has_moved() -> None:
-    device = Recorder(2)
-    mine = lane(device)
-    small, large = np.ones((1, 3), np.float32), np.full((9, 3), 5, np.float32)
-    for given_ in (small, small, large, small, small, large, large):
+def test_graphs_hold_when_others_need_more_memory() -> None:
+    device, gate = Recorder(6), CaptureGate()
+    mine = lane(device, gate)
+    prepare(mine, gate, 1, 9, 1, 9)
+    for batch in (1, 9, 20, 1, 9):
+        given_ = np.full((batch, 3), batch, np.float32)
         check(mine.predict({"x": given_}), given_)
-    assert device.calls.count("capture") == 3, "small ones, and both again in the larger memory"
+    assert device.calls.count("capture") == 2
+
+
+def test_a_batch_that_is_not_full_is_padded_to_a_captured_one() -> None:
+    device, gate = Recorder(7), CaptureGate()
+    mine = lane(device, gate)
+    prepare(mine, gate, 16, 4)
+    before = device.calls.count("enqueue")
+    for batch in (16, 9, 8, 3, 2):
+        given_ = np.full((batch, 3), batch, np.float32)
+        check(mine.predict({"x": given_}), given_)
+    assert device.calls.count("enqueue") == before
+    # None of a captured batch that is more than twice as large, nor of other samples.
+    for given_ in (ones(7), ones(1), ones(16, 2)):
+        check(mine.predict({"x": given_}), given_)
+    assert device.calls.count("enqueue") == before + 3
+
+
+def test_batches_whose_answers_are_no_rows_are_not_padded() -> None:
+    device, gate = Recorder(8), CaptureGate()
+    mine = lane(device, gate)
+    mine._work.outputs = lambda shapes: {  # type: ignore[method-assign]
+        "twice": (np.float32, shapes["x"]),
+        "sum": (np.float64, (40,)),
+    }
+    mine._work.enqueue = lambda *given: device.calls.append("enqueue")  # type: ignore[method-assign]
+    with gate.opened():
+        assert mine.predict({"x": ones(4)})[0].shape == (40,)
+    launched = device.calls.count("launch")
+    mine.predict({"x": ones(3)})
+    assert device.calls.count("launch") == launched
 
 
 def test_memory_is_kept_and_graphs_are_few() -> None:
-    device = Recorder(3)
-    mine = lane(device)
+    device, gate = Recorder(9), CaptureGate()
+    mine = lane(device, gate)
     widths = range(lanes.MOST_GRAPHS + 20, 0, -1)
     for _ in range(3):
         for width in widths:
             given_ = np.full((1, width), 2, np.float32)
-            check(mine.predict({"x": given_}), given_)
+            with gate.opened():
+                check(mine.predict({"x": given_}), given_)
     assert device.calls.count("capture") == lanes.MOST_GRAPHS
     assert device.calls.count("memory") == 3, "an input and two outputs, for the largest"
 

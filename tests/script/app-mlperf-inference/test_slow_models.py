@@ -23,6 +23,7 @@ from mlperf.harness.jobs import Probe, ProbeRequest
 from mlperf.harness.measuring import loadgen_run
 from mlperf.harness.measuring.detail_log import DetailLog
 from mlperf.harness.measuring.verdict import judge
+from mlperf.harness.pipeline import workers
 from mlperf.harness.session import estimate, find, launch, precheck
 from mlperf.harness.settings import Overrides, SessionSettings, Targets, WorkerShape
 from mlperf.harness.tuning import layout_probe, slow_models, targets, tune
@@ -235,7 +236,7 @@ def test_a_long_first_batch_is_the_measurement(seconds: float, batches: int) -> 
     def batch_times(size: int, _seconds: float) -> list[float]:
         return [batch(size)]
 
-    one = SimpleNamespace(batch=batch, batch_times=batch_times)
+    one = SimpleNamespace(prepare=batch, batch_times=batch_times)
     callers: Any = [one, one]
     rate, batch_s = layout_probe.measure_together(callers, 3, 0.0)
     assert (rate, batch_s) == (6 / seconds, seconds)
@@ -244,7 +245,7 @@ def test_a_long_first_batch_is_the_measurement(seconds: float, batches: int) -> 
 
 def test_what_a_heavy_model_packs_in_its_first_batch_is_no_part_of_its_speed() -> None:
     times = iter([2.5, 1.0])
-    caller = SimpleNamespace(batch=lambda _: next(times), batch_times=lambda *_: [next(times)])
+    caller = SimpleNamespace(prepare=lambda _: next(times), batch_times=lambda *_: [next(times)])
     work = Work(Clock(), [1.0] * 4)
     stand: Any = SimpleNamespace(benchmark=work, count=4, open=lambda *_: [caller])
     seen = slow_models.SampleTiming(threads=2, sample=0, seconds=1.2, mean_s=1.2)
@@ -358,7 +359,10 @@ def test_a_run_warms_up_twice_only_where_samples_differ(
     caller: Any = SimpleNamespace(warm_up=taken.append)
     work: Any = Work(Clock(), [1.0] * 3)
     work.costs = None if costs is None else np.asarray(costs)
-    warmed = loadgen_run._Warmed(work, performance(OFFLINE, 3), [caller])
+    team = workers.DirectPipeline(caller)
+    warmed = loadgen_run._Warmed(
+        work, performance(OFFLINE, 3), team, backends.create("null", "cpu", "float32")
+    )
     warmed.load([2, 0, 1])
     warmed.load([2, 0, 1])
     assert taken == orders
@@ -387,7 +391,10 @@ def test_server_warms_up_with_batches_of_all_sizes_while_that_is_quick(
     work: Any = Work(clock, [1.0] * 3)
     work.costs = None
     caller: Any = SimpleNamespace(warm_up=warm_up)
-    loadgen_run._Warmed(work, performance(SERVER, 3), [caller]).load([2, 0, 1])
+    team = workers.DirectPipeline(caller)
+    loadgen_run._Warmed(
+        work, performance(SERVER, 3), team, backends.create("null", "cpu", "float32")
+    ).load([2, 0, 1])
     assert taken == sizes
 
 

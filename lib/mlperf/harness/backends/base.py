@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,8 @@ class Backend(ABC):
     """
 
     largest_batch = 64
+    # Whether predictors prepare for the shapes of inputs, see ``preparing``.
+    prepares = False
     # Whether queries of the Server scenario may go through the model together here.
     joins_queries = True
     library_bytes = 300_000_000
@@ -85,6 +88,17 @@ class Backend(ABC):
         For a runtime that computes faster when it knows the shape beforehand.
         """
         return self.open(graph, outputs, workers, threads)
+
+    def preparing(self) -> AbstractContextManager[None]:
+        """Let predictors prepare for the shapes with which the calling thread calls them.
+
+        It is the thread that calls them later; others that prepare wait.
+        """
+        return nullcontext()
+
+    def computed_by(self) -> dict[str, str]:
+        """Return how the models that are open are computed, for the result; empty as a rule."""
+        return {}
 
     @abstractmethod
     def versions(self) -> dict[str, str]:

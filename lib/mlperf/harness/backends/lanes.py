@@ -2,16 +2,23 @@
 
 A lane has three streams: inputs go in on the first, work is done on the second, answers come back
 on the third, and events tell each what the one before has done. Several lanes overlap: while one
-computes, another copies. Page-locked buffers and memory of the device are kept per size and
-grow; work on shapes that come again is captured as a graph, by batch size.
+computes, another copies. Page-locked buffers and memory of the device are kept per size and grow.
+
+Work is captured as a graph for all shapes that a lane meets before a run, while ``CaptureGate`` is
+open for its thread. CUDA ends a capture in which a library makes its handles, which it keeps per
+thread, and one beside which others allocate or synchronize: so the thread that launches the graphs
+captures them, after it has computed the same on the same stream, and nothing else of ours works.
+Shapes that are met later are padded to a captured one or computed without a graph.
 
 ``CudaDevice`` is the dozen calls of CUDA that this takes; ``torch_device`` makes them by PyTorch.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -24,6 +31,8 @@ Handle = Any
 Shapes = Mapping[str, tuple[int, ...]]
 # A graph holds memory of its own; shapes beyond so many, as texts have, are enqueued each time.
 MOST_GRAPHS = 32
+# So often work is done before it is captured: libraries choose algorithms and make workspaces.
+WARM_UPS = 3
 
 
 def layouts(most: int, workers: int | None = None) -> list[Layout]:
@@ -45,7 +54,7 @@ class CudaDevice(Protocol):
         """Page-locked host memory, as so many bytes [size]."""
 
     def memory(self, size: int) -> Handle:
-        """So many bytes of the device."""
+        """So many bytes of the device, all 0: rows that pad a batch hold valid values."""
 
     def copy_in(self, target: Handle, source: Array, stream: Handle) -> None:
         """Copy page-locked bytes [n] to the device."""
@@ -63,7 +72,10 @@ class CudaDevice(Protocol):
         """Wait here until the event was marked."""
 
     def capture(self, stream: Handle, work: Callable[[], None]) -> Handle:
-        """Return a graph of what ``work`` puts into the stream, which is not done now."""
+        """Return a graph of what ``work`` puts into the stream, which is not done now.
+
+        Raises RuntimeError where that cannot be captured.
+        """
 
     def launch(self, graph: Handle, stream: Handle) -> None:
         """Put a graph into the stream."""
@@ -90,116 +102,257 @@ class LaneWork(Protocol):
 
 
 class _Pool:
-    """Memory by name, allocated again only where more is needed; it reports allocations."""
+    """Memory by name, allocated again only where more is needed."""
 
     def __init__(self, make: Callable[[int], Any]) -> None:
         self._make = make
         self._kept: dict[str, tuple[int, Any]] = {}
-        self.grown = 0
 
     def take(self, name: str, size: int) -> Any:
         has, memory = self._kept.get(name, (0, None))
         if memory is None or has < size:
             memory = self._make(max(1, size))
             self._kept[name] = (size, memory)
-            self.grown += 1
         return memory
 
 
+class CaptureGate:
+    """Says which thread may capture graphs: one at a time, and none while a run is measured.
+
+    ``failure`` is why the last capture failed, empty where none did.
+    """
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._thread = 0
+        self.failure = ""
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[None]:
+        """Let the calling thread capture, as soon as no other one does."""
+        with self._turn:
+            self._thread = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._thread = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether the calling thread may capture now."""
+        return self._thread == threading.get_ident()
+
+    def facts(self) -> dict[str, str]:
+        """Return that work is computed without graphs, and why, where a capture has failed."""
+        return {"without graphs": self.failure} if self.failure else {}
+
+
+class CapturedWork(NamedTuple):
+    """A graph, and the tensors whose addresses it holds."""
+
+    graph: Handle
+    inputs: Mapping[str, LaneTensor]
+    outputs: Mapping[str, LaneTensor]
+
+
+class CapturedGraphs:
+    """The graphs of a lane by the shapes of their inputs; none without a ``gate``."""
+
+    def __init__(self, gate: CaptureGate | None) -> None:
+        self.gate = gate
+        self._exact: dict[ShapeKey, CapturedWork] = {}
+        # By shapes that were not captured: the graph of a larger batch, if there is one.
+        self._larger: dict[ShapeKey, CapturedWork | None] = {}
+
+    def may_grow(self) -> bool:
+        """Return whether the calling thread may capture one more."""
+        gate = self.gate
+        return bool(gate and gate.is_open and not gate.failure) and len(self._exact) < MOST_GRAPHS
+
+    def add(self, shapes: Shapes, captured: CapturedWork) -> None:
+        """Keep a graph for batches of these shapes."""
+        self._exact[_key(shapes)] = captured
+        self._larger.clear()
+
+    def exact(self, shapes: Shapes) -> CapturedWork | None:
+        """Return the graph of these shapes."""
+        return self._exact.get(_key(shapes))
+
+    def larger(self, shapes: Shapes) -> CapturedWork | None:
+        """Return the graph of the next larger batch, if it is at most twice as large."""
+        key = _key(shapes)
+        if key not in self._larger:
+            fitting = [captured for captured in self._exact.values() if _pads(captured, shapes)]
+            self._larger[key] = min(fitting, key=_batch, default=None)
+        return self._larger[key]
+
+
+class LaneMemory:
+    """The memory of a lane by name, on the device and page-locked."""
+
+    def __init__(self, device: CudaDevice) -> None:
+        self._pinned = device.pinned
+        self._device, self._host = _Pool(device.memory), _Pool(device.pinned)
+        self._buffers: dict[int, Array] = {}
+
+    def buffer(self, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
+        """Return new page-locked memory, which the caller fills."""
+        kind = np.dtype(dtype)
+        size = kind.itemsize * math.prod(shape)
+        flat = self._pinned(max(1, size))
+        array: Array = flat[:size].view(kind).reshape(tuple(shape))
+        # Kept as long as the lane: a copy may still be under way after the last reference.
+        self._buffers[flat.ctypes.data] = flat
+        return array
+
+    def tensor(self, name: str, kind: npt.DTypeLike, shape: tuple[int, ...]) -> LaneTensor:
+        """Return an input or output on the device."""
+        dtype = np.dtype(kind)
+        memory = self._device.take(name, dtype.itemsize * math.prod(shape))
+        return LaneTensor(dtype, tuple(shape), memory)
+
+    def answer(self, name: str, size: int) -> Array:
+        """Return page-locked bytes [size] for an output."""
+        memory: Array = self._host.take(f"out {name}", size)[:size]
+        return memory
+
+    def locked(self, name: str, array: Array) -> Array:
+        """Return the bytes of an input in page-locked memory: where they lie, or copied there."""
+        flat: Array = array.reshape(-1).view(np.uint8)
+        if array.ctypes.data in self._buffers:
+            return flat
+        locked: Array = self._host.take(f"in {name}", flat.nbytes)[: flat.nbytes]
+        locked[...] = flat
+        return locked
+
+
 class Lane(Predictor):
-    """One worker's way to the device."""
+    """One worker's way to the device; without a ``gate`` nothing is captured."""
 
     def __init__(
-        self, device: CudaDevice, work: LaneWork, outputs: Sequence[str], graphs: bool = True
+        self,
+        device: CudaDevice,
+        work: LaneWork,
+        outputs: Sequence[str],
+        gate: CaptureGate | None = None,
     ) -> None:
         self._device = device
         self._work = work
         self._outputs = list(outputs)
         self._into, self._stream, self._out = device.stream(), device.stream(), device.stream()
         self._copied, self._done, self._back = device.event(), device.event(), device.event()
-        self._host, self._answers = _Pool(device.pinned), _Pool(device.pinned)
-        self._memory = _Pool(device.memory)
-        self._given: dict[int, Array] = {}
-        self._graphs: dict[tuple[Any, ...], Handle] | None = {} if graphs else None
-        self._met: set[tuple[Any, ...]] = set()
-        self._grown = 0
+        self._memory = LaneMemory(device)
+        self._graphs = CapturedGraphs(gate)
 
     def buffer(self, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
         """See ``base.Predictor``: page-locked, so that it is copied without a stop."""
-        kind = np.dtype(dtype)
-        size = kind.itemsize * math.prod(shape)
-        flat = self._device.pinned(max(1, size))
-        array: Array = flat[:size].view(kind).reshape(tuple(shape))
-        # Kept as long as the lane: a copy may still be under way after the last reference.
-        self._given[flat.ctypes.data] = flat
-        return array
+        return self._memory.buffer(shape, dtype)
 
     def predict(self, feeds: Feeds) -> Sequence[Array]:
         """See ``base.Predictor``."""
         arrays = {name: np.ascontiguousarray(array) for name, array in feeds.items()}
-        inputs = {name: self._tensor(f"in {name}", a.dtype, a.shape) for name, a in arrays.items()}
-        layouts = self._work.outputs({name: tensor.shape for name, tensor in inputs.items()})
-        outputs = {
-            name: self._tensor(f"out {name}", kind, shape)
-            for name, (kind, shape) in layouts.items()
-        }
-        for name, array in arrays.items():
-            self._device.copy_in(inputs[name].memory, self._locked(name, array), self._into)
-        self._device.record(self._copied, self._into)
-        self._device.wait(self._stream, self._copied)
-        self._compute(inputs, outputs)
+        shapes = {name: array.shape for name, array in arrays.items()}
+        if self._graphs.exact(shapes) is None and self._graphs.may_grow():
+            self._capture(shapes, arrays)
+        if captured := self._graphs.exact(shapes):
+            return self._run(arrays, captured)
+        padded = self._graphs.larger(shapes)
+        return self._run(arrays, padded, _rows(shapes) if padded else None)
+
+    def _run(
+        self, arrays: Feeds, captured: CapturedWork | None, count: int | None = None
+    ) -> list[Array]:
+        """Compute a batch by a graph or without one.
+
+        The graph may be that of a larger batch, whose first ``count`` rows are the answers.
+        """
+        inputs, outputs = (captured.inputs, captured.outputs) if captured else self._tensors(arrays)
+        self._copy_in(arrays, inputs)
+        if captured:
+            self._device.launch(captured.graph, self._stream)
+        else:
+            self._work.enqueue(inputs, outputs, self._stream)
         self._device.record(self._done, self._stream)
         self._device.wait(self._out, self._done)
-        answers = [self._copy_back(name, outputs[name]) for name in self._outputs]
+        answers = [self._copy_back(name, outputs[name], count) for name in self._outputs]
         self._device.record(self._back, self._out)
         # From here on every buffer may be written again: the last stream has waited for the others.
         self._device.synchronize(self._back)
         return answers
 
-    def _tensor(self, name: str, kind: npt.DTypeLike, shape: tuple[int, ...]) -> LaneTensor:
-        dtype = np.dtype(kind)
-        memory = self._memory.take(name, dtype.itemsize * math.prod(shape))
-        return LaneTensor(dtype, tuple(shape), memory)
+    def _copy_in(self, arrays: Feeds, inputs: Mapping[str, LaneTensor]) -> None:
+        for name, array in arrays.items():
+            locked = self._memory.locked(name, array)
+            self._device.copy_in(inputs[name].memory, locked, self._into)
+        self._device.record(self._copied, self._into)
+        self._device.wait(self._stream, self._copied)
 
-    def _locked(self, name: str, array: Array) -> Array:
-        """Return the bytes of an input in page-locked memory: where they lie, or copied there."""
-        flat: Array = array.reshape(-1).view(np.uint8)
-        if array.ctypes.data in self._given:
-            return flat
-        locked: Array = self._host.take(name, flat.nbytes)[: flat.nbytes]
-        locked[...] = flat
-        return locked
+    def _tensors(self, arrays: Feeds) -> tuple[dict[str, LaneTensor], dict[str, LaneTensor]]:
+        """Return the inputs and outputs of a batch, in the memory that is kept for them."""
+        tensor = self._memory.tensor
+        inputs = {name: tensor(f"in {name}", a.dtype, a.shape) for name, a in arrays.items()}
+        layouts = self._work.outputs({name: one.shape for name, one in inputs.items()})
+        outputs = {
+            name: tensor(f"out {name}", kind, shape) for name, (kind, shape) in layouts.items()
+        }
+        return inputs, outputs
 
-    def _copy_back(self, name: str, tensor: LaneTensor) -> Array:
-        size = tensor.dtype.itemsize * math.prod(tensor.shape)
-        flat = self._answers.take(name, size)[:size]
+    def _copy_back(self, name: str, tensor: LaneTensor, count: int | None) -> Array:
+        """Copy an answer back, or its first ``count`` rows."""
+        shape = tensor.shape if count is None else (count, *tensor.shape[1:])
+        size = tensor.dtype.itemsize * math.prod(shape)
+        flat = self._memory.answer(name, size)
         self._device.copy_out(flat, tensor.memory, self._out)
-        answer: Array = flat.view(tensor.dtype).reshape(tensor.shape)
+        answer: Array = flat.view(tensor.dtype).reshape(shape)
         return answer
 
-    def _compute(self, inputs: Mapping[str, LaneTensor], outputs: Mapping[str, LaneTensor]) -> None:
-        """Launch the graph of these shapes; the first time compute without one."""
+    def _capture(self, shapes: Shapes, arrays: Feeds) -> None:
+        """Capture the work on batches of these shapes; where that fails, nothing more is captured.
+
+        A graph holds addresses: its tensors stay where they are when others need more memory.
+        """
+        inputs, outputs = self._tensors(arrays)
+        self._copy_in(arrays, inputs)
 
         def work() -> None:
             self._work.enqueue(inputs, outputs, self._stream)
 
-        if self._graphs is None:
+        for _ in range(WARM_UPS):
             work()
-            return
-        if self._grown != self._memory.grown:
-            # Graphs hold addresses, and some memory lies elsewhere now.
-            self._graphs.clear()
-            self._grown = self._memory.grown
-        key = tuple((name, tensor.shape) for name, tensor in sorted(inputs.items()))
-        if key not in self._met:
-            # What is done the first time, such as choosing algorithms, must not be captured.
-            self._met.add(key)
-            work()
-            return
-        graph = self._graphs.get(key)
-        if graph is None and len(self._graphs) < MOST_GRAPHS:
-            graph = self._graphs[key] = self._device.capture(self._stream, work)
-        if graph is None:
-            work()
+        self._device.record(self._done, self._stream)
+        self._device.synchronize(self._done)
+        try:
+            graph = self._device.capture(self._stream, work)
+        except RuntimeError as error:
+            assert self._graphs.gate is not None
+            self._graphs.gate.failure = str(error).partition("\n")[0]
         else:
-            self._device.launch(graph, self._stream)
+            self._graphs.add(shapes, CapturedWork(graph, inputs, outputs))
+
+
+ShapeKey = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+def _key(shapes: Shapes) -> ShapeKey:
+    return tuple(sorted((name, tuple(shape)) for name, shape in shapes.items()))
+
+
+def _rows(shapes: Shapes) -> int:
+    """Return the samples of a batch all of whose inputs agree."""
+    return next(iter(shapes.values()))[0]
+
+
+def _batch(captured: CapturedWork) -> int:
+    return next(iter(captured.inputs.values())).shape[0]
+
+
+def _pads(captured: CapturedWork, shapes: Shapes) -> bool:
+    """Return whether the rows of such a batch can be the first ones of the captured batch."""
+    tensors = (*captured.inputs.values(), *captured.outputs.values())
+    if not all(tensor.shape for tensor in tensors) or not all(shapes.values()):
+        return False
+    sizes, counts = {tensor.shape[0] for tensor in tensors}, {s[0] for s in shapes.values()}
+    if len(sizes) != 1 or len(counts) != 1 or not min(counts) <= min(sizes) <= 2 * min(counts):
+        return False
+    rows = {name: tensor.shape[1:] for name, tensor in captured.inputs.items()}
+    return rows == {name: tuple(shape[1:]) for name, shape in shapes.items()}

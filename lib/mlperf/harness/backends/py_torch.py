@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from ..errors import OTHER_MODEL, HarnessError
 from ..settings import GraphSpec, Setup, TensorSpec
 from . import lanes, torch_lanes
 from .base import Array, Backend, Feeds, Layout, Predictor, check_signature
-from .lanes import Lane
+from .lanes import CaptureGate, Lane
 from .onnx_file import ROOT, graph_alone, weight_beside
 from .torch_device import TorchDevice, facts
 
@@ -95,6 +96,8 @@ class PyTorch(Backend):
             )
         self._device = setup.device
         self._dtype = DTYPES[setup.precision]
+        self._gate = CaptureGate()
+        self.prepares = setup.device == "cuda"
 
     def open(
         self, graph: GraphSpec, outputs: Sequence[str], workers: int, threads: int
@@ -115,13 +118,21 @@ class PyTorch(Backend):
     ) -> Sequence[Predictor]:
         """Return a lane per worker; every lane captures its own graphs."""
         device = TorchDevice()
-        graphs = torch_lanes.capturable(opened.operators)
+        gate = self._gate if torch_lanes.capturable(opened.operators) else None
 
         def work() -> torch_lanes.ModuleWork:
             cast = partial(casting, self._device, self._dtype)
             return torch_lanes.ModuleWork(opened, graph.inputs, outputs, cast)
 
-        return [Lane(device, work(), outputs, graphs) for _ in range(workers)]
+        return [Lane(device, work(), outputs, gate) for _ in range(workers)]
+
+    def preparing(self) -> AbstractContextManager[None]:
+        """See ``base.Backend``."""
+        return self._gate.opened()
+
+    def computed_by(self) -> dict[str, str]:
+        """See ``base.Backend``."""
+        return self._gate.facts()
 
     def versions(self) -> dict[str, str]:
         """See ``base.Backend``."""

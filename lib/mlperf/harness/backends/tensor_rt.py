@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from ..errors import OTHER_MODEL, HarnessError
 from ..settings import GraphSpec, Setup, TensorSpec
 from . import lanes
 from .base import Backend, Layout, Predictor, check_signature
-from .lanes import Lane, LaneTensor, Shapes
+from .lanes import CaptureGate, Lane, LaneTensor, Shapes
 from .torch_device import TorchDevice, capability, facts
 
 
@@ -59,10 +60,12 @@ class TensorRt(Backend):
     """The ``tensorrt`` backend: builds an engine for this GPU, or opens one that fits."""
 
     library_bytes = 2_000_000_000
+    prepares = True
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self._device = TorchDevice()
+        self._gate = CaptureGate()
         product = str(setup.options["product"])
         self._trt = builder.load(product)
         self._product = product
@@ -105,16 +108,24 @@ class TensorRt(Backend):
             text = f"TensorRT cannot open {path}: see what it printed"
             raise HarnessError(text, OTHER_MODEL)
         check_signature("output", [t for t in graph.outputs if t.name in outputs], self._of(engine))
-        graphs = bool(self.setup.options["graphs"])
+        gate = self._gate if self.setup.options["graphs"] else None
         return [
             Lane(
                 self._device,
                 EngineWork(self._trt, engine, engine.create_execution_context()),
                 outputs,
-                graphs,
+                gate,
             )
             for _ in range(workers)
         ]
+
+    def preparing(self) -> AbstractContextManager[None]:
+        """See ``base.Backend``."""
+        return self._gate.opened()
+
+    def computed_by(self) -> dict[str, str]:
+        """See ``base.Backend``."""
+        return self._gate.facts()
 
     def _of(self, engine: Any) -> list[TensorSpec]:
         names = [engine.get_tensor_name(n) for n in range(engine.num_io_tensors)]

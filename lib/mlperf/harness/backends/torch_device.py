@@ -21,6 +21,7 @@ class TorchDevice:
                 f"this PyTorch ({torch.__version__}) sees no CUDA device: install a CUDA build of "
                 "it and the NVIDIA driver"
             )
+        self._pools: dict[Any, Any] = {}
 
     def stream(self) -> Any:
         """See ``lanes.CudaDevice``."""
@@ -36,7 +37,10 @@ class TorchDevice:
 
     def memory(self, size: int) -> Any:
         """See ``lanes.CudaDevice``: bytes [size]."""
-        return torch.empty(size, dtype=torch.uint8, device="cuda")
+        memory = torch.zeros(size, dtype=torch.uint8, device="cuda")
+        # The streams of a lane do not wait for the one that has just filled it.
+        torch.cuda.current_stream().synchronize()
+        return memory
 
     def copy_in(self, target: Any, source: Array, stream: Any) -> None:
         """See ``lanes.CudaDevice``."""
@@ -61,9 +65,11 @@ class TorchDevice:
         event.synchronize()
 
     def capture(self, stream: Any, work: Callable[[], None]) -> Any:
-        """See ``lanes.CudaDevice``."""
+        """See ``lanes.CudaDevice``: graphs of a stream, which follow each other, share memory."""
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+        pool = self._pools.setdefault(stream, torch.cuda.graph_pool_handle())
+        mode = "thread_local"
+        with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode=mode):
             work()
         return graph
 

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from mlperf import catalog
 from .. import records
 from ..backends import footprint
 from ..backends import registry as backends
+from ..backends.base import Backend
 from ..backends.network import Network
 from ..benchmarks import registry as benchmarks
 from ..benchmarks.base import Benchmark
@@ -85,7 +87,7 @@ def execute(run: RunSettings) -> LoadGenOutcome:
     )
     with cut_off, recorder:
         name = backend.sut_name if isinstance(backend, Network) else None
-        warmed = _Warmed(benchmark, run, team)
+        warmed = _Warmed(benchmark, run, pipeline, backend)
         _start_test(run, warmed, pipeline, settings, failures, name)
     seconds = time.perf_counter() - started
     tally = pipeline.close()
@@ -94,6 +96,7 @@ def execute(run: RunSettings) -> LoadGenOutcome:
         records.write(Path(run.folder) / SERIES, recorder.series(recorded))
     versions = {**backend.versions(), **library_versions()}
     outcome = _outcome(run, benchmark, failures, seconds, tally, versions)
+    outcome = replace(outcome, computed_by=backend.computed_by())
     is_timed = run.mode == PERFORMANCE and run.scenario.online
     return (
         replace(outcome, late=late(recorded, benchmark.rules.server_limit_s))
@@ -113,33 +116,40 @@ class _Warmed:
     allocates and compiles only when it is first called.
     """
 
-    def __init__(self, benchmark: Benchmark, run: RunSettings, team: Sequence[BatchWorker]) -> None:
+    def __init__(
+        self, benchmark: Benchmark, run: RunSettings, pipeline: Pipeline, backend: Backend
+    ) -> None:
         self.benchmark = benchmark
-        self._team = tuple(team) if run.mode == PERFORMANCE else ()
+        self._pipeline = pipeline
+        self._backend = backend
+        self._is_cold = run.mode == PERFORMANCE
         self._sizes = range(1, run.shape.batch) if run.scenario.online else range(0)
+        self._sizes_s = SIZES_S / run.shape.workers
         self._graphs = run.model.graphs()
 
     def load(self, indices: Sequence[int]) -> None:
         """Load, and the first time warm up."""
         self.benchmark.load(indices)
-        team, self._team = self._team, ()
-        if team:
-            for order in self._orders(indices):
-                for worker in team:
-                    worker.warm_up(order)
-            self._warm_sizes(indices, team)
+        if self._is_cold:
+            self._is_cold = False
+            self._pipeline.prepare(partial(self._warm_up, indices))
             footprint.settle(self._graphs)
 
-    def _warm_sizes(self, indices: Sequence[int], team: Sequence[BatchWorker]) -> None:
+    def _warm_up(self, indices: Sequence[int], worker: BatchWorker) -> None:
+        with self._backend.preparing():
+            for order in self._orders(indices):
+                worker.warm_up(order)
+            self._warm_sizes(indices, worker)
+
+    def _warm_sizes(self, indices: Sequence[int], worker: BatchWorker) -> None:
         """Server has batches of all sizes, for each of which a runtime may prepare its layers.
 
         Who waits for that is late.
         """
         began = time.perf_counter()
         for size in self._sizes:
-            for worker in team:
-                worker.warm_up(indices[:size])
-            if time.perf_counter() - began > SIZES_S:
+            worker.warm_up(indices[:size])
+            if time.perf_counter() - began > self._sizes_s:
                 return
 
     def _orders(self, indices: Sequence[int]) -> Iterator[Sequence[int]]:

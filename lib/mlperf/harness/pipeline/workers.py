@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from queue import SimpleQueue
 from typing import Protocol
 
 from ..benchmarks.base import Solver
@@ -72,6 +74,12 @@ class BatchWorker:
 class Pipeline(Protocol):
     """A receiver of the queries of LoadGen's system under test."""
 
+    def prepare(self, action: Callable[[BatchWorker], None]) -> None:
+        """Do something with all workers, in turn and in their threads, before the first query.
+
+        ``action`` raises nothing.
+        """
+
     def issue(self, ids: Sequence[int], indices: Sequence[int]) -> None:
         """Take queries; called in LoadGen's thread."""
 
@@ -84,6 +92,10 @@ class DirectPipeline:
 
     def __init__(self, worker: BatchWorker) -> None:
         self._worker = worker
+
+    def prepare(self, action: Callable[[BatchWorker], None]) -> None:
+        """See ``Pipeline``; LoadGen loads samples in the thread that issues queries."""
+        action(self._worker)
 
     def issue(self, ids: Sequence[int], indices: Sequence[int]) -> None:
         """See ``Pipeline``."""
@@ -103,23 +115,48 @@ class PooledPipeline:
     def __init__(self, queue: WorkQueue, workers: Sequence[BatchWorker]) -> None:
         self._queue = queue
         self._workers = workers
+        # What the threads do before they take batches; None when they may begin with them.
+        self._actions: list[SimpleQueue[Callable[[], None] | None]] = [
+            SimpleQueue() for _ in workers
+        ]
+        self._is_begun = False
         self._threads = [
-            threading.Thread(target=self._work, args=(worker,), name=f"worker-{n}", daemon=True)
-            for n, worker in enumerate(workers)
+            threading.Thread(target=self._work, args=(n,), name=f"worker-{n}", daemon=True)
+            for n in range(len(workers))
         ]
         for thread in self._threads:
             thread.start()
 
-    def _work(self, worker: BatchWorker) -> None:
+    def _work(self, number: int) -> None:
+        while (action := self._actions[number].get()) is not None:
+            action()
+        worker = self._workers[number]
         while (batch := self._queue.next()) is not None:
             worker.serve(batch)
 
+    def prepare(self, action: Callable[[BatchWorker], None]) -> None:
+        """See ``Pipeline``."""
+        for actions, worker in zip(self._actions, self._workers, strict=True):
+            done = threading.Event()
+            actions.put(partial(action, worker))
+            actions.put(done.set)
+            done.wait()
+
+    def _begin(self) -> None:
+        self._is_begun = True
+        for actions in self._actions:
+            actions.put(None)
+
     def issue(self, ids: Sequence[int], indices: Sequence[int]) -> None:
         """See ``Pipeline``."""
+        if not self._is_begun:
+            self._begin()
         self._queue.put(ids, indices)
 
     def close(self) -> Tally:
         """See ``Pipeline``."""
+        if not self._is_begun:
+            self._begin()
         self._queue.close(len(self._threads))
         for thread in self._threads:
             thread.join()

@@ -48,6 +48,7 @@ class Circumstances:
 
     ``configuration`` is what must be equal in all runs that make up one result, ``overrides`` are
     the inputs of the user that bear on a performance run, by the names of ``Overrides``.
+    ``computed_by`` is the backend's, see ``backends.base.Backend``.
     """
 
     measured_at: str
@@ -58,6 +59,7 @@ class Circumstances:
     telemetry: Telemetry | None = None
     configuration: dict[str, str] = field(default_factory=dict)
     overrides: dict[str, float] = field(default_factory=dict, metadata=records.WHEN_GIVEN)
+    computed_by: dict[str, str] = field(default_factory=dict, metadata=records.WHEN_GIVEN)
 
 
 @dataclass(frozen=True, slots=True)

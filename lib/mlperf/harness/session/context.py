@@ -139,7 +139,11 @@ class Context:
         }
 
     def circumstances(
-        self, scenario: Scenario, versions: dict[str, str], seen: Telemetry
+        self,
+        scenario: Scenario,
+        versions: dict[str, str],
+        seen: Telemetry,
+        computed_by: dict[str, str] | None = None,
     ) -> Circumstances:
         """What surrounded a run that has just ended."""
         return Circumstances(
@@ -151,6 +155,7 @@ class Context:
             telemetry=seen,
             configuration=self.configuration(scenario),
             overrides=self.overrides(scenario),
+            computed_by=computed_by or {},
         )
 
     def overrides(self, scenario: Scenario) -> dict[str, float]:

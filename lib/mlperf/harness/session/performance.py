@@ -124,7 +124,8 @@ def _publish(
     context: Context, made: PerformanceRun, attempts: Sequence[Attempt], folder: Path
 ) -> None:
     scenario, settings = made.run.scenario, context.settings
-    around = context.circumstances(scenario, made.outcome.versions, made.seen)
+    outcome = made.outcome
+    around = context.circumstances(scenario, outcome.versions, made.seen, outcome.computed_by)
     fingerprint = context.fingerprint(scenario, PERFORMANCE)
     result = report.performance_result(made.run, made.log, tuple(attempts), around, fingerprint)
     records.write(folder / RESULT_FILE, result)
@@ -147,7 +148,7 @@ def measure_accuracy(context: Context, scenario: Scenario) -> None:
         sign = stand_in.line(settings.backend, settings.device, settings.backend_options)
         write_accuracy_text(folder, figure.line, sign)
         log = detail_log.read(folder / "mlperf_log_detail.txt")
-        around = context.circumstances(scenario, outcome.versions, seen)
+        around = context.circumstances(scenario, outcome.versions, seen, outcome.computed_by)
         fingerprint = context.fingerprint(scenario, ACCURACY)
         result = report.accuracy_result(
             run, log, figure, time.monotonic() - began, around, fingerprint
@@ -175,6 +176,8 @@ def _say_attempt(made: PerformanceRun, scenario: Scenario, again: bool) -> None:
         f"{scenario} performance: {judged.validity}, {value} {metric.unit} ({metric.meaning}), "
         f"{judged.seconds:.0f} s"
     )
+    for key, value in made.outcome.computed_by.items():
+        say(f"  {key}: {value}")
     for warning in made.seen.warnings:
         say(f"  warning: {warning}")
     for fault in judged.faults:

@@ -110,7 +110,7 @@ class LayoutProbe:
         shape = WorkerShape(workers, threads, capacity)
         places = np.arange(self.count) if order is None else np.asarray(order)
         return [
-            ProbeWorker(self.benchmark, solver, capacity, places)
+            ProbeWorker(self.benchmark, solver, capacity, places, self._backend)
             for solver in solvers(self._backend, self._request.model, self.benchmark, shape)
         ]
 
@@ -118,8 +118,16 @@ class LayoutProbe:
 class ProbeWorker:
     """One worker with its buffers, walking through the samples of ``order``."""
 
-    def __init__(self, benchmark: Benchmark, solver: Solver, capacity: int, order: Array) -> None:
+    def __init__(
+        self,
+        benchmark: Benchmark,
+        solver: Solver,
+        capacity: int,
+        order: Array,
+        backend: Backend,
+    ) -> None:
         self._solver = solver
+        self._backend = backend
         self._order = order
         self._results = benchmark.result.rows(capacity)
         self._sizes = np.zeros(capacity, dtype=np.int64)
@@ -132,6 +140,13 @@ class ProbeWorker:
         self._next = (self._next + size) % len(self._order)
         self._solver.solve(indices, self._results[:size], self._sizes[:size])
         return time.perf_counter() - started
+
+    def prepare(self, size: int) -> float:
+        """Run a batch that is not measured; the seconds that such a batch takes."""
+        with self._backend.preparing():
+            seconds = self.batch(size)
+            # What took so long was perhaps that which is done once.
+            return self.batch(size) if seconds > LONG_S and self._backend.prepares else seconds
 
     def sample(self, index: int) -> float:
         """Run this sample alone; the seconds that it took."""
@@ -153,7 +168,7 @@ class ProbeWorker:
         At least three, or the first alone when it takes longer than ``LONG_S``.
         """
         per_query = math.ceil(samples / batch)
-        first = self.batch(batch)
+        first = self.prepare(batch)
         if per_query * first > LONG_S:
             return [per_query * first]
         times: list[float] = []
@@ -181,7 +196,7 @@ def measure_together(
 
     def work(number: int) -> None:
         try:
-            first[number] = workers[number].batch(size)
+            first[number] = workers[number].prepare(size)
             together.wait()
             long = min(first) > LONG_S
             times[number] = [first[number]] if long else workers[number].batch_times(size, seconds)
