@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cmbench.cache.bundle import ImportResult
     from cmbench.cache.store import CacheStore
     from cmbench.plan.cache_lookup import CacheLookup
-    from cmbench.plan.resolved_step import PlannedStep
+    from cmbench.plan.planned_step import PlannedStep
 
 __all__ = [
     "AnyEntry",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cmbench.lib.secrecy import Secrets
-from cmbench.plan.resolved_step import ResolvedStep
+from cmbench.plan.step_run import StepRun
 from cmbench.run.step import StepEnd
 from cmbench.values import field, immutable
 
@@ -79,15 +79,15 @@ class EventPublisher:
         """A run of about ``total`` steps starts."""
         self.tell("began", total=total)
 
-    def started(self, frame: ResolvedStep, depth: int) -> None:
+    def started(self, frame: StepRun, depth: int) -> None:
         """A step has started."""
         self.tell("started", step=self._step(frame, depth))
 
-    def left(self, frame: ResolvedStep) -> None:
+    def left(self, frame: StepRun) -> None:
         """A step does not run any more."""
         self.tell("left", step=self._step(frame, 0))
 
-    def finished(self, frame: ResolvedStep, depth: int, end: StepEnd) -> None:
+    def finished(self, frame: StepRun, depth: int, end: StepEnd) -> None:
         """A step has ended."""
         shown = self._secrets.text
         why, error = shown(end.why), end.error and shown(end.error)
@@ -118,8 +118,8 @@ class EventPublisher:
         """The run is over."""
         self.tell("ended")
 
-    def _step(self, frame: ResolvedStep, depth: int, end: StepEnd | None = None) -> EventStep:
-        label, step_id = self._secrets.known(frame.label), id(frame)
+    def _step(self, frame: StepRun, depth: int, end: StepEnd | None = None) -> EventStep:
+        label, step_id = self._secrets.known(frame.step.label), id(frame)
         caller = id(frame.parent) if frame.parent is not None else 0
         if end is None:
             return EventStep(label, depth, step_id, caller)

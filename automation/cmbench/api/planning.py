@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cmbench.api.resolving import make_context, make_plan, open_lock, renewal_of, silent_facts
 from cmbench.errors import Error
-from cmbench.plan.resolved_step import Plan, sure, walk
+from cmbench.plan.planned_step import Plan, sure, walk
 from cmbench.session.call import RunRequest
 from cmbench.session.request import check_places, check_typed_below
 from cmbench.values import immutable

@@ -17,7 +17,7 @@ from cmbench.lib.host.packages import install_command
 from cmbench.lib.host.system import os_facts
 from cmbench.lib.text_files import counted, size_text
 from cmbench.plan.needs import NOTHING
-from cmbench.plan.resolved_step import PlannedStep, sure, walk
+from cmbench.plan.planned_step import PlannedStep, sure, walk
 from cmbench.session.call import RunRequest
 
 _PACKAGES = {name: known for _, names, _, known in TOOLS for name in names[:1]}

@@ -17,7 +17,7 @@ from cmbench.session.call import RunRequest
 from cmbench.session.workspace import Workspace
 
 if TYPE_CHECKING:
-    from cmbench.plan.resolved_step import Plan
+    from cmbench.plan.planned_step import Plan
     from cmbench.plan.tree import Watcher
     from cmbench.repeat.lockfile import Lock
 

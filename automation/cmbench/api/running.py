@@ -13,8 +13,8 @@ from cmbench.api.resolving import make_context, make_plan, open_lock, renewal_of
 from cmbench.errors import Error, internal
 from cmbench.format.model import StepOutcome
 from cmbench.lib.secrecy import Secrets
+from cmbench.plan.planned_step import sure
 from cmbench.plan.resolve import PlanContext
-from cmbench.plan.resolved_step import sure
 from cmbench.record import new_run_directory
 from cmbench.run.customize import refuse_each
 from cmbench.run.log import RunLog
@@ -28,8 +28,9 @@ from cmbench.values import immutable
 
 if TYPE_CHECKING:
     from cmbench.api.planning import PlannedRun
+    from cmbench.plan.planned_step import Plan, PlannedStep
     from cmbench.plan.resolve import Resolver
-    from cmbench.plan.resolved_step import Plan, PlannedStep, ResolvedStep
+    from cmbench.plan.step_run import StepRun
     from cmbench.repeat.lockfile import Lock
     from cmbench.run.executor import Executor
     from cmbench.run.parallel import ParallelSteps
@@ -293,10 +294,10 @@ class _Run:
 
 def _takes_room(node: PlannedStep) -> bool:
     """Return whether a step fetches anything, or caches its results."""
-    return bool(node.fetches) or (node.frame is not None and node.frame.cacheable)
+    return bool(node.fetches) or (node.frame is not None and node.frame.step.cacheable)
 
 
-def _reported_dependencies(frame: ResolvedStep, resolver: Resolver) -> tuple[str, ...]:
+def _reported_dependencies(frame: StepRun, resolver: Resolver) -> tuple[str, ...]:
     """Return the dependencies that the result of the script reports."""
     if frame.script.dialect.deps_told != "entries":
         return tuple(str(request.tags) for request in frame.requests)
@@ -305,18 +306,18 @@ def _reported_dependencies(frame: ResolvedStep, resolver: Resolver) -> tuple[str
     return tags_of_deps(frame, resolver.dependencies(frame, "deps"))
 
 
-def _unused_names(frame: ResolvedStep, context: PlanContext) -> list[str]:
+def _unused_names(frame: StepRun, context: PlanContext) -> list[str]:
     """Return warnings about the user's updates of dependencies by name."""
     request = frame.request
     if not request.ad and not request.adr:
         return []
     from cmbench.plan.names import unused
-    from cmbench.plan.resolved_step import HANDED_ON
+    from cmbench.plan.step_run import HANDED_ON
 
     names = context.names
     if frame.adr.whole:
         names.add(HANDED_ON["adr"])
-    if not {"ad", "add_deps"}.isdisjoint(frame.call.reads):
+    if not {"ad", "add_deps"}.isdisjoint(frame.hooks.call.reads):
         names.add(HANDED_ON["ad"])
     return unused(request, names)
 

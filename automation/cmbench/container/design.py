@@ -31,7 +31,8 @@ from cmbench.format.model import Request
 from cmbench.index.scripts import Repository
 from cmbench.lib.engine_code import travelling
 from cmbench.lib.secrecy import mask_word
-from cmbench.plan.resolved_step import Plan, ResolvedStep, walk
+from cmbench.plan.planned_step import Plan, walk
+from cmbench.plan.step_run import StepRun
 
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "ftp_proxy", "all_proxy")
 PROXIES = (*_PROXIES, *(name.upper() for name in _PROXIES))
@@ -200,7 +201,7 @@ def pip_settings(environ: Mapping[str, str]) -> str:
 
 def _folders(
     fixed: Sequence[Mount],
-    top: ResolvedStep,
+    top: StepRun,
     request: Request,
     options: ContainerOptions,
     world: ContainerContext,
@@ -218,8 +219,8 @@ def _folders(
     return folders, [*folders.notes, *notes]
 
 
-def _key_of(top: ResolvedStep, name: str) -> str:
-    return next((b.input_mapping[name] for b in top.blocks if name in b.input_mapping), "")
+def _key_of(top: StepRun, name: str) -> str:
+    return next((b.input_mapping[name] for b in top.step.blocks if name in b.input_mapping), "")
 
 
 def _home_note(engine: ContainerProgram, home: str) -> Iterable[str]:
@@ -283,7 +284,7 @@ def _job(
     world: ContainerContext,
     parent: str,
     text: str,
-    top: ResolvedStep,
+    top: StepRun,
 ) -> ContainerJob:
     tag = digest(text)
     name = re.sub(r"[^a-z0-9._-]+", "-", (options.image_name or top.script.alias).lower())

@@ -14,7 +14,7 @@ from typing import Any
 from cmbench.errors import Error, did_you_mean
 from cmbench.format.meta import is_true
 from cmbench.index.select import merge_order
-from cmbench.plan.resolved_step import ResolvedStep
+from cmbench.plan.step_run import StepRun
 
 FLAGS: Mapping[str, str] = {
     "engine": "docker, podman, apptainer or buildah; the first that answers by default",
@@ -135,7 +135,7 @@ def _check(short: str, name: str) -> None:
         )
 
 
-def declared(frame: ResolvedStep) -> dict[str, Any]:
+def declared(frame: StepRun) -> dict[str, Any]:
     """The section ``docker:`` of the step's script with those of its active variations."""
     meta = frame.script.meta
     blocks: list[Any] = [
@@ -143,7 +143,7 @@ def declared(frame: ResolvedStep) -> dict[str, Any]:
         meta.get("docker"),
     ]
     variations = meta.get("variations") or {}
-    for name in merge_order(frame.choice):
+    for name in merge_order(frame.step.choice):
         block = variations.get(name) or variations.get(name.partition(".")[0] + ".#")
         blocks.append(block.get("docker") if isinstance(block, Mapping) else None)
     merged: dict[str, Any] = {}

@@ -15,7 +15,7 @@ from cmbench.format.model import StepOutcome
 from cmbench.index.scripts import Index
 from cmbench.index.select import choose, parse_tags
 from cmbench.plan.entry_reads import recorded, value_now
-from cmbench.plan.resolved_step import HANDED_ON, REQUEST, ResolvedStep
+from cmbench.plan.step_run import HANDED_ON, REQUEST, StepRun
 from cmbench.values import immutable, replace
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class CacheLookup:
         """Look at entries again: steps have worked since, and may have changed what those need."""
         self._sound.clear()
 
-    def look_up(self, frame: ResolvedStep) -> tuple[CacheEntry | None, str]:
+    def look_up(self, frame: StepRun) -> tuple[CacheEntry | None, str]:
         """Return the entry that answers ``frame``, or ``None``; in words why, either way."""
         if frame.request.new or frame.request.renew:
             return None, "a new entry was asked for"
@@ -76,11 +76,11 @@ class CacheLookup:
         entry, reason = self._made_alike(frame)
         return entry, reason or why
 
-    def _made_alike(self, frame: ResolvedStep) -> tuple[CacheEntry | None, str]:
+    def _made_alike(self, frame: StepRun) -> tuple[CacheEntry | None, str]:
         """Return the entry of an equal call, or of one that supplied what this one lacks."""
         why = ""
         unwanted = set(frame.request.tags.unwanted)
-        for entry in self.store.candidates(frame.identity):
+        for entry in self.store.candidates(frame.step.identity):
             if unwanted & set(entry.tags):
                 why = f"the existing entry has an unwanted tag: {','.join(unwanted)}"
             elif not (why := self._mismatch(entry, frame)):
@@ -92,7 +92,7 @@ class CacheLookup:
                 return self._answered(alike, frame), "it was made of what a user handed in"
         return None, why
 
-    def _answered(self, entry: CacheEntry, frame: ResolvedStep) -> CacheEntry:
+    def _answered(self, entry: CacheEntry, frame: StepRun) -> CacheEntry:
         """``entry`` with its secrets; its dependencies had names that are not seen again."""
         self.see_names(entry)
         if frame.parent is None and not {"call:ad", "call:add_deps"}.isdisjoint(entry.reads):
@@ -108,7 +108,7 @@ class CacheLookup:
         self.names.update(key.removeprefix(USER) or HANDED_ON["adr"] for key in keys)
 
     def _mismatch(
-        self, entry: CacheEntry, frame: ResolvedStep, keys: Collection[str] | None = None
+        self, entry: CacheEntry, frame: StepRun, keys: Collection[str] | None = None
     ) -> str:
         """Return why ``entry`` does not answer ``frame``; an empty string when it does.
 
@@ -128,7 +128,7 @@ class CacheLookup:
         secret = self._missing_secret(entry, frame)
         return secret or _too_old(entry, frame.request.expires) or self.unsound(entry)
 
-    def _missing_secret(self, entry: CacheEntry, frame: ResolvedStep) -> str:
+    def _missing_secret(self, entry: CacheEntry, frame: StepRun) -> str:
         """Why an entry cannot give back all that it gave: a secret is had from the caller only."""
         for key, then in entry.secrets.items():
             if not self.store.is_same(then, fingerprint(key, frame.env.peek(key))):

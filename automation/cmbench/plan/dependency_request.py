@@ -17,12 +17,10 @@ from cmbench.format.merge import merge_dependency
 from cmbench.format.model import Condition, Dependency, Request, VersionRange
 from cmbench.index.select import parse_tags, variation_of
 from cmbench.lib.secrecy import mask_word
-from cmbench.plan.resolved_step import ResolvedStep
+from cmbench.plan.step_run import StepRun
 
 
-def request_of(
-    frame: ResolvedStep, entry: Dependency, known_only: bool = False
-) -> Request | Pending:
+def request_of(frame: StepRun, entry: Dependency, known_only: bool = False) -> Request | Pending:
     """Return the request that a dependency entry makes; pending when its tags are not yet known.
 
     With ``known_only`` it is made without the tags that are not.
@@ -56,7 +54,7 @@ def _call(entry: Dependency) -> dict[str, Any]:
     return {**names, "adr": {}} if entry.adr else names
 
 
-def tags_of_deps(frame: ResolvedStep, entries: Iterable[Dependency]) -> tuple[str, ...]:
+def tags_of_deps(frame: StepRun, entries: Iterable[Dependency]) -> tuple[str, ...]:
     """Return the tags of all of ``entries``, as a result of MLC lists the dependencies of a script.
 
     They are its own ``deps``, listed whether they are active or not.
@@ -69,7 +67,7 @@ def tags_of_deps(frame: ResolvedStep, entries: Iterable[Dependency]) -> tuple[st
     return tuple(tags_of_entries)
 
 
-def _tags_text(frame: ResolvedStep, entry: Dependency, known_only: bool) -> Any:
+def _tags_text(frame: StepRun, entry: Dependency, known_only: bool) -> Any:
     """Return the tags of the entry as text; ``Pending`` where one is known only during a run."""
     words = list(_tag_words(frame, entry))
     pending = [word for word in words if isinstance(word, Pending)]
@@ -79,7 +77,7 @@ def _tags_text(frame: ResolvedStep, entry: Dependency, known_only: bool) -> Any:
     return substitute(",".join(resolved), frame.env)
 
 
-def _tag_words(frame: ResolvedStep, entry: Dependency) -> Iterator[Any]:
+def _tag_words(frame: StepRun, entry: Dependency) -> Iterator[Any]:
     env = frame.env
     yield entry.tags
     for prefix, keys in entry.tags_from_env_with_prefix:
@@ -134,12 +132,12 @@ def _prefixed(prefix: str, value: Any) -> Any:
     return ",".join(f"{prefix}{item}" for item in items)
 
 
-def _inherited(frame: ResolvedStep, entry: Dependency) -> list[str]:
+def _inherited(frame: StepRun, entry: Dependency) -> list[str]:
     skipped = set(entry.skip_inherit_variation_groups)
     refused = {word[2:] for word in entry.tags.split(",") if word.startswith("-_")}
     return [
         "_" + name
-        for name in frame.choice.variations
+        for name in frame.step.choice.variations
         if name not in refused
         and "," not in name
         and variation_of(frame.script, name).group not in skipped
@@ -152,15 +150,15 @@ def _forced(entry: Dependency, env: TracedEnv) -> dict[str, Any]:
     return {key: env[key] for key in select_keys(dict.keys(env), entry.force_env_keys)}
 
 
-def _child_version(frame: ResolvedStep, entry: Dependency) -> VersionRange:
-    return entry.version or (frame.version if entry.reuse_version else entry.version)
+def _child_version(frame: StepRun, entry: Dependency) -> VersionRange:
+    return entry.version or (frame.step.version if entry.reuse_version else entry.version)
 
 
-def _expiration(frame: ResolvedStep, entry: Dependency) -> str:
-    return entry.expires or (frame.expires if entry.inherits_expiration else "")
+def _expiration(frame: StepRun, entry: Dependency) -> str:
+    return entry.expires or (frame.step.expires if entry.inherits_expiration else "")
 
 
-def _passed_down(frame: ResolvedStep, entry: Dependency) -> Mapping[str, Dependency]:
+def _passed_down(frame: StepRun, entry: Dependency) -> Mapping[str, Dependency]:
     adr: dict[str, Dependency] = frame.adr.plain()
     for name, update in entry.adr.items():
         adr[name] = merge_dependency(adr[name], update) if name in adr else update

@@ -7,15 +7,10 @@ from typing import Any
 
 from cmbench.cache.cache_entry import CacheEntry
 from cmbench.format.env import MISSING, Pending, fingerprint
-from cmbench.plan.resolved_step import (
-    ResolvedStep,
-    changes_of,
-    process_value,
-    request_value,
-)
+from cmbench.plan.step_run import StepRun, changes_of, process_value, request_value
 
 
-def recorded(entry: CacheEntry, frame: ResolvedStep) -> Mapping[str, str]:
+def recorded(entry: CacheEntry, frame: StepRun) -> Mapping[str, str]:
     """What ``entry`` has read, and as missing what ``frame`` changes and the entry knows not."""
     changes = changes_of(frame.request)
     if changes.keys() <= entry.reads.keys():
@@ -23,7 +18,7 @@ def recorded(entry: CacheEntry, frame: ResolvedStep) -> Mapping[str, str]:
     return {**dict.fromkeys(changes, MISSING), **entry.reads}
 
 
-def value_now(key: str, frame: ResolvedStep) -> Any:
+def value_now(key: str, frame: StepRun) -> Any:
     """Return the fingerprint of a recorded read as it would be made today; ``Pending`` if open."""
     space, colon, name = key.partition(":")
     if not colon:
@@ -33,19 +28,19 @@ def value_now(key: str, frame: ResolvedStep) -> Any:
     return find(name, frame) if find else MISSING
 
 
-def _update(name: str, frame: ResolvedStep) -> str:
+def _update(name: str, frame: StepRun) -> str:
     if not name:
         return frame.names_of_updates()
     return fingerprint(name, frame.adr.peek(name, MISSING))
 
 
-def _call(name: str, frame: ResolvedStep) -> str:
+def _call(name: str, frame: StepRun) -> str:
     from cmbench.plan.hook_call import call_value
 
     return call_value(name, frame.request)
 
 
-_VALUES: Mapping[str, Callable[[str, ResolvedStep], str]] = {
+_VALUES: Mapping[str, Callable[[str, StepRun], str]] = {
     "adr": _update,
     "all": lambda _, frame: frame.names(),
     "call": _call,

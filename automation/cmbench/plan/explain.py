@@ -22,10 +22,12 @@ from cmbench.index.select import merge_order
 from cmbench.lib.secrecy import mask_values
 from cmbench.plan.cache_lookup import CacheLookup
 from cmbench.plan.entry_reads import recorded, value_now
+from cmbench.plan.planned_step import NodeDetail, PlannedStep
 from cmbench.plan.read_values import changed
 from cmbench.plan.requirements import Estimator
 from cmbench.plan.resolve import PlanContext, call_env
-from cmbench.plan.resolved_step import NodeDetail, PlannedStep, ResolvedStep, visible_env
+from cmbench.plan.resolved_step import ResolvedStep
+from cmbench.plan.step_run import StepRun, visible_env
 from cmbench.plan.tree import TAGS_FROM
 
 
@@ -67,15 +69,15 @@ class PlanNotes:
         self._estimator = Estimator(os.path.dirname(store.root), self._made_by, self._programs)
         self._key = key
         self._known: set[str] = set()
-        self._steps = 0
+        self._seen: dict[ResolvedStep, _Seen] = {}
         self._made: dict[str, list[EntrySummary]] | None = None
         self._makers = store.makers()
 
-    def resolved(self, frame: ResolvedStep, entry: Dependency | None) -> None:
+    def resolved(self, frame: StepRun, entry: Dependency | None) -> None:
         """Record origins and the differences to cache entries, once settings are merged."""
-        seen = frame.watched = _Seen(self._steps, _requester(frame.parent, entry))
-        self._steps += 1
-        if frame.cacheable and not frame.script.host_facts:
+        seen = _Seen(len(self._seen), _requester(frame.parent, entry))
+        self._seen[frame.step] = seen
+        if frame.step.cacheable and not frame.script.host_facts:
             seen.misses = tuple(misses(self._lookup, frame, self._made_by))
         if self._key:
             self._known.update(dict.keys(frame.env))
@@ -94,22 +96,23 @@ class PlanNotes:
     def planned(self, node: PlannedStep) -> None:
         """Add the detail of a planned step, and record what it returned to its caller."""
         frame = node.frame
+        seen = self._seen[frame.step] if frame else None
         missed = node.cached in ("miss", "maybe")
         node.detail = NodeDetail(
-            requested_by=frame.watched.requested_by if frame else _requester(None, node.entry_of),
-            variations=dict(frame.choice.reasons) if frame else {},
+            requested_by=seen.requested_by if seen else _requester(None, node.entry_of),
+            variations=dict(frame.step.choice.reasons) if frame else {},
             version_from=_version_origin(frame) if frame else "",
-            misses=frame.watched.misses if frame and missed else (),
+            misses=seen.misses if seen and missed else (),
             needs=self._estimator.needs(node),
         )
         if self._key and frame is not None and frame.parent is not None:
             self._see_gift(frame, frame.parent, node)
 
-    def _see_settings(self, frame: ResolvedStep, entry: Dependency | None) -> None:
+    def _see_settings(self, frame: StepRun, entry: Dependency | None) -> None:
         key = self._key
         layers = list(_layers(frame, entry, key))
         now = frame.env.peek(key, MISSING)
-        frame.watched.now = now
+        self._seen[frame.step].now = now
         self._see_uses(frame, now)
         if all(layer[0].startswith("from ") for layer in layers):
             return
@@ -119,9 +122,9 @@ class PlanNotes:
         if now is not MISSING and now != layers[last][1]:
             self._add(frame, "with its references filled in", now, True)
 
-    def _see_uses(self, frame: ResolvedStep, now: Any) -> None:
+    def _see_uses(self, frame: StepRun, now: Any) -> None:
         if frame.parent is None:
-            pairs = {pair for block in frame.blocks for pair in block.input_mapping.items()}
+            pairs = {pair for block in frame.step.blocks for pair in block.input_mapping.items()}
             self.inputs = sorted(name for name, key in pairs if key == self._key)
         sets, reads = self._uses(frame)
         if sets:
@@ -131,30 +134,35 @@ class PlanNotes:
             if frame.script.alias not in steps:
                 steps.append(frame.script.alias)
 
-    def _uses(self, frame: ResolvedStep) -> tuple[bool, bool]:
+    def _uses(self, frame: StepRun) -> tuple[bool, bool]:
         """Whether the step's own code sets the key, and whether it or a condition reads it."""
         sets, names = self._programs(frame.script.path).uses(self._key)
-        conditions = (c for entries in frame.deps.values() for e in entries for c in e.conditions)
+        conditions = (
+            c for entries in frame.step.deps.values() for e in entries for c in e.conditions
+        )
         in_conditions = any(self._key in condition.keys for condition in conditions)
         return sets, in_conditions or names
 
-    def _see_gift(self, frame: ResolvedStep, parent: ResolvedStep, node: PlannedStep) -> None:
+    def _see_gift(self, frame: StepRun, parent: StepRun, node: PlannedStep) -> None:
         now = parent.env.peek(self._key, MISSING)
-        if _same(now, parent.watched.now):
+        seen = self._seen[parent.step]
+        if _same(now, seen.now):
             return
-        parent.watched.now = now
+        seen.now = now
         source = "the cached entry of " if node.cached == "hit" else ""
         if isinstance(now, Pending):
             where = f"will be set by {now.producer} when it has run"
             self._add(parent, where, MISSING, True)
         else:
-            self._add(parent, f"given back by {source}{frame.label}", now, True)
+            self._add(parent, f"given back by {source}{frame.step.label}", now, True)
 
-    def _add(self, frame: ResolvedStep, where: str, value: Any, in_force: bool) -> None:
+    def _add(self, frame: StepRun, where: str, value: Any, in_force: bool) -> None:
         text = "" if value is MISSING else _shown(self._key, value)
         depth = len(frame.chain()) - 1
         self.origins.append(
-            ValueOrigin(frame.label, frame.watched.number, depth, where, text, in_force)
+            ValueOrigin(
+                frame.step.label, self._seen[frame.step].number, depth, where, text, in_force
+            )
         )
 
     def require_origins(self) -> list[ValueOrigin]:
@@ -173,14 +181,14 @@ Layer = tuple[str, Any, bool]
 """Where a value comes from, the value as written, and whether it was put in."""
 
 
-def _layers(frame: ResolvedStep, entry: Dependency | None, key: str) -> Iterator[Layer]:
+def _layers(frame: StepRun, entry: Dependency | None, key: str) -> Iterator[Layer]:
     """Everything that lays ``key`` over the caller's env, in the order in which it is laid."""
     present = False
     if frame.parent is not None:
         value = visible_env(frame.parent, frame.request).get(key, MISSING)
         if value is not MISSING:
             present = True
-            yield f"from {frame.parent.label}, its caller", value, True
+            yield f"from {frame.parent.step.label}, its caller", value, True
     for layer in _call_layers(frame, entry, key):
         present = True
         yield layer
@@ -192,7 +200,7 @@ def _layers(frame: ResolvedStep, entry: Dependency | None, key: str) -> Iterator
         yield f"--const.{key} on the command line", frame.request.const[key], True
 
 
-def _call_layers(frame: ResolvedStep, entry: Dependency | None, key: str) -> Iterator[Layer]:
+def _call_layers(frame: StepRun, entry: Dependency | None, key: str) -> Iterator[Layer]:
     request = frame.request
     if key in request.env:
         if frame.parent is None or entry is None:
@@ -201,7 +209,7 @@ def _call_layers(frame: ResolvedStep, entry: Dependency | None, key: str) -> Ite
             yield _entry_origin(frame.parent, entry, "env", key), request.env[key], True
     dialect = frame.script.dialect
     prefix = dialect.prefix
-    laid = call_env(request, frame.version, dialect)
+    laid = call_env(request, frame.step.version, dialect)
     if key not in laid or (key in request.env and laid[key] == request.env[key]):
         return
     if key.startswith((prefix + "VERSION", prefix + "TMP_PIP_VERSION")):
@@ -212,14 +220,14 @@ def _call_layers(frame: ResolvedStep, entry: Dependency | None, key: str) -> Ite
     yield _input_origin(frame, entry, names.get(key, "")), laid[key], True
 
 
-def _input_origin(frame: ResolvedStep, entry: Dependency | None, name: str) -> str:
+def _input_origin(frame: StepRun, entry: Dependency | None, name: str) -> str:
     if frame.parent is None or entry is None:
         return f"--{name} on the command line"
     return f"--{name}: {_entry_origin(frame.parent, entry, 'inputs', name)}"
 
 
 def _block_layers(
-    frame: ResolvedStep,
+    frame: StepRun,
     entry: Dependency | None,
     label: str,
     block: ScriptSettings,
@@ -237,21 +245,21 @@ def _block_layers(
         yield f"const of {label}", block.const[key], True
 
 
-def _labelled_blocks(frame: ResolvedStep) -> Iterator[tuple[str, ScriptSettings]]:
-    names = merge_order(frame.choice)
-    for number, block in enumerate(frame.blocks):
+def _labelled_blocks(frame: StepRun) -> Iterator[tuple[str, ScriptSettings]]:
+    names = merge_order(frame.step.choice)
+    for number, block in enumerate(frame.step.blocks):
         if number == 0:
             yield "the script", block
         elif number <= len(names):
             name = names[number - 1]
-            yield f"variation _{name} ({frame.choice.reasons.get(name, 'active')})", block
-        elif block is frame.script.versions.get(frame.version.exact):
-            yield f"version {frame.version.exact}", block
+            yield f"variation _{name} ({frame.step.choice.reasons.get(name, 'active')})", block
+        elif block is frame.script.versions.get(frame.step.version.exact):
+            yield f"version {frame.step.version.exact}", block
         else:
             yield "a block that its conditions chose", block
 
 
-def _entry_origin(parent: ResolvedStep, entry: Dependency, field: str, key: str) -> str:
+def _entry_origin(parent: StepRun, entry: Dependency, field: str, key: str) -> str:
     """Which update by name, or which dependency entry, put ``key`` into ``env`` or ``inputs``."""
     for source, where in reversed(list(_updates(parent))):
         for name in entry.names:
@@ -263,11 +271,11 @@ def _entry_origin(parent: ResolvedStep, entry: Dependency, field: str, key: str)
     return f"the dependency in the meta of {parent.script.alias}"
 
 
-def _updates(parent: ResolvedStep) -> Iterator[tuple[Mapping[str, Dependency], str]]:
+def _updates(parent: StepRun) -> Iterator[tuple[Mapping[str, Dependency], str]]:
     for label, block in _labelled_blocks(parent):
         yield block.ad, f"ad.{{name}} in {label} of {parent.script.alias}"
-    yield parent.late_updates, f"update_deps in customize.py of {parent.script.alias}"
-    above: ResolvedStep | None = parent.parent
+    yield parent.hooks.late_updates, f"update_deps in customize.py of {parent.script.alias}"
+    above: StepRun | None = parent.parent
     written = f"ad.{{name}} of a dependency in the meta of {above.script.alias}" if above else ""
     yield parent.request.ad, written or "--ad.{name} on the command line"
     above = parent
@@ -281,11 +289,11 @@ def _updates(parent: ResolvedStep) -> Iterator[tuple[Mapping[str, Dependency], s
         above = above.parent
 
 
-def _version_origin(frame: ResolvedStep) -> str:
+def _version_origin(frame: StepRun) -> str:
     bounds = frame.request.version
     if bounds:
-        return "asked for by " + (frame.parent.label if frame.parent else "the command")
-    return "default_version of the script or variation" if frame.version.exact else ""
+        return "asked for by " + (frame.parent.step.label if frame.parent else "the command")
+    return "default_version of the script or variation" if frame.step.version.exact else ""
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -300,7 +308,7 @@ def _shown(key: str, value: Any) -> str:
     return as_text(mask_values({key: value})[key]) or '""'
 
 
-def _requester(parent: ResolvedStep | None, entry: Dependency | None) -> str:
+def _requester(parent: StepRun | None, entry: Dependency | None) -> str:
     """Return the requester of a step and its conditions, in words."""
     if entry is None:
         return "by the command"
@@ -310,7 +318,7 @@ def _requester(parent: ResolvedStep | None, entry: Dependency | None) -> str:
     return f"{by}{names}" + (f", {conditions}" if conditions else "")
 
 
-def _condition_text(condition: Condition, parent: ResolvedStep | None) -> str:
+def _condition_text(condition: Condition, parent: StepRun | None) -> str:
     joint = " or " if condition.any_of else " and "
     rules = [f"{key}={'|'.join(values)}" for key, values in condition.rules]
     text = f"{'unless' if condition.skip else 'if'} {joint.join(rules)}"
@@ -328,7 +336,7 @@ def _now_text(key: str, value: Any) -> str:
 
 
 def misses(
-    lookup: CacheLookup, frame: ResolvedStep, made_by: Callable[[Script], Sequence[EntrySummary]]
+    lookup: CacheLookup, frame: StepRun, made_by: Callable[[Script], Sequence[EntrySummary]]
 ) -> Iterator[str]:
     """Return why no entry answers ``frame``: every difference to the entries that come near.
 
@@ -337,7 +345,7 @@ def misses(
     if frame.request.new or frame.request.renew:
         yield "a new entry was asked for"
         return
-    candidates = lookup.store.candidates(frame.identity)
+    candidates = lookup.store.candidates(frame.step.identity)
     for entry in candidates[:3]:
         for text in differences(lookup, entry, frame):
             yield f"{_entry_text(entry)}: {text}"
@@ -345,7 +353,7 @@ def misses(
         yield from _nearest_entry(lookup.store, made_by(frame.script), frame)
 
 
-def differences(lookup: CacheLookup, entry: CacheEntry, frame: ResolvedStep) -> list[str]:
+def differences(lookup: CacheLookup, entry: CacheEntry, frame: StepRun) -> list[str]:
     """Return everything that keeps ``entry`` from answering ``frame``; empty when it does."""
     reasons = []
     for key, then in recorded(entry, frame).items():
@@ -359,21 +367,21 @@ def differences(lookup: CacheLookup, entry: CacheEntry, frame: ResolvedStep) -> 
 
 
 def _nearest_entry(
-    store: CacheStore, same: Sequence[EntrySummary], frame: ResolvedStep
+    store: CacheStore, same: Sequence[EntrySummary], frame: StepRun
 ) -> Iterator[str]:
     if not same:
         yield "this script has made no entry yet"
         return
-    active = set(frame.choice.variations)
+    active = set(frame.step.choice.variations)
     nearest = max(same, key=lambda e: (-len(active ^ set(e.variations)), e.created))
     head = _entry_text(nearest)
     if set(nearest.variations) != active:
-        then, now = _names(nearest.variations), _names(frame.choice.variations)
+        then, now = _names(nearest.variations), _names(frame.step.choice.variations)
         yield f"{head} has the variations {then}, wanted are {now}"
         return
     entry = store.entry(nearest.key)
     made_by = entry.scripts if entry is not None else {}
-    if made_by.get(frame.script.path) != frame.scripts[frame.script.path]:
+    if made_by.get(frame.script.path) != frame.step.content:
         yield f"{head}: the script was edited since"
     elif edited := _edited_libraries(entry, frame):
         yield f"{head}: the library {edited[0]} was edited since"
@@ -384,10 +392,10 @@ def _nearest_entry(
         yield f"{head} was made for other version bounds{version} or other extra tags"
 
 
-def _edited_libraries(entry: CacheEntry | None, frame: ResolvedStep) -> list[str]:
+def _edited_libraries(entry: CacheEntry | None, frame: StepRun) -> list[str]:
     path = frame.script.path
     then = entry.libraries.get(path, {}) if entry is not None else {}
-    return [name for name, d in frame.libraries.get(path, {}).items() if then.get(name) != d]
+    return [name for name, d in frame.step.libraries.items() if then.get(name) != d]
 
 
 def _entry_text(entry: EntryLike) -> str:

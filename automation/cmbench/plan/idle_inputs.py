@@ -12,10 +12,10 @@ from cmbench.errors import Error
 from cmbench.format.env import Pending
 from cmbench.format.meta import is_true
 from cmbench.format.model import InputSpec
-from cmbench.plan.resolved_step import ResolvedStep
+from cmbench.plan.step_run import StepRun
 
 
-def refuse_idle(frame: ResolvedStep, names: Iterable[str], prefix: str = "") -> None:
+def refuse_idle(frame: StepRun, names: Iterable[str], prefix: str = "") -> None:
     """Raise ``bad-value`` for an input of ``names`` that has no effect in this step.
 
     ``prefix`` comes before the name where it was typed, such as ``adr.python.``.
@@ -28,7 +28,7 @@ def refuse_idle(frame: ResolvedStep, names: Iterable[str], prefix: str = "") -> 
             _check(spec, frame, env, f"--{prefix}{spec.name}")
 
 
-def _check(spec: InputSpec, frame: ResolvedStep, env: Mapping[str, Any], typed: str) -> None:
+def _check(spec: InputSpec, frame: StepRun, env: Mapping[str, Any], typed: str) -> None:
     if spec.only_with and not any(_holds(condition, frame, env) for condition in spec.only_with):
         conditions = " or ".join(map(_as_typed, spec.only_with))
         raise Error(
@@ -51,9 +51,9 @@ def _has_value(value: Any, spec: InputSpec) -> bool:
     return text not in ("", spec.default) and (spec.type != "bool" or is_true(value))
 
 
-def _holds(condition: str, frame: ResolvedStep, env: Mapping[str, Any]) -> bool:
+def _holds(condition: str, frame: StepRun, env: Mapping[str, Any]) -> bool:
     if condition.startswith("_"):
-        return condition[1:] in frame.choice.variations
+        return condition[1:] in frame.step.choice.variations
     name, _, expected = condition.partition("=")
     spec = frame.script.inputs.get(name)
     value = env.get(spec.env) if spec else None

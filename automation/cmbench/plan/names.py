@@ -18,7 +18,7 @@ from cmbench.format.meta import read_meta
 from cmbench.format.model import Dependency, Request, VersionRange
 from cmbench.index.scripts import Index
 from cmbench.lib.text_files import read_or_empty
-from cmbench.plan.resolved_step import HANDED_ON, ResolvedStep
+from cmbench.plan.step_run import HANDED_ON, StepRun
 
 _VERSIONS = {"CM_VERSION", "CM_VERSION_MIN", "CM_VERSION_MAX", "CM_VERSION_MAX_USABLE"}
 _LISTED = 20
@@ -26,7 +26,7 @@ _LISTED = 20
 
 
 def registered(
-    frame: ResolvedStep, store: CacheStore, unsound: Callable[[CacheEntry], str]
+    frame: StepRun, store: CacheStore, unsound: Callable[[CacheEntry], str]
 ) -> CacheEntry | None:
     """Return the entry that is registered under the name that ``frame`` requests.
 
@@ -42,7 +42,7 @@ def registered(
         if (name == entry.name or name.lower() in _tagged_names(entry))
         and labels <= {*entry.tags, *("_" + v for v in entry.variations)}
         and not unsound(entry)
-        and _is_within(entry, frame.version)
+        and _is_within(entry, frame.step.version)
     ]
     if fitting:
         return max(fitting, key=lambda entry: entry.created)
@@ -52,9 +52,9 @@ def registered(
 
 
 def selected(
-    frame: ResolvedStep,
+    frame: StepRun,
     store: CacheStore,
-    mismatch: Callable[[CacheEntry, ResolvedStep, set[str]], str],
+    mismatch: Callable[[CacheEntry, StepRun, set[str]], str],
 ) -> CacheEntry | None:
     """The entry that ``--extra_cache_tags`` of the user's call names, as with the first engines.
 
@@ -70,16 +70,16 @@ def selected(
         for entry in store.entries(lambda entry: entry.script_uid == frame.script.uid)
         if tags <= {*entry.tags, *("_" + v for v in entry.variations)}
         and not {*frame.request.tags.unwanted} & {*entry.tags}
-        and _is_within(entry, frame.version)
+        and _is_within(entry, frame.step.version)
         and not mismatch(entry, frame, _set_by_call(frame))
     ]
     return max(fitting, key=lambda entry: entry.created, default=None)
 
 
 def handed_in(
-    frame: ResolvedStep,
+    frame: StepRun,
     store: CacheStore,
-    mismatch: Callable[[CacheEntry, ResolvedStep, set[str]], str],
+    mismatch: Callable[[CacheEntry, StepRun, set[str]], str],
 ) -> CacheEntry | None:
     """Return the newest entry made of files that a user supplied, for a call that supplies none.
 
@@ -101,17 +101,17 @@ def handed_in(
     return max(fitting, key=lambda entry: entry.created, default=None)
 
 
-def _is_labelled(entry: CacheEntry, frame: ResolvedStep) -> bool:
+def _is_labelled(entry: CacheEntry, frame: StepRun) -> bool:
     """Return whether an entry has the variations, the tags and a version of a call."""
     return (
-        {*entry.variations} == {*frame.choice.variations}
+        {*entry.variations} == {*frame.step.choice.variations}
         and {*frame.labels()} <= {*entry.tags, *("_" + v for v in entry.variations)}
         and not {*frame.request.tags.unwanted} & {*entry.tags}
-        and _is_within(entry, frame.version)
+        and _is_within(entry, frame.step.version)
     )
 
 
-def _reads_beside(entry: CacheEntry, frame: ResolvedStep, keys: set[str]) -> set[str]:
+def _reads_beside(entry: CacheEntry, frame: StepRun, keys: set[str]) -> set[str]:
     """Return the reads of an entry other than versions and ``keys``, which name supplied files."""
     free = keys | _VERSIONS | {f"const:{key}" for key in keys}
     for read, then in entry.reads.items():
@@ -122,15 +122,15 @@ def _reads_beside(entry: CacheEntry, frame: ResolvedStep, keys: set[str]) -> set
     return {*entry.reads} - free
 
 
-def _set_by_call(frame: ResolvedStep) -> set[str]:
+def _set_by_call(frame: StepRun) -> set[str]:
     """Return the env keys that the call itself sets, by its inputs too."""
     request = frame.request
-    pairs = (pair for block in frame.blocks for pair in block.input_mapping.items())
+    pairs = (pair for block in frame.step.blocks for pair in block.input_mapping.items())
     mapped = (key for name, key in pairs if name in request.inputs)
     return {*request.env, *request.const, *mapped}
 
 
-def _tagged_by_user(frame: ResolvedStep) -> bool:
+def _tagged_by_user(frame: StepRun) -> bool:
     """Return whether the tags are of the user's own call, or of ``--adr.NAME`` or ``--ad.NAME``."""
     if frame.parent is None:
         return True
@@ -149,21 +149,21 @@ def _tagged_names(entry: CacheEntry) -> set[str]:
     return {tag.removeprefix("name-") for tag in entry.tags if tag.startswith("name-")}
 
 
-def _chosen_by_user(frame: ResolvedStep) -> bool:
+def _chosen_by_user(frame: StepRun) -> bool:
     """Return whether ``--adr.NAME.name`` or ``--ad.NAME.name`` gave the name, and no script."""
     parent = frame.parent
     updates = _updates(parent) if parent else ()
     return any(update.inputs.get("name") == frame.request.name for update in updates)
 
 
-def _updates(parent: ResolvedStep) -> Iterator[Dependency]:
+def _updates(parent: StepRun) -> Iterator[Dependency]:
     """Yield what the user said of dependencies of a step, by their names."""
     yield from (v for k, v in parent.adr.plain().items() if k.startswith(USER))
     if parent.parent is None:
         yield from parent.request.ad.values()
 
 
-def _refuse_misspelt(frame: ResolvedStep, names: set[str]) -> None:
+def _refuse_misspelt(frame: StepRun, names: set[str]) -> None:
     name, tags = frame.request.name, frame.request.tags
     close = [] if name in names else nearest(name, names - {""})
     if close:

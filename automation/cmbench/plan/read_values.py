@@ -6,7 +6,7 @@ from cmbench.cache.secret_fingerprints import is_keyed
 from cmbench.format.called_programs import HOST, IN_PATH
 from cmbench.format.env import MISSING
 from cmbench.format.merge import USER
-from cmbench.plan.resolved_step import ALL
+from cmbench.plan.step_run import ALL
 
 
 def named(key: str) -> str:

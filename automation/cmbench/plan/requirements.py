@@ -21,7 +21,8 @@ from cmbench.format.model import Script
 from cmbench.format.sources import Programs
 from cmbench.lib.secrecy import mask
 from cmbench.plan.needs import NOTHING, UNKNOWN, Download, StepNeeds
-from cmbench.plan.resolved_step import PlannedStep, ResolvedStep
+from cmbench.plan.planned_step import PlannedStep
+from cmbench.plan.step_run import StepRun
 from cmbench.record import load_record, own_times
 
 _Number = TypeVar("_Number", int, float)
@@ -68,18 +69,18 @@ class Estimator:
             licences=_declared(frame, "licence"),
         )
 
-    def _time(self, frame: ResolvedStep) -> float:
+    def _time(self, frame: StepRun) -> float:
         if self._seconds is None:
             self._seconds = own_seconds(self._runs)
-        return self._seconds.get(_kind(frame.script.uid, frame.choice.variations), -1.0)
+        return self._seconds.get(_kind(frame.script.uid, frame.step.choice.variations), -1.0)
 
-    def _made_before(self, frame: ResolvedStep) -> EntrySummary | None:
-        variations = set(frame.choice.variations)
+    def _made_before(self, frame: StepRun) -> EntrySummary | None:
+        variations = set(frame.step.choice.variations)
         same = [e for e in self._made_by(frame.script) if set(e.variations) == variations]
         return max(same, key=lambda entry: entry.created, default=None)
 
-    def _disk(self, node: PlannedStep, frame: ResolvedStep) -> tuple[int, str]:
-        if not frame.cacheable:
+    def _disk(self, node: PlannedStep, frame: StepRun) -> tuple[int, str]:
+        if not frame.step.cacheable:
             return 0, "keeps nothing"
         declared = declared_room(node, frame)
         if declared is not None:
@@ -87,21 +88,21 @@ class Estimator:
         before = self._made_before(frame)
         return (before.size, "as last time") if before else (-1, "")
 
-    def _privileges(self, frame: ResolvedStep) -> tuple[str, ...]:
+    def _privileges(self, frame: StepRun) -> tuple[str, ...]:
         declared = _declared(frame, "privileges")
         if declared:
             return declared
         programs = self._programs(frame.script.path)
         return ("can call sudo, if you allow it",) if programs.calls_sudo else ()
 
-    def _own(self, frame: ResolvedStep) -> Iterable[Download]:
+    def _own(self, frame: StepRun) -> Iterable[Download]:
         """What a script that says nothing of downloads may fetch, to judge by its programs."""
         if self._programs(frame.script.path).fetches:
             what = f"what {frame.script.alias} may fetch by itself"
             yield Download(what, "addresses not known yet")
 
 
-def declared_room(node: PlannedStep, frame: ResolvedStep) -> int | None:
+def declared_room(node: PlannedStep, frame: StepRun) -> int | None:
     """Return the bytes of disk that the entry of a step takes at least; None if not declared.
 
     Variations override the script. Of several the smallest counts, such as ``_tiny`` with a default
@@ -118,7 +119,7 @@ def declared_room(node: PlannedStep, frame: ResolvedStep) -> int | None:
     return None if size_bytes and _names_a_place(node, frame) else size_bytes
 
 
-def installs_packages(frame: ResolvedStep) -> bool:
+def installs_packages(frame: StepRun) -> bool:
     """Return whether all that a step makes lies within a Python, which may have it already."""
     said = frame.script.settings.fetches
     return bool(said) and all(map(_is_package, said))
@@ -129,7 +130,7 @@ def _megabytes(block: Mapping[str, Any]) -> int | None:
     return int(text) * _MEGABYTE if text.isdecimal() else None
 
 
-def _names_a_place(node: PlannedStep, frame: ResolvedStep) -> bool:
+def _names_a_place(node: PlannedStep, frame: StepRun) -> bool:
     """Return whether one of the script's paths is set, as an input or by its env key.
 
     A path that a dependency takes too is a source of the entry, and does not replace it.
@@ -141,11 +142,11 @@ def _names_a_place(node: PlannedStep, frame: ResolvedStep) -> bool:
     return bool(frame.request.path) or any(frame.env.peek(key, "") for key in keys)
 
 
-def _size_of_own_download(frame: ResolvedStep) -> int | None:
+def _size_of_own_download(frame: StepRun) -> int | None:
     """Return the bytes of its download by the script's own env; a caller's is of another file."""
     prefix = frame.script.dialect.prefix
     for key in (prefix + "DOWNLOAD_SIZE", prefix + "DOWNLOAD_SIZE_ABOUT"):
-        if any(key in block.env or key in block.default_env for block in frame.blocks):
+        if any(key in block.env or key in block.default_env for block in frame.step.blocks):
             size = _known(frame, key)
             return int(size) if size.isdecimal() else None
     return None
@@ -175,7 +176,7 @@ def own_seconds(runs: str) -> dict[tuple[str, tuple[str, ...]], float]:
     return seconds_by_kind
 
 
-def _declared(frame: ResolvedStep, key: str) -> tuple[str, ...]:
+def _declared(frame: StepRun, key: str) -> tuple[str, ...]:
     """Return what the script's meta and its active variations say under ``key``."""
     if key not in _words(frame.script):
         return ()
@@ -186,12 +187,12 @@ def _declared(frame: ResolvedStep, key: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))
 
 
-def _active_blocks(frame: ResolvedStep) -> Iterator[Mapping[str, Any]]:
+def _active_blocks(frame: StepRun) -> Iterator[Mapping[str, Any]]:
     """Yield the meta of the script and of its active variations, as written."""
     meta = frame.script.meta
     yield meta
     variations = meta.get("variations") or {}
-    for name in frame.choice.variations:
+    for name in frame.step.choice.variations:
         block = variations.get(name) or variations.get(name.partition(".")[0] + ".#")
         if isinstance(block, Mapping):
             yield block
@@ -204,7 +205,7 @@ def _words(script: Script) -> frozenset[str]:
     return frozenset(key for block in blocks if isinstance(block, Mapping) for key in block)
 
 
-def downloads_of(node: PlannedStep, frame: ResolvedStep) -> Iterator[Download]:
+def downloads_of(node: PlannedStep, frame: StepRun) -> Iterator[Download]:
     """What the step says that it takes from the network, with its size as far as that is known."""
     prefix = frame.script.dialect.prefix
     for text in node.fetches:
@@ -232,7 +233,7 @@ def _is_package(text: str) -> bool:
     return text.startswith("Python package ")
 
 
-def _known(frame: ResolvedStep, key: str) -> str:
+def _known(frame: StepRun, key: str) -> str:
     value = frame.env.peek(key, MISSING)
     return "" if value is MISSING or isinstance(value, Pending) else mask(as_text(value)).strip()
 

@@ -1,4 +1,4 @@
-"""One request to one frame: script, variations, version, settings laid over the caller's env.
+"""One request to one step: script, variations, version, settings laid over the caller's env.
 
 Planning and running share this code: a plan resolves with values that may be pending, a run goes on
 from it and resolves again only what was open, so both follow the same rules.
@@ -39,7 +39,8 @@ from cmbench.index.select import (
     variation_of,
     version_variations,
 )
-from cmbench.plan.resolved_step import ResolvedStep, visible_const, visible_env
+from cmbench.plan.resolved_step import ResolvedStep
+from cmbench.plan.step_run import StepRun, look_at, visible_const, visible_env
 from cmbench.values import field, immutable, replace
 
 if TYPE_CHECKING:
@@ -68,15 +69,16 @@ class Resolver:
         self.memory = memory or ResolverMemory()
         self.names: set[str] = set()
 
-    def resolve(self, request: Request, parent: ResolvedStep | None) -> ResolvedStep:
-        """The frame for ``request``. Raises ``Error`` for anything that cannot be resolved."""
+    def resolve(self, request: Request, parent: StepRun | None) -> ResolvedStep:
+        """Return the step for ``request``; raises ``Error`` for what cannot be resolved."""
         choice = self._choice(request, parent.script if parent else None)
         script = choice.script
         request = as_meant(request, script)
         version = self._version(request, choice)
         blocks = self._settings(choice, version.exact)
         env, const, blocks = self._lay_env(request, script, blocks, version, parent)
-        frame = ResolvedStep(
+        uses = dict.fromkeys([name for block in blocks for name in block.uses])
+        step = ResolvedStep(
             request=request,
             choice=choice,
             blocks=blocks,
@@ -86,25 +88,21 @@ class Resolver:
             adr=_lay_adr(request, blocks),
             const=const,
             deps=self._merged_dependencies(choice, version.exact),
-            parent=parent,
+            content=self.index.content(script.path).digest,
+            libraries={name: self.index.libraries.find(script.path, name).digest for name in uses},
         )
-        frame.scripts[script.path] = self.index.content(script.path).digest
-        used = {name: self.index.libraries.find(script.path, name).digest for name in frame.uses()}
-        if used:
-            frame.libraries[script.path] = used
-        _refuse_cycle(frame)
+        _refuse_cycle(step, parent)
         if parent is None and request.inputs:
             from cmbench.plan.idle_inputs import refuse_idle
 
-            refuse_idle(frame, request.inputs)
+            refuse_idle(look_at(step, None), request.inputs)
         env.begin()
-        frame.state.running = True
-        return frame
+        step.state.running = True
+        return step
 
-    def go_on(self, frame: ResolvedStep, parent: ResolvedStep | None) -> ResolvedStep:
-        """A step that a plan has resolved, for the run: its caller has done all that it said."""
-        frame.parent = parent
-        return frame
+    def resume(self, step: ResolvedStep) -> ResolvedStep:
+        """Return a step of a plan for its run, whose caller has done all that the plan says."""
+        return step
 
     def _choice(self, request: Request, caller: Script | None) -> ScriptSelection:
         own = (caller.repo, caller.dialect) if caller else None
@@ -152,7 +150,7 @@ class Resolver:
         script: Script,
         blocks: tuple[ScriptSettings, ...],
         version: VersionRange,
-        parent: ResolvedStep | None,
+        parent: StepRun | None,
     ) -> tuple[TracedEnv, dict[str, Any], tuple[ScriptSettings, ...]]:
         """Env and constants, and the blocks with those that turned out to apply."""
         dialect = script.dialect
@@ -179,7 +177,7 @@ class Resolver:
         return env, const, (*blocks, *applied)
 
     def _first_env(
-        self, request: Request, dialect: Dialect, parent: ResolvedStep | None
+        self, request: Request, dialect: Dialect, parent: StepRun | None
     ) -> tuple[TracedEnv, dict[str, Any]]:
         """Env and constants as they come from the caller, or from the user's process."""
         if parent:
@@ -206,18 +204,18 @@ class Resolver:
             self.memory.dependencies[key] = merged
         return merged
 
-    def dependencies(self, frame: ResolvedStep, phase: str) -> Iterator[Dependency]:
+    def dependencies(self, frame: StepRun, phase: str) -> Iterator[Dependency]:
         """Yield the entries of one phase, with the updates that reach them by name."""
-        for entry in frame.deps.get(phase, ()):
+        for entry in frame.step.deps.get(phase, ()):
             yield self.updated(frame, entry)
 
-    def updated(self, frame: ResolvedStep, entry: Dependency) -> Dependency:
+    def updated(self, frame: StepRun, entry: Dependency) -> Dependency:
         """One dependency entry with the updates that reach it by name."""
         if not entry.names:
             return entry
         self.names.update(entry.names)
-        sources: list[Mapping[str, Dependency]] = [block.ad for block in frame.blocks]
-        sources += [frame.late_updates, frame.request.ad, frame.adr]
+        sources: list[Mapping[str, Dependency]] = [block.ad for block in frame.step.blocks]
+        sources += [frame.hooks.late_updates, frame.request.ad, frame.adr]
         updates = [source.get(name) for source in sources for name in entry.names]
         updates += [frame.adr.get(USER + name) for name in entry.names]
         for update in updates:
@@ -248,18 +246,18 @@ def _default_version(choice: ScriptSelection) -> str:
     return next((version for version in reversed(defaults) if version), "")
 
 
-def _refuse_cycle(frame: ResolvedStep) -> None:
+def _refuse_cycle(step: ResolvedStep, parent: StepRun | None) -> None:
     """Refuse a chain that cannot end; a script may meet itself again with another env."""
     again = 0
-    above = frame.parent
+    above = parent
     while above is not None:
-        same = above.script.path == frame.script.path and above.request.tags == frame.request.tags
+        same = above.script.path == step.script.path and above.request.tags == step.request.tags
         again += same
-        if again == REPEATS or (same and frame.cacheable and above.identity == frame.identity):
+        if again == REPEATS or (same and step.cacheable and above.step.identity == step.identity):
             raise Error(
                 "dependency-cycle",
-                f"{frame.label} depends on itself",
-                context=(" > ".join(frame.chain()),),
+                f"{step.label} depends on itself",
+                context=(" > ".join(look_at(step, parent).chain()),),
                 hint="remove one of the dependencies in this chain",
             )
         above = above.parent
@@ -345,7 +343,7 @@ def _resolve_references(env: TracedEnv) -> None:
 
 
 def _lay_state(
-    request: Request, blocks: tuple[ScriptSettings, ...], parent: ResolvedStep | None
+    request: Request, blocks: tuple[ScriptSettings, ...], parent: StepRun | None
 ) -> TracedEnv:
     state = TracedEnv(copy.deepcopy(parent.state.plain()) if parent and parent.state else {})
     for block in blocks:

@@ -21,8 +21,9 @@ from cmbench.format.sources import Programs
 from cmbench.index.select import candidates
 from cmbench.lib.secrecy import mask
 from cmbench.plan.dependency_request import request_of
+from cmbench.plan.planned_step import Plan, PlannedStep, walk
 from cmbench.plan.resolve import PlanContext
-from cmbench.plan.resolved_step import Plan, PlannedStep, ResolvedStep, changes_of, walk
+from cmbench.plan.step_run import StepRun, changes_of, look_at
 from cmbench.values import replace
 
 TAGS_FROM = "tags from "
@@ -88,7 +89,7 @@ class PlanEnv(TracedEnv):
 class Watcher(Protocol):
     """Who wants to see a plan while it is made, such as an explanation."""
 
-    def resolved(self, frame: ResolvedStep, entry: Dependency | None) -> None:
+    def resolved(self, frame: StepRun, entry: Dependency | None) -> None:
         """Settings are laid, nothing else has happened; ``entry`` is the caller's entry."""
 
     def planned(self, node: PlannedStep) -> None:
@@ -131,12 +132,12 @@ class Planner:
     def _step(
         self,
         request: Request,
-        parent: ResolvedStep | None,
+        parent: StepRun | None,
         phase: str,
         when: str,
         entry: Dependency | None = None,
     ) -> PlannedStep:
-        frame = self._resolver.resolve(request, parent)
+        frame = look_at(self._resolver.resolve(request, parent), parent)
         try:
             if self._watcher is not None:
                 self._watcher.resolved(frame, entry)
@@ -151,11 +152,11 @@ class Planner:
         return node
 
     def _planned(
-        self, frame: ResolvedStep, caller_entry: Dependency | None, phase: str, when: str
+        self, frame: StepRun, caller_entry: Dependency | None, phase: str, when: str
     ) -> PlannedStep:
         cached, why, entry = self._state(frame)
         goes_on = cached not in ("fact", "above") and _is_looked_into(frame, cached)
-        # Planning goes on with a copy: the step as it was resolved is what the run begins with.
+        # Planning goes on with a copy of the values: the run begins with those of the step.
         view = _view(frame) if goes_on else frame
         below = self._below(view, dynamic_only=cached == "hit") if goes_on else {}
         gives = self._give(view, cached, entry, when)
@@ -168,21 +169,18 @@ class Planner:
             when=when,
             cached=cached,
             why=why,
-            script=frame.script.alias,
-            variations=frame.choice.variations,
             version=(entry.version if entry else "") or _version_text(frame),
             fetches=tuple([mask(re.sub(r"<<<(\w+)>>>", r"\1", text)) for text in fetches]),
             cached_entry=entry,
             below=below,
-            start=frame if type(frame.env) is TracedEnv else None,
             gives=gives,
         )
 
-    def _state(self, frame: ResolvedStep) -> tuple[str, str, CacheEntry | None]:
+    def _state(self, frame: StepRun) -> tuple[str, str, CacheEntry | None]:
         """Return how a node is ``cached``, why, and the entry that answers."""
         if frame.script.host_facts:
             return "fact", "read from this machine, at every run", None
-        if not frame.cacheable:
+        if not frame.step.cacheable:
             return "no", "runs every time", None
         entry, why = self._lookup.look_up(frame)
         if entry is not None:
@@ -191,15 +189,15 @@ class Planner:
             return "above", "made by an earlier step of this plan", None
         return "maybe" if why.startswith("unknown until") else "miss", why, None
 
-    def _made_above(self, frame: ResolvedStep) -> bool:
+    def _made_above(self, frame: StepRun) -> bool:
         """Whether an earlier step makes this entry too; from now on, this one counts as such."""
-        earlier = self._made.setdefault(frame.identity, [])
+        earlier = self._made.setdefault(frame.step.identity, [])
         if any(self._asks_the_same(frame, request) for request in earlier):
             return True
         earlier.append(frame.request)
         return False
 
-    def _asks_the_same(self, frame: ResolvedStep, request: Request) -> bool:
+    def _asks_the_same(self, frame: StepRun, request: Request) -> bool:
         """Return whether ``request`` equals that of ``frame``, as far as its script reads it."""
         if changes_of(request) != changes_of(frame.request):
             return False
@@ -209,25 +207,25 @@ class Planner:
         return not any(key in text for key in keys)
 
     def _below(
-        self, frame: ResolvedStep, dynamic_only: bool
+        self, frame: StepRun, dynamic_only: bool
     ) -> dict[str, tuple[PlannedStep | None, ...]]:
         """Return the nodes of the dependency entries by phase, ``None`` where one is not active."""
         nodes: dict[str, tuple[PlannedStep | None, ...]] = {}
         for phase in PHASES:
             if phase != "deps":
                 self._promise_own_keys(frame, phase)
-            if phase in frame.deps:
+            if phase in frame.step.deps:
                 nodes[phase] = tuple(
                     self._child(frame, entry, phase) if entry.dynamic or not dynamic_only else None
                     for entry in self._resolver.dependencies(frame, phase)
                 )
         return nodes
 
-    def below(self, frame: ResolvedStep, entry: Dependency, phase: str) -> PlannedStep | None:
+    def below(self, frame: StepRun, entry: Dependency, phase: str) -> PlannedStep | None:
         """Return the plan of one dependency of ``frame``, its updates by name included."""
         return self._child(frame, self._resolver.updated(frame, entry), phase)
 
-    def _child(self, frame: ResolvedStep, entry: Dependency, phase: str) -> PlannedStep | None:
+    def _child(self, frame: StepRun, entry: Dependency, phase: str) -> PlannedStep | None:
         answer, reason = decide(entry.conditions, frame.env)
         if answer is False:
             return None
@@ -249,7 +247,7 @@ class Planner:
                 raise
             return self._open(entry, phase, when, f"if so: {error.message}")
 
-    def _partial_request(self, frame: ResolvedStep, entry: Dependency) -> Request | None:
+    def _partial_request(self, frame: StepRun, entry: Dependency) -> Request | None:
         """The request without the tags that are not known yet, if it can mean one script only."""
         request = request_of(frame, entry, known_only=True)
         if isinstance(request, Pending):
@@ -266,7 +264,7 @@ class Planner:
             self._watcher.planned(node)
         return node
 
-    def _promise_own_keys(self, frame: ResolvedStep, phase: str) -> None:
+    def _promise_own_keys(self, frame: StepRun, phase: str) -> None:
         """Mark keys as pending that this step's own code may set before ``phase`` reads them."""
         programs = self._programs(frame)
         source = programs.hooks
@@ -274,7 +272,7 @@ class Planner:
             return
         if phase != "prehook_deps":
             frame.env.promise(frame.texts("new_env_keys"), frame.script.alias)
-        entries = frame.deps.get(phase, ())
+        entries = frame.step.deps.get(phase, ())
         for key in (key for e in entries for c in e.conditions for key in c.keys):
             if key in source and frame.env.peek(key, MISSING) is MISSING:
                 frame.env.promise((key,), frame.script.alias)
@@ -282,7 +280,7 @@ class Planner:
             if frame.env.peek(key, "") == "" and programs.hooks_set(key):
                 frame.env.doubt(key, frame.script.alias)
 
-    def _programs(self, frame: ResolvedStep) -> Programs:
+    def _programs(self, frame: StepRun) -> Programs:
         return self._resolver.index.programs(frame.script.path)
 
     def _tell_facts(self, path: str, env: PlanEnv) -> Mapping[str, Any]:
@@ -292,7 +290,7 @@ class Planner:
         return new
 
     def _give(
-        self, frame: ResolvedStep, cached: str, entry: CacheEntry | None, when: str
+        self, frame: StepRun, cached: str, entry: CacheEntry | None, when: str
     ) -> Mapping[str, Any] | None:
         """Pass what the step gives back to its caller; returns it where it is all known."""
         env = frame.parent.env if frame.parent else None
@@ -321,13 +319,15 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _is_looked_into(frame: ResolvedStep, cached: str) -> bool:
+def _is_looked_into(frame: StepRun, cached: str) -> bool:
     """Return whether a plan needs more of a step than its settings."""
-    return bool(frame.deps) or (cached != "hit" and any(block.fetches for block in frame.blocks))
+    return bool(frame.step.deps) or (
+        cached != "hit" and any(block.fetches for block in frame.step.blocks)
+    )
 
 
-def _view(frame: ResolvedStep) -> ResolvedStep:
-    """Return the step for a plan to go on with, of which the frame itself notices nothing."""
+def _view(frame: StepRun) -> StepRun:
+    """Return the step for a plan to go on with, of which the step itself notices nothing."""
     if isinstance(frame.env, PlanEnv):
         return frame
     env, adr = PlanEnv(), TracedEnv()
@@ -336,7 +336,7 @@ def _view(frame: ResolvedStep) -> ResolvedStep:
     return replace(frame, env=env, adr=adr)
 
 
-def _known_exports(frame: ResolvedStep) -> dict[str, Any]:
+def _known_exports(frame: StepRun) -> dict[str, Any]:
     """Return what a step that has not run gives back for certain: what its settings say."""
     env = frame.env
     return {
@@ -355,13 +355,13 @@ def _tag_keys(entry: Dependency) -> Iterator[str]:
         yield from (key for condition in rules for key in condition.keys)
 
 
-def _tags_above(frame: ResolvedStep) -> list[Tags]:
+def _tags_above(frame: StepRun) -> list[Tags]:
     own = [frame.request.tags]
     return own + _tags_above(frame.parent) if frame.parent else own
 
 
-def _version_text(frame: ResolvedStep) -> str:
-    version = frame.version
+def _version_text(frame: StepRun) -> str:
+    version = frame.step.version
     if version.exact:
         return version.exact
     bounds = [f">={version.minimum}" if version.minimum else ""]

@@ -15,7 +15,7 @@ from typing import Any
 from cmbench.errors import Error
 from cmbench.format.merge import USER
 from cmbench.format.model import Dependency, PathArgument
-from cmbench.plan.resolved_step import ResolvedStep
+from cmbench.plan.step_run import StepRun
 
 _VERSIONS = ("version", "version_min", "version_max")
 _PLACES = ("path", "input")
@@ -26,7 +26,7 @@ _OPTION = r"(?<![\w.-])--(?P<name>[a-z]\w*)(?![\w.-])"
 _WORDS = re.compile(rf"(?P<whole>{_WHOLE})|(?P<tags>{_TAGS})|{_OPTION}", re.VERBOSE)
 
 
-def add_step(error: Error, frame: ResolvedStep) -> None:
+def add_step(error: Error, frame: StepRun) -> None:
     """Put a step in front of the chain of ``error``, which the step or one below it has raised.
 
     The options in the texts of the step that has raised it are translated.
@@ -39,13 +39,13 @@ def add_step(error: Error, frame: ResolvedStep) -> None:
             names = " and ".join(f"--{name}" for name in translation.own)
             verb = "are options" if len(translation.own) > 1 else "is an option"
             error.hint += f"\n{names} {verb} of this step alone; run it first:\n{command} ..."
-    error.within(frame.label)
+    error.within(frame.step.label)
 
 
 class _Translation:
     """The translation of one step's texts; ``own`` are the options that only the step has."""
 
-    def __init__(self, frame: ResolvedStep) -> None:
+    def __init__(self, frame: StepRun) -> None:
         self._frame = frame
         self._root = next(each for each in _upwards(frame) if each.parent is None)
         self.own: list[str] = []
@@ -76,14 +76,14 @@ class _Translation:
         return typed or name
 
 
-def _upwards(frame: ResolvedStep) -> Iterator[ResolvedStep]:
-    each: ResolvedStep | None = frame
+def _upwards(frame: StepRun) -> Iterator[StepRun]:
+    each: StepRun | None = frame
     while each is not None:
         yield each
         each = each.parent
 
 
-def _keys(frame: ResolvedStep, name: str) -> list[str]:
+def _keys(frame: StepRun, name: str) -> list[str]:
     """Return the env keys that an input of a step may set."""
     spec, prefix = frame.script.inputs.get(name), frame.script.dialect.prefix
     if spec is not None and spec.env:
@@ -91,7 +91,7 @@ def _keys(frame: ResolvedStep, name: str) -> list[str]:
     return [prefix + ("TMP_PATH" if name == "path" else name.upper())]
 
 
-def _by_value(root: ResolvedStep, values: set[str]) -> str:
+def _by_value(root: StepRun, values: set[str]) -> str:
     """Return the option with which the user typed one of ``values``; empty where none was."""
     values = {os.path.abspath(os.path.expanduser(value)) for value in values - {""}}
     for flag, word in _typed_words(root):
@@ -101,7 +101,7 @@ def _by_value(root: ResolvedStep, values: set[str]) -> str:
     return ""
 
 
-def _typed_words(root: ResolvedStep) -> Iterator[tuple[str, Any]]:
+def _typed_words(root: StepRun) -> Iterator[tuple[str, Any]]:
     request = root.request
     yield from request.inputs.items()
     groups: Mapping[str, Mapping[str, Dependency]] = {"adr": request.adr, "ad": request.ad}
@@ -111,18 +111,18 @@ def _typed_words(root: ResolvedStep) -> Iterator[tuple[str, Any]]:
                 yield f"{group}.{name.removeprefix(USER)}.{key}", word
 
 
-def _by_key(root: ResolvedStep, keys: list[str]) -> str:
+def _by_key(root: StepRun, keys: list[str]) -> str:
     """Return the input of the typed script that sets one of ``keys``; empty where none does."""
     inputs = root.script.inputs.values()
     return next((spec.name for spec in inputs if spec.env and spec.env in keys), "")
 
 
-def _name_of(frame: ResolvedStep) -> str:
+def _name_of(frame: StepRun) -> str:
     """Return a name under which ``--adr`` reaches a dependency; empty where it has none."""
     if frame.parent is None:
         return ""
     tags = {*frame.script.tags}
-    entries = (entry for phase in frame.parent.deps.values() for entry in phase)
+    entries = (entry for phase in frame.parent.step.deps.values() for entry in phase)
     for entry in entries:
         words = {w for w in entry.tags.split(",") if w and w[0] not in "_-"}
         if entry.names and words and words <= tags:

@@ -12,7 +12,7 @@ from cmbench.lib.text_files import counted, size_text
 from cmbench.lib.wrapping import wrapped
 from cmbench.plan.explain import ValueOrigin, acquires_for
 from cmbench.plan.needs import Download
-from cmbench.plan.resolved_step import Plan, PlannedStep, walk
+from cmbench.plan.planned_step import Plan, PlannedStep, walk
 from cmbench.plan.tree import TAGS_FROM
 
 WIDTH = 80

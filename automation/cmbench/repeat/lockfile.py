@@ -26,6 +26,7 @@ from cmbench.lib.text_files import listed
 from cmbench.plan.cache_lookup import CacheLookup
 from cmbench.plan.resolve import Resolver, ResolverMemory
 from cmbench.plan.resolved_step import ResolvedStep
+from cmbench.plan.step_run import StepRun, look_at
 from cmbench.record import load_record, revision
 
 FORMAT = 1
@@ -56,15 +57,15 @@ class Lock:
     met: Mapping[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
     downloads: Mapping[str, str] = field(default_factory=dict)
 
-    def version(self, frame: ResolvedStep) -> str:
+    def version(self, frame: StepRun) -> str:
         """The version that the lock has for this step; empty where it has none, or several."""
-        kind = _kind(frame.script.uid or frame.script.alias, frame.choice.variations)
+        kind = _kind(frame.script.uid or frame.script.alias, frame.step.choice.variations)
         for versions in (self.by_chain.get(frame.chain()), self.by_kind.get(kind)):
             if versions and len(versions) == 1:
                 return next(iter(versions))
         return ""
 
-    def checksum(self, frame: ResolvedStep) -> str:
+    def checksum(self, frame: StepRun) -> str:
         """SHA-256 of what this step downloads; empty where the lock does not know it."""
         key = frame.script.dialect.prefix + _URL
         return self.downloads.get(fingerprint(key, frame.env.peek(key, MISSING)), "")
@@ -89,24 +90,24 @@ class LockedResolver(Resolver):
         self._lock = lock
         self._unedited: dict[str, list[tuple[str, int, int]]] = {}
 
-    def resolve(self, request: Request, parent: ResolvedStep | None) -> ResolvedStep:
+    def resolve(self, request: Request, parent: StepRun | None) -> ResolvedStep:
         """Return the step as the lock pins it; raises ``lock-broken`` for an edited script."""
-        frame = super().resolve(request, parent)
+        step = super().resolve(request, parent)
         if self._lock.strict:
-            self._refuse_edited(frame)
-        pinned = self._pinned(frame)
-        return super().resolve(pinned, parent) if pinned else frame
+            self._refuse_edited(step)
+        pinned = self._pinned(look_at(step, parent))
+        return super().resolve(pinned, parent) if pinned else step
 
-    def go_on(self, frame: ResolvedStep, parent: ResolvedStep | None) -> ResolvedStep:
-        """Go on with the dependencies; raises ``lock-broken`` for an edited script."""
+    def resume(self, step: ResolvedStep) -> ResolvedStep:
+        """Return the step; raises ``lock-broken`` for an edited script."""
         if self._lock.strict:
-            self._refuse_edited(frame)
-        return super().go_on(frame, parent)
+            self._refuse_edited(step)
+        return step
 
-    def _refuse_edited(self, frame: ResolvedStep) -> None:
+    def _refuse_edited(self, step: ResolvedStep) -> None:
         """Raise ``lock-broken`` when a script was edited after the run had begun."""
-        script = frame.script
-        for name in self.index.libraries.edited(script.path, frame.uses()):
+        script = step.script
+        for name in self.index.libraries.edited(script.path, step.uses):
             raise _broken(self._lock, [f"the library {name} was edited"])
         files = own_files(script.path)
         if self._unedited.get(script.path) == files:
@@ -117,16 +118,16 @@ class LockedResolver(Resolver):
         # Not before: some callers try a step, drop its error, and come again.
         self._unedited[script.path] = files
 
-    def _pinned(self, frame: ResolvedStep) -> Request | None:
+    def _pinned(self, frame: StepRun) -> Request | None:
         """Return the request with what the lock adds; ``None`` where it adds nothing."""
         if frame.script.host_facts:
             return None
-        version = "" if frame.version.exact else self._lock.version(frame)
+        version = "" if frame.step.version.exact else self._lock.version(frame)
         key = frame.script.dialect.prefix + _CHECKSUM
         checksum = "" if frame.env.peek(key) else self._lock.checksum(frame)
         if not (version or checksum):
             return None
-        if frame.cacheable:
+        if frame.step.cacheable:
             # What was made before the lock was has no pinned version in its identity.
             entry, _ = self._lookup.look_up(frame)
             if entry is not None and entry.version == (version or entry.version):

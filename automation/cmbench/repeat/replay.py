@@ -13,7 +13,7 @@ from cmbench.format.sources import own_files
 from cmbench.index.scripts import Index, Repository
 from cmbench.lib.text_files import listed
 from cmbench.plan.read_values import named
-from cmbench.plan.resolved_step import ALL, process_value
+from cmbench.plan.step_run import ALL, process_value
 from cmbench.record import host_facts, own_times, revision
 
 ABSENT = "(none)"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from cmbench.errors import Error
 from cmbench.exit_codes import EXIT_NOT_FOUND
 from cmbench.format.env import TracedEnv
-from cmbench.plan.resolved_step import ResolvedStep
+from cmbench.plan.step_run import StepRun
 from cmbench.values import immutable, replace
 
 if TYPE_CHECKING:
@@ -47,18 +47,16 @@ class Runner(Protocol):
     def actions(self) -> Actions:
         """What ``customize.py`` may ask of the tool itself."""
 
-    def native_script(self, frame: ResolvedStep, base: str = "") -> str:
+    def native_script(self, frame: StepRun, base: str = "") -> str:
         """Return the path of the native script for this platform; empty where there is none."""
 
-    def native(
-        self, frame: ResolvedStep, place: StepFolders, path: str, words: tuple[str, ...]
-    ) -> None:
+    def native(self, frame: StepRun, place: StepFolders, path: str, words: tuple[str, ...]) -> None:
         """Run a native script; raises ``script-failed``."""
 
-    def words(self, frame: ResolvedStep) -> tuple[str, ...]:
+    def words(self, frame: StepRun) -> tuple[str, ...]:
         """Return the env words that native programs of the step may read."""
 
-    def hook_input(self, frame: ResolvedStep, place: StepFolders) -> dict[str, Any]:
+    def hook_input(self, frame: StepRun, place: StepFolders) -> dict[str, Any]:
         """Return the dictionary that a hook of ``customize.py`` takes."""
 
 
@@ -77,7 +75,7 @@ _OF_THE_RUN = ("interrupted", "lock-broken", "internal")
 class Automation:
     """``i['automation']`` of one hook call."""
 
-    def __init__(self, runner: Runner, frame: ResolvedStep, scratch: str) -> None:
+    def __init__(self, runner: Runner, frame: StepRun, scratch: str) -> None:
         self._runner = runner
         self._frame = frame
         self._scratch = scratch
@@ -143,7 +141,7 @@ class Automation:
         from cmbench.lib import versions
 
         version = str(answer.get("version", ""))
-        bounds = self._frame.version
+        bounds = self._frame.step.version
         if not version:
             return {"return": EXIT_NOT_FOUND, "error": "version was not detected"}
         if not versions.satisfies(version, bounds.minimum, bounds.maximum, bounds.exact):
@@ -171,7 +169,7 @@ class Automation:
     def get_default_path_list(self, i: dict[str, Any]) -> list[str]:
         """The directories of the search path ``default_path_env_key`` (``PATH`` by default)."""
         key = str(i.get("default_path_env_key") or "PATH")
-        self._frame.os_reads.add(key)
+        self._frame.trace.os_reads.add(key)
         extra = self._frame.env.get("+" + key) or []
         return [*extra, *filter(None, os.environ.get(key, "").split(os.pathsep))]
 
@@ -270,7 +268,7 @@ class Automation:
         """Change dependencies of this step that are still to run, by name (``update_deps``)."""
         from cmbench.format.meta import updates
 
-        self._frame.late_updates.update(updates(i.get("update_deps")))
+        self._frame.hooks.late_updates.update(updates(i.get("update_deps")))
         return {"return": 0}
 
     def clean_some_tmp_files(self, i: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,8 @@ from cmbench.errors import Error
 from cmbench.format.dialect import CM
 from cmbench.format.env import MISSING, Pending, as_text
 from cmbench.format.model import Script
-from cmbench.plan.resolved_step import PlannedStep, ResolvedStep, sure
+from cmbench.plan.planned_step import PlannedStep, sure
+from cmbench.plan.step_run import StepRun
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 Ask = Callable[[str], str]
 
 
-def load(path: str, frame: ResolvedStep, ask: Ask, offered: Mapping[str, ModuleType]) -> ModuleType:
+def load(path: str, frame: StepRun, ask: Ask, offered: Mapping[str, ModuleType]) -> ModuleType:
     """The module at ``path``; it finds ``offered`` modules by name, and ``ask`` as ``input``.
 
     Raises ``Error`` (``customize-crashed``) when it cannot be loaded.
@@ -82,7 +83,7 @@ def _other_libraries(script: Script) -> dict[str, IsolatedLibrary]:
     return {top: IsolatedLibrary.at(root) for top, root in others.items()}
 
 
-def refuse(frame: ResolvedStep) -> None:
+def refuse(frame: StepRun) -> None:
     """Raise the ``Error`` that a run of ``frame`` would end with at once.
 
     A ``customize.py`` may have a function ``refuse``, which looks at the env and changes nothing.
@@ -240,9 +241,7 @@ def _system(command: str) -> int:
     return status << 8 if status >= 0 else -status
 
 
-def file_failure(
-    problem: OSError, frame: ResolvedStep, doing: str, folders: Sequence[str]
-) -> Error:
+def file_failure(problem: OSError, frame: StepRun, doing: str, folders: Sequence[str]) -> Error:
     """Return an ``OSError`` of a script's own code.
 
     That the disk is full, or that nothing may be written into the ``folders`` of the step, is the
@@ -261,7 +260,7 @@ def file_failure(
     return crash(problem, frame, doing)
 
 
-def crash(problem: BaseException, frame: ResolvedStep, doing: str) -> Error:
+def crash(problem: BaseException, frame: StepRun, doing: str) -> Error:
     """Return a Python failure of a script's own code as an error with its own lines only."""
     import traceback
 
@@ -331,7 +330,7 @@ def _missing_program(problem: BaseException) -> str:
     return name if started and isinstance(name, str) and os.sep not in name else ""
 
 
-def unanswered(prompt: str, frame: ResolvedStep, doing: str, context: Iterable[str] = ()) -> Error:
+def unanswered(prompt: str, frame: StepRun, doing: str, context: Iterable[str] = ()) -> Error:
     """Return the error of a question that has no terminal, with how to answer it in advance."""
     question = f': "{" ".join(prompt.split())}"' if prompt.strip() else ""
     return Error(
@@ -343,7 +342,7 @@ def unanswered(prompt: str, frame: ResolvedStep, doing: str, context: Iterable[s
     )
 
 
-def _answer_beforehand(frame: ResolvedStep) -> str:
+def _answer_beforehand(frame: StepRun) -> str:
     """Return the input, or else the env key, that the script looked for last and did not find."""
     prefix = frame.script.dialect.prefix
     names = _inputs_by_key(frame)
@@ -363,11 +362,11 @@ def _answer_beforehand(frame: ResolvedStep) -> str:
     return f"run this step first, with the answer: cm run script --tags={tags} --{name}=VALUE"
 
 
-def _inputs_by_key(frame: ResolvedStep) -> dict[str, str]:
+def _inputs_by_key(frame: StepRun) -> dict[str, str]:
     """Return the name of the input that sets an env key."""
     dialect = frame.script.dialect
     names = {dialect.prefix + name.upper(): name for name in dialect.inputs}
-    for block in frame.blocks:
+    for block in frame.step.blocks:
         names.update({key: name for name, key in block.input_mapping.items()})
     return names
 

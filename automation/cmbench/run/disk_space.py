@@ -10,8 +10,9 @@ from cmbench.lib import capacity
 from cmbench.lib.partial_file import PartialFile
 from cmbench.lib.secrecy import mask
 from cmbench.plan.needs import Download
+from cmbench.plan.planned_step import PlannedStep, sure
 from cmbench.plan.requirements import declared_room, downloads_of, installs_packages
-from cmbench.plan.resolved_step import PlannedStep, ResolvedStep, sure
+from cmbench.plan.step_run import StepRun
 
 _TOLD = 3
 """So many of the largest things an error names."""
@@ -24,7 +25,7 @@ def require_room(root: PlannedStep, env: Mapping[str, Any], folder: str, ahead: 
     the parts of earlier downloads. Unknown sizes count as 0.
     """
     frames = [(node, node.frame) for node in sure(root) if node.frame is not None]
-    promised_bytes = {frame.label: _promised(node, frame) for node, frame in frames}
+    promised_bytes = {frame.step.label: _promised(node, frame) for node, frame in frames}
     coming_bytes: dict[str, int] = {}
     for node, frame in frames:
         for download in _into_the_cache(node, frame):
@@ -35,16 +36,16 @@ def require_room(root: PlannedStep, env: Mapping[str, Any], folder: str, ahead: 
         capacity.check_disk(env, _largest(larger), sum(larger.values()), folder)
 
 
-def _promised(node: PlannedStep, frame: ResolvedStep) -> int:
+def _promised(node: PlannedStep, frame: StepRun) -> int:
     """Return the bytes that its entry is sure to take; in other collections a rough figure.
 
     What ``pip`` installs may be present already, and lies within its Python.
     """
-    promises = frame.script.dialect.inputs_bind and frame.cacheable
+    promises = frame.script.dialect.inputs_bind and frame.step.cacheable
     return (declared_room(node, frame) or 0) if promises and not installs_packages(frame) else 0
 
 
-def _into_the_cache(node: PlannedStep, frame: ResolvedStep) -> Iterator[Download]:
+def _into_the_cache(node: PlannedStep, frame: StepRun) -> Iterator[Download]:
     """Yield what goes to the disk of the cache; a folder of the user's may be on another one."""
     if not node.fetches or frame.env.peek(f"{frame.script.dialect.prefix}DOWNLOAD_PATH", ""):
         return

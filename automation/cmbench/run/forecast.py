@@ -14,8 +14,9 @@ from typing import Any
 from cmbench.errors import Error
 from cmbench.format.env import TracedEnv, select_keys
 from cmbench.format.model import Dependency
+from cmbench.plan.planned_step import PlannedStep, walk
 from cmbench.plan.resolve import PlanContext
-from cmbench.plan.resolved_step import PlannedStep, ResolvedStep, walk
+from cmbench.plan.step_run import DependencyTrace, StepRun
 from cmbench.plan.tree import PlanEnv, Planner
 from cmbench.run.step import ALONE
 from cmbench.values import immutable, replace
@@ -76,7 +77,7 @@ class Forecaster:
         self._index = context.resolver.index
 
     def look(
-        self, frame: ResolvedStep, entry: Dependency, phase: str, before: Sequence[Forecast]
+        self, frame: StepRun, entry: Dependency, phase: str, before: Sequence[Forecast]
     ) -> Forecast | None:
         """Return the forecast of ``entry`` after those ``before``; ``None`` if it has to wait."""
         env = WatchedEnv(frame.env.plain())
@@ -88,11 +89,7 @@ class Forecaster:
             env=env,
             state=TracedEnv(frame.state.plain()),
             adr=TracedEnv(frame.adr.plain()),
-            os_reads=set(),
-            facts={},
-            entries={},
-            scripts=dict(frame.scripts),
-            libraries=dict(frame.libraries),
+            trace=DependencyTrace(),
         )
         try:
             planner = Planner(self._context, guess=False)
@@ -123,7 +120,7 @@ class Forecaster:
             works=bool(working),
         )
 
-    def _must_be_alone(self, frame: ResolvedStep) -> bool:
+    def _must_be_alone(self, frame: StepRun) -> bool:
         names = self._index.content(frame.script.path).names
         return (
             "validate_cache.sh" in names
@@ -131,15 +128,15 @@ class Forecaster:
             or self._index.programs(frame.script.path).runs_us
         )
 
-    def _words(self, frame: ResolvedStep) -> Iterable[str]:
+    def _words(self, frame: StepRun) -> Iterable[str]:
         index, path = self._index, frame.script.path
-        used = [word for name in frame.uses() for word in index.libraries.find(path, name).words]
+        used = [word for name in frame.step.uses for word in index.libraries.find(path, name).words]
         return {*index.content(path).words, *index.programs(path).keys, *used}
 
 
-def _is_kept(frame: ResolvedStep) -> bool:
+def _is_kept(frame: StepRun) -> bool:
     """Return whether its results are kept: what runs every time has unknown effects."""
-    return frame.cacheable or frame.script.host_facts
+    return frame.step.cacheable or frame.script.host_facts
 
 
 def _works(node: PlannedStep) -> bool:
@@ -147,15 +144,15 @@ def _works(node: PlannedStep) -> bool:
     return node.cached not in ("hit", "fact")
 
 
-def _of_entries(frames: Iterable[ResolvedStep | None]) -> frozenset[str]:
+def _of_entries(frames: Iterable[StepRun | None]) -> frozenset[str]:
     """Return the scripts of those steps that have entries in the cache."""
-    cacheable = (f for f in frames if f and f.cacheable and not f.script.host_facts)
+    cacheable = (f for f in frames if f and f.step.cacheable and not f.script.host_facts)
     return frozenset(frame.script.path for frame in cacheable)
 
 
-def _writes(frame: ResolvedStep) -> tuple[str, ...] | None:
+def _writes(frame: StepRun) -> tuple[str, ...] | None:
     """The patterns of all env keys that a step may give back; ``None`` where that is open."""
-    state = [key for block in frame.blocks for key in block.new_state_keys]
-    raw = [key for block in frame.blocks for key in block.new_env_keys]
+    state = [key for block in frame.step.blocks for key in block.new_state_keys]
+    raw = [key for block in frame.step.blocks for key in block.new_env_keys]
     raw += frame.request.force_new_env_keys
     return None if state or any("<<<" in key for key in raw) else tuple(raw)

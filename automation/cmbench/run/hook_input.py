@@ -16,7 +16,7 @@ from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from cmbench.plan.hook_call import OF_CMIND, HookCall, TracedUpdates
-from cmbench.plan.resolved_step import ResolvedStep
+from cmbench.plan.step_run import StepRun
 
 if TYPE_CHECKING:
     from cmbench.format.model import Request
@@ -39,7 +39,7 @@ _NATIVE_FILES = {
 
 
 def hook_input(
-    frame: ResolvedStep,
+    frame: StepRun,
     module: ModuleType | None,
     automation: Automation,
     command: str,
@@ -58,10 +58,10 @@ def hook_input(
         "os_info": os_info(frame),
         "recursion_spaces": _indent(frame),
         "script_tags": list(script.tags),
-        "variation_tags": list(frame.choice.variations),
+        "variation_tags": list(frame.step.choice.variations),
     }
     # One object for all hooks of a step: what one writes, such as another script_name, counts.
-    frame.shared.update(
+    frame.hooks.shared.update(
         **values,
         **_NATIVE_FILES,
         **_of_the_step(frame),
@@ -76,10 +76,10 @@ def hook_input(
         self=automation,
         verbose=verbose,
     )
-    return {**common, **values, "meta": meta, "run_script_input": frame.shared}
+    return {**common, **values, "meta": meta, "run_script_input": frame.hooks.shared}
 
 
-def _of_the_step(frame: ResolvedStep) -> dict[str, Any]:
+def _of_the_step(frame: StepRun) -> dict[str, Any]:
     """Return what ``run_script_input`` says of how a step was chosen and of where the run is."""
     script, dialect = frame.script, frame.script.dialect
     hidden = [*dialect.hidden, *(f"{start}*" for start in dialect.hidden_starts)]
@@ -95,7 +95,7 @@ def _of_the_step(frame: ResolvedStep) -> dict[str, Any]:
         "posthook_deps": copy.deepcopy(list(script.meta.get("posthook_deps") or [])),
         "add_deps_recursive": TracedUpdates(frame.adr),
         "found_script_tags": list(script.tags),
-        "variation_tags_string": ",".join(f"_{name}" for name in frame.choice.variations),
+        "variation_tags_string": ",".join(f"_{name}" for name in frame.step.choice.variations),
         "debug_script_tags": str(frame.request.call.get("debug_script_tags") or ""),
     }
     if "ignore_script_error" in frame.request.modes:
@@ -104,13 +104,13 @@ def _of_the_step(frame: ResolvedStep) -> dict[str, Any]:
 
 
 def _call(
-    frame: ResolvedStep, values: Mapping[str, Any], state: Mapping[str, Any], command: str
+    frame: StepRun, values: Mapping[str, Any], state: Mapping[str, Any], command: str
 ) -> HookCall:
     """``i['input']``; of a dependency it says more than of a call."""
     is_mlc = bool(frame.script.dialect.modules)
-    if not isinstance(frame.call, HookCall):
+    if not isinstance(frame.hooks.call, HookCall):
         unseen = OF_CMIND if is_mlc else ()
-        frame.call = HookCall(frame.request, frame.adr, frame.parent is not None, unseen)
+        frame.hooks.call = HookCall(frame.request, frame.adr, frame.parent is not None, unseen)
     shown: dict[str, Any] = {"env": values["env"]}
     if frame.parent is not None:
         shown = {
@@ -129,15 +129,15 @@ def _call(
         shown = {"automation": "script", **shown, "action": "run", "parsed_automation": parsed}
     elif frame.parent is None:
         shown.update(details=str(frame.request.tags), mlc_run_cmd=command)
-    frame.call.show(shown)
-    return frame.call
+    frame.hooks.call.show(shown)
+    return frame.hooks.call
 
 
-def _indent(frame: ResolvedStep) -> str:
+def _indent(frame: StepRun) -> str:
     return "  " * (len(frame.chain()) - 1)
 
 
-def os_info(frame: ResolvedStep) -> dict[str, Any]:
+def os_info(frame: StepRun) -> dict[str, Any]:
     """The ``os_info`` dictionary: platform, word size, and how this platform spells things."""
     bits = str(struct.calcsize("P") * 8)
     dialect = frame.script.dialect
@@ -177,7 +177,7 @@ def artifact(path: str, repository: str, meta: Mapping[str, Any]) -> SimpleNames
     )
 
 
-def run_state(frame: ResolvedStep, command: str, meta: Mapping[str, Any]) -> dict[str, Any]:
+def run_state(frame: StepRun, command: str, meta: Mapping[str, Any]) -> dict[str, Any]:
     """``run_script_input['run_state']``: how this step was chosen, and what it has taken so far.
 
     Besides the format's own keys: ``command`` is the command line of the whole run as the record
@@ -191,16 +191,16 @@ def run_state(frame: ResolvedStep, command: str, meta: Mapping[str, Any]) -> dic
         **{key: dict(meta.get(key) or {}) for key in _GROUPS_OF_META},
         "script_id": f"{script.alias},{script.uid}",
         "script_tags": list(script.tags),
-        "script_variation_tags": list(frame.choice.variations),
+        "script_variation_tags": list(frame.step.choice.variations),
         "script_repo_alias": script.repo,
         "script_repo_git": False,
         "script_entry_repo_alias": script.repo,
         "script_entry_repo_git": False,
         "script_entry_repo_to_report_errors": "",
         "variation_groups": _groups(frame),
-        "default_version": frame.last("default_version"),
-        "cache": frame.cacheable,
-        "cache_expiration": frame.expires or False,
+        "default_version": frame.step.last("default_version"),
+        "cache": frame.step.cacheable,
+        "cache_expiration": frame.step.expires or False,
         "fake_deps": "fake_deps" in frame.request.modes,
         "parent": f"{above.alias},{above.uid}" if above is not None else None,
         "version_info": [],
@@ -219,7 +219,7 @@ _LISTS_OF_META = (
 _GROUPS_OF_META = ("docker", "apptainer", "remote_run", "input_mapping")
 
 
-def _groups(frame: ResolvedStep) -> dict[str, dict[str, Any]]:
+def _groups(frame: StepRun) -> dict[str, dict[str, Any]]:
     """Return the groups of variations: their members, and their default where they have one."""
     groups: dict[str, dict[str, Any]] = {}
     for name, variation in frame.script.variations.items():

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 
-from cmbench.plan.resolved_step import ResolvedStep
+from cmbench.plan.step_run import StepRun
 from cmbench.run.cm_objects import StepFolders
 
 _ENV_FILE, _STATE_FILE = "tmp-run-env.out", "tmp-run-state.json"
@@ -22,7 +22,7 @@ def take_away(cwd: str) -> None:
             os.unlink(os.path.join(cwd, name))
 
 
-def take_over(frame: ResolvedStep, cwd: str) -> None:
+def take_over(frame: StepRun, cwd: str) -> None:
     """Read what a native script left for the engine, and remove those files."""
     path = os.path.join(cwd, _ENV_FILE)
     with suppress(FileNotFoundError):
@@ -46,7 +46,7 @@ def changed_values(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def write_repeat_file(
-    frame: ResolvedStep, place: StepFolders, command: list[str], changed: Mapping[str, str]
+    frame: StepRun, place: StepFolders, command: list[str], changed: Mapping[str, str]
 ) -> str:
     """Return a shell file that repeats a failed step, with the ``changed`` keys of its env."""
     import shlex

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from cmbench.cache.store import remove_tree
 from cmbench.errors import Error
 from cmbench.format.env import TracedEnv, is_pattern, merge_value, select_keys
 from cmbench.format.model import Request, StepOutcome, Tags
-from cmbench.plan.resolved_step import OF_THE_ENGINE, ResolvedStep
+from cmbench.plan.step_run import OF_THE_ENGINE, StepRun, begin
 from cmbench.run.cm_objects import StepFolders
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ class FactReader:
         if path not in self._outcomes:
             assert self.resolver is not None
             alias = self.resolver.index.rows()[path].alias
-            frame = self.resolver.resolve(Request(tags=Tags(), uid=alias), None)
+            step = self.resolver.resolve(Request(tags=Tags(), uid=alias), None)
+            frame = begin(step, None)
             place = StepFolders(os.getcwd(), self._scratch)
             for name in ("preprocess", "postprocess"):
                 self._runner.hook(frame, place, name)
@@ -42,21 +43,21 @@ class FactReader:
         return self._outcomes[path]
 
 
-def expires(frame: ResolvedStep, now: float) -> float:
+def expires(frame: StepRun, now: float) -> float:
     """When the result of the step gets too old, in seconds; raises ``bad-meta``."""
     try:
-        return expiration(frame.expires, now)
+        return expiration(frame.step.expires, now)
     except ValueError:
         raise Error(
             "bad-meta",
-            f"{frame.script.alias}: cache_expiration: {frame.expires} is not a time",
+            f"{frame.script.alias}: cache_expiration: {frame.step.expires} is not a time",
             hint="write a number with its unit: 30m, 2h, 5d",
         ) from None
 
 
-def check_version(frame: ResolvedStep, version: str) -> None:
+def check_version(frame: StepRun, version: str) -> None:
     """Raise ``version-not-found`` for a result outside the requested version bounds."""
-    bounds = frame.version
+    bounds = frame.step.version
     if not (bounds.minimum or bounds.maximum):
         return
     from cmbench.lib import versions
@@ -81,34 +82,25 @@ def check_version(frame: ResolvedStep, version: str) -> None:
         )
 
 
-def working_directory(frame: ResolvedStep) -> str:
+def working_directory(frame: StepRun) -> str:
     """Where an uncached step works: in the entry that is being made, else where the user is."""
     return frame.parent.cwd if frame.parent and frame.parent.cwd else os.getcwd()
 
 
-def absorb(frame: ResolvedStep, child: ResolvedStep, outcome: StepOutcome) -> None:
+def absorb(frame: StepRun, child: StepRun, outcome: StepOutcome) -> None:
     """Add the reads and the exported values of a dependency to ``frame``.
 
     Its reads come first: once its values are written, they would no longer count as read.
     """
     frame.note(name for name in child.outer_reads() if name not in child.request.env)
     if not child.request.uid:
-        choices = frame.chosen.setdefault(frame.script.path, {})
+        choices = frame.trace.chosen.setdefault(frame.script.path, {})
         choices[str(child.request.tags)] = child.script.uid
     if outcome.entry:
-        frame.entries[outcome.entry] = None
+        frame.trace.entries[outcome.entry] = None
     else:
-        frame.scripts.update(child.scripts)
-        frame.entries.update(child.entries)
-        frame.doubts.update(child.doubts)
-        for path, choices in child.chosen.items():
-            frame.chosen.setdefault(path, {}).update(choices)
-        for path, used in child.libraries.items():
-            frame.libraries.setdefault(path, {}).update(used)
-        for path, state in child.relies_on.items():
-            frame.relies_on.setdefault(path, state)
-        for source, reads in joined(child.facts, child.env.fact_reads).items():
-            frame.facts.setdefault(source, {}).update(reads)
+        frame.trace.add(child.trace)
+        frame.trace.add_facts(child.env.fact_reads)
     for key, value in outcome.new_env.items():
         if child.script.host_facts:
             frame.env.learn(key, value, child.script.path)
@@ -118,7 +110,7 @@ def absorb(frame: ResolvedStep, child: ResolvedStep, outcome: StepOutcome) -> No
         frame.state[key] = merge_value(frame.state.peek(key), value)
 
 
-def exports(frame: ResolvedStep) -> dict[str, Any]:
+def exports(frame: StepRun) -> dict[str, Any]:
     """Return the env that a step gives back: what ``new_env_keys`` names and the step itself set.
 
     A value that settings or inputs have set counts as read: it is part of the result.
@@ -138,7 +130,7 @@ def exports(frame: ResolvedStep) -> dict[str, Any]:
     return {key: _storable(values.get(key)) for key in keys}
 
 
-def state_exports(frame: ResolvedStep) -> dict[str, Any]:
+def state_exports(frame: StepRun) -> dict[str, Any]:
     """Return the state that the step gives back."""
     state: TracedEnv = frame.state
     keys = select_keys(dict.keys(state), frame.texts("new_state_keys"))
@@ -152,45 +144,38 @@ def _storable(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool) else str(value)
 
 
-def joined(
-    one: Mapping[str, Mapping[str, str]], other: Mapping[str, Mapping[str, str]]
-) -> dict[str, dict[str, str]]:
-    """Both mappings of mappings; ``other`` wins."""
-    return {key: {**one.get(key, {}), **other.get(key, {})} for key in {*one, *other}}
-
-
-def rely(frame: ResolvedStep, paths: Iterable[str]) -> None:
+def rely(frame: StepRun, paths: Iterable[str]) -> None:
     """Record the state of files outside that a hook names, before anything else is done.
 
     A file that does not exist yet is read when the step has ended.
     """
     for path in paths:
         with suppress(OSError):
-            frame.relies_on.setdefault(path, reliance(path))
+            frame.trace.relies_on.setdefault(path, reliance(path))
 
 
-def named_by_env(frame: ResolvedStep) -> list[str]:
+def named_by_env(frame: StepRun) -> list[str]:
     """Return the file that a step relies on by the older way: a key of its env."""
     key = frame.script.dialect.prefix + "GET_DEPENDENT_CACHED_PATH"
     path = frame.env.peek(key) if key in frame.env.written else None
     return [str(path)] if path else []
 
 
-def reliances(frame: ResolvedStep, paths: Sequence[str]) -> tuple[Reliance, ...]:
+def reliances(frame: StepRun, paths: Sequence[str]) -> tuple[Reliance, ...]:
     """Return the files outside that the entry relies on; raises ``bad-customize``."""
     rely(frame, paths)
-    missing = next((path for path in paths if path not in frame.relies_on), "")
+    missing = next((path for path in paths if path not in frame.trace.relies_on), "")
     if missing and not frame.script.dialect.faults_bind:
         # The first engines look at it when the entry is to be used again, and make another.
-        frame.doubts[f"it relies on {missing}, which did not exist"] = None
+        frame.trace.doubts[f"it relies on {missing}, which did not exist"] = None
     elif missing:
         raise Error(
             "bad-customize", f"{frame.script.alias} relies on {missing}, which does not exist"
         )
-    return tuple(frame.relies_on.values())
+    return tuple(frame.trace.relies_on.values())
 
 
-def files_of_user(frame: ResolvedStep) -> tuple[Reliance, ...]:
+def files_of_user(frame: StepRun) -> tuple[Reliance, ...]:
     """The files that inputs of this call name, as they are before the step: their content counts.
 
     Of a folder the path counts, as before: it may be where the step writes.

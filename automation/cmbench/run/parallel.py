@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 from cmbench.format.model import Dependency, StepOutcome
-from cmbench.plan.resolved_step import ResolvedStep
+from cmbench.plan.step_run import StepRun
 from cmbench.run.forecast import Forecast, Forecaster
 from cmbench.run.step import Reporter
 from cmbench.run.workers import Crew, Task, TaskWithdrawn
 
-Step = Callable[[], tuple[ResolvedStep, StepOutcome]]
+Step = Callable[[], tuple[StepRun, StepOutcome]]
 Take = Callable[[Step], set[str]]
 """Runs a step and takes over its results; returns the env keys that have changed."""
 
@@ -29,7 +29,7 @@ class ParallelSteps:
         self.forecaster = forecaster
         self.reporter = reporter
 
-    def group(self, frame: ResolvedStep, phase: str) -> SiblingGroup:
+    def group(self, frame: StepRun, phase: str) -> SiblingGroup:
         """Return the dependencies of ``frame`` in one phase."""
         return SiblingGroup(self, frame, phase)
 
@@ -53,7 +53,7 @@ class ParallelSteps:
             task.made[entry] = events
         return True
 
-    def begun(self, frame: ResolvedStep) -> int:
+    def begun(self, frame: StepRun) -> int:
         """``frame`` is what this thread works on now; returns how many events there are so far.
 
         The first frame of a task is its root.
@@ -63,7 +63,7 @@ class ParallelSteps:
             task.root = frame
         return len(task.events) if task is not None else 0
 
-    def await_turn(self, frame: ResolvedStep) -> None:
+    def await_turn(self, frame: StepRun) -> None:
         """Wait until what ``frame`` has made counts; raises ``TaskWithdrawn`` where it must not."""
         task = self.crew.here
         if task is None:
@@ -81,7 +81,7 @@ class ParallelSteps:
 class SiblingGroup:
     """The siblings of one phase; a context that leaves none of them running."""
 
-    def __init__(self, together: ParallelSteps, frame: ResolvedStep, phase: str) -> None:
+    def __init__(self, together: ParallelSteps, frame: StepRun, phase: str) -> None:
         self._together = together
         self._crew = together.crew
         self._frame = frame
@@ -120,7 +120,7 @@ class SiblingGroup:
         self._running.append((task, forecast, step, take))
         self._crew.start(task, lambda: self._finished(step))
 
-    def _finished(self, step: Step) -> tuple[ResolvedStep, StepOutcome]:
+    def _finished(self, step: Step) -> tuple[StepRun, StepOutcome]:
         frame, outcome = step()
         self._together.await_turn(frame)
         return frame, outcome
@@ -160,14 +160,14 @@ class SiblingGroup:
             event()
 
 
-def _result(task: Task) -> tuple[ResolvedStep, StepOutcome]:
+def _result(task: Task) -> tuple[StepRun, StepOutcome]:
     if task.error is not None:
         raise task.error
-    result: tuple[ResolvedStep, StepOutcome] = task.result
+    result: tuple[StepRun, StepOutcome] = task.result
     return result
 
 
-def _meeting(frame: ResolvedStep, task: Task) -> Task | None:
+def _meeting(frame: StepRun, task: Task) -> Task | None:
     """Return the task that has read, as far as ``frame`` shows, what a sibling has set since."""
     names: set[str] = set()
     current: Task | None = task
@@ -180,7 +180,7 @@ def _meeting(frame: ResolvedStep, task: Task) -> Task | None:
     return None
 
 
-def _read(frame: ResolvedStep, root: ResolvedStep, names: set[str]) -> set[str]:
+def _read(frame: StepRun, root: StepRun, names: set[str]) -> set[str]:
     """What the steps from ``frame`` up to ``root`` have read of the env that ``root`` came with."""
     while True:
         env = frame.env

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error
 from cmbench.format.env import MISSING, Pending
-from cmbench.plan.resolved_step import PlannedStep, ResolvedStep, sure
+from cmbench.plan.planned_step import PlannedStep, sure
+from cmbench.plan.step_run import StepRun
 from cmbench.values import immutable
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def certain(root: PlannedStep) -> list[PrefetchFile]:
     return list(downloads.values())
 
 
-def _wish(frame: ResolvedStep) -> PrefetchFile | None:
+def _wish(frame: StepRun) -> PrefetchFile | None:
     """What the step is going to fetch, where that is certain and proves itself by a checksum."""
     env = _Known(frame)
     if env.get("CM_DOWNLOAD_LOCAL_FILE_PATH") or env.is_pending("CM_DOWNLOAD_LOCAL_FILE_PATH"):
@@ -71,7 +72,7 @@ def _wish(frame: ResolvedStep) -> PrefetchFile | None:
 class _Known(dict[str, str]):
     """The values of a step that are known before its turn; all others are empty."""
 
-    def __init__(self, frame: ResolvedStep) -> None:
+    def __init__(self, frame: StepRun) -> None:
         super().__init__()
         self._frame = frame
 

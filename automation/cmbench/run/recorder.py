@@ -12,7 +12,7 @@ from typing import Any
 from cmbench.errors import Error
 from cmbench.index.scripts import Repository
 from cmbench.lib.secrecy import Secrets
-from cmbench.plan.resolved_step import ResolvedStep
+from cmbench.plan.step_run import StepRun
 from cmbench.record import FORMAT, host_facts, revision
 from cmbench.run.log import RunLog
 from cmbench.run.step import StepEnd
@@ -64,30 +64,30 @@ class RunRecorder:
     def begin(self, total: int) -> None:
         """Nothing to keep: the number of steps follows from the steps."""
 
-    def started(self, frame: ResolvedStep, depth: int) -> None:
+    def started(self, frame: StepRun, depth: int) -> None:
         """Write a heading into the log."""
         self._tell(chain=frame.chain(), at=round(time.time(), 3))
         self._write(f"== {' > '.join(frame.chain())}")
 
-    def left(self, frame: ResolvedStep) -> None:
+    def left(self, frame: StepRun) -> None:
         """What was under way is over."""
         if self._progress_at:
             self._progress_at = 0.0
             with suppress(OSError):
                 os.unlink(os.path.join(self.directory, PROGRESS))
 
-    def finished(self, frame: ResolvedStep, depth: int, end: StepEnd) -> None:
+    def finished(self, frame: StepRun, depth: int, end: StepEnd) -> None:
         """Keep the step."""
         outcome = end.outcome
-        used = frame.libraries.get(frame.script.path)
+        used = frame.trace.libraries.get(frame.script.path)
         self._steps.append(
             {
-                "step": frame.label,
+                "step": frame.step.label,
                 "chain": list(frame.chain()),
                 "script": frame.script.alias,
                 "script_uid": frame.script.uid,
-                "content": frame.scripts.get(frame.script.path, ""),
-                "variations": list(frame.choice.variations),
+                "content": frame.step.content,
+                "variations": list(frame.step.choice.variations),
                 "status": end.status,
                 "why": end.why,
                 "seconds": round(end.seconds, 4),
@@ -105,7 +105,7 @@ class RunRecorder:
             seconds=round(end.seconds, 3),
             version=outcome.version if outcome else "",
         )
-        self._write(f"== {frame.label}: {end.status} in {end.seconds:.2f} s")
+        self._write(f"== {frame.step.label}: {end.status} in {end.seconds:.2f} s")
 
     def progress(self, data: Mapping[str, Any]) -> None:
         """Write the newest, at most one in a second, for other processes that show the run."""

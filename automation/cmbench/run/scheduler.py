@@ -30,8 +30,9 @@ from cmbench.format.env import (
 from cmbench.format.meta import dependency
 from cmbench.format.model import Dependency, Request, StepOutcome
 from cmbench.plan.resolve import PlanContext
-from cmbench.plan.resolved_step import ResolvedStep
+from cmbench.plan.step_run import StepRun, begin
 from cmbench.run.cm_objects import StepFolders
+from cmbench.run.course import PlanCourse
 from cmbench.run.entry_secrets import without_known
 from cmbench.run.outcome import (
     absorb,
@@ -39,7 +40,6 @@ from cmbench.run.outcome import (
     expires,
     exports,
     files_of_user,
-    joined,
     named_by_env,
     reliances,
     rely,
@@ -51,7 +51,7 @@ from cmbench.run.step import ALONE, Reporter, StepEnd, StepRunner
 from cmbench.values import replace
 
 if TYPE_CHECKING:
-    from cmbench.plan.resolved_step import Plan, PlannedStep
+    from cmbench.plan.planned_step import Plan, PlannedStep
     from cmbench.run.parallel import ParallelSteps
     from cmbench.run.prefetch import Prefetcher
 
@@ -79,9 +79,10 @@ class Scheduler:
         self._directory = run_directory
         self._steps = 0
         self._has_worked = False
+        self._course = PlanCourse()
         self._whole: set[str] = set()
 
-    def run(self, request: Request, plan: Plan | None = None) -> tuple[ResolvedStep, StepOutcome]:
+    def run(self, request: Request, plan: Plan | None = None) -> tuple[StepRun, StepOutcome]:
         """Run ``request`` and all it needs; raises ``Error`` with the chain of steps."""
         node = plan.root if plan else None
         if self._together is None:
@@ -90,19 +91,18 @@ class Scheduler:
         with self._together.crew.at_work():
             return self._step(request, None, 0, node)
 
-    def _begun(
-        self, request: Request, parent: ResolvedStep | None, node: PlannedStep | None
-    ) -> ResolvedStep:
-        """The step resolved: by the plan where ``node`` has it, for one time only, or else now."""
-        if node is None or node.start is None:
-            return self._resolver.resolve(request, parent)
-        frame, node.start = self._resolver.go_on(node.start, parent), None
-        frame.course = node
+    def _begun(self, request: Request, parent: StepRun | None, node: PlannedStep | None) -> StepRun:
+        """Return the step as it begins: resolved by the plan where ``node`` has it, or else now."""
+        start = node.start if node is not None else None
+        if start is None:
+            return begin(self._resolver.resolve(request, parent), parent)
+        frame = begin(self._resolver.resume(start), parent)
+        self._course.follow(frame, node)
         return frame
 
-    def _acts(self, frame: ResolvedStep) -> None:
+    def _acts(self, frame: StepRun) -> None:
         """Code of a script is going to run: what comes of it, no plan can foresee."""
-        frame.course = None
+        self._course.leave(frame)
         if not self._has_worked:
             self._has_worked = True
             self._lookup.forget()
@@ -110,10 +110,10 @@ class Scheduler:
     def _step(
         self,
         request: Request,
-        parent: ResolvedStep | None,
+        parent: StepRun | None,
         depth: int,
         node: PlannedStep | None = None,
-    ) -> tuple[ResolvedStep, StepOutcome]:
+    ) -> tuple[StepRun, StepOutcome]:
         frame = self._begun(request, parent, node)
         first = 0
         if self._together is not None:
@@ -130,11 +130,11 @@ class Scheduler:
                 hint=_go_on(frame),
             )
             self._tell_failure(frame, depth, started, error)
-            raise error.within(frame.label) from None
+            raise error.within(frame.step.label) from None
         except OSError as problem:
             error = disk_error(problem, str(problem.filename or self._directory), self._store.root)
             self._tell_failure(frame, depth, started, error)
-            raise error.within(frame.label) from problem
+            raise error.within(frame.step.label) from problem
         except Error as error:
             from cmbench.plan.typed_options import add_step
 
@@ -150,13 +150,14 @@ class Scheduler:
             self._together.ended(outcome.entry, status, first)
         return frame, outcome
 
-    def _tell_failure(self, frame: ResolvedStep, depth: int, started: float, error: Error) -> None:
+    def _tell_failure(self, frame: StepRun, depth: int, started: float, error: Error) -> None:
         seconds = time.perf_counter() - started
         self._tell_end(frame, depth, StepEnd("failed", seconds, error=error.message))
 
     def _tell_end(
-        self, frame: ResolvedStep, depth: int, end: StepEnd, is_reported: bool = False
+        self, frame: StepRun, depth: int, end: StepEnd, is_reported: bool = False
     ) -> None:
+        self._course.leave(frame)
         for reporter in self._reporters:
             reporter.left(frame)
         if is_reported:
@@ -168,10 +169,10 @@ class Scheduler:
             else:
                 task.events.append(partial(reporter.finished, frame, depth, end))
 
-    def _perform(self, frame: ResolvedStep, depth: int) -> tuple[str, str, StepOutcome]:
+    def _perform(self, frame: StepRun, depth: int) -> tuple[str, str, StepOutcome]:
         if frame.script.host_facts:
             return "fact", "", self._facts(frame.script.path)
-        if not frame.cacheable:
+        if not frame.step.cacheable:
             with self._scratch(frame) as scratch:
                 place = StepFolders(working_directory(frame), scratch)
                 return "done", "", self._work(frame, place, depth)[0]
@@ -181,7 +182,7 @@ class Scheduler:
         if "only_execute_from_cache" in frame.request.modes:
             raise Error(
                 "entry-not-found",
-                f"no cache entry fits {frame.label}: {why}",
+                f"no cache entry fits {frame.step.label}: {why}",
                 hint="leave out --only_execute_from_cache to make one",
                 exit_code=1,
             )
@@ -191,13 +192,15 @@ class Scheduler:
                 return "cached", why, self._use(frame, entry, depth)
             return "done", why, self._make(frame, depth)
 
-    def _answering(self, frame: ResolvedStep, depth: int) -> tuple[CacheEntry | None, str]:
+    def _answering(self, frame: StepRun, depth: int) -> tuple[CacheEntry | None, str]:
         """Return the entry that answers; a script with a ``validate_cache.sh`` has a say in it."""
         entry, why = self._looked_up(frame)
         path = os.path.join(frame.script.path, "validate_cache.sh")
         if entry is None or not os.path.isfile(path):
             return entry, why
         self._phase(frame, "deps", depth, dynamic_only=True)
+        # The plan foresees dependencies once: from here on they see what they have given back.
+        self._course.leave(frame)
         trial = replace(frame, env=TracedEnv({**frame.env.plain(), **entry.new_env}))
         with self._scratch(frame) as scratch:
             place = StepFolders(scratch, scratch)
@@ -213,23 +216,24 @@ class Scheduler:
             return None, f"it has version {entry.version}, there is {version} now"
         return entry, why
 
-    def _looked_up(self, frame: ResolvedStep) -> tuple[CacheEntry | None, str]:
-        node = frame.course
+    def _looked_up(self, frame: StepRun) -> tuple[CacheEntry | None, str]:
+        node = self._course.node(frame)
         if self._has_worked or node is None or node.cached_entry is None:
             return self._lookup.look_up(frame)
         self._lookup.see_names(node.cached_entry)
         return node.cached_entry, node.why
 
     @contextmanager
-    def _making(self, frame: ResolvedStep) -> Iterator[None]:
+    def _making(self, frame: StepRun) -> Iterator[None]:
         """Hold the lock of what ``frame`` is, so that no one else makes it too."""
-        lock = self._store.lock(frame.identity, partial(self._waiting, f"works on {frame.label}"))
+        identity = frame.step.identity
+        lock = self._store.lock(identity, partial(self._waiting, f"works on {frame.step.label}"))
         if self._together is None:
             with lock:
                 yield
             return
-        with self._together.crew.making(frame.identity), lock:
-            self._together.crew.made(frame.identity)
+        with self._together.crew.making(identity), lock:
+            self._together.crew.made(identity)
             yield
 
     def _waiting(self, does: str, who: str) -> None:
@@ -240,14 +244,14 @@ class Scheduler:
         for reporter in self._reporters:
             reporter.note(text)
 
-    def _use(self, frame: ResolvedStep, entry: CacheEntry, depth: int) -> StepOutcome:
+    def _use(self, frame: StepRun, entry: CacheEntry, depth: int) -> StepOutcome:
         frame.note(entry.reads)
-        for phase in frame.deps:
+        for phase in frame.step.deps:
             self._phase(frame, phase, depth, dynamic_only=True)
         self._store.touch(entry)
         return StepOutcome(entry.new_env, entry.new_state, entry.version, entry.key, cached=True)
 
-    def _make(self, frame: ResolvedStep, depth: int) -> StepOutcome:
+    def _make(self, frame: StepRun, depth: int) -> StepOutcome:
         staging = self._store.stage(frame.script.alias)
         started = time.time()
         user_files = files_of_user(frame)
@@ -274,7 +278,7 @@ class Scheduler:
 
     def _entry(
         self,
-        frame: ResolvedStep,
+        frame: StepRun,
         staging: Staging,
         outcome: StepOutcome,
         report: Mapping[str, Any],
@@ -288,22 +292,24 @@ class Scheduler:
         labels = [*frame.labels(), *version, *report["tags"]]
         outputs = outputs_of(staging.path, outcome.new_env)
         size, files = survey(staging.path, outputs)
+        reads = self._hidden_reads(frame)
+        frame.trace.add_facts(frame.env.fact_reads)
         outputs, files = without_hidden(staging.path, outputs, files, self._runner.secrets)
         if files:
             self._store.keep_files(staging.uid, files)
         return CacheEntry(
             uid=staging.uid,
-            identity=frame.identity,
+            identity=frame.step.identity,
             script=frame.script.alias,
             script_uid=frame.script.uid,
             tags=tuple(dict.fromkeys(map(str, labels))),
-            variations=frame.choice.variations,
+            variations=frame.step.choice.variations,
             version=outcome.version,
             path=staging.path,
-            reads=self._hidden_reads(frame),
-            facts=joined(frame.facts, frame.env.fact_reads),
-            scripts=dict(frame.scripts),
-            deps=tuple(frame.entries),
+            reads=reads,
+            facts=frame.trace.facts,
+            scripts=dict(frame.trace.scripts),
+            deps=tuple(frame.trace.entries),
             relies_on=reliances(frame, report["relies_on"]),
             new_env=new_env,
             new_state=new_state,
@@ -315,12 +321,12 @@ class Scheduler:
             run=os.path.basename(self._directory),
             outputs=outputs,
             expires=time.time() if frame.ignored else expires(frame, time.time()),
-            doubts=tuple(frame.doubts),
-            chosen=frame.chosen,
-            libraries=frame.libraries,
+            doubts=tuple(frame.trace.doubts),
+            chosen=frame.trace.chosen,
+            libraries=frame.trace.libraries,
         )
 
-    def _hidden_reads(self, frame: ResolvedStep) -> dict[str, str]:
+    def _hidden_reads(self, frame: StepRun) -> dict[str, str]:
         """Return what was read, as metadata that others can read may hold it."""
         reads, secrets = frame.reads(), self._runner.secrets
         shown = secrets.values(reads)
@@ -329,7 +335,7 @@ class Scheduler:
         return {k: v if shown[k] == v else self._store.keyed(v) for k, v in reads.items()}
 
     def _work(
-        self, frame: ResolvedStep, place: StepFolders, depth: int
+        self, frame: StepRun, place: StepFolders, depth: int
     ) -> tuple[StepOutcome, dict[str, Any]]:
         """Return the life of one step that really runs; also collects what its hooks report."""
         place = self._prepared(frame, place)
@@ -345,12 +351,12 @@ class Scheduler:
             self._phase(frame, "prehook_deps", depth)
             with self._exclusive(frame):
                 self._native(frame, place)
-            if not frame.is_fake:
+            if not frame.step.is_fake:
                 self._phase(frame, "posthook_deps", depth)
             with self._exclusive(frame):
                 place = self._hook(frame, place, "postprocess", report)
             frame.ended = True
-            if not frame.is_fake:
+            if not frame.step.is_fake:
                 self._phase(frame, "post_deps", depth)
         self._settle(frame)
         self._look_again(frame)
@@ -358,13 +364,13 @@ class Scheduler:
         report["relies_on"] += named_by_env(frame)
         rely(frame, report["relies_on"])
         check_version(frame, str(report["version"]))
-        version = str(report["version"] or frame.version.exact)
+        version = str(report["version"] or frame.step.version.exact)
         outcome = StepOutcome(exports(frame), state_exports(frame), version)
         if report["instead"]:
             outcome = self._instead(frame, report["instead"], outcome, depth)
         return outcome, report
 
-    def _leave(self, frame: ResolvedStep, place: StepFolders) -> None:
+    def _leave(self, frame: StepRun, place: StepFolders) -> None:
         """Finish in the folder of the step: save requested files, open a shell, clean up."""
         modes = frame.request.modes
         if "save_env" in modes:
@@ -374,12 +380,12 @@ class Scheduler:
         if "dirty" not in modes:
             remove(frame.script.clean_files, place)
 
-    def _look_again(self, frame: ResolvedStep) -> None:
+    def _look_again(self, frame: StepRun) -> None:
         """Doubt a result of files that are not those that the run has looked at."""
-        for what in self._resolver.index.edited(frame.script, frame.uses()):
-            frame.doubts[f"{what} was edited during that run"] = None
+        for what in self._resolver.index.edited(frame.script, frame.step.uses):
+            frame.trace.doubts[f"{what} was edited during that run"] = None
 
-    def _prepared(self, frame: ResolvedStep, place: StepFolders) -> StepFolders:
+    def _prepared(self, frame: StepRun, place: StepFolders) -> StepFolders:
         """Where the step works, ``outdirname`` counted in; says and removes what comes first."""
         dialect = frame.script.dialect
         key = dialect.prefix + "OUTDIRNAME"
@@ -398,7 +404,7 @@ class Scheduler:
         return place
 
     def _instead(
-        self, frame: ResolvedStep, entry: Mapping[str, Any], outcome: StepOutcome, depth: int
+        self, frame: StepRun, entry: Mapping[str, Any], outcome: StepOutcome, depth: int
     ) -> StepOutcome:
         """Run the script that ``preprocess`` has named instead of its own; both results."""
         if self._together is not None:
@@ -416,10 +422,10 @@ class Scheduler:
         )
 
     def _hook(
-        self, frame: ResolvedStep, place: StepFolders, name: str, report: dict[str, Any]
+        self, frame: StepRun, place: StepFolders, name: str, report: dict[str, Any]
     ) -> StepFolders:
         """Call a hook and collect its report; return the folders of the step after it."""
-        if frame.is_fake:
+        if frame.step.is_fake:
             return place
         if self._runner.customized(frame):
             self._acts(frame)
@@ -433,37 +439,35 @@ class Scheduler:
             report["instead"] = answer.get("script") or report["instead"]
         return StepFolders(frame.cwd, place.scratch)
 
-    def _native(self, frame: ResolvedStep, place: StepFolders) -> None:
+    def _native(self, frame: StepRun, place: StepFolders) -> None:
         if self._settle(frame) or frame.script.env_key_mappings:
-            frame.course = None
+            self._course.leave(frame)
         for old, new in frame.script.env_key_mappings.items():
             for key in [k for k in dict.keys(frame.env) if k.startswith(old)]:
                 frame.env[new + key[len(old) :]] = frame.env[key]
-        path = "" if frame.is_fake else self._runner.native_script(frame)
+        path = "" if frame.step.is_fake else self._runner.native_script(frame)
         if path:
             self._acts(frame)
             if "debug_script" in frame.request.modes:
                 self._runner.shell(frame, place)
             self._runner.native(frame, place, path, self._runner.words(frame))
 
-    def _settle(self, frame: ResolvedStep) -> bool:
+    def _settle(self, frame: StepRun) -> bool:
         """Constants win over whatever a step or a dependency has set; whether any had to."""
         changed = {k: v for k, v in frame.const.items() if frame.env.peek(k, MISSING) != v}
         frame.env.update(changed)
         return bool(changed)
 
-    def _phase(
-        self, frame: ResolvedStep, phase: str, depth: int, dynamic_only: bool = False
-    ) -> None:
+    def _phase(self, frame: StepRun, phase: str, depth: int, dynamic_only: bool = False) -> None:
         if self._together is not None and not dynamic_only:
             self._phase_together(self._together, frame, phase, depth)
             return
         for number, entry in enumerate(self._resolver.dependencies(frame, phase)):
             if entry.dynamic or not dynamic_only:
-                self._dependency(frame, entry, depth, frame.foreseen(phase, number))
+                self._dependency(frame, entry, depth, self._course.below(frame, phase, number))
 
     def _dependency(
-        self, frame: ResolvedStep, entry: Dependency, depth: int, node: PlannedStep | None = None
+        self, frame: StepRun, entry: Dependency, depth: int, node: PlannedStep | None = None
     ) -> None:
         """Run a dependency if it is wanted; ``node`` is what the plan knows of it."""
         request = self._taken_request(frame, entry)
@@ -471,56 +475,56 @@ class Scheduler:
             step = partial(self._step, request, frame, depth + 1, node)
             self._take(frame, entry, str(request.tags), step, node)
         elif node is not None:
-            frame.course = None
+            self._course.leave(frame)
 
-    def _taken_request(self, frame: ResolvedStep, entry: Dependency) -> Request | None:
+    def _taken_request(self, frame: StepRun, entry: Dependency) -> Request | None:
         if not decide(entry.conditions, frame.env)[0]:
             return None
-        if entry.skip_if_fake_run and frame.is_fake:
+        if entry.skip_if_fake_run and frame.step.is_fake:
             return None
         from cmbench.plan.dependency_request import request_of
 
         request = request_of(frame, entry)
         if isinstance(request, Pending):
-            raise Error("internal", f"{request!r} is pending while {frame.label} runs")
+            raise Error("internal", f"{request!r} is pending while {frame.step.label} runs")
         frame.requests.append(request)
         return None if "fake_deps" in frame.request.modes else request
 
     def _take(
         self,
-        frame: ResolvedStep,
+        frame: StepRun,
         entry: Dependency,
         label: str,
-        step: Callable[[], tuple[ResolvedStep, StepOutcome]],
+        step: Callable[[], tuple[StepRun, StepOutcome]],
         node: PlannedStep | None = None,
     ) -> set[str]:
         """Run ``step`` of a dependency and absorb its results; return the changed env keys."""
-        course, frame.course = frame.course, None
+        course = self._course.leave(frame)
         try:
             child, outcome = step()
         except Error as error:
             if not entry.continue_on_error or error.code in ("interrupted", "lock-broken"):
                 raise
             self._note(f"continuing without {label}: {error.message}")
-            frame.doubts[f"{label} had failed when it was made"] = None
+            frame.trace.doubts[f"{label} had failed when it was made"] = None
             return set()
         before = {key: frame.env.peek(key) for key in outcome.new_env}
         absorb(frame, child, outcome)
         settled = self._settle(frame)
         if node and node.gives == outcome.new_env and not (settled or outcome.new_state):
-            frame.course = course
+            self._course.follow(frame, course)
         return {key for key, value in before.items() if frame.env.peek(key) != value}
 
     def _phase_together(
-        self, together: ParallelSteps, frame: ResolvedStep, phase: str, depth: int
+        self, together: ParallelSteps, frame: StepRun, phase: str, depth: int
     ) -> None:
         """As ``_phase``, with siblings that do not meet side by side."""
         group = together.group(frame, phase)
         live = self._resolver.dependencies(frame, phase)
-        entries = frame.deps.get(phase, ())
+        entries = frame.step.deps.get(phase, ())
         with group:
             for number, raw in enumerate(entries):
-                node = frame.foreseen(phase, number)
+                node = self._course.below(frame, phase, number)
                 # A forecast of a step that has no siblings costs, along a chain,
                 # as many looks as there are pairs of steps.
                 if len(entries) == 1 or (
@@ -550,12 +554,12 @@ class Scheduler:
         return node.start is not None and (is_hit or node.cached == "fact")
 
     @contextmanager
-    def _exclusive(self, frame: ResolvedStep) -> Iterator[None]:
+    def _exclusive(self, frame: StepRun) -> Iterator[None]:
         names = sorted(frame.texts("exclusive"))
         if ALONE in names:
             from cmbench.cache.inventory import require_whole
 
-            require_whole(self._store, frame.entries, self._whole)
+            require_whole(self._store, frame.trace.entries, self._whole)
         if self._together is not None and ALONE in names:
             self._together.crew.alone("it measures")
         with ExitStack() as stack:
@@ -567,7 +571,7 @@ class Scheduler:
             yield
 
     @contextmanager
-    def _scratch(self, frame: ResolvedStep) -> Iterator[str]:
+    def _scratch(self, frame: StepRun) -> Iterator[str]:
         self._steps += 1
         path = os.path.join(self._directory, f"{self._steps:03d}-{frame.script.alias}")
         os.makedirs(path)
@@ -580,7 +584,7 @@ class Scheduler:
                 os.rmdir(path)
 
 
-def _go_on(frame: ResolvedStep) -> str:
+def _go_on(frame: StepRun) -> str:
     """Return what to type after an interruption; a step says what finds its work again."""
     more = str(frame.env.peek(f"{frame.script.dialect.prefix}TMP_GO_ON_WITH", "") or "")
     if not more:

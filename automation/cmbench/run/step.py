@@ -24,7 +24,7 @@ from cmbench.errors import Error, shell_word, visible
 from cmbench.format.env import expanded_env, process_env
 from cmbench.format.model import StepOutcome
 from cmbench.lib.secrecy import Secrets
-from cmbench.plan.resolved_step import ResolvedStep
+from cmbench.plan.step_run import StepRun
 from cmbench.run.cm_objects import Automation, FailedAnswer, StepFolders
 from cmbench.run.customize import crash, file_failure, load, programs, unanswered
 from cmbench.run.log import RunLog
@@ -62,13 +62,13 @@ class Reporter(Protocol):
     def begin(self, total: int) -> None:
         """A run of about ``total`` steps starts."""
 
-    def started(self, frame: ResolvedStep, depth: int) -> None:
+    def started(self, frame: StepRun, depth: int) -> None:
         """A step has started."""
 
-    def left(self, frame: ResolvedStep) -> None:
+    def left(self, frame: StepRun) -> None:
         """A step does not run any more; ``finished`` follows when its turn has come."""
 
-    def finished(self, frame: ResolvedStep, depth: int, end: StepEnd) -> None:
+    def finished(self, frame: StepRun, depth: int, end: StepEnd) -> None:
         """A step has ended."""
 
     def progress(self, data: Mapping[str, Any]) -> None:
@@ -121,14 +121,14 @@ class StepRunner:
         self.progress = ProgressFiles(reporter)
         self._offered: Mapping[str, ModuleType] | None = None
         self._actions: Actions | None = None
-        self._asking: list[tuple[ResolvedStep, str]] = []
+        self._asking: list[tuple[StepRun, str]] = []
         self.cmind = cmind
 
-    def customized(self, frame: ResolvedStep) -> bool:
+    def customized(self, frame: StepRun) -> bool:
         """Return whether the step has a ``customize.py``."""
         return self._module(frame) is not None
 
-    def hook(self, frame: ResolvedStep, place: StepFolders, name: str) -> dict[str, Any]:
+    def hook(self, frame: StepRun, place: StepFolders, name: str) -> dict[str, Any]:
         """Call ``preprocess`` or ``postprocess``; raises ``Error`` for any kind of failure."""
         module = self._module(frame)
         function = getattr(module, name, None) if module else None
@@ -156,7 +156,7 @@ class StepRunner:
 
     def _call(
         self,
-        frame: ResolvedStep,
+        frame: StepRun,
         place: StepFolders,
         doing: str,
         function: Callable[[dict[str, Any]], Any],
@@ -187,15 +187,15 @@ class StepRunner:
             self._asking.pop()
             os.chdir(here)
 
-    def _learn(self, frame: ResolvedStep) -> None:
+    def _learn(self, frame: StepRun) -> None:
         """See which values and inputs of a step are secret."""
-        for block in frame.blocks:
+        for block in frame.step.blocks:
             self.secrets.learn_flags(block.input_mapping)
         self.secrets.learn(frame.env.plain())
         self.secrets.learn(frame.state.plain())
 
     @contextmanager
-    def _captured_prints(self, frame: ResolvedStep) -> Iterator[None]:
+    def _captured_prints(self, frame: StepRun) -> Iterator[None]:
         """What ``customize.py`` prints goes into the log, of a step that speaks to the user too."""
         from contextlib import redirect_stderr, redirect_stdout
 
@@ -214,7 +214,7 @@ class StepRunner:
         for line in lines:
             self._reporter.say(line)
 
-    def set_place(self, frame: ResolvedStep, place: StepFolders) -> None:
+    def set_place(self, frame: StepRun, place: StepFolders) -> None:
         """Set the folders of a step in its env, without counting that as a read."""
         prefix = frame.script.dialect.prefix
         values = {
@@ -233,21 +233,21 @@ class StepRunner:
         self._learn(frame)
         self.progress.watch(values["PROGRESS_FILE"])
 
-    def hook_input(self, frame: ResolvedStep, place: StepFolders) -> dict[str, Any]:
+    def hook_input(self, frame: StepRun, place: StepFolders) -> dict[str, Any]:
         """Return the dictionary ``i`` of the CM format."""
         from cmbench.run.hook_input import hook_input
 
         automation = Automation(self, frame, place.scratch)
         return hook_input(frame, self._module(frame), automation, self.command, self._verbose)
 
-    def _module(self, frame: ResolvedStep) -> ModuleType | None:
+    def _module(self, frame: StepRun) -> ModuleType | None:
         path = os.path.join(frame.script.path, "customize.py")
         if path not in self._modules:
             there = os.path.isfile(path)
             self._modules[path] = self._load(path, frame) if there else None
         return self._modules[path]
 
-    def _load(self, path: str, frame: ResolvedStep) -> ModuleType:
+    def _load(self, path: str, frame: StepRun) -> ModuleType:
         offered: Mapping[str, ModuleType] = {}
         if frame.script.dialect.modules:
             if self._offered is None:
@@ -273,21 +273,23 @@ class StepRunner:
         if self._quiet or stdin is None or not stdin.isatty():
             raise unanswered(prompt, frame, doing)
         self._reporter.end()
-        print(visible(f"{frame.label} asks: {prompt}"), end="", file=sys.__stderr__, flush=True)
+        print(
+            visible(f"{frame.step.label} asks: {prompt}"), end="", file=sys.__stderr__, flush=True
+        )
         answer = stdin.readline()
         self._reporter.begin(0)
         if not answer:
             raise unanswered(prompt, frame, doing)
         return answer.rstrip("\n")
 
-    def words(self, frame: ResolvedStep) -> tuple[str, ...]:
+    def words(self, frame: StepRun) -> tuple[str, ...]:
         """Return what native programs of this step may read, as far as an entry keeps it."""
-        return self._words(frame.script.path, frame.uses(), frame.is_kept)
+        return self._words(frame.script.path, frame.step.uses, frame.is_kept)
 
-    def native_script(self, frame: ResolvedStep, base: str = "") -> str:
+    def native_script(self, frame: StepRun, base: str = "") -> str:
         """Return the path of the native script for this machine, or an empty string."""
-        chosen = frame.shared.get("script_name")
-        base = base or str(chosen or "") or frame.last("script_name") or "run"
+        chosen = frame.hooks.shared.get("script_name")
+        base = base or str(chosen or "") or frame.step.last("script_name") or "run"
         dialect, env = frame.script.dialect, frame.env
         for keys in (*dialect.suffixes, ()):
             suffix = [str(env.peek(dialect.prefix + key, "")) for key in keys]
@@ -297,9 +299,7 @@ class StepRunner:
                     return path
         return ""
 
-    def native(
-        self, frame: ResolvedStep, place: StepFolders, path: str, words: tuple[str, ...]
-    ) -> None:
+    def native(self, frame: StepRun, place: StepFolders, path: str, words: tuple[str, ...]) -> None:
         """Run a native script and take over what it wrote; raises ``Error`` when it fails."""
         self.set_place(frame, place)
         frame.note(_native_reads(frame, words))
@@ -309,7 +309,7 @@ class StepRunner:
             env = expanded_env(env, os.environ)
         environment = process_env(env, os.environ)
         libraries: Sequence[str] = ()
-        if names := frame.uses():
+        if names := frame.step.uses:
             from cmbench.format.libraries import search_path
 
             libraries = search_path(frame.script.path, names)
@@ -331,7 +331,7 @@ class StepRunner:
             environment=environment,
             scratch=place.scratch,
             reads=(frame.script.path, *libraries),
-            entries=tuple(frame.entries),
+            entries=tuple(frame.trace.entries),
         )
         take_away(place.cwd)
         status, output = self._process(job, self._said if frame.speaks_natively else self._line)
@@ -356,7 +356,7 @@ class StepRunner:
         take_over(frame, place.cwd)
         self._learn(frame)
 
-    def shell(self, frame: ResolvedStep, place: StepFolders) -> None:
+    def shell(self, frame: StepRun, place: StepFolders) -> None:
         """Open a shell on the terminal, with the env and in the folder of the step."""
         import subprocess
 
@@ -365,7 +365,7 @@ class StepRunner:
         subprocess.run(["bash"], cwd=place.cwd, env=environment, check=False)
         self._reporter.begin(0)
 
-    def save_env(self, frame: ResolvedStep, place: StepFolders) -> None:
+    def save_env(self, frame: StepRun, place: StepFolders) -> None:
         """Write env and state where the step works, as the first engines do; secrets are hidden."""
         import shlex
 
@@ -424,7 +424,7 @@ class StepRunner:
 def _answer(
     function: Callable[[dict[str, Any]], Any],
     i: dict[str, Any],
-    frame: ResolvedStep,
+    frame: StepRun,
     place: StepFolders,
     doing: str,
 ) -> Any:
@@ -519,7 +519,7 @@ _OUTSIDE = ("PATH/", "HOST/")
 """How the reads of programs, files and facts begin."""
 
 
-def _native_reads(frame: ResolvedStep, words: Sequence[str]) -> list[str]:
+def _native_reads(frame: StepRun, words: Sequence[str]) -> list[str]:
     """Return what a native script counts as reading.
 
     Every word it names, from the env or else from the process, the programs that it starts, and
@@ -529,7 +529,7 @@ def _native_reads(frame: ResolvedStep, words: Sequence[str]) -> list[str]:
         words = [*words, "all:", "os:*"]
     programs = [f"os:{word}" for word in words if word.startswith(_OUTSIDE)]
     named = [word for word in words if not _is_of_bash(word)]
-    mapped = [key for block in frame.blocks for key in block.input_mapping.values()]
+    mapped = [key for block in frame.step.blocks for key in block.input_mapping.values()]
     outside = _from_process(frame, named)
     return [*named, *programs, *outside, *mapped, *frame.request.env, *frame.request.const]
 
@@ -539,7 +539,7 @@ def _is_of_bash(word: str) -> bool:
     return word in _OF_BASH or (word != "BASH_ENV" and word.startswith(("*", "BASH_", *_OUTSIDE)))
 
 
-def _from_process(frame: ResolvedStep, named: Sequence[str]) -> list[str]:
+def _from_process(frame: StepRun, named: Sequence[str]) -> list[str]:
     """Of the variables ``named`` those that the env of the step does not have."""
     present = {key for key, value in frame.env.plain().items() if value is not None}
     return [
@@ -576,7 +576,7 @@ def _explained(output: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
     return shown, advice
 
 
-def _files_of_failure(frame: ResolvedStep, cwd: str) -> Iterator[str]:
+def _files_of_failure(frame: StepRun, cwd: str) -> Iterator[str]:
     """Yield the last lines of the files that a script wants to be shown when it fails."""
     for name in frame.script.files_of_failure:
         path = os.path.join(cwd, name)

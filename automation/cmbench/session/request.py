@@ -24,7 +24,7 @@ from cmbench.format.model import (
 from cmbench.index.select import parse_tags
 from cmbench.lib.secrecy import mask_word
 from cmbench.lib.text_files import read_or_empty
-from cmbench.plan.resolved_step import PlannedStep, walk
+from cmbench.plan.planned_step import PlannedStep, walk
 from cmbench.values import replace
 
 FLAGS: Mapping[str, str] = {
