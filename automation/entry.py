@@ -27,7 +27,7 @@ def answer(thing: str, automation: Any, i: dict[str, Any]) -> dict[str, Any]:
         return {"return": 1, "error": f"cmbench needs Python 3.10 or newer and {found}"}
     # A checkout that was only pulled or registered carries the engine beside this file.
     in_checkout = os.path.isdir(os.path.join(_AUTOMATIONS, "cmbench"))
-    if in_checkout and _AUTOMATIONS not in sys.path:
+    if in_checkout and "cmbench" not in sys.modules:
         sys.path.insert(0, _AUTOMATIONS)
     try:
         from cmbench.cli import adapter

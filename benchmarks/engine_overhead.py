@@ -38,6 +38,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from library_env import library_env
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT_AUTOMATION = "5b4e0237da074764"
@@ -268,7 +269,7 @@ def cm_engine(name: str, home: Path, cm: str, repository: Path, scripts: int) ->
     generated = write_repository(home / "overhead", "CM", calls, known, scripts)
     env = cm_home(home, [repository, generated])
     # An engine that is installed beside `cm` would be in front of that of another checkout.
-    env["PYTHONPATH"] = str(repository / "automation")
+    env = library_env(repository / "automation", base=env)
     return Engine(name, job_lines([cm], ["version"], detect=True), env, home, calls)
 
 

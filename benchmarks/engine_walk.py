@@ -19,6 +19,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from library_env import library_env
+
 ROOT = Path(__file__).resolve().parents[1]
 
 _COUNTED = """
@@ -65,7 +67,7 @@ def walked(root: Path, tags: str, home: Path) -> dict[str, int]:
     done = subprocess.run(
         [sys.executable, "-c", _COUNTED, engine, tags],
         cwd=home,
-        env={**env, "PYTHONPATH": str(root / "automation")},
+        env=library_env(root / "automation", base=env),
         capture_output=True,
         text=True,
         check=False,

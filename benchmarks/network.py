@@ -17,8 +17,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+from cmbench import LIBRARIES
+from common.python_path import add_folder
+
+add_folder(Path(LIBRARIES).parent / "tests")
 
 TURNS, SECONDS, COUNT = 5, 1.0, 64
 

@@ -16,7 +16,6 @@ from typing import Any
 
 from cmbench.cache.store import CacheStore
 from cmbench.cli import dispatch as cli
-from support import ROOT
 
 
 @dataclass(frozen=True)
@@ -126,25 +125,11 @@ class Lab:
 _VERBS = {"find": "search", "search": "search", "rm": "delete"}
 """Verbs as cmind substitutes them."""
 
-_CALL = """
-import sys
-sys.path[:0] = {paths!r}
-from pathlib import Path
-from lab import Lab
-lab = Lab.__new__(Lab)
-lab.home, lab.repo, lab.others = Path({home!r}), Path({repo!r}), []
-from cmbench.cli import dispatch as cli
-answer = cli.handle('script', 'run', lab.cmind(), {{'out': 'con', 'tags': {tags!r}, **{flags!r}}})
-sys.exit(answer['return'])
-"""
-
 
 def command(lab: Lab, tags: str, **flags: Any) -> list[str]:
-    """The command line of a run in a process of its own."""
-    code = _CALL.format(
-        paths=[str(ROOT / "tests")], home=str(lab.home), repo=str(lab.repo), tags=tags, flags=flags
-    )
-    return [sys.executable, "-c", code]
+    """The command line of a run in a process of its own, by the end of this file."""
+    request = json.dumps({"out": "con", "tags": tags, **flags})
+    return [sys.executable, __file__, str(lab.home), str(lab.repo), request]
 
 
 def start(lab: Lab, tags: str, **flags: Any) -> subprocess.Popen[str]:
@@ -152,3 +137,9 @@ def start(lab: Lab, tags: str, **flags: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command(lab, tags, **flags), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
+
+
+if __name__ == "__main__":
+    opened = Lab.__new__(Lab)
+    opened.home, opened.repo, opened.others = Path(sys.argv[1]), Path(sys.argv[2]), []
+    sys.exit(cli.handle("script", "run", opened.cmind(), json.loads(sys.argv[3]))["return"])

@@ -15,6 +15,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.run.customize import is_reported, reported
+from common.python_path import child_env
 from support import LIB, ROOT
 
 SCRIPTS = ROOT / "script"
@@ -75,7 +76,7 @@ class Automation:
     def run_native_script(self, i: Mapping[str, Any]) -> dict[str, Any]:
         path = self.script / f"{i['script_name']}.sh"
         env = {**os.environ, **{key: str(value) for key, value in i["env"].items()}}
-        env["PYTHONPATH"] = os.pathsep.join([str(LIB), env.get("PYTHONPATH", "")])
+        env = child_env(LIB, base=env)
         done = subprocess.run(
             ["bash", str(path)], cwd=self.cwd, env=env, capture_output=True, text=True
         )

@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from common.python_path import VARIABLE, child_env
+
 ROOT = Path(__file__).resolve().parents[1]
 LIB = ROOT / "lib"
 AUTOMATION = ROOT / "automation"
@@ -31,16 +33,16 @@ host."""
 LONG_S = f"{2 * HANG_S}.{os.getpid()}"
 """Seconds that a program sleeps which is to be ended; no other process has this very argument."""
 
-REACHES_IN = {"PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV"}
+REACHES_IN = {VARIABLE, "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV"}
 UNTRACKED = {".git", ".venv", ".cm", "build", "dist", "__pycache__", "node_modules"}
 
 
 def python_env(*folders: Path | str) -> dict[str, str]:
-    """Return this process's environment for a Python that imports from ``folders`` too.
+    """Return this process's environment for a Python that imports from ``folders`` first.
 
     Without folders, it imports from wherever this process does.
     """
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders or sys.path))}
+    return child_env(*folders)
 
 
 def readable(terminal: int, seconds: float) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from common.python_path import add_folder
 from support import ROOT, Home, run
 
 TAGS = "get,triton-server,_wheel,_onnxruntime,_openvino"
@@ -40,8 +41,7 @@ def site() -> Path:
 
 def describe_configurations() -> None:
     """Make Triton's description of its configuration importable."""
-    if str(site()) not in sys.path:
-        sys.path.append(str(site()))
+    add_folder(site())
 
 
 @cache

@@ -23,5 +23,4 @@ LIBRARIES = _libraries()
 
 It comes last in the search path, so that it hides nothing that is installed.
 """
-if LIBRARIES not in sys.path:
-    sys.path.append(LIBRARIES)
+sys.path.append(LIBRARIES)

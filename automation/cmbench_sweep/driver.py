@@ -22,6 +22,7 @@ from cmbench_sweep.preparing import Preparation, preparation, prepare
 from cmbench_sweep.store import PointStore, write
 from cmbench_sweep.values import FAILED, MEASURED, PointOutcome, Sweep, SweepPoint, median
 from cmbench_sweep.worker import PointBatch, enough
+from common.python_path import child_env
 
 Say = Callable[[str], None]
 _LOOK_S = 0.5
@@ -320,11 +321,10 @@ def worker_job(batch: PointBatch, folder: Path, code: Sequence[Path] = ()) -> ap
 
 def job_in(folder: Path, code: Sequence[Path] = ()) -> api.Job:
     """Return the same for a batch whose file is in ``folder`` when it starts."""
-    paths = [*map(str, code or import_paths()), *filter(None, [os.environ.get("PYTHONPATH")])]
     return api.Job(
         command=(sys.executable, "-m", "cmbench_sweep.worker", str(folder / _BATCH)),
         cwd=str(folder),
-        environment={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        environment=child_env(*(code or import_paths())),
         scratch=str(folder),
     )
 

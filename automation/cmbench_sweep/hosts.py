@@ -43,6 +43,7 @@ from cmbench_sweep.ssh import (
 from cmbench_sweep.store import PointStore
 from cmbench_sweep.values import PointOutcome, SweepPoint
 from cmbench_sweep.worker import PointBatch
+from common.python_path import child_env
 
 if TYPE_CHECKING:
     from cmbench_sweep.driver import OpenSweep, ProgressReporter, Say
@@ -510,7 +511,7 @@ class JobPayload:
         path = reservation.file("batch.json", json.dumps(asdict(batch)).encode())
         code = [reservation.path("parcels", self._engine.digest, below) for below in self._below]
         libraries = reservation.path("parcels", self._libraries.digest)
-        environment = {"PYTHONPATH": os.pathsep.join(code), "CM_REPOS": batch.home}
+        environment = child_env(*code, base={"CM_REPOS": batch.home})
         if self._wheels:
             environment["PIP_FIND_LINKS"] = reservation.path("parcels", self._wheels.digest)
         return api.Job(

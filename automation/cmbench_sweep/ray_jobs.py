@@ -22,6 +22,7 @@ from cmbench.lib.text_files import read_or_empty
 from cmbench_sweep.clusters import Demand, Output, exit_codes, task_script
 from cmbench_sweep.driver import Say
 from cmbench_sweep.values import SweepPoint
+from common.python_path import VARIABLE
 
 ADDRESS = "http://127.0.0.1:8265"
 SILENT_S = 900.0
@@ -207,7 +208,7 @@ class RayExecutor:
 
 def _travels(name: str) -> bool:
     """Return whether a variable of ours is for the workers: those of a node are its own."""
-    return name in ("PATH", "PYTHONPATH", "HOME") or not name.startswith(("RAY_", "CUDA_", "_"))
+    return name in ("PATH", VARIABLE, "HOME") or not name.startswith(("RAY_", "CUDA_", "_"))
 
 
 def _folder(handle: api.JobHandle) -> Path:

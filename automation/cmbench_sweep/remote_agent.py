@@ -141,8 +141,8 @@ def start(request: dict[str, Any]) -> dict[str, Any]:
         # What an earlier job has found out here was fetched, or is not wanted any more.
         shutil.rmtree(base / "home" / "cmbench" / "sweeps" / "points" / key, ignore_errors=True)
     environment = {**os.environ, **request["environment"]}
-    if os.environ.get("PYTHONPATH") and "PYTHONPATH" in request["environment"]:
-        environment["PYTHONPATH"] += os.pathsep + os.environ["PYTHONPATH"]
+    for name in {"PYTHONPATH"} & request["environment"].keys() & os.environ.keys():
+        environment[name] += os.pathsep + os.environ[name]
     with open(folder / "output", "wb") as output:
         process = subprocess.Popen(
             ["/bin/sh", "-c", _RUN, "sh"]

@@ -33,7 +33,7 @@ FOLDER = "import importlib.util as u; print(u.find_spec('{}').submodule_search_l
 SITE = "import sysconfig; print(sysconfig.get_path('purelib'))"
 LIBRARIES = "import sysconfig; print(sysconfig.get_config_var('LIBDIR') or '')"
 LAUNCHER = """#!/bin/sh
-# Models find their packages by the first python3 of PATH; PYTHONPATH does not reach them.
+# Models find their packages by the first python3 of PATH and by nothing else.
 PATH={scripts}:$PATH
 LD_LIBRARY_PATH={libraries}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}
 export PATH LD_LIBRARY_PATH

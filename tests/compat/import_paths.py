@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import cmbench
+from common.python_path import add_folder
 
-TESTS = str(Path(cmbench.LIBRARIES).parent / "tests")
-if TESTS not in sys.path:
-    sys.path.append(TESTS)
+add_folder(Path(cmbench.LIBRARIES).parent / "tests")

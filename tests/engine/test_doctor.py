@@ -200,12 +200,12 @@ def test_every_finding_fits_the_terminal_and_says_what_to_do(tmp_path: Path) -> 
         Finding("disk", STOP, "0.2 GB free " + "here " * 30, "make room"),
         Finding("cores", OK, "2 of 2 usable"),
         Finding("system", INFO, "inside of a container"),
-        Finding("traps", LOOK, "PYTHONPATH is set", "unset PYTHONPATH"),
+        Finding("traps", LOOK, "PIP_USER is set", "unset PIP_USER"),
     ]
     text = doctor_text(found)
     assert all(len(line) <= 80 for line in text.splitlines())
     assert text.endswith("1 to fix before a run, 1 to check")
-    assert "                  next: unset PYTHONPATH" in text
+    assert "                  next: unset PIP_USER" in text
     assert doctor_text([Finding("cores", OK, "2")]).endswith("nothing to fix")
 
 

@@ -190,15 +190,18 @@ PROCESS = {
     ),
     "a helper": "found = ask()",
 }
-HOOK = """
-import os, subprocess, sys
-sys.path.insert(0, os.path.dirname(__file__))
+OWN_FOLDER = "import os, sys\nsys.path.insert(0, os.path.dirname(__file__))\n"
+HOOK = (
+    OWN_FOLDER
+    + """
+import subprocess
 from lab_size_helper import ask
 def preprocess(i):
     {code}
     i['env']['CM_OUT'] = found.strip()
     return {{'return': 0}}
 """
+)
 
 
 @pytest.mark.parametrize("name", PROCESS)
@@ -476,8 +479,7 @@ def test_the_content_of_a_file_that_an_input_names_counts(lab: Lab, tmp_path: Pa
 
 def test_two_scripts_have_helpers_of_the_same_name(lab: Lab) -> None:
     for name in ("one", "two"):
-        body = "import os, sys\nsys.path.insert(0, os.path.dirname(__file__))\n"
-        body += "import utils_of_lab\ndef preprocess(i):\n"
+        body = OWN_FOLDER + "import utils_of_lab\ndef preprocess(i):\n"
         body += "    i['env']['CM_OUT'] = utils_of_lab.NAME\n    return {'return': 0}\n"
         helper = {"utils_of_lab.py": f"NAME = {name!r}\n"}
         lab.script(f"get-{name}", new_env_keys=["CM_OUT"], customize=body, files=helper)

@@ -23,8 +23,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cmbench import LIBRARIES
+from common.python_path import add_folder
+
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    add_folder(Path(LIBRARIES).parent / "tests")
 
 import ssh_lab
 from ssh_lab import Ssh

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from slurm_lab import Slurm, missing
 
+from common.python_path import child_env
 from lab import Lab
 from support import HANG_S, Home
 
@@ -119,7 +120,7 @@ def test_a_private_cache_stands_before_a_shared_one_that_nobody_writes(
 def test_a_file_system_without_locks_is_refused_in_one_sentence(things: Home, world: Path) -> None:
     (world / "odd").mkdir()
     (world / "odd" / "sitecustomize.py").write_text(NO_LOCKS, encoding="utf-8")
-    odd = replace(things, extra_env={"PYTHONPATH": str(world / "odd")})
+    odd = replace(things, extra_env=child_env(world / "odd", base={}))
     for words in (WANT, ("run", "experiment", "--sweep=sweep.yaml")):
         done = odd.cm(*words, cwd=world)
         assert "[no-locks]" in done.stderr, done.stderr + done.stdout

@@ -17,6 +17,7 @@ from kills import Ordeal
 from ssh_lab import NAMES, Ssh, missing
 from sweep_lab import SWEEP, every, points, runs_of, start
 
+from common.python_path import child_env
 from support import HANG_S, Home, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing())]
@@ -98,7 +99,7 @@ def test_machines_that_cannot_be_used_and_one_that_is_odd(
     odd.mkdir()
     (odd / "sitecustomize.py").write_text(SKEWED, encoding="utf-8")
     machines.stop("two")
-    machines.start("two", PYTHONPATH=str(odd), BASH_ENV="~/.bashrc")
+    machines.start("two", **child_env(odd, base={}), BASH_ENV="~/.bashrc")
     text = (world / "sweep.yaml").read_text(encoding="utf-8")
     (world / "sweep.yaml").write_text(text + "budget: {time: 30m}\n", encoding="utf-8")
     done = there.cm(*RUN, "--hosts=one,two,three,nowhere", cwd=world).ok()

@@ -23,6 +23,7 @@ from functools import cache
 
 from cmbench.errors import Error
 from cmbench.format.libraries import FOLDER
+from common.python_path import child_env
 
 _PART = re.compile(
     r"^( *)# begin: (\S+), written by `cm doc script` from (\S+)\n.*?^ *# end: \2\n",
@@ -69,8 +70,9 @@ def filled(text: str, folder: str) -> str:
 @cache
 def _parts(program: str, libraries: str) -> Mapping[str, str]:
     words = [sys.executable, "-B", program]
-    env = os.environ | {"PYTHONPATH": libraries}
-    done = subprocess.run(words, capture_output=True, text=True, check=False, env=env)
+    done = subprocess.run(
+        words, capture_output=True, text=True, check=False, env=child_env(libraries)
+    )
     if done.returncode != 0:
         last = done.stderr.strip().rpartition("\n")[2]
         raise Error("bad-meta", f"{program} failed: {last}")

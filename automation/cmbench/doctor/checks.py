@@ -24,6 +24,7 @@ from cmbench.lib.host.machine import memory_facts, usable_cores
 from cmbench.lib.host.packages import install_command
 from cmbench.lib.host.system import os_facts
 from cmbench.lib.text_files import counted, size_text
+from common import python_path
 
 _GB = 10**9
 _LITTLE_SPACE, _NO_SPACE = 20 * _GB, _GB
@@ -79,7 +80,7 @@ def _python(machine: MachineProbe) -> Iterator[Finding]:
             " system's, which breaks compiled packages",
             "conda deactivate",
         )
-    for name in ("PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_USER", "PYTHONNOUSERSITE"):
+    for name in (python_path.VARIABLE, "PYTHONHOME", "PIP_TARGET", "PIP_USER", "PYTHONNOUSERSITE"):
         if machine.environ.get(name) and name != "PYTHONNOUSERSITE":
             yield Finding(
                 "Python",

@@ -16,7 +16,6 @@ from typing import Any
 from cmbench.lib.probe import ProbeResult, is_executable, probe
 from cmbench.lib.versions import describe_range, in_series, misfit, parse
 
-# `-I` and no empty entry in `sys.path`: no module of the current directory is ever imported.
 _DESCRIBE = """
 import importlib.util, json, os, platform, struct, sys, sysconfig
 def here(name):
@@ -37,9 +36,13 @@ print(json.dumps({
 }))
 """
 
-_INSTALLED = """
-import json, sys
-sys.path[:] = [p for p in sys.path if p]
+# No module of the current directory is ever imported.
+_NOT_FROM_HERE = "import sys; sys.path[:] = [p for p in sys.path if p]\n"
+
+_INSTALLED = (
+    _NOT_FROM_HERE
+    + """
+import json
 from importlib import metadata
 def modules(files):
     found = set()
@@ -65,13 +68,15 @@ else:
         "modules": modules(it.files or ()) or top,
     }))
 """
+)
 
-_IMPORT = """
-import sys
-sys.path[:] = [p for p in sys.path if p]
+_IMPORT = (
+    _NOT_FROM_HERE
+    + """
 import importlib
 importlib.import_module(sys.argv[1])
 """
+)
 
 TIMEOUT = 60.0
 """Seconds for an answer: an interpreter on a cold network disk takes its time."""

@@ -21,6 +21,7 @@ from cmbench.format.env import MISSING, Pending, as_text
 from cmbench.format.model import Script
 from cmbench.plan.planned_step import PlannedStep, sure
 from cmbench.plan.step_run import StepRun
+from common.python_path import add_folder
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
@@ -47,9 +48,9 @@ def load(path: str, frame: StepRun, ask: Ask, offered: Mapping[str, ModuleType])
     names["__import__"] = _Imports(
         frame.script.path, name, offered, names, _other_libraries(frame.script)
     )
-    if offered and frame.script.path not in sys.path:
+    if offered:
         # Some of that dialect use importlib for helpers in their own folder.
-        sys.path.append(frame.script.path)
+        add_folder(frame.script.path)
     vars(module)["__builtins__"] = names
     sys.modules[name] = module
     try:

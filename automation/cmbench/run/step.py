@@ -311,9 +311,10 @@ class StepRunner:
         libraries: Sequence[str] = ()
         if names := frame.step.uses:
             from cmbench.format.libraries import search_path
+            from common.python_path import child_env
 
             libraries = search_path(frame.script.path, names)
-            environment = process_env({"+PYTHONPATH": libraries}, environment)
+            environment = child_env(*libraries, base=environment)
         command = ["bash", path]
         if prefix_lines:
             command = ["bash", "-c", "\n".join([*prefix_lines, '. "$0"']), path]

@@ -26,6 +26,7 @@ from cmbench_crowd import manifest as m
 from cmbench_crowd.server.ledger import plain
 from cmbench_results import shared
 from cmbench_results.values import BenchmarkResult, to_json
+from common.python_path import child_env
 
 if TYPE_CHECKING:
     from mlperf.submission.checks.base import SubmitterSite
@@ -65,7 +66,7 @@ def recomputed(manifest: m.Manifest, files: Mapping[str, Path], seed: str = "") 
         for role, path in files.items():
             (root / role).symlink_to(path)
         command = [sys.executable, "-m", __spec__.name, folder]
-        env = {"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(sys.path), "HOME": folder}
+        env = child_env(base={"PATH": os.defpath, "HOME": folder})
         try:
             done = subprocess.run(
                 command,

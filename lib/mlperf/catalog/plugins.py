@@ -19,6 +19,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+from common.python_path import add_folder
+
 from .backend import BackendSpec
 from .benchmark import BenchmarkSpec
 from .words import CatalogError
@@ -109,8 +111,7 @@ def load(path: Path) -> ModuleType:
     known = sys.modules.get(name)
     if known is not None and getattr(known, "__file__", "") == str(path):
         return known
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))
+    add_folder(path.parent)
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from common import python_path
+
 from . import layouts
 from .errors import SubmissionError
 
@@ -220,7 +222,7 @@ def _checkers(folder: Path) -> list[tuple[str, tuple[str, ...]]]:
 def _outcome(name: str, words: tuple[str, ...], folder: Path, report: Path) -> CheckerOutcome:
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     # Its settings of rounds and paths come with the checkout; ours must not reach it.
-    env.pop("PYTHONPATH", None)
+    env.pop(python_path.VARIABLE, None)
     try:
         done = subprocess.run(
             words,

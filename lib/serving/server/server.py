@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
+from common.python_path import child_env
 from serving.kserve import Connection, ConnectionOptions, KserveError, connect
 
 from . import container, remains, server_log
@@ -151,10 +152,8 @@ def keep(kept: KeeperSettings) -> subprocess.Popen[bytes]:
     Path(kept.folder).mkdir(parents=True, exist_ok=True)
     config = kept.write()
     kept.log.write_bytes(b"")
-    libraries = Path(__file__).resolve().parents[2]
-    paths = [str(libraries), os.environ.get("PYTHONPATH", "")]
-    environment = {k: v for k, v in os.environ.items() if not k.endswith("_TMP_RUN_DIR")}
-    environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    inherited = {k: v for k, v in os.environ.items() if not k.endswith("_TMP_RUN_DIR")}
+    environment = child_env(Path(__file__).resolve().parents[2], base=inherited)
     environment[remains.KEY] = kept.mark
     return subprocess.Popen(
         [sys.executable, "-m", "serving.server.keeper", str(config)],

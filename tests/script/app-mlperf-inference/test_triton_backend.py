@@ -24,6 +24,7 @@ import network_lab
 import tls_lab
 import triton_lab
 from aws_neuron import artifact
+from common.python_path import VARIABLE, child_env
 from mlperf import catalog
 from mlperf.catalog import asked
 from mlperf.catalog.asked import CatalogError
@@ -190,12 +191,12 @@ def launcher() -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(triton_service.LAUNCHER, str(found.launcher))
         patch.setenv(triton_service.PYTHON, found.python)
-        patch.setenv("PYTHONPATH", os.pathsep.join([os.environ["PYTHONPATH"], sites()]))
+        patch.setenv(VARIABLE, child_env(*sites())[VARIABLE])
         yield found.launcher
 
 
-def sites() -> str:
-    return os.pathsep.join(map(str, (lab.LIB, triton_lab.site())))
+def sites() -> tuple[Path, Path]:
+    return lab.LIB, triton_lab.site()
 
 
 @contextlib.contextmanager
@@ -391,7 +392,7 @@ def test_a_harness_that_is_killed_leaves_nothing_running(launcher: Path, tmp_pat
     for number in range(KILLS):
         sign = f"{os.getpid()}-{number}"
         env = {**lab.harness_environment(), SIGN: sign, "TMPDIR": str(scratch)}
-        env["PYTHONPATH"] += os.pathsep + sites()
+        env = child_env(*sites(), base=env)
         log = (tmp_path / "log").open("w+")
         process = subprocess.Popen(
             lab.harness_command("session", config), env=env, stdout=log, stderr=log,

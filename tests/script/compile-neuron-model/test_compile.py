@@ -20,10 +20,12 @@ import pytest
 
 from aws_neuron import artifact
 from cmbench.errors import Error
+from common.python_path import VARIABLE
 from steps import Step
 from support import LIB, ROOT, python_env, run, wait_for
 
 SCRIPT = ROOT / "script" / "compile-neuron-model"
+PROGRAM = LIB / "aws_neuron/compiling/sdk/compile.py"
 
 MODELS = {"resnet50": "get-ml-model-resnet50", "bert": "get-ml-model-bert-large-squad"}
 # What torch-neuron and neuron-cc print in a compilation that works; names and sizes differ.
@@ -34,6 +36,7 @@ LINES = (
 )
 HEAD = f"""#!{sys.executable}
 import json, os, sys, time
+from common.python_path import VARIABLE
 asked = json.load(open(sys.argv[2]))
 shape = [asked["batch_size"], 11] if asked["benchmark"] == "resnet50" else [1, 384, 2]
 def finish(dtype="float32", shape=shape, content=b"compiled"):
@@ -227,9 +230,8 @@ def test_a_failure_leaves_the_artefact_of_before(tmp_path: Path) -> None:
 def test_one_that_is_ended_takes_the_compiler_along(number: int, tmp_path: Path) -> None:
     """The real program of ours in the SDK's place, so that its own end is tried too."""
     waits = (
-        f"sys.path.insert(0, {str(LIB / 'aws_neuron/compiling/sdk')!r})\n"
-        "import compile as ours\n"
-        "ours.end_with_owner()\n"
+        f"import runpy\nours = runpy.run_path({str(PROGRAM)!r})\n"
+        "ours['end_with_owner']()\n"
         "open(os.environ['PID'], 'w').write(str(os.getpid()))\n" + TORN + "time.sleep(600)\n"
     )
     made = step(tmp_path, waits, PID=str(tmp_path / "pid"))
@@ -300,7 +302,7 @@ def test_the_artefact_for_the_processor_answers_as_the_model(
     session = onnxruntime.InferenceSession(str(onnx))
     env = python_env()
     run([sys.executable, "-m", "modelzoo.torchscript", "--out", str(folder)], env=env).ok()
-    given = {"CM_NEURON_MODEL_TARGET": "cpu", "PYTHONPATH": env["PYTHONPATH"]}
+    given = {"CM_NEURON_MODEL_TARGET": "cpu", VARIABLE: env[VARIABLE]}
     made = step(tmp_path / "run", benchmark=benchmark, **given)
     made.env["CM_ML_MODEL_FACTS_FILE_WITH_PATH"] = str(folder / "model.json")
     made.call("preprocess")

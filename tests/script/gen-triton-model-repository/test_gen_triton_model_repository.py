@@ -16,6 +16,7 @@ import pytest
 import triton_lab
 from aws_neuron import artifact
 from cmbench.errors import Error
+from common.python_path import child_env
 from serving.kserve import KserveError, connect
 from serving.kserve.stand_ins import stand_in
 from serving.repository import asked, config_text, onnx_signature, refusals, writing
@@ -412,8 +413,7 @@ class Watch:
             print("torch:", os.environ.get("OMP_WAIT_POLICY"))
             sys.exit()
 sys.meta_path.insert(0, Watch())
-sys.path.insert(0, sys.argv[1])
-program = __import__(sys.argv[2]).TritonPythonModel()
+program = __import__(sys.argv[1]).TritonPythonModel()
 program.threads, program.parameters = 1, {"DEVICE": "cpu"}
 program.open()
 """
@@ -425,8 +425,8 @@ def test_threads_of_openmp_wait_without_the_core_that_others_want(
     runtime: str, given: dict[str, str]
 ) -> None:
     env = {k: v for k, v in os.environ.items() if k != "OMP_WAIT_POLICY"} | given
-    words = [sys.executable, "-c", SERVED, str(writing.PROGRAMS), runtime]
-    told = run(words, env=env).ok().stdout
+    words = [sys.executable, "-c", SERVED, runtime]
+    told = run(words, env=child_env(writing.PROGRAMS, base=env)).ok().stdout
     assert told == f"torch: {given.get('OMP_WAIT_POLICY', 'PASSIVE')}\n"
 
 

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from cmbench.errors import Error
+from common.python_path import VARIABLE
 from steps import SCRIPTS, Step, fake_python, tool
 from support import python_env
 
@@ -57,7 +58,7 @@ def test_the_real_one_is_proved(tmp_path: Path) -> None:
     assert one.env["CM_MLPERF_INFERENCE_LOADGEN_VERSION"] == answer["version"]
     path = Path(one.env["CM_MLPERF_INFERENCE_LOADGEN_PATH"])
     assert path.name.startswith("mlperf_loadgen")
-    assert one.env["+PYTHONPATH"] == [str(path.parent)]
+    assert one.env[f"+{VARIABLE}"] == [str(path.parent)]
 
 
 def test_another_round_in_the_same_python_changes_nothing(tmp_path: Path) -> None:
@@ -65,7 +66,7 @@ def test_another_round_in_the_same_python_changes_nothing(tmp_path: Path) -> Non
     one = step(tmp_path, installed_round())
     one.call("preprocess")
     one.call("postprocess")
-    (folder,) = one.env["+PYTHONPATH"]
+    (folder,) = one.env[f"+{VARIABLE}"]
     code = (
         "import importlib.metadata, mlperf_loadgen;"
         "print(mlperf_loadgen.__file__); print(importlib.metadata.version('mlcommons-loadgen'))"

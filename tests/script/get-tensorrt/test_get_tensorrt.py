@@ -8,6 +8,7 @@ import pytest
 
 import cuda_lab
 from cmbench.lib import causes
+from common.python_path import VARIABLE
 from lab import Lab
 from support import ROOT
 
@@ -63,7 +64,7 @@ def test_the_module_of_this_python_comes_along(lab: Lab, tmp_path: Path) -> None
     path = cuda_lab.archive(tmp_path / cuda_lab.TENSORRT_ARCHIVE, files)
     adr = {"python": {"path": sys.executable}}
     got = lab.run("get,tensorrt", input=str(path), env=CUDA, adr=adr, quiet=True).env
-    (folder,) = got["+PYTHONPATH"]
+    (folder,) = got[f"+{VARIABLE}"]
     assert (Path(folder) / "tensorrt/__init__.py").exists()
 
 

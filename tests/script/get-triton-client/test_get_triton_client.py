@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from common.python_path import VARIABLE
 from support import ROOT, Finished
 
 
 def test_it_puts_the_client_on_the_path(cm: Callable[..., Finished]) -> None:
     env = cm("run", "script", "--tags=get,triton-client", "--out=json").ok().json["new_env"]
-    assert env["+PYTHONPATH"] == [str(ROOT / "lib")]
+    assert env[f"+{VARIABLE}"] == [str(ROOT / "lib")]
     assert env["CM_TRITON_CLIENT_PROTOCOLS"] in ("http", "http,grpc")

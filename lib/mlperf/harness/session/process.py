@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from common.python_path import child_env
+
 PACKAGE = "mlperf.harness"
 POLL_S = 0.5
 GRACE_S = 2.0
@@ -49,15 +51,12 @@ def run(name: str, config: Path, console: Path, tick: Callable[[int], None]) -> 
     any exception the process is ended first. It gets a pipe as standard input that only closes
     when we end.
     """
-    libraries = str(Path(__file__).resolve().parents[3])
-    paths = [libraries, os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
     process = subprocess.Popen(
         [sys.executable, "-m", PACKAGE, name, str(config)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=environment,
+        env=child_env(Path(__file__).resolve().parents[3]),
         cwd=config.parent,
     )
     try:
