@@ -118,5 +118,5 @@ $(BIN)/python:
 	"$(PYTHON)" -m venv "$(VENV)" || { rm -rf "$(VENV)"; exit 1; }
 
 clean:
-	rm -rf .venv .cm build dist automation/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf .venv .cm build dist automation/*.egg-info automation/cmbench_crowd_server/{build,*.egg-info} .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -1,9 +1,9 @@
 """Builds cmbench; everything that is data stands in pyproject.toml.
 
-The one thing that needs code: an installed cmbench is also a CM repository. cmind registers every
-installed package whose name starts with ``cm`` and that holds ``repo/cmr.yaml``, so the repository
-(its description, the thin automations, the libraries and the scripts) is copied to
-``cmbench/repo/``.
+Two things need code. An installed cmbench is also a CM repository: cmind registers every installed
+package whose name starts with ``cm`` and that holds ``repo/cmr.yaml``, so the repository (its
+description, the thin automations, the libraries and the scripts) is copied to ``cmbench/repo/``.
+And the extra ``crowd-server`` is a distribution of its own: in a checkout, the one in its folder.
 """
 
 from __future__ import annotations
@@ -13,9 +13,22 @@ from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
+from setuptools.command.egg_info import egg_info
 
 ROOT = Path(__file__).resolve().parent
+CROWD_SERVER = ROOT / "automation/cmbench_crowd_server"
 CHECKOUT_ONLY = shutil.ignore_patterns("__pycache__", "*.py[cod]", "tests", "tmp-*", ".*")
+
+
+class MetadataOfCheckout(egg_info):
+    """Writes the metadata, with the extra ``crowd-server`` as the folder of this checkout."""
+
+    def run(self) -> None:
+        """Leave the extra as it is in a source distribution: its server is published too."""
+        if not (ROOT / "PKG-INFO").exists():
+            requirement = f"cmbench-crowd-server @ {CROWD_SERVER.as_uri()}"
+            self.distribution.extras_require["crowd-server"] = [requirement]
+        super().run()
 
 
 class BuildWithRepository(build_py):
@@ -48,4 +61,4 @@ def copy_repository(target: Path) -> None:
     (target / "cmr.yaml").write_text(text, encoding="utf-8")
 
 
-setup(cmdclass={"build_py": BuildWithRepository})
+setup(cmdclass={"build_py": BuildWithRepository, "egg_info": MetadataOfCheckout})

@@ -160,8 +160,10 @@ def needs_cryptography() -> None:
     try:
         import cryptography  # noqa: F401
     except ImportError:
+        from cmbench.lib.installation import install_command
+
         raise Error(
             "extra-missing",
             "results are signed by the package cryptography, which is not installed",
-            hint="install it: pip install 'cmbench[crowd]'",
+            hint=install_command("crowd"),
         ) from None

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 from cmbench.errors import Error
+from cmbench.lib.installation import install_command
 
 
 def require() -> None:
@@ -17,6 +16,6 @@ def require() -> None:
         raise Error(
             "tool-missing",
             f"the pages need the Python package {missing.name}, which is not installed",
-            hint=f"{sys.executable} -m pip install 'cmbench[gui]'",
+            hint=install_command("gui"),
         ) from None
     del jinja2, starlette, uvicorn

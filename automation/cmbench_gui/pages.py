@@ -37,7 +37,7 @@ LEADS_ON = "leads-on"
 
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> Response:
-    """What a template below ``templates`` makes of ``values``.
+    """What a template of the site makes of ``values``.
 
     Templates extend ``base.html`` and may import the macros of reports, ``components.html``.
     Raises jinja2.TemplateError.
@@ -51,7 +51,8 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> R
         "sections": {at: name for at, name in SECTIONS.items() if at in paths},
         "here": request.url.path,
     }
-    return HTMLResponse(rendered(template, **{**common, **values}), status)
+    text = environment(*site.templates).get_template(template).render(**{**common, **values})
+    return HTMLResponse(visible(text), status)
 
 
 def rendered(template: str, **values: Any) -> str:
@@ -81,12 +82,12 @@ def error_data(error: Error) -> Mapping[str, Any]:
 
 
 @cache
-def environment() -> jinja2.Environment:
-    """The templates of this package and the components of reports; texts are escaped."""
+def environment(*folders: Path) -> jinja2.Environment:
+    """Templates of this package, of ``folders``, and components of reports; texts are escaped."""
     from mlperf.pages.render import COMPONENTS
 
     made = jinja2.Environment(
-        loader=jinja2.FileSystemLoader([TEMPLATES, COMPONENTS]),
+        loader=jinja2.FileSystemLoader([TEMPLATES, *folders, COMPONENTS]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import os
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from starlette.requests import Request
 
@@ -18,7 +19,7 @@ class Site:
 
     ``home`` is the CM home, ``key`` its secret of 32 bytes, ``folder`` the directory in which
     commands run, ``db`` a shared database of results in place of the home's own. Without
-    ``may_run`` it only composes and shows.
+    ``may_run`` it only composes and shows. ``templates`` are folders of pages besides its own.
     """
 
     home: str
@@ -30,6 +31,7 @@ class Site:
     folder: str = field(default_factory=os.getcwd)
     db: str = ""
     may_run: bool = True
+    templates: tuple[Path, ...] = ()
 
     @property
     def cookie(self) -> str:

@@ -157,10 +157,12 @@ def _optuna() -> Any:
     try:
         import optuna
     except ModuleNotFoundError:
+        from cmbench.lib.installation import install_command
+
         raise Error(
             "extra-missing",
             "a search with Optuna needs Optuna, which is not installed",
-            hint="pip install 'cmbench[search]', or write search: {method: random, points: N}",
+            hint=f"{install_command('search')}\nor write search: {{method: random, points: N}}",
         ) from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from samples import log
 
 from cmbench_crowd import manifest as m
-from cmbench_crowd.server.ledger import sender_of
+from cmbench_crowd_server.ledger import sender_of
 
 ID = "0123456789ab4cde8f00112233445566"
 ROUND = "5.1"

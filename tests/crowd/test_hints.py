@@ -14,7 +14,7 @@ from cmbench.cli.reply import Command
 from cmbench.errors import Error
 from cmbench.session.workspace import Workspace
 from cmbench_crowd import http_client, verbs
-from cmbench_crowd.server import verbs as server_verbs
+from cmbench_crowd_server import verbs as server_verbs
 from support import ROOT
 
 SOURCES = [

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -34,10 +36,13 @@ def cmbench_installed(tmp_path_factory: pytest.TempPathFactory, sources: Path) -
 def new_environment(path: Path, requirement: str) -> Path:
     """Make a virtual environment, install one requirement; the folder of its commands."""
     run([sys.executable, "-m", "venv", "--without-pip", str(path)]).ok()
-    # The pip of this interpreter serves the new one: that is twice as fast as a pip of its own.
-    pip = [sys.executable, "-m", "pip", "--python", str(path), "install", "--quiet"]
-    run([*pip, requirement], timeout=600).ok()
+    run([*pip_install(path), requirement], timeout=600).ok()
     return path / "bin"
+
+
+def pip_install(environment: Path) -> list[str]:
+    """The pip of this interpreter serves the other: that is twice as fast as a pip of its own."""
+    return [sys.executable, "-m", "pip", "--python", str(environment), "install", "--quiet"]
 
 
 def assert_usable(home: Home) -> None:
@@ -54,6 +59,37 @@ def test_pip_install(tmp_path: Path, cmbench_installed: Path) -> None:
     assert_usable(home)
     found = home.cm("find", "repo", "cmbench").ok().stdout
     assert "site-packages/cmbench/repo" in found
+
+
+def test_the_crowd_server_comes_with_its_extra_only(
+    tmp_path: Path, cmbench_installed: Path, sources: Path
+) -> None:
+    home = Home(tmp_path, cmbench_installed, installed_repositories=True)
+    (site,) = cmbench_installed.parent.glob("lib/python*/site-packages")
+    assert "cmbench_crowd" in {path.name for path in site.iterdir()}
+    assert not list(site.rglob("*crowd_server*"))
+    refused = home.cm("serve", "results")
+    assert "[extra-missing]" in refused.stderr
+    command = f"{cmbench_installed}/python -m pip install {shlex.quote(f'{sources}[crowd-server]')}"
+    assert command in refused.stderr.replace("\n          ", " ")
+    # What the extra adds for the server's dependencies is not asked for: they are large.
+    with_server = [*pip_install(cmbench_installed.parent), "--no-deps"]
+    (requirement,) = crowd_server_requirements(site)
+    run([*with_server, requirement], timeout=600).ok()
+    assert "[extra-missing]" not in home.cm("serve", "results", "--address=10.0.0.1").stderr
+    shipped = {path.name for path in (site / "cmbench_crowd_server").iterdir()}
+    assert {"verbs.py", "templates"} <= shipped
+    assert "pyproject.toml" not in shipped
+    python = str(cmbench_installed / "python")
+    uninstall = ["uninstall", "--quiet", "--yes", "cmbench-crowd-server"]
+    run([sys.executable, "-m", "pip", "--python", python, *uninstall]).ok()
+
+
+def crowd_server_requirements(site: Path) -> list[str]:
+    """The requirements that the extra adds to an installation."""
+    (facts,) = site.glob("cmbench-*.dist-info")
+    needed = metadata.Distribution.at(facts).requires or ()
+    return [text.partition(";")[0] for text in needed if 'extra == "crowd-server"' in text]
 
 
 def test_pip_install_brings_scripts_without_leftovers(cmbench_installed: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def test_a_command_takes_the_flags_that_its_help_names(
 ) -> None:
     # What serves until somebody ends it would never come back.
     monkeypatch.setattr("cmbench_gui.server.serve", lambda *_: None)
-    monkeypatch.setattr("cmbench_crowd.server.app.serve", lambda *_: None)
+    monkeypatch.setattr("cmbench_crowd_server.app.serve", lambda *_: None)
     monkeypatch.setattr("cmbench_gui.verbs._open", lambda *_: None)
     assert flags_of_verb(thing, verb)
     for flag in flags_of_verb(thing, verb):
@@ -40,6 +41,18 @@ def test_a_command_takes_the_flags_that_its_help_names(
             assert answer.get("code") != "unknown-flag", (name, answer)
     answer = lab.call(ENGINE_WORDS.get(verb, verb), thing, nonsense=True).answer
     assert answer.get("code") in ("unknown-flag", "bad-value"), answer
+
+
+@pytest.mark.parametrize("verb", ["serve", "review"])
+def test_a_verb_of_an_extra_names_the_command_that_installs_it(
+    verb: str, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "cmbench_crowd_server.verbs", raising=False)
+    monkeypatch.setitem(sys.modules, "cmbench_crowd_server", None)
+    done = lab.call(verb, "results")
+    assert done.answer["code"] == "extra-missing"
+    assert f"cm {verb} results needs the extra crowd-server" in done.err
+    assert f"-m pip install --editable '{ROOT}[crowd-server]'" in done.err
 
 
 def test_help_of_one_verb_reports_its_flags(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,11 +16,11 @@ import requests
 from crowd_lab import Logs, Served, Volunteer, run_logs
 from starlette.testclient import TestClient
 
-from cmbench_crowd.server import api
-from cmbench_crowd.server.app import create_app
-from cmbench_crowd.server.checker import Checker
-from cmbench_crowd.server.files import Files
-from cmbench_crowd.server.ledger import Ledger, Limits
+from cmbench_crowd_server import api
+from cmbench_crowd_server.app import create_app
+from cmbench_crowd_server.checker import Checker
+from cmbench_crowd_server.files import Files
+from cmbench_crowd_server.ledger import Ledger, Limits
 from cmbench_gui.site import Site
 from cmbench_results.places import Places
 from cmbench_results.store import Store
@@ -118,7 +118,7 @@ def served(tmp_path: Path, url: str) -> Iterator[Served]:
     program = (
         "import sys; from pathlib import Path; from cmbench.cli.reply import Command;"
         "from cmbench.session.workspace import Workspace;"
-        "from cmbench_crowd.server import connections, verbs;"
+        "from cmbench_crowd_server import connections, verbs;"
         "connections.HEADER_S = connections.STUCK_S = 1.0;"
         "verbs.serve_results(Command('results', Workspace.open(sys.argv[1]),"
         " {'port': sys.argv[2], 'publish': 'checked', 'db': sys.argv[3]}))"

@@ -34,9 +34,9 @@ from starlette.testclient import TestClient
 from cmbench.error_codes import CODES
 from cmbench.errors import Error
 from cmbench_crowd import manifest as m
-from cmbench_crowd.server import api, recompute, work
-from cmbench_crowd.server.app import SLOWEST, _Pace, create_app
-from cmbench_crowd.server.ledger import HOUR_S, Limits
+from cmbench_crowd_server import api, recompute, work
+from cmbench_crowd_server.app import SLOWEST, _Pace, create_app
+from cmbench_crowd_server.ledger import HOUR_S, Limits
 from cmbench_gui.site import Site
 from cmbench_results import query, schema
 from cmbench_results.sql import sa
@@ -303,7 +303,7 @@ def test_a_long_list_of_work_is_told_quickly(crowd: api.CrowdServer, client: Tes
 
 def test_a_request_keeps_a_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr("cmbench_crowd.server.app.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("cmbench_crowd_server.app.time.monotonic", lambda: now[0])
     pace = _Pace()
     assert pace.left() == 20
     for _ in range(3):
@@ -546,7 +546,7 @@ def test_an_error_of_the_server_does_not_tell_where_its_files_are(
             raise OSError(number, os.strerror(number))
 
         with monkeypatch.context() as patch:
-            patch.setattr("cmbench_crowd.server.files.os.open", fails)
+            patch.setattr("cmbench_crowd_server.files.os.open", fails)
             answer = one.put(told.id, JUNK[DETAIL])
         assert (answer.status_code, answer.json()["code"]) == (507 if number == 28 else 500, code)
         assert str(crowd.files.root) not in answer.text

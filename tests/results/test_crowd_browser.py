@@ -12,11 +12,11 @@ from crowd_lab import Http, Volunteer, checked
 
 from browser_lab import Watched, browser, tab_to
 from cmbench_crowd import manifest as m
-from cmbench_crowd.server import api, work
-from cmbench_crowd.server.app import create_app
-from cmbench_crowd.server.checker import Checker
-from cmbench_crowd.server.files import Files
-from cmbench_crowd.server.ledger import Ledger, check
+from cmbench_crowd_server import api, work
+from cmbench_crowd_server.app import create_app
+from cmbench_crowd_server.checker import Checker
+from cmbench_crowd_server.files import Files
+from cmbench_crowd_server.ledger import Ledger, check
 from cmbench_gui.server import listening
 from cmbench_gui.site import Site
 from cmbench_results.places import Places

@@ -18,8 +18,8 @@ from crowd_lab import Logs, Served, really_measured
 
 from cmbench_crowd import manifest as m
 from cmbench_crowd.client_home import ClientHome
-from cmbench_crowd.server.files import Files
-from cmbench_crowd.server.ledger import Ledger, manifest_of
+from cmbench_crowd_server.files import Files
+from cmbench_crowd_server.ledger import Ledger, manifest_of
 from cmbench_results import query
 from cmbench_results.places import Places
 from cmbench_results.store import Store

@@ -39,11 +39,11 @@ from cmbench.cli.reply import Command
 from cmbench.errors import Error
 from cmbench.session.workspace import Workspace
 from cmbench_crowd import manifest as m
-from cmbench_crowd.server import api, judge, verbs, work
-from cmbench_crowd.server.app import create_app
-from cmbench_crowd.server.files import Unpacker
-from cmbench_crowd.server.ledger import Ledger, Limits
-from cmbench_crowd.server.roofline import plausible
+from cmbench_crowd_server import api, judge, verbs, work
+from cmbench_crowd_server.app import create_app
+from cmbench_crowd_server.files import Unpacker
+from cmbench_crowd_server.ledger import Ledger, Limits
+from cmbench_crowd_server.roofline import plausible
 from cmbench_gui.site import Site
 from cmbench_results import query
 from cmbench_results.places import Places
@@ -473,7 +473,7 @@ def test_a_full_disk_is_told_and_loses_nothing(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("cmbench_crowd.server.files.os.write", full)
+        patched.setattr("cmbench_crowd_server.files.os.write", full)
         answer = one.put(told.id, data, 2000)
     assert (answer.status_code, answer.json()["code"]) == (507, "no-space")
     assert crowd.files.offset(told.id, told.files[0]) == 2000

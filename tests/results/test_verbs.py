@@ -227,7 +227,7 @@ def test_without_the_extra_one_sentence_says_what_to_install(
     env = home.environment()
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "pip install 'cmbench[gui]'" in done.stderr
+    assert f"-m pip install --editable '{ROOT}[gui]'" in done.stderr
 
 
 def test_a_run_registers_itself_unless_told_not_to(tmp_path: Path) -> None:

@@ -480,7 +480,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "results",
         "serve",
-        "cmbench_crowd.server.verbs:serve_results",
+        "cmbench_crowd_server.verbs:serve_results",
         {"cm serve results": "receive results of volunteers, check them, show them"},
         {
             "port=N": "8502, or the next free one; 0 takes any",
@@ -493,11 +493,12 @@ VERBS: tuple[Verb, ...] = (
             **_DB,
         },
         _OUTPUT,
+        extra="crowd-server",
     ),
     Verb(
         "results",
         "review",
-        "cmbench_crowd.server.verbs:review_results",
+        "cmbench_crowd_server.verbs:review_results",
         {"cm review results [ID]": "what volunteers have sent, to be reviewed"},
         {
             "accept=IDS": "publish these",
@@ -510,6 +511,7 @@ VERBS: tuple[Verb, ...] = (
             **_JSON,
         },
         _OUTPUT,
+        extra="crowd-server",
     ),
     _results(
         "reindex", {"cm reindex results": "rebuild the database from the files"}, {}, *_OUTPUT

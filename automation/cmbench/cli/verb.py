@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from cmbench.errors import Error
 from cmbench.values import field, immutable
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class Verb:
     it the verb itself refuses flags. ``of_scripts``: it takes the flags of runs and the inputs of
     the script. ``own_help``: ``--help`` is answered by the verb, ``always`` or where a script is
     ``named``. ``writes``: it keeps the index up to date, but not under the flag ``only_looks``.
+    ``extra``: the extra of cmbench that brings ``does``.
     """
 
     thing: str
@@ -38,6 +40,7 @@ class Verb:
     own_help: str = ""
     writes: bool = False
     only_looks: str = ""
+    extra: str = ""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -57,10 +60,24 @@ class Verb:
         return {*self.takes, *(f.partition("=")[0].replace("-", "_") for f in self.flag_meanings)}
 
     def function(self) -> Callable[[Command], Reply]:
-        """What does it."""
+        """Return what does it; raise ``extra-missing`` where its ``extra`` is not installed."""
         module_name, _, name = self.does.partition(":")
-        module = import_module(
-            module_name if "." in module_name else f"cmbench.cli.verbs.{module_name}"
-        )
+        path = module_name if "." in module_name else f"cmbench.cli.verbs.{module_name}"
+        try:
+            module = import_module(path)
+        except ModuleNotFoundError as missing:
+            if not self.extra or missing.name not in (path, path.partition(".")[0]):
+                raise
+            raise _extra_missing(self) from None
         function: Callable[[Command], Reply] = getattr(module, name)
         return function
+
+
+def _extra_missing(verb: Verb) -> Error:
+    from cmbench.lib.installation import install_command
+
+    return Error(
+        "extra-missing",
+        f"cm {verb.word} {verb.thing} needs the extra {verb.extra}, which is not installed",
+        hint=install_command(verb.extra),
+    )

@@ -12,13 +12,15 @@ from pathlib import Path
 import cmbench
 
 _PACKAGES = "cmbench*/__init__.py"
+_SERVERS = {"cmbench_crowd_server"}
+"""Packages that no script needs."""
 
 
 @cache
 def packages() -> tuple[Path, ...]:
     """Return the folder of each package of cmbench, as it is installed here, sorted by name."""
     modules = Path(__file__).resolve().parents[2].glob(_PACKAGES)
-    return tuple(sorted(path.parent for path in modules))
+    return tuple(sorted(path.parent for path in modules if path.parent.name not in _SERVERS))
 
 
 def travelling() -> tuple[Path, ...]:

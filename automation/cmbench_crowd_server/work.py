@@ -14,7 +14,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench_crowd import manifest as m
-from cmbench_crowd.server.ledger import (
+from cmbench_crowd_server.ledger import (
     COUNTED,
     DAY_S,
     HOUR_S,

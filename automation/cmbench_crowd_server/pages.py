@@ -13,8 +13,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from cmbench.errors import Error
-from cmbench_crowd.server import api, judge, work
-from cmbench_crowd.server.ledger import COUNTED, PROVEN, PUBLISHED, Ledger, Row, manifest_of, public
+from cmbench_crowd_server import api, judge, work
+from cmbench_crowd_server.ledger import COUNTED, PROVEN, PUBLISHED, Ledger, Row, manifest_of, public
 from cmbench_gui.explorer.table import trust
 from cmbench_gui.pages import LEADS_ON, page, took
 from cmbench_results.schema import crowd_run

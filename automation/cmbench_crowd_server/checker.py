@@ -20,9 +20,9 @@ from typing import Any
 from cmbench.errors import Error, internal, visible
 from cmbench.lib.files import file_error
 from cmbench_crowd import manifest as m
-from cmbench_crowd.server import judge, work
-from cmbench_crowd.server.files import Files
-from cmbench_crowd.server.ledger import (
+from cmbench_crowd_server import judge, work
+from cmbench_crowd_server.files import Files
+from cmbench_crowd_server.ledger import (
     CHECKING,
     COUNTED,
     HOUR_S,
@@ -38,8 +38,8 @@ from cmbench_crowd.server.ledger import (
     manifest_of,
     work_of,
 )
-from cmbench_crowd.server.recompute import recomputed
-from cmbench_crowd.server.roofline import plausible
+from cmbench_crowd_server.recompute import recomputed
+from cmbench_crowd_server.roofline import plausible
 from cmbench_results.readers.crowd import RESULTS
 from cmbench_results.schema import crowd_run
 from cmbench_results.values import (

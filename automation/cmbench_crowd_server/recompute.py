@@ -1,6 +1,6 @@
 """The figures of an upload out of its raw logs, in a process of its own with little to spend.
 
-``python -m cmbench_crowd.server.recompute FOLDER`` reads untrusted files. It has a limit on
+``python -m cmbench_crowd_server.recompute FOLDER`` reads untrusted files. It has a limit on
 its time and memory, writes small files only, and prints one JSON object: the findings of the
 submission checks over the performance run, the result as the readers of trees compute it, and the
 titles of the rules that were kept. Nothing of the manifest but names gets into it.
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from cmbench.errors import Error
 from cmbench.lib.text_files import read_or_empty
 from cmbench_crowd import manifest as m
-from cmbench_crowd.server.ledger import plain
+from cmbench_crowd_server.ledger import plain
 from cmbench_results import shared
 from cmbench_results.values import BenchmarkResult, to_json
 from common.python_path import child_env

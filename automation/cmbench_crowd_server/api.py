@@ -24,10 +24,10 @@ from starlette.routing import Route
 
 from cmbench.errors import Error, visible
 from cmbench_crowd import manifest as m
-from cmbench_crowd.server import work
-from cmbench_crowd.server.checker import Checker
-from cmbench_crowd.server.files import Files, Unpacker
-from cmbench_crowd.server.ledger import (
+from cmbench_crowd_server import work
+from cmbench_crowd_server.checker import Checker
+from cmbench_crowd_server.files import Files, Unpacker
+from cmbench_crowd_server.ledger import (
     QUEUED,
     RECEIVING,
     Ledger,

@@ -11,6 +11,8 @@ import re
 import socket
 import time
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
@@ -23,13 +25,14 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cmbench.errors import Error, internal
-from cmbench_crowd.server import api, pages
+from cmbench_crowd_server import api, pages
 from cmbench_gui import explorer
 from cmbench_gui.access import is_loopback, with_headers
 from cmbench_gui.pages import STATIC, failure
 from cmbench_gui.server import report_style
 from cmbench_gui.site import Site
 
+TEMPLATES = Path(__file__).parent / "templates"
 IDLE_S = 20.0
 """So long a request may send nothing."""
 SLOWEST = 4096
@@ -56,7 +59,7 @@ def create_app(site: Site, server: api.CrowdServer) -> Starlette:
             Exception: _unknown,
         },
     )
-    app.state.site = site
+    app.state.site = replace(site, templates=(*site.templates, TEMPLATES))
     app.state.crowd = server
     return app
 
@@ -167,7 +170,7 @@ def serve(app: Starlette, listener: socket.socket, proxied: bool) -> None:
     """Serve until Ctrl-C or SIGTERM; ``proxied`` trusts a proxy on this machine for addresses."""
     import uvicorn
 
-    from cmbench_crowd.server.connections import MOST_AT_ONCE, MOST_OF_ONE, impatient
+    from cmbench_crowd_server.connections import MOST_AT_ONCE, MOST_OF_ONE, impatient
 
     config = uvicorn.Config(
         app,

@@ -18,8 +18,8 @@ from cmbench.lib.files import file_error
 from cmbench.lib.text_files import read_or_empty
 
 if TYPE_CHECKING:
-    from cmbench_crowd.server.api import CrowdServer
-    from cmbench_crowd.server.ledger import Ledger
+    from cmbench_crowd_server.api import CrowdServer
+    from cmbench_crowd_server.ledger import Ledger
 
 PORT = 8502
 _VALUED = {
@@ -70,7 +70,7 @@ def serve_results(command: Command) -> Reply:
 
 
 def _serve(command: Command, server: CrowdServer, listener: Any) -> None:
-    from cmbench_crowd.server.app import create_app, serve
+    from cmbench_crowd_server.app import create_app, serve
     from cmbench_gui.site import Site, kept_key
 
     home = _home(command)
@@ -139,10 +139,10 @@ def _tokens(flags: Mapping[str, Any]) -> Path | None:
 
 def _opened(command: Command, tokens: Path | None = None) -> CrowdServer:
     from cmbench.session.workspace import Workspace
-    from cmbench_crowd.server.api import CrowdServer
-    from cmbench_crowd.server.checker import Checker
-    from cmbench_crowd.server.files import Files
-    from cmbench_crowd.server.ledger import Ledger
+    from cmbench_crowd_server.api import CrowdServer
+    from cmbench_crowd_server.checker import Checker
+    from cmbench_crowd_server.files import Files
+    from cmbench_crowd_server.ledger import Ledger
     from cmbench_gui.site import kept_key
     from cmbench_results.places import Places
     from cmbench_results.store import Store
@@ -216,7 +216,7 @@ def _words(flags: Mapping[str, Any], name: str) -> list[str]:
 
 
 def _want(server: CrowdServer, path: Path) -> list[str]:
-    from cmbench_crowd.server import work
+    from cmbench_crowd_server import work
 
     try:
         specs = json.loads(path.read_text(encoding="utf-8"))
@@ -235,7 +235,7 @@ def _want(server: CrowdServer, path: Path) -> list[str]:
 
 
 def _waiting(server: CrowdServer, names: Sequence[str]) -> Reply:
-    from cmbench_crowd.server.ledger import QUARANTINE, public
+    from cmbench_crowd_server.ledger import QUARANTINE, public
     from cmbench_results.schema import crowd_run
 
     if names:
