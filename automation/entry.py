@@ -1,4 +1,4 @@
-"""The way from ``cm <verb> <thing>`` to the engine; each automation's ``module.py`` loads it.
+"""The way from ``cm <verb> <thing>`` to the engine; every automation's ``module.py`` loads it.
 
 The ``_cm.json`` beside such a module is read by cmind in every command: JSON, because cmind parses
 YAML in Python. By ``use_any_action`` every verb arrives at the method ``any``, so that verbs may

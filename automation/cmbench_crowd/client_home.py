@@ -1,8 +1,7 @@
 """What the client keeps in the CM home: the key of this device, what its user agreed to, parcels.
 
-``HOME/cmbench/crowd``: ``key.pem`` (mode 0600), ``consent.json``, and in ``outbox`` for each result
-the bundle that was made of it, with a file for each server that has got it; in ``leases`` what
-work was leased.
+``HOME/cmbench/crowd``: ``key.pem`` (mode 0600), ``consent.json``; in ``outbox`` the bundle of every
+result, with a file per server that has received it; in ``leases`` the work that was leased.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A parcel to a server over HTTP, going on where an earlier attempt stopped.
 
-After any failure at any time, the same parcel is sent again: the server knows its id, and tells
-what it still wants. The server is not trusted: what it answers is bounded in size, time and form.
+After any failure at any time, the same parcel is sent again: the server knows its id, and lists
+what is missing. The server is not trusted: what it answers is bounded in size, time and form.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What follows an upload: its logs are read, its class is judged anew, and it is published.
 
-Published results are lines of a file for each contributor, which the database of results takes in
+Published results are lines of a file per contributor, which the database of results takes in
 as it does any other place; the pages, ``cm find results`` and ``cm reindex results`` know them.
 """
 

@@ -1,6 +1,6 @@
 """An existing Ray cluster as an executor of jobs: queried over HTTP, without Ray itself.
 
-Ray only starts workers, one for each node that has the labels (its custom resources); each asks for
+Ray only starts workers, one per node that has the labels (its custom resources); each asks for
 all CPUs and GPUs of such a node, and goes through all points, whose locks divide them. The names
 are those of Ray's documentation of its jobs API; ``docs/decisions/069`` gives the reasons.
 """

@@ -26,7 +26,7 @@ class MeasuredPoint:
 class Effect:
     """What one value of an axis does: ``ratios`` are to ``base``, the first value of the axis.
 
-    Each ratio is of two points that differ in this axis alone; ``values`` are all that were
+    Every ratio is of two points that differ in this axis alone; ``values`` are all that were
     measured with the value.
     """
 

@@ -1,7 +1,7 @@
 """The executor of other machines: a job is a worker there that runs without the caller.
 
-``remote_agent.py`` is sent with each call and does what is asked on the other side. Who submits may
-die: the handle of a job is its host and its folder there, and another process takes it up by that.
+Every call sends ``remote_agent.py``, which does the work on the other side. The submitting process
+may die: the handle of a job is its host and its folder there, by which another process continues.
 ``docs/decisions/064`` describes how the parts work together.
 """
 

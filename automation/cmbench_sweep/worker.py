@@ -1,8 +1,8 @@
 """Measures points one after the other, on the machine where it runs: ``python -m …worker JOB``.
 
-It is the native program that executors run. Each run of a point is a process of its own, made by
+It is the native program that executors run. Every run of a point is a process of its own, made by
 ``fork`` from one that has the engine loaded: a run that crashes, hangs or is ended takes nothing
-with it. What comes out is on the disk before the next point starts; standard output only tells.
+with it. What comes out is on the disk before the next point starts; standard output only reports.
 """
 
 from __future__ import annotations

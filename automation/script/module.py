@@ -14,7 +14,7 @@ _spec.loader.exec_module(_entry)
 
 
 class CAutomation(Automation):
-    """What cmind instantiates for each request to this automation."""
+    """What cmind instantiates for every request to this automation."""
 
     def any(self, i):
         """Answer any verb with the engine: from cmind's request to a CM return dict."""

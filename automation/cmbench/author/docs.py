@@ -1,4 +1,4 @@
-"""Documentation from meta: the reference part of each README, and the lists of a repository.
+"""Documentation from meta: the reference part of every README, and the lists of a repository.
 
 Generated text lies between two marks; the text around them is written by hand and stays.
 """

@@ -11,6 +11,6 @@ from cmbench.errors import Error
 def show(error: Error) -> None:
     """Print the block of ``error`` on standard error, in lines that fit where it is a terminal."""
     out = sys.stderr
-    # Where the text cannot be read, the exit status still tells success from failure.
+    # Where the text cannot be read, the exit status still distinguishes success from failure.
     with suppress(OSError):
         print(error.render(on_terminal=out is not None and out.isatty()), file=out, flush=True)

@@ -1,6 +1,6 @@
 """The registry of checks before a vendor's flow: ``cm doctor script --for=nvidia``, and its words.
 
-A module for each vendor holds its checks as a tuple ``CHECKS``; a new vendor is a row in ``FOR``.
+A module per vendor holds its checks as a tuple ``CHECKS``; a new vendor is a row in ``FOR``.
 A check has an id, which stays, and returns its findings with their remedies. The flow that
 is going to run says what it wants by a ``FlowSubject``; without one only the machine is looked at.
 """

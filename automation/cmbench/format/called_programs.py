@@ -268,8 +268,8 @@ def program_now(name: str) -> str:
 
     A program of the system is its path without links: what an update of the system changes in it
     does not count, or each update would make all native steps anew. Any other one is its path as
-    it was found (each virtual environment has a Python of its own) and where links lead from there,
-    size and time.
+    it was found (every virtual environment has its own Python), the target of its links, size and
+    time.
     """
     if "*" in name or "?" in name:
         from glob import glob

@@ -63,7 +63,7 @@ class Dialect:
 
     Conditions. ``gaps_are_unset``: a value with an unresolved ``<<<KEY>>>`` in it counts as empty.
 
-    Env. ``extra_command`` names a variable of the user's process with more flags for each run;
+    Env. ``extra_command`` names a variable of the user's process with more flags for every run;
     ``host_keys`` are taken from the user's process into the env of the requested step.
     ``user_directory`` is a constant with the user's directory, if not empty. ``inputs`` are flags
     that every script accepts, handed on under ``prefix`` and the name in capitals; ``places`` the

@@ -48,7 +48,7 @@ class VersionRange:
 
 
 class PathArgument(str):
-    """A word of the command line for a dependency, which may be a path: only its script tells.
+    """A word of the command line for a dependency, which may be a path: only its script knows.
 
     By then the working directory is another. The text itself is ``full`` where that is there, so
     that a request made in another directory is another one, and ``word`` elsewhere.

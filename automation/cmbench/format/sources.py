@@ -79,7 +79,7 @@ class Content:
 
 
 def own_files(path: str) -> list[tuple[str, int, int]]:
-    """Name, size and time (ns) of each file of the script directory ``path`` that counts.
+    """Name, size and time (ns) of every file of the script directory ``path`` that counts.
 
     The time is that of the last change of any kind: who writes a file can put back the other one.
     Of a link to a folder that is not looked into, both are its own. Raises ``file-error`` for a
@@ -181,7 +181,7 @@ def read_content(path: str, names: Sequence[str]) -> Content:
     """The content of the script directory ``path``, whose own files are ``names``, sorted.
 
     A folder beside it that one of its native scripts names as ``/../NAME/`` is shared: its files
-    count too. Of another script, only the native ones tell what is read. So does what else is left
+    count too. Of another script, only the native ones show what is read. So does what else is left
     out (README, COPYRIGHT, tests, a file of an editor) where a program names it. Large files count
     by size and time, and of their content only the beginning is looked into. Raises ``file-error``
     for a file that cannot be read.

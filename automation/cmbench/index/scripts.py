@@ -274,7 +274,7 @@ class Index:
         return self._libraries
 
     def programs(self, path: str) -> Programs:
-        """What the programs of a script tell, as far as their source shows it."""
+        """Return what the source of a script's programs shows that they call and read."""
         from cmbench.format.sources import Programs
 
         if path not in self._programs:

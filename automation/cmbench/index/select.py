@@ -404,7 +404,7 @@ def combinations(script: Script, active: Iterable[str]) -> list[str]:
 def merge_order(choice: ScriptSelection) -> list[str]:
     """The variations in the order in which their settings are laid over each other.
 
-    Combined ones apply after each single one in the CM dialect, so they come after the first and
+    Combined ones apply after every single one in the CM dialect, so they come after the first and
     after the last; they win over every single one.
     """
     combined = combinations(choice.script, choice.variations)

@@ -84,7 +84,7 @@ def extract(
 ) -> ExtractionResult:
     """Unpack ``archive`` so that ``target`` is the folder of its members.
 
-    tar (also gz, bz2, xz, zst), zip, and single gz, bz2, xz, zst files, told apart by content. The
+    tar (also gz, bz2, xz, zst), zip, and single gz, bz2, xz, zst files, recognised by content. The
     name of a single file is ``single_name``, else that of the archive without its suffix. With
     ``strip_folder`` the only folder at the top of the archive is left out. Where ``target`` exists,
     the members are put into it and take the place of files of the same name.
@@ -318,7 +318,7 @@ def _zstd(raw: IO[bytes], archive: Path) -> Iterator[IO[bytes]]:
 class _Source(io.RawIOBase):
     """A stream as raw input, so that one buffer with ``peek`` fits them all.
 
-    ``report`` is called after each read.
+    ``report`` is called after every read.
     """
 
     def __init__(self, stream: IO[bytes], report: Callable[[], None] = lambda: None) -> None:

@@ -1,4 +1,4 @@
-"""What a program that starts ``cm`` can ask of it: to end with that program, and to tell it why.
+"""What a program that starts ``cm`` can request: to end with it, and to report the reason.
 
 Both are asked for in the environment, and for that one process: what it starts does not see them.
 """

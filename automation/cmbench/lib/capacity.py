@@ -1,4 +1,4 @@
-"""Whether a large model fits: asked before anything is fetched or computed, told in numbers."""
+"""Whether a large model fits, checked in numbers before anything is fetched or computed."""
 
 from __future__ import annotations
 

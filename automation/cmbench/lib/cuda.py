@@ -61,7 +61,7 @@ class Toolkit:
 
 @dataclass(frozen=True, slots=True)
 class ToolkitSearch:
-    """The toolkit that fits, if any, and a line on each candidate: its version, and why not."""
+    """The toolkit that fits, if any, and a line on every candidate: its version, and why not."""
 
     chosen: Toolkit | None
     lines: tuple[str, ...]

@@ -44,7 +44,7 @@ class Database:
             return []
 
     def store(self, *statements: tuple[str, Iterable[Sequence[Any]]]) -> None:
-        """Do each statement with each of its rows, all at once or nothing."""
+        """Do every statement with all of its rows, all at once or nothing."""
         connection = self._connect() if self._write else None
         if connection is None:
             return

@@ -18,7 +18,7 @@ _SERVERS = {"cmbench_crowd_server"}
 
 @cache
 def packages() -> tuple[Path, ...]:
-    """Return the folder of each package of cmbench, as it is installed here, sorted by name."""
+    """Return the folder of every package of cmbench, as it is installed here, sorted by name."""
     modules = Path(__file__).resolve().parents[2].glob(_PACKAGES)
     return tuple(sorted(path.parent for path in modules if path.parent.name not in _SERVERS))
 

@@ -40,7 +40,7 @@ class Checksum:
 
 
 def parse_checksum(text: str) -> Checksum:
-    """``md5:...``, ``sha256:...`` or bare hexadecimal digits, told apart by their number.
+    """``md5:...``, ``sha256:...`` or bare hexadecimal digits, whose number says which.
 
     Raises ``bad-value``.
     """

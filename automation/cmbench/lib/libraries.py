@@ -37,8 +37,8 @@ def ask_library(
 ) -> tuple[dict[str, int], str]:
     """What each of the functions gives, and why none is known; one of both is empty.
 
-    ``functions`` tells for each name how its number comes: ``int`` or ``size`` (it is returned) or
-    ``into`` (it is put where the argument points). One that the library lacks is left out.
+    ``functions`` has for every name how its number is passed: ``int`` or ``size`` (it is returned)
+    or ``into`` (it is put where the argument points). One that the library lacks is left out.
     ``folders`` is where libraries that it needs are.
     """
     # The loader says of a library for another processor that there is no such file.

@@ -233,7 +233,7 @@ def read(
 def rows_of(
     fields: Iterable[str], root: Path = ROOT, find: Find = which, ask: Ask = probe
 ) -> list[dict[str, str]]:
-    """What nvidia-smi reports for each GPU now, by its field names; those that it knows.
+    """What nvidia-smi reports for every GPU now, by its field names; those that it knows.
 
     Empty where there is no nvidia-smi, or where it fails.
     """
@@ -461,7 +461,7 @@ def _gpu(number: int, row: Mapping[str, str], mig: Mapping[str, tuple[Mig, ...]]
 
 
 def mig_instances(text: str) -> dict[str, tuple[Mig, ...]]:
-    """The instances of each GPU, by its UUID, out of what ``nvidia-smi -L`` prints."""
+    """The instances of every GPU, by its UUID, out of what ``nvidia-smi -L`` prints."""
     instances: dict[str, tuple[Mig, ...]] = {}
     gpu = ""
     for line in text.splitlines():

@@ -1,8 +1,8 @@
 """A program: asks NVIDIA's management library (NVML) for driver and GPUs, and prints JSON.
 
 It runs in a process of its own, since a library of a broken driver may crash, and imports nothing
-but the standard library. Each GPU has the fields that ``nvidia-smi --query-gpu`` has, and ``mig``:
-profile, number and UUID of each instance. Names, codes and structures are those of ``nvml.h``.
+but the standard library. Every GPU has the fields that ``nvidia-smi --query-gpu`` has, and ``mig``:
+profile, number and UUID of every instance. Names, codes and structures are those of ``nvml.h``.
 """
 
 from __future__ import annotations

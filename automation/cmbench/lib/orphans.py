@@ -20,8 +20,8 @@ _KEY = b"_TMP_RUN_DIR"
 class Family:
     """The processes of a directory with all below them, from the first look on.
 
-    Whoever has been seen stays one of them, also when its parent has ended and its pid tells
-    nothing any more. ``roots`` are processes that belong to them in any case.
+    Whoever has been seen stays one of them, also when its parent has ended and its pid
+    means nothing any more. ``roots`` are processes that belong to them in any case.
     """
 
     def __init__(self, directory: str, *roots: int) -> None:

@@ -36,7 +36,7 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 class Note:
     """Of what a part is a part. ``url`` is hashed: it may hold secrets.
 
-    ``validator`` tells whether the server still has the same file. ``safe`` bytes have been given
+    ``validator`` shows whether the server still has the same file. ``safe`` bytes have been given
     to the disk; the others are as written since the start of the machine that is named by ``boot``.
     ``encoding`` is how the server has packed the bytes, against our wish.
     """
@@ -129,7 +129,7 @@ class PartialFile:
     def resume(self, url: str, any_source: bool) -> int:
         """How many bytes to keep for a transfer from ``url``; ``note`` says what they are of.
 
-        With ``any_source`` bytes of another URL are kept too: in the end a checksum tells whether
+        With ``any_source`` bytes of another URL are kept too: in the end a checksum decides whether
         they fit.
         """
         self.note = Note()

@@ -1,7 +1,7 @@
 """Query a tool: find it, run it for a moment, return its output.
 
 Nothing is ever taken from the current directory: relative entries of PATH are passed over, and
-the tool itself runs in ``/`` unless told otherwise. Its output is in the C locale, so that it can
+the tool itself runs in ``/`` by default. Its output is in the C locale, so that it can
 be parsed.
 """
 
@@ -174,7 +174,7 @@ def _close_pipes(process: subprocess.Popen[bytes]) -> None:
 def json_values(text: str) -> Iterator[Any]:
     """Yield the objects and lists of JSON in what a tool has printed; warnings around are skipped.
 
-    Each begins on a line of its own, and may go over several.
+    They begin on lines of their own, and may go over several.
     """
     import json  # Few tools print any.
 

@@ -1,6 +1,6 @@
 """Python interpreters of this machine: which there are, what they can do, what is installed.
 
-Each question is answered by the interpreter itself. Ours and the one of a benchmark are different.
+Every question is answered by the interpreter itself. Ours and the one of a benchmark are different.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def describe(path: str | Path) -> tuple[Python | None, str]:
 def search(folders: Iterable[Path], bounds: Bounds) -> PythonSearch:
     """Look for a Python within ``bounds``, in the order in which a shell would.
 
-    ``python3`` of each folder in order, then ``python``, then ``python3.N`` from the newest on.
+    ``python3`` of every folder in order, then ``python``, then ``python3.N`` from the newest on.
     The search ends at the first that fits; the rest is reported by name.
     """
     return choose(candidates_in(folders), bounds, by_name=True)

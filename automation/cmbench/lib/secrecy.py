@@ -105,7 +105,7 @@ def mask(text: str, harmless: int = 1 << 30) -> str:
 
 
 def _said(text: str) -> str:
-    """``text`` without tokens whose form tells what they are, and values beside their name."""
+    """``text`` without tokens that are known by their form, and values beside their name."""
     if any(map(text.__contains__, _ISSUED)):
         text = re.sub(_TOKEN, HIDDEN, text)
     if "-u " in text or "--user" in text:
@@ -303,7 +303,7 @@ def _written(line: str) -> frozenset[str]:
     if len(data) >= _SHORTEST:
         forms |= {data.hex(), line.upper()}
         forms.add(base64.b64encode(data).decode())
-        # What stands before and behind it moves it: of each case the signs that are its own.
+        # What stands before and behind it moves it: of every case the signs that are its own.
         for before, first in enumerate((0, 2, 3)):
             text = base64.b64encode(b"\0" * before + data).decode().rstrip("=")
             forms.add(text[first : len(text) - bool((before + len(data)) % 3)])

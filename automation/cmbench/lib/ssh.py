@@ -154,7 +154,7 @@ def pour(
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as problems:
         process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=output, stderr=problems)
         assert process.stdin is not None
-        # The other side may end early; what it says then tells why.
+        # The other side may end early; its output then has the reason.
         with suppress(BrokenPipeError), process.stdin as sink:
             sink.write(head)
             shutil.copyfileobj(stream, sink, 1 << 20)

@@ -199,7 +199,7 @@ def _answer(session: Session, url: str, known: Note, offset: int, wanted: FileRe
     policy = wanted.policy
     timeout = (policy.connect_timeout, policy.read_timeout)
     try:
-        # `verify` is given for each request: REQUESTS_CA_BUNDLE outweighs that of a session.
+        # `verify` is given for every request: REQUESTS_CA_BUNDLE outweighs that of a session.
         response = session.get(
             url, headers=headers, stream=True, timeout=timeout, verify=_verify(wanted)
         )

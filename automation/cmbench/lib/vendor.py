@@ -25,8 +25,8 @@ from cmbench.lib.text_files import read_or_empty
 class LibrarySpec:
     """A product to detect: its library, the headers that may define its version, its archives.
 
-    ``asks`` are functions of the library that give its version: one number, or one for each part.
-    ``cuda`` is the function that tells the CUDA it was made with, empty where there is none;
+    ``asks`` are functions of the library that give its version: one number, or one per part.
+    ``cuda`` is the function that gives the CUDA it was made with, empty where there is none;
     ``other_cuda`` is how its users choose another one.
     ``names`` are patterns of archive names, with the groups ``version``, ``cuda``, ``machine``.
     """

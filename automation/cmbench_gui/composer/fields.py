@@ -156,7 +156,7 @@ def _group(
 ) -> Iterator[FormField]:
     """Yield a select, and a text for a member that takes a value.
 
-    There is a box for each further one that a link has chosen, which the planner refuses.
+    There is a box for every further one that a link has chosen, which the planner refuses.
     """
     plain = [v.name for v in members if not v.name.endswith(".#")]
     chosen = [v for v in choice.variations if v in plain]

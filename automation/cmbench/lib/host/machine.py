@@ -1,7 +1,7 @@
 """Processors, memory, disks, and how much of them this process may use.
 
 On Linux everything is read from ``/proc``, ``/sys`` and ``/etc``, in a few milliseconds and
-without starting a process. Each function takes the ``root`` of the file tree, so that trees
+without starting a process. Every function takes the ``root`` of the file tree, so that trees
 recorded on other machines can be read as well. Unknown values are empty or zero, never made up.
 """
 
@@ -125,7 +125,7 @@ def _linux_cpu_facts(root: Path, machine: str) -> CpuFacts:
 def numa_nodes(folder: Path) -> int:
     """How many nodes have processors, by the kernel's ``folder`` of nodes; 0 where it is not there.
 
-    The memory of a GPU (Grace Hopper tells eight nodes of it) or of a CXL card is a node as well.
+    The memory of a GPU (Grace Hopper reports eight nodes of it) or of a CXL card is a node as well.
     """
     nodes = read_or_empty(folder / "has_cpu").strip() or read_or_empty(folder / "online")
     return len(parse_list(nodes))
@@ -160,7 +160,7 @@ def _core_ids(
     ids = []
     for number in numbers:
         topology = cpus / f"cpu{number}/topology"
-        # Ids of cores begin again in each cluster of big or little ones; their threads do not.
+        # Ids of cores begin again in every cluster of big or little ones; their threads do not.
         core = read_or_empty(topology / "thread_siblings_list").strip()
         core = core or read_or_empty(topology / "core_id").strip()
         if core:
