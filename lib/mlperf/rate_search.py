@@ -2,8 +2,8 @@
 
 Nothing here runs anything: ``search`` is given a function that tries a rate. The share of late
 queries of one short run is a matter of luck, because late queries come in bursts. But its
-logarithm grows steeply and almost evenly with the rate, so a line through all tries tells the
-rate at which the share is just allowed far better than any single try.
+logarithm grows steeply and almost evenly with the rate, so a line through all tries
+estimates the rate at which the share is just allowed far better than any single try.
 
 The harness finds the rate of Server so, the Triton client the highest one under a bound on p99.
 """
@@ -253,7 +253,7 @@ def _estimate(tries: Sequence[RateTrial]) -> float | None:
 def _meeting(useful: Sequence[RateTrial]) -> float:
     """Return the rate on a straight line through the logarithms, long runs counting more.
 
-    The line tells the rate by the share, not the other way round: shares are spread over the same
+    The line gives the rate by the share, not the other way round: shares are spread over the same
     range however steeply they grow.
     """
     total = sum(each.queries for each in useful)

@@ -1,6 +1,6 @@
 """Scenarios by rounds that several benchmarks have in common.
 
-Source: the required and optional scenarios in the settings of each round's official checker. In
+Source: the required and optional scenarios in the settings of every round's official checker. In
 rounds 1.0 and 1.1 Server was optional in datacenter, and until 1.0 MultiStream was so in edge.
 """
 

@@ -1,6 +1,6 @@
 """Benchmarks and backends of a user's own, in a folder that ``--plugins`` names.
 
-Each Python file of the folder may hold ``SPECS``, a list of specifications. The ``module`` of such
+Every Python file of the folder may hold ``SPECS``, a list of specifications. The ``module`` of such
 a specification names a class in a file of the same folder: ``my_metric:Inverted`` is the class
 ``Inverted`` in ``my_metric.py``. A file is imported only when it is needed: specifications stand
 in files named ``*_spec.py``, which import nothing but the catalogue.

@@ -1,6 +1,6 @@
 """The rounds of MLPerf inference in the order of time, and their fixed seeds.
 
-Source: the seeds in the settings of each round's official submission checker.
+Source: the seeds in the settings of every round's official submission checker.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def check(results: Results) -> TreeVerdict:
 
 
 def _findings(results: Results) -> Iterator[Finding]:
-    """Of each kind of run only those that were made."""
+    """Of every kind of run only those that were made."""
     fast = tuple(
         result.scenario for result in results.results if result.performance_run is not None
     )

@@ -1,6 +1,6 @@
 """The layouts of submission trees, by round.
 
-Source: the submission rules of each round and the file paths in the official checker's settings.
+Source: the submission rules of every round and the file paths in the official checker's settings.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ def memory_modules(text: str) -> str:
 def accelerators(gpus: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """Return accelerator fields from the facts of NVIDIA's driver; none where GPUs differ.
 
-    A GPU is a text for each field as ``nvidia-smi --query-gpu`` calls it, memory in MiB.
+    A GPU is a text per field as ``nvidia-smi --query-gpu`` calls it, memory in MiB.
     """
     if not gpus or any(gpu != gpus[0] for gpu in gpus):
         return {}

@@ -1,5 +1,5 @@
 """One module per benchmark, with its specifications as ``SPECS``.
 
-Sources, where a module names no other: the settings of each round's official submission checker,
+Sources, where a module names no other: the settings of every round's official submission checker,
 LoadGen's mlperf.conf, and the audit.config files of the compliance tests (mlcommons/inference).
 """

@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 class Result:
     """The bytes that LoadGen logs for one sample: one row of an array.
 
-    With ``variable`` a row of ``shape`` is the longest possible answer, and each answer may use
+    With ``variable`` a row of ``shape`` is the longest possible answer, and an answer may use
     only the first bytes of its row.
     """
 
@@ -44,9 +44,9 @@ class Solver(Protocol):
     """One worker's way from samples to results; it owns buffers, so each worker has its own."""
 
     def solve(self, indices: Sequence[int] | Array, results: Array, sizes: Array) -> None:
-        """Write the result of each sample into its row of ``results`` [n, *Result.shape].
+        """Write the result of every sample into its row of ``results`` [n, *Result.shape].
 
-        ``sizes`` [n] takes the bytes used of each row when the result is ``variable``.
+        ``sizes`` [n] takes the bytes used of every row when the result is ``variable``.
         """
 
 
@@ -82,7 +82,7 @@ class OneCall:
 class Benchmark(Protocol):
     """One task on one data set with one model.
 
-    ``outputs`` names what is asked of each graph of the model. ``costs`` [sample_count] is how
+    ``outputs`` names what is asked of every graph of the model. ``costs`` [sample_count] is how
     much work each sample is, in any unit (tokens), where samples differ in that; else None. One
     whose samples take much memory while they are computed has ``work_bytes`` too, the bytes of one.
     ``feeds_back`` is true where an answer of the model decides what it is fed next.

@@ -77,7 +77,7 @@ class BeamSearch:
         return rows
 
     def _best_continuations(self, logits: Array) -> tuple[Array, Array, Array]:
-        """Return the best of each prompt, the best first: beam, token, and total [left, 2 x width].
+        """Return the best of all prompts in descending order: beam, token, total [left, 2 width].
 
         They are twice the width: as many may end, and still ``width`` go on.
         """
@@ -104,7 +104,7 @@ class BeamSearch:
                 self._finished[prompt].add(float(values[row, place]), text, width)
 
     def best(self) -> list[list[int]]:
-        """Return the best text of each prompt, without its end."""
+        """Return the best text of every prompt, without its end."""
         for row, prompt in enumerate(self._left):
             for total, tokens in zip(self.totals[row], self.tokens[row], strict=True):
                 self._finished[prompt].add(float(total), tokens.tolist(), self.options.width)

@@ -33,8 +33,8 @@ class FeatureSpec:
 
     The ``style`` "mlperf" computes what MLPerf's reference does, whose weights depend on it: the
     window is symmetric and its middle lies on the sample, so that the ends are mirrored; mel is
-    Slaney's; the last vector is filled up with zeros; and each number of the vectors is normalized
-    rather than each band. "plain" leaves all that out.
+    Slaney's; the last vector is filled up with zeros; and every number of the vectors is normalized
+    rather than every band. "plain" leaves all that out.
     """
 
     rate: int = 16_000
@@ -114,7 +114,7 @@ class Extractor:
         self.bank = mel_bank(spec)
 
     def features(self, samples: Array) -> Array:
-        """Return the vectors [n, width] float32 of ``samples`` int16; each band is normalized."""
+        """Return the vectors [n, width] float32 of ``samples`` int16; every band is normalized."""
         spec = self._spec
         wave = samples.astype(np.float32) / FULL_SCALE
         wave[1:] -= spec.preemphasis * wave[:-1]

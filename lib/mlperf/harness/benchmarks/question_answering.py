@@ -158,7 +158,7 @@ class QuestionAnswering:
         results[:, width:] = NO_LOGIT
 
     def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:
-        """F1 in percent; see ``base.Benchmark``. Each feature counts once, however often asked.
+        """F1 in percent; see ``base.Benchmark``. Every feature counts once, however often asked.
 
         Raises HarnessError for answers of another size.
         """

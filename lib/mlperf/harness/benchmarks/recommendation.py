@@ -72,14 +72,14 @@ class Groups:
         self._begin = np.concatenate([[0], np.cumsum(sizes)])
 
     def gathered(self, groups: Sequence[int] | Array) -> Iterator[Mapping[str, Array]]:
-        """Yield the ``PARTS`` [1, pairs, ...] of each loaded group; raises IndexError."""
+        """Yield the ``PARTS`` [1, pairs, ...] of every loaded group; raises IndexError."""
         for group in groups:
             rows, _ = self.pairs([group])
             arrays = (self.dense[rows], self.indices[rows], self.labels[rows])
             yield {name: array[None] for name, array in zip(PARTS, arrays, strict=True)}
 
     def pairs(self, groups: Sequence[int] | Array) -> tuple[Array, Array]:
-        """The rows [pairs] of these n loaded groups, in order, and the size of each group [n].
+        """The rows [pairs] of these n loaded groups, in order, and the size of every group [n].
 
         Raises IndexError for one that is not loaded.
         """
@@ -132,11 +132,11 @@ class _Solver:
 
 
 class Recommendation(Stored[Groups]):
-    """A labelled set of user-item pairs in groups; each group is one of LoadGen's samples.
+    """A labelled set of user-item pairs in groups; every group is one of LoadGen's samples.
 
     The option ``layout`` of the model says how it takes the values of the categories:
     ``pair-first`` as [pairs, values], ``feature-first`` as [features, pairs] with one value for
-    each feature and the ``offsets`` of the pairs in it, as MLPerf's first DLRM does.
+    every feature and the ``offsets`` of the pairs in it, as MLPerf's first DLRM does.
     """
 
     def __init__(self, dataset: Path, model: ModelSpec, rules: BenchmarkSpec) -> None:

@@ -12,7 +12,7 @@ METRICS = ("rouge1", "rouge2", "rougeL")
 
 
 def scores(reference: str, answer: str) -> tuple[float, ...]:
-    """Return the three figures, in the order of ``METRICS``, each between 0 and 1."""
+    """Return the three figures, in the order of ``METRICS``, from 0 to 1."""
     by_metric = _scorer().score(reference, answer)
     return tuple(float(by_metric[metric].fmeasure) for metric in METRICS)
 
@@ -23,6 +23,6 @@ def _scorer() -> Any:
     from rouge_score import rouge_scorer, tokenizers
 
     stemmer = PorterStemmer()
-    # Summaries share most of their words: with each stemmed once the score takes half the time.
+    # Summaries share most of their words: with words stemmed once the score takes half the time.
     stemmer.stem = lru_cache(maxsize=100_000)(stemmer.stem)
     return rouge_scorer.RougeScorer(METRICS, tokenizer=tokenizers.DefaultTokenizer(stemmer))

@@ -130,7 +130,7 @@ class Segmentation(Stored[SingleSamples]):
     The data set holds ``samples.npy`` float32, all volumes one after the other, ``shapes.npy``
     int64 [n, 4] (channels, depth, height, width) and ``labels.npy`` uint8. The window is as large
     as the model's input; a volume of that size is one window. Options of the model: ``regions``,
-    the labels that each named region consists of, and, where the usual will not do, ``overlap``,
+    the labels that every named region consists of, and, where the usual will not do, ``overlap``,
     ``windows_per_call`` and ``absent_region``: whether finding nothing of a region that is not
     there counts as "right" or is "left out" of the mean. LoadGen logs the labels of a volume.
     """
@@ -202,7 +202,7 @@ class Segmentation(Stored[SingleSamples]):
         return Slider(self, predictors[MAIN])
 
     def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:
-        """Return the Dice of each region over all volumes, and their mean; see ``base.Benchmark``.
+        """Return the Dice of every region over all volumes, and their mean; see ``base.Benchmark``.
 
         Raises HarnessError for answers of another size.
         """
@@ -224,7 +224,7 @@ class Segmentation(Stored[SingleSamples]):
         return AccuracyFigure(mean, f"Accuracy: mean = {mean:.5f}, {parts}", len(answers))
 
     def _shares(self, prediction: Array, truth: Array) -> Array:
-        """Return the Dice of each region of one volume, masked where it is left out of the mean."""
+        """Return the Dice of all regions of one volume, masked where it is left out of the mean."""
         counted = truth != NOT_COUNTED
         mine, real = prediction[counted], truth[counted]
         regions = list(self._regions.values())

@@ -61,7 +61,7 @@ class GreedyDecoder:
         self._options = options
 
     def decode(self, states: Array, lengths: Array) -> list[list[int]]:
-        """Letters of each utterance, given ``states`` [n, t, width] and true ``lengths`` [n]."""
+        """Letters of every utterance, given ``states`` [n, t, width] and true ``lengths`` [n]."""
         count, blank = len(states), self._options.blank
         zero = np.zeros(count, dtype=np.int64)
         now = _Progress(zero, zero.copy(), np.full(count, blank, dtype=np.int64), [])

@@ -38,7 +38,7 @@ class SquadExample:
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """For each token of each feature the characters behind it; see the preprocessing script."""
+    """For every token of every feature the characters behind it; see the preprocessing script."""
 
     examples: Array
     starts: Array
@@ -78,7 +78,7 @@ def best_span(
 def answers(
     logits: Iterator[Array], rows: Sequence[int], spans: Spans, examples: Sequence[SquadExample]
 ) -> dict[int, str]:
-    """The answer to each example that has a feature among ``rows``; empty where there is none."""
+    """The answer to every example that has a feature among ``rows``; empty where there is none."""
     best: dict[int, tuple[float, int, int]] = {}
     requested: set[int] = set()
     for row, each in zip(rows, logits, strict=True):

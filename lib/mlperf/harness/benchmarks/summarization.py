@@ -20,7 +20,7 @@ from .beams import BeamOptions, BeamSearch
 from .samples import SingleSamples, Stored
 
 TOKEN_BYTES = 4
-# A step holds the cache as it was, each layer's new one, and all of them in one array.
+# A step holds the cache as it was, every layer's new one, and all of them in one array.
 CACHES = 3
 NAMES = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L", "gen_len": "gen_len"}
 
@@ -66,7 +66,7 @@ class Summarization(Stored[SingleSamples]):
     """Articles as prompts in tokens, and what people wrote about them.
 
     The data set holds ``prompts.npy`` int32 [tokens], ``offsets.npy`` int64 [prompts + 1],
-    ``references.json`` and ``pieces.json`` (the bytes of each token, as Latin-1). The model takes
+    ``references.json`` and ``pieces.json`` (the bytes of every token, as Latin-1). The model takes
     tokens, their mask and the cache of all layers, and gives scores and the new cache. Its options
     are ``beam_width``, ``min_new_tokens``, ``max_new_tokens``, ``eos_token_id``, ``pad_token_id``
     and ``largest_prompt``.
@@ -96,7 +96,7 @@ class Summarization(Stored[SingleSamples]):
         }
         self.result = Result(np.dtype(np.int32), (self.options.most,), variable=True)
         prompts = np.diff(self._offsets)
-        # Nearly all texts grow to about the greatest length, each token in every beam.
+        # Nearly all texts grow to about the greatest length, every token in every beam.
         self.costs: Array | None = prompts + self.options.width * self.options.most
         longest = int(prompts.max()) + self.options.most
         of_a_token = 4 * int(np.prod([size for size in self._cache_shape if size]))

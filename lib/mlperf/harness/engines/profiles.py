@@ -1,4 +1,4 @@
-"""Which shapes an engine is built for: the least, the usual and the greatest of each input."""
+"""Which shapes an engine is built for: the least, the usual and the greatest of every input."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def lengths(text: str) -> dict[str, Span]:
 def of_graph(
     inputs: Sequence[OpenInput], batch: Span, others: Mapping[str, Span]
 ) -> dict[str, Shapes]:
-    """For each input with open sizes its least, usual and greatest shape.
+    """For every input with open sizes its least, usual and greatest shape.
 
     Sizes of one name are one size. The batch is what the first dimension of the first input is
     called. ``others`` has ranges by the name of a dimension, or of an input; "" is for the rest.

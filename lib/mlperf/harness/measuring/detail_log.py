@@ -56,8 +56,8 @@ class DetailLog:
     def early_stopping(self) -> str:
         """What LoadGen says of early stopping; empty where it says nothing.
 
-        With token latencies it says it of the first token and of each further one, each under a key
-        of its own: results.cc of LoadGen.
+        With token latencies there are two messages, for the first token and for those after it,
+        under keys of their own: results.cc of LoadGen.
         """
         messages = [str(self.values.get(key) or "") for key in STOPPING_KEYS]
         failed = [text for text in messages if "unsuccessful" in text or "Would need" in text]

@@ -279,7 +279,7 @@ RATIOS: tuple[Ratio, ...] = (
 
 
 def summary_keys(queries: bool) -> dict[str, str]:
-    """Each label of a summary and its key; of latencies of ``queries``, or of samples."""
+    """Every label of a summary and its key; of latencies of ``queries``, or of samples."""
     label, key = QUERY_PERCENTILES if queries else SAMPLE_PERCENTILES
     patterns = {**SUMMARY_PERCENTILES, label: key}
     return {

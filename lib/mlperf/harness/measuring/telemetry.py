@@ -192,7 +192,7 @@ def governors() -> tuple[str, ...]:
 
 
 def _fast_cores(name: str) -> list[Path]:
-    """Return the file ``name`` of each CPU whose highest clock is about the highest of all.
+    """Return the file ``name`` of every CPU whose highest clock is about the highest of all.
 
     Slow cores next to fast ones always have another clock: that is no throttling.
     """

@@ -16,7 +16,7 @@ from ..wording import figures
 from .contention import CpuContention
 from .detail_log import DetailLog
 
-# The seeds that each round fixes are compiled into its LoadGen; one of the three identifies it.
+# The seeds that every round fixes are compiled into its LoadGen; one of the three identifies it.
 QSL_SEEDS = rounds.qsl_seeds()
 # The rules that a run breaks when something else takes the machine's time.
 OF_TIME = re.compile(
@@ -61,7 +61,7 @@ def judge(log: DetailLog, scenario: Scenario, benchmark_round: str) -> LoadGenVe
     return LoadGenVerdict(log.validity == "VALID" and not faults, tuple(faults))
 
 
-# What comes late in bursts does so in few moments, and in fewer than each alone would.
+# What comes late in bursts does so in few moments, and in fewer than one alone would.
 BURSTS_SHARE, CLUSTERED = 0.25, 0.5
 LEAST_LATE = 20
 EASY_SHARE = 1 / 3
@@ -213,7 +213,7 @@ def more_queries(log: DetailLog) -> int | None:
 
 
 def duration_s(log: DetailLog, scenario: Scenario) -> float | None:
-    """Return how long the measured part lasted, from the figures that each scenario logs."""
+    """Return how long the measured part lasted, from the figures that every scenario logs."""
     if scenario.batched:
         last = log.milliseconds("result_max_latency_ns")
         return None if last is None else last / 1000

@@ -57,7 +57,7 @@ class DeadlinePolicy:
 
 
 def _budgets(known: Sequence[tuple[int, float]], limit_s: float, largest: int) -> list[float]:
-    """For each batch size the age at which its oldest query would just miss the limit.
+    """For every batch size the age at which its oldest query would just miss the limit.
 
     A size that was not measured is taken to need as long as the next larger measured one.
     """

@@ -15,7 +15,7 @@ class Completer:
 
     Response ``k`` points to row ``k`` for ever, so that answering a batch sets nothing but the
     query ids. LoadGen copies the data inside its Complete call, so the rows may be written again
-    as soon as that returns. ``sizes`` [capacity] says how many bytes of each row are the answer,
+    as soon as that returns. ``sizes`` [capacity] says how many bytes of every row are the answer,
     for results that vary in size. ``loadgen`` is the module, so that tests can listen in.
     """
 

@@ -139,7 +139,7 @@ def late(latencies: Sequence[Latencies], limit_s: float) -> LateQueries | None:
 
 
 def _together(latencies: Sequence[Latencies]) -> tuple[Any, Any]:
-    """Of the queries of all workers, when each was answered and after how many seconds."""
+    """Of the queries of all workers, when they were answered and after how many seconds."""
     each = [(np.asarray(one.ended), np.asarray(one.seconds)) for one in latencies]
     ended, seconds = zip(*each, strict=True) if each else ([np.empty(0)], [np.empty(0)])
     return np.concatenate(ended), np.concatenate(seconds)

@@ -73,7 +73,7 @@ class RemoteSolver:
 
 
 def _frames(groups: Iterator[SampleGroup], row_bytes: int) -> Iterator[list[SampleGroup]]:
-    """Yield the groups of each frame, cut where they would be too large."""
+    """Yield the groups of every frame, cut where they would be too large."""
     frame: list[SampleGroup] = []
     size = 0
     for group in groups:

@@ -14,7 +14,7 @@ from ..progress import ProgressWriter
 from ..settings import FLOAT32, MAIN, GraphSpec, ModelSpec
 from . import ranges
 
-# Of a sample that takes many calls, each fed with what the one before has answered.
+# Of a sample that takes many calls, which feed each other's answers on.
 CALLS, CALLS_BYTES = 8, 1 << 30
 
 
@@ -54,7 +54,7 @@ def calls_of(
 
     A sample may take hundreds of calls, such as windows of a large volume: there are no more calls
     in all than samples are requested, evenly spread over the samples and the calls of each. Where
-    what a graph answers is fed to it again, there are at most ``CALLS`` of each sample.
+    what a graph answers is fed to it again, there are at most ``CALLS`` of every sample.
     """
     ranges.check_room(int(getattr(benchmark, "work_bytes", 0)))
     count = min(samples, benchmark.sample_count)

@@ -1,6 +1,6 @@
-"""The calibration cache of TensorRT: a text file with the scale of each value, read and written.
+"""The calibration cache of TensorRT: a text file with the scale of every value, read and written.
 
-The first line names TensorRT's version and the method, each further one a tensor and the scale of
+The first line names TensorRT's version and the method, every further line a tensor and the scale of
 its 8-bit integers, the bits of a float32 in hexadecimal: ``input_1: 3c010a14``.
 """
 
@@ -60,7 +60,7 @@ def read(path: Path) -> dict[str, float]:
 
 
 def scales_of(model: Path) -> dict[str, float]:
-    """Return the scale of each value that a graph quantizes, without those of its weights."""
+    """Return the scale of every value that a graph quantizes, without those of its weights."""
     import onnx
 
     graph = onnx.load(str(model), load_external_data=False).graph

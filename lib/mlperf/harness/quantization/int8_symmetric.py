@@ -38,7 +38,7 @@ def signed_symmetric() -> dict[str, Any]:
 
     All is signed around zero, weights stay float with a pair of operators behind them, and so do
     biases. Ranges are those of entropy, as TensorRT's own calibration finds them, from histograms
-    that are added to after each sample.
+    that are added to after every sample.
     """
     from onnxruntime.quantization import CalibrationMethod
 

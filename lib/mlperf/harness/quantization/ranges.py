@@ -32,7 +32,7 @@ def lean() -> Iterator[None]:
 
     Left to itself, ONNX Runtime works out all ranges last, when every value of the model is still
     there, and from the second call on it plans that memory once more on top of it: 11 GB in
-    place of 2 for a window of the full 3D U-Net. Histograms are added to after each call: ONNX
+    place of 2 for a window of the full 3D U-Net. Histograms are added to after every call: ONNX
     Runtime would keep all values of all calls, which must then have one shape, as texts have not.
     """
     from onnxruntime.quantization.calibrate import CalibraterBase, HistogramCalibrater

@@ -40,7 +40,7 @@ COMPARED = 5
 
 @dataclass(frozen=True, slots=True)
 class PageSection:
-    """A scenario as the page shows it; each chart comes with its title and a note."""
+    """A scenario as the page shows it; every chart comes with its title and a note."""
 
     result: ScenarioResult
     measured: str

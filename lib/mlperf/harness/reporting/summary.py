@@ -164,7 +164,7 @@ def _targets(results: Results) -> list[str]:
 
 
 def _problems(problems: Sequence[ResultProblem]) -> Iterator[str]:
-    """Each broken rule; cause and advice once, below the last of a run for which they are equal."""
+    """Yield broken rules; cause and advice once, below the last rule of a run that shares them."""
     for problem, later in zip_longest(problems, problems[1:]):
         text = f"{problem.scenario} {problem.mode}: {problem.fault.rule}: {problem.fault.text}"
         yield from _wrapped(text, "  ")

@@ -135,7 +135,7 @@ class NodeWorker:
     few_callers: bool = False
 
     def compute(self, groups: Sequence[SampleGroup], results: Array, sizes: Array) -> None:
-        """Write the result of each sample into its row of ``results`` [n, *Result.shape].
+        """Write the result of every sample into its row of ``results`` [n, *Result.shape].
 
         ``sizes`` [n] is as in ``benchmarks.base.Solver``. Raises IndexError for a sample that the
         data set has not, and what the solver raises.

@@ -49,7 +49,7 @@ def main(config: Path) -> int:
     """Measure as ``config`` says; 0 when everything was measured, whatever came out.
 
     Raises HarnessError when something could not be measured at all. What the figures are worth
-    is told in results.json and in the table.
+    is in results.json and in the table.
     """
     settings = records.read(SessionSettings, config)
     try:

@@ -1,4 +1,4 @@
-"""Speed profiles that are kept: one file per model on each system, next to its targets.
+"""Speed profiles that are kept: one file per model on every system, next to its targets.
 
 A profile holds as long as nothing changes that speed depends on: the machine, the model, the
 data, the libraries, and what the user fixed by hand. All that is its fingerprint.

@@ -37,7 +37,7 @@ class StreamLatency:
 
 @dataclass(frozen=True, slots=True)
 class SpeedProfile:
-    """The best throughput point, the Server point, and the latency of each stream.
+    """The best throughput point, the Server point, and the latency of every stream.
 
     MultiStream is there where the rules of the benchmark have it, or where there are no rules.
     ``service_times`` maps a batch size (as text, for JSON) to seconds, in the Server's layout.
@@ -69,7 +69,7 @@ class SpeedProfile:
         return 1 / self.point(scenario).samples_per_s
 
     def warm_up_s(self, scenario: Scenario) -> float:
-        """Seconds before a performance run, in which each worker answers a batch in its turn."""
+        """Seconds before a performance run, in which every worker answers a batch in its turn."""
         if scenario.stream:
             return self.streams[scenario].about_s
         point = self.point(scenario)

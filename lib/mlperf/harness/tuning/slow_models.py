@@ -90,7 +90,7 @@ class SlowModel:
         self._began = time.perf_counter() - seen.seconds
 
     def points(self, cores: int) -> list[ThroughputPoint]:
-        """One sample in each layout that is quick enough, then larger batches in the best one."""
+        """One sample in every layout that is quick enough, then larger batches in the best one."""
         chosen = self._affordable(cores)
         new = [threads for workers, threads in chosen if (workers, threads) != self._known]
         self._expect(sum(map(self._call_s, new)) + 2 * self._seen.seconds)
@@ -166,7 +166,7 @@ class SlowModel:
         return self._point(workers, threads, 1, self._mean_s(threads))
 
     def _point(self, workers: int, threads: int, size: int, mean_s: float) -> ThroughputPoint:
-        """One batch of each worker, where one of mean samples takes about ``mean_s``."""
+        """One batch of every worker, where one of mean samples takes about ``mean_s``."""
         order = self._costs.like(self._sample(mean_s))
         team = self._bench.open(workers, threads, size, order)
         rate, batch_s = measure_together(team, size, 0.0)

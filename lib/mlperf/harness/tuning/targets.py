@@ -18,7 +18,7 @@ OFFLINE_ROOM = 1.2
 # A stream must not run out of prepared queries: LoadGen prepares twice what the target needs, each
 # with some 200 bytes of memory, which is gigabytes where a model answers in microseconds.
 STREAM_SHARE = 0.8
-# Each Server query is handed over singly, about this much work on top of the model.
+# Every Server query is handed over singly, about this much work on top of the model.
 HAND_OVER_S = 20e-6
 # Poisson arrivals come in bursts, and a short stall must not grow into a backlog.
 SERVER_SHARE = 0.5

@@ -31,7 +31,7 @@ from .slow_models import BATCH_GAIN, Foretell, SampleCosts, SampleTiming
 
 POINT_S = 0.1
 CONFIRM_S = 0.3
-# The latency of a stream, at first, and where the middle and the tail tell different things.
+# The latency of a stream, at first, and where the middle and the tail disagree.
 LATENCY_S, DOUBT_S = 0.3, 1.0
 
 # More threads must make a query this much faster, in the middle and in the tail, to be used:

@@ -63,7 +63,7 @@ FOREIGN = Rule(
 
 # The checkers take no space behind the hash.
 EXACT_HASH = re.compile(r"^hash=\w+$", re.MULTILINE)
-# Of a log that is longer than twice this, only so many bytes of each end are looked at.
+# Of a log that is longer than twice this, only so many bytes of every end are looked at.
 SHOWN = 1 << 20
 ACCURACY_MODE = "AccuracyOnly"
 _INDEX, _DATA = r'"qsl_idx"\s*:\s*(\d+)', r'"data"\s*:\s*"([0-9A-Fa-f]*)"'
