@@ -21,7 +21,7 @@ class ArtefactError(Exception):
     """Why an artefact cannot be used; ``hint`` is what to do next.
 
     ``kind`` is ``missing`` (no artefact, or none beside its sidecar), ``damaged`` (a sidecar that
-    says nonsense, or another file than it tells of) or ``target`` (compiled for something else).
+    says nonsense, or another file than it names) or ``target`` (compiled for something else).
     """
 
     def __init__(self, kind: str, message: str, hint: str = AGAIN) -> None:

@@ -94,7 +94,7 @@ def there(wanted: CompileRequest) -> bool:
 def refuse_other(wanted: CompileRequest) -> None:
     """Raise CompileError where one for the processor would replace one for a device.
 
-    Names do not tell targets apart, and what took an hour to compile is not for a trial to replace.
+    Targets share names, and what took an hour to compile is not for a trial to replace.
     """
     if wanted.target != CPU:
         return

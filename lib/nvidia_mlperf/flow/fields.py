@@ -1,4 +1,4 @@
-"""The fields of NVIDIA's configurations: types, bounds, scope, and what happens with each here."""
+"""The fields of NVIDIA's configurations: types, bounds, scope, and what they do in this harness."""
 
 from __future__ import annotations
 

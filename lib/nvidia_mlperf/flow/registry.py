@@ -359,7 +359,7 @@ def _texts(document: Mapping[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _strange(mapping: Mapping[str, Any], known: frozenset[str]) -> Iterator[str]:
-    """Yield a fault for each unknown name."""
+    """Yield a fault per unknown name."""
     for key in mapping:
         if key not in known:
             yield f"a system has no {key}: {nearest(str(key), known)}"

@@ -38,7 +38,7 @@ def of_word(vendor_round: str, word: str) -> Scratch:
 def of_form(scratch: Scratch, form: str) -> Scratch:
     """Return the folders of a form; stand-ins for real data have folders of their own.
 
-    Where it lay at theirs, nothing could tell them apart.
+    Where it lay at theirs, nothing could distinguish them.
     """
     if form not in STAND_INS:
         return scratch

@@ -94,7 +94,7 @@ class NeuronDevices:
 def machine_of(gpus: Sequence[Mapping[str, Any]], machine: str, board: str = "") -> GpuMachine:
     """The machine of these GPUs, with nvidia-smi's names; ``mig`` has the UUIDs of instances.
 
-    Where they differ, the first one tells of them. Raises FlowError where there is none.
+    Where they differ, the first one counts. Raises FlowError where there is none.
     """
     names = sorted({str(gpu.get("name", "")) for gpu in gpus})
     if not gpus and not board:

@@ -20,7 +20,7 @@ MADE_BY = "by ONNX Runtime in place of TensorRT's calibrator"
 
 
 def calibrate(flow: Flow) -> None:
-    """A cache for each benchmark of the line: its values do not depend on scenario or version.
+    """A cache per benchmark of the line: its values do not depend on scenario or version.
 
     ``cache_file`` says where it goes, ``calib_batch_size`` times ``calib_max_batches`` from how
     many samples it is made. Raises FlowError.

@@ -69,7 +69,7 @@ def _chosen(flow: Flow, clock: int = 0) -> list[Mapping[str, Any]]:
 
 
 def _targets(flow: Flow, chosen: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    """One command for all GPUs, as in the guide; one for each where some are named."""
+    """One command for all GPUs, as in the guide; one per GPU where some are named."""
     if flow.variables.get("NVIDIA_VISIBLE_DEVICES", "").lower() in ("", "all"):
         return [()]
     words = [str(gpu["index"]) for gpu in chosen]

@@ -41,7 +41,7 @@ def batch_of(item: PlannedRun) -> int:
 
 
 def words(flow: Flow, item: PlannedRun) -> Iterator[str]:
-    """Further words of the ``cm`` line of a run: its compiled model, an instance for each core.
+    """Further words of the ``cm`` line of a run: its compiled model, an instance per core.
 
     The rates and batches of the registry are those of the machine that it names, or of none.
     """

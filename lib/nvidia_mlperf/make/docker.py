@@ -1,7 +1,7 @@
 """The words of containers: ``build_docker``, ``docker_add_user``, ``launch_docker`` and their like.
 
-What a container is given is what the guide of its round gives it; how a container engine is told
-that, and what ``cm`` in it needs, is known to the engine of ours (``flow.FlowRunner``).
+The guide of its round says what a container is given; how that is passed to a container engine,
+and what ``cm`` in it needs, is known to the engine of ours (``flow.FlowRunner``).
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class FlowRunner(Protocol):
         """Return the Neuron devices of this machine."""
 
     def cards(self) -> Sequence[Mapping[str, Any]]:
-        """Return each GPU: index, uuid, name, MHz, mig (on, off or empty), parts, processes."""
+        """Return every GPU: index, uuid, name, MHz, mig (on, off or empty), parts, processes."""
 
     def ask(self, command: Sequence[str]) -> tuple[int, str]:
         """Run a short program of the machine; return its exit status and output."""

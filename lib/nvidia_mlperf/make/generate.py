@@ -13,7 +13,7 @@ from nvidia_mlperf.make.work import PlannedRun, WorkPlan, plan
 
 
 def generate_engines(flow: Flow) -> None:
-    """One engine for each item of the line; raises FlowError."""
+    """One engine for every item of the line; raises FlowError."""
     work = plan(flow)
     flow.tell(work.lines())
     make(flow, work)

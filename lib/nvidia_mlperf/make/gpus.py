@@ -1,6 +1,6 @@
 """What ``clocks`` and ``mig`` share: the GPUs as they are, and commands that only root may give.
 
-Without APPLY=1 nothing is changed: the state is told and the commands are shown. With it they run
+Without APPLY=1 nothing is changed: the state and the commands are shown. With it they run
 one after the other, each after a look at who computes on the GPU, and are undone when one fails.
 """
 

@@ -130,7 +130,7 @@ def rest_line(flow: Flow, items: Sequence[PlannedRun]) -> str:
 
 
 def excused(flow: Flow, problems: Iterable[str]) -> list[str]:
-    """Tell problems that cm takes for no error, in a test run on a busy host; none is left."""
+    """Report problems that cm takes for no error, in a test run on a busy host; none is left."""
     flow.tell(f"warning: the host was busy; {problem}" for problem in problems)
     return []
 

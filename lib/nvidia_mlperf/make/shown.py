@@ -13,7 +13,7 @@ from nvidia_mlperf.make.flow import FlowRunner
 def show(doer: FlowRunner, target: Path, source: Path) -> str:
     """Show at ``target`` what a script has made; return how, in words.
 
-    A folder of the cache becomes a folder of the user's with a link for each file: what is written
+    A folder of the cache becomes a folder of the user's with a link per file: what is written
     beside them stays when the entry is removed. What the user has put there stays as it is.
     """
     renewed = withdraw(doer, target)

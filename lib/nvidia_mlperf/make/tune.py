@@ -1,4 +1,4 @@
-"""``autotune``: a bounded search over fields, each try a short run of LoadGen.
+"""``autotune``: a bounded search over fields, every try a short run of LoadGen.
 
 One field after the other takes each of its values while the others keep their best. Fields of
 RUN_ARGS are fixed. So the tries of an item are the values together, not their combinations.
@@ -36,7 +36,7 @@ Fields = Mapping[str, int]
 
 
 def autotune(flow: Flow) -> None:
-    """Search for each item; the best fields are shown as what goes into RUN_ARGS."""
+    """Search for every item; the best fields are shown as what goes into RUN_ARGS."""
     work = plan(flow)
     flow.tell(work.lines())
     count = sum(min(MOST, sum(map(len, space(item).values())) + 1) for item in work.items)
@@ -57,7 +57,7 @@ def autotune(flow: Flow) -> None:
 
 
 def space(item: PlannedRun) -> dict[str, tuple[int, ...]]:
-    """The values to try of each field: not of one in RUN_ARGS, nor where it changes nothing."""
+    """The values to try of every field: not of one in RUN_ARGS, nor where it changes nothing."""
     scenario = item.config.scenario
     return {
         name: values

@@ -91,7 +91,7 @@ def parse_npy(data: bytes) -> WireTensor:
 
 
 def _json(path: Path, infos: Sequence[TensorInfo]) -> dict[str, WireTensor]:
-    """``{"data": [{"INPUT": [...]}, ...]}``, each entry a sample; or ``{"INPUT": {...}}``."""
+    """``{"data": [{"INPUT": [...]}, ...]}``, every entry a sample; or ``{"INPUT": {...}}``."""
     content = json.loads(read_bytes(path))
     entries = content.get("data") if isinstance(content, dict) and "data" in content else [content]
     if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
@@ -129,7 +129,7 @@ def _data(datatype: str, values: Sequence[Any]) -> bytes:
 
 
 def halved(data: bytes) -> bytes:
-    """FP32 as BF16: the upper half of each value."""
+    """FP32 as BF16: the upper half of every value."""
     return b"".join(data[place + 2 : place + 4] for place in range(0, len(data), 4))
 
 

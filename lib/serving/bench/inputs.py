@@ -26,7 +26,7 @@ def make(
 ) -> list[Sample]:  # fmt: skip
     """Return the inputs of one request or, out of a file with more samples, of several.
 
-    ``batches`` says whether the first length of each shape is the batch's. Raises BenchError where
+    ``batches`` says whether the first length of every shape is the batch's. Raises BenchError where
     a length is open and nobody gave it, or a file does not fit.
     """
     unknown = [name for name in shapes if name not in {info.name for info in model.inputs}]

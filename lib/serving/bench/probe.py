@@ -88,7 +88,7 @@ def _config(connection: Connection, settings: BenchSettings) -> Mapping[str, Any
 def _largest_batch(model: Model, config: Mapping[str, Any] | None) -> int:
     """Return the model's max_batch_size; 0 without batches.
 
-    Where the server does not tell, an open first length of every input is that of the batch.
+    Where the server does not say, an open first length of every input is that of the batch.
     """
     if config is not None:
         return int(config.get("max_batch_size", 0))

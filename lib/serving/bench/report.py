@@ -254,7 +254,7 @@ def markdown(session: BenchSession) -> str:
 
 
 def threads(point: LoadPoint) -> Rows:
-    """Return a line for each thread."""
+    """Return a line per thread."""
     return [
         (str(number), f"{each.rate:.1f}", *_latency(each.latency))
         for number, each in enumerate(point.threads)
@@ -278,7 +278,7 @@ def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def as_csv(session: BenchSession) -> str:
-    """Return a line for each measurement, with plain numbers; latencies in ms."""
+    """Return a line per measurement, with plain numbers; latencies in ms."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     names = ("loop", "load", "batch_size", "requests", "requests_per_s", "samples_per_s", "failed",

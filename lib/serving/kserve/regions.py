@@ -3,7 +3,7 @@
 A region has a name in /dev/shm only while the server opens it, a few milliseconds. Before, it is
 a file without a name; afterwards, the mappings keep it. During these milliseconds a shell waits to
 remove the name, and does so too if this process is killed. A server keeps what is registered until
-it is told otherwise, so whoever makes the next region unregisters those of processes that are gone.
+it is unregistered, so whoever makes the next region unregisters those of processes that are gone.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class ServerContainer:
 def fetch(engine: str, image: str, say: Callable[[str], None]) -> None:
     """Have the image here before a server has so and so long to be ready: it is some GB large.
 
-    What the engine tells of it is shown. Raises ServerError where the image cannot be had.
+    The engine's output about it is shown. Raises ServerError where the image cannot be had.
     """
     there = subprocess.run([engine, "image", "inspect", image], capture_output=True, check=False)
     if not there.returncode:

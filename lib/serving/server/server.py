@@ -74,7 +74,7 @@ def running(
     """Run a server whose requested models are ready; its log goes into ``folder``.
 
     ``finish`` are commands that are run where this process is killed, and cannot clean up itself.
-    ``say`` is told the command line before it runs.
+    ``say`` gets the command line before it runs.
 
     Raises ServerError where it cannot be started, or is not ready in time.
     """

@@ -11,7 +11,7 @@ PROVIDERS = {"cpu": "CPUExecutionProvider", "gpu": "CUDAExecutionProvider"}
 
 
 class TritonPythonModel(Served):
-    """A session for each instance."""
+    """A session per instance."""
 
     def open(self) -> None:
         """Load the model; raises RuntimeError where ONNX Runtime lacks the device's provider."""

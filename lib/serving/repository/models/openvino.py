@@ -13,7 +13,7 @@ COMPUTES = {"float32": "f32", "bfloat16": "bf16", "int8": "bf16"}
 
 
 class TritonPythonModel(Served):
-    """A compiled model and a request of it for each instance.
+    """A compiled model and a request of it for every instance.
 
     Single samples have one of their own: what depends on the shape is decided while it is compiled.
     """

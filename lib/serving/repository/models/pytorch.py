@@ -8,7 +8,7 @@ from served import Feeds, Served
 
 
 class TritonPythonModel(Served):
-    """A module for each instance; its arguments are the inputs in their order."""
+    """A module per instance; its arguments are the inputs in their order."""
 
     def open(self) -> None:
         import torch

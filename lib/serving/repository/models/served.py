@@ -84,7 +84,7 @@ class Served:
         }
 
     def _together(self, feeds: Sequence[Feeds]) -> Sequence[Any]:
-        """For each request its outputs, or the exception that there was."""
+        """For every request its outputs, or the exception that there was."""
         try:
             sizes = [len(next(iter(each.values()))) for each in feeds]
             if sum(sizes) < self.least:

@@ -1,4 +1,4 @@
-"""A SavedModel of TensorFlow in Triton's Python backend, for one predictor on each core.
+"""A SavedModel of TensorFlow in Triton's Python backend, for one predictor on every core.
 
 With tensorflow-neuron a batch is shared out to the cores; the calls into the SDK are not verified
 on hardware.
