@@ -15,6 +15,10 @@ COMPILE = "compile,neuron-model"
 YES_NO = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 
 
+class GpuFormat(str):
+    """A number format in which a backend computes on a GPU only."""
+
+
 @dataclass(frozen=True, slots=True)
 class Package:
     """A Python package that a backend needs, on one ``device`` or on all.
@@ -97,7 +101,8 @@ class BackendSpec:
         name: As ``--backend`` takes it.
         title: What people call it.
         module: ``module:class`` of its part of the harness.
-        devices, precisions: Devices and number formats that it supports.
+        devices, precisions: Devices and number formats that it supports; a ``GpuFormat`` not on
+            the CPU.
         packages: What has to be installed.
         model_tag: The variation of a model script whose files it opens.
         data_tag: The variation of the data that these files want, where it is another one.
@@ -162,13 +167,16 @@ class BackendSpec:
 
     def computes(self, device: str, precision: str) -> bool:
         """Return whether it can compute on a device in a number format."""
-        return device in self.devices and precision in self.precisions
+        known = self.precisions
+        if device == "cpu":
+            known = tuple(word for word in known if not isinstance(word, GpuFormat))
+        return device in self.devices and precision in known
 
     def check(self, device: str, precision: str) -> None:
         """Raise CatalogError where it does not know the device or the precision."""
         for kind, value, known in (
             ("device", device, self.devices),
-            ("precision", precision, self.precisions),
+            ("precision", precision, [p for p in self.precisions if self.computes(device, p)]),
         ):
             if value not in known:
                 raise CatalogError(

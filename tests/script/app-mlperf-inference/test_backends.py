@@ -153,6 +153,7 @@ def test_a_file_that_is_no_model_is_refused(name: str, tmp_path: Any) -> None:
         ("openvino", "float16", "cpu", "openvino has no precision float16"),
         ("openvino", "float32", "cuda", "openvino has no device cuda"),
         ("pytorch", "int8", "cpu", "pytorch has no precision int8"),
+        ("pytorch", "float16", "cpu", "no precision float16; there are: float32, bfloat16"),
     ],
 )
 def test_what_a_backend_does_not_do_is_named(

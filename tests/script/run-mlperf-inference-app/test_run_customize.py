@@ -45,6 +45,7 @@ def test_what_runs_before_a_refusal_costs_nothing() -> None:
         ("openvino", "cuda", "int8", "use --backend=onnxruntime or --backend=tensorrt, or another"),
         ("onnxruntime", "cpu", "bfloat16", "--backend=openvino or --backend=pytorch"),
         ("pytorch", "cpu", "int8", "--backend=onnxruntime or --backend=openvino"),
+        ("pytorch", "cpu", "float16", "use --backend=stand-in, or another --precision"),
     ],
 )
 def test_what_a_backend_does_not_do_is_said_before_it_is_installed(
@@ -60,6 +61,14 @@ def test_what_a_backend_does_not_do_is_said_before_it_is_installed(
         customize.preprocess(step)
     assert caught.value.code == "not-available"
     assert remedy in caught.value.hint
+
+
+def test_a_gpu_computes_in_float16_by_pytorch() -> None:
+    env = {"CM_MLPERF_MODEL": "resnet50", "CM_MLPERF_BACKEND": "pytorch"}
+    half = {**env, "CM_MLPERF_DEVICE": "cuda", "CM_MLPERF_MODEL_PRECISION": "float16"}
+    assert catalog.asked.backend(half).name == "pytorch"
+    # Whether its float32 is exact is a setting of a run, and part of its fingerprint.
+    assert catalog.backend("pytorch").chosen({"tf32": "yes"}) == {"tf32": True}
 
 
 def test_an_option_that_another_one_makes_useful_is_refused_alone() -> None:

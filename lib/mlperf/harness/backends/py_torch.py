@@ -17,15 +17,15 @@ from common.values import dataclass
 
 from ..errors import OTHER_MODEL, HarnessError
 from ..settings import GraphSpec, Setup, TensorSpec
-from . import lanes, torch_lanes
+from . import lanes, torch_device, torch_lanes
 from .base import Array, Backend, Feeds, Layout, Predictor, check_signature
 from .lanes import CaptureGate, Lane
 from .onnx_file import ROOT, graph_alone, weight_beside
-from .torch_device import TorchDevice, facts
+from .torch_device import TorchDevice
 
 # Lanes side by side that are worth trying: one copies while another computes.
 LANES = 2
-DTYPES = {"float32": None, "bfloat16": torch.bfloat16}
+DTYPES = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +97,9 @@ class PyTorch(Backend):
         self._device = setup.device
         self._dtype = DTYPES[setup.precision]
         self._gate = CaptureGate()
+        self._tf32 = setup.device == "cuda" and bool(setup.options.get("tf32", False))
+        if setup.device == "cuda":
+            torch_device.multiply_float32(self._tf32)
         self.prepares = setup.device == "cuda"
 
     def open(
@@ -132,7 +135,8 @@ class PyTorch(Backend):
 
     def computed_by(self) -> dict[str, str]:
         """See ``base.Backend``."""
-        return self._gate.facts()
+        tf32 = {"float32 products": "TF32"} if self._tf32 else {}
+        return {**tf32, **self._gate.facts()}
 
     def versions(self) -> dict[str, str]:
         """See ``base.Backend``."""
@@ -140,7 +144,7 @@ class PyTorch(Backend):
 
     def device_facts(self) -> dict[str, str]:
         """See ``base.Backend``."""
-        return facts() if self._device == "cuda" else {}
+        return torch_device.facts() if self._device == "cuda" else {}
 
     def layouts(
         self, cores: int, workers: int | None = None, threads: int | None = None

@@ -79,6 +79,12 @@ class TorchDevice:
             graph.replay()
 
 
+def multiply_float32(tf32: bool) -> None:
+    """Let PyTorch multiply float32 in TF32, or exactly; by default its convolutions use TF32."""
+    torch.set_float32_matmul_precision("high" if tf32 else "highest")
+    torch.backends.cudnn.allow_tf32 = tf32
+
+
 def capability() -> str:
     """Return the compute capability of the GPU that is current, as 8.6."""
     major, minor = torch.cuda.get_device_capability()

@@ -135,7 +135,7 @@ def further_figure(bound: Bound, figures_by_name: Mapping[str, float]) -> Furthe
 
 
 # Float weights are turned into these when the model is opened.
-WEIGHTS = {"bfloat16": "bf16"}
+WEIGHTS = {"bfloat16": "bf16", "float16": "fp16"}
 
 
 def measurements(settings: SessionSettings) -> Mapping[str, str]:
