@@ -8,16 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
+from common.problems import Problem
 
-class Error(Exception):
-    """A failure with everything its reader needs.
 
-    ``code`` is a name from ``error_codes`` that tests and programs match on. ``message`` says what
-    happened in one line. ``hint`` says what to do next. ``context`` holds lines of detail, such as
-    the last lines of a program's real output. ``doing`` names the activity (``run.sh``,
-    ``preprocess``). ``chain`` is the path of scripts from the request to the failing step and is
-    filled in by the engine on the way up; ``log`` and ``record`` are paths it adds at the end.
-    ``conceal`` takes the secrets of the run out of any text about it, such as a traceback.
+class Error(Problem):
+    """A failure as the engine reports it.
+
+    ``code`` is a name from ``error_codes`` that tests and programs match on. ``doing`` names the
+    activity (``run.sh``, ``preprocess``). ``chain`` is filled in by the engine on the way up;
+    ``log`` and ``record`` are paths it adds at the end. ``conceal`` takes the secrets of the run
+    out of any text about it, such as a traceback.
     """
 
     def __init__(
@@ -30,14 +30,8 @@ class Error(Exception):
         doing: str = "",
         exit_code: int | None = None,
     ) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.hint = hint
-        self.context = tuple(context)
-        self.doing = doing
+        super().__init__(code, message, hint, context, doing=doing)
         self.exit_code = _exit_code(code) if exit_code is None else exit_code
-        self.chain: tuple[str, ...] = ()
         self.log = ""
         self.record = ""
         self.conceal: Callable[[str], str] | None = None
@@ -53,6 +47,21 @@ class Error(Exception):
         self.context = tuple(map(change, self.context))
         self.args = (self.message,)
         return self
+
+    @classmethod
+    def of(cls, problem: Problem) -> Error:
+        """Return a failure of shared code, which knows nothing of the engine, as one of it."""
+        if isinstance(problem, cls):
+            return problem
+        error = cls(
+            problem.code,
+            problem.message,
+            hint=problem.hint,
+            context=problem.context,
+            doing=problem.doing,
+        )
+        error.chain = problem.chain
+        return error
 
     def render(self, width: int = 80, on_terminal: bool = False) -> str:
         """The text a user sees.

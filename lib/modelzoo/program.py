@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from common.problems import ProgramError, run_program
 
-class ProgramError(Exception):
-    """Why a program cannot go on, in one line; ``advice`` says what to do next."""
-
-    def __init__(self, message: str, advice: str = "") -> None:
-        super().__init__(message)
-        self.advice = advice
+__all__ = ["ProgramError", "parser", "run"]
 
 
 def parser(doc: str | None, *, out: bool = True) -> argparse.ArgumentParser:
@@ -32,11 +27,9 @@ def run(name: str, work: Callable[[], str]) -> int:
     Returns the exit status: 1, with a line on the standard error, after OSError, ValueError or
     ProgramError.
     """
-    try:
+
+    def print_outcome() -> int:
         print(work())
-    except (OSError, ValueError, ProgramError) as error:
-        print(f"{name}: {error}", file=sys.stderr)
-        if advice := getattr(error, "advice", ""):
-            print(f"next: {advice}", file=sys.stderr)
-        return 1
-    return 0
+        return 0
+
+    return run_program(name, print_outcome, (OSError, ValueError, ProgramError))

@@ -110,7 +110,8 @@ def take_engine(env: dict[str, Any]) -> None:
     try:
         handed.check(engine, spec.name, product)
     except HarnessError as error:
-        raise Error("engine-missing", str(error), hint=error.advice) from error
+        error.code = "engine-missing"
+        raise
 
 
 NO_ERROR = "a test run does not end with an error for that (with --strict it does)."
@@ -143,14 +144,11 @@ def check_network(env: dict[str, Any]) -> str:
     if side not in ("lon", "sut", ""):
         raise Error("bad-value", f"--network={side} is not known", hint="use lon or sut")
     token = str(env.get("CM_NETWORK_LOADGEN_SUT_TOKEN_FILE") or "")
-    try:
-        if side == "sut":
-            entrance.of_node(node_address(env), token)
-        elif side == "lon":
-            entrance.addresses(servers(env))
-            entrance.read_token(token)
-    except HarnessError as error:
-        raise Error("bad-value", str(error), hint=error.advice) from error
+    if side == "sut":
+        entrance.of_node(node_address(env), token)
+    elif side == "lon":
+        entrance.addresses(servers(env))
+        entrance.read_token(token)
     return side
 
 

@@ -12,14 +12,14 @@ from cmbench.error_codes import AREAS, CODES, Code
 from cmbench.errors import Error
 from support import AUTOMATION, ROOT, project_files, python_env, run
 
-# Where the code stands in a call of each class; ``kind`` is the name of it in code of scripts that
-# knows nothing of the engine.
+# Where the code stands in a call of each class.
 PLACES = {
     "Error": (0, "code"),
     "AttemptError": (0, "code"),
-    "SubmissionError": (2, "kind"),
-    "CatalogError": (2, "kind"),
-    "Problem": (0, "kind"),
+    "Problem": (0, "code"),
+    "ProgramError": (2, "code"),
+    "SubmissionError": (2, "code"),
+    "CatalogError": (2, "code"),
     "RepositoryError": (0, "kind"),
     "ServerError": (0, "kind"),
     "FlowError": (0, "kind"),
@@ -38,7 +38,7 @@ def raised(tree: ast.AST) -> Iterator[tuple[str, int]]:
             for value in _codes_given(node):
                 yield from ((text, value.lineno) for text in _strings(value))
         elif isinstance(node, ast.FunctionDef) and node.name == "__init__":
-            yield from ((text, node.lineno) for text in _default_kinds(node))
+            yield from ((text, node.lineno) for text in _default_codes(node))
 
 
 def _codes_given(call: ast.Call) -> Iterator[ast.expr]:
@@ -59,10 +59,10 @@ def _strings(value: ast.expr) -> Iterator[str]:
         yield from _strings(value.orelse)
 
 
-def _default_kinds(function: ast.FunctionDef) -> Iterator[str]:
+def _default_codes(function: ast.FunctionDef) -> Iterator[str]:
     arguments = function.args.args
     for argument, value in zip(reversed(arguments), reversed(function.args.defaults), strict=False):
-        if argument.arg == "kind":
+        if argument.arg == "code":
             yield from _strings(value)
 
 
@@ -87,9 +87,9 @@ def test_every_registered_code_is_raised() -> None:
 def test_codes_are_found_in_every_form_of_call() -> None:
     source = """
 Error("a", "text"); errors.Error(code="b"); Error("c" if x else "d", "text"); Error(last.code, "")
-SubmissionError("text", "hint", "e"); SubmissionError("text", kind="f"); ValueError("no")
+SubmissionError("text", "hint", "e"); SubmissionError("text", code="f"); ValueError("no")
 class SubmissionError(Exception):
-    def __init__(self, text, hint="h", kind="g"): ...
+    def __init__(self, text, hint="h", code="g"): ...
 """
     assert {code for code, _ in raised(ast.parse(source))} == set("abcdefg")
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import cmbench
 from cmbench.errors import Error
+from common.problems import Problem
 from cmbench.format.dialect import CM
 from cmbench.format.env import MISSING, Pending, as_text
 from cmbench.format.model import Script
@@ -265,6 +266,8 @@ def crash(problem: BaseException, frame: StepRun, doing: str) -> Error:
     """Return a Python failure of a script's own code as an error with its own lines only."""
     import traceback
 
+    if isinstance(problem, Problem):
+        return Error.of(problem)
     if is_reported(problem):
         return reported(problem)
     own = [

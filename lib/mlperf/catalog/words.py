@@ -5,19 +5,13 @@ from __future__ import annotations
 from enum import Enum
 from typing import TypeVar
 
+from common.problems import ProgramError
+
 W = TypeVar("W", bound="TextEnum")
 
 
-class CatalogError(ValueError):
-    """A benchmark, round or scenario that the catalogue does not have.
-
-    ``hint`` says what to do next; ``kind`` is a short word for programs.
-    """
-
-    def __init__(self, text: str, hint: str = "", kind: str = "bad-value") -> None:
-        super().__init__(text)
-        self.hint = hint
-        self.kind = kind
+class CatalogError(ProgramError, ValueError):
+    """A benchmark, round or scenario that the catalogue does not have."""
 
 
 class TextEnum(str, Enum):

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from common.problems import ProgramError
+
 HELP = (
     "give these options; what each means is told by: "
     "cm run script --tags=generate,inference,submission --help"
 )
 
 
-class SubmissionError(Exception):
-    """A fault in one line, and the remedy; ``kind`` is a short word for programs.
-
-    ``options`` are the missing options of the command line, with their meaning.
-    """
+class SubmissionError(ProgramError):
+    """A fault; ``options`` are the missing options of the command line, with their meaning."""
 
     def __init__(
         self,
         text: str,
         hint: str = "",
-        kind: str = "bad-value",
+        code: str = "bad-value",
         options: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(text)
-        self.hint = hint
-        self.kind = kind
+        super().__init__(text, hint, code)
         self.options = options or {}
 
 

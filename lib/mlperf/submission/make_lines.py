@@ -60,11 +60,11 @@ class MakeFolder:
 
     def error(self, problem: SubmissionError) -> SubmissionError:
         """A failure with advice for this folder."""
-        if problem.kind == "no-results":
+        if problem.code == "no-results":
             hint = f"make {self.measures}, then {TREE}"
         else:
             hint = self.advice(problem.hint)
-        return SubmissionError(str(problem), hint, problem.kind)
+        return SubmissionError(str(problem), hint, problem.code)
 
     def _runs(self, tags: list[str], benchmark: str, scenario: str) -> str:
         """The commands that make the runs of ``tags``, which are variations of the benchmark."""

@@ -235,7 +235,7 @@ def _outcome(name: str, words: tuple[str, ...], folder: Path, report: Path) -> C
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SubmissionError(
-            f"the official checker did not run: {error}", kind="checker"
+            f"the official checker did not run: {error}", code="checker"
         ) from error
     output = done.stdout + done.stderr
     (report / f"{name}.txt").write_text(output, encoding="utf-8")

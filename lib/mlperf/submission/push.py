@@ -199,7 +199,7 @@ class Git:
         except FileNotFoundError as error:
             raise SubmissionError("git is not installed", "install git", "no-tool") from error
         except subprocess.TimeoutExpired as error:
-            raise SubmissionError(f"git {words[0]} took too long", kind="push") from error
+            raise SubmissionError(f"git {words[0]} took too long", code="push") from error
 
     def _hidden(self, text: str) -> str:
         token = os.environ.get(TOKEN, "")

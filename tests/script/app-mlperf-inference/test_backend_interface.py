@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import benchmark_lab as lab
+from common.problems import Problem
 from mlperf.catalog import SINGLE_STREAM
 from mlperf.harness import records
 from mlperf.harness.backends import registry as backends
-from mlperf.harness.errors import HarnessError
 from mlperf.harness.session import session as sessions
 from mlperf.harness.settings import SessionSettings
 
@@ -198,7 +198,7 @@ def test_a_scenario_may_have_a_file_of_its_own(plugins: Path, tmp_path: Path) ->
     ],
 )
 def test_an_unknown_option_is_refused(options: dict[str, str], message: str, plugins: Path) -> None:
-    with pytest.raises(HarnessError, match=message):
+    with pytest.raises(Problem, match=message):
         backends.create("card", "card", "float32", options)  # type: ignore[arg-type]
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import benchmark_lab as lab
+from common.problems import Problem
 from mlperf.harness import records
 from mlperf.harness.backends import registry as backends
 from mlperf.harness.errors import HarnessError
@@ -159,7 +160,7 @@ def test_a_file_that_is_no_model_is_refused(name: str, tmp_path: Any) -> None:
 def test_what_a_backend_does_not_do_is_named(
     name: str, precision: str, device: str, message: str
 ) -> None:
-    with pytest.raises(HarnessError, match=message):
+    with pytest.raises(Problem, match=message):
         create(name, precision, device)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import benchmark_lab as lab
+from common.problems import Problem
 from mlperf.catalog import OFFLINE, SINGLE_STREAM
 from mlperf.harness import records
 from mlperf.harness.errors import HarnessError
@@ -175,7 +176,7 @@ def test_a_run_that_stalled_is_made_again_once(
 
 
 def fails(folder: Path, **changes: Any) -> str:
-    with pytest.raises(HarnessError) as caught:
+    with pytest.raises(Problem) as caught:
         sessions.MeasurementSession(
             records.decode(SessionSettings, lab.settings(folder, **changes))
         ).run()

@@ -79,7 +79,7 @@ def test_a_run_that_does_not_fit_is_refused_with_numbers(machine: Path) -> None:
         memory.check(settings(machine), catalog.benchmark("resnet50"), PROBE)
     told = str(caught.value)
     assert "50 MB are left below the memory limit" in told
-    assert "--performance_sample_count" in caught.value.advice
+    assert "--performance_sample_count" in caught.value.hint
 
 
 def test_the_samples_of_a_repeated_set_are_counted_once(machine: Path) -> None:
@@ -140,7 +140,7 @@ def test_more_workers_than_fit_are_refused_not_made_fewer(machine: Path) -> None
     asked = bench(machine, 9_000_000_000, workers=4)
     with pytest.raises(HarnessError, match=r"too little memory for 4 workers: .* 9.0 GB") as caught:
         asked.layouts(16)
-    assert "--num_workers" in caught.value.advice
+    assert "--num_workers" in caught.value.hint
 
 
 def test_samples_that_take_much_come_in_small_batches(machine: Path) -> None:

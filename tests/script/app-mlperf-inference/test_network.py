@@ -166,13 +166,13 @@ def test_a_node_for_everybody_needs_a_token(tmp_path: Path) -> None:
     session = records.decode(SessionSettings, lab.settings(tmp_path))
     with pytest.raises(HarnessError, match=r"everybody who reaches 0\.0\.0\.0:8089") as caught:
         nodes._serve(nodes.NodeSettings(session, "0.0.0.0:8089"))
-    assert "--sut_token_file" in caught.value.advice
+    assert "--sut_token_file" in caught.value.hint
 
 
 def test_nobody_at_the_address_is_told() -> None:
     with pytest.raises(HarnessError, match=r"no node answers at 127.0.0.1:9") as caught:
         backends.create("network", "cpu", "float32", {"servers": "127.0.0.1:9"})
-    assert "--network=sut" in caught.value.advice
+    assert "--network=sut" in caught.value.hint
 
 
 @pytest.mark.parametrize(

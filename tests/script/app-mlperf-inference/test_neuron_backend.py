@@ -66,7 +66,7 @@ def devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_cores_are_counted_by_devices(devices: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(HarnessError, match=r"no Neuron device.*to run on inf1") as caught:
         neuron_cores.visible_cores("inf1")
-    assert "detect,neuron" in caught.value.advice
+    assert "detect,neuron" in caught.value.hint
     for name in ("neuron0", "neuron1", "neuron_other", "neuron1x"):
         (devices / name).touch()
     assert neuron_cores.visible_cores("inf1") == 8
@@ -92,7 +92,7 @@ def test_the_placeholder_of_the_public_index_is_told(
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(HarnessError, match=r"torch-neuronx, .* WRONG PACKAGE") as caught:
         neuron_cores.sdk_version("inf2")
-    assert "get,neuron-sdk" in caught.value.advice
+    assert "get,neuron-sdk" in caught.value.hint
 
 
 def test_it_runs_two_models_and_others_are_refused_early() -> None:
@@ -153,7 +153,7 @@ def test_another_target_or_file_is_refused(tmp_path: Path, devices: Path) -> Non
     beside.write_text(told.replace('"target": "cpu"', '"target": "inf1"'))
     with pytest.raises(HarnessError, match="was compiled for inf1, and cpu is to run it") as caught:
         create().open(moved, ["OUTPUT__0"], 1, 1)
-    assert "--target=cpu" in caught.value.advice
+    assert "--target=cpu" in caught.value.hint
     beside.unlink()
     with pytest.raises(HarnessError, match="nothing tells what"):
         create().open(moved, ["OUTPUT__0"], 1, 1)

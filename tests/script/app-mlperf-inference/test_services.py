@@ -206,7 +206,7 @@ def test_what_cannot_become_valid_stops_before_it_starts(
 ) -> None:
     with pytest.raises(HarnessError, match=message) as caught:
         check(tmp_path, **changes)
-    assert caught.value.advice
+    assert caught.value.hint
 
 
 def test_a_left_over_audit_file_stops_before_it_starts(tmp_path: Path) -> None:

@@ -292,7 +292,7 @@ def test_a_scenario_that_the_rules_never_had_is_refused(tmp_path: Path) -> None:
     probe = Probe({"loadgen": "6.0.17"}, catalog.rounds.qsl_seeds()["6.1"], 10, 300_000_000)
     with pytest.raises(HarnessError, match="gptj-99 has no MultiStream") as caught:
         precheck.check(settings, catalog.benchmark("gptj-99"), probe, tmp_path)
-    assert "SingleStream, Server, Offline" in caught.value.advice
+    assert "SingleStream, Server, Offline" in caught.value.hint
 
 
 def test_a_repeated_benchmark_reports_how_much_memory_it_takes() -> None:

@@ -24,6 +24,7 @@ import network_lab
 import tls_lab
 import triton_lab
 from aws_neuron import artifact
+from common.problems import Problem
 from common.python_path import VARIABLE, child_env
 from mlperf import catalog
 from mlperf.catalog import asked
@@ -169,7 +170,7 @@ def test_without_a_server_the_next_command_is_told(
         backends.service("triton", "cpu", "float32", {}),
     ):
         pass
-    assert "get,triton-server" in caught.value.advice
+    assert "get,triton-server" in caught.value.hint
 
 
 def test_nobody_at_the_address_is_told() -> None:
@@ -293,7 +294,7 @@ def test_a_server_of_somebody_else_is_asked_and_left_alone(
         )
         with pytest.raises(HarnessError, match="with onnxruntime, and openvino was asked") as told:
             openvino.open(graph, [graph.outputs[0].name], 1, 1)
-        assert told.value.advice == "use --triton_backend=onnxruntime"
+        assert told.value.hint == "use --triton_backend=onnxruntime"
         other = replace(graph, sha256="0" * 64)
         assert over.open(other, [graph.outputs[0].name], 1, 1), "the only model there is"
         known, port = tls_lab.authority(tmp_path), int(options["url"].rpartition(":")[2])
@@ -352,11 +353,11 @@ def test_a_server_that_does_not_start_is_told_without_files_that_are_gone(
     program.chmod(0o755)
     monkeypatch.setenv(triton_service.LAUNCHER, str(program))
     with (
-        pytest.raises(HarnessError, match="ended no stub for this Python") as caught,
+        pytest.raises(Problem, match="ended no stub for this Python") as caught,
         served(spec("get-ml-model-resnet50")),
     ):
         pass
-    assert "server.log" not in caught.value.advice
+    assert "server.log" not in caught.value.hint
 
 
 @pytest.mark.slow

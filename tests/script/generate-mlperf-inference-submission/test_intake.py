@@ -125,7 +125,7 @@ def test_what_bare_logs_do_not_tell_is_one_error(bare: Path) -> None:
         runs.collect(bare)
     for option in ("--system=", "--model=", "--division=", "--measurements="):
         assert str(raised.value).count(option) == 1
-    assert raised.value.kind == "needs-input"
+    assert raised.value.code == "needs-input"
     for option in ("--round=", "--scenario="):
         assert option not in str(raised.value)
 
@@ -137,7 +137,7 @@ def test_all_options_that_are_missing_are_one_error(bare: Path, tmp_path: Path) 
         steps.generate(request)
     for option in ("--measurements=FILE", "--submitter=NAME", "--category="):
         assert str(raised.value).count(option) == 1
-    assert raised.value.kind == "needs-input"
+    assert raised.value.code == "needs-input"
 
 
 @pytest.mark.parametrize(

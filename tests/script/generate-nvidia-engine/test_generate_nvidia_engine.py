@@ -101,7 +101,7 @@ def test_a_batch_without_a_name_is_the_first_dimension() -> None:
 def test_an_open_size_that_nobody_knows_is_asked_for() -> None:
     with pytest.raises(HarnessError, match="seq") as caught:
         profiles.of_graph([OpenInput("ids", (-1, -1), ("N", "seq"))], Span(1, 1, 1), {})
-    assert "--lengths=seq=1:128:384" in caught.value.advice
+    assert "--lengths=seq=1:128:384" in caught.value.hint
 
 
 @pytest.mark.parametrize("text", ["", "x", "1:2", "8:4:2", "0", "-1", "1:2:3:4", "1.5"])

@@ -539,4 +539,4 @@ def test_a_model_that_does_not_fit_into_memory_is_refused_in_numbers(
     )
     with pytest.raises(HarnessError, match=said) as caught:
         quantize.check_memory(Path("gptj.onnx"), 24_000_000_000)
-    assert "--precision=float32" in caught.value.advice
+    assert "--precision=float32" in caught.value.hint

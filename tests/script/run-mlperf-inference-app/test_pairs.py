@@ -52,7 +52,7 @@ def test_every_pair_is_taken_or_refused_with_the_reason() -> None:
             assert (refused is None) is able, (model, flags)
             if refused is not None:
                 assert f"does not run {model}: " in str(refused)
-                assert refused.kind == "not-available"
+                assert refused.code == "not-available"
                 assert "use another --backend" in refused.hint
 
 
@@ -71,7 +71,7 @@ def test_no_pair_fails_before_it_can_be_refused(lab: Lab, flags: dict[str, str])
         if refused is None:
             assert answer.get("code", "") in ("", NO_DEVICE), (model, answer)
         elif answer["code"] != NO_DEVICE:
-            assert (answer["code"], answer["error"]) == (refused.kind, str(refused)), model
+            assert (answer["code"], answer["error"]) == (refused.code, str(refused)), model
 
 
 @pytest.mark.parametrize("flags", [{}, {"triton_backend": "neuron"}], ids=["alone", "in Triton"])

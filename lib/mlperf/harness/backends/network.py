@@ -268,4 +268,4 @@ def _check_alike(nodes: Sequence[NodeDescription], setup: Setup) -> None:
 
 def _of(address: str, error: Exception) -> HarnessError:
     message = str(error) if isinstance(error, HarnessError) else f"it told {error!r}"
-    return HarnessError(f"node {address}: {message}", getattr(error, "advice", ""))
+    return HarnessError(f"node {address}: {message}", getattr(error, "hint", ""))

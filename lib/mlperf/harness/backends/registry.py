@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from mlperf import catalog
-from mlperf.catalog import BackendSpec, CatalogError, plugins
+from mlperf.catalog import BackendSpec, plugins
 
 from ..errors import HarnessError
 from ..settings import ModelSpec, Options, Setup
@@ -23,7 +23,7 @@ PACKAGE = "mlperf.harness.backends"
 def create(name: str, device: str, precision: str, options: Options | None = None) -> Backend:
     """The backend ``name`` on ``device``, computing in ``precision``, with its own ``options``.
 
-    Raises HarnessError when there is no such backend, or when it does not have or cannot use
+    Raises ProgramError when there is no such backend, or when it does not have or cannot use
     the device, the precision or an option here. Its libraries are imported only now.
     """
     # Threads of OpenMP (PyTorch's) that wait for each other keep their cores busy; LoadGen and
@@ -56,27 +56,17 @@ def builds(name: str) -> bool:
 
 
 def _spec(name: str) -> BackendSpec:
-    try:
-        return catalog.backend(name)
-    except CatalogError as error:
-        raise HarnessError(str(error)) from error
+    return catalog.backend(name)
 
 
 def chosen(name: str, options: Options) -> Options:
-    """``options`` as values of their types; raises HarnessError for one that there is not."""
-    spec = _spec(name)
-    try:
-        return spec.chosen(options)
-    except CatalogError as error:
-        raise HarnessError(str(error)) from error
+    """``options`` as values of their types; raises CatalogError for one that there is not."""
+    return _spec(name).chosen(options)
 
 
 def _setup(name: str, device: str, precision: str, options: Options) -> tuple[BackendSpec, Setup]:
     spec, settings = _spec(name), chosen(name, options)
-    try:
-        spec.where(settings).check(device, precision)
-    except CatalogError as error:
-        raise HarnessError(str(error)) from error
+    spec.where(settings).check(device, precision)
     defaults = {key: option.default for key, option in spec.options.items()}
     return spec, Setup(device, precision, {**defaults, **settings})
 

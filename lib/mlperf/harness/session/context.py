@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from common.problems import Problem
 from mlperf.catalog import MINIMUM_DURATION_MS, BenchmarkSpec, Mode, Scenario, plugins
 
 from .. import records
@@ -117,10 +118,10 @@ class Context:
             self.launcher.execute("run", folder, run, watched, START_S + duration_ms / 1000)
             records.write(folder / MACHINE, monitor.course())
             return records.read(LoadGenOutcome, folder / "outcome.json"), monitor.finish()
-        except HarnessError as error:
+        except Problem as error:
             kept = self.tree.keep_attempt(folder, run.scenario, name, number)
             text = f"{label} failed: {error}; its files are in {kept}"
-            raise HarnessError(text, error.advice) from error
+            raise HarnessError(text, error.hint) from error
         finally:
             self.launcher.monitor = None
 

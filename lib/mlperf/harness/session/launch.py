@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from common.failure_output import first_cause, without_advice
+from common.problems import NEXT
 
 from .. import records
-from ..errors import NAMED, NEXT, HarnessError
+from ..errors import PROGRAM, HarnessError
 from ..jobs import STALLED
 from ..measuring.telemetry import Monitor
 from ..progress import ProgressWriter
@@ -137,9 +138,9 @@ def reason(status: int, folder: Path, console: Path) -> str:
     if status < 0:
         return f"the process was ended by {_signal_in_words(signal.Signals(-status))}"
     lines = [line for line in _lines(console) if not line.startswith(NEXT)]
-    own = next((n for n, line in enumerate(lines) if line.startswith(NAMED)), None)
+    own = next((n for n, line in enumerate(lines) if line.startswith(f"{PROGRAM}: ")), None)
     cause = lines[own:] if own is not None else first_cause(lines) or lines[-1:]
-    return without_advice("\n".join(cause).removeprefix(NAMED)) or "it printed nothing"
+    return without_advice("\n".join(cause).removeprefix(f"{PROGRAM}: ")) or "it printed nothing"
 
 
 def _signal_in_words(ended: signal.Signals) -> str:

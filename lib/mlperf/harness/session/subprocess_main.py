@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from .. import records
-from ..errors import HarnessError, tell
+from ..errors import HarnessError
 from ..jobs import ComparisonFigures, LoadGenOutcome, LogComparison, Probe, ProbeRequest
 from ..settings import ModelSpec, RunSettings
 from ..tuning.profile import SpeedProfile
@@ -19,17 +19,15 @@ from . import launch
 
 
 def main(name: str, config: Path) -> int:
-    """Run one of ``PROGRAMS``; the outcome is written next to the configuration."""
+    """Run one of ``PROGRAMS``; the outcome is written next to the configuration.
+
+    Raises HarnessError where LoadGen reports a failure.
+    """
     _die_with_parent()
-    try:
-        outcome = PROGRAMS[name](config)
-        records.write(config.parent / "outcome.json", outcome)
-        failure = getattr(outcome, "failure", "")
-        if failure:
-            raise HarnessError(failure)
-    except HarnessError as error:
-        tell(error)
-        return 1
+    outcome = PROGRAMS[name](config)
+    records.write(config.parent / "outcome.json", outcome)
+    if failure := getattr(outcome, "failure", ""):
+        raise HarnessError(failure)
     return 0
 
 
