@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
-from common.problems import Problem
+from common.problems import Problem, raise_failure
 
 AUTO = "auto"
 PORTS = 3
@@ -47,9 +47,5 @@ def answered(env: Mapping[str, Any]) -> dict[str, Any]:
     """What the program answered; raises Problem where that is a failure."""
     with open(os.path.join(env["CM_TMP_RUN_DIR"], "answer.json"), encoding="utf-8") as file:
         answer: dict[str, Any] = json.load(file)
-    failure = answer.get("failure")
-    if failure:
-        first, *more = failure["text"].splitlines()
-        context = [line.strip() for line in more]
-        raise Problem(failure["kind"], first, context=context, hint=failure["hint"])
+    raise_failure(answer)
     return answer

@@ -14,7 +14,7 @@ from cmbench.errors import Error
 from cmbench.lib.import_closure import import_closure
 from cmbench.lib.programs import run_program
 from cmbench.lib.yes_no import is_yes
-from serving.bench.errors import BenchError
+from common.problems import raise_failure
 from serving.bench.options import OPTIONS, BenchOption, read
 
 PREFIX = "CM_TRITON_BENCH_"
@@ -50,7 +50,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         raise Error("needs-input", "no folder of models is named", hint=hint)
     env[f"{PREFIX}MODULE"] = "serving.bench.served" if own else "serving.bench"
     words = list(arguments(env, own))
-    check(words)
+    read(words)  # What the program would not understand fails before anything is started.
     path = os.path.join(env["CM_TMP_RUN_DIR"], "arguments")
     # A header may be a secret: only this user may read it, and the program removes it.
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
@@ -63,22 +63,13 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def tell(env: MutableMapping[str, Any]) -> None:
-    """Export the figures; raise Error where the program has failed."""
+    """Export the figures; raise Problem where the program has failed."""
     with open(env[f"{PREFIX}ANSWER"], encoding="utf-8") as file:
         answer = json.load(file)
-    if failure := answer.get("failure"):
-        raise Error(failure["kind"], failure["text"], hint=failure["hint"])
+    raise_failure(answer)
     for name in ("rate", "p99_ms"):
         if answer.get(name) is not None:
             env[f"{PREFIX}RESULT_{name.upper()}"] = f"{answer[name]:.6g}"
-
-
-def check(words: list[str]) -> None:
-    """Raise Error for what the program would not understand, before anything is started."""
-    try:
-        read(words)
-    except BenchError as error:
-        raise Error("bad-value", str(error), hint=error.hint) from error
 
 
 def arguments(env: Mapping[str, Any], own: bool = False) -> Iterator[str]:

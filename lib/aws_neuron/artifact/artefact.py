@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from common.problems import ProgramError
+
 TARGETS = ("inf1", "inf2", "trn1", "cpu")
 DTYPES = ("float32", "float16", "bfloat16", "int32", "int64")
 FORMAT = 1
@@ -17,17 +19,11 @@ NEURON = ("benchmark", "target", "batch_size", "dynamic_batch", "sdk", "versions
 AGAIN = "compile it again: cm run script --tags=compile,neuron-model"
 
 
-class ArtefactError(Exception):
-    """Why an artefact cannot be used; ``hint`` is what to do next.
+class ArtefactError(ProgramError):
+    """An artefact is missing or damaged, or was compiled for something else."""
 
-    ``kind`` is ``missing`` (no artefact, or none beside its sidecar), ``damaged`` (a sidecar that
-    says nonsense, or another file than it names) or ``target`` (compiled for something else).
-    """
-
-    def __init__(self, kind: str, message: str, hint: str = AGAIN) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.hint = hint
+    def __init__(self, message: str, hint: str = AGAIN) -> None:
+        super().__init__(message, hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +87,6 @@ class NeuronArtefact:
         """Raise ArtefactError where ``device``, of ``TARGETS``, is not what this was made for."""
         if self.target != device:
             raise ArtefactError(
-                "target",
                 f"{self.file} was compiled for {self.target}, and {device} is to run it",
                 f"{AGAIN} --target={device} --batch_size={self.batch_size}",
             )
@@ -120,7 +115,7 @@ def from_facts(record: Any, where: str) -> NeuronArtefact:
         neuron = record["neuron"]
         if neuron.get("format") != FORMAT:
             made = f"format {neuron.get('format')} and not {FORMAT}"
-            raise ArtefactError("damaged", f"{where} is of {made}")
+            raise ArtefactError(f"{where} is of {made}")
         plain = {key: record[key] for key in FACTS} | {key: neuron[key] for key in NEURON}
         tensors: dict[str, Any] = {
             kind: tuple(map(_tensor, record[kind])) for kind in ("inputs", "outputs")
@@ -131,9 +126,9 @@ def from_facts(record: Any, where: str) -> NeuronArtefact:
         problems = list(_problems(artefact))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         text = f"{where} does not describe a compiled model: {_words(error)}"
-        raise ArtefactError("damaged", text) from error
+        raise ArtefactError(text) from error
     if problems:
-        raise ArtefactError("damaged", f"{where}: {'; '.join(problems)}")
+        raise ArtefactError(f"{where}: {'; '.join(problems)}")
     return artefact
 
 

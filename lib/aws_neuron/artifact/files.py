@@ -27,9 +27,9 @@ def read(path: Path, *, whole: bool = True) -> NeuronArtefact:
         record = json.loads(beside.read_text(encoding="utf-8"))
     except OSError as error:
         text = f"nothing tells what {path} was compiled for: {beside}: {error.strerror}"
-        raise ArtefactError("missing", text) from error
+        raise ArtefactError(text) from error
     except ValueError as error:
-        raise ArtefactError("damaged", f"{beside} is not JSON: {error}") from error
+        raise ArtefactError(f"{beside} is not JSON: {error}") from error
     artefact = from_facts(record, str(beside))
     _compare(beside.with_name(artefact.file), artefact, whole)
     return artefact
@@ -58,6 +58,6 @@ def sha256(path: Path) -> str:
 
 def _compare(path: Path, artefact: NeuronArtefact, whole: bool) -> None:
     if not path.is_file():
-        raise ArtefactError("missing", f"there is no {path}, which the file beside it describes")
+        raise ArtefactError(f"there is no {path}, which the file beside it describes")
     if path.stat().st_size != artefact.bytes or (whole and sha256(path) != artefact.sha256):
-        raise ArtefactError("damaged", f"{path} is not the file that was compiled")
+        raise ArtefactError(f"{path} is not the file that was compiled")

@@ -41,5 +41,5 @@ def file_of(benchmark: str, batch_size: int, folder: Path | None = None) -> Path
     pattern = _guide()["files"].get(name)
     if pattern is None:
         known = ", ".join(benchmarks())
-        raise ArtefactError("missing", f"no model of {benchmark} is compiled for Neuron", known)
+        raise ArtefactError(f"no model of {benchmark} is compiled for Neuron", known)
     return (folder or usual_folder()) / str(pattern).format(batch=batch_size)

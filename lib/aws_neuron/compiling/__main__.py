@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from aws_neuron.artifact import ArtefactError
+from common.problems import Problem
 
 from . import wanted, work
 
@@ -27,10 +27,8 @@ def main(request: str) -> int:
     answer: dict[str, Any]
     try:
         answer = {"path": str(work.make(wanted.read(fields)))}
-    except (wanted.CompileError, ArtefactError) as error:
-        kind = error.kind if isinstance(error, wanted.CompileError) else "bad-value"
-        text = "\n".join((str(error), *getattr(error, "lines", ())))
-        answer = {"failure": {"kind": kind, "text": text, "hint": error.hint}}
+    except Problem as error:
+        answer = error.answer()
     Path(fields["answer"]).write_text(json.dumps(answer, indent=2), encoding="utf-8")
     return 0
 

@@ -9,21 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from aws_neuron.artifact import TARGETS, ArtefactTensor, SourceModel, file_of
+from common.problems import Problem
 
 LENGTH = 384
 """The tokens of a sample, where the model leaves that open."""
-
-
-class CompileError(Exception):
-    """Why nothing was compiled. ``kind`` is an error code, ``lines`` are what the compiler said."""
-
-    def __init__(
-        self, kind: str, message: str, hint: str = "", lines: tuple[str, ...] = ()
-    ) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.hint = hint
-        self.lines = lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +62,10 @@ class CompileRequest:
 
     @property
     def scores(self) -> int:
-        """Which of the model's results has them. Raises CompileError when none is float32."""
+        """Which of the model's results has them. Raises Problem when none is float32."""
         dtypes = [tensor["dtype"] for tensor in self.facts["outputs"]]
         if "float32" not in dtypes:
-            raise CompileError("model-facts", f"{self.facts['name']} gives no float32")
+            raise Problem("model-facts", f"{self.facts['name']} gives no float32")
         return dtypes.index("float32")
 
 
@@ -85,20 +74,20 @@ def _sized(shape: list[int]) -> tuple[int, ...]:
 
 
 def read(fields: Mapping[str, Any]) -> CompileRequest:
-    """Read a request; raise CompileError for values that do not fit."""
+    """Read a request; raise Problem for values that do not fit."""
     facts_file = Path(fields["facts"])
     try:
         facts = json.loads(facts_file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         text = f"{facts_file}: {error}"
-        raise CompileError("model-facts", text, "get the model again") from error
+        raise Problem("model-facts", text, "get the model again") from error
     if fields["target"] not in TARGETS:
         text = f"--target={fields['target']}: no such target, only {', '.join(TARGETS)}"
-        raise CompileError("bad-value", text)
+        raise Problem("bad-value", text)
     if not str(facts["file"]).endswith((".pt", ".pth", ".pytorch")):
         text = f"{facts['file']} is not a model of PyTorch"
         hint = "leave _pytorch in the tags of the model (--adr.ml-model.tags)"
-        raise CompileError("bad-value", text, hint)
+        raise Problem("bad-value", text, hint)
     return CompileRequest(
         facts,
         facts_file.parent,

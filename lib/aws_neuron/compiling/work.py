@@ -18,8 +18,9 @@ from typing import Any
 
 from aws_neuron import artifact
 from aws_neuron.artifact import ArtefactError, ArtefactTensor, NeuronArtefact
+from common.problems import Problem
 
-from .wanted import CompileError, CompileRequest
+from .wanted import CompileRequest
 
 PROGRAM = Path(__file__).resolve().with_name("sdk") / "compile.py"
 LAST_LINES = 12
@@ -32,7 +33,7 @@ FULL = ("No space left on device", "Disk quota exceeded", "failed writing file",
 def make(wanted: CompileRequest) -> Path:
     """Compile a model unless its artefact exists; return the path.
 
-    Raises CompileError. Whatever happens on the way, nothing half-made is at that path, and of two
+    Raises Problem. Whatever happens on the way, nothing half-made is at that path, and of two
     at once the second waits.
     """
     path = wanted.path
@@ -40,7 +41,7 @@ def make(wanted: CompileRequest) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         text = f"cannot make the folder {path.parent}: {error.strerror}"
-        raise CompileError("not-writable", text, "name another one: --dir=/folder") from error
+        raise Problem("not-writable", text, "name another one: --dir=/folder") from error
     with locked(path.parent):
         if there(wanted):
             print(f"{path} is there already, of the same model", flush=True)
@@ -92,7 +93,7 @@ def there(wanted: CompileRequest) -> bool:
 
 
 def refuse_other(wanted: CompileRequest) -> None:
-    """Raise CompileError where one for the processor would replace one for a device.
+    """Raise Problem where one for the processor would replace one for a device.
 
     Targets share names, and what took an hour to compile is not for a trial to replace.
     """
@@ -107,20 +108,20 @@ def refuse_other(wanted: CompileRequest) -> None:
             f"{wanted.path} is for {artefact.target}, and one for {wanted.target} has the same name"
         )
         hint = "name another folder: --dir=/folder (of a run: --adr.neuron-model.dir=/folder)"
-        raise CompileError("bad-value", text, hint)
+        raise Problem("bad-value", text, hint)
 
 
 def place(wanted: CompileRequest, path: Path, work: Path) -> None:
     """Compile in the folder ``work``, look at what came out, and give it its name.
 
-    Raises CompileError when the compiler leaves no artefact.
+    Raises Problem when the compiler leaves no artefact.
     """
     made, answer = work / path.name, work / "answer.json"
     request = work / "request.json"
     request.write_text(json.dumps(request_of(wanted, work, made, answer)), encoding="utf-8")
     run(wanted, request)
     if not made.is_file() or not answer.is_file():
-        raise CompileError("script-failed", f"{wanted.python} ended well and made no {path.name}")
+        raise Problem("script-failed", f"{wanted.python} ended well and made no {path.name}")
     artefact = described(wanted, made, json.loads(answer.read_text(encoding="utf-8")))
     # A sidecar of the one before would say of the new one that it is damaged: never the reverse.
     os.replace(made, path)
@@ -151,7 +152,7 @@ def request_of(wanted: CompileRequest, work: Path, made: Path, answer: Path) -> 
 
 
 def run(wanted: CompileRequest, request: Path) -> None:
-    """Run the program, its lines shown as they come; raises CompileError where it fails.
+    """Run the program, its lines shown as they come; raises Problem where it fails.
 
     It has this process's end of a pipe as its input: it ends with this one, however that ends.
     """
@@ -171,7 +172,7 @@ def run(wanted: CompileRequest, request: Path) -> None:
         )
     except OSError as error:
         text = f"{wanted.python} cannot be started: {error.strerror}"
-        raise CompileError("tool-missing", text) from error
+        raise Problem("tool-missing", text) from error
     with process:
         try:
             for line in process.stdout or ():
@@ -188,29 +189,29 @@ def run(wanted: CompileRequest, request: Path) -> None:
         raise failed(process.returncode, causes, tuple(last))
 
 
-def failed(status: int, causes: Sequence[str], last: tuple[str, ...]) -> CompileError:
+def failed(status: int, causes: Sequence[str], last: tuple[str, ...]) -> Problem:
     """Return the failure of the SDK's process; ``causes`` are the words of lines that name one."""
     if any(word in FULL for word in causes):
         hint = "make room, or name another folder: --dir=/folder"
-        return CompileError("no-space", "the compiler ran out of disk space", hint, last)
+        return Problem("no-space", "the compiler ran out of disk space", hint, last)
     if status == 1 and causes:
         hint = (
             "see: cm run script --tags=get,neuron-sdk; weights of torchvision and MLCommons need "
         )
         hint += "torchvision and transformers in the same Python"
-        return CompileError("import-failed", "the SDK's Python lacks a package", hint, last)
+        return Problem("import-failed", "the SDK's Python lacks a package", hint, last)
     if status < 0:
         text = f"the compiler was ended by signal {-status}"
         memory = "memory is often the reason: see dmesg, and try a smaller --batch_size"
         hint = memory if status == -signal.SIGKILL else "its own words are above"
-        return CompileError("script-failed", text, hint, last)
+        return Problem("script-failed", text, hint, last)
     text = f"the compiler failed with status {status}"
     hint = "its own words are above; an operator it does not know is named there"
-    return CompileError("script-failed", text, hint, last)
+    return Problem("script-failed", text, hint, last)
 
 
 def described(wanted: CompileRequest, made: Path, answer: dict[str, Any]) -> NeuronArtefact:
-    """Return the artefact; raise CompileError where its output is not as requested."""
+    """Return the artefact; raise Problem where its output is not as requested."""
     expected = wanted.output
     output = ArtefactTensor(
         expected.name, answer["output"]["dtype"], tuple(answer["output"]["shape"][1:])
@@ -218,7 +219,7 @@ def described(wanted: CompileRequest, made: Path, answer: dict[str, Any]) -> Neu
     if output != expected:
         text = f"the compiled model gives {output.dtype} {list(output.shape)} for a sample, and "
         text += f"{expected.dtype} {list(expected.shape)} was to be"
-        raise CompileError("model-file", text, "look at the model's facts (model.json)")
+        raise Problem("model-file", text, "look at the model's facts (model.json)")
     facts = wanted.facts
     return NeuronArtefact(
         name=f"{facts['name']}_{wanted.target}_bs{wanted.batch_size}",
@@ -241,8 +242,8 @@ def described(wanted: CompileRequest, made: Path, answer: dict[str, Any]) -> Neu
     )
 
 
-def _failed_file(error: OSError, path: Path) -> CompileError:
+def _failed_file(error: OSError, path: Path) -> Problem:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     kind = "no-space" if full else "not-writable"
     text = f"cannot write {path}: {error.strerror}"
-    return CompileError(kind, text, "make room, or name another folder: --dir=/folder")
+    return Problem(kind, text, "make room, or name another folder: --dir=/folder")

@@ -7,26 +7,24 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from common.problems import Problem
+
 if TYPE_CHECKING:
     import jinja2
 
 COMPONENTS = Path(__file__).with_name("templates")
 
 
-class MissingPackageError(Exception):
-    """Jinja2 is not there; ``kind`` and ``hint`` are for the engine's message."""
-
-    kind = "tool-missing"
-
-    def __init__(self) -> None:
-        super().__init__("a report is made with the Python package Jinja2, which is not installed")
-        self.hint = f"{sys.executable} -m pip install jinja2"
+def missing_package() -> Problem:
+    """Return the failure for want of Jinja2."""
+    text = "a report is made with the Python package Jinja2, which is not installed"
+    return Problem("tool-missing", text, f"{sys.executable} -m pip install jinja2")
 
 
 def render(template: Path, **values: Any) -> str:
     """What ``template`` makes of ``values``; their texts are escaped where its name ends in .html.
 
-    Raises MissingPackageError without Jinja2, and jinja2.TemplateError where the template has a
+    Raises Problem without Jinja2, and jinja2.TemplateError where the template has a
     fault or names a value that is not given.
     """
     return _environment(template.parent).get_template(template.name).render(values)
@@ -37,7 +35,7 @@ def _environment(folder: Path) -> jinja2.Environment:
     try:
         import jinja2  # 50 ms of CPU time, which only they pay who write a page
     except ModuleNotFoundError as error:
-        raise MissingPackageError from error
+        raise missing_package() from error
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader([folder, COMPONENTS]),
         autoescape=jinja2.select_autoescape(["html"]),

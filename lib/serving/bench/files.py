@@ -13,9 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from common.problems import Problem
 from serving.kserve import CODES, SIZES, KserveError, TensorInfo, WireTensor, tensor_of
-
-from .errors import BenchError
 
 MAGIC = b"\x93NUMPY"
 # NumPy's letters for what the protocol has.
@@ -28,24 +27,28 @@ LETTERS = {
 def read(path: Path, infos: Sequence[TensorInfo]) -> dict[str, WireTensor]:
     """Return the tensors of a file by name; a .npy file has the only requested one.
 
-    Raises BenchError where it cannot be read or is none.
+    Raises Problem where it cannot be read or is none.
     """
     try:
         return READERS[path.suffix.lower()](path, infos)
     except (ValueError, KeyError, TypeError, struct.error, zipfile.BadZipFile, EOFError) as error:
-        raise BenchError(f"{path} cannot be read: {error}") from error
+        raise Problem("server-failed", f"{path} cannot be read: {error}") from error
     except KserveError as error:
-        raise BenchError(f"{path}: {error}") from error
+        raise Problem("server-failed", f"{path}: {error}") from error
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return the bytes of a file; raise BenchError where it cannot be read."""
+    """Return the bytes of a file; raise Problem where it cannot be read."""
     try:
         if path.is_char_device() or path.is_block_device():
-            raise BenchError(f"{path} is a device: it has no end", hint="--input=zero, or a file")
+            raise Problem(
+                "server-failed",
+                f"{path} is a device: it has no end",
+                hint="--input=zero, or a file",
+            )
         return path.read_bytes()
     except OSError as error:
-        raise BenchError(f"{path}: {error.strerror}") from error
+        raise Problem("server-failed", f"{path}: {error.strerror}") from error
 
 
 def packed(words: Sequence[Any]) -> bytes:
@@ -56,7 +59,9 @@ def packed(words: Sequence[Any]) -> bytes:
 def _npy(path: Path, infos: Sequence[TensorInfo]) -> dict[str, WireTensor]:
     if len(infos) != 1:
         named = ", ".join(info.name for info in infos)
-        raise BenchError(f"{path} is one array, and there are {named}", hint="a .npz file")
+        raise Problem(
+            "server-failed", f"{path} is one array, and there are {named}", hint="a .npz file"
+        )
     return {infos[0].name: parse_npy(read_bytes(path))}
 
 

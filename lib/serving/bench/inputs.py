@@ -8,10 +8,10 @@ import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from common.problems import Problem
 from serving.kserve import CODES, FLOATS, SIZES, Model, TensorInfo, WireTensor
 
 from . import files
-from .errors import BenchError, UsageError
 
 # Integers are often indices: small ones are valid almost everywhere.
 MOST = 100
@@ -26,14 +26,16 @@ def make(
 ) -> list[Sample]:  # fmt: skip
     """Return the inputs of one request or, out of a file with more samples, of several.
 
-    ``batches`` says whether the first length of every shape is the batch's. Raises BenchError where
+    ``batches`` says whether the first length of every shape is the batch's. Raises Problem where
     a length is open and nobody gave it, or a file does not fit.
     """
     unknown = [name for name in shapes if name not in {info.name for info in model.inputs}]
     if unknown:
         named = ", ".join(info.name for info in model.inputs)
         text = f"--shape: {model.name} has no input {unknown[0]}; it has {named}"
-        raise UsageError(text, hint="write it once for each input: --shape=INPUT:D1,D2 --shape=...")
+        raise Problem(
+            "bad-value", text, hint="write it once for each input: --shape=INPUT:D1,D2 --shape=..."
+        )
     if source in ("random", "zero"):
         generator = random.Random(seed) if source == "random" else None
         return [
@@ -48,7 +50,7 @@ def make(
 def wanted_shape(
     info: TensorInfo, batches: bool, batch: int, shapes: Mapping[str, Sequence[int]]
 ) -> tuple[int, ...]:
-    """Return the shape of an input in a request; raise BenchError where a length stays open."""
+    """Return the shape of an input in a request; raise Problem where a length stays open."""
     own = info.shape[1:] if batches else info.shape
     requested = shapes.get(info.name)
     if requested is not None:
@@ -56,11 +58,14 @@ def wanted_shape(
             a in (-1, b) for a, b in zip(own, requested, strict=True)
         )
         if not fits:
-            raise UsageError(f"--shape={info.name}: {list(requested)} is not of {list(own)}")
+            raise Problem(
+                "bad-value", f"--shape={info.name}: {list(requested)} is not of {list(own)}"
+            )
         own = tuple(requested)
     if -1 in own:
         sizes = ",".join("N" if size == -1 else str(size) for size in own)
-        raise BenchError(
+        raise Problem(
+            "server-failed",
             f"{info.name} has the shape {list(own)}: its lengths are the request's",
             hint=f"--shape={info.name}:{sizes}, or --input=FILE",
         )
@@ -72,7 +77,9 @@ def _filled(
 ) -> WireTensor:
     count = math.prod(shape)
     if info.datatype != "BYTES" and info.datatype not in SIZES:
-        raise BenchError(f"{info.name} is of the type {info.datatype}, which is not sent")
+        raise Problem(
+            "server-failed", f"{info.name} is of the type {info.datatype}, which is not sent"
+        )
     if info.datatype == "BYTES":
         data = (struct.pack("<I", len(WORD)) + WORD) * count
     elif generator is None:
@@ -109,13 +116,17 @@ def _from_file(
     arrays = files.read(path, model.inputs)
     for info in model.inputs:
         if info.name not in arrays:
-            raise BenchError(f"{path} lacks the input {info.name}; it has {', '.join(arrays)}")
+            raise Problem(
+                "server-failed", f"{path} lacks the input {info.name}; it has {', '.join(arrays)}"
+            )
     tensors = {info.name: _checked(info, arrays[info.name], path, batches) for info in model.inputs}
     if not batches:
         return [tensors]
     count = min(tensor.shape[0] for tensor in tensors.values()) // batch
     if not count:
-        raise BenchError(f"{path} has fewer than {batch} samples", hint="a smaller --batch_size")
+        raise Problem(
+            "server-failed", f"{path} has fewer than {batch} samples", hint="a smaller --batch_size"
+        )
     return [
         {name: _cut(tensor, place * batch, batch) for name, tensor in tensors.items()}
         for place in range(count)
@@ -126,9 +137,15 @@ def _checked(info: TensorInfo, tensor: WireTensor, path: Path, batches: bool) ->
     own = info.shape[1:] if batches else info.shape
     is_ = tensor.shape[1:] if batches else tensor.shape
     if tensor.datatype != info.datatype:
-        raise BenchError(f"{path}: {info.name} is {tensor.datatype}, the model's {info.datatype}")
+        raise Problem(
+            "server-failed",
+            f"{path}: {info.name} is {tensor.datatype}, the model's {info.datatype}",
+        )
     if len(is_) != len(own) or any(a not in (-1, b) for a, b in zip(own, is_, strict=True)):
-        raise BenchError(f"{path}: {info.name} has the shape {list(is_)}, the model's {list(own)}")
+        raise Problem(
+            "server-failed",
+            f"{path}: {info.name} has the shape {list(is_)}, the model's {list(own)}",
+        )
     return tensor
 
 
@@ -148,16 +165,18 @@ def _raw(
 ) -> Sample:
     if len(model.inputs) != 1:
         named = ", ".join(info.name for info in model.inputs)
-        raise BenchError(f"{path} is raw bytes, and {model.name} has several inputs: {named}",
-                         hint="a .npz or .json file has names")  # fmt: skip
+        text = f"{path} is raw bytes, and {model.name} has several inputs: {named}"
+        raise Problem("server-failed", text, "a .npz or .json file has names")
     info = model.inputs[0]
     if info.datatype not in SIZES:
-        raise BenchError(
-            f"{path} is raw bytes, {info.name} is {info.datatype}", hint="a .json file"
+        raise Problem(
+            "server-failed",
+            f"{path} is raw bytes, {info.name} is {info.datatype}",
+            hint="a .json file",
         )
     shape = wanted_shape(info, batches, batch, shapes)
     data = files.read_bytes(path)
     wanted = math.prod(shape) * SIZES[info.datatype]
     if len(data) != wanted:
-        raise BenchError(f"{path} has {len(data)} bytes, a request {wanted}")
+        raise Problem("server-failed", f"{path} has {len(data)} bytes, a request {wanted}")
     return {info.name: WireTensor(info.datatype, shape, memoryview(data))}

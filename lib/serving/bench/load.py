@@ -20,9 +20,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from common.problems import Problem
 from serving.kserve import Connection, KserveError, WireTensor
-
-from .errors import BenchError
 
 NEVER = 1 << 62
 # Why a pace was stopped by the user.
@@ -221,7 +220,7 @@ def run(workers: Sequence[LoadWorker], pace: Pace, watch: Watch | None = None) -
 
 
 def _start(threads: Sequence[threading.Thread], pace: Pace) -> None:
-    """Start all of them, or raise BenchError where the system has no room for so many."""
+    """Start all of them, or raise Problem where the system has no room for so many."""
     try:
         for thread in threads:
             thread.start()
@@ -229,7 +228,9 @@ def _start(threads: Sequence[threading.Thread], pace: Pace) -> None:
         pace.stop("no thread")
         count = sum(thread.ident is not None for thread in threads)
         text = f"this system lets {count} threads start, not {len(threads)}: {error}"
-        raise BenchError(text, hint=f"ask for at most {count}, or see ulimit -u") from error
+        raise Problem(
+            "server-failed", text, hint=f"ask for at most {count}, or see ulimit -u"
+        ) from error
 
 
 def _wait(

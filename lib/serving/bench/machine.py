@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import BenchError
+from common.problems import Problem
 
 PROC = Path("/proc")
 LISTENS = "0A"
@@ -59,7 +59,7 @@ def moment(server: int | None) -> MachineSample:
 
 
 def allow_files(count: int) -> None:
-    """Let this process open so many files; raises BenchError where that is too many."""
+    """Let this process open so many files; raises Problem where that is too many."""
     try:
         import resource
     except ImportError:
@@ -69,7 +69,7 @@ def allow_files(count: int) -> None:
         return
     if hard != resource.RLIM_INFINITY and hard < count:
         text = f"so many connections need {count} open files; this system allows {hard}"
-        raise BenchError(text, hint="fewer, or a higher limit (ulimit -Hn)")
+        raise Problem("server-failed", text, hint="fewer, or a higher limit (ulimit -Hn)")
     resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
 
 

@@ -70,7 +70,7 @@ class _Reader:
 
 
 def measure(endpoint: ProbedModel, load: Load) -> LoadPoint:
-    """Measure once; raises BenchError where it cannot begin."""
+    """Measure once; raises Problem where it cannot begin."""
     settings = endpoint.settings
     count = settings.connections if load.open_loop else int(load.size)
     with contextlib.ExitStack() as stack:

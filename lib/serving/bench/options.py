@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from common.problems import Problem
+
 from . import perf_analyzer
-from .errors import UsageError
 
 # What typesetting makes of a hyphen.
 DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
@@ -135,7 +136,7 @@ class BenchSettings:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise UsageError(message)
+        raise Problem("bad-value", message)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -163,13 +164,13 @@ def parser() -> argparse.ArgumentParser:
 
 
 def read(arguments: Sequence[str]) -> tuple[BenchSettings, list[str]]:
-    """Return the settings, and notes on how flags were read; raise UsageError."""
+    """Return the settings, and notes on how flags were read; raise Problem."""
     words, notes = understood(arguments)
     made = parser()
     namespace, rest = made.parse_known_args(words)
     if rest:
         hint = _in_place_of(bare(rest[0].partition("=")[0]))
-        raise UsageError(f'"{rest[0]}" is not an option', hint=hint)
+        raise Problem("bad-value", f'"{rest[0]}" is not an option', hint=hint)
     return settings(vars(namespace)), notes
 
 
@@ -207,7 +208,7 @@ def bare(name: str) -> str:
 
 
 def settings(arguments: dict[str, Any]) -> BenchSettings:
-    """Return the values of the options; raise UsageError where one makes no sense."""
+    """Return the values of the options; raise Problem where one makes no sense."""
     values = {name: value for name, value in arguments.items() if value not in (None, "")}
     _contradictions(values)
     read = _Values({option.name: option.default for option in OPTIONS} | values)
@@ -256,9 +257,11 @@ class _Values:
         for option in OPTIONS:
             if option.choices and values[option.name] not in option.choices:
                 known = ", ".join(option.choices)
-                raise UsageError(f"--{option.name}={values[option.name]} is none of {known}")
+                raise Problem(
+                    "bad-value", f"--{option.name}={values[option.name]} is none of {known}"
+                )
         if not values["model_name"]:
-            raise UsageError("no model is named", hint="-m NAME")
+            raise Problem("bad-value", "no model is named", hint="-m NAME")
 
     def text(self, name: str) -> str:
         """As it was given."""
@@ -283,14 +286,14 @@ class _Values:
         """Return a number above 0; 0 for none."""
         number = self.number(name)
         if self.text(name) and not number:
-            raise UsageError(f"--{name}={self.text(name)} is not above 0")
+            raise Problem("bad-value", f"--{name}={self.text(name)} is not above 0")
         return number
 
     def seconds(self, name: str) -> float:
         """Return a time that is one."""
         seconds = self.number(name, ENDLESS)
         if not seconds:
-            raise UsageError(f"--{name}=0 is not a time")
+            raise Problem("bad-value", f"--{name}=0 is not a time")
         return seconds
 
 
@@ -307,18 +310,24 @@ def _contradictions(values: dict[str, Any]) -> None:
     )
     for one, other in pairs:
         if one in values and other in values:
-            raise UsageError(f"--{one} and --{other} contradict each other", hint="leave out one")
+            raise Problem(
+                "bad-value", f"--{one} and --{other} contradict each other", hint="leave out one"
+            )
     _idle(values)
 
 
 def _idle(values: dict[str, Any]) -> None:
-    """Raise UsageError for an option that says nothing without another one."""
+    """Raise Problem for an option that says nothing without another one."""
     for name, others in NEEDS.items():
         if name in values and not set(others) & set(values):
             wanted = " or ".join(f"--{other}" for other in others)
-            raise UsageError(f"--{name} says nothing without {wanted}", hint=f"leave out --{name}")
+            raise Problem(
+                "bad-value", f"--{name} says nothing without {wanted}", hint=f"leave out --{name}"
+            )
     if "burst_size" in values and values["distribution"] != "burst":
-        raise UsageError("--burst_size is of --distribution=burst", hint="leave out --burst_size")
+        raise Problem(
+            "bad-value", "--burst_size is of --distribution=burst", hint="leave out --burst_size"
+        )
 
 
 def _longest(values: dict[str, Any], seconds: Callable[[str], float]) -> float:
@@ -336,30 +345,32 @@ def _measures(values: dict[str, Any]) -> bool:
 def as_number(
     name: str, text: str, least: float, most: float = math.inf, *, whole: bool = False
 ) -> float:
-    """``text`` as a number within bounds, in the unit of the option; raises UsageError."""
+    """``text`` as a number within bounds, in the unit of the option; raises Problem."""
     try:
         value = int(text) if whole else float(text)
     except ValueError:
         kind = "whole number" if whole else "number"
-        raise UsageError(f"{name}={text} is not a {kind}") from None
+        raise Problem("bad-value", f"{name}={text} is not a {kind}") from None
     if not math.isfinite(value) or not least <= value <= most:
         bounds = f"at least {least:g}" + (f" and at most {most:g}" if most < math.inf else "")
-        raise UsageError(f"{name}={text} is not {bounds}")
+        raise Problem("bad-value", f"{name}={text} is not {bounds}")
     return value
 
 
 def load_points(text: str, name: str, *, whole: bool) -> list[float]:
-    """``4``, ``1,2,8``, ``1:16`` or ``100:1000:100``; raises UsageError."""
+    """``4``, ``1,2,8``, ``1:16`` or ``100:1000:100``; raises Problem."""
     parts = text.split(":" if ":" in text else ",")
     least, most = (1, math.inf) if whole else (1e-3, MOST_RATE)
     bounds = [as_number(f"--{name}", part, least, most, whole=whole) for part in parts]
     if ":" not in text:
         return bounds
     if len(parts) > 3:
-        raise UsageError(f"--{name}={text} is not FIRST:LAST:STEP")
+        raise Problem("bad-value", f"--{name}={text} is not FIRST:LAST:STEP")
     first, last, step = (bounds + [1.0])[:3]
     if last < first or (last - first) / step > 1000:
-        raise UsageError(f"--{name}={text} is not an ascending range of at most 1,000 steps")
+        raise Problem(
+            "bad-value", f"--{name}={text} is not an ascending range of at most 1,000 steps"
+        )
     count = int((last - first) / step + 1e-9) + 1
     return [first + place * step for place in range(count)]
 
@@ -373,14 +384,14 @@ def _warmup(text: str) -> tuple[int, float]:
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     name, colon, sizes = text.rpartition(":")
     if not colon or not name or not re.fullmatch(r"\d+(,\d+)*", sizes):
-        raise UsageError(f"--shape={text} is not INPUT:D1,D2")
+        raise Problem("bad-value", f"--shape={text} is not INPUT:D1,D2")
     return name, tuple(int(size) for size in sizes.split(","))
 
 
 def _header(text: str) -> tuple[str, str]:
     name, colon, value = text.partition(":")
     if not colon or not name.strip():
-        raise UsageError(f"--header={text} is not NAME:VALUE")
+        raise Problem("bad-value", f"--header={text} is not NAME:VALUE")
     return name.strip(), value.strip()
 
 

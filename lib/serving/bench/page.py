@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlperf.pages import charts
-from mlperf.pages.render import MissingPackageError
+from mlperf.pages.render import missing_package
 from mlperf.pages.render import render as render_page
 
 from . import report
-from .errors import BenchError
 from .report import BenchSession, Rows
 from .results import LoadPoint
 
@@ -32,12 +31,11 @@ class PageSection:
 
 
 def check() -> None:
-    """Raise BenchError where the page could not be made."""
+    """Raise Problem where the page could not be made."""
     try:
         import jinja2  # noqa: F401
     except ImportError as error:
-        missing = MissingPackageError()
-        raise BenchError(str(missing), hint=missing.hint) from error
+        raise missing_package() from error
 
 
 def render(session: BenchSession) -> str:

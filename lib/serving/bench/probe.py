@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from common.problems import Problem
 from serving.kserve import Connection, KserveError, Model, ModelState, TensorInfo, WireTensor
 from serving.kserve.stand_ins import stand_in
 
 from . import checks, inputs, target
 from . import server as counters
-from .errors import BenchError
 from .options import BenchSettings
 from .target import ProbedModel
 
@@ -21,7 +21,7 @@ START_ONE = "start one: cm run script --tags=run,triton-server --model_repositor
 
 
 def probe(settings: BenchSettings) -> ProbedModel:
-    """Ask for one inference and check it; raises BenchError where there is none to check."""
+    """Ask for one inference and check it; raises Problem where there is none to check."""
     with target.connect(settings) as connection:
         try:
             return _probe(settings, connection)
@@ -54,13 +54,16 @@ def _probe(settings: BenchSettings, connection: Connection) -> ProbedModel:
 
 
 def _batch(settings: BenchSettings, model: Model, largest: int) -> int | None:
-    """Return the samples in a request; None where the model has no batch; raise BenchError."""
+    """Return the samples in a request; None where the model has no batch; raise Problem."""
     if largest == 0 and settings.batch > 1:
-        raise BenchError(
-            f"{model.name} takes no batches (max_batch_size 0)", hint="leave out --batch_size"
+        raise Problem(
+            "server-failed",
+            f"{model.name} takes no batches (max_batch_size 0)",
+            hint="leave out --batch_size",
         )
     if 0 < largest < settings.batch:
-        raise BenchError(
+        raise Problem(
+            "server-failed",
             f"{model.name} takes at most {largest} samples in a request, not {settings.batch}",
             hint=f"--batch_size={largest}",
         )
@@ -114,7 +117,7 @@ def _optional(config: Mapping[str, Any]) -> Iterator[str]:
             yield str(each.get("name"))
 
 
-def explained(settings: BenchSettings, connection: Connection, error: KserveError) -> BenchError:
+def explained(settings: BenchSettings, connection: Connection, error: KserveError) -> Problem:
     """Return the failure with what to do next."""
     hints = {
         "refused": START_ONE,
@@ -128,7 +131,7 @@ def explained(settings: BenchSettings, connection: Connection, error: KserveErro
         hint = "the server must see /dev/shm of this machine; a container does with --ipc=host"
     elif error.kind == "status":
         hint = hint or _models(settings, connection)
-    return BenchError(message, hint=hint)
+    return Problem("server-failed", message, hint=hint)
 
 
 def _models(settings: BenchSettings, connection: Connection) -> str:

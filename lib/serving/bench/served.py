@@ -10,12 +10,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from common.problems import Problem
 from serving.server import server
-from serving.server.errors import ServerError
 from serving.server.wanted import ServerSpec
 
 from . import session
-from .errors import BenchError
 from .options import read, say
 
 
@@ -31,10 +30,9 @@ def main(arguments: Sequence[str], answer: str) -> int:
             url = running.grpc_url if protocol == "grpc" else running.url
             say(f"Triton {running.version} at {url}, for as long as this takes")
             return session.main([*arguments, f"--url={url}"], answer)
-    except (ServerError, BenchError) as error:
-        hint = error.hint_without(folder) if isinstance(error, ServerError) else error.hint
-        failure = {"kind": error.kind, "text": str(error), "hint": hint}
-        Path(answer).write_text(json.dumps({"failure": failure}), encoding="utf-8")
+    except Problem as error:
+        error.hint = error.hint_without(str(folder))
+        Path(answer).write_text(json.dumps(error.answer()), encoding="utf-8")
         return 0
     except KeyboardInterrupt:
         return session.INTERRUPTED

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from common.problems import Problem
 from mlperf import rate_search
 from mlperf.rate_search import RateTrial
 
 from . import guide, machine, page, report
-from .errors import BenchError, UsageError, WrongError
 from .load import CTRL_C
 from .measure import measure
 from .options import BenchSettings, bare, read, say
@@ -24,7 +24,7 @@ from .report import BenchSession
 from .results import Load, LoadPoint
 from .target import ProbedModel
 
-OK, INTERRUPTED, CUT_OFF = 0, 130, 141
+OK, FAILED, USAGE, INTERRUPTED, CUT_OFF = 0, 1, 2, 130, 141
 # How much longer than --duration the runs of a search are, and that duration without one.
 LONGER = {rate_search.BRACKET: 1, rate_search.CLOSE: 1, rate_search.CONFIRM: 3}
 TRY_S = 5.0
@@ -45,11 +45,11 @@ def main(arguments: Sequence[str], answer: str = "") -> int:
         for note in notes:
             say(f"note: {note}")
         status = _run(settings, hidden(arguments), record)
-    except BenchError as error:
+    except Problem as error:
         if not answer:
             say(f"error: {error}" + (f"\n  next: {error.hint}" if error.hint else ""))
-            return error.status
-        record["failure"] = {"kind": error.kind, "text": str(error), "hint": error.hint}
+            return USAGE if error.code == "bad-value" else FAILED
+        record |= error.answer()
         status = OK
     except KeyboardInterrupt:
         say("interrupted")
@@ -70,7 +70,7 @@ def _run(settings: BenchSettings, command: str, answer: dict[str, object]) -> in
     target = probe(settings)
     tell(guide.judged(target))
     if target.problems:
-        raise WrongError("the answer is wrong: " + "; ".join(target.problems))
+        raise Problem("requests-failed", "the answer is wrong: " + "; ".join(target.problems))
     if not settings.benchmark:
         return OK
     session = _measured(target, command)
@@ -85,16 +85,16 @@ def _run(settings: BenchSettings, command: str, answer: dict[str, object]) -> in
 
 
 def require_all(points: Sequence[LoadPoint]) -> None:
-    """Raise WrongError where requests failed, or none was answered."""
+    """Raise Problem where requests failed, or none was answered."""
     failures: Counter[str] = Counter()
     for point in points:
         failures.update(point.failures)
     if failures:
         counts = ", ".join(f"{count} {kind}" for kind, count in failures.most_common())
         total = sum(point.scheduled for point in points)
-        raise WrongError(f"{failures.total()} of {total} requests failed: {counts}")
+        raise Problem("requests-failed", f"{failures.total()} of {total} requests failed: {counts}")
     if not any(point.requests for point in points):
-        raise WrongError("no request was answered in time", hint="a longer --limit")
+        raise Problem("requests-failed", "no request was answered in time", hint="a longer --limit")
 
 
 def _measured(target: ProbedModel, command: str) -> BenchSession:
@@ -134,7 +134,7 @@ def sweep(target: ProbedModel) -> list[LoadPoint]:
 def search(target: ProbedModel) -> tuple[list[LoadPoint], list[RateTrial], float | None]:
     """Return the highest rate under the bound: the last run that kept it, all tries, and the rate.
 
-    Rates are requests a second. Raises BenchError when no request was answered, KeyboardInterrupt
+    Rates are requests a second. Raises Problem when no request was answered, KeyboardInterrupt
     after Ctrl-C.
     """
     settings = target.settings
@@ -153,7 +153,7 @@ def search(target: ProbedModel) -> tuple[list[LoadPoint], list[RateTrial], float
         return tried
 
     if not start.rate:
-        raise BenchError("no request was answered", hint="see the server's log")
+        raise Problem("server-failed", "no request was answered", hint="see the server's log")
     found_rate = rate_search.search(0.8 * start.rate, attempt, least=start.rate / 1000)
     best = [each for each in runs if each.load.size == found_rate.qps]
     return best[-1:] or [start], list(found_rate.tries), found_rate.qps
@@ -189,17 +189,19 @@ def hidden(arguments: Sequence[str]) -> str:
 
 
 def writable(files: Mapping[str, str]) -> None:
-    """Raise BenchError where a result could not be written: before an hour is measured."""
+    """Raise Problem where a result could not be written: before an hour is measured."""
     if "html" in files:
         page.check()
     for kind, name in files.items():
         path = Path(name)
         if path.is_dir():
-            raise UsageError(f"{name} is a folder", hint=f"--{kind}={path / f'result.{kind}'}")
+            raise Problem(
+                "bad-value", f"{name} is a folder", hint=f"--{kind}={path / f'result.{kind}'}"
+            )
         folder = path.resolve().parent
         if not is_special(path) and not (folder.is_dir() and os.access(folder, os.W_OK)):
             hint = "" if folder.is_dir() else f"mkdir -p {shlex.quote(str(folder))}"
-            raise UsageError(f"{name} cannot be written", hint=hint)
+            raise Problem("bad-value", f"{name} cannot be written", hint=hint)
 
 
 def is_special(path: Path) -> bool:
@@ -210,7 +212,7 @@ def is_special(path: Path) -> bool:
 def write(session: BenchSession) -> None:
     """Write the output files, each atomically.
 
-    Raises BenchError when one cannot be written.
+    Raises Problem when one cannot be written.
     """
     makers: dict[str, Callable[[BenchSession], str]] = {
         "json": report.as_json,
@@ -230,7 +232,7 @@ def write(session: BenchSession) -> None:
         except OSError as error:
             if part != whole:
                 part.unlink(missing_ok=True)
-            raise BenchError(f"{name}: {error.strerror}") from error
+            raise Problem("server-failed", f"{name}: {error.strerror}") from error
 
 
 def tell(lines: Iterable[str]) -> None:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from common.problems import Problem
 from serving import kserve
-from serving.kserve import Connection, KserveError, Model, Region, WireTensor
+from serving.kserve import Connection, Model, Region, WireTensor
 
 from . import checks, files, inputs, machine
-from .errors import BenchError
 from .load import LoadWorker
 from .options import BenchSettings
 
@@ -64,29 +64,28 @@ class _Check:
 
 
 def connect(settings: BenchSettings) -> Connection:
-    """Return a connection as the settings have it; raise BenchError."""
+    """Return a connection as the settings have it; raise Problem."""
     options = kserve.ConnectionOptions(
         timeout=settings.timeout,
         headers=settings.headers,
         tls_ca=settings.tls_ca,
         compression=settings.compression,
     )
-    try:
-        return kserve.connect(settings.url, settings.protocol, options)
-    except KserveError as error:
-        raise BenchError(str(error), hint=error.hint) from error
+    return kserve.connect(settings.url, settings.protocol, options)
 
 
 def golden(settings: BenchSettings, model: Model) -> dict[str, WireTensor]:
     """Return the outputs that are right; nothing where no file has them.
 
-    Raises BenchError for a file of another kind.
+    Raises Problem for a file of another kind.
     """
     if not settings.golden:
         return {}
     path = Path(settings.golden)
     if path.suffix.lower() not in files.READERS:
-        raise BenchError(f"{path} is not a file of outputs", hint=".npz, .npy or .json")
+        raise Problem(
+            "server-failed", f"{path} is not a file of outputs", hint=".npz, .npy or .json"
+        )
     return files.read(path, model.outputs)
 
 

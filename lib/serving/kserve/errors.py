@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from common.problems import Problem
+
 Kind = Literal["refused", "reset", "timeout", "status", "protocol", "memory", "input", "package"]
 
 # What may happen to a request, whatever its caller does; the other kinds are mistakes of a caller
@@ -11,7 +13,7 @@ Kind = Literal["refused", "reset", "timeout", "status", "protocol", "memory", "i
 REQUEST_KINDS: tuple[Kind, ...] = ("refused", "reset", "timeout", "status", "protocol", "memory")
 
 
-class KserveError(Exception):
+class KserveError(Problem):
     """What went wrong between this process and a server.
 
     ``kind`` is ``refused`` (nobody listens, or the name leads nowhere), ``reset`` (the connection
@@ -22,7 +24,6 @@ class KserveError(Exception):
     """
 
     def __init__(self, kind: Kind, message: str, *, status: int = 0, hint: str = "") -> None:
-        super().__init__(message)
+        super().__init__("server-failed", message, hint)
         self.kind: Kind = kind
         self.status = status
-        self.hint = hint

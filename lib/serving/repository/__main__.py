@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from common.problems import Problem
+
 from . import asked, writing
-from .errors import RepositoryError
 
 
 def main(words: list[str]) -> int:
@@ -30,11 +31,9 @@ def main(words: list[str]) -> int:
             print(f"note: {note}", flush=True)
     except OSError as error:
         text = f"{error.filename}: {error.strerror}"
-        answer = {
-            "failure": {"kind": "not-writable", "text": text, "hint": "choose another folder"}
-        }
-    except RepositoryError as error:
-        answer = {"failure": {"kind": error.kind, "text": str(error), "hint": error.hint}}
+        answer = Problem("not-writable", text, "choose another folder").answer()
+    except Problem as error:
+        answer = error.answer()
     Path(wanted["answer"]).write_text(json.dumps(answer, indent=2), encoding="utf-8")
     return 0
 

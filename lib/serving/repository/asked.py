@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from aws_neuron import artifact
-from aws_neuron.artifact import ArtefactError
+from common.problems import Problem
 
-from .errors import RepositoryError
 from .plan import TYPES, Batching, Cores, ModelArtefact, ModelTensor, RepositoryPlan, helpers_of
 
 T = TypeVar("T")
@@ -22,7 +21,7 @@ ON_NEURON = {"pytorch": "neuron", "tensorflow": "tensorflow"}
 
 
 def plan(request: Mapping[str, Any]) -> tuple[RepositoryPlan, Path]:
-    """Return the plan and its repository; raise RepositoryError."""
+    """Return the plan and its repository; raise Problem."""
     facts = _compiled(request) or _facts(request.get("facts") or "")
     place = Path(request["triton_model_dir"])
     cores = _cores(request)
@@ -50,7 +49,7 @@ def plan(request: Mapping[str, Any]) -> tuple[RepositoryPlan, Path]:
 def _compiled(request: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the sidecar of a model compiled for Neuron; empty without one.
 
-    Raises RepositoryError for one that is damaged, or was made for another device than asked for.
+    Raises ArtefactError for one that is damaged, or was made for another device than asked for.
     """
     path = Path(request.get("compiled_model") or request.get("facts") or "")
     if not path.name:
@@ -58,14 +57,11 @@ def _compiled(request: Mapping[str, Any]) -> Mapping[str, Any]:
     beside = path if path.suffix == ".json" else artifact.sidecar_of(path)
     if beside.name == MODEL_FACTS or not beside.is_file():
         return {}
-    try:
-        artefact = artifact.read(beside)
-        artefact.require(request["target"] or artefact.target)
-        if request["runtime"] == "pytorch" and not request.get("neuron_core_range"):
-            # Triton alone has no Neuron device: a model without cores is TorchScript.
-            artefact.require("cpu")
-    except ArtefactError as error:
-        raise RepositoryError("bad-value", str(error), error.hint) from error
+    artefact = artifact.read(beside)
+    artefact.require(request["target"] or artefact.target)
+    if request["runtime"] == "pytorch" and not request.get("neuron_core_range"):
+        # Triton alone has no Neuron device: a model without cores is TorchScript.
+        artefact.require("cpu")
     return {**artefact.facts(), "folder": str(beside.parent)}
 
 
@@ -88,10 +84,10 @@ def _facts(path: str) -> Mapping[str, Any]:
     try:
         facts: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise RepositoryError("model-facts", f"{path}: {error}", "get the model again") from error
+        raise Problem("model-facts", f"{path}: {error}", "get the model again") from error
     if facts.get("parts"):
         text = f"{facts['name']} consists of several graphs, and a model of Triton is one"
-        raise RepositoryError("not-available", text, "choose a benchmark of one graph")
+        raise Problem("not-available", text, "choose a benchmark of one graph")
     return {**facts, "folder": str(Path(path).parent)}
 
 
@@ -115,7 +111,7 @@ def _tensor(word: str) -> ModelTensor:
     sizes = parts[2].split("x") if len(parts) == 3 and parts[2] else []
     kind = parts[1].upper().removeprefix("TYPE_") if len(parts) > 1 else ""
     if len(parts) != 3 or kind not in TYPES or not all(re.fullmatch(r"-?\d+", s) for s in sizes):
-        raise RepositoryError(
+        raise Problem(
             "bad-value",
             f'"{word.strip()}" is not a tensor: NAME,DTYPE,AxB is needed, the batch left out',
             f"as in INPUT__0,FP32,3x224x224; types are {', '.join(TYPES)}",
@@ -131,7 +127,7 @@ def _read(value: Any, name: str, kind: Callable[[str], T], what: str) -> T:
     try:
         return kind(str(value))
     except ValueError as error:
-        raise RepositoryError("bad-value", f"--{name}={value}: {what}") from error
+        raise Problem("bad-value", f"--{name}={value}: {what}") from error
 
 
 def _batching(request: Mapping[str, Any]) -> Batching | None:
@@ -146,7 +142,7 @@ def _batching(request: Mapping[str, Any]) -> Batching | None:
     if batching != Batching():
         name = "preferred_batch_size" if preferred else "max_queue_delay_microseconds"
         text = f"--{name} says nothing without --enable_dynamic_batching"
-        raise RepositoryError("bad-value", text, f"add it, or leave out --{name}")
+        raise Problem("bad-value", text, f"add it, or leave out --{name}")
     return None
 
 
@@ -156,7 +152,7 @@ def _cores(request: Mapping[str, Any]) -> Cores | None:
         return None
     match = re.fullmatch(r"(\d+):(\d+)", text)
     if match is None:
-        raise RepositoryError(
+        raise Problem(
             "bad-value",
             f"--neuron_core_range={text}: FIRST:LAST is needed, both counted",
             "the 16 cores of an inf1.6xlarge are 0:15",

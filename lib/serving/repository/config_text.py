@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .errors import RepositoryError
+from common.problems import Problem
+
 from .plan import NAMES, ModelTensor, RepositoryPlan
 
 FIELDS = (
@@ -77,29 +78,29 @@ def _description() -> Any:
         return module
     except (OSError, ImportError, AssertionError) as error:
         text = f"the configuration cannot be checked without tritonclient and protobuf: {error}"
-        raise RepositoryError("import-failed", text, "pip install tritonclient protobuf") from error
+        raise Problem("import-failed", text, "pip install tritonclient protobuf") from error
 
 
 def read(text: str) -> dict[str, Any]:
-    """Parse a configuration; raise RepositoryError where Triton would reject it."""
+    """Parse a configuration; raise Problem where Triton would reject it."""
     from google.protobuf import json_format, text_format
 
     message = _description().ModelConfig()
     try:
         text_format.Parse(text, message)
     except text_format.ParseError as error:
-        raise RepositoryError("bad-value", f"config.pbtxt cannot be read: {error}") from error
+        raise Problem("bad-value", f"config.pbtxt cannot be read: {error}") from error
     config: dict[str, Any] = json_format.MessageToDict(message, preserving_proto_field_name=True)
     return config
 
 
 def check(plan: RepositoryPlan, text: str) -> None:
-    """Raise RepositoryError where ``text`` does not say what the plan does."""
+    """Raise Problem where ``text`` does not say what the plan does."""
     config, wanted = read(text), _expected(plan)
     wrong = [name for name in FIELDS if config.get(name) != wanted.get(name)]
     if unknown := sorted(set(config) - set(FIELDS)) + wrong:
         changes = "; ".join(f"{n}: {config.get(n)} in place of {wanted.get(n)}" for n in unknown)
-        raise RepositoryError("bad-value", f"config.pbtxt is not what was asked for: {changes}")
+        raise Problem("bad-value", f"config.pbtxt is not what was asked for: {changes}")
 
 
 def _expected(plan: RepositoryPlan) -> Mapping[str, Any]:

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from .errors import RepositoryError
+from common.problems import Problem
+
 from .plan import ModelTensor
 
 GRAPH = 7  # of a model
@@ -37,7 +38,7 @@ class ProtoField(NamedTuple):
 
 
 def read(path: Path) -> tuple[tuple[ModelTensor, ...], tuple[ModelTensor, ...]]:
-    """Return the inputs and outputs of a file, the batch left out; raise RepositoryError."""
+    """Return the inputs and outputs of a file, the batch left out; raise Problem."""
     try:
         with path.open("rb") as file:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -49,7 +50,7 @@ def read(path: Path) -> tuple[tuple[ModelTensor, ...], tuple[ModelTensor, ...]]:
             outputs = tuple(_tensor(data, field) for field in values[OUTPUT])
             return tuple(each for each in inputs if each.name not in weights), outputs
     except (OSError, ValueError, IndexError, StopIteration, RuntimeError) as error:
-        raise RepositoryError("model-file", f"{path} is not an ONNX model: {error}") from error
+        raise Problem("model-file", f"{path} is not an ONNX model: {error}") from error
 
 
 def _tensor(data: Data, value: ProtoField) -> ModelTensor:

@@ -9,21 +9,21 @@ from pathlib import Path
 
 from aws_neuron import artifact
 from aws_neuron.artifact import ArtefactError
+from common.problems import Problem
 
 from . import onnx_signature, onnx_weights
-from .errors import RepositoryError
 from .plan import KINDS, NAMES, NEURON_DEVICES, RUNTIMES, ModelTensor, RepositoryPlan
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def check(plan: RepositoryPlan) -> list[str]:
-    """Notes about a plan that works; raises RepositoryError with all that does not."""
+    """Notes about a plan that works; raises Problem with all that does not."""
     problems = [*_words(plan), *_tensors(plan), *_batches(plan), *_cores(plan), *_artefact(plan)]
     if not problems:
         problems += _signature(plan)
     if problems:
-        raise RepositoryError("bad-value", f"{plan.name}: {'; '.join(problems)}")
+        raise Problem("bad-value", f"{plan.name}: {'; '.join(problems)}")
     return list(_notes(plan))
 
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from common.problems import Problem
+
 from . import config_text, onnx_weights, refusals
-from .errors import RepositoryError
 from .plan import ModelArtefact, RepositoryPlan
 
 # Programs for the server, which may run them in a Python as old as 3.8.
@@ -33,7 +34,7 @@ class WrittenModel:
 def write(plan: RepositoryPlan, repository: Path) -> WrittenModel:
     """Check a plan and write its model into ``repository``, replacing one of that name.
 
-    Raises RepositoryError; then what was there before is still there.
+    Raises Problem; then what was there before is still there.
     """
     notes = refusals.check(plan)
     text = config_text.write(plan)
@@ -59,7 +60,7 @@ def write(plan: RepositoryPlan, repository: Path) -> WrittenModel:
     except OSError as error:
         shutil.rmtree(new, ignore_errors=True)
         text = f"{error.filename}: {error.strerror}"
-        raise RepositoryError("not-writable", text, "choose another folder") from error
+        raise Problem("not-writable", text, "choose another folder") from error
     return WrittenModel(folder, digest, plan.label, tuple(notes))
 
 

@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from common.problems import Problem
 from serving.kserve import Connection, ConnectionOptions, KserveError, connect
 from serving.kserve.stand_ins import stand_in
 
 from . import background, foreground, server, server_log
 from .container import ServerContainer, devices, usual_ports
-from .errors import ServerError
 from .settings import Ports
 from .wanted import ServerSpec
 
@@ -39,8 +39,8 @@ def main(words: list[str]) -> int:
     foreground.stop_on_signals()
     try:
         answer: Asked = PROGRAMS[name](request)
-    except ServerError as error:
-        answer = {"failure": {"kind": error.kind, "text": str(error), "hint": error.hint}}
+    except Problem as error:
+        answer = error.answer()
     except foreground.StopSignal as stop:
         say(f"ended by {stop}; the server is down")
         return stop.status
@@ -60,7 +60,7 @@ def _run(request: Asked) -> Asked:
             _show(started)
             status = foreground.follow(started.kept, started.keeper, say, parent)
         text = f"the server has ended with status {status}"
-        raise ServerError("server-failed", text, _log(started))
+        raise Problem("server-failed", text, _log(started))
     started = server.start(wanted, background.new_place(), owned=False, say=say)
     facts = background.note(started)
     _show(started)
@@ -106,7 +106,7 @@ def _use(request: Asked) -> Asked:
             metadata = connection.server()
             _show_stand_ins(connection)
     except KserveError as error:
-        raise ServerError("server-failed", f"{request['url']}: {error}", error.hint) from error
+        raise Problem("server-failed", f"{request['url']}: {error}", error.hint) from error
     say(f"{request['url']}: {metadata.name} {metadata.version}, ready")
     return {"url": request["url"], "grpc_url": ""}
 

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from common.problems import Problem
+
 from . import remains
-from .errors import ServerError
 from .server import GRACE_S, RunningServer
 
 FACTS = "server.json"
@@ -23,12 +24,12 @@ FACTS = "server.json"
 def home() -> Path:
     """Return the folder of this user's servers, which no other user can write to.
 
-    Raises ServerError when it belongs to another user.
+    Raises Problem when it belongs to another user.
     """
     path = Path(tempfile.gettempdir(), f"triton-servers-{os.getuid()}")
     path.mkdir(mode=0o700, exist_ok=True)
     if path.stat().st_uid != os.getuid() or path.stat().st_mode & 0o022:
-        raise ServerError("not-writable", f"{path} belongs to another user", "remove it")
+        raise Problem("not-writable", f"{path} belongs to another user", "remove it")
     return path
 
 
@@ -68,17 +69,17 @@ def noted() -> dict[int, Mapping[str, Any]]:
 def stop(port: int | None) -> list[Mapping[str, Any]]:
     """End the server at a port, or the only one; returns the facts of what was ended.
 
-    Raises ServerError where none is there, or several are and none is named.
+    Raises Problem where none is there, or several are and none is named.
     """
     records = noted()
     names = ", ".join(map(str, records))
     if port is None and len(records) > 1:
         text = f"there are several servers in the background, at the ports {names}"
-        raise ServerError("bad-value", text, "name one of them: --port=PORT")
+        raise Problem("bad-value", text, "name one of them: --port=PORT")
     chosen = [facts for number, facts in records.items() if port in (None, number)]
     if port is not None and not chosen:
         there = f"those there are have the ports {names}" if records else "there is none"
-        raise ServerError("entry-not-found", f"no server of ours has the port {port}; {there}")
+        raise Problem("entry-not-found", f"no server of ours has the port {port}; {there}")
     for facts in chosen:
         end(facts)
     return chosen

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .errors import ServerError
+from common.problems import Problem
+
 from .settings import Ports
 
 # The default address at which container engines publish ports.
@@ -72,7 +73,7 @@ class ServerContainer:
 def fetch(engine: str, image: str, say: Callable[[str], None]) -> None:
     """Have the image here before a server has so and so long to be ready: it is some GB large.
 
-    The engine's output about it is shown. Raises ServerError where the image cannot be had.
+    The engine's output about it is shown. Raises Problem where the image cannot be had.
     """
     there = subprocess.run([engine, "image", "inspect", image], capture_output=True, check=False)
     if not there.returncode:
@@ -83,4 +84,4 @@ def fetch(engine: str, image: str, say: Callable[[str], None]) -> None:
     if status:
         text = f"{engine} cannot get the image {image} (status {status})"
         hint = "what it says stands above; another image: --adr.triton-server.image=NAME"
-        raise ServerError("server-failed", text, hint)
+        raise Problem("server-failed", text, hint)

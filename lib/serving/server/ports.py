@@ -7,7 +7,8 @@ import socket
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from .errors import ServerError
+from common.problems import Problem
+
 from .settings import Ports
 
 LISTENS = "0A"
@@ -25,14 +26,14 @@ def free(host: str) -> Ports:
 
 
 def require_free(host: str, ports: Ports) -> None:
-    """Raise ServerError for a port that is taken, and say by whom."""
+    """Raise Problem for a port that is taken, and say by whom."""
     for port in ports.each():
         with socket.socket() as one:
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 one.bind((host, port))
             except OSError as error:
-                raise ServerError(
+                raise Problem(
                     "port-taken",
                     f"port {port} cannot be used: {holder(port) or error.strerror}",
                     "choose other ports with --ports=auto, or end that program",

@@ -14,14 +14,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
+from common.problems import Problem
 from common.python_path import child_env
 from serving.kserve import Connection, ConnectionOptions, KserveError, connect
 
 from . import container, remains, server_log
 from . import ports as choice
-from .errors import LateError, ServerError
 from .settings import KeeperSettings, Ports, new_mark
 from .wanted import ServerSpec
+
+
+class LateError(Problem):
+    """A server that is running, and not ready in time."""
+
 
 POLL_S = 0.05
 ASK_S = 5.0
@@ -76,7 +81,7 @@ def running(
     ``finish`` are commands that are run where this process is killed, and cannot clean up itself.
     ``say`` gets the command line before it runs.
 
-    Raises ServerError where it cannot be started, or is not ready in time.
+    Raises Problem where it cannot be started, or is not ready in time.
     """
     server = start(wanted, folder, finish=finish, say=say)
     try:
@@ -94,7 +99,7 @@ def start(
 ) -> RunningServer:
     """Start a server that ends with this process, or lives on where it is not ``owned``.
 
-    Raises ServerError when the server does not become ready or finds no free port.
+    Raises Problem when the server does not become ready or finds no free port.
     """
     remains.sweep()
     wanted = _reachable(wanted, folder)
@@ -118,9 +123,9 @@ def start(
                 return _ready(wanted, ports, kept, keeper, log)
             except BaseException as error:
                 end(kept, keeper)
-                if wanted.ports or not isinstance(error, ServerError) or TAKEN not in _whole(log):
+                if wanted.ports or not isinstance(error, Problem) or TAKEN not in _whole(log):
                     raise
-    raise ServerError("port-taken", f"no free port was found in {TRIES} tries", "try again")
+    raise Problem("port-taken", f"no free port was found in {TRIES} tries", "try again")
 
 
 def _reachable(wanted: ServerSpec, folder: Path) -> ServerSpec:
@@ -128,15 +133,13 @@ def _reachable(wanted: ServerSpec, folder: Path) -> ServerSpec:
     repository = Path(wanted.repository).absolute()
     if not repository.is_dir():
         text = f"{repository} is not a folder of models"
-        raise ServerError("file-not-found", text, "give one with --model_repository")
+        raise Problem("file-not-found", text, "give one with --model_repository")
     for program in repository.glob("*/*/model.py"):
         name = program.parents[1].name
         if not PLAIN.fullmatch(name):
             # Triton passes the folder to a shell unquoted, and then waits for ever.
             text = f"a model of Python cannot be served under the name {name!r}"
-            raise ServerError(
-                "bad-value", text, "use letters, digits and _ . - (also in its config)"
-            )
+            raise Problem("bad-value", text, "use letters, digits and _ . - (also in its config)")
     if wanted.image or PLAIN.fullmatch(str(repository)):
         return replace(wanted, repository=str(repository))
     folder.mkdir(parents=True, exist_ok=True)
@@ -217,7 +220,7 @@ def wait_ready(
 ) -> None:
     """Return when the models are ready, all of the repository where ``models`` is empty.
 
-    Raises ServerError when one of them has failed or the time is over. ``watch`` is called in
+    Raises Problem when one of them has failed or the time is over. ``watch`` is called in
     between, and may raise.
     """
     states: dict[str, tuple[str, str]] = {}
@@ -235,16 +238,16 @@ def wait_ready(
 
 
 def _all_ready(states: dict[str, tuple[str, str]], models: Sequence[str]) -> bool:
-    """Return whether all are; raise ServerError for one that never will be."""
+    """Return whether all are; raise Problem for one that never will be."""
     for name in models or states:
         state, reason = states.get(name, ("", ""))
         if state == "UNAVAILABLE" and reason:
-            raise ServerError("server-failed", f"the model {name} is not ready: {reason}")
+            raise Problem("server-failed", f"the model {name} is not ready: {reason}")
     return bool(states) and all(states.get(n, ("",))[0] == READY for n in models or states)
 
 
 class _Watch:
-    """Raises ServerError when the server, or the process of a model that it loads, has ended."""
+    """Raises Problem when the server, or the process of a model that it loads, has ended."""
 
     def __init__(self, kept: KeeperSettings, keeper: subprocess.Popen[bytes], log: TextIO) -> None:
         self._kept, self._keeper, self._log = kept, keeper, log
@@ -263,28 +266,28 @@ class _Watch:
         self._had_died = has_died
 
 
-def late(text: str, path: str, error: LateError) -> ServerError:
+def late(text: str, path: str, error: LateError) -> Problem:
     """The error for a server that does not become ready: which models it still loads, or cannot."""
     lines = [f"the model {name} failed: {why}" for name, why in server_log.failures(text).items()]
     lines += [f"the model {name} is still loading" for name in server_log.unfinished(text)]
     hint = f"{error.hint}\nits whole log: {path}"
-    return ServerError(error.kind, "\n  ".join([str(error), *lines]), hint)
+    return Problem(error.code, "\n  ".join([str(error), *lines]), hint)
 
 
-def killed(text: str, path: str) -> ServerError:
+def killed(text: str, path: str) -> Problem:
     """Return the error for a server that waits for the process of a model which has died."""
     models = ", ".join(server_log.unfinished(text)) or "a Python model"
-    return ServerError(
+    return Problem(
         "server-failed",
         f"the process of {models} was killed while it loaded",
         f"where memory ran out, `dmesg` tells: load fewer instances at once\nits whole log: {path}",
     )
 
 
-def failed(text: str, path: str) -> ServerError:
+def failed(text: str, path: str) -> Problem:
     """Return the error for a server that did not start: which model, why, and the last lines."""
     known, models = server_log.cause(text), server_log.failures(text)
     lines = [f"the model {name} failed: {why}" for name, why in models.items()]
     lines = lines or ["the server has ended", *server_log.last_lines(text)]
     hint = f"{known}\n" if known else ""
-    return ServerError("server-failed", "\n  ".join(lines), f"{hint}its whole log: {path}")
+    return Problem("server-failed", "\n  ".join(lines), f"{hint}its whole log: {path}")

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 import triton_lab  # noqa: F401 - makes the package of servers importable
+from common.problems import Problem
 from serving.bench import load, served, session
-from serving.bench.errors import BenchError
 from serving.kserve import KserveError, Region
 from serving.kserve.regions import SHM, abandoned
 from support import python_env
@@ -355,7 +355,7 @@ def test_more_threads_than_the_system_has_is_one_error(monkeypatch: pytest.Monke
     workers = [Idle(None, (), lambda *_: ()) for _ in range(3)]  # type: ignore[arg-type]
     pace = load.ClosedLoop(0, 1 << 62, 0)
     monkeypatch.setattr(threading, "Thread", Scarce)
-    with pytest.raises(BenchError, match="lets 2 threads start, not 3") as caught:
+    with pytest.raises(Problem, match="lets 2 threads start, not 3") as caught:
         load.run(workers, pace)
     assert "at most 2" in caught.value.hint
     assert pace.take() < 0, "those that run do not go on"

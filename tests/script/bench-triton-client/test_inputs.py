@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from common.problems import Problem
 from serving.bench import checks, files, inputs
-from serving.bench.errors import BenchError
 from serving.kserve import SIZES, Model, TensorInfo, WireTensor, tensor_of
 
 IMAGE = TensorInfo("input", "FP32", (-1, 4, 3))
@@ -57,12 +57,12 @@ def test_without_numpy_inputs_are_the_same_kind(monkeypatch: pytest.MonkeyPatch)
 
 def test_open_lengths_are_asked_for() -> None:
     text = model_of(TensorInfo("ids", "INT64", (-1, -1)))
-    with pytest.raises(BenchError) as caught:
+    with pytest.raises(Problem) as caught:
         made("random", model=text)
     assert "--shape=ids:N" in caught.value.hint
     assert made("random", model=text, shapes={"ids": (7,)})[0]["ids"].shape == (2, 7)
     for wrong in ({"idz": (7,)}, {"ids": (7, 1)}):
-        with pytest.raises(BenchError):
+        with pytest.raises(Problem):
             made("random", model=text, shapes=wrong)
 
 
@@ -116,7 +116,7 @@ def test_a_file_that_does_not_fit_is_one_message(
     tmp_path: Path, name: str, content: bytes, words: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(BenchError) as caught:
+    with pytest.raises(Problem) as caught:
         made(str(tmp_path / name))
     assert words in str(caught.value)
 
@@ -143,7 +143,7 @@ def test_types_that_only_json_has_are_read_from_it(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_sent_is_one_message(datatype: str, source: str, words: str) -> None:
-    with pytest.raises(BenchError) as caught:
+    with pytest.raises(Problem) as caught:
         made(source, model=model_of(TensorInfo("x", datatype, (-1, 2))))
     assert words in str(caught.value)
 
@@ -159,10 +159,10 @@ def test_what_cannot_be_sent_is_one_message(datatype: str, source: str, words: s
 )
 def test_arrays_unlike_the_model_are_refused(tmp_path: Path, array: np.ndarray, words: str) -> None:
     np.save(tmp_path / "a.npy", array)
-    with pytest.raises(BenchError) as caught:
+    with pytest.raises(Problem) as caught:
         made(str(tmp_path / "a.npy"))
     assert words in str(caught.value)
-    with pytest.raises(BenchError):
+    with pytest.raises(Problem):
         made(str(tmp_path / "none.npy"))
 
 

@@ -11,8 +11,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.problems import Problem
 from serving.bench import perf_analyzer
-from serving.bench.errors import UsageError
 from serving.bench.options import DASHES, ENDLESS, OPTIONS, BenchSettings, load_points, read
 from support import LIB, ROOT, python_env, run
 
@@ -67,7 +67,7 @@ def test_values_are_left_as_they_are() -> None:
     ],
 )
 def test_what_perf_analyzer_calls_otherwise_is_named(flag: str, ours: str) -> None:
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(Problem) as caught:
         asked(f"-m x {flag}")
     assert ours in caught.value.hint
 
@@ -116,7 +116,7 @@ def test_names_of_perf_analyzer_lead_to_options_and_are_none_themselves() -> Non
     ],
 )
 def test_what_makes_no_sense_is_one_message(line: str, words: str) -> None:
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(Problem) as caught:
         read(shlex.split(line))
     assert words in f"{caught.value} {caught.value.hint}"
 
@@ -157,7 +157,7 @@ def test_the_script_explains_the_names_of_perf_analyzer_as_the_program_does() ->
     names = " ".join([*perf_analyzer.NAMES.values(), perf_analyzer.NOT_HERE]).split()
     assert set(META["foreign_flags"]) == set(names)
     for name in names:
-        with pytest.raises(UsageError) as caught:
+        with pytest.raises(Problem) as caught:
             read([f"--{name}=1"])
         assert META["foreign_flags"][name]["instead"] == caught.value.hint
 

@@ -82,7 +82,6 @@ def test_nonsense_about_the_compilation_is_told(
     artefacts.sidecar_of(path).write_text(json.dumps(facts))
     with pytest.raises(ArtefactError, match=says) as caught:
         artefacts.read(path)
-    assert caught.value.kind == "damaged"
     assert "compile,neuron-model" in caught.value.hint
 
 
@@ -126,9 +125,8 @@ def test_another_file_than_the_one_described_is_told(tmp_path: Path) -> None:
     with pytest.raises(ArtefactError, match="is not the file that was compiled"):
         artefacts.read(path, whole=False)
     path.unlink()
-    with pytest.raises(ArtefactError, match="there is no") as caught:
+    with pytest.raises(ArtefactError, match="there is no"):
         artefacts.read(path)
-    assert caught.value.kind == "missing"
     artefacts.sidecar_of(path).unlink()
     with pytest.raises(ArtefactError, match="nothing tells what"):
         artefacts.read(path)

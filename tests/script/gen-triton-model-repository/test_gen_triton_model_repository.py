@@ -16,11 +16,11 @@ import pytest
 import triton_lab
 from aws_neuron import artifact
 from cmbench.errors import Error
+from common.problems import Problem
 from common.python_path import child_env
 from serving.kserve import KserveError, connect
 from serving.kserve.stand_ins import stand_in
 from serving.repository import asked, config_text, onnx_signature, refusals, writing
-from serving.repository.errors import RepositoryError
 from serving.repository.plan import (
     Batching,
     Cores,
@@ -96,7 +96,7 @@ def test_the_flags_of_the_known_generator_mean_what_they_do_there() -> None:
     ],
 )
 def test_flags_that_mean_nothing_are_told(change: dict[str, Any], says: str) -> None:
-    with pytest.raises(RepositoryError) as caught:
+    with pytest.raises(Problem) as caught:
         asked.plan({**FLAGS, **change})
     assert says in f"{caught.value} {caught.value.hint}"
 
@@ -107,7 +107,7 @@ def test_without_a_model_file_the_flags_alone_say_what_is_served(given: str) -> 
     flags = {**FLAGS, "runtime": "echo", "compiled_model": given, "target": ""}
     plan, _ = asked.plan(flags)
     assert [tensor.name for tensor in plan.inputs] == ["a", "b"]
-    with pytest.raises(RepositoryError, match="is not a tensor"):
+    with pytest.raises(Problem, match="is not a tensor"):
         asked.plan({**flags, "triton_input": "x"})
 
 
@@ -121,7 +121,7 @@ def test_the_facts_of_a_model_give_its_tensors(tmp_path: Path) -> None:
     told = json.loads(facts.read_text())
     several = tmp_path / "model.json"
     several.write_text(json.dumps({**told, "parts": [{}]}))
-    with pytest.raises(RepositoryError, match="consists of several graphs"):
+    with pytest.raises(Problem, match="consists of several graphs"):
         asked.plan({**asks, "facts": str(several)})
 
 
@@ -154,7 +154,7 @@ def test_the_signature_of_an_onnx_file_is_read_without_its_library(tmp_path: Pat
     for name, data in (("empty", b""), ("text", b"hello, world" * 9), ("cut", whole[:5000])):
         path = tmp_path / name
         path.write_bytes(data)
-        with pytest.raises(RepositoryError, match="is not an ONNX model"):
+        with pytest.raises(Problem, match="is not an ONNX model"):
             onnx_signature.read(path)
 
 
@@ -207,7 +207,7 @@ def test_the_signatures_of_all_shipped_models_are_those_of_their_facts() -> None
 def test_what_would_not_work_is_refused_before_anything_is_written(
     tmp_path: Path, plan: RepositoryPlan, says: str
 ) -> None:
-    with pytest.raises(RepositoryError) as caught:
+    with pytest.raises(Problem) as caught:
         writing.write(plan, tmp_path)
     assert says in str(caught.value)
     assert list(tmp_path.iterdir()) == []
@@ -240,7 +240,7 @@ def test_the_json_beside_a_compiled_model_is_its_signature(tmp_path: Path) -> No
         artefact=ModelArtefact(str(artefact)),
     )
     assert "not verified on hardware" in refusals.check(plan)[0]
-    with pytest.raises(RepositoryError, match="the model has no input other"):
+    with pytest.raises(Problem, match="the model has no input other"):
         refusals.check(changed(plan, inputs=(ModelTensor("other", "float32", (3,)),)))
     artifact.sidecar_of(artefact).unlink()
     assert "not verified on hardware" in refusals.check(plan)[0]
@@ -272,7 +272,7 @@ def test_an_artefact_for_another_device_is_refused(
     change: dict[str, Any], says: str, tmp_path: Path
 ) -> None:
     artefact = compiled(tmp_path)
-    with pytest.raises(RepositoryError, match=says) as caught:
+    with pytest.raises(Problem, match=says) as caught:
         asked.plan({**FLAGS, "compiled_model": str(artefact), **change})
     assert "compile,neuron-model" in caught.value.hint
 
@@ -280,7 +280,7 @@ def test_an_artefact_for_another_device_is_refused(
 def test_an_artefact_that_was_changed_is_refused(tmp_path: Path) -> None:
     artefact = compiled(tmp_path)
     artefact.write_bytes(b"y")
-    with pytest.raises(RepositoryError, match="is not the file that was compiled"):
+    with pytest.raises(Problem, match="is not the file that was compiled"):
         asked.plan({**FLAGS, "compiled_model": str(artefact), "target": ""})
 
 
@@ -321,7 +321,7 @@ def test_the_configuration_is_read_back_and_compared(tmp_path: Path) -> None:
         (text + "sequence_batching {}\n", "sequence_batching"),
         (text.replace("dims:", "dimensions:"), "cannot be read"),
     ):
-        with pytest.raises(RepositoryError, match=says):
+        with pytest.raises(Problem, match=says):
             config_text.check(PLAN, wrong)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from aws_neuron.artifact import ArtefactError, NeuronArtefact, read
+from aws_neuron.artifact import NeuronArtefact, read
 
 from ..errors import OTHER_MODEL, HarnessError
 from ..settings import GraphSpec, Setup, TensorSpec
@@ -90,11 +90,8 @@ class Neuron(Backend):
 
     def _artefact(self, graph: GraphSpec) -> NeuronArtefact:
         """What lies next to the model; the content of a session's files is compared elsewhere."""
-        try:
-            artefact = read(Path(graph.path), whole=False)
-            artefact.require(self.setup.device)
-        except ArtefactError as error:
-            raise HarnessError(str(error), error.hint) from error
+        artefact = read(Path(graph.path), whole=False)
+        artefact.require(self.setup.device)
         if graph.sha256 != artefact.sha256:
             text = f"{graph.path} is not the model that the session was given"
             raise HarnessError(text, OTHER_MODEL)

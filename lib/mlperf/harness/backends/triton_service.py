@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from aws_neuron import artifact
-from aws_neuron.artifact import ArtefactError
+from common.problems import Problem
 from serving.repository import writing
-from serving.repository.errors import RepositoryError
 from serving.repository.plan import (
     Batching,
     Cores,
@@ -24,7 +23,6 @@ from serving.repository.plan import (
     helpers_of,
 )
 from serving.server import server
-from serving.server.errors import ServerError
 from serving.server.wanted import ServerSpec
 
 from .. import host
@@ -67,16 +65,12 @@ def serve(setup: Setup, models: Sequence[ModelSpec]) -> Iterator[Mapping[str, An
         with server.running(wanted, folder, (("rm", "-rf", "--", str(folder)),)) as process:
             url = process.grpc_url if setup.options["protocol"] == "grpc" else process.url
             yield {"url": url}
-    except RepositoryError as error:
-        raise HarnessError(_one_line(error), error.hint) from error
-    except ServerError as error:
-        raise HarnessError(_one_line(error), error.hint_without(folder)) from error
+    except Problem as error:
+        error.message = " ".join(error.message.split())
+        error.hint = error.hint_without(str(folder))
+        raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
 
 
 def _graphs(model: ModelSpec) -> Sequence[GraphSpec]:
@@ -141,11 +135,8 @@ def _fixed_batch(setup: Setup, graph: GraphSpec) -> int:
         return 0
     if setup.device != "cpu":
         visible_cores(setup.device)
-    try:
-        compiled = artifact.read(Path(graph.path), whole=False)
-        compiled.require(setup.device)
-    except ArtefactError as error:
-        raise HarnessError(str(error), error.hint) from error
+    compiled = artifact.read(Path(graph.path), whole=False)
+    compiled.require(setup.device)
     return 0 if compiled.dynamic_batch else int(compiled.batch_size)
 
 
