@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.lib.named_paths import is_cached
+from common.problems import Problem
 from nvidia_mlperf.flow import registry
-from nvidia_mlperf.flow.errors import FlowError
 from nvidia_mlperf.flow.systems import GpuMachine, NeuronDevices
 from nvidia_mlperf.make import asked, flow, targets
 from support import ROOT
@@ -92,7 +92,7 @@ class Hands:
         self.lines.append(list(line))
         return 0
 
-    def failure(self) -> FlowError | None:
+    def failure(self) -> Problem | None:
         return None
 
     def cm_json(self, line: Sequence[str]) -> dict[str, Any]:

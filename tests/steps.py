@@ -14,7 +14,6 @@ from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.run.customize import is_reported, reported
 from common.problems import Problem
 from common.python_path import child_env
 from support import LIB, ROOT
@@ -49,9 +48,7 @@ def _reporting(function: Callable[..., Any]) -> Callable[..., Any]:
         except Error:
             raise
         except Exception as problem:
-            if isinstance(problem, Problem):
-                raise Error.of(problem) from None
-            raise (reported(problem) if is_reported(problem) else problem) from None
+            raise (Error.of(problem) if isinstance(problem, Problem) else problem) from None
 
     return call
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.lib import nvidia_machine
+from common.problems import Problem
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -34,9 +35,8 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def scaled_from(known: Any, machine: Any, vendor_round: str, allowed: str) -> Any:
-    """The system to scale from: the one that is named, else the nearest; raises FlowError."""
+    """The system to scale from: the one that is named, else the nearest; raises Problem."""
     from nvidia_mlperf.flow import systems
-    from nvidia_mlperf.flow.errors import FlowError
 
     of_round = [s for s in known.systems.values() if vendor_round in s.rounds]
     if allowed:
@@ -44,10 +44,10 @@ def scaled_from(known: Any, machine: Any, vendor_round: str, allowed: str) -> An
     systems.of_one_kind(machine)
     for exact in systems.match(machine, of_round):
         hint = f"its values: --tags=explain,nvidia-config --system={exact.id}"
-        raise FlowError("bad-value", f"{machine} is a known system, {exact.id}", hint)
+        raise Problem("bad-value", f"{machine} is a known system, {exact.id}", hint)
     like = systems.nearest_to(machine, of_round)
     if like is None:
-        raise FlowError("not-available", f"no system of {vendor_round} is like {machine}")
+        raise Problem("not-available", f"no system of {vendor_round} is like {machine}")
     return like
 
 

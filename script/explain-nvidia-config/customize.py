@@ -10,6 +10,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib import nvidia_machine
+from common.problems import Problem
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -51,14 +52,14 @@ def counts(known: Any) -> list[str]:
 def fields(known: Any, requested: str) -> list[str]:
     """What a field is and what happens with it; several with commas between them, or all.
 
-    Raises FlowError for one that is not known.
+    Raises Problem for one that is not known.
     """
-    from nvidia_mlperf.flow.errors import FlowError, nearest
+    from nvidia_mlperf.flow.errors import nearest
 
     names = known.fields if requested == "all" else [word.strip() for word in requested.split(",")]
     wrong = [f"there is no {n}: {nearest(n, known.fields)}" for n in names if n not in known.fields]
     if wrong:
-        raise FlowError("bad-value", "; ".join(wrong), "--field=all shows all of them")
+        raise Problem("bad-value", "; ".join(wrong), "--field=all shows all of them")
     return [known.fields[name].described() for name in names]
 
 

@@ -13,17 +13,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import caller, named_paths, neuron, nvidia
+from cmbench.lib import caller, named_paths, neuron, nvidia, nvidia_machine
 from cmbench.lib.probe import probe
 from cmbench.lib.yes_no import is_yes
-
-if TYPE_CHECKING:
-    from nvidia_mlperf.flow.errors import FlowError
-
-from cmbench.lib import nvidia_machine
+from common.problems import Problem
 
 # Variables that make sets for its own children only.
 _OF_MAKE = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES", "MAKE_TERMOUT", "MAKE_TERMERR")
@@ -72,7 +68,7 @@ class FlowEngine:
         self._failed = call.error() if status else {}
         return status
 
-    def failure(self) -> FlowError | None:
+    def failure(self) -> Problem | None:
         """The error of the last line; None without one."""
         return _error_of(self._failed) if self._failed.get("error") else None
 
@@ -159,7 +155,7 @@ class FlowEngine:
         return status
 
     def python(self) -> list[str]:
-        """Return the words that pass the Python of runs to a script; raise FlowError.
+        """Return the words that pass the Python of runs to a script; raise Problem.
 
         run-mlperf-inference-app passes them to its steps.
         """
@@ -191,12 +187,10 @@ def _number(text: str) -> int:
     return int(text) if text.isdigit() else 0
 
 
-def _error_of(answer: Mapping[str, Any]) -> FlowError:
+def _error_of(answer: Mapping[str, Any]) -> Problem:
     """The error of a line's answer; where its own log is, is a line of its detail."""
-    from nvidia_mlperf.flow.errors import FlowError
-
     log = [f"its log: {answer['log']}"] if answer.get("log") else []
-    return FlowError(
+    return Problem(
         str(answer.get("code", "script-failed")),
         str(answer["error"]),
         str(answer.get("hint", "")),
@@ -269,7 +263,6 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 def do(env: Mapping[str, Any], folder: Path, home: str) -> None:
     """Run the target in its folder; raises Error when none is given."""
-    from nvidia_mlperf.flow.errors import FlowError
     from nvidia_mlperf.make import flow, targets
 
     if not env.get("CM_NVIDIA_FLOW_TARGET"):
@@ -291,5 +284,5 @@ def do(env: Mapping[str, Any], folder: Path, home: str) -> None:
         engine.tell(f"note: {note}")
     try:
         target.function()(flow.Flow(folder, settings, variables, vendor, engine))
-    except FlowError as problem:
+    except Problem as problem:
         raise flow.with_folder(problem, folder, settings) from None

@@ -20,9 +20,6 @@ PLACES = {
     "ProgramError": (2, "code"),
     "SubmissionError": (2, "code"),
     "CatalogError": (2, "code"),
-    "RepositoryError": (0, "kind"),
-    "ServerError": (0, "kind"),
-    "FlowError": (0, "kind"),
 }
 SOURCES = [
     path

@@ -24,7 +24,7 @@ def machine() -> Any:
 
 
 def this_machine() -> Any:
-    """The same; raises FlowError without a GPU."""
+    """The same; raises Problem without a GPU."""
     from nvidia_mlperf.flow import systems
 
     return machine() or systems.machine_of((), os.uname().machine)

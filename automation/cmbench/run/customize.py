@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import cmbench
 from cmbench.errors import Error
-from common.problems import Problem
 from cmbench.format.dialect import CM
 from cmbench.format.env import MISSING, Pending, as_text
 from cmbench.format.model import Script
 from cmbench.plan.planned_step import PlannedStep, sure
 from cmbench.plan.step_run import StepRun
+from common.problems import Problem
 from common.python_path import add_folder
 
 if TYPE_CHECKING:
@@ -268,8 +268,6 @@ def crash(problem: BaseException, frame: StepRun, doing: str) -> Error:
 
     if isinstance(problem, Problem):
         return Error.of(problem)
-    if is_reported(problem):
-        return reported(problem)
     own = [
         f"customize.py:{item.lineno} in {item.name}: {item.line}"
         for item in traceback.extract_tb(problem.__traceback__)
@@ -288,28 +286,6 @@ def crash(problem: BaseException, frame: StepRun, doing: str) -> Error:
         doing=doing,
         hint=_advice(problem),
     )
-
-
-def is_reported(problem: BaseException) -> bool:
-    """Return whether an exception of shared code says what to do, by a ``kind`` and a ``hint``."""
-    return hasattr(problem, "kind") and hasattr(problem, "hint")
-
-
-def reported(problem: Any) -> Error:
-    """Return such an exception as one of the engine's own.
-
-    Shared code knows nothing of the engine. ``kind`` is an error code; there may be a ``context``,
-    a ``chain`` and a ``doing`` as well.
-    """
-    error = Error(
-        str(problem.kind),
-        str(problem),
-        hint=str(problem.hint),
-        context=getattr(problem, "context", ()),
-        doing=getattr(problem, "doing", ""),
-    )
-    error.chain = tuple(getattr(problem, "chain", ()))
-    return error
 
 
 def _advice(problem: BaseException) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from nvidia_mlperf.flow.errors import FlowError
+from common.problems import Problem
 from nvidia_mlperf.flow.registry import RATES, ConfigRegistry, ConfigTable
 from nvidia_mlperf.flow.systems import BenchmarkSystem, GpuMachine
 
@@ -23,12 +23,12 @@ def files(
     """Return the files of the new system by their path: how it is recognised, and its blocks.
 
     Rates grow with the number of devices, batches with the memory of each; both only as a
-    beginning. Raises FlowError for a name that cannot be one, or is one already.
+    beginning. Raises Problem for a name that cannot be one, or is one already.
     """
     if not _ID.fullmatch(name):
-        raise FlowError("bad-value", f"{name!r} cannot name a system", "use letters, digits, - _ .")
+        raise Problem("bad-value", f"{name!r} cannot name a system", "use letters, digits, - _ .")
     if name in known.systems:
-        raise FlowError("bad-value", f"{name} is a known system", "choose another --system_name")
+        raise Problem("bad-value", f"{name} is a known system", "choose another --system_name")
     made = {f"systems/{name}.yaml": _text(_recognised(machine, like, vendor_round, name))}
     for table in known.tables:
         blocks = dict(_scaled(known, table, machine, like, name))

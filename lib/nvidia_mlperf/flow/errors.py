@@ -1,41 +1,10 @@
-"""What can go wrong with configurations: one error type, and faults with file and line."""
+"""Faults of configurations with file and line, and the nearest known word."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-
-
-class FlowError(Exception):
-    """A failure in words, with what to do; ``kind`` is a short word that the engine knows.
-
-    ``context`` has lines of detail. ``chain`` are the scripts from the line that was run to the
-    step that has failed, and ``doing`` is what that one did.
-    """
-
-    def __init__(
-        self,
-        kind: str,
-        message: str,
-        hint: str = "",
-        context: Sequence[str] = (),
-        chain: Sequence[str] = (),
-        doing: str = "",
-    ) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.hint = hint
-        self.context = tuple(context)
-        self.chain = tuple(chain)
-        self.doing = doing
-
-    def within(self, before: str, after: str = "", hint: str = "") -> FlowError:
-        """Return the same failure with more words around it, and one more line of what to do."""
-        hints = "\n".join(filter(None, (self.hint, hint)))
-        return FlowError(
-            self.kind, f"{before}{self}{after}", hints, self.context, self.chain, self.doing
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
+from common.problems import Problem
 from nvidia_mlperf.flow import fields
-from nvidia_mlperf.flow.errors import FlowError
 from nvidia_mlperf.flow.fields import RECORD, REFUSED, USED, ConfigField
 
 HERE = Path(__file__).resolve().parent
@@ -89,7 +89,7 @@ def _input(name: str, entry: Mapping[str, str], known: Mapping[str, ConfigField]
 def take(env: MutableMapping[str, Any], capabilities: tuple[str, ...] = ()) -> list[str]:
     """Let the inputs become settings of ours; what has no effect, in words.
 
-    ``capabilities`` are those of the GPUs that are there. Raises FlowError with all that cannot be
+    ``capabilities`` are those of the GPUs that are there. Raises Problem with all that cannot be
     taken: another implementation, values that do not fit, what is refused.
     """
     meant = env.get("CM_MLPERF_IMPLEMENTATION") in IMPLEMENTATIONS
@@ -127,7 +127,7 @@ def _own(texts: Mapping[Input, str]) -> Iterator[Input]:
 
 def _refuse(wrong: Any) -> None:
     if problems := list(wrong):
-        raise FlowError("bad-value", "; ".join(problems), "leave them out, or correct them")
+        raise Problem("bad-value", "; ".join(problems), "leave them out, or correct them")
 
 
 def _become(env: MutableMapping[str, Any], row: Input, value: Any) -> None:
@@ -152,7 +152,7 @@ def _option(env: MutableMapping[str, Any], name: str, value: Any) -> None:
 
 
 def _choose(env: MutableMapping[str, Any], row: Input, kind: str, name: str) -> None:
-    """Choose a precision or a backend; raises FlowError where another one is chosen."""
+    """Choose a precision or a backend; raises Problem where another one is chosen."""
     key = PRECISION if kind == "precision" else BACKEND
     if env.get(key) not in (None, "", name):
         _refuse([f"--{row.name} and --{kind}={env[key]} contradict each other"])
@@ -165,7 +165,7 @@ def _way(env: MutableMapping[str, Any], capabilities: tuple[str, ...]) -> None:
     if backend not in BACKENDS:
         _refuse([f"--implementation=nvidia has --backend={' or '.join(BACKENDS)}, not {backend}"])
     if backend == "tensorrt" and env.get("CM_MLPERF_DEVICE", "cpu") != "cuda":
-        raise FlowError(
+        raise Problem(
             "bad-value",
             "--implementation=nvidia computes with TensorRT on a GPU",
             "add --device=cuda; without a GPU --backend=stand-in takes its place, and says so",
@@ -176,10 +176,10 @@ def _way(env: MutableMapping[str, Any], capabilities: tuple[str, ...]) -> None:
 
 
 def check_fp8(env: Mapping[str, Any], capabilities: tuple[str, ...]) -> None:
-    """Raise FlowError for fp8 on a GPU that cannot compute in it."""
+    """Raise Problem for fp8 on a GPU that cannot compute in it."""
     old = [each for each in capabilities if _number(each) < _number(FP8_FROM)]
     if env.get(PRECISION) == "fp8" and old:
-        raise FlowError(
+        raise Problem(
             "bad-value",
             f"fp8 needs compute capability {FP8_FROM}, and the GPU here has {', '.join(old)}",
             "use --precision=float16 or int8",

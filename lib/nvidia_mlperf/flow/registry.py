@@ -14,10 +14,11 @@ from typing import Any
 
 import yaml
 
+from common.problems import Problem
 from mlperf.catalog import Scenario
 from nvidia_mlperf.flow import systems as systems_of
 from nvidia_mlperf.flow import words
-from nvidia_mlperf.flow.errors import FlowError, RegistryFault, nearest
+from nvidia_mlperf.flow.errors import RegistryFault, nearest
 from nvidia_mlperf.flow.fields import REFUSED, ConfigField
 from nvidia_mlperf.flow.fields import read as read_fields
 from nvidia_mlperf.flow.systems import BenchmarkSystem
@@ -111,7 +112,7 @@ class ConfigRegistry:
         return sum(len(block.versions) for block in blocks if block.system)
 
     def table(self, vendor_round: str, benchmark: str, scenario: str) -> ConfigTable:
-        """Return the file of these three, in NVIDIA's words; raise FlowError with what there is."""
+        """Return the file of these three, in NVIDIA's words; raise Problem with what there is."""
         benchmark = words.benchmark(vendor_round, benchmark)
         scenario = words.scenario(scenario)
         of_round = [table for table in self.tables if table.round == vendor_round]
@@ -119,7 +120,7 @@ class ConfigRegistry:
             if (table.benchmark, table.scenario) == (benchmark, scenario):
                 return table
         there = sorted(table.scenario for table in of_round if table.benchmark == benchmark)
-        raise FlowError(
+        raise Problem(
             "not-available",
             f"{vendor_round} has no {benchmark} in {scenario}",
             f"it has {', '.join(there) or 'no values for it; they were never published'}",
@@ -132,11 +133,11 @@ class ConfigRegistry:
         ver: str = DEFAULT,
         overrides: Mapping[str, Any] | None = None,
     ) -> RunConfig:
-        """Return the values for a system, overrides last; raise FlowError."""
+        """Return the values for a system, overrides last; raise Problem."""
         of_system = [block for block in table.blocks.values() if block.system == system]
         if not of_system:
             known = sorted({block.system for block in table.blocks.values() if block.system})
-            raise FlowError(
+            raise Problem(
                 "not-available",
                 f"{table.round} {table.benchmark} {table.scenario} has no values for {system}",
                 nearest(system, known),
@@ -145,7 +146,7 @@ class ConfigRegistry:
         if not fitting:
             there = sorted({name for block in of_system for name in block.versions})
             hint = f"{system} has {', '.join(there)}"
-            raise FlowError("bad-value", f"--config_ver={ver} is not there for {system}", hint)
+            raise Problem("bad-value", f"--config_ver={ver} is not there for {system}", hint)
         values = {**self._inherited(table, fitting[-1]), **self._override(table, overrides or {})}
         scenario = words.scenario(table.scenario)
         config = RunConfig(table.round, table.benchmark, scenario, system, ver, values)
@@ -179,7 +180,7 @@ class ConfigRegistry:
         return values
 
     def _override(self, table: ConfigTable, overrides: Mapping[str, Any]) -> dict[str, ConfigValue]:
-        """Return the overrides as values; raise FlowError with all faults in them."""
+        """Return the overrides as values; raise Problem with all faults in them."""
         wrong, values = [], {}
         for name, raw in overrides.items():
             field = self.fields.get(name)
@@ -193,7 +194,7 @@ class ConfigRegistry:
             wrong += [problem] if problem else []
             values[name] = ConfigValue(value, "the command line", "")
         if wrong:
-            raise FlowError("bad-value", "; ".join(wrong), "leave them out, or correct them")
+            raise Problem("bad-value", "; ".join(wrong), "leave them out, or correct them")
         return values
 
     def _notes(self, table: ConfigTable, config: RunConfig) -> Iterator[str]:

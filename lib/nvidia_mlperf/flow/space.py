@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from common.problems import Problem
 from mlperf import catalog
 from mlperf.catalog import Scratch
 from nvidia_mlperf.flow import words
-from nvidia_mlperf.flow.errors import FlowError
 
 FOLDERS = ("data", "models", "preprocessed_data")
 STAND_INS = ("tiny", "synthetic")
@@ -28,7 +28,7 @@ def places() -> dict[str, list[Scratch]]:
 
 
 def of_word(vendor_round: str, word: str) -> Scratch:
-    """What is a benchmark's in a round; raises FlowError where the round has no such word."""
+    """What is a benchmark's in a round; raises Problem where the round has no such word."""
     name = words.benchmark(vendor_round, word)
     scratch = words.rounds(vendor_round)[name].scratch
     assert scratch is not None
@@ -72,16 +72,16 @@ def of_benchmark(root: Path, name: str, folder: str = "") -> list[Path]:
 def named(path: object, environ: Mapping[str, str]) -> str:
     """The path that counts: what is given, MLPERF_SCRATCH_PATH, the fixed one where it exists.
 
-    Raises FlowError where there is none of them.
+    Raises Problem where there is none of them.
     """
     folder = str(path or "") or environ.get("MLPERF_SCRATCH_PATH", "")
     if not folder and Path(FALLBACK).is_dir():
         folder = FALLBACK
     choose = "export MLPERF_SCRATCH_PATH=, and a folder of a large disk: 3 TB for everything"
     if not folder:
-        raise FlowError("needs-input", "the scratch space is not named", choose)
+        raise Problem("needs-input", "the scratch space is not named", choose)
     if words.placeholders(folder):
-        raise FlowError(
+        raise Problem(
             "bad-value", f"the scratch space {folder} is a placeholder of the guide", choose
         )
     return folder

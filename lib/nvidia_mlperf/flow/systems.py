@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from common.problems import Problem
 from nvidia_mlperf.flow import words
-from nvidia_mlperf.flow.errors import FlowError, nearest
+from nvidia_mlperf.flow.errors import nearest
 
 SAME_MEMORY, SAME_POWER = 0.1, 0.05
 """How far the same GPU may differ. A T4 reports 15109 MiB of 16 GiB: the driver takes some."""
@@ -94,11 +95,11 @@ class NeuronDevices:
 def machine_of(gpus: Sequence[Mapping[str, Any]], machine: str, board: str = "") -> GpuMachine:
     """The machine of these GPUs, with nvidia-smi's names; ``mig`` has the UUIDs of instances.
 
-    Where they differ, the first one counts. Raises FlowError where there is none.
+    Where they differ, the first one counts. Raises Problem where there is none.
     """
     names = sorted({str(gpu.get("name", "")) for gpu in gpus})
     if not gpus and not board:
-        raise FlowError(
+        raise Problem(
             "no-device", "this machine shows no NVIDIA GPU", "name a system: --system=T4x1"
         )
     first: Mapping[str, Any] = gpus[0] if gpus else {}
@@ -170,7 +171,7 @@ def chosen(
     vendor_round: str,
     allow_nearest: str = "",
 ) -> BenchmarkSystem:
-    """Return the system whose values count for this machine; raise FlowError without one.
+    """Return the system whose values count for this machine; raise Problem without one.
 
     ``allow_nearest`` is the id that the caller allows in the place of an exact one.
     """
@@ -183,11 +184,11 @@ def chosen(
         return exact[0]
     if exact:
         ids = ", ".join(system.id for system in exact)
-        raise FlowError("ambiguous", f"{machine} may be {ids}", "name one: --system=ID")
+        raise Problem("ambiguous", f"{machine} may be {ids}", "name one: --system=ID")
     closest = nearest_to(machine, of_round)
     if closest is None:
-        raise FlowError("not-available", f"no system of {vendor_round} is like {machine}")
-    raise FlowError(
+        raise Problem("not-available", f"no system of {vendor_round} is like {machine}")
+    raise Problem(
         "not-available",
         f"{machine} is not a system of {vendor_round}; nearest is {closest.id}: "
         f"{difference(machine, closest)}",
@@ -205,9 +206,9 @@ def _ways(machine: GpuMachine, like: BenchmarkSystem, vendor_round: str) -> Iter
 
 
 def of_one_kind(machine: GpuMachine) -> None:
-    """Raise FlowError where the GPUs differ: no system of the registry is like that."""
+    """Raise Problem where the GPUs differ: no system of the registry is like that."""
     if machine.kinds > 1:
-        raise FlowError(
+        raise Problem(
             "bad-value",
             f"the GPUs differ: {machine.name}",
             "choose those of one kind with CUDA_VISIBLE_DEVICES, or name a system: --system=T4x1",
@@ -215,7 +216,7 @@ def of_one_kind(machine: GpuMachine) -> None:
 
 
 def named(word: str, systems: Iterable[BenchmarkSystem], vendor_round: str) -> BenchmarkSystem:
-    """Return the system of that id in a round; raise FlowError with the rounds that have it.
+    """Return the system of that id in a round; raise Problem with the rounds that have it.
 
     Where none has, the nearest one of the round is named.
     """
@@ -227,7 +228,7 @@ def named(word: str, systems: Iterable[BenchmarkSystem], vendor_round: str) -> B
     ids = [system.id for system in known.values() if vendor_round in system.rounds]
     others = match.rounds if match is not None else ()
     hint = words.of_rounds(others) if others else nearest(word, ids, own)
-    raise FlowError("bad-value", f"{vendor_round} has no system {word}", hint)
+    raise Problem("bad-value", f"{vendor_round} has no system {word}", hint)
 
 
 def nearest_to(machine: GpuMachine, systems: Iterable[BenchmarkSystem]) -> BenchmarkSystem | None:

@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 
+from common.problems import Problem
 from mlperf import catalog
 from mlperf.catalog import BenchmarkSpec, Scenario
-from nvidia_mlperf.flow.errors import FlowError, nearest
+from nvidia_mlperf.flow.errors import nearest
 
 VENDOR_ROUNDS = ("v0.7", "v2.0", "v3.1")
 SCENARIOS = (Scenario.OFFLINE, Scenario.SERVER, Scenario.SINGLE_STREAM, Scenario.MULTI_STREAM)
@@ -34,13 +35,13 @@ def of_rounds(rounds: Iterable[str]) -> str:
 def benchmark(vendor_round: str, word: str) -> str:
     """NVIDIA's own word for a benchmark in that round.
 
-    Raises FlowError with the rounds that have the word, or else with the nearest one.
+    Raises Problem with the rounds that have the word, or else with the nearest one.
     """
     known = rounds(vendor_round)
     if word.lower() not in known:
         others = [each for each in VENDOR_ROUNDS if word.lower() in rounds(each)]
         hint = of_rounds(others) if others else nearest(word, known)
-        raise FlowError("bad-value", f"{vendor_round} has no benchmark {word}", hint)
+        raise Problem("bad-value", f"{vendor_round} has no benchmark {word}", hint)
     return word.lower()
 
 
@@ -51,10 +52,10 @@ def our_benchmark(vendor_round: str, word: str, config_ver: str) -> str:
 
 
 def scenario(word: str) -> Scenario:
-    """The scenario: SingleStream, singlestream, single_stream, single-stream; raises FlowError."""
+    """The scenario: SingleStream, singlestream, single_stream, single-stream; raises Problem."""
     match = Scenario.of_folder(re.sub("[-_]", "", word))
     if match not in SCENARIOS:
-        raise FlowError("bad-value", f"there is no scenario {word}", nearest(word, SCENARIOS))
+        raise Problem("bad-value", f"there is no scenario {word}", nearest(word, SCENARIOS))
     return match
 
 
@@ -63,10 +64,10 @@ def rounds(vendor_round: str) -> Mapping[str, BenchmarkSpec]:
     """Return the words of a round, and our benchmark of the lower accuracy target for each.
 
     They are the families of the benchmarks that the round asks for and that can be run. Raises
-    FlowError for a round that is not known.
+    Problem for a round that is not known.
     """
     if vendor_round not in VENDOR_ROUNDS:
-        raise FlowError(
+        raise Problem(
             "bad-value",
             f"--vendor_round={vendor_round} is not known",
             nearest(vendor_round, VENDOR_ROUNDS),

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from common.problems import Problem
 from mlperf.catalog import Scenario
 from nvidia_mlperf.flow import words
-from nvidia_mlperf.flow.errors import FlowError, nearest
+from nvidia_mlperf.flow.errors import nearest
 from nvidia_mlperf.flow.fields import REFUSED, ConfigField
 
 W = TypeVar("W", bound=str)
@@ -119,7 +120,7 @@ def read(
 ) -> RunArguments:
     """Parse RUN_ARGS; ``benchmarks`` is the variable BENCHMARKS, separated by blanks.
 
-    Raises FlowError with all that is wrong: unknown words, values that do not fit, what is refused.
+    Raises Problem with all that is wrong: unknown words, values that do not fit, what is refused.
     """
     text = _LONG_DASH.sub("--", text)
     _refuse_placeholders(text)
@@ -140,15 +141,15 @@ def read(
     if wrong:
         fields = "cm run script --tags=explain,nvidia-config --field=all"
         hint = f"all fields: {fields}\nall words: make info"
-        raise FlowError("bad-value", f"RUN_ARGS: {'; '.join(wrong)}", hint)
+        raise Problem("bad-value", f"RUN_ARGS: {'; '.join(wrong)}", hint)
     return replace(arguments, notes=tuple(notes))
 
 
 def _refuse_placeholders(text: str) -> None:
-    """Raise FlowError for a guide's line with placeholders in it, with all of them."""
+    """Raise Problem for a guide's line with placeholders in it, with all of them."""
     if placeholders := words.placeholders(text):
         what = "is a placeholder" if len(placeholders) == 1 else "are placeholders"
-        raise FlowError(
+        raise Problem(
             "bad-value",
             f"RUN_ARGS: {', '.join(placeholders)} {what} of the guide",
             "write what you want in its place, or leave it out: --benchmarks=resnet50 "
@@ -264,7 +265,7 @@ def _each(typed: Iterable[str], meaning: Callable[[str], W], wrong: list[str]) -
             return ()
         try:
             meanings[meaning(word.strip())] = None
-        except FlowError as problem:
+        except Problem as problem:
             wrong.append(f"{problem}: {problem.hint}" if problem.hint else str(problem))
     return tuple(meanings)
 

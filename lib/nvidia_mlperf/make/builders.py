@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nvidia_mlperf.flow.errors import FlowError
+from common.problems import Problem
 from nvidia_mlperf.flow.systems import GpuMachine
 from nvidia_mlperf.make import files
 from nvidia_mlperf.make.files import sidecar
@@ -61,11 +61,11 @@ def capability(work: WorkPlan) -> str:
 def put(env: Mapping[str, Any], place: Path, fields_sha256: str) -> None:
     """Put the engines of a model into the folder, the description last.
 
-    ``env`` is what generate,engine,nvidia gives. Raises FlowError for what no builder has made.
+    ``env`` is what generate,engine,nvidia gives. Raises Problem for what no builder has made.
     """
     source = Path(env["CM_ENGINE_FILE_WITH_PATH"])
     if source.suffix != place.suffix or sidecar(source).get("builder") not in BUILDERS:
-        raise FlowError("engine-missing", f"{source} is not an engine of TensorRT")
+        raise Problem("engine-missing", f"{source} is not an engine of TensorRT")
     facts = json.loads(source.with_name("model.json").read_text(encoding="utf-8"))
     described = place.with_name(f"{place.name}{MODEL}")
     place.parent.mkdir(parents=True, exist_ok=True)

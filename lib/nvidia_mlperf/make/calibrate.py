@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from nvidia_mlperf.flow.errors import FlowError
+from common.problems import Problem
 from nvidia_mlperf.make import files
 from nvidia_mlperf.make.flow import STAND_IN, Flow
 from nvidia_mlperf.make.work import PlannedRun, plan
@@ -23,7 +23,7 @@ def calibrate(flow: Flow) -> None:
     """A cache per benchmark of the line: its values do not depend on scenario or version.
 
     ``cache_file`` says where it goes, ``calib_batch_size`` times ``calib_max_batches`` from how
-    many samples it is made. Raises FlowError.
+    many samples it is made. Raises Problem.
     """
     work = plan(flow)
     flow.tell(work.lines())
@@ -42,19 +42,19 @@ def calibrate(flow: Flow) -> None:
 
 
 def _check(items: Mapping[str, PlannedRun], named: tuple[str, ...]) -> None:
-    """Raise FlowError where nothing can be calibrated, or two caches would be one file."""
+    """Raise Problem where nothing can be calibrated, or two caches would be one file."""
     if named and all(word in FLOAT for word in named):
-        raise FlowError("not-available", f"{named[0]} has no int8 model: {FLOAT[named[0]]}")
+        raise Problem("not-available", f"{named[0]} has no int8 model: {FLOAT[named[0]]}")
     ready = [item for item in items.values() if item.overrides.get("cache_file")]
     if len([word for word in items if word not in FLOAT]) > 1 and ready:
         text = "--cache_file is one file, and there are several benchmarks"
-        raise FlowError("bad-value", text, "add --benchmarks with one of them")
+        raise Problem("bad-value", text, "add --benchmarks with one of them")
 
 
 def made(flow: Flow, item: PlannedRun) -> Path:
     """Return the cache of a benchmark, next to the int8 model calibrated with it.
 
-    Raises FlowError when the quantizer leaves none.
+    Raises Problem when the quantizer leaves none.
     """
     form = "" if flow.settings.form == "full" else f",_{flow.settings.form}"
     line = ["run", "script", f"--tags=generate,engine,nvidia,_{STAND_IN}{form}"]
@@ -67,9 +67,7 @@ def made(flow: Flow, item: PlannedRun) -> Path:
     env = flow.doer.cm_json([*line, *flow.doer.python(), "--quiet"])["env"]
     cache = Path(str(env.get("CM_QUANTIZE_CALIBRATION_CACHE") or ""))
     if not cache.is_file():
-        raise FlowError(
-            "script-failed", f"{item.ours} has no calibration cache", "its log is above"
-        )
+        raise Problem("script-failed", f"{item.ours} has no calibration cache", "its log is above")
     return cache
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from common.problems import Problem
 from nvidia_mlperf.flow import systems, words
-from nvidia_mlperf.flow.errors import FlowError
 from nvidia_mlperf.flow.space import of_word
 from nvidia_mlperf.make import builders, data, engines, neuron
 from nvidia_mlperf.make.flow import Flow
@@ -153,7 +153,7 @@ OF_PLAN = (of_system, of_parts, of_batches)
 
 
 def report(flow: Flow) -> None:
-    """Show all checks of the machine; raises FlowError where one says stop."""
+    """Show all checks of the machine; raises Problem where one says stop."""
     checks = of_machine(flow)
     flow.tell(str(check) for check in checks)
     refuse(checks)
@@ -169,7 +169,7 @@ def before_runs(flow: Flow, work: WorkPlan) -> None:
 def before_builds(flow: Flow, work: WorkPlan, items: Sequence[PlannedRun]) -> None:
     """The checks of driver and GPU that count before engines of ``items`` are built for a GPU.
 
-    Raises FlowError for one that says stop: too little memory, before hours of building.
+    Raises Problem for one that says stop: too little memory, before hours of building.
     """
     findings = flow.doer.findings(flow.vendor, subject(flow, work, items))
     checks = [FlowCheck(one["id"], one["state"], one["text"], one["remedy"]) for one in findings]
@@ -186,9 +186,9 @@ CODES: Mapping[str, str] = {
 
 
 def refuse(checks: list[FlowCheck]) -> None:
-    """Raise FlowError with every finding that says stop."""
+    """Raise Problem with every finding that says stop."""
     stops = [check for check in checks if check.state == STOP]
     if stops:
         text = "; ".join(f"{check.id}: {check.text}" for check in stops)
         kind = CODES.get(stops[0].id.partition(".")[0], "bad-value")
-        raise FlowError(kind, text, "; ".join(check.remedy for check in stops))
+        raise Problem(kind, text, "; ".join(check.remedy for check in stops))

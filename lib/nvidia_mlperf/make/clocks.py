@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from nvidia_mlperf.flow.errors import FlowError
+from common.problems import Problem
 from nvidia_mlperf.make import gpus
 from nvidia_mlperf.make.flow import Flow
 from nvidia_mlperf.make.gpus import TOOL, UndoableCommand
@@ -17,7 +17,7 @@ DEFAULT = "1000"
 
 
 def lock_clocks(flow: Flow) -> None:
-    """Lock the clock of the GPUs at GPUCLK in MHz; raises FlowError for one that cannot be."""
+    """Lock the clock of the GPUs at GPUCLK in MHz; raises Problem for one that cannot be."""
     clock = _clock(flow)
     chosen = _chosen(flow, clock)
     gpus.change(flow, _locks(flow, chosen, clock), chosen, "make free_clocks")
@@ -41,7 +41,7 @@ def _locks(flow: Flow, chosen: Sequence[Mapping[str, Any]], clock: int) -> list[
 def _clock(flow: Flow) -> int:
     clock = flow.variables.get("GPUCLK") or DEFAULT
     if not re.fullmatch(r"[1-9]\d{1,4}", clock, re.ASCII):
-        raise FlowError("bad-value", f"GPUCLK={clock} is not a clock in MHz", "GPUCLK=1590")
+        raise Problem("bad-value", f"GPUCLK={clock} is not a clock in MHz", "GPUCLK=1590")
     return int(clock)
 
 
@@ -53,7 +53,7 @@ def free_clocks(flow: Flow) -> None:
 
 
 def _chosen(flow: Flow, clock: int = 0) -> list[Mapping[str, Any]]:
-    """Return the chosen GPUs and show their maximum clocks; raise FlowError for a slower one."""
+    """Return the chosen GPUs and show their maximum clocks; raise Problem for a slower one."""
     every = gpus.state(flow)
     chosen = gpus.named(flow, every) if every else []
     for gpu in chosen:
@@ -64,7 +64,7 @@ def _chosen(flow: Flow, clock: int = 0) -> list[Mapping[str, Any]]:
     slow = [gpu for gpu in chosen if 0 < gpu["clock"] < clock]
     if slow:
         text = f"GPUCLK={clock} is beyond the {slow[0]['clock']} MHz of {slow[0]['name']}"
-        raise FlowError("bad-value", text, f"GPUCLK={slow[0]['clock']} make lock_clocks")
+        raise Problem("bad-value", text, f"GPUCLK={slow[0]['clock']} make lock_clocks")
     return chosen
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from aws_neuron import artifact
 from aws_neuron.artifact import ArtefactError
-from nvidia_mlperf.flow.errors import FlowError
+from common.problems import Problem
 from nvidia_mlperf.flow.systems import CPU
 from nvidia_mlperf.make import neuron
 from nvidia_mlperf.make.flow import Flow
@@ -67,7 +67,7 @@ def compile_line(flow: Flow, item: PlannedRun, python: Iterable[str] = PYTHON) -
 
 
 def require(flow: Flow, items: Iterable[PlannedRun]) -> None:
-    """Raise FlowError unless every item has a model compiled for its target.
+    """Raise Problem unless every item has a model compiled for its target.
 
     All that is wrong comes at once, with the line that makes it right.
     """
@@ -86,4 +86,4 @@ def require(flow: Flow, items: Iterable[PlannedRun]) -> None:
             wrong[str(error)] = f"make build_inferentia, or {line}"
     if wrong:
         hints = "\n".join(dict.fromkeys(wrong.values()))
-        raise FlowError("engine-missing", "; ".join(wrong), hints, tuple(wrong))
+        raise Problem("engine-missing", "; ".join(wrong), hints, tuple(wrong))

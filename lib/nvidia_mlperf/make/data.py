@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from aws_neuron import artifact
+from common.problems import Problem
 from mlperf.catalog import Scratch
 from nvidia_mlperf.flow import words
-from nvidia_mlperf.flow.errors import FlowError
 from nvidia_mlperf.flow.space import FOLDERS, of_form, of_word
 from nvidia_mlperf.make import asked, neuron, scratch, shown, steps
 from nvidia_mlperf.make.flow import Flow
@@ -36,7 +36,7 @@ OF_DATA = ("data-needed", "data-incomplete", "file-not-found")
 def benchmarks(flow: Flow) -> list[tuple[str, str]]:
     """NVIDIA's words and our benchmarks that BENCHMARKS names; all of the round without it.
 
-    Raises FlowError for one that the accelerator cannot run.
+    Raises Problem for one that the accelerator cannot run.
     """
     vendor_round = flow.settings.vendor_round
     named = flow.variables.get("BENCHMARKS", "").replace(",", " ").split()
@@ -46,7 +46,7 @@ def benchmarks(flow: Flow) -> list[tuple[str, str]]:
     chosen = [words.benchmark(vendor_round, word) for word in named if word.lower() != asked.ALL]
     if foreign := [word for word in chosen if word not in known]:
         text = f"no model of {', '.join(foreign)} is compiled for Inferentia"
-        raise FlowError("not-available", text, f"BENCHMARKS of: {' '.join(known)}")
+        raise Problem("not-available", text, f"BENCHMARKS of: {' '.join(known)}")
     return [(word, known[word].name) for word in dict.fromkeys(chosen or known)]
 
 
@@ -74,20 +74,18 @@ def by_hand(flow: Flow, benchmark: str, alone: bool = False) -> list[str]:
     return [f"--{option}={folder.resolve()}"]
 
 
-def with_folder(flow: Flow, benchmark: str, problem: FlowError) -> FlowError:
+def with_folder(flow: Flow, benchmark: str, problem: Problem) -> Problem:
     """Return a failure for want of the user's own data, with the folder in which they belong.
 
     A link into the cache there is removed: what is put there now must not be written into it.
     """
     folder = own_folder(flow, benchmark)
-    if folder is None or problem.kind not in OF_DATA:
+    if folder is None or problem.code not in OF_DATA:
         return problem
     if folder.is_symlink() and flow.doer.in_cache(folder):
         folder.unlink()
-    hint = f"put the data into {os.path.realpath(folder)}"
-    return FlowError(
-        problem.kind, str(problem), hint, problem.context, problem.chain, problem.doing
-    )
+    problem.hint = f"put the data into {os.path.realpath(folder)}"
+    return problem
 
 
 def download_model(flow: Flow) -> None:
@@ -142,11 +140,11 @@ def of_run(flow: Flow, word: str, benchmark: str) -> list[str]:
 
 
 def made(flow: Flow, benchmark: str, tags: str, *words: str) -> Mapping[str, Any]:
-    """What the script of a benchmark's data gives back; raises FlowError."""
+    """What the script of a benchmark's data gives back; raises Problem."""
     line = ["run", "script", f"--tags={tags}", *by_hand(flow, benchmark, True), *words]
     try:
         env: Mapping[str, Any] = flow.doer.cm_json([*line, *flow.doer.python(), "--quiet"])["env"]
-    except FlowError as problem:
+    except Problem as problem:
         raise with_folder(flow, benchmark, problem) from None
     return env
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nvidia_mlperf.flow.errors import FlowError
+from common.problems import Problem
 from nvidia_mlperf.flow.space import named
 from nvidia_mlperf.make import checks, neuron
 from nvidia_mlperf.make.flow import Flow
@@ -86,7 +86,7 @@ def user_name(uid: int | None = None) -> str:
 
 
 def described(flow: Flow, headless: bool = False) -> dict[str, Any]:
-    """Return the container of a folder as plain values; raise FlowError for what cannot be.
+    """Return the container of a folder as plain values; raise Problem for what cannot be.
 
     ``headless``: as guide v0.7 starts it for ``docker exec``; else as ``launch_docker`` does.
     """
@@ -145,7 +145,7 @@ def _scratch(flow: Flow) -> str:
             os.mkdir(place)
     if not os.path.isdir(place):
         text = f"MLPERF_SCRATCH_PATH={place} is not a folder, and is mounted"
-        raise FlowError("needs-input", text, f"mkdir -p {shlex.quote(place)}, or mount its disk")
+        raise Problem("needs-input", text, f"mkdir -p {shlex.quote(place)}, or mount its disk")
     return place
 
 
@@ -175,7 +175,7 @@ def _visible(flow: Flow) -> str:
     wrong = [w for w in words if not re.fullmatch(r"\d+(:\d+)?|(GPU|MIG)-[0-9A-Za-z/-]+", w)]
     if wrong:
         devices = f"NVIDIA_VISIBLE_DEVICES={devices}: {', '.join(wrong) or 'nothing'} names no GPU"
-        raise FlowError(
+        raise Problem(
             "bad-value", devices, "NVIDIA_VISIBLE_DEVICES=0,2,4, or all; see nvidia-smi -L"
         )
     return ",".join(words)
@@ -195,23 +195,23 @@ def _cpus() -> str:
 def docker_args(text: str) -> tuple[str, ...]:
     """DOCKER_ARGS as words for the engine: options only, so that none is taken for the image.
 
-    Raises FlowError. No shell reads them.
+    Raises Problem. No shell reads them.
     """
     try:
         words = shlex.split(text)
     except ValueError as problem:
-        raise FlowError("bad-value", f"DOCKER_ARGS cannot be read ({problem})", _ARGS) from None
+        raise Problem("bad-value", f"DOCKER_ARGS cannot be read ({problem})", _ARGS) from None
     takes = False
     for word in words:
         option, equals, _ = word.partition("=")
         if any(ord(character) < 32 for character in word):
-            raise FlowError("bad-value", "DOCKER_ARGS has a control character", _ARGS)
+            raise Problem("bad-value", "DOCKER_ARGS has a control character", _ARGS)
         if takes and not word.startswith("-"):
             takes = False
         elif not re.fullmatch(r"--?[A-Za-z][\w-]*", option):
-            raise FlowError("bad-value", f"DOCKER_ARGS: {word} would be taken for an image", _ARGS)
+            raise Problem("bad-value", f"DOCKER_ARGS: {word} would be taken for an image", _ARGS)
         elif option in _OURS:
-            raise FlowError("bad-value", f"DOCKER_ARGS: {option} is set here", _OURS[option])
+            raise Problem("bad-value", f"DOCKER_ARGS: {option} is set here", _OURS[option])
         else:
             takes = not equals and option not in _ALONE
     return tuple(words)
@@ -224,7 +224,7 @@ _ARGS = 'options with their values: DOCKER_ARGS="-v /here:/there --cpus=4"'
 
 
 def engine(flow: Flow) -> str:
-    """The container engine that is used; empty for none. Raises FlowError for one that is not."""
+    """The container engine that is used; empty for none. Raises Problem for one that is not."""
     name = flow.variables.get("CONTAINER_ENGINE", "")
     return "" if name == NONE else flow.doer.container_engine(name)
 
@@ -285,23 +285,23 @@ def launch_docker(flow: Flow) -> None:
 def attach_docker(flow: Flow) -> None:
     """Open a shell in the container that runs, else in a new one.
 
-    Raises FlowError without a terminal.
+    Raises Problem without a terminal.
     """
     if not (flow.printing or sys.stdin.isatty()):
         hint = "make launch_docker DOCKER_COMMAND='make …', or DOCKER_DETACH=1"
-        raise FlowError("needs-input", "a shell in the container needs a terminal", hint)
+        raise Problem("needs-input", "a shell in the container needs a terminal", hint)
     _do(flow, "run", {**described(flow), "interactive": True}, ["bash"])
 
 
 def _do(flow: Flow, what: str, place: dict[str, Any], command: list[str] | None = None) -> None:
-    """Raises FlowError where the command in the container fails."""
+    """Raises Problem where the command in the container fails."""
     name = flow.variables.get("CONTAINER_ENGINE", "")
     if name == NONE:
         hint = "unset CONTAINER_ENGINE; the words run on this machine as it is, too"
-        raise FlowError("bad-value", "CONTAINER_ENGINE=none: no container is made", hint)
+        raise Problem("bad-value", "CONTAINER_ENGINE=none: no container is made", hint)
     status = flow.doer.container(what, {**place, "engine": name}, command or (), flow.printing)
     if status:
-        raise FlowError(
+        raise Problem(
             "container-failed",
             f"{shlex.join(command or [what])} in the container ended with {status}",
             "its own message stands above",

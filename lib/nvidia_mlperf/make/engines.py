@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nvidia_mlperf.flow.errors import FlowError
+from common.problems import Problem
 from nvidia_mlperf.make import builders, files, neuron
 from nvidia_mlperf.make.builders import BUILDERS
 from nvidia_mlperf.make.files import checksum, sidecar
@@ -176,7 +176,7 @@ def unlike(item: PlannedRun, engine: Path) -> str:
 def require(
     flow: Flow, items: Sequence[PlannedRun], named: Mapping[str, str] | None = None
 ) -> None:
-    """Raise FlowError unless every item has an engine that fits, with the line that makes them.
+    """Raise Problem unless every item has an engine that fits, with the line that makes them.
 
     ``named`` are the flags of RUN_ARGS that say whose values count.
     """
@@ -196,19 +196,19 @@ def require(
             hint = (
                 f"take this folder to that GPU; here, with builder: {STAND_IN} in flow.yaml: {hint}"
             )
-        raise FlowError("engine-missing", text, hint)
+        raise Problem("engine-missing", text, hint)
 
 
 def computes(flow: Flow, items: Sequence[PlannedRun]) -> str:
     """What computes all items: the builder of their plans, or the stand-in.
 
-    Raises FlowError where they differ: results stand under one name.
+    Raises Problem where they differ: results stand under one name.
     """
     there = [engine for item in items if (engine := find_engine(flow, item))]
     word = {str(sidecar(e).get("builder")) if is_plan(e) else STAND_IN for e in there}
     if len(word) > 1:
         text = f"these engines are for {' and '.join(sorted(word))}, and results have one name"
-        raise FlowError("bad-value", text, "run them one after the other: --benchmarks=ONE")
+        raise Problem("bad-value", text, "run them one after the other: --benchmarks=ONE")
     return word.pop() if word else STAND_IN
 
 

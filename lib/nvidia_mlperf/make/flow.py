@@ -14,8 +14,9 @@ from typing import Any, Protocol
 
 import yaml
 
+from common.problems import Problem, reworded
 from nvidia_mlperf.flow import words
-from nvidia_mlperf.flow.errors import FlowError, nearest
+from nvidia_mlperf.flow.errors import nearest
 from nvidia_mlperf.flow.systems import GpuMachine, NeuronDevices
 
 SETTINGS = "flow.yaml"
@@ -102,11 +103,11 @@ class FlowRunner(Protocol):
     def cm(self, line: Sequence[str]) -> int:
         """Run ``cm`` with these words, its output on stderr; return its exit status."""
 
-    def failure(self) -> FlowError | None:
+    def failure(self) -> Problem | None:
         """Return the error of the last ``cm`` line; None where it reported none."""
 
     def cm_json(self, line: Sequence[str]) -> dict[str, Any]:
-        """Run ``cm`` with these words and return its answer; raise FlowError if it fails."""
+        """Run ``cm`` with these words and return its answer; raise Problem if it fails."""
 
     def machine(self) -> GpuMachine | None:
         """Return the GPUs of this machine; None without one."""
@@ -182,17 +183,17 @@ class Flow:
             self.doer.tell(line)
 
     def cm(self, *line: str) -> None:
-        """Run a ``cm`` line; raises FlowError where it fails."""
+        """Run a ``cm`` line; raises Problem where it fails."""
         status = self.doer.cm(line)
         if status:
             raise self.failed(status, " ".join(line[:3]))
 
-    def failed(self, status: int, line: str = "") -> FlowError:
+    def failed(self, status: int, line: str = "") -> Problem:
         """Why the last line of ``cm`` has failed: its own error, or how it ended without one."""
         if (error := self.doer.failure()) is not None:
             return error
         how, hint = ended(status)
-        return FlowError("script-failed", " ".join(filter(None, ("cm", line, how))), hint)
+        return Problem("script-failed", " ".join(filter(None, ("cm", line, how))), hint)
 
 
 def ended(status: int) -> tuple[str, str]:
@@ -206,7 +207,7 @@ def ended(status: int) -> tuple[str, str]:
 def unread(makeflags: str) -> list[str]:
     """What a make line sets and nothing reads, as notes; ``makeflags`` is make's own MAKEFLAGS.
 
-    Raises FlowError for a name that is nearly one of ours: what it says would be left out.
+    Raises Problem for a name that is nearly one of ours: what it says would be left out.
     """
     _, _, typed = f" {makeflags}".partition(" -- ")
     names = [word.partition("=")[0].rstrip(":+?") for word in shlex.split(typed) if "=" in word]
@@ -214,12 +215,12 @@ def unread(makeflags: str) -> list[str]:
     for name in foreign:
         meant = difflib.get_close_matches(name.upper(), VARIABLES, n=1, cutoff=_MISSPELT)
         if meant:
-            raise FlowError("bad-value", f"no word reads {name}=", f"did you mean {meant[0]}=?")
+            raise Problem("bad-value", f"no word reads {name}=", f"did you mean {meant[0]}=?")
     return [f"{name}= has no effect: no word here reads it" for name in foreign]
 
 
 def check_chosen(variables: Mapping[str, str]) -> None:
-    """Raise FlowError for placeholders of a guide in variables, with all of them.
+    """Raise Problem for placeholders of a guide in variables, with all of them.
 
     A shell command may have any sign, and RUN_ARGS is looked at where it is read.
     """
@@ -227,10 +228,10 @@ def check_chosen(variables: Mapping[str, str]) -> None:
     wrong = [f"{name}={text}" for name, text in looked.items() if words.placeholders(text)]
     if wrong:
         problem = f"{', '.join(wrong)}: a placeholder of the guide"
-        raise FlowError("bad-value", problem, "write what you want in its place, or leave it out")
+        raise Problem("bad-value", problem, "write what you want in its place, or leave it out")
 
 
-def with_folder(problem: FlowError, folder: Path, settings: FlowSettings) -> FlowError:
+def with_folder(problem: Problem, folder: Path, settings: FlowSettings) -> Problem:
     """The failure with the line that makes a folder like this one for the round that it names.
 
     One that names no other round stays as it is.
@@ -246,30 +247,30 @@ def with_folder(problem: FlowError, folder: Path, settings: FlowSettings) -> Flo
         shlex.quote(f"--{name}={str(value).lower() if value is True else value}")
         for name, value in values.items()
     ]
-    return problem.within("", "", " ".join(["a folder for it:", line, *words]))
+    return reworded(problem, hint=" ".join(["a folder for it:", line, *words]))
 
 
 def read(folder: Path) -> FlowSettings:
-    """Return the settings of a folder; raise FlowError where it has none, or wrong ones."""
+    """Return the settings of a folder; raise Problem where it has none, or wrong ones."""
     path = folder / SETTINGS
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         hint = "cm run script --tags=run-harness,nvidia,_workdir --path=DIR --submitter=NAME"
-        raise FlowError("needs-input", f"{folder} is not a folder of the flow", hint) from None
+        raise Problem("needs-input", f"{folder} is not a folder of the flow", hint) from None
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as problem:
-        raise FlowError("bad-value", f"{path} cannot be read: {problem}") from None
+        raise Problem("bad-value", f"{path} cannot be read: {problem}") from None
     return checked(content if isinstance(content, dict) else {}, str(path))
 
 
 def checked(values: Mapping[str, Any], where: str) -> FlowSettings:
-    """Return settings from plain values; raise FlowError with all faults."""
+    """Return settings from plain values; raise Problem with all faults."""
     known = {field.name for field in fields(FlowSettings)}
     wrong = [f"there is no {name}: {nearest(name, known)}" for name in values if name not in known]
     made = FlowSettings(**{"submitter": "", **{k: v for k, v in values.items() if k in known}})
     wrong += made.faults()
     if wrong:
-        raise FlowError("bad-value", f"{where}: {'; '.join(wrong)}", "correct them")
+        raise Problem("bad-value", f"{where}: {'; '.join(wrong)}", "correct them")
     return made
 
 

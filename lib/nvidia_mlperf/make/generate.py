@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nvidia_mlperf.flow.errors import FlowError
+from common.problems import Problem
 from nvidia_mlperf.make import builders, checks, engines
 from nvidia_mlperf.make.builders import BUILDERS
 from nvidia_mlperf.make.files import checksum, sidecar
@@ -13,7 +13,7 @@ from nvidia_mlperf.make.work import PlannedRun, WorkPlan, plan
 
 
 def generate_engines(flow: Flow) -> None:
-    """One engine for every item of the line; raises FlowError."""
+    """One engine for every item of the line; raises Problem."""
     work = plan(flow)
     flow.tell(work.lines())
     make(flow, work)
@@ -61,12 +61,12 @@ def build(flow: Flow, work: WorkPlan, item: PlannedRun, builder: str) -> Path:
 def stand_in(flow: Flow, benchmark: str) -> Path:
     """Return the replacement for every engine of a benchmark, from the builder's script.
 
-    Raises FlowError for anything else.
+    Raises Problem for anything else.
     """
     form = "" if flow.settings.form == "full" else f",_{flow.settings.form}"
     line = ["run", "script", f"--tags=generate,engine,nvidia,_{STAND_IN}{form}"]
     line += [f"--model={benchmark}", "--precision=float32", *flow.doer.python(), "--quiet"]
     engine = Path(flow.doer.cm_json(line)["env"]["CM_ENGINE_FILE_WITH_PATH"])
     if engine.suffix != ".onnx" or sidecar(engine).get("builder") != STAND_IN:
-        raise FlowError("engine-missing", f"{engine} does not say that it is a {STAND_IN}")
+        raise Problem("engine-missing", f"{engine} does not say that it is a {STAND_IN}")
     return engine

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from nvidia_mlperf.flow.errors import FlowError
+from common.problems import Problem
 from nvidia_mlperf.make.flow import Flow
 
 TOOL = "nvidia-smi"
@@ -33,7 +33,7 @@ def state(flow: Flow) -> list[Mapping[str, Any]]:
 
 
 def named(flow: Flow, gpus: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The GPUs of NVIDIA_VISIBLE_DEVICES; all without it. Raises FlowError for one not there."""
+    """The GPUs of NVIDIA_VISIBLE_DEVICES; all without it. Raises Problem for one not there."""
     ids = flow.variables.get("NVIDIA_VISIBLE_DEVICES", "")
     if ids.lower() in ("", "all"):
         return list(gpus)
@@ -42,7 +42,7 @@ def named(flow: Flow, gpus: Sequence[Mapping[str, Any]]) -> list[Mapping[str, An
         fits = [gpu for gpu in gpus if word in (str(gpu["index"]), gpu["uuid"])]
         if not fits:
             what = f"NVIDIA_VISIBLE_DEVICES={ids}: {word or 'nothing'} is not a GPU of this machine"
-            raise FlowError("no-device", what, "nvidia-smi -L shows them")
+            raise Problem("no-device", what, "nvidia-smi -L shows them")
         chosen += fits
     return chosen
 
@@ -50,7 +50,7 @@ def named(flow: Flow, gpus: Sequence[Mapping[str, Any]]) -> list[Mapping[str, An
 def change(
     flow: Flow, steps: Sequence[UndoableCommand], used: Sequence[Mapping[str, Any]], undo: str
 ) -> None:
-    """Show the commands, or with APPLY=1 run them; raises FlowError.
+    """Show the commands, or with APPLY=1 run them; raises Problem.
 
     ``used`` are the GPUs that they change: none of them may be in use. ``undo`` is the word that
     takes the change back, for the same GPUs.
@@ -64,9 +64,9 @@ def change(
         return
     if os.geteuid() != 0:
         hint = "type the commands that are shown without APPLY=1, or call it as root"
-        raise FlowError("not-writable", "APPLY=1 changes the machine, which root alone may", hint)
+        raise Problem("not-writable", "APPLY=1 changes the machine, which root alone may", hint)
     if not used:
-        raise FlowError("no-device", "no NVIDIA GPU answers here: nothing is changed", "nvidia-smi")
+        raise Problem("no-device", "no NVIDIA GPU answers here: nothing is changed", "nvidia-smi")
     _apply(flow, steps, used)
     flow.tell([f"to undo: {undo} APPLY=1"] if undo else [])
 
@@ -112,7 +112,7 @@ def _undo(flow: Flow, steps: Sequence[UndoableCommand]) -> None:
 def _tried(flow: Flow, command: Sequence[str]) -> list[str]:
     try:
         _run(flow, command)
-    except FlowError as problem:
+    except Problem as problem:
         return [f"not undone: {problem}"]
     return []
 
@@ -124,16 +124,16 @@ def _run(flow: Flow, command: Sequence[str]) -> None:
     flow.tell(line for line in said.splitlines() if line.strip())
     if status:
         last = said.strip().rpartition("\n")[2] or "it said nothing"
-        raise FlowError("script-failed", f"{_line(command)} ended with {status}: {last}", "")
+        raise Problem("script-failed", f"{_line(command)} ended with {status}: {last}", "")
 
 
 def refuse_used(flow: Flow, used: Sequence[Mapping[str, Any]]) -> None:
-    """Raise FlowError where a process computes on one of the GPUs."""
+    """Raise Problem where a process computes on one of the GPUs."""
     uuids = {gpu["uuid"]: gpu["index"] for gpu in used}
     busy = [p for gpu in state(flow) if gpu["uuid"] in uuids for p in gpu["processes"]]
     if busy:
         who = ", ".join(f"{process['name']} ({process['pid']})" for process in busy[:5])
-        raise FlowError("no-device", f"the GPU is in use by {who}", "wait for them, or end them")
+        raise Problem("no-device", f"the GPU is in use by {who}", "wait for them, or end them")
 
 
 def _line(command: Sequence[str]) -> str:

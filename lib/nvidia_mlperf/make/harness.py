@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from nvidia_mlperf.flow.errors import FlowError
+from common.problems import Problem, reworded
 from nvidia_mlperf.flow.systems import CPU
 from nvidia_mlperf.make import (
     advice,
@@ -41,7 +41,7 @@ MODES = {
 
 
 def run_harness(flow: Flow) -> None:
-    """Measure every item with its engine; raises FlowError before LoadGen without one."""
+    """Measure every item with its engine; raises Problem before LoadGen without one."""
     work = plan(flow)
     flow.tell(work.lines())
     measure(flow, work)
@@ -58,7 +58,7 @@ def run(flow: Flow) -> None:
 def measure(flow: Flow, work: WorkPlan) -> None:
     """Make the runs one after the other; report INVALID ones at the end.
 
-    Raises FlowError when a run leaves no result, when the user stops them, and at the end when one
+    Raises Problem when a run leaves no result, when the user stops them, and at the end when one
     is not as it must be.
     """
     require(flow, work)
@@ -72,22 +72,20 @@ def measure(flow: Flow, work: WorkPlan) -> None:
         for item in work.items:
             wrong += one(flow, work, item, book)
             done += 1
-    except (FlowError, KeyboardInterrupt) as problem:
+    except (Problem, KeyboardInterrupt) as problem:
         with suppress(OSError):
             # Nothing was measured where it is empty.
             book.folder.rmdir()
         raise stopped(problem, flow, work, done, book) from None
     flow.tell(wrong)
     if wrong:
-        raise FlowError(
-            "result-not-accepted", f"{len(wrong)} runs are not as they must be", wrong[0]
-        )
+        raise Problem("result-not-accepted", f"{len(wrong)} runs are not as they must be", wrong[0])
 
 
 def one(flow: Flow, work: WorkPlan, item: PlannedRun, book: Book) -> list[str]:
     """Measure one item and show its results; return its problems.
 
-    Raises FlowError when the run leaves no result.
+    Raises Problem when the run leaves no result.
     """
     started = time.time()
     with clocks.locked(flow):
@@ -95,7 +93,7 @@ def one(flow: Flow, work: WorkPlan, item: PlannedRun, book: Book) -> list[str]:
     session = newest(flow, work, item, started)
     if session is None:
         problem = data.with_folder(flow, item.ours, flow.failed(status))
-        raise problem.within(f"{item.name} has no result: ")
+        raise reworded(problem, f"{item.name} has no result: ")
     result = read_result(session, item)
     check_model(flow, item, session)
     for entry in book.add(item, folder_of(session, item), result):
@@ -106,14 +104,14 @@ def one(flow: Flow, work: WorkPlan, item: PlannedRun, book: Book) -> list[str]:
     )
 
 
-def stopped(problem: BaseException, flow: Flow, work: WorkPlan, done: int, book: Book) -> FlowError:
+def stopped(problem: BaseException, flow: Flow, work: WorkPlan, done: int, book: Book) -> Problem:
     """Return the error of an interrupted call: finished runs, and how to continue."""
     kept = f"{done} of {len(work.items)} runs are measured"
     kept += f" and kept in {book.folder}" if done else ""
     hint = f"go on with: {rest_line(flow, work.items[done:])}"
-    if isinstance(problem, FlowError):
-        return problem.within("", f"; {kept}", hint)
-    return FlowError("interrupted", f"stopped by the user; {kept}", hint)
+    if isinstance(problem, Problem):
+        return reworded(problem, after=f"; {kept}", hint=hint)
+    return Problem("interrupted", f"stopped by the user; {kept}", hint)
 
 
 def rest_line(flow: Flow, items: Sequence[PlannedRun]) -> str:
@@ -136,7 +134,7 @@ def excused(flow: Flow, problems: Iterable[str]) -> list[str]:
 
 
 def require(flow: Flow, work: WorkPlan) -> None:
-    """Raise FlowError unless there is something that computes every item."""
+    """Raise Problem unless there is something that computes every item."""
     if flow.vendor == neuron.ACCELERATOR:
         compiled_models.require(flow, work.items)
     else:
@@ -198,7 +196,7 @@ def system_name(flow: Flow, work: WorkPlan) -> str:
 def log_folder(flow: Flow, work: WorkPlan) -> Path:
     """Return a folder of its own for this call, by its time.
 
-    Raises FlowError when a hundred calls have begun in this second.
+    Raises Problem when a hundred calls have begun in this second.
     """
     log_dir = work.arguments.log_dir or flow.variables.get("LOG_DIR", "")
     above = flow.folder / log_dir if log_dir else flow.build / "logs"
@@ -210,7 +208,7 @@ def log_folder(flow: Flow, work: WorkPlan) -> Path:
         except FileExistsError:
             continue
         return folder
-    raise FlowError("file-error", f"{above} has a hundred folders of this second")
+    raise Problem("file-error", f"{above} has a hundred folders of this second")
 
 
 def newest(
@@ -242,7 +240,7 @@ def folder_of(session: Path, item: PlannedRun) -> Path:
 
 
 def check_model(flow: Flow, item: PlannedRun, session: Path) -> None:
-    """Raise FlowError unless the run computed the model that its engine is."""
+    """Raise Problem unless the run computed the model that its engine is."""
     engine = engines.find_engine(flow, item)
     if engine is None:
         return
@@ -252,7 +250,7 @@ def check_model(flow: Flow, item: PlannedRun, session: Path) -> None:
     )
     used = json.loads(session.read_text(encoding="utf-8"))["model"]["sha256"]
     if "triton" not in item.config.ver and used != wanted:
-        raise FlowError(
+        raise Problem(
             "engine-missing",
             f"{item.name}: the run used another model than its engine is",
             f"remove {engine}, then {engines.make_line([item])}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aws_neuron import artifact
-from nvidia_mlperf.flow.errors import FlowError
+from common.problems import Problem
 from nvidia_mlperf.make import compiled_models, harness, neuron, scratch
 from nvidia_mlperf.make.flow import Flow
 from nvidia_mlperf.make.work import plan
@@ -49,9 +49,9 @@ def run_inferentia_harness(flow: Flow) -> None:
 
 
 def no_engines(flow: Flow) -> None:
-    """Raise FlowError: engines are for TensorRT, and models are compiled beforehand."""
+    """Raise Problem: engines are for TensorRT, and models are compiled beforehand."""
     del flow
-    raise FlowError(
+    raise Problem(
         "not-available",
         "Inferentia has no step that generates engines: build_inferentia compiles its models",
         f"make build_inferentia, then {EXAMPLE}",
@@ -59,7 +59,7 @@ def no_engines(flow: Flow) -> None:
 
 
 def other_word(flow: Flow) -> None:
-    """Raise FlowError: the word that runs is another one here."""
+    """Raise Problem: the word that runs is another one here."""
     run_args = flow.variables.get("RUN_ARGS", "")
     line = f'{WORD} RUN_ARGS="{run_args}"' if run_args else EXAMPLE
-    raise FlowError("not-available", "run_harness is for NVIDIA's GPUs", line)
+    raise Problem("not-available", "run_harness is for NVIDIA's GPUs", line)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from nvidia_mlperf.flow.errors import FlowError
+from common.problems import Problem
 from nvidia_mlperf.make import gpus
 from nvidia_mlperf.make.flow import Flow
 from nvidia_mlperf.make.gpus import TOOL, UndoableCommand
@@ -22,7 +22,7 @@ _PROFILE = re.compile(r"MIG (\d)g\.(\S+)\s+(\d+)\s+(\d+)/(\d+)\s")
 def configure_mig(flow: Flow) -> None:
     """Cut the GPU of NVIDIA_VISIBLE_DEVICES into as many parts of MIG_CONF slices as there fit.
 
-    Raises FlowError for a GPU that cannot be cut, is in parts already, or is in use.
+    Raises Problem for a GPU that cannot be cut, is in parts already, or is in use.
     """
     configuration = (flow.variables.get("MIG_CONF") or OFF).upper()
     if configuration == OFF:
@@ -30,17 +30,17 @@ def configure_mig(flow: Flow) -> None:
         return
     if "HET" in configuration:
         text = "HeteroMIG, parts that run different benchmarks at once, is not made here"
-        raise FlowError("not-available", text, f"parts of one size: MIG_CONF={', '.join(SLICES)}")
+        raise Problem("not-available", text, f"parts of one size: MIG_CONF={', '.join(SLICES)}")
     slices = "1" if configuration == ALL else configuration
     if slices not in SLICES:
         hint = f"one of: {OFF}, {', '.join(SLICES)}, {ALL}"
-        raise FlowError("bad-value", f"MIG_CONF={configuration} is not known here", hint)
+        raise Problem("bad-value", f"MIG_CONF={configuration} is not known here", hint)
     gpu = _one(flow, "make configure_mig MIG_CONF=1")
     number, count = _profile(flow, gpu, slices)
     if gpu["parts"]:
         text = f"GPU {gpu['index']} has {len(gpu['parts'])} MIG instances already"
         undo = gpus.line_for(flow, UNDO)
-        raise FlowError("bad-value", text, f"{undo}, or use them: nvidia-smi -L")
+        raise Problem("bad-value", text, f"{undo}, or use them: nvidia-smi -L")
     index = str(gpu["index"])
     steps = [] if gpu["mig"] == "on" else [_switch(index)]
     cut = ("sudo", TOOL, "mig", "-i", index, "-cgi", ",".join([str(number)] * count), "-C")
@@ -75,11 +75,11 @@ def _used(gpu: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _one(flow: Flow, line: str) -> Mapping[str, Any]:
-    """Return the GPU that a make line names; raise FlowError unless it names one."""
+    """Return the GPU that a make line names; raise Problem unless it names one."""
     device = flow.variables.get("NVIDIA_VISIBLE_DEVICES", "")
     if not re.fullmatch(r"\d+|GPU-[0-9a-fA-F-]+", device, re.ASCII):
         what = f"NVIDIA_VISIBLE_DEVICES={device or 'nothing'} does not name one GPU"
-        raise FlowError("needs-input", what, f"NVIDIA_VISIBLE_DEVICES=0 {line}")
+        raise Problem("needs-input", what, f"NVIDIA_VISIBLE_DEVICES=0 {line}")
     every = gpus.state(flow)
     if not every:
         flow.tell(["no NVIDIA GPU answers here: the commands are those for an A100"])
@@ -87,7 +87,7 @@ def _one(flow: Flow, line: str) -> Mapping[str, Any]:
     (gpu,) = gpus.named(flow, every)
     if not gpu["mig"]:
         what = f"GPU {gpu['index']}, {gpu['name']}, cannot be cut in parts (MIG)"
-        raise FlowError("not-available", what, "an A100, A30 or H100 can")
+        raise Problem("not-available", what, "an A100, A30 or H100 can")
     flow.tell(_report(flow))
     return gpu
 
@@ -112,7 +112,7 @@ def _profile(flow: Flow, gpu: Mapping[str, Any], slices: str) -> tuple[int, int]
     ]
     if status or not matches:
         text = f"GPU {gpu['index']} lists no MIG profile of {slices} slices"
-        raise FlowError("not-available", text, f"{TOOL} mig -i {gpu['index']} -lgip")
+        raise Problem("not-available", text, f"{TOOL} mig -i {gpu['index']} -lgip")
     least = min(matches, key=lambda match: float(match[1].removesuffix("gb")))
     return int(least[2]), int(least[4])
 

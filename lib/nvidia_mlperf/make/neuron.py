@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from aws_neuron import artifact
-from nvidia_mlperf.flow.errors import FlowError
+from common.problems import Problem
 from nvidia_mlperf.flow.systems import CPU, BenchmarkSystem, NeuronDevices, named
 from nvidia_mlperf.make.flow import Flow
 
@@ -20,10 +20,10 @@ SERVED = ("--backend=triton", "--triton_backend=neuron", "--triton_shared_memory
 
 
 def device(flow: Flow) -> NeuronDevices:
-    """The devices of this machine; raises FlowError where they are there and cannot be used."""
+    """The devices of this machine; raises Problem where they are there and cannot be used."""
     devices = flow.doer.neuron()
     if devices.problem:
-        raise FlowError("no-driver", devices.problem, devices.remedy)
+        raise Problem("no-driver", devices.problem, devices.remedy)
     return devices
 
 
@@ -35,7 +35,7 @@ def target(flow: Flow) -> str:
 def system(flow: Flow, name: str, systems: Iterable[BenchmarkSystem]) -> tuple[str, list[str]]:
     """Return the system of that name, else the one that this machine is; and what to say of it.
 
-    Raises FlowError where the machine is none, with the nearest one.
+    Raises Problem where the machine is none, with the nearest one.
     """
     ours = [each for each in systems if each.accelerator == ACCELERATOR]
     devices = device(flow)
@@ -49,7 +49,7 @@ def system(flow: Flow, name: str, systems: Iterable[BenchmarkSystem]) -> tuple[s
         return same.id, []
     alike = [each for each in ours if each.instance.partition(".")[0] == devices.target]
     known = ", ".join(each.id for each in alike or ours)
-    raise FlowError(
+    raise Problem(
         "not-available",
         f"{devices.instance or f'this machine with {devices.target}'} is not a system of {ROUND}",
         f"name the one whose values count: --system_name=ID in RUN_ARGS; one of: {known}",
@@ -66,7 +66,7 @@ def scratch(flow: Flow) -> str:
 
 
 def refuse_foreign(name: str, systems: Iterable[BenchmarkSystem]) -> None:
-    """Raise FlowError for a system of Inferentia where its words are not turned on."""
+    """Raise Problem for a system of Inferentia where its words are not turned on."""
     for each in systems:
         if each.id.lower() == name.lower() and each.accelerator == ACCELERATOR:
-            raise FlowError("bad-value", f"{each.id} is a system of AWS Inferentia", SWITCH)
+            raise Problem("bad-value", f"{each.id} is a system of AWS Inferentia", SWITCH)

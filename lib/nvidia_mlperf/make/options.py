@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
+from common.problems import Problem
 from mlperf import catalog
-from nvidia_mlperf.flow.errors import FlowError
 from nvidia_mlperf.flow.fields import USED, ConfigField
 
 FAST = {"min_duration": 60_000, "min_query_count": 1}
@@ -54,7 +54,7 @@ def of_backend(
 ) -> str:
     """The value of ``--backend_options`` for fields; empty where they set none of its options.
 
-    An option without the one that it needs has no effect: it is left out, and raises FlowError
+    An option without the one that it needs has no effect: it is left out, and raises Problem
     where the user has ``typed`` its field.
     """
     options, fields = {}, {}
@@ -73,10 +73,10 @@ def of_backend(
     return ",".join(f"{option}={value}" for option, value in options.items())
 
 
-def _alone(name: str, needed: str, known: Mapping[str, ConfigField]) -> FlowError:
+def _alone(name: str, needed: str, known: Mapping[str, ConfigField]) -> Problem:
     other = next(field for field, each in known.items() if each.ours == needed)
     text = f"RUN_ARGS: --{name} has no effect without --{other}"
-    return FlowError("bad-value", text, f"add --{other}, or leave out --{name}")
+    return Problem("bad-value", text, f"add --{other}, or leave out --{name}")
 
 
 def idle(known: Mapping[str, ConfigField], names: Mapping[str, Any]) -> list[str]:

@@ -8,7 +8,7 @@ import shutil
 import tarfile
 from pathlib import Path
 
-from nvidia_mlperf.flow.errors import FlowError
+from common.problems import Problem, reworded
 from nvidia_mlperf.flow.systems import CPU
 from nvidia_mlperf.make import harness, neuron
 from nvidia_mlperf.make.flow import STAND_IN, Flow
@@ -23,22 +23,22 @@ NEURON_NOTE = f"{STAND_IN} for a Neuron device: TorchScript on the processor"
 
 
 def tree(flow: Flow, there: bool = True) -> Path:
-    """Return the submission tree; raise FlowError where it has to be ``there`` and is not."""
+    """Return the submission tree; raise Problem where it has to be ``there`` and is not."""
     folder = flow.build / TREE
     if there and not folder.is_dir():
-        raise FlowError("no-results", f"{folder} is not there", "make update_results")
+        raise Problem("no-results", f"{folder} is not there", "make update_results")
     return folder
 
 
 def update_results(flow: Flow) -> None:
     """The tree from all finished runs; ``results`` shows its results. Its verdict is printed.
 
-    Raises FlowError without runs, or when no tree is made of them.
+    Raises Problem without runs, or when no tree is made of them.
     """
     runs = flow.results / f"{flow.settings.execution_mode}_results"
     again = f"make {measuring(flow)}"
     if not runs.is_dir():
-        raise FlowError("no-results", f"{runs} is not there: nothing was measured", again)
+        raise Problem("no-results", f"{runs} is not there: nothing was measured", again)
     settings, folder = flow.settings, tree(flow, there=False)
     only = "datacenter" if flow.vendor == neuron.ACCELERATOR else ""
     category = settings.category or only or CATEGORY.get(settings.vendor_round) or both(runs)
@@ -60,7 +60,7 @@ def update_results(flow: Flow) -> None:
     )
     own = folder / settings.division / settings.submitter
     if not (own / "results").is_dir():
-        raise flow.failed(status).within("no tree was made: ")
+        raise reworded(flow.failed(status), "no tree was made: ")
     # A folder may be moved with all that is in it.
     link(flow.folder / "results", (own / "results").relative_to(flow.folder))
     if status:
@@ -95,25 +95,26 @@ def note(flow: Flow) -> list[str]:
 def run_audit_harness(flow: Flow) -> None:
     """Run the compliance tests of every item that the round requires.
 
-    A test that is not passed does not keep the others from being made; raises FlowError at the end.
+    A test that is not passed does not keep the others from being made; raises Problem at the end.
     """
     work = plan(flow)
     flow.tell(work.lines())
     flow.tell([f"round {flow.settings.round} says which tests: they are made together"])
     harness.require(flow, work)
-    wrong: list[FlowError] = []
+    wrong: list[Problem] = []
     for item in work.items:
         words = harness.line(flow, work, item)
         words[2] = words[2].rpartition(",")[0] + ",_compliance"
         words = [*(word for word in words if word != "--rerun"), "--mode=compliance"]
         if status := flow.doer.cm(words):
             error = flow.failed(status, " ".join(words[:3]))
-            if error.kind != "result-not-accepted":
+            if error.code != "result-not-accepted":
                 raise error
-            wrong.append(error.within(f"{item.name}: "))
+            wrong.append(reworded(error, f"{item.name}: "))
     flow.tell(map(str, wrong))
     if wrong:
-        raise wrong[0].within("", f"; {len(wrong)} of {len(work.items)} were not accepted")
+        after = f"; {len(wrong)} of {len(work.items)} were not accepted"
+        raise reworded(wrong[0], after=after)
 
 
 def truncate_results(flow: Flow) -> None:
@@ -127,7 +128,7 @@ def summarize_results(flow: Flow) -> None:
 
 
 def check_submission(flow: Flow) -> None:
-    """Our checks on the tree, without the official checker's; raises FlowError where they fail."""
+    """Our checks on the tree, without the official checker's; raises Problem where they fail."""
     tags = "--tags=run,mlperf,inference,submission,checker"
     target = f"--make_target={measuring(flow)}"
     flow.cm("run", "script", tags, *_of_tree(flow), "--official=no", target)

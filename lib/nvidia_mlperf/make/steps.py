@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nvidia_mlperf.flow.errors import FlowError
+from common.problems import Problem
 from nvidia_mlperf.make import builders, engines, neuron
 from nvidia_mlperf.make.files import sidecar
 from nvidia_mlperf.make.flow import STAND_IN, Flow
@@ -15,7 +15,7 @@ from nvidia_mlperf.make.flow import STAND_IN, Flow
 def model(flow: Flow, benchmark: str) -> Mapping[str, Any]:
     """Return the model of one of our benchmarks as its script gives it (``CM_ML_MODEL_*``).
 
-    It is an ONNX file for NVIDIA's systems, one of PyTorch for Inferentia. Raises FlowError for any
+    It is an ONNX file for NVIDIA's systems, one of PyTorch for Inferentia. Raises Problem for any
     other.
     """
     tags = step_of(flow, benchmark, "ml-model")
@@ -23,21 +23,21 @@ def model(flow: Flow, benchmark: str) -> Mapping[str, Any]:
     env: Mapping[str, Any] = flow.doer.cm_json(line)["env"]
     endings = (".pt", ".pth", ".pytorch") if flow.vendor == neuron.ACCELERATOR else (".onnx",)
     if not str(env.get("CM_ML_MODEL_FILE_WITH_PATH", "")).endswith(endings):
-        raise FlowError("not-available", f"{benchmark} has no model {' or '.join(endings)} here")
+        raise Problem("not-available", f"{benchmark} has no model {' or '.join(endings)} here")
     return env
 
 
 def step_of(flow: Flow, benchmark: str, kind: str) -> str:
     """The tags that get the model (``ml-model``) or the data (``preprocessed``) of a benchmark.
 
-    They are those that a run of it asks for, read from its plan. Raises FlowError when the plan has
+    They are those that a run of it asks for, read from its plan. Raises Problem when the plan has
     no such step.
     """
     for step in steps(flow, benchmark):
         words = set(str(step["tags"]).split(","))
         if {"get", kind} <= words or (kind == "preprocessed" and {"get", "cnndm"} <= words):
             return str(step["tags"])
-    raise FlowError("not-available", f"the plan of {benchmark} has no {kind}")
+    raise Problem("not-available", f"the plan of {benchmark} has no {kind}")
 
 
 def steps(flow: Flow, benchmark: str) -> Iterator[Mapping[str, Any]]:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from nvidia_mlperf.flow.errors import FlowError, nearest
+from common.problems import Problem
+from nvidia_mlperf.flow.errors import nearest
 from nvidia_mlperf.make.flow import Flow, FlowSettings
 from nvidia_mlperf.make.neuron import ACCELERATOR, ROUND
 
@@ -218,7 +219,7 @@ def settings(configured: FlowSettings, of: str) -> FlowSettings:
 
 
 def find(word: str, of: str, targets: Iterable[MakeTarget] = TARGETS) -> MakeTarget:
-    """The row of a word on the systems of a vendor; raises FlowError with what to type instead."""
+    """The row of a word on the systems of a vendor; raises Problem with what to type instead."""
     named = [target for target in targets if word in (target.word, *target.aliases)]
     fitting = [target for target in named if target.vendor in ("", of)]
     if fitting:
@@ -227,14 +228,14 @@ def find(word: str, of: str, targets: Iterable[MakeTarget] = TARGETS) -> MakeTar
         other = named[0].vendor
         switch = SWITCHES.get(other)
         hint = f"export {switch}=1" if switch else f"unset {SWITCHES.get(of, '')}"
-        raise FlowError("not-available", f"make {word} is for systems of {other}", hint)
+        raise Problem("not-available", f"make {word} is for systems of {other}", hint)
     _refuse_absent(word)
     known = [name for target in targets for name in (target.word, *target.aliases)]
-    raise FlowError("bad-value", f"make knows no {word}", nearest(word, known, "make info"))
+    raise Problem("bad-value", f"make knows no {word}", nearest(word, known, "make info"))
 
 
 def _refuse_absent(word: str) -> None:
-    """Raise FlowError for a word of NVIDIA's that is not here, with its reason."""
+    """Raise Problem for a word of NVIDIA's that is not here, with its reason."""
     for patterns, (why, instead) in ABSENT.items():
         if any(fnmatchcase(word, each) for each in patterns.split()):
-            raise FlowError("not-available", f"there is no make {word}: {why}", instead)
+            raise Problem("not-available", f"there is no make {word}: {why}", instead)

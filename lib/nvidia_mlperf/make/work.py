@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from common.problems import Problem
 from mlperf.catalog.scenario import MULTI_STREAM
 from nvidia_mlperf.flow import registry, systems, words
-from nvidia_mlperf.flow.errors import FlowError
 from nvidia_mlperf.flow.fields import ConfigField
 from nvidia_mlperf.flow.registry import DEFAULT, ConfigRegistry, ConfigTable, RunConfig
 from nvidia_mlperf.flow.systems import GpuMachine
@@ -84,7 +84,7 @@ class WorkPlan:
 
 
 def plan(flow: Flow, run_args: str | None = None) -> WorkPlan:
-    """Return the work of a make line; raise FlowError for all that is unavailable."""
+    """Return the work of a make line; raise Problem for all that is unavailable."""
     known = read_registry(flow.settings.systems_dir)
     text = flow.variables.get("RUN_ARGS", "") if run_args is None else run_args
     vendor_round = flow.settings.vendor_round
@@ -108,11 +108,11 @@ def plan(flow: Flow, run_args: str | None = None) -> WorkPlan:
 
 
 def read_registry(own: str = "") -> ConfigRegistry:
-    """Return the registry with a user's own systems; raise FlowError with all its faults."""
+    """Return the registry with a user's own systems; raise Problem with all its faults."""
     known = registry.load(registry.HERE, Path(own) if own else None)
     if known.faults:
         faults = "; ".join(str(fault) for fault in known.faults)
-        raise FlowError("bad-value", f"the registry has faults: {faults}", "correct these files")
+        raise Problem("bad-value", f"the registry has faults: {faults}", "correct these files")
     return known
 
 
@@ -163,7 +163,7 @@ def _wanted(table: ConfigTable, vendor_round: str, system: str, arguments: RunAr
 
 def _refuse_old_stream(vendor_round: str, arguments: RunArguments) -> None:
     if vendor_round == "v0.7" and MULTI_STREAM in arguments.scenarios:
-        raise FlowError("not-available", _OLD_STREAM, "leave MultiStream out of --scenarios")
+        raise Problem("not-available", _OLD_STREAM, "leave MultiStream out of --scenarios")
 
 
 def _check_benchmarks(
@@ -173,13 +173,13 @@ def _check_benchmarks(
     flow: Flow,
     known: ConfigRegistry,
 ) -> None:
-    """Raise FlowError for benchmarks of which nothing is there, all at once."""
+    """Raise Problem for benchmarks of which nothing is there, all at once."""
     there, vendor_round = {table.benchmark for table in tables}, flow.settings.vendor_round
     missing = [name for name in arguments.benchmarks if name not in there]
     if missing or not tables:
         what = ", ".join(missing) or "any benchmark"
         within = f" in {', '.join(arguments.scenarios)}" if arguments.scenarios else ""
-        raise FlowError(
+        raise Problem(
             "not-available",
             f"{vendor_round} has no values for {what}{within} on {system}",
             _elsewhere(missing, arguments.scenarios, flow, known)
@@ -211,13 +211,13 @@ def _check_versions(
     pairs: Sequence[tuple[ConfigTable, str]],
     system: str,
 ) -> None:
-    """Raise FlowError for versions that the system has nowhere, and where nothing is left."""
+    """Raise Problem for versions that the system has nowhere, and where nothing is left."""
     of_round = [table for table in known.tables if table.round == vendor_round]
     every = _versions(of_round, system)
     missing = [ver for ver in arguments.versions if ver not in (*every, asked_of.ALL)]
     if pairs and not missing:
         return
-    raise FlowError(
+    raise Problem(
         "bad-value",
         f"--config_ver={','.join(missing or arguments.versions or [DEFAULT])} is not there for "
         f"this on {system}",
@@ -237,7 +237,7 @@ def _items(
     system: str,
     machine: GpuMachine | None,
 ) -> Iterator[PlannedRun]:
-    """Yield the items with their values; raise FlowError for a field that fits none of them."""
+    """Yield the items with their values; raise Problem for a field that fits none of them."""
     _check_scopes(known, [table for table, _ in pairs], arguments.fields)
     for table, ver in pairs:
         fitting = {
@@ -261,7 +261,7 @@ def _check_scopes(
         if why and all(why):
             wrong.append(why[0])
     if wrong:
-        raise FlowError("bad-value", f"RUN_ARGS: {'; '.join(wrong)}", "leave them out")
+        raise Problem("bad-value", f"RUN_ARGS: {'; '.join(wrong)}", "leave them out")
 
 
 def _skipped(

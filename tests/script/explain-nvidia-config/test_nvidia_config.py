@@ -12,8 +12,8 @@ import pytest
 
 from cmbench.errors import Error
 from cmbench.lib import nvidia
+from common.problems import Problem
 from nvidia_mlperf.flow import registry, words
-from nvidia_mlperf.flow.errors import FlowError
 from nvidia_mlperf.flow.systems import GpuMachine, chosen, machine_of, match, nearest_to
 from steps import Step
 
@@ -141,7 +141,7 @@ def test_words_mean_our_benchmarks_by_round() -> None:
         (lambda: words.benchmark("v9", "bert"), "v9 is not known"),
         (lambda: words.scenario("Ofline"), "there is no scenario Ofline"),
     ):
-        with pytest.raises(FlowError, match=says):
+        with pytest.raises(Problem, match=says):
             call()
 
 
@@ -238,7 +238,7 @@ def test_the_power_limit_tells_a_station_from_a_server() -> None:
 def test_another_machine_is_refused_with_the_nearest_by_name(
     machine: GpuMachine, nearest: str
 ) -> None:
-    with pytest.raises(FlowError, match=f"nearest is {nearest}: ") as caught:
+    with pytest.raises(Problem, match=f"nearest is {nearest}: ") as caught:
         chosen(machine, SYSTEMS, "v0.7")
     assert f"--allow_nearest={nearest}\n" in caught.value.hint
     assert caught.value.hint.endswith("--tags=add,custom,system,nvidia --vendor_round=v0.7")
@@ -266,14 +266,14 @@ def test_a_gpu_that_nobody_submitted_with_is_near_one_of_its_kind(
     machine = GpuMachine(name, 1, memory, power, capability)
     if "GH200" in name:
         machine = replace(machine, machine="aarch64")
-    with pytest.raises(FlowError, match=f"nearest is {OTHERS[gpu]}: "):
+    with pytest.raises(Problem, match=f"nearest is {OTHERS[gpu]}: "):
         chosen(machine, SYSTEMS, vendor_round)
 
 
 def test_a_system_without_values_in_a_round_is_none_of_it() -> None:
     # NVIDIA's programs of v2.0 know it, and its configurations have nothing for it.
     machine = GpuMachine("NVIDIA GeForce RTX 3090", 1, 24, 350, "8.6")
-    with pytest.raises(FlowError, match="is not a system of v2") as caught:
+    with pytest.raises(Problem, match="is not a system of v2") as caught:
         chosen(machine, SYSTEMS, "v2.0")
     nearest = str(caught.value).partition("nearest is ")[2].partition(":")[0]
     table = KNOWN.table("v2.0", "resnet50", "Offline")
@@ -282,7 +282,7 @@ def test_a_system_without_values_in_a_round_is_none_of_it() -> None:
 
 def test_one_of_several_instances_is_chosen_first() -> None:
     machine = replace(GPUS["A100-SXM4x1-MIG_1x1g.5gb"], instances=7)
-    with pytest.raises(FlowError) as caught:
+    with pytest.raises(Problem) as caught:
         chosen(machine, SYSTEMS, "v0.7")
     assert caught.value.hint.startswith("one instance: export CUDA_VISIBLE_DEVICES=MIG-")
 
@@ -346,10 +346,10 @@ def test_parts_of_a_gpu_with_the_rate_of_a_whole_one_are_told() -> None:
 
 
 def test_machines_that_cannot_be_told() -> None:
-    with pytest.raises(FlowError, match="shows no NVIDIA GPU"):
+    with pytest.raises(Problem, match="shows no NVIDIA GPU"):
         machine_of((), "x86_64")
     two = ({"name": "Tesla T4"}, {"name": "NVIDIA L4"})
-    with pytest.raises(FlowError, match="the GPUs differ: NVIDIA L4, Tesla T4"):
+    with pytest.raises(Problem, match="the GPUs differ: NVIDIA L4, Tesla T4"):
         chosen(machine_of(two, "x86_64"), SYSTEMS, "v0.7")
     assert nearest_to(GpuMachine("x", 1), ()) is None
 
@@ -366,7 +366,7 @@ def test_all_that_is_wrong_with_given_fields_is_said_at_once() -> None:
         "end_on_device": "true",
         "gpu_copy_streams": "two",
     }
-    with pytest.raises(FlowError) as caught:
+    with pytest.raises(Problem) as caught:
         KNOWN.config(table, "T4x1", "default", given)
     said = str(caught.value)
     for part in (
@@ -389,9 +389,9 @@ def test_all_that_is_wrong_with_given_fields_is_said_at_once() -> None:
     ],
 )
 def test_what_was_not_published_is_said(asked: tuple[str, str, str], says: str) -> None:
-    with pytest.raises(FlowError, match=says):
+    with pytest.raises(Problem, match=says):
         KNOWN.table(*asked)
-    with pytest.raises(FlowError, match="--config_ver=maxq is not there"):
+    with pytest.raises(Problem, match="--config_ver=maxq is not there"):
         KNOWN.config(KNOWN.table("v0.7", "bert", "Offline"), "T4x1", "maxq")
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from common.problems import Problem
 from nvidia_flow_lab import recording_smi, script_of_the_words
-from nvidia_mlperf.flow.errors import FlowError
 from nvidia_mlperf.make import flow
 
 T4 = {"name": "Tesla T4", "driver_version": "515.65.01", "memory.total": "15360"}
@@ -50,9 +50,9 @@ def prebuild(place: Path) -> None:
 
 def refused(place: Path) -> tuple[str, str, str]:
     """Kind, text and next step of the error in which the word ends."""
-    with pytest.raises(FlowError) as caught:
+    with pytest.raises(Problem) as caught:
         prebuild(place)
-    return caught.value.kind, str(caught.value), caught.value.hint
+    return caught.value.code, str(caught.value), caught.value.hint
 
 
 def test_a_machine_on_which_all_is_well(folder: Path) -> None:

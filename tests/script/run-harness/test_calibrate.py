@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from common.problems import Problem
 from nvidia_flow_lab import Hands, a_flow
-from nvidia_mlperf.flow.errors import FlowError
 from nvidia_mlperf.make import calibrate, targets
 
 TEXT = "TRT-8501-EntropyCalibration2\nimage: 3c010a14\nlogits: 3d000000\n"
@@ -59,14 +59,14 @@ def test_its_fields_count(tmp_path: Path, hands: Builder) -> None:
 
 
 def test_what_cannot_be_calibrated_is_said(tmp_path: Path, hands: Builder) -> None:
-    with pytest.raises(FlowError, match="rnnt has no int8 model: nearly all of its work"):
+    with pytest.raises(Problem, match="rnnt has no int8 model: nearly all of its work"):
         calibrate.calibrate(a_flow(tmp_path, "--benchmarks=rnnt", hands=hands))
-    with pytest.raises(FlowError, match="--cache_file is one file"):
+    with pytest.raises(Problem, match="--cache_file is one file"):
         calibrate.calibrate(a_flow(tmp_path, "--cache_file=x", hands=hands))
     calibrate.calibrate(a_flow(tmp_path, hands=hands))
     assert len(hands.lines) == 6
     assert any("rnnt stays float" in told for told in hands.told)
     hands.cache.unlink()
-    with pytest.raises(FlowError, match="resnet50 has no calibration cache"):
+    with pytest.raises(Problem, match="resnet50 has no calibration cache"):
         calibrate.calibrate(a_flow(tmp_path, "--benchmarks=resnet50", hands=hands))
     assert not list(tmp_path.rglob("*.new")), "nothing half-made"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from common.problems import Problem
 from nvidia_flow_lab import recording_smi, script_of_the_words
-from nvidia_mlperf.flow.errors import FlowError
 from nvidia_mlperf.make import clocks, flow, gpus, mig, targets
 
 A100 = {
@@ -92,7 +92,7 @@ def test_clocks_are_shown_and_not_changed(box: Box) -> None:
 
 def test_clocks_are_locked_as_root_alone(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     root(monkeypatch, 1000)
-    with pytest.raises(FlowError, match="root alone"):
+    with pytest.raises(Problem, match="root alone"):
         box.make("lock_clocks", APPLY="1")
     assert box.changes == []
     root(monkeypatch, 0)
@@ -105,7 +105,7 @@ def test_clocks_are_locked_as_root_alone(box: Box, monkeypatch: pytest.MonkeyPat
     "clock", ["fast", "1590; reboot", "-1", "0", "1590,1590", "\uff19\uff10\uff10", "1411"]
 )
 def test_clocks_that_cannot_be(box: Box, clock: str) -> None:
-    with pytest.raises(FlowError, match="GPUCLK="):
+    with pytest.raises(Problem, match="GPUCLK="):
         box.make("lock_clocks", GPUCLK=clock, APPLY="1")
     assert box.changes == []
 
@@ -114,10 +114,10 @@ def test_a_gpu_in_use_is_left_alone(box: Box) -> None:
     box.set(processes=["GPU-0a, 77, python3"])
     words = {"NVIDIA_VISIBLE_DEVICES": "0", "MIG_CONF": "1", "APPLY": "1"}
     for word in ("lock_clocks", "free_clocks", "configure_mig"):
-        with pytest.raises(FlowError, match=r"in use by python3 \(77\)"):
+        with pytest.raises(Problem, match=r"in use by python3 \(77\)"):
             box.make(word, **words)
     box.set(mig="Enabled", parts=7)
-    with pytest.raises(FlowError, match="in use by"):
+    with pytest.raises(Problem, match="in use by"):
         box.make("teardown_mig", **words)
     assert [line for line in box.changes if "-lgip" not in line] == []
     box.set(mig="Disabled", parts=0, count=2)
@@ -127,7 +127,7 @@ def test_a_gpu_in_use_is_left_alone(box: Box) -> None:
 
 def test_clocks_are_undone_when_one_fails(box: Box) -> None:
     box.set(count=2, fails="-i 1 -lgc")
-    with pytest.raises(FlowError, match="Insufficient Permissions"):
+    with pytest.raises(Problem, match="Insufficient Permissions"):
         box.make("lock_clocks", NVIDIA_VISIBLE_DEVICES="0,1", APPLY="1")
     assert box.changes == [
         "-i 0 -lgc 1000,1000",
@@ -167,7 +167,7 @@ def test_mig_is_shown_and_not_changed(box: Box) -> None:
     )
     assert "to undo: NVIDIA_VISIBLE_DEVICES=0 make teardown_mig" in box.doer.told
     assert box.make("configure_mig", MIG_CONF="OFF") == []
-    with pytest.raises(FlowError) as caught:
+    with pytest.raises(Problem) as caught:
         box.make("teardown_mig")
     assert caught.value.hint == "NVIDIA_VISIBLE_DEVICES=0 make teardown_mig"
 
@@ -190,7 +190,7 @@ def test_a_gpu_is_cut_chosen_from_and_whole_again(box: Box) -> None:
     assert chosen == [
         "export CUDA_VISIBLE_DEVICES=MIG-05555555-5555-5555-5555-555555555555  # 1g.5gb"
     ]
-    with pytest.raises(FlowError, match="has 7 MIG instances already") as caught:
+    with pytest.raises(Problem, match="has 7 MIG instances already") as caught:
         box.make("configure_mig", MIG_CONF="1", **one)
     assert caught.value.hint.startswith("NVIDIA_VISIBLE_DEVICES=0 make teardown_mig")
     box.make("teardown_mig", **one)
@@ -204,13 +204,13 @@ def test_the_gpu_itself_tells_its_profiles(box: Box) -> None:
     box.set(mig="Enabled")
     shown = box.make("configure_mig", MIG_CONF="1", NVIDIA_VISIBLE_DEVICES="0")
     assert shown == ["sudo nvidia-smi mig -i 0 -cgi 19,19,19,19,19,19,19 -C"]
-    with pytest.raises(FlowError, match="lists no MIG profile of 3 slices"):
+    with pytest.raises(Problem, match="lists no MIG profile of 3 slices"):
         box.make("configure_mig", MIG_CONF="3", NVIDIA_VISIBLE_DEVICES="0")
 
 
 def test_a_cut_that_fails_is_undone(box: Box) -> None:
     box.set(fails="mig -i 0 -cgi")
-    with pytest.raises(FlowError, match=r"-cgi .* ended with 4: Unable to do that"):
+    with pytest.raises(Problem, match=r"-cgi .* ended with 4: Unable to do that"):
         box.make("configure_mig", MIG_CONF="1", NVIDIA_VISIBLE_DEVICES="0", APPLY="1")
     assert box.changes[-3:] == ["mig -i 0 -dci", "mig -i 0 -dgi", "-mig 0 -i 0"]
     assert box.state["mig"] == "Disabled"
@@ -228,7 +228,7 @@ def test_a_cut_that_fails_is_undone(box: Box) -> None:
     ],
 )
 def test_what_cannot_be_cut(box: Box, given: dict[str, str], says: str) -> None:
-    with pytest.raises(FlowError, match=says) as caught:
+    with pytest.raises(Problem, match=says) as caught:
         box.make("configure_mig", **{"MIG_CONF": "1", "APPLY": "1", **given})
     assert caught.value.hint
     assert box.changes == []
@@ -236,7 +236,7 @@ def test_what_cannot_be_cut(box: Box, given: dict[str, str], says: str) -> None:
 
 def test_a_gpu_without_mig(box: Box) -> None:
     box.set(mig="[N/A]", gpu={**A100, "name": "Tesla T4"})
-    with pytest.raises(FlowError, match=r"Tesla T4, cannot be cut in parts"):
+    with pytest.raises(Problem, match=r"Tesla T4, cannot be cut in parts"):
         box.make("configure_mig", MIG_CONF="1", NVIDIA_VISIBLE_DEVICES="0", APPLY="1")
     assert mig.SLICES["1"] == (19, 7)
 
@@ -247,5 +247,5 @@ def test_without_a_gpu_commands_are_shown_and_none_is_run(
     monkeypatch.setenv("PATH", "/nowhere")
     assert box.make("lock_clocks") == ["sudo nvidia-smi -lgc 1000,1000"]
     assert len(box.make("configure_mig", MIG_CONF="2", NVIDIA_VISIBLE_DEVICES="0")) == 2
-    with pytest.raises(FlowError, match="no NVIDIA GPU answers here"):
+    with pytest.raises(Problem, match="no NVIDIA GPU answers here"):
         box.make("lock_clocks", APPLY="1")

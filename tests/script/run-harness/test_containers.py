@@ -20,8 +20,8 @@ import pytest
 from cmbench.container import engines, launch
 from cmbench.container.workplace import user_text
 from cmbench.errors import Error
+from common.problems import Problem
 from nvidia_flow_lab import Hands
-from nvidia_mlperf.flow.errors import FlowError
 from nvidia_mlperf.flow.systems import GpuMachine
 from nvidia_mlperf.make import docker, flow, neuron, targets
 from support import ROOT
@@ -173,7 +173,7 @@ def test_gpus_are_handed_over_as_the_engine_has_it(place: Path, capfd: Any) -> N
 
 @pytest.mark.parametrize("told", ["0;1", "0,,1", "first", "--privileged", "0 1", "GPU-$(id)"])
 def test_what_names_no_gpu(place: Path, told: str) -> None:
-    with pytest.raises(FlowError, match="names no GPU"):
+    with pytest.raises(Problem, match="names no GPU"):
         docker.described(a_flow(place, T4, NVIDIA_VISIBLE_DEVICES=told))
 
 
@@ -228,14 +228,14 @@ def test_prebuild_builds_where_there_is_an_engine(
     with open(os.devnull, encoding="ascii") as nothing:
         monkeypatch.setattr(sys, "stdin", nothing)
         assert made_of(a_flow(place, CONTAINER_ENGINE="docker"), "prebuild")[0] == "image"
-        with pytest.raises(FlowError, match="needs a terminal"):
+        with pytest.raises(Problem, match="needs a terminal"):
             docker.attach_docker(a_flow(place))
 
 
 def test_no_engine_and_no_scratch_space(place: Path) -> None:
-    with pytest.raises(FlowError, match="CONTAINER_ENGINE=none"):
+    with pytest.raises(Problem, match="CONTAINER_ENGINE=none"):
         docker.build_docker(a_flow(place, CONTAINER_ENGINE="none"))
-    with pytest.raises(FlowError, match="is not a folder") as caught:
+    with pytest.raises(Problem, match="is not a folder") as caught:
         docker.build_docker(a_flow(place, MLPERF_SCRATCH_PATH=str(place / "no where/at all")))
     assert caught.value.hint.startswith(f"mkdir -p '{place}/no where/at all'")
     # The container engine would make it as root.
@@ -311,7 +311,7 @@ def test_docker_args_are_words(text: str) -> None:
     ],
 )
 def test_docker_args_that_would_be_something_else(text: str, says: str) -> None:
-    with pytest.raises(FlowError) as caught:
+    with pytest.raises(Problem) as caught:
         docker.docker_args(text)
     assert says in str(caught.value)
 

@@ -13,7 +13,7 @@ import pytest
 
 import nvidia_flow_lab as nv
 from aws_neuron import artifact
-from nvidia_mlperf.flow.errors import FlowError
+from common.problems import Problem
 from nvidia_mlperf.flow.systems import NeuronDevices
 from nvidia_mlperf.make import (
     compiled_models,
@@ -101,7 +101,7 @@ def test_the_type_of_the_instance_says_whose_values_count(
 
 def test_another_instance_names_the_systems_that_are_like_it(tmp_path: Path) -> None:
     larger = NeuronDevices("inf2", "inf2.8xlarge", 2)
-    with pytest.raises(FlowError, match=r"inf2\.8xlarge is not a system of v2\.0") as caught:
+    with pytest.raises(Problem, match=r"inf2\.8xlarge is not a system of v2\.0") as caught:
         work.plan(a_flow(tmp_path, TRITON, larger))
     assert "--system_name=ID" in caught.value.hint
     assert "INF2_XLARGEx1" in caught.value.hint
@@ -111,19 +111,19 @@ def test_another_instance_names_the_systems_that_are_like_it(tmp_path: Path) -> 
 
 
 def test_systems_of_the_other_vendor_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(FlowError, match=r"v2\.0 has no system T4x1"):
+    with pytest.raises(Problem, match=r"v2\.0 has no system T4x1"):
         work.plan(a_flow(tmp_path, f"{TRITON} --system_name=T4x1"))
     mine = a_flow(tmp_path, f"{TRITON} --system_name=Triton_Inferentia_INF1_2XLARGEx1")
-    with pytest.raises(FlowError, match="is a system of AWS Inferentia") as caught:
+    with pytest.raises(Problem, match="is a system of AWS Inferentia") as caught:
         work.plan(replace(mine, vendor=targets.NVIDIA))
     assert caught.value.hint == "export USE_INFERENTIA=1"
 
 
 def test_a_driver_that_does_not_work_stops(tmp_path: Path) -> None:
     broken = NeuronDevices(problem="the Neuron driver does not work", remedy="modprobe neuron")
-    with pytest.raises(FlowError, match="driver does not work") as caught:
+    with pytest.raises(Problem, match="driver does not work") as caught:
         work.plan(a_flow(tmp_path, TRITON, broken))
-    assert (caught.value.kind, caught.value.hint) == ("no-driver", "modprobe neuron")
+    assert (caught.value.code, caught.value.hint) == ("no-driver", "modprobe neuron")
 
 
 SAID = {
@@ -138,7 +138,7 @@ SAID = {
 
 @pytest.mark.parametrize("word", SAID)
 def test_words_of_tensorrt_say_what_to_type(tmp_path: Path, word: str) -> None:
-    with pytest.raises(FlowError, match=re.escape(SAID[word][0])) as caught:
+    with pytest.raises(Problem, match=re.escape(SAID[word][0])) as caught:
         targets.find(word, targets.INFERENTIA).function()(a_flow(tmp_path, "--benchmarks=bert"))
     assert caught.value.hint.startswith(SAID[word][1])
 
@@ -155,7 +155,7 @@ WRONG = {
 
 @pytest.mark.parametrize("line", WRONG)
 def test_what_the_guide_does_not_have_is_said(tmp_path: Path, line: str) -> None:
-    with pytest.raises(FlowError) as caught:
+    with pytest.raises(Problem) as caught:
         work.plan(a_flow(tmp_path, line))
     assert WRONG[line] in str(caught.value)
     assert caught.value.hint
@@ -206,13 +206,13 @@ def test_what_no_device_runs_lies_apart_from_the_guides_models(
 
 def test_a_model_that_is_missing_or_of_another_device_stops_with_its_line(tmp_path: Path) -> None:
     flow_ = a_flow(tmp_path, TRITON)
-    with pytest.raises(FlowError, match=r"nothing tells what .*_bs5_dynamic") as caught:
+    with pytest.raises(Problem, match=r"nothing tells what .*_bs5_dynamic") as caught:
         inferentia.run_inferentia_harness(flow_)
     assert caught.value.hint.startswith("make build_inferentia, or cm run script --tags=compile,")
     assert lines(flow_) == []
     (item,) = work.plan(flow_).items
     compiled(flow_, item, "inf1")
-    with pytest.raises(FlowError, match="was compiled for inf1, and cpu is to run it"):
+    with pytest.raises(Problem, match="was compiled for inf1, and cpu is to run it"):
         compiled_models.require(flow_, [item])
     compiled(flow_, item, "cpu")
     compiled_models.require(flow_, [item])
@@ -220,7 +220,7 @@ def test_a_model_that_is_missing_or_of_another_device_stops_with_its_line(tmp_pa
 
 def test_instances_that_are_not_one_for_each_core_are_refused(tmp_path: Path) -> None:
     flow_ = a_flow(tmp_path, f"{TRITON} --instance_group_count=3", INF1)
-    with pytest.raises(FlowError, match="3 instances of a core each, and 16 NeuronCores") as caught:
+    with pytest.raises(Problem, match="3 instances of a core each, and 16 NeuronCores") as caught:
         inferentia.run_inferentia_harness(flow_)
     assert "--instance_group_count=16, as every" in caught.value.hint
 
@@ -264,7 +264,7 @@ def test_a_run_takes_the_compiled_model_and_the_cores_of_a_device(tmp_path: Path
 def test_audits_route_here(tmp_path: Path) -> None:
     flow_ = a_flow(tmp_path, TRITON)
     word = targets.find("run_audit_test01", targets.INFERENTIA).function()
-    with pytest.raises(FlowError, match="nothing tells what"):
+    with pytest.raises(Problem, match="nothing tells what"):
         word(flow_)
     compiled(flow_, work.plan(flow_).items[0], "cpu")
     word(flow_)
@@ -277,7 +277,7 @@ def test_the_tree_says_what_stood_in_and_is_of_the_datacenter(tmp_path: Path) ->
     (tmp_path / "build/results/test_results").mkdir(parents=True)
     for there, noted in ((NeuronDevices(), True), (INF1, False)):
         flow_ = a_flow(tmp_path, there=there)
-        with pytest.raises(FlowError, match="no tree was made"):
+        with pytest.raises(Problem, match="no tree was made"):
             results.update_results(flow_)
         (line,) = lines(flow_)
         assert "--category=datacenter" in line
@@ -287,7 +287,7 @@ def test_the_tree_says_what_stood_in_and_is_of_the_datacenter(tmp_path: Path) ->
 def test_data_are_those_of_the_two_benchmarks(tmp_path: Path) -> None:
     flow_ = a_flow(tmp_path)
     assert [word for word, _ in data.benchmarks(flow_)] == ["bert", "resnet50"]
-    with pytest.raises(FlowError, match="no model of rnnt is compiled for Inferentia"):
+    with pytest.raises(Problem, match="no model of rnnt is compiled for Inferentia"):
         data.benchmarks(replace(flow_, variables={"BENCHMARKS": "rnnt bert"}))
 
 
@@ -320,7 +320,7 @@ def test_a_run_that_the_host_has_spoilt_is_a_warning(tmp_path: Path, status: int
     (item,) = work.plan(flow_).items
     compiled(flow_, item, "cpu")
     if status:
-        with pytest.raises(FlowError, match="1 runs are not as they must"):
+        with pytest.raises(Problem, match="1 runs are not as they must"):
             inferentia.run_inferentia_harness(flow_)
     else:
         inferentia.run_inferentia_harness(flow_)

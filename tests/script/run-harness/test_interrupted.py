@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from cmbench.cache.store import disk_error
+from common.problems import Problem
 from nvidia_flow_lab import Hands, a_flow
-from nvidia_mlperf.flow.errors import FlowError
 from nvidia_mlperf.make import engines, files, flow, harness, work
 from support import ROOT
 
@@ -131,7 +131,7 @@ from nvidia_mlperf.make.flow import Flow
 flow = Flow(None, None, dict(), "", hands)
 status = hands.cm([{line!r}])
 told = flow.failed(status)
-print([told.kind, str(told), told.hint, told.context, told.chain, told.doing])
+print([told.code, str(told), told.hint, told.context, told.chain, told.doing])
 print(hands.cm(["import sys; sys.exit(9)"]), flow.failed(9))
 """
     done = subprocess.run(
@@ -191,9 +191,9 @@ def test_what_was_measured_is_kept_and_the_rest_has_a_line(
     for item in work.plan(flow_).items:
         engines.put(flow_, item, model)
     measured(flow_, monkeypatch)
-    with pytest.raises(FlowError, match="are measured and kept in") as caught:
+    with pytest.raises(Problem, match="are measured and kept in") as caught:
         harness.run_harness(flow_)
-    assert caught.value.kind == kind
+    assert caught.value.code == kind
     assert text in str(caught.value)
     assert caught.value.hint.endswith(
         "make run_harness RUN_ARGS='--benchmarks=resnet50,ssd-resnet34 "
@@ -208,7 +208,7 @@ def test_a_call_that_measured_nothing_leaves_no_logs(tmp_path: Path) -> None:
     model.write_bytes(b"a model")
     (item,) = work.plan(flow_).items
     engines.put(flow_, item, model)
-    with pytest.raises(FlowError, match=r"0 of 1 runs are measured$"):
+    with pytest.raises(Problem, match=r"0 of 1 runs are measured$"):
         harness.run_harness(flow_)
     assert list((flow_.build / "logs").iterdir()) == []
 
@@ -223,7 +223,7 @@ def test_an_engine_that_was_cut_off_is_made_again(tmp_path: Path) -> None:
     for lost in (whole, whole.with_name(f"{whole.name}.json")):
         engines.put(flow_, item, model)
         lost.unlink()
-        with pytest.raises(FlowError, match="engines do not fit"):
+        with pytest.raises(Problem, match="engines do not fit"):
             engines.require(flow_, [item])
     whole.with_name(f".{whole.name}.1.new").write_bytes(b"a mod")
     engines.put(flow_, item, model)

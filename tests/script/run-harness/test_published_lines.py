@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from common.problems import Problem
 from nvidia_flow_lab import KNOWN, Hands, a_flow, read
-from nvidia_mlperf.flow.errors import FlowError, nearest
+from nvidia_mlperf.flow.errors import nearest
 from nvidia_mlperf.flow.fields import USED
 from nvidia_mlperf.flow.systems import GpuMachine
 from nvidia_mlperf.make import asked, checks, flow, generate, harness, info, targets, work
@@ -76,34 +77,34 @@ REFUSED = {
 
 @pytest.mark.parametrize("line", REFUSED)
 def test_what_cannot_be_meant_is_refused_with_its_reason(line: tuple[str, str]) -> None:
-    with pytest.raises(FlowError) as caught:
+    with pytest.raises(Problem) as caught:
         read(line[1], line[0])
     assert REFUSED[line] in str(caught.value)
     assert "make info" in caught.value.hint
 
 
 def test_no_hint_is_empty_or_of_another_kind_of_machine(tmp_path: Path) -> None:
-    with pytest.raises(FlowError) as caught:
+    with pytest.raises(Problem) as caught:
         work.plan(a_flow(tmp_path, "--system_name=SINIAN", vendor_round="v2.0"))
     assert caught.value.hint == "one of your own: cm run script --tags=add,custom,system,nvidia"
     hands = Hands(GpuMachine("NVIDIA L4", 1, 22.5, 72, "8.9"))
-    with pytest.raises(FlowError) as caught:
+    with pytest.raises(Problem) as caught:
         work.plan(a_flow(tmp_path, "--benchmarks=bert", hands=hands, vendor_round="v2.0"))
     assert "nearest is A2x1" in str(caught.value), "a Jetson is no card"
 
 
 def test_a_system_of_another_round_is_told_with_that_round(tmp_path: Path) -> None:
-    with pytest.raises(FlowError, match=r"v0\.7 has no system ND_H100_v5") as caught:
+    with pytest.raises(Problem, match=r"v0\.7 has no system ND_H100_v5") as caught:
         work.plan(a_flow(tmp_path, "--system_name=ND_H100_v5"))
     assert caught.value.hint == "it is one of v3.1: --vendor_round=v3.1"
-    with pytest.raises(FlowError) as caught:
+    with pytest.raises(Problem) as caught:
         work.plan(a_flow(tmp_path, "--benchmarks=bert --allow_nearest=Orin", hands=Hands(T4)))
     assert caught.value.hint == "it is one of v2.0: --vendor_round=v2.0"
 
 
 def test_what_another_round_has_comes_with_the_line_that_makes_its_folder(tmp_path: Path) -> None:
     flow_ = a_flow(tmp_path / "flow", "--benchmarks=gptj", submitter="Me & Co", allow_root=True)
-    with pytest.raises(FlowError, match=r"v0\.7 has no benchmark gptj") as caught:
+    with pytest.raises(Problem, match=r"v0\.7 has no benchmark gptj") as caught:
         work.plan(flow_)
     told = flow.with_folder(caught.value, flow_.folder, flow_.settings)
     assert told.hint.endswith(
@@ -112,7 +113,7 @@ def test_what_another_round_has_comes_with_the_line_that_makes_its_folder(tmp_pa
         "--execution_mode=test --allow_root=true"
     )
     for hint in ("y", "cm run script --tags=add,custom,system,nvidia --vendor_round=v0.7"):
-        other = FlowError("bad-value", "x", hint)
+        other = Problem("bad-value", "x", hint)
         assert flow.with_folder(other, flow_.folder, flow_.settings) is other
 
 
@@ -121,7 +122,7 @@ NEAREST = "--benchmarks=resnet50 --scenarios=offline --allow_nearest=T4x8"
 
 def test_the_line_that_makes_engines_keeps_whose_values_count(tmp_path: Path) -> None:
     flow_ = a_flow(tmp_path, NEAREST, hands=Hands(replace(T4, count=4)))
-    with pytest.raises(FlowError, match="engines do not fit") as caught:
+    with pytest.raises(Problem, match="engines do not fit") as caught:
         harness.run_harness(flow_)
     assert "--allow_nearest=T4x8" in caught.value.hint
     assert ".plan: it is missing" in str(caught.value), "what a GPU computes is no stand-in"
@@ -130,7 +131,7 @@ def test_the_line_that_makes_engines_keeps_whose_values_count(tmp_path: Path) ->
 def test_gpus_that_differ_are_no_reason_against_a_system_that_is_named(tmp_path: Path) -> None:
     hands = Hands(replace(T4, name="NVIDIA L4, Tesla T4", count=2, kinds=2))
     info.info(a_flow(tmp_path, hands=hands))
-    with pytest.raises(FlowError, match="the GPUs differ: NVIDIA L4, Tesla T4") as caught:
+    with pytest.raises(Problem, match="the GPUs differ: NVIDIA L4, Tesla T4") as caught:
         work.plan(a_flow(tmp_path, "--benchmarks=bert", hands=hands))
     assert "--system=T4x1" in caught.value.hint
     named = "--benchmarks=bert --scenarios=offline --system=T4x1"
@@ -154,9 +155,9 @@ INSTEAD = {
 
 @pytest.mark.parametrize("word", INSTEAD)
 def test_a_word_of_nvidias_that_is_not_here_says_why(word: str) -> None:
-    with pytest.raises(FlowError, match=f"there is no make {word}: ") as caught:
+    with pytest.raises(Problem, match=f"there is no make {word}: ") as caught:
         targets.find(word, targets.NVIDIA)
-    assert caught.value.kind == "not-available"
+    assert caught.value.code == "not-available"
     assert INSTEAD[word] in caught.value.hint
 
 
@@ -212,7 +213,7 @@ def test_variables_that_nothing_reads_are_said(makeflags: str) -> None:
     [("BENCHMARK", "BENCHMARKS"), ("RUNARGS", "RUN_ARGS"), ("run_args", "RUN_ARGS")],
 )
 def test_variables_that_are_misspelt_are_refused(name: str, meant: str) -> None:
-    with pytest.raises(FlowError, match=f"no word reads {name}=") as caught:
+    with pytest.raises(Problem, match=f"no word reads {name}=") as caught:
         flow.unread(f"w -- {name}=resnet50")
     assert caught.value.hint == f"did you mean {meant}=?"
 
@@ -229,7 +230,7 @@ PLACEHOLDERS = {
 @pytest.mark.parametrize("name", PLACEHOLDERS)
 def test_what_nobody_has_chosen_is_refused(name: str) -> None:
     for text in PLACEHOLDERS[name]:
-        with pytest.raises(FlowError, match=f"{name}=.*: a placeholder of the guide"):
+        with pytest.raises(Problem, match=f"{name}=.*: a placeholder of the guide"):
             flow.check_chosen({name: text, "DOCKER_COMMAND": "a <b >c", "RUN_ARGS": "..."})
 
 
@@ -260,7 +261,7 @@ class Small(Hands):
 def test_too_little_memory_of_a_gpu_is_refused_before_a_build(tmp_path: Path) -> None:
     hands = Small(T4)
     flow_ = a_flow(tmp_path, "--benchmarks=dlrm --scenarios=offline", hands=hands, form="full")
-    with pytest.raises(FlowError, match=r"gpu\.memory: too few for \['dlrm'\]") as caught:
+    with pytest.raises(Problem, match=r"gpu\.memory: too few for \['dlrm'\]") as caught:
         generate.generate_engines(flow_)
     assert caught.value.hint == "x", "memory of the processor does not stop a build"
     assert hands.lines == [], "nothing is built"

@@ -15,10 +15,10 @@ import pytest
 import yaml
 
 from cmbench.doctor.vendors import subject_of
+from common.problems import Problem
 from mlperf import catalog
 from nvidia_flow_lab import Hands, a_flow, read
 from nvidia_mlperf.flow import registry, space
-from nvidia_mlperf.flow.errors import FlowError
 from nvidia_mlperf.flow.fields import USED
 from nvidia_mlperf.flow.systems import GpuMachine
 from nvidia_mlperf.make import (
@@ -105,14 +105,14 @@ WRONG = {
 
 @pytest.mark.parametrize("text", WRONG)
 def test_what_is_wrong_in_run_args_is_said(text: str) -> None:
-    with pytest.raises(FlowError) as caught:
+    with pytest.raises(Problem) as caught:
         read(text)
     assert WRONG[text] in str(caught.value)
 
 
 def test_a_name_given_twice_is_refused_unless_it_says_the_same() -> None:
     assert read("--fast --benchmarks=bert --benchmarks=bert").benchmarks == ("bert",)
-    with pytest.raises(FlowError) as caught:
+    with pytest.raises(Problem) as caught:
         read("--benchmarks=bert --fast --benchmarks=resnet50 --gpu_batch_size=1 --gpu_batch_size 2")
     assert "--benchmarks is given twice: bert and resnet50" in str(caught.value)
     assert "--gpu_batch_size is given twice: 1 and 2" in str(caught.value)
@@ -127,13 +127,13 @@ def test_the_benchmarks_of_two_places_are_not_mixed_up() -> None:
 
 def test_versions_that_are_there_are_those_of_what_is_asked_for(tmp_path: Path) -> None:
     line = "--benchmarks=resnet50 --scenarios=offline --config_ver=high_accuracy"
-    with pytest.raises(FlowError) as caught:
+    with pytest.raises(Problem) as caught:
         work.plan(a_flow(tmp_path, line))
     assert caught.value.hint == "one of: default, triton"
 
 
 def test_all_that_is_wrong_comes_at_once() -> None:
-    with pytest.raises(FlowError) as caught:
+    with pytest.raises(Problem) as caught:
         read(" ".join(text for text in WRONG if text.startswith("--") and "'" not in text))
     told = [WRONG[text] for text in WRONG if text.startswith("--") and "'" not in text]
     assert [each for each in told if each not in str(caught.value)] == []
@@ -182,7 +182,7 @@ IMPOSSIBLE = {
 
 @pytest.mark.parametrize("line", IMPOSSIBLE)
 def test_what_cannot_be_run_is_refused(line: str, tmp_path: Path) -> None:
-    with pytest.raises(FlowError) as caught:
+    with pytest.raises(Problem) as caught:
         work.plan(a_flow(tmp_path, line))
     assert IMPOSSIBLE[line] in str(caught.value)
     assert caught.value.hint
@@ -201,7 +201,7 @@ def test_a_machine_with_gpus_has_its_own_system(tmp_path: Path) -> None:
     eight = GpuMachine("Tesla T4", 8, 15, 70, "7.5")
     assert work.plan(a_flow(tmp_path, hands=Hands(eight))).system == "T4x8"
     three = GpuMachine("Tesla T4", 3, 15, 70, "7.5")
-    with pytest.raises(FlowError, match="nearest is T4x1"):
+    with pytest.raises(Problem, match="nearest is T4x1"):
         work.plan(a_flow(tmp_path, hands=Hands(three)))
     plan = work.plan(a_flow(tmp_path, hands=Hands(three), allow_nearest="T4x1"))
     assert plan.items[0].value("gpu_offline_expected_qps") is not None
@@ -236,7 +236,7 @@ def test_only_a_stand_in_takes_the_place_of_an_engine(tmp_path: Path) -> None:
 
     flow_ = a_flow(tmp_path, "--benchmarks=bert --scenarios=offline", hands=Builder())
     (tmp_path / "m.onnx").write_bytes(b"a model")
-    with pytest.raises(FlowError, match="does not say that it is a stand-in"):
+    with pytest.raises(Problem, match="does not say that it is a stand-in"):
         generate.generate_engines(flow_)
     (tmp_path / "m.onnx.json").write_text('{"builder": "stand-in"}')
     generate.generate_engines(flow_)
@@ -252,11 +252,11 @@ def test_only_a_stand_in_takes_the_place_of_an_engine(tmp_path: Path) -> None:
 def test_a_missing_engine_stops_with_the_line_that_makes_it(tmp_path: Path) -> None:
     line = "--benchmarks=resnet50 --scenarios=offline,server --gpu_batch_size=4"
     flow_ = a_flow(tmp_path, line)
-    with pytest.raises(FlowError, match=r"resnet50-Server-gpu-b4-int8\.default\.onnx: it is"):
+    with pytest.raises(Problem, match=r"resnet50-Server-gpu-b4-int8\.default\.onnx: it is"):
         harness.run_harness(flow_)
     assert isinstance(flow_.doer, Hands)
     assert flow_.doer.lines == []
-    with pytest.raises(FlowError) as caught:
+    with pytest.raises(Problem) as caught:
         engines.require(flow_, work.plan(flow_).items)
     assert caught.value.hint == (
         "make generate_engines RUN_ARGS='--benchmarks=resnet50 --scenarios=Offline,Server "
@@ -332,7 +332,7 @@ def test_a_wait_for_a_batch_that_triton_does_not_gather_is_refused(tmp_path: Pat
     known = work.plan(a_flow(tmp_path, "--benchmarks=resnet50 --scenarios=server")).fields
     told = {"max_queue_delay_usec": 1000}
     assert options.of_backend(known, told, "triton") == "", "NVIDIA's values leave it to the server"
-    with pytest.raises(FlowError, match="max_queue_delay_usec has no effect without") as caught:
+    with pytest.raises(Problem, match="max_queue_delay_usec has no effect without") as caught:
         options.of_backend(known, told, "triton", told)
     assert "--preferred_batch_size" in caught.value.hint
     both = {**told, "preferred_batch_size": 8}
@@ -448,7 +448,7 @@ def test_what_stops_stops_with_its_remedy(tmp_path: Path) -> None:
         lambda: checks.report(flow_),
         lambda: checks.before_runs(flow_, work.plan(flow_)),
     ):
-        with pytest.raises(FlowError, match=r"audit\.left-over: spoils") as caught:
+        with pytest.raises(Problem, match=r"audit\.left-over: spoils") as caught:
             check()
         assert caught.value.hint == "rm x"
 
@@ -510,9 +510,9 @@ def test_rates_of_a_whole_gpu_for_a_part_are_told(tmp_path: Path) -> None:
 def test_a_gpu_that_is_not_there_stops(tmp_path: Path) -> None:
     wrong = {"id": "gpu.visible", "state": "stop", "text": "names no GPU here", "remedy": "unset"}
     flow_ = a_flow(tmp_path, hands=Hands(found=[wrong]))
-    with pytest.raises(FlowError, match=r"gpu\.visible: names no GPU here") as caught:
+    with pytest.raises(Problem, match=r"gpu\.visible: names no GPU here") as caught:
         checks.report(flow_)
-    assert caught.value.kind == "no-device"
+    assert caught.value.code == "no-device"
 
 
 def test_data_by_hand_are_given_where_they_are(tmp_path: Path) -> None:
@@ -544,7 +544,7 @@ def test_as_root_the_scratch_space_is_refused_with_the_setting_that_lets_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    with pytest.raises(FlowError, match="as root, the files") as caught:
+    with pytest.raises(Problem, match="as root, the files") as caught:
         scratch.space(a_flow(tmp_path, allow_root=False))
     assert caught.value.hint.endswith("flow.yaml")
     assert "set allow_root: true" in caught.value.hint
@@ -555,14 +555,14 @@ def test_values_of_another_round_are_pointed_at(tmp_path: Path) -> None:
         ("--benchmarks=resnet50,bert --scenarios=offline,server", "--vendor_round=v2.0"),
         ("--benchmarks=retinanet", "leave it out"),
     ):
-        with pytest.raises(FlowError, match=r"v3\.1 has no values for") as caught:
+        with pytest.raises(Problem, match=r"v3\.1 has no values for") as caught:
             work.plan(a_flow(tmp_path, words, vendor_round="v3.1"))
         assert hint in caught.value.hint
 
 
 def test_no_results_no_tree(tmp_path: Path) -> None:
     for word in ("update_results", "check_submission", "pack_submission"):
-        with pytest.raises(FlowError, match="is not there") as caught:
+        with pytest.raises(Problem, match="is not there") as caught:
             targets.find(word, targets.NVIDIA).function()(a_flow(tmp_path))
         assert caught.value.hint.startswith("make ")
 
@@ -583,7 +583,7 @@ def test_azures_category_needs_not_be_told(tmp_path: Path) -> None:
     for vendor_round, given in (("v0.7", []), ("v3.1", ["--category=datacenter"])):
         flow_ = a_flow(tmp_path, vendor_round=vendor_round)
         (tmp_path / "build/results/test_results").mkdir(parents=True, exist_ok=True)
-        with pytest.raises(FlowError, match="no tree was made"):
+        with pytest.raises(Problem, match="no tree was made"):
             results.update_results(flow_)
         assert isinstance(flow_.doer, Hands)
         assert [word for word in flow_.doer.lines[0] if "--category" in word] == given
@@ -597,7 +597,7 @@ def test_where_scenarios_of_both_categories_were_measured_both_are_told(tmp_path
     assert results.both(runs) == "", "each tells its own"
     (runs / "a/bert-99/server").mkdir(parents=True)
     assert results.both(runs) == "datacenter,edge"
-    with pytest.raises(FlowError, match="no tree was made"):
+    with pytest.raises(Problem, match="no tree was made"):
         results.update_results(flow_)
     assert isinstance(flow_.doer, Hands)
     assert "--category=datacenter,edge" in flow_.doer.lines[0]
@@ -634,8 +634,8 @@ class Refusing(Hands):
         self.lines.append(list(line))
         return int("--scenario=Server" not in line)
 
-    def failure(self) -> FlowError | None:
-        return FlowError(self.kind, "TEST01 performance", "run it again")
+    def failure(self) -> Problem | None:
+        return Problem(self.kind, "TEST01 performance", "run it again")
 
 
 @pytest.mark.parametrize(("kind", "made"), [("result-not-accepted", 2), ("no-space", 1)])
@@ -648,9 +648,9 @@ def test_a_compliance_test_that_fails_does_not_keep_others(
     flow_ = a_flow(tmp_path, arguments, hands=Refusing(kind=kind))
     for item in work.plan(flow_).items:
         engines.put(flow_, item, model)
-    with pytest.raises(FlowError, match="TEST01 performance") as caught:
+    with pytest.raises(Problem, match="TEST01 performance") as caught:
         results.run_audit_harness(flow_)
-    assert caught.value.kind == kind
+    assert caught.value.code == kind
     assert len(flow_.doer.lines) == made  # type: ignore[attr-defined]
     if made > 1:
         assert str(caught.value).endswith("1 of 2 were not accepted")
@@ -671,10 +671,10 @@ def test_words_are_found_by_vendor() -> None:
         targets.MakeTarget("run_inferentia_harness", "x:y", "…", vendor=targets.INFERENTIA),
     )
     assert targets.find("link_dirs", targets.INFERENTIA, rows).word == "link_dirs"
-    with pytest.raises(FlowError) as caught:
+    with pytest.raises(Problem) as caught:
         targets.find("run_inferentia_harness", targets.NVIDIA, rows)
     assert caught.value.hint == "export USE_INFERENTIA=1"
-    with pytest.raises(FlowError) as caught:
+    with pytest.raises(Problem) as caught:
         targets.find("generate_engine", targets.NVIDIA, rows)
     assert caught.value.hint == "did you mean generate_engines?"
     assert targets.vendor({"USE_INFERENTIA": "1"}) == targets.INFERENTIA
@@ -682,7 +682,7 @@ def test_words_are_found_by_vendor() -> None:
 
 
 def test_settings_that_cannot_be_are_all_told() -> None:
-    with pytest.raises(FlowError) as caught:
+    with pytest.raises(Problem) as caught:
         flow.checked({"vendor_round": "v0.8", "form": "small", "colour": "red"}, "x")
     for part in ("vendor_round is 'v0.8'", "form is 'small'", "no colour", "--submitter=NAME"):
         assert part in str(caught.value)
@@ -695,7 +695,7 @@ def test_a_link_replaces_a_link_and_nothing_else(tmp_path: Path) -> None:
         assert os.readlink(place) == str(tmp_path / target)
     place.unlink()
     place.mkdir()
-    with pytest.raises(FlowError, match="in the way of a link"):
+    with pytest.raises(Problem, match="in the way of a link"):
         scratch.link(place, tmp_path / "one")
 
 

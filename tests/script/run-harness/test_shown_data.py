@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from common.problems import Problem
 from nvidia_flow_lab import Hands, a_flow
 from nvidia_mlperf.flow import space
-from nvidia_mlperf.flow.errors import FlowError
 from nvidia_mlperf.make import data, flow, shown
 
 
@@ -42,7 +42,7 @@ class Cache(Hands):
                 (self.entry.parents[4] / "scratch" / name).mkdir(parents=True, exist_ok=True)
             return {"env": {"MLPERF_SCRATCH_PATH": str(self.entry.parents[4] / "scratch")}}
         if self.failure_of_data:
-            raise FlowError(self.failure_of_data, "no images", "--imagenet_path=FOLDER")
+            raise Problem(self.failure_of_data, "no images", "--imagenet_path=FOLDER")
         if self.one_file:
             return {"env": {data.SQUAD: str(self.entry / "m.onnx")}}
         return {
@@ -172,9 +172,9 @@ def test_data_that_lack_are_asked_for_at_their_place(
 ) -> None:
     work, _ = at_work(tmp_path, entry, form="full", failure_of_data=kind)
     for word in (data.download_data, data.preprocess_data):
-        with pytest.raises(FlowError, match="no images") as caught:
+        with pytest.raises(Problem, match="no images") as caught:
             word(work)
-        assert caught.value.kind == kind
+        assert caught.value.code == kind
         assert caught.value.hint == f"put the data into {tmp_path / 'scratch/data/imagenet'}"
         # The next call meets the link of an earlier version at this target.
         (tmp_path / "scratch/data/imagenet").symlink_to(entry / "val")

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from cmbench.doctor.vendors import subject_of
+from common.problems import Problem
 from nvidia_flow_lab import Hands, a_flow
-from nvidia_mlperf.flow.errors import FlowError
 from nvidia_mlperf.flow.systems import GpuMachine
 from nvidia_mlperf.make import checks, engines, generate, harness, work
 from nvidia_mlperf.make.flow import Flow, checked
@@ -40,8 +40,8 @@ def a_plan(flow_: Flow, builder: str = "tensorrt-rtx") -> Path:
     return plan
 
 
-def refused(flow_: Flow) -> FlowError:
-    with pytest.raises(FlowError) as caught:
+def refused(flow_: Flow) -> Problem:
+    with pytest.raises(Problem) as caught:
         harness.run_harness(flow_)
     assert isinstance(flow_.doer, Hands)
     assert flow_.doer.lines == [], "nothing is started"
@@ -52,7 +52,7 @@ def test_a_plan_without_a_gpu_ends_before_loadgen_with_the_next_command(tmp_path
     flow_ = a_flow(tmp_path, LINE)
     plan = a_plan(flow_)
     error = refused(flow_)
-    assert error.kind == "engine-missing"
+    assert error.code == "engine-missing"
     assert str(error).endswith(
         "resnet50-Offline-gpu-b256-int8.default.plan: it is an engine of TensorRT-RTX 1.7.1.116 "
         "for 7.5, and this machine has no NVIDIA GPU that could run it"
@@ -165,8 +165,8 @@ def test_engines_are_built_where_there_is_a_gpu_and_handed_to_the_run(tmp_path: 
     assert "it was made with other fields" in str(refused_plan(flow_))
 
 
-def refused_plan(flow_: Flow) -> FlowError:
-    with pytest.raises(FlowError) as caught:
+def refused_plan(flow_: Flow) -> Problem:
+    with pytest.raises(Problem) as caught:
         engines.require(flow_, work.plan(flow_).items)
     return caught.value
 
@@ -182,14 +182,14 @@ def test_a_folder_may_say_who_builds(tmp_path: Path) -> None:
     assert "this machine has no NVIDIA GPU that could run it" in str(error)
     assert "with builder: stand-in in flow.yaml: rm -f build/engines/T4x1/" in error.hint
     named = replace(flow_, variables={"RUN_ARGS": f"{LINE} --system_name=A100-SXM4x1"})
-    with pytest.raises(FlowError) as caught:
+    with pytest.raises(Problem) as caught:
         harness.require(named, work.plan(named))
     assert "--config_ver=default --system_name=A100-SXM4x1'" in caught.value.hint
     hands.builds = "stand-in"
     other = replace(flow_, variables={"RUN_ARGS": "--benchmarks=bert --scenarios=offline"})
-    with pytest.raises(FlowError, match="is not an engine of TensorRT"):
+    with pytest.raises(Problem, match="is not an engine of TensorRT"):
         generate.generate_engines(other)
-    with pytest.raises(FlowError, match="builder is 'tensorflow'"):
+    with pytest.raises(Problem, match="builder is 'tensorflow'"):
         checked({"submitter": "Me", "builder": "tensorflow"}, "flow.yaml")
 
 
@@ -202,7 +202,7 @@ def test_results_have_one_name(tmp_path: Path) -> None:
     server = engines.find_engine(flow_, items[1])
     assert server is not None
     server.rename(server.with_suffix(".onnx"))
-    with pytest.raises(FlowError, match="stand-in and tensorrt, and results have one name"):
+    with pytest.raises(Problem, match="stand-in and tensorrt, and results have one name"):
         engines.computes(flow_, items)
 
 

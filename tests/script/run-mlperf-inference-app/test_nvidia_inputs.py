@@ -10,9 +10,9 @@ import yaml
 import benchmark_lab as lab
 from cmbench.errors import Error
 from cmbench.lib import nvidia
+from common.problems import Problem
 from mlperf import catalog
 from nvidia_mlperf.flow import inputs
-from nvidia_mlperf.flow.errors import FlowError
 
 FOLDER = lab.SCRIPT / "run-mlperf-inference-app"
 META: dict[str, Any] = yaml.safe_load((FOLDER / "meta.yaml").read_text(encoding="utf-8"))
@@ -78,7 +78,7 @@ def test_keys_that_are_no_input_are_not_passed_over(name: str) -> None:
     values = {"AUDIO_BATCH_SIZE": "64", "SERVER_NUM_ISSUE_QUERY_THREADS": "4"}
     _, (note,) = take(**{key: values.get(name, "true")})
     assert note.startswith(f"--env.{key} has no effect: {OF_VARIATIONS[name]}")
-    with pytest.raises(FlowError, match=f"--env.{key} is for --implementation=nvidia"):
+    with pytest.raises(Problem, match=f"--env.{key} is for --implementation=nvidia"):
         take(**{key: values.get(name, "true"), "CM_MLPERF_IMPLEMENTATION": "reference"})
 
 
@@ -123,7 +123,7 @@ def test_what_has_no_effect_is_said() -> None:
 
 
 def test_all_that_is_wrong_comes_at_once() -> None:
-    with pytest.raises(FlowError) as caught:
+    with pytest.raises(Problem) as caught:
         take("gpu_batch_size=many", "dla_batch_size=4", "make_cmd=run", "soft_drop=3")
     for part in (
         "gpu_batch_size is int in samples, and 'many' is not",
@@ -150,7 +150,7 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_what_cannot_be_is_refused(case: str) -> None:
     words, env, told = WRONG[case]
-    with pytest.raises(FlowError, match=told):
+    with pytest.raises(Problem, match=told):
         take(*words, **env)
 
 
