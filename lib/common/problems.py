@@ -57,6 +57,11 @@ class ProgramError(Problem):
         super().__init__(code, message, hint, context)
 
 
+def bad_value(message: str, hint: str = "") -> Problem:
+    """Return the failure of an input that makes no sense."""
+    return Problem("bad-value", message, hint)
+
+
 def reworded(problem: Problem, before: str = "", after: str = "", hint: str = "") -> Problem:
     """Put words around the message, and a line below the hint; return the same problem."""
     problem.message = f"{before}{problem.message}{after}"

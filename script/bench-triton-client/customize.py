@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,8 @@ import cmbench
 from cmbench.errors import Error
 from cmbench.lib.import_closure import import_closure
 from cmbench.lib.programs import run_program
-from cmbench.lib.yes_no import is_yes
-from common.problems import raise_failure
-from serving.bench.options import OPTIONS, BenchOption, read
+from serving.bench import step
+from serving.bench.options import OPTIONS, read
 
 PREFIX = "CM_TRITON_BENCH_"
 NAME = "triton-http-client.py"
@@ -49,51 +47,19 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         hint = "add --model_repository=/folder, or _resnet50,_tiny to the tags"
         raise Error("needs-input", "no folder of models is named", hint=hint)
     env[f"{PREFIX}MODULE"] = "serving.bench.served" if own else "serving.bench"
-    words = list(arguments(env, own))
-    read(words)  # What the program would not understand fails before anything is started.
-    path = os.path.join(env["CM_TMP_RUN_DIR"], "arguments")
-    # A header may be a secret: only this user may read it, and the program removes it.
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write("".join(f"{word}\0" for word in words))
-    env[f"{PREFIX}ARGUMENTS"] = path
-    env[f"{PREFIX}ANSWER"] = os.path.join(env["CM_TMP_RUN_DIR"], "answer.json")
+    step.hand_over(env, PREFIX, list(arguments(env, own)), read)
     done = run_program(i, "measure")
-    tell(env)
+    step.take_answer(env, PREFIX, ("rate", "p99_ms"))
     return done
-
-
-def tell(env: MutableMapping[str, Any]) -> None:
-    """Export the figures; raise Problem where the program has failed."""
-    with open(env[f"{PREFIX}ANSWER"], encoding="utf-8") as file:
-        answer = json.load(file)
-    raise_failure(answer)
-    for name in ("rate", "p99_ms"):
-        if answer.get(name) is not None:
-            env[f"{PREFIX}RESULT_{name.upper()}"] = f"{answer[name]:.6g}"
 
 
 def arguments(env: Mapping[str, Any], own: bool = False) -> Iterator[str]:
     """The options of the program, out of the inputs that were given or what steps before say."""
     grpc = env.get(f"{PREFIX}PROTOCOL") == "grpc"
-    known = {"model_name": env.get("CM_TRITON_MODEL_NAME")}
+    defaults = {"model_name": env.get("CM_TRITON_MODEL_NAME")}
     if not own:
-        known["url"] = env.get("CM_TRITON_SERVER_GRPC_URL" if grpc else "CM_TRITON_SERVER_URL")
-    for option in OPTIONS:
-        value = env.get(f"{PREFIX}{option.name.upper()}") or known.get(option.name)
-        if value not in (None, "", []):
-            yield from _words(option, value)
-
-
-def _words(option: BenchOption, value: Any) -> Iterator[str]:
-    if option.takes == "yes":
-        if is_yes(value):
-            yield f"--{option.name}"
-        return
-    for each in value if isinstance(value, list) else [value]:
-        text = str(each)
-        if option.name == "input" and text not in ("random", "zero"):
-            text = os.path.abspath(os.path.expanduser(text))
-        yield f"--{option.name}={text}"
+        defaults["url"] = env.get("CM_TRITON_SERVER_GRPC_URL" if grpc else "CM_TRITON_SERVER_URL")
+    yield from step.arguments(OPTIONS, env, PREFIX, {"input": "random zero"}, defaults)
 
 
 def install(folder: Path) -> Path:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
-from .options import ENDLESS, BenchSettings
+from .option_table import ENDLESS
+from .options import BenchSettings
 from .results import LoadPoint, Thread
 from .target import ProbedModel
 

@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from common.problems import Problem
 from serving.kserve import Connection, KserveError, WireTensor
@@ -157,25 +157,52 @@ class Record:
         return [done - due for due, done in zip(self.due, self.done, strict=True)]
 
 
-class LoadWorker:
+RecordType = TypeVar("RecordType", bound=Record)
+
+
+class Sender(ABC, Generic[RecordType]):
+    """A connection that sends one request after the other, as a pace has it."""
+
+    @abstractmethod
+    def new_record(self) -> RecordType:
+        """Return an empty record for ``run``."""
+
+    @abstractmethod
+    def send(self, due: int, record: RecordType) -> None:
+        """Send a request that is due at ``due`` (ns) and record what came of it."""
+
+    @abstractmethod
+    def interrupt(self) -> None:
+        """Close the connection under a request of another thread."""
+
+    def run(self, pace: Pace, record: RecordType) -> None:
+        """Send until the pace ends."""
+        record.begin = record.end = time.perf_counter_ns()
+        while (due := pace.take()) >= 0:
+            self.send(due, record)
+            record.end = time.perf_counter_ns()
+
+
+class LoadWorker(Sender[Record]):
     """A connection, its requests, and what happens to them."""
 
     def __init__(self, connection: Connection, requests: Sequence[Any], check: Check) -> None:
         self.connection = connection
-        self._requests = requests
+        self._requests = itertools.cycle(requests)
         self._check = check
         self._looked = 0
 
-    def run(self, pace: Pace, record: Record) -> None:
-        """Send until the pace ends."""
-        record.begin = record.end = time.perf_counter_ns()
-        requests = itertools.cycle(self._requests)
-        while (due := pace.take()) >= 0:
-            self._one(next(requests), due, record)
-            record.end = time.perf_counter_ns()
+    def new_record(self) -> Record:
+        """Return a record of times alone."""
+        return Record()
 
-    def _one(self, request: Any, due: int, record: Record) -> None:
-        start = time.perf_counter_ns()
+    def interrupt(self) -> None:
+        """Close the connection."""
+        self.connection.interrupt()
+
+    def send(self, due: int, record: Record) -> None:
+        """Send the next request, and look at what came."""
+        request, start = next(self._requests), time.perf_counter_ns()
         try:
             outputs = self.connection.run(request)
         except KserveError as error:
@@ -199,12 +226,14 @@ class LoadWorker:
 Watch = Callable[[Sequence[Record]], str]
 
 
-def run(workers: Sequence[LoadWorker], pace: Pace, watch: Watch | None = None) -> list[Record]:
+def run(
+    workers: Sequence[Sender[RecordType]], pace: Pace, watch: Watch | None = None
+) -> list[RecordType]:
     """Run all workers until the pace ends; ``watch`` may end it, with its reason.
 
     Ctrl-C ends it too: what is in flight gets a moment, then its connections are closed.
     """
-    records = [Record() for _ in workers]
+    records = [worker.new_record() for worker in workers]
     threads = [
         threading.Thread(target=worker.run, args=(pace, record), daemon=True)
         for worker, record in zip(workers, records, strict=True)
@@ -246,13 +275,13 @@ def _wait(
                 pace.stop(why)
 
 
-def _end(workers: Sequence[LoadWorker], threads: Sequence[threading.Thread]) -> None:
+def _end(workers: Sequence[Sender[RecordType]], threads: Sequence[threading.Thread]) -> None:
     deadline = time.monotonic() + 1
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
     for worker, thread in zip(workers, threads, strict=True):
         if thread.is_alive():
-            worker.connection.interrupt()
+            worker.interrupt()
     for thread in threads:
         thread.join(1)
 

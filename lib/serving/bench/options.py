@@ -5,22 +5,32 @@ One table says everything of an option; the script's ``meta.yaml`` names the sam
 
 from __future__ import annotations
 
-import argparse
-import difflib
 import math
 import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from common.problems import Problem
 
 from . import perf_analyzer
+from .option_table import (
+    ENDLESS,
+    BenchOption,
+    OptionValues,
+    as_number,
+    contradiction,
+    http_header,
+    parse,
+)
 
-# What typesetting makes of a hyphen.
-DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
-ENDLESS = 1e7
+PROGRAM = "triton-http-client.py"
+DESCRIPTION = (
+    "Ask a model of Triton, or of another server with KServe's protocol: is it there and right, "
+    "and with --benchmark, how fast is it?"
+)
+
 DEFAULT_URLS = {"http": "localhost:8000", "grpc": "localhost:8001"}
 FILES = ("json", "csv", "markdown", "html")
 MEASURING = ("rate", "concurrency", "duration", "count", "until_stable", "search_p99_ms", *FILES)
@@ -35,19 +45,6 @@ NEEDS = {
     "window": ("until_stable",),
     "tolerance": ("golden",),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class BenchOption:
-    """A flag: its name, its type (``yes`` for a switch), and its purpose."""
-
-    name: str
-    takes: str
-    desc: str
-    default: str = ""
-    short: str = ""
-    choices: tuple[str, ...] = ()
-    repeats: bool = False
 
 
 OPTIONS = (
@@ -134,84 +131,29 @@ class BenchSettings:
     files: dict[str, str]
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise Problem("bad-value", message)
-
-
-def parser() -> argparse.ArgumentParser:
-    """Return all options of the table."""
-    made = _Parser(
-        prog="triton-http-client.py",
-        description="Ask a model of Triton, or of another server with KServe's protocol: is it "
-        "there and right, and with --benchmark, how fast is it?",
-        allow_abbrev=False,
-    )
-    for option in OPTIONS:
-        names = [f"-{option.short}"] * bool(option.short) + [f"--{option.name}"]
-        text = option.desc + (f" ({option.default})" if option.default else "")
-        extra: dict[str, Any] = {}
-        if option.takes == "yes":
-            extra = {"action": "store_true"}
-        elif option.name == "until_stable":
-            extra = {"nargs": "?", "const": "10", "metavar": "PERCENT"}
-        elif option.repeats:
-            extra = {"action": "append", "metavar": option.takes.upper()}
-        else:
-            extra = {"metavar": "|".join(option.choices) or option.takes.upper()}
-        made.add_argument(*names, dest=option.name, help=text.replace("%", "%%"), **extra)
-    return made
-
-
 def read(arguments: Sequence[str]) -> tuple[BenchSettings, list[str]]:
     """Return the settings, and notes on how flags were read; raise Problem."""
-    words, notes = understood(arguments)
-    made = parser()
-    namespace, rest = made.parse_known_args(words)
-    if rest:
-        hint = _in_place_of(bare(rest[0].partition("=")[0]))
-        raise Problem("bad-value", f'"{rest[0]}" is not an option', hint=hint)
-    return settings(vars(namespace)), notes
+    values, notes = parse(OPTIONS, arguments, PROGRAM, DESCRIPTION, _in_place_of)
+    return settings(values), notes
 
 
 def _in_place_of(name: str) -> str:
-    """Return the hint for an unknown option."""
+    """Return the hint for an option of perf_analyzer; empty for another word."""
     if perf_analyzer.is_not_here(name):
         return "streams and sequences of requests are not measured here"
     if ours := perf_analyzer.ours(name):
         option = next(each for each in OPTIONS if each.name == ours)
         return f"what perf_analyzer calls so is --{ours} here: {option.desc}"
-    near = difflib.get_close_matches(name, [option.name for option in OPTIONS], n=1)
-    return f"did you mean --{near[0]}?" if near else "--help names all"
-
-
-def understood(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the arguments with hyphens for typographic dashes, and the replaced ones."""
-    words, notes = [], []
-    for word in arguments:
-        name, mark, value = word.partition("=")
-        flag = bare(name)
-        read_as = ("-" if len(flag) == 1 else "--") + flag
-        if set(name[: len(name) - len(flag)]) & set(DASHES):
-            notes.append(f"{name} has a typographic dash; it is read as {read_as}")
-            words.append(read_as + mark + value)
-        elif name.startswith("--") and flag:
-            words.append(f"--{flag}{mark}{value}")
-        else:
-            words.append(word)
-    return words, notes
-
-
-def bare(name: str) -> str:
-    """Return the name of an option without the dashes before it."""
-    return name.lstrip(DASHES + "-").replace("-", "_")
+    return ""
 
 
 def settings(arguments: dict[str, Any]) -> BenchSettings:
     """Return the values of the options; raise Problem where one makes no sense."""
     values = {name: value for name, value in arguments.items() if value not in (None, "")}
     _contradictions(values)
-    read = _Values({option.name: option.default for option in OPTIONS} | values)
+    read = OptionValues(OPTIONS, values)
+    if not values.get("model_name"):
+        raise Problem("bad-value", "no model is named", hint="-m NAME")
     by_rate = "rate" in values
     loads = "rate" if by_rate else "concurrency" if "concurrency" in values else "num_threads"
     warm_requests, warm_seconds = _warmup(read.text("warmup"))
@@ -242,59 +184,11 @@ def settings(arguments: dict[str, Any]) -> BenchSettings:
         percentile=read.number("percentile", 100),
         search_ms=read.positive("search_p99_ms"),
         timeout=read.seconds("timeout"),
-        headers=tuple(_header(text) for text in read.several("header")),
+        headers=tuple(http_header(text) for text in read.several("header")),
         tls_ca=read.text("tls_ca"),
         compression=read.text("compression"),
         files={name: values[name] for name in FILES if name in values},
     )
-
-
-class _Values:
-    """The options' texts, read as what they are; one that was not given is nothing."""
-
-    def __init__(self, values: dict[str, Any]) -> None:
-        self._values = values
-        for option in OPTIONS:
-            if option.choices and values[option.name] not in option.choices:
-                known = ", ".join(option.choices)
-                raise Problem(
-                    "bad-value", f"--{option.name}={values[option.name]} is none of {known}"
-                )
-        if not values["model_name"]:
-            raise Problem("bad-value", "no model is named", hint="-m NAME")
-
-    def text(self, name: str) -> str:
-        """As it was given."""
-        text: str = self._values[name]
-        return text
-
-    def several(self, name: str) -> list[str]:
-        """Of an option that can be repeated."""
-        return list(self._values[name] or ())
-
-    def whole(self, name: str, least: int = 1) -> int:
-        """Return a whole number; 0 for none."""
-        text = self.text(name)
-        return int(as_number(f"--{name}", text, least, whole=True)) if text else 0
-
-    def number(self, name: str, most: float = math.inf) -> float:
-        """Return a number that is not negative; 0 for none."""
-        text = self.text(name)
-        return as_number(f"--{name}", text, 0, most) if text else 0.0
-
-    def positive(self, name: str) -> float:
-        """Return a number above 0; 0 for none."""
-        number = self.number(name)
-        if self.text(name) and not number:
-            raise Problem("bad-value", f"--{name}={self.text(name)} is not above 0")
-        return number
-
-    def seconds(self, name: str) -> float:
-        """Return a time that is one."""
-        seconds = self.number(name, ENDLESS)
-        if not seconds:
-            raise Problem("bad-value", f"--{name}=0 is not a time")
-        return seconds
 
 
 def _contradictions(values: dict[str, Any]) -> None:
@@ -308,11 +202,7 @@ def _contradictions(values: dict[str, Any]) -> None:
         ("search_p99_ms", "count"),
         ("search_p99_ms", "until_stable"),
     )
-    for one, other in pairs:
-        if one in values and other in values:
-            raise Problem(
-                "bad-value", f"--{one} and --{other} contradict each other", hint="leave out one"
-            )
+    contradiction(values, pairs)
     _idle(values)
 
 
@@ -340,21 +230,6 @@ def _longest(values: dict[str, Any], seconds: Callable[[str], float]) -> float:
 def _measures(values: dict[str, Any]) -> bool:
     """Options that make sense only where something is measured ask for it."""
     return bool(values.get("benchmark")) or any(name in values for name in MEASURING)
-
-
-def as_number(
-    name: str, text: str, least: float, most: float = math.inf, *, whole: bool = False
-) -> float:
-    """``text`` as a number within bounds, in the unit of the option; raises Problem."""
-    try:
-        value = int(text) if whole else float(text)
-    except ValueError:
-        kind = "whole number" if whole else "number"
-        raise Problem("bad-value", f"{name}={text} is not a {kind}") from None
-    if not math.isfinite(value) or not least <= value <= most:
-        bounds = f"at least {least:g}" + (f" and at most {most:g}" if most < math.inf else "")
-        raise Problem("bad-value", f"{name}={text} is not {bounds}")
-    return value
 
 
 def load_points(text: str, name: str, *, whole: bool) -> list[float]:
@@ -386,13 +261,6 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     if not colon or not name or not re.fullmatch(r"\d+(,\d+)*", sizes):
         raise Problem("bad-value", f"--shape={text} is not INPUT:D1,D2")
     return name, tuple(int(size) for size in sizes.split(","))
-
-
-def _header(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    if not colon or not name.strip():
-        raise Problem("bad-value", f"--header={text} is not NAME:VALUE")
-    return name.strip(), value.strip()
 
 
 def say(text: str) -> None:

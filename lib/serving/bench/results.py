@@ -244,7 +244,7 @@ def warnings(point: LoadPoint, cores: int) -> dict[str, str]:
         texts["unsent"] = (
             f"{point.unsent} requests were due and never sent: --connections were all busy"
         )
-    texts |= _machine(point, cores)
+    texts |= machine_warnings(point.costs, cores)
     share = point.server
     if share and share.requests > point.requests + point.failed + len(point.threads):
         answered = share.requests
@@ -252,8 +252,9 @@ def warnings(point: LoadPoint, cores: int) -> dict[str, str]:
     return texts
 
 
-def _machine(point: LoadPoint, cores: int) -> dict[str, str]:
-    at, texts = point.costs, {}
+def machine_warnings(at: RunCosts, cores: int) -> dict[str, str]:
+    """Return what made this machine a bad place to measure on, by its kind."""
+    texts = {}
     if at.stolen > STOLEN:
         texts["stolen"] = f"other virtual machines had {at.stolen:.2f} processors of this one"
     if at.load_before is not None and at.load_before > cores:

@@ -15,6 +15,7 @@ from serving.server import server
 from serving.server.wanted import ServerSpec
 
 from . import session
+from .exit_status import INTERRUPTED
 from .options import read, say
 
 
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str], answer: str) -> int:
         Path(answer).write_text(json.dumps(error.answer()), encoding="utf-8")
         return 0
     except KeyboardInterrupt:
-        return session.INTERRUPTED
+        return INTERRUPTED
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shlex
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 
 from common.problems import Problem
 from mlperf import rate_search
 from mlperf.rate_search import RateTrial
 
 from . import guide, machine, page, report
+from .exit_status import INTERRUPTED, OK, run_session
 from .load import CTRL_C
 from .measure import measure
-from .options import BenchSettings, bare, read, say
+from .option_table import bare
+from .options import BenchSettings, read, say
+from .output_files import require_writable, write_whole
 from .probe import probe
 from .report import BenchSession
 from .results import Load, LoadPoint
 from .target import ProbedModel
 
-OK, FAILED, USAGE, INTERRUPTED, CUT_OFF = 0, 1, 2, 130, 141
 # How much longer than --duration the runs of a search are, and that duration without one.
 LONGER = {rate_search.BRACKET: 1, rate_search.CLOSE: 1, rate_search.CONFIRM: 3}
 TRY_S = 5.0
@@ -39,32 +37,18 @@ def main(arguments: Sequence[str], answer: str = "") -> int:
     For a program that starts it, figures and a failure are written to the file ``answer``, and a
     failure that stands there is no failure of the process.
     """
-    record: dict[str, object] = {}
-    try:
+
+    def run(record: dict[str, object]) -> int:
         settings, notes = read(arguments)
         for note in notes:
             say(f"note: {note}")
-        status = _run(settings, hidden(arguments), record)
-    except Problem as error:
-        if not answer:
-            say(f"error: {error}" + (f"\n  next: {error.hint}" if error.hint else ""))
-            return USAGE if error.code == "bad-value" else FAILED
-        record |= error.answer()
-        status = OK
-    except KeyboardInterrupt:
-        say("interrupted")
-        return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read has seen enough, as in `| head`; Python would say so again at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return CUT_OFF
-    if answer:
-        Path(answer).write_text(json.dumps(record), encoding="utf-8")
-    return status
+        return _run(settings, hidden(arguments), record)
+
+    return run_session(run, answer)
 
 
 def _run(settings: BenchSettings, command: str, answer: dict[str, object]) -> int:
-    writable(settings.files)
+    require_writable(settings.files)
     if not settings.benchmark:
         tell([guide.named(settings)])
     target = probe(settings)
@@ -188,32 +172,8 @@ def hidden(arguments: Sequence[str]) -> str:
     return shlex.join(words)
 
 
-def writable(files: Mapping[str, str]) -> None:
-    """Raise Problem where a result could not be written: before an hour is measured."""
-    if "html" in files:
-        page.check()
-    for kind, name in files.items():
-        path = Path(name)
-        if path.is_dir():
-            raise Problem(
-                "bad-value", f"{name} is a folder", hint=f"--{kind}={path / f'result.{kind}'}"
-            )
-        folder = path.resolve().parent
-        if not is_special(path) and not (folder.is_dir() and os.access(folder, os.W_OK)):
-            hint = "" if folder.is_dir() else f"mkdir -p {shlex.quote(str(folder))}"
-            raise Problem("bad-value", f"{name} cannot be written", hint=hint)
-
-
-def is_special(path: Path) -> bool:
-    """Return whether it is there and no plain file, as /dev/stdout: written to, never replaced."""
-    return path.exists() and not path.is_file()
-
-
 def write(session: BenchSession) -> None:
-    """Write the output files, each atomically.
-
-    Raises Problem when one cannot be written.
-    """
+    """Write the output files, each atomically; raise Problem when one cannot be written."""
     makers: dict[str, Callable[[BenchSession], str]] = {
         "json": report.as_json,
         "csv": report.as_csv,
@@ -221,18 +181,7 @@ def write(session: BenchSession) -> None:
         "html": page.render,
     }
     for kind, name in session.settings.files.items():
-        document = makers[kind](session)
-        path = Path(name)
-        whole = path if is_special(path) else path.resolve()
-        part = whole if is_special(path) else Path(f"{whole}.{os.getpid()}.part")
-        try:
-            part.write_text(document, encoding="utf-8")
-            if part != whole:
-                part.replace(whole)
-        except OSError as error:
-            if part != whole:
-                part.unlink(missing_ok=True)
-            raise Problem("server-failed", f"{name}: {error.strerror}") from error
+        write_whole(name, makers[kind](session))
 
 
 def tell(lines: Iterable[str]) -> None:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from common.problems import Problem
 from serving.bench import perf_analyzer
-from serving.bench.options import DASHES, ENDLESS, OPTIONS, BenchSettings, load_points, read
+from serving.bench.option_table import DASHES, ENDLESS
+from serving.bench.options import OPTIONS, BenchSettings, load_points, read
 from support import LIB, ROOT, python_env, run
 
 META = yaml.safe_load((ROOT / "script/bench-triton-client/meta.yaml").read_text(encoding="utf-8"))

@@ -1,0 +1,221 @@
+"""Checks before a load: the model is there, it streams, and its figures mean what they seem to.
+
+Each check answers a way in which a benchmark of language models deceives: tokens that come several
+in an event, a cache that has the prompt, batching that changes answers.
+"""
+
+from __future__ import annotations
+
+import difflib
+import secrets
+import statistics
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from common.problems import Problem
+
+from .answers import StreamedAnswer
+from .connection import EndpointFault, models
+from .measure import EndpointTarget, connect
+from .options import EndpointCall
+from .prompts import WORDS, EndpointPrompt, generated
+
+CACHED_RATIO = 0.7
+"""A repeated prompt that takes at most this share of the time of a new one was cached."""
+PAIRS = 5
+AGREEING = 4
+LONG_WORDS = 512
+MOST_TOKENS = 32
+TOGETHER = 8
+START_ONE = "start one: cm run script --tags=run,llama-server"
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixCacheCheck:
+    """Times to the first token (ms) of new prompts and of the same ones again.
+
+    ``cached`` is None where neither the times nor the server's own count say it.
+    """
+
+    new_ms: float
+    again_ms: float
+    reported: int
+    cached: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointChecks:
+    """What the first requests showed; tokens are those of one answer, by every way to count."""
+
+    first_ms: float
+    events: int
+    usage: int | None
+    ids: int | None
+    finish: str
+    cache: PrefixCacheCheck | None = None
+    compared: int = 0
+    equal: int = 0
+
+    def notes(self, salted: bool) -> tuple[str, ...]:
+        """Return what a reader must know of all figures."""
+        texts = []
+        if self.usage is None:
+            texts.append("the server sends no usage: tokens are counted as events")
+        elif self.events < self.usage:
+            texts.append(
+                f"several tokens come in one event ({self.usage} tokens in {self.events} events): "
+                "ITL is that of events"
+            )
+        if self.ids is not None and self.usage is not None and self.ids != self.usage:
+            texts.append(f"the server sent {self.ids} token ids and counts {self.usage} tokens")
+        if self.cache and self.cache.cached and not salted:
+            texts.append("the server's prefix cache is part of these figures: --salt=no")
+        elif self.cache and self.cache.cached is None and not salted:
+            texts.append("whether the server caches prompts could not be seen: --salt=no")
+        if self.equal < self.compared:
+            different = self.compared - self.equal
+            texts.append(
+                f"{different} of {self.compared} greedy answers change when {TOGETHER} are asked "
+                "at once"
+            )
+        return tuple(texts)
+
+
+def find_model(call: EndpointCall) -> str:
+    """Return the model's name; raise Problem where the endpoint does not say, or lacks it."""
+    wanted = call.endpoint.model
+    connection = connect(call.endpoint)
+    try:
+        names = list(models(connection))
+    except EndpointFault as error:
+        if wanted and error.kind in ("status-404", "status-405", "protocol"):
+            return wanted
+        raise explained(error) from error
+    finally:
+        connection.close()
+    if wanted and names and wanted not in names:
+        near = difflib.get_close_matches(wanted, names, n=1, cutoff=0.4) or names[:1]
+        text = f"the server has no model {wanted}; it has {', '.join(names[:8])}"
+        raise Problem("server-failed", text, hint=f"--model={near[0]}")
+    if not wanted and len(names) != 1:
+        listed = ", ".join(names[:8]) or "none"
+        raise Problem(
+            "server-failed",
+            f"the server lists several models or none: {listed}",
+            hint="--model=NAME",
+        )
+    return wanted or names[0]
+
+
+def first_answer(target: EndpointTarget) -> EndpointChecks:
+    """Send one request and read all of its stream; raise Problem where that fails."""
+    prompt = replace(target.prompts[0], turns=target.prompts[0].turns[:1])
+    try:
+        answer, first = _ask(target, prompt, more={"return_token_ids": True})
+    except EndpointFault as error:
+        # Not every server takes a field that it does not know.
+        if error.kind not in ("status-400", "status-422"):
+            raise explained(error) from error
+        answer, first = _ask_or_explain(target, prompt)
+    return EndpointChecks(
+        first_ms=first,
+        events=answer.events,
+        usage=answer.tokens if "completion_tokens" in answer.usage else None,
+        ids=answer.ids or None,
+        finish=answer.finish,
+    )
+
+
+def prefix_cache(target: EndpointTarget) -> PrefixCacheCheck:
+    """Return whether a prompt that was sent before is answered sooner; raise Problem."""
+    call = target.call
+    seed = call.prompts.seed ^ 0x5EED
+    words = max(LONG_WORDS, min(call.prompts.inputs[1], 4 * LONG_WORDS))
+    new: list[float] = []
+    again: list[float] = []
+    reported = 0
+    for prompt in generated(PAIRS, (words, words), (4, 4), seed):
+        # New from its beginning: what a run before has left in the cache does not count.
+        salt = secrets.token_hex(8)
+        new.append(_ask_or_explain(target, prompt, salt)[1])
+        answer, repeated = _ask_or_explain(target, prompt, salt)
+        again.append(repeated)
+        reported += answer.cached_tokens
+    return judge(new, again, reported)
+
+
+def judge(new: Sequence[float], again: Sequence[float], reported: int) -> PrefixCacheCheck:
+    """Return what times to the first token (ms) of prompts and of their repetitions say.
+
+    ``reported`` are the input tokens that the server says it took from its cache. A template in
+    front of every prompt may be cached where prompts are not, so few of them say nothing.
+    """
+    faster = sum(b <= CACHED_RATIO * a for a, b in zip(new, again, strict=True))
+    cached = None
+    if reported >= len(new) * LONG_WORDS // 2 or faster >= AGREEING:
+        cached = True
+    elif faster <= len(new) - AGREEING:
+        cached = False
+    return PrefixCacheCheck(statistics.median(new), statistics.median(again), reported, cached)
+
+
+def equal_answers(target: EndpointTarget) -> tuple[int, int]:
+    """Return how many answers were compared, and how many are the same alone and together."""
+    seed = target.call.prompts.seed ^ 0xE0A1
+    prompts = generated(TOGETHER, (16, 48), (MOST_TOKENS, MOST_TOKENS), seed)
+    salt = f"{WORDS[seed % len(WORDS)]}:" if target.call.prompts.salted else ""
+    alone = ["".join(_ask_or_explain(target, prompt, salt)[0].text) for prompt in prompts]
+    together = [""] * len(prompts)
+
+    def ask(number: int) -> None:
+        try:
+            together[number] = "".join(_ask(target, prompts[number], salt)[0].text)
+        except EndpointFault as error:
+            together[number] = f"\0{error}"
+
+    threads = [threading.Thread(target=ask, args=(n,), daemon=True) for n in range(len(prompts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return len(prompts), sum(a == b for a, b in zip(alone, together, strict=True))
+
+
+def explained(error: EndpointFault) -> Problem:
+    """Return the failure with what to do next."""
+    hint = error.hint or (START_ONE if error.kind == "refused" else "")
+    return Problem("server-failed", f"({error.kind}) {error}", hint=hint)
+
+
+def _ask_or_explain(
+    target: EndpointTarget, prompt: EndpointPrompt, salt: str = ""
+) -> tuple[StreamedAnswer, float]:
+    try:
+        return _ask(target, prompt, salt)
+    except EndpointFault as error:
+        raise explained(error) from error
+
+
+def _ask(
+    target: EndpointTarget,
+    prompt: EndpointPrompt,
+    salt: str = "",
+    more: Mapping[str, Any] | None = None,
+) -> tuple[StreamedAnswer, float]:
+    """Return the whole answer, and the ms to its first token; raise EndpointFault."""
+    connection = connect(target.call.endpoint)
+    answer = StreamedAnswer(whole=True)
+    try:
+        request = target.builder(connection, -1).request(prompt, salt=salt, more=more or {})
+        begin = time.perf_counter_ns()
+        head = connection.exchange(request, answer.feed)
+    finally:
+        connection.close()
+    if not answer.finish and not answer.first and head.kind != "text/event-stream":
+        text = f"the answer is {head.kind or 'of no type'}, not a stream of events"
+        raise EndpointFault("protocol", text, "is --url that of an API? it ends in /v1")
+    answer.require_complete(prompt.most)
+    return answer, (answer.first - begin) / 1e6

@@ -1,0 +1,227 @@
+"""The figures of one load: latencies of streams, token rates, and what kept the limits."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from serving.bench import results
+from serving.bench.figures import LatencySummary, latency
+from serving.bench.results import BUSY, LATE_MS, OUTSIDE, Load, RunCosts
+
+from .load import StreamRecord
+
+CACHED_SHARE = 0.2
+"""More of the input than a template has in front of every prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedRequest:
+    """The times of an answered request in ns, and its tokens."""
+
+    due: int
+    start: int
+    first: int
+    last: int
+    done: int
+    tokens: int
+    input_tokens: int
+
+    @property
+    def ttft(self) -> int:
+        """Return the time to the first token, from when the request was due."""
+        return self.first - self.due
+
+    @property
+    def tpot(self) -> float | None:
+        """Return the time per output token after the first; None with a single token."""
+        return (self.last - self.first) / (self.tokens - 1) if self.tokens > 1 else None
+
+    @property
+    def e2e(self) -> int:
+        """Return the time to the last token."""
+        return self.last - self.due
+
+
+@dataclass(frozen=True, slots=True)
+class StreamLatencies:
+    """Time to first token, time per output token, gaps between events, and time to the last."""
+
+    ttft: LatencySummary | None
+    tpot: LatencySummary | None
+    itl: LatencySummary | None
+    e2e: LatencySummary | None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenTotals:
+    """Tokens of the requests that were answered within ``seconds``, and how they were counted.
+
+    ``cached`` are input tokens that the server says it had; ``uncounted`` requests without usage.
+    """
+
+    seconds: float
+    requests: int
+    output: int
+    input: int
+    cached: int
+    uncounted: int
+    events: int
+    finishes: Mapping[str, int]
+
+    @property
+    def rate(self) -> float:
+        """Return output tokens per second."""
+        return self.output / self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointPoint:
+    """One load. ``good`` requests kept all limits; ``late`` is how late they were sent, in ms."""
+
+    load: Load
+    begun_at: float
+    seconds: float
+    requests: int
+    failures: Mapping[str, int]
+    examples: Mapping[str, str]
+    unsent: int
+    stopped: str
+    latencies: StreamLatencies
+    tokens: TokenTotals
+    good: int
+    late: LatencySummary | None
+    costs: RunCosts
+
+    @property
+    def failed(self) -> int:
+        """Return how many requests failed, whatever the kind."""
+        return sum(self.failures.values())
+
+    @property
+    def rate(self) -> float:
+        """Return answered requests per second."""
+        return self.tokens.requests / self.tokens.seconds
+
+    @property
+    def scheduled(self) -> int:
+        """Return how many requests there should have been."""
+        return self.requests + self.failed + self.unsent
+
+    @property
+    def good_share(self) -> float:
+        """Return the share of requests that kept all limits; what failed did not."""
+        return self.good / self.scheduled if self.scheduled else 0.0
+
+    @property
+    def goodput(self) -> float:
+        """Return good requests per second."""
+        return self.rate * self.good / self.requests if self.requests else 0.0
+
+    @property
+    def user_rate(self) -> float | None:
+        """Return tokens per second as one user sees them: 1/TPOT at the median."""
+        tpot = self.latencies.tpot
+        middle = tpot.percentile(50.0) if tpot else 0.0
+        return 1e3 / middle if middle > 0 else None
+
+
+def requests_of(records: Sequence[StreamRecord], since: int) -> list[StreamedRequest]:
+    """Return the requests that were answered after ``since`` (ns), in the order of their ends."""
+    made = [
+        StreamedRequest(*times)
+        for record in records
+        for times in zip(
+            *(record.due, record.start, record.first, record.last, record.done),
+            *(record.tokens, record.input_tokens),
+            strict=True,
+        )
+        if times[4] >= since
+    ]
+    return sorted(made, key=lambda request: request.done)
+
+
+def latencies_of(
+    requests: Sequence[StreamedRequest], records: Sequence[StreamRecord], percentile: float
+) -> StreamLatencies:
+    """Return the four latencies."""
+    gaps = [gap for record in records for gap in record.gaps]
+    tpots = [round(tpot) for request in requests if (tpot := request.tpot) is not None]
+    return StreamLatencies(
+        ttft=latency([request.ttft for request in requests], percentile),
+        tpot=latency(tpots, percentile),
+        itl=latency(gaps, percentile),
+        e2e=latency([request.e2e for request in requests], percentile),
+    )
+
+
+def totals(
+    requests: Sequence[StreamedRequest], records: Sequence[StreamRecord], begin: int, end: int
+) -> TokenTotals:
+    """Return the tokens of what was answered between two moments, in ns.
+
+    What is still under way at the end is not waited for: while few streams are left, a server
+    answers slower than with all of them.
+    """
+    within = [request for request in requests if request.done <= end]
+    counts: Counter[str] = Counter()
+    finishes: Counter[str] = Counter()
+    for record in records:
+        counts.update(record.counts)
+        finishes.update(record.finishes)
+    return TokenTotals(
+        seconds=max((end - begin) / 1e9, 1e-9),
+        requests=len(within),
+        output=sum(request.tokens for request in within),
+        input=sum(request.input_tokens for request in within),
+        cached=counts["cached_tokens"],
+        uncounted=counts["uncounted"],
+        events=counts["events"],
+        finishes=dict(finishes),
+    )
+
+
+def is_good(request: StreamedRequest, slo: Mapping[str, float]) -> bool:
+    """Return whether a request kept all limits (ns)."""
+    values = {"ttft": request.ttft, "tpot": request.tpot or 0.0, "e2e": request.e2e}
+    return all(values[name] <= limit for name, limit in slo.items() if name in values)
+
+
+def keeps(point: EndpointPoint, slo: Mapping[str, float], percentile: float) -> bool:
+    """Return whether enough requests kept the limits; ``itl`` is looked at over all gaps."""
+    gaps = point.latencies.itl
+    if gaps is not None and "itl" in slo and gaps.percentile(percentile) * 1e6 > slo["itl"]:
+        return False
+    return point.requests > 0 and point.good_share >= percentile / 100 - 1e-9
+
+
+def warnings(point: EndpointPoint, cores: int, salted: bool) -> dict[str, str]:
+    """Return what a reader must know before believing the figures, by its kind."""
+    texts, at, tokens = {}, point.costs, point.tokens
+    if not point.load.open_loop and at.outside > OUTSIDE:
+        texts["outside"] = (
+            f"the client is the limit: no request was under way for {100 * at.outside:.0f} % of "
+            "the time"
+        )
+    if at.client > BUSY:
+        texts["client"] = f"the client is the limit: it uses {at.client:.2f} processors of one"
+    if point.late and point.late.percentile(99.0) > LATE_MS:
+        late = point.late.percentile(99.0)
+        texts["late"] = f"requests were sent late: p99 {late:.2f} ms; latency counts it"
+    if point.unsent:
+        texts["unsent"] = f"{point.unsent} requests were due and never sent: --connections"
+    if tokens.uncounted:
+        texts["uncounted"] = (
+            f"{tokens.uncounted} answers came without usage: their tokens are counted as events"
+        )
+    if salted and tokens.cached > CACHED_SHARE * tokens.input:
+        share = 100 * tokens.cached / tokens.input
+        texts["cached"] = f"the server took {share:.0f} % of the input tokens from its cache"
+    return texts | results.machine_warnings(at, cores)
+
+
+def finite(value: float | None) -> float | None:
+    """Return a number for JSON; None for one that is not finite."""
+    return value if value is not None and math.isfinite(value) else None

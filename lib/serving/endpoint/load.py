@@ -1,0 +1,117 @@
+"""The worker of a connection: prompts out, streamed answers in, and the times of all."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from serving.bench.load import PAUSE_S, Failure, Record, Sender
+
+from .answers import StreamedAnswer
+from .connection import EndpointConnection, EndpointFault
+from .prompts import EndpointPrompt, RequestBuilder
+
+
+@dataclass(slots=True)
+class StreamRecord(Record):
+    """The times of answered requests, in ns, and their tokens, in the order of ``done``.
+
+    ``first`` and ``last`` are when the first and the last token came; ``gaps`` the ns between
+    events with tokens, of all requests together.
+    """
+
+    first: array[int] = field(default_factory=lambda: array("q"))
+    last: array[int] = field(default_factory=lambda: array("q"))
+    tokens: array[int] = field(default_factory=lambda: array("q"))
+    input_tokens: array[int] = field(default_factory=lambda: array("q"))
+    gaps: array[int] = field(default_factory=lambda: array("q"))
+    finishes: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+class PromptQueue:
+    """Prompts in turn, for all workers together."""
+
+    def __init__(self, prompts: Sequence[EndpointPrompt]) -> None:
+        self._prompts = itertools.cycle(prompts)
+        self._lock = threading.Lock()
+
+    def take(self) -> EndpointPrompt:
+        """Return the next prompt; after the last, the first again."""
+        with self._lock:
+            return next(self._prompts)
+
+
+class StreamWorker(Sender[StreamRecord]):
+    """A connection and the conversation that it is in."""
+
+    def __init__(
+        self, connection: EndpointConnection, builder: RequestBuilder, queue: PromptQueue
+    ) -> None:
+        self.connection = connection
+        self._builder, self._queue = builder, queue
+        self._turns: Iterator[tuple[bytes, int, StreamedAnswer]] = iter(())
+
+    def new_record(self) -> StreamRecord:
+        """Return a record with the times of tokens."""
+        return StreamRecord()
+
+    def interrupt(self) -> None:
+        """Close the connection."""
+        self.connection.interrupt()
+
+    def send(self, due: int, record: StreamRecord) -> None:
+        """Send the next turn, of the next prompt after the last one."""
+        item = next(self._turns, None)
+        if item is None:
+            self._turns = self._conversation(self._queue.take())
+            item = next(self._turns)
+        request, most, answer = item
+        start = time.perf_counter_ns()
+        try:
+            self.connection.exchange(request, answer.feed)
+            done = time.perf_counter_ns()
+            answer.require_complete(most)
+        except EndpointFault as error:
+            self._turns = iter(())
+            record.failures.append(Failure(time.perf_counter_ns(), error.kind, str(error)))
+            if error.kind in ("refused", "reset") or error.kind.startswith("status-"):
+                time.sleep(PAUSE_S)
+            return
+        record.due.append(due)
+        record.start.append(start)
+        record.done.append(done)
+        record.first.append(answer.first)
+        record.last.append(answer.last)
+        record.tokens.append(answer.tokens)
+        record.input_tokens.append(answer.input_tokens)
+        record.gaps.extend(answer.gaps)
+        record.finishes[answer.finish] += 1
+        record.counts.update(_counts(answer))
+
+    def _conversation(self, prompt: EndpointPrompt) -> Iterator[tuple[bytes, int, StreamedAnswer]]:
+        said: list[str] = []
+        salt = ""
+        for turn in range(len(prompt.turns)):
+            whole = len(prompt.turns) > 1
+            if whole and not salt:
+                salt = self._builder.new_salt()
+            answer = StreamedAnswer(whole=whole)
+            yield self._builder.request(prompt, turn, said, salt), prompt.most, answer
+            said.append("".join(answer.text))
+
+
+def _counts(answer: StreamedAnswer) -> dict[str, int]:
+    """Return what the figures must be read with: how tokens were counted, and what was cached."""
+    counted = "completion_tokens" in answer.usage
+    return {
+        "uncounted": not counted,
+        "cached_tokens": answer.cached_tokens,
+        "without_done": not answer.done,
+        "events": answer.events,
+    }

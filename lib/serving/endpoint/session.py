@@ -1,0 +1,220 @@
+"""From the command line to the exit status."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from common.problems import Problem, bad_value
+from mlperf import rate_search
+from mlperf.rate_search import RateTrial
+from serving.bench import machine
+from serving.bench.exit_status import INTERRUPTED, OK, run_session
+from serving.bench.load import CTRL_C
+from serving.bench.option_table import bare
+from serving.bench.output_files import require_writable, write_whole
+from serving.bench.report import load_in_words, ms
+from serving.bench.results import Load
+
+from . import checks, figures, page, report
+from .checks import EndpointChecks
+from .figures import EndpointPoint
+from .measure import EndpointTarget, measure
+from .options import MOST_CONNECTIONS, PROGRAM, EndpointCall, read
+from .prompts import generated, read_prompts
+from .report import EndpointSession
+
+MAKERS = {"json": report.as_json, "csv": report.as_csv, "html": page.render}
+
+
+def main(arguments: Sequence[str], answer: str = "") -> int:
+    """Run it; the exit status: 0, 1 where something failed, 2 for a wrong command line.
+
+    For a program that starts it, figures and a failure are written to the file ``answer``, and a
+    failure that stands there is no failure of the process.
+    """
+
+    def run(record: dict[str, object]) -> int:
+        call, notes = read(arguments)
+        for note in notes:
+            say(f"note: {note}")
+        return _run(call, hidden(arguments), record)
+
+    return run_session(run, answer)
+
+
+def _run(call: EndpointCall, command: str, answer: dict[str, object]) -> int:
+    require_writable(call.endpoint.files)
+    prompts = call.prompts
+    if prompts.dataset == "random":
+        made = generated(prompts.count, prompts.inputs, prompts.outputs, prompts.seed)
+    else:
+        made = read_prompts(Path(prompts.dataset), prompts.outputs[1])
+    if call.load.open_loop and any(len(prompt.turns) > 1 for prompt in made):
+        raise bad_value("conversations wait for their answers", hint="--concurrency, not --rate")
+    made = tuple(sorted(made, key=lambda prompt: prompt.at))
+    target = EndpointTarget(call, checks.find_model(call), made)
+    proof = _check(target)
+    session = _measured(target, proof, command)
+    show(report.text(session))
+    for kind, name in call.endpoint.files.items():
+        write_whole(name, MAKERS[kind](session))
+    if any(point.stopped == CTRL_C for point in session.points):
+        return INTERRUPTED
+    require_all(session.points)
+    best = max(session.points, key=lambda point: point.tokens.rate)
+    ttft = best.latencies.ttft
+    answer.update(
+        output_tokens_per_s=best.tokens.rate,
+        requests_per_s=best.rate,
+        ttft_p99_ms=ttft.percentile(99.0) if ttft else None,
+        best_load=session.best,
+    )
+    return OK
+
+
+def _check(target: EndpointTarget) -> EndpointChecks | None:
+    call = target.call
+    if not call.endpoint.checks:
+        return None
+    show([f"{target.model} at {call.endpoint.address}"])
+    proof = checks.first_answer(target)
+    proof = replace(proof, cache=checks.prefix_cache(target))
+    compared, equal = checks.equal_answers(target)
+    proof = replace(proof, compared=compared, equal=equal)
+    show(f"  {line}" for line in report.checked(proof, call.prompts.salted))
+    return proof
+
+
+def _measured(
+    target: EndpointTarget, proof: EndpointChecks | None, command: str
+) -> EndpointSession:
+    at, here = time.time(), machine.host()
+    searches = {"concurrency": search_concurrency, "rate": search_rate}
+    kind = target.call.load.search
+    points, best = searches[kind](target) if kind else (sweep(target), None)
+    return EndpointSession(target, proof, here, at, command, tuple(points), best)
+
+
+def sweep(target: EndpointTarget) -> list[EndpointPoint]:
+    """Measure all loads, one after the other; Ctrl-C ends all of them."""
+    settings = target.call.load
+    points: list[EndpointPoint] = []
+    for size in settings.loads:
+        stable = bool(settings.stable_percent)
+        count = settings.count or (len(target.prompts) if settings.trace else 0)
+        seconds = 1e7 if count or stable else settings.seconds
+        load = Load(size, settings.open_loop, seconds, count, stable)
+        points.append(_measure(target, load))
+        if points[-1].stopped == CTRL_C:
+            break
+    return points
+
+
+def _measure(target: EndpointTarget, load: Load) -> EndpointPoint:
+    point = measure(target, load)
+    ttft = point.latencies.ttft
+    tail = f"TTFT p99 {ms(ttft.percentile(99.0))} ms" if ttft else "nothing answered"
+    say(f"{load_in_words(load)}: {point.tokens.rate:.1f} tok/s, {tail}")
+    return point
+
+
+def search_concurrency(target: EndpointTarget) -> tuple[list[EndpointPoint], float | None]:
+    """Return all measurements, and the most requests in flight that keep --slo: doubled, halved.
+
+    Raises KeyboardInterrupt after Ctrl-C.
+    """
+    call = target.call
+    points: list[EndpointPoint] = []
+
+    def kept(size: int) -> bool:
+        points.append(_measure(target, Load(size, False, call.load.seconds)))
+        if points[-1].stopped == CTRL_C:
+            raise KeyboardInterrupt
+        return figures.keeps(points[-1], call.slo, call.load.percentile)
+
+    good, bad = 0, 1
+    while bad <= MOST_CONNECTIONS and kept(bad):
+        good, bad = bad, 2 * bad
+    while bad - good > max(1, good // 16):
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if kept(middle) else (good, middle)
+    points.sort(key=lambda point: point.load.size)
+    return points, float(good) or None
+
+
+def search_rate(target: EndpointTarget) -> tuple[list[EndpointPoint], float | None]:
+    """Return all measurements, and the highest rate (1/s) at which --slo is kept.
+
+    Raises Problem when no request was answered, KeyboardInterrupt after Ctrl-C.
+    """
+    call = target.call
+    start = _measure(target, Load(min(8, call.load.connections), False, call.load.seconds))
+    points: list[EndpointPoint] = []
+    if not start.rate:
+        raise Problem("server-failed", "no request was answered", hint="a longer --duration")
+
+    def attempt(rate: float, purpose: str) -> RateTrial:
+        points.append(_measure(target, Load(rate, True, call.load.seconds)))
+        if points[-1].stopped == CTRL_C:
+            raise KeyboardInterrupt
+        return as_trial(points[-1], call, purpose)
+
+    result = rate_search.search(0.8 * start.rate, attempt, least=start.rate / 1000)
+    points.sort(key=lambda point: point.load.size)
+    return points, result.qps
+
+
+def as_trial(point: EndpointPoint, call: EndpointCall, purpose: str) -> RateTrial:
+    """Return what a run says of its rate: what failed and what was never sent is late."""
+    ttft = point.latencies.ttft
+    return RateTrial(
+        qps=point.load.size,
+        late_share=1 - point.good_share,
+        allowed_share=1 - call.load.percentile / 100,
+        queries=max(point.scheduled, 1),
+        tail_ms=ttft.percentile(99.0) if ttft else None,
+        seconds=point.seconds,
+        purpose=purpose,
+    )
+
+
+def require_all(points: Sequence[EndpointPoint]) -> None:
+    """Raise Problem where requests failed, or none was answered."""
+    failures: Counter[str] = Counter()
+    for point in points:
+        failures.update(point.failures)
+    if failures:
+        counts = ", ".join(f"{count} {kind}" for kind, count in failures.most_common())
+        total = sum(point.scheduled for point in points)
+        raise Problem("requests-failed", f"{failures.total()} of {total} requests failed: {counts}")
+    if not any(point.requests for point in points):
+        raise Problem(
+            "requests-failed", "no request was answered in time", hint="a longer --duration"
+        )
+
+
+def hidden(arguments: Sequence[str]) -> str:
+    """Return the command for a report; what a header says may be a secret."""
+    words, before = [PROGRAM], ""
+    for word in arguments:
+        secret = before == "header" or bare(word).startswith("header=")
+        words.append(f"{word.partition(':')[0]}:***" if secret else word)
+        before = bare(word)
+    return shlex.join(words)
+
+
+def say(text: str) -> None:
+    """Print a note on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def show(lines: Iterable[str]) -> None:
+    """Print lines on standard output at once: they may be watched."""
+    for line in lines:
+        print(line, flush=True)

@@ -1,0 +1,114 @@
+"""Streams as servers send them: however reads cut them, the same comes out."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from endpoint_lab import as_sse, finish, role, token, usage
+from serving.endpoint.answers import StreamedAnswer
+from serving.endpoint.connection import EndpointFault
+
+PLAIN = (role(), token("one "), token("two "), finish(), usage(2))
+
+
+def stream(*events: Any, end: str = "[DONE]") -> bytes:
+    return b"".join(map(as_sse, events)) + (as_sse(end) if end else b"")
+
+
+def taken(data: bytes, cuts: list[int] | None = None, *, whole: bool = True) -> StreamedAnswer:
+    """The answer of a stream whose reads are cut at ``cuts``, at the moments 1, 2, 3 ..."""
+    answer = StreamedAnswer(whole=whole)
+    bounds = [0, *sorted(cuts or []), len(data)]
+    for moment, (start, end) in enumerate(itertools.pairwise(bounds), 1):
+        answer.feed(moment, data[start:end])
+    return answer
+
+
+@given(st.lists(st.integers(0, 400), max_size=8), st.booleans(), st.booleans())
+def test_reads_may_cut_a_stream_anywhere(cuts: list[int], whole: bool, windows: bool) -> None:
+    data = stream(*PLAIN)
+    data = data.replace(b"\n", b"\r\n") if windows else data
+    answer = taken(data, [cut for cut in cuts if cut < len(data)], whole=whole)
+    answer.require_complete(2)
+    assert (answer.tokens, answer.events, answer.finish) == (2, 2, "length")
+    assert len(answer.gaps) == 1
+    assert "".join(answer.text) == ("one two " if whole else "")
+
+
+def test_the_first_token_is_not_the_event_that_names_a_role() -> None:
+    first = as_sse(role())
+    answer = taken(first + stream(*PLAIN[1:]), [len(first)])
+    assert answer.first == 2
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        {"reasoning_content": "hm"},
+        {"reasoning": "hm"},
+        {"tool_calls": [{"index": 0}]},
+        {"content": "x"},
+    ],
+)
+def test_each_kind_of_output_is_a_token(delta: dict[str, Any]) -> None:
+    answer = taken(stream({"choices": [{"delta": delta}]}, finish()))
+    assert (answer.events, answer.first) == (1, 1)
+
+
+def test_the_text_of_the_older_route_is_read() -> None:
+    events = ({"choices": [{"text": "a", "token_ids": [1, 2]}]}, finish("stop"))
+    answer = taken(stream(*events))
+    assert (answer.text, answer.ids, answer.tokens) == (["a"], 2, 2)
+
+
+def test_several_tokens_in_one_event_are_counted_by_usage() -> None:
+    answer = taken(stream(token("one two three "), finish(), usage(3)))
+    assert (answer.events, answer.tokens) == (1, 3)
+
+
+def test_comments_and_fields_between_events_are_passed_over() -> None:
+    data = b": ping\n\nevent: message\ndata: " + as_sse(token("a"))[6:] + stream(finish())
+    assert taken(data).events == 1
+
+
+def test_events_of_one_read_share_their_moment() -> None:
+    answer = taken(stream(*PLAIN))
+    assert list(answer.gaps) == [0]
+    assert answer.first == answer.last == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (stream(role(), token("a"), end=""), "cut-off"),
+        (stream(role(), finish(), end="") + b'data: {"cho', "cut-off"),
+        (stream(role(), finish("stop")), "empty"),
+        (stream(token("a"), finish(), finish()), "protocol"),
+        (stream(token("a"), token("b"), token("c"), finish(), usage(3)), "too-long"),
+        (b"data: {nonsense\n\n", "protocol"),
+        (b"data: [1]\n\n", "protocol"),
+        (stream({"error": {"message": "no memory"}}), "server-error"),
+        (b"<html>sorry</html>", "cut-off"),
+    ],
+)
+def test_what_is_no_answer_is_a_failure(data: bytes, kind: str) -> None:
+    with pytest.raises(EndpointFault) as caught:
+        taken(data, whole=False).require_complete(2)
+    assert caught.value.kind == kind
+
+
+def test_cached_tokens_are_read_from_usage_and_from_llama_cpp() -> None:
+    assert taken(stream(token("a"), finish(), usage(1, 9, 8))).cached_tokens == 8
+    assert taken(stream(token("a"), finish() | {"timings": {"cache_n": 5}})).cached_tokens == 5
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_end_in_another_exception(data: bytes) -> None:
+    with contextlib.suppress(EndpointFault):
+        taken(data, whole=False).require_complete(0)

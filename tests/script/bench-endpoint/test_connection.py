@@ -1,0 +1,138 @@
+"""HTTP as servers speak it: chunks, lengths, closed connections, refusals."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.problems import Problem
+from endpoint_lab import answer, endpoint
+from serving.endpoint.connection import (
+    EndpointConnection,
+    EndpointFault,
+    _ChunkDecoder,
+    models,
+    parse_address,
+)
+
+BODY = b"a" * 5 + b"b" * 17 + b"\r\n\r\n" + b"c"
+CHUNKED = b"5\r\naaaaa\r\n11;x=y\r\n" + b"b" * 17 + b"\r\n5\r\n\r\n\r\nc\r\n0\r\nX: y\r\n\r\nrest"
+
+
+@given(st.lists(st.integers(0, len(CHUNKED)), max_size=10))
+def test_chunks_may_be_cut_anywhere(cuts: list[int]) -> None:
+    decoder, payload = _ChunkDecoder(), b""
+    bounds = [0, *sorted(cuts), len(CHUNKED)]
+    rest = b""
+    for start, end in itertools.pairwise(bounds):
+        piece = CHUNKED[start:end]
+        if decoder.ended:
+            rest += piece
+        else:
+            payload += decoder.decode(piece)
+    assert payload == BODY
+    assert decoder.rest + rest == b"rest"
+
+
+@pytest.mark.parametrize("data", [b"zz\r\nabc", b"\r\n", b"-5\r\n", b"x" * 70000])
+def test_what_is_no_chunk_is_a_failure(data: bytes) -> None:
+    with pytest.raises(EndpointFault):
+        _ChunkDecoder().decode(data)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("localhost:8000", "http://localhost:8000/v1"),
+        ("http://h:1/v1/", "http://h:1/v1"),
+        ("https://h/api/v1/chat/completions", "https://h:443/api/v1"),
+        ("http://[::1]:9", "http://[::1]:9/v1"),
+    ],
+)
+def test_addresses(text: str, address: str) -> None:
+    assert str(parse_address(text)) == address
+
+
+@pytest.mark.parametrize(
+    "text", ["ftp://h", "http://", "http://h:port", "http://u:secret@h", "http://h?x=1", "http://["]
+)
+def test_what_is_no_address_is_refused_without_its_secrets(text: str) -> None:
+    with pytest.raises(Problem) as caught:
+        parse_address(text)
+    assert "secret" not in str(caught.value)
+
+
+def connection_to(url: str, timeout: float = 5.0) -> EndpointConnection:
+    return EndpointConnection(parse_address(url), timeout=timeout)
+
+
+@contextmanager
+def raw_server(*answers: bytes) -> Iterator[str]:
+    """A server that sends one of ``answers`` per connection, and closes it."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            for text in answers:
+                one, _ = listener.accept()
+                with one:
+                    one.recv(1 << 16)
+                    one.sendall(text)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        thread.join(5)
+
+
+def test_models_are_listed() -> None:
+    with endpoint(models=["a", "b"]) as lab:
+        assert list(models(connection_to(lab.url))) == ["a", "b"]
+
+
+def test_a_connection_that_the_server_closed_meanwhile_is_opened_again() -> None:
+    with endpoint(answer(1), models=["m"]) as lab:
+        connection = connection_to(lab.url)
+        assert list(models(connection)) == ["m"]
+        connection.interrupt()
+        assert list(models(connection)) == ["m"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (b"", "reset"),
+        (b"SSH-2.0-server\r\n", "protocol"),
+        (b"HTTP/1.1 two\r\n\r\n", "protocol"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf", "reset"),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nab", "reset"),
+        (b"HTTP/1.1 200 OK\r\n\r\nno json", "protocol"),
+    ],
+)
+def test_answers_that_break_off(text: bytes, kind: str) -> None:
+    with raw_server(text) as url, pytest.raises(EndpointFault) as caught:
+        list(models(connection_to(url)))
+    assert caught.value.kind == kind
+
+
+def test_a_server_that_stalls_is_not_waited_for_longer_than_the_timeout() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(EndpointFault) as caught:
+            list(models(connection_to(url, timeout=0.2)))
+    assert caught.value.kind == "timeout"
+    assert "--timeout" in caught.value.hint
+
+
+def test_nobody_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with pytest.raises(EndpointFault) as caught:
+        list(models(connection_to(f"127.0.0.1:{port}")))
+    assert caught.value.kind == "refused"

@@ -1,0 +1,294 @@
+"""Whole sessions against a server on loopback: figures, checks, and every bad answer."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from endpoint_lab import (
+    EndpointLab,
+    EndpointRequest,
+    Piece,
+    answer,
+    as_sse,
+    endpoint,
+    finish,
+    role,
+    token,
+    usage,
+)
+from serving.endpoint import checks
+from serving.endpoint.session import main
+from support import Home
+
+QUICK = ("--count=6", "--concurrency=2", "--warmup=0", "--input_tokens=8", "--output_tokens=8")
+
+
+def session(
+    lab: EndpointLab, *words: str, folder: Path, status: int = 0, checked: bool = False
+) -> dict[str, Any]:
+    """The JSON of a session with ``words``."""
+    file = folder / "result.json"
+    file.unlink(missing_ok=True)
+    more = () if checked else ("--checks=no",)
+    assert main([f"--url={lab.url}", f"--json={file}", *more, *words]) == status
+    document: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    return document
+
+
+def test_tokens_and_latencies_of_every_request(tmp_path: Path) -> None:
+    with endpoint(answer(5)) as lab:
+        (point,) = session(lab, *QUICK, folder=tmp_path)["points"]
+    assert (point["requests"], point["failures"]) == (6, {})
+    assert (point["tokens"]["output"], point["tokens"]["input"]) == (30, 42)
+    assert point["latencies"]["ttft"]["count"] == point["latencies"]["tpot"]["count"] == 6
+    assert point["latencies"]["itl"]["count"] == 24
+    ttft, e2e = point["latencies"]["ttft"], point["latencies"]["e2e"]
+    assert ttft["max"] <= e2e["max"]
+
+
+def test_no_prompt_is_sent_twice(tmp_path: Path) -> None:
+    with endpoint() as lab:
+        session(lab, *QUICK, "--prompts=2", folder=tmp_path)
+        texts = [request.text for request in lab.requests]
+        assert len(texts) == len(set(texts)) == 6
+        session(lab, *QUICK, "--prompts=2", "--salt=no", folder=tmp_path)
+        assert len({request.text for request in lab.requests[6:]}) == 2
+
+
+def test_requests_are_those_of_the_api(tmp_path: Path) -> None:
+    with endpoint() as lab:
+        more = ('--body={"ignore_eos": true}', "--header=X-Team: blue")
+        session(lab, *QUICK, *more, folder=tmp_path)
+        session(lab, *QUICK, "--api=completions", folder=tmp_path)
+    chat, text = lab.requests[0], lab.requests[-1]
+    assert chat.route == "/v1/chat/completions"
+    assert chat.headers["x-team"] == "blue"
+    assert chat.body["model"] == "tiny"
+    assert chat.body["max_tokens"] == 8
+    assert chat.body["ignore_eos"] is True
+    assert chat.body["stream"] is True
+    assert chat.body["stream_options"] == {"include_usage": True}
+    assert text.route == "/v1/completions"
+    assert isinstance(text.body["prompt"], str)
+
+
+def test_a_conversation_sends_back_what_was_answered(tmp_path: Path) -> None:
+    file = tmp_path / "prompts.jsonl"
+    file.write_text('{"turns": ["one", "two", "three"]}\n')
+    with endpoint(answer(2)) as lab:
+        words = (f"--dataset={file}", "--count=3", "--concurrency=1", "--warmup=0", "--salt=no")
+        session(lab, *words, folder=tmp_path)
+    last = lab.requests[-1].body["messages"]
+    assert [message["role"] for message in last] == ["user", "assistant"] * 2 + ["user"]
+    assert [message["content"] for message in last[:3]] == ["one", "w0 w1 ", "two"]
+
+
+def test_a_trace_is_replayed_at_its_times(tmp_path: Path) -> None:
+    file = tmp_path / "trace.jsonl"
+    lines = [{"prompt": f"p{n}", "timestamp": 1000 + 60 * n, "output_tokens": 3} for n in (2, 0, 1)]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with endpoint() as lab:
+        words = (f"--dataset={file}", "--rate=trace", "--warmup=0", "--salt=no")
+        (point,) = session(lab, *words, folder=tmp_path)["points"]
+    assert [request.text for request in lab.requests] == ["p0", "p1", "p2"]
+    assert point["requests"] == 3
+    assert point["seconds"] >= 0.12
+
+
+def test_a_rate_is_sent_whatever_the_server_does(tmp_path: Path) -> None:
+    with endpoint() as lab:
+        words = ("--rate=50", "--count=10", "--distribution=constant", "--connections=4")
+        (point,) = session(lab, *words, "--warmup=0", folder=tmp_path)["points"]
+    assert point["load"]["open_loop"] is True
+    assert point["requests"] == 10
+    assert point["late"]["count"] == 10
+
+
+def test_a_line_for_each_load(tmp_path: Path) -> None:
+    file = tmp_path / "loads.csv"
+    with endpoint() as lab:
+        session(lab, "--concurrency=1:4", "--count=4", f"--csv={file}", folder=tmp_path)
+    rows = list(csv.DictReader(file.open()))
+    assert [row["load"] for row in rows] == ["1", "2", "4"]
+    assert {row["requests"] for row in rows} == {"4"}
+
+
+def test_a_search_finds_how_many_streams_keep_the_limits(tmp_path: Path) -> None:
+    active: list[int] = []
+
+    def three_at_once(request: EndpointRequest) -> Iterator[Piece]:
+        """Answers late where three are under way already."""
+        active.append(1)
+        try:
+            yield as_sse(role())
+            yield 2.0 if len(active) > 3 else 0.01
+            yield as_sse(token("a")) + as_sse(finish()) + as_sse(usage(1))
+        finally:
+            active.pop()
+
+    with endpoint(three_at_once) as lab:
+        words = ("--slo=ttft:1s", "--search=concurrency", "--duration=0.5", "--warmup=0")
+        document = session(lab, *words, folder=tmp_path)
+    assert document["best_load"] == 3
+
+
+def test_what_the_checks_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    seen: set[str] = set()
+
+    def with_cache(request: EndpointRequest) -> Iterator[Piece]:
+        """Two tokens an event; a repeated prompt is counted as cached; answers by the prompt."""
+        known, text = request.text in seen, request.text
+        seen.add(text)
+        yield as_sse(token(f"{len(text)} x")) + as_sse(finish())
+        yield as_sse(usage(2, len(text.split()), len(text.split()) if known else 0))
+
+    with endpoint(with_cache) as lab:
+        document = session(lab, *QUICK, folder=tmp_path, checked=True)
+        out = capsys.readouterr().out
+        assert document["checks"]["cache"]["cached"] is True
+        assert "prefix cache on" in out
+        assert "every prompt begins with new digits" in out
+        assert "several tokens come in one event" in out
+        assert document["checks"]["equal"] == document["checks"]["compared"] == 8
+        session(lab, *QUICK, "--salt=no", folder=tmp_path, checked=True)
+        assert "the server's prefix cache is part of these figures" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("again", "reported", "cached"),
+    [
+        ([10.0] * 5, 0, True),
+        ([99.0] * 5, 0, False),
+        ([10.0, 10.0, 10.0, 99.0, 99.0], 0, None),
+        ([99.0] * 5, 5 * 512, True),
+        ([99.0] * 5, 5 * 20, False),
+    ],
+)
+def test_a_cache_is_seen_by_time_or_by_count(
+    again: list[float], reported: int, cached: bool | None
+) -> None:
+    assert checks.judge([100.0] * 5, again, reported).cached is cached
+
+
+def test_answers_that_batching_changes_are_counted(tmp_path: Path) -> None:
+    counter = iter(range(1000))
+
+    def never_the_same(request: EndpointRequest) -> Iterator[Piece]:
+        yield as_sse(token(f"{next(counter)}")) + as_sse(finish()) + as_sse(usage(1))
+
+    with endpoint(never_the_same) as lab:
+        document = session(lab, *QUICK, folder=tmp_path, checked=True)
+    assert document["checks"]["equal"] == 0
+    assert any("greedy answers change" in note for note in document["notes"])
+
+
+def failing(*pieces: bytes) -> Any:
+    def stream(request: EndpointRequest) -> Iterator[Piece]:
+        yield from pieces
+
+    return stream
+
+
+@pytest.mark.parametrize(
+    ("pieces", "kind"),
+    [
+        ((as_sse(role()), as_sse(token("a"))), "cut-off"),
+        ((as_sse(token("a")), b'data: {"choi'), "cut-off"),
+        ((as_sse(finish()), as_sse("[DONE]")), "empty"),
+        ((as_sse(token("a")) + as_sse(finish()) + as_sse(finish()),), "protocol"),
+        ((as_sse(token("a")) + as_sse(finish()) + as_sse(usage(999)),), "too-long"),
+        ((as_sse({"error": {"message": "CUDA out of memory"}}),), "server-error"),
+        ((b"data: <html>\n\n",), "protocol"),
+    ],
+)
+def test_a_bad_stream_is_counted_and_measures_nothing(
+    pieces: tuple[bytes, ...], kind: str, tmp_path: Path
+) -> None:
+    with endpoint(failing(*pieces)) as lab:
+        document = session(lab, *QUICK, folder=tmp_path, status=1)
+    (point,) = document["points"]
+    assert point["failures"] == {kind: 6}
+    assert (point["requests"], point["tokens"]["output"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"status": 429, "head": {"retry-after": "7"}, "plain": b'{"error": "slow down"}'},
+         "(status-429) HTTP 429: slow down|wait 7 s"),
+        ({"status": 503, "plain": b"loading"}, "(status-503) HTTP 503: loading"),
+        ({"status": 401, "plain": b'{"error": {"message": "no key"}}'}, "no key|--api_key_env"),
+        ({"status": 404, "plain": b"not here"}, "HTTP 404|does the URL end in /v1"),
+        ({"plain": b"<html>", "head": {"content-type": "text/html"}},
+         "text/html, not a stream|ends in /v1"),
+        ({"plain": b'{"choices": []}', "head": {"content-type": "application/json"}},
+         "application/json, not a stream"),
+    ],
+)  # fmt: skip
+def test_a_server_that_refuses_is_told_before_the_load(
+    settings: dict[str, Any], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with endpoint(**settings) as lab:
+        session(lab, *QUICK, folder=tmp_path, status=1, checked=True)
+    err = capsys.readouterr().err
+    assert all(part in err for part in words.split("|"))
+
+
+def test_a_wrong_model_is_named_with_those_that_are_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with endpoint(models=["llama-3.1-8b", "qwen"]) as lab:
+        session(lab, *QUICK, "--model=llama3-8b", folder=tmp_path, status=1)
+        assert "next: --model=llama-3.1-8b" in capsys.readouterr().err
+        session(lab, *QUICK, folder=tmp_path, status=1)
+        assert "llama-3.1-8b, qwen" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", '{"promt": "x"}\n', '{"turns": "x"}', '{"messages": []}', "[1]", "\udcff"]
+)
+def test_a_file_of_prompts_that_is_none(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "prompts.jsonl"
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with endpoint() as lab:
+        session(lab, f"--dataset={file}", folder=tmp_path, status=2)
+    assert str(file) in capsys.readouterr().err
+
+
+def test_a_key_is_written_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    with endpoint() as lab:
+        words = (*QUICK, "--header=X-Token: hush-hush", f"--csv={tmp_path / 'a.csv'}")
+        session(lab, *words, folder=tmp_path)
+    assert lab.requests[0].headers["authorization"] == "Bearer sk-very-secret"
+    written = "".join(path.read_text() for path in tmp_path.iterdir()) + str(capsys.readouterr())
+    assert "very-secret" not in written
+    assert "hush-hush" not in written
+
+
+@pytest.mark.slow
+def test_the_script_measures_and_exports_figures(home: Home, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    with endpoint() as server:
+        words = [f"--url={server.url}", *QUICK, "--checks=no", f"--html={page}"]
+        done = home.cm("run", "script", "--tags=bench,endpoint", *words).ok()
+    assert "tok/s/user" in done.stdout
+    assert "Output tokens per second: " in done.stdout
+    assert "Output tokens per second" in page.read_text()
+
+
+def test_the_plan_refuses_what_the_program_does_not_understand(home: Home) -> None:
+    words = ("--url=h:1", "--slo=speed:1ms")
+    done = home.cm("plan", "script", "--tags=bench,endpoint", *words)
+    assert done.status != 0
+    assert "NAME is one of" in done.stderr
