@@ -23,12 +23,15 @@ class GpuFormat(str):
 class Package:
     """A Python package that a backend needs, on one ``device`` or on all.
 
-    ``names`` are the words by which ``--adr`` changes it, such as its version.
+    ``names`` are the words by which ``--adr`` changes it, such as its version. ``models`` and
+    ``forms`` are the benchmarks, and their forms, that alone need it.
     """
 
     package: str
     names: tuple[str, ...] = ()
     device: str = ""
+    models: tuple[str, ...] = ()
+    forms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,7 +164,12 @@ def _needed(spec: BackendSpec | Case, when: Mapping[str, Sequence[str]]) -> list
     """Its packages and its other scripts, where env is as ``when`` says."""
     lines = []
     for package in spec.packages:
-        conditions = {"CM_MLPERF_DEVICE": (package.device,)} if package.device else {}
+        needed = {
+            "CM_MLPERF_DEVICE": (package.device,) if package.device else (),
+            "CM_MLPERF_MODEL": package.models,
+            "CM_MLPERF_FORM": tuple(form or "''" for form in package.forms),
+        }
+        conditions = {key: values for key, values in needed.items() if values}
         tags = f"get,generic-python-lib,_package.{package.package}"
         lines += _dep(tags, package.names, [*_if({**when, **conditions}), *NOT_AT_LOADGEN])
     for step in spec.steps:

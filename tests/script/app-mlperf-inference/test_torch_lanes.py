@@ -116,8 +116,9 @@ def test_what_cannot_be_kept_in_lanes_is_computed_without() -> None:
 def test_on_cuda_every_worker_has_a_lane(monkeypatch: pytest.MonkeyPatch) -> None:
     """The choice that ``open`` makes, with the stand-in for the device."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     monkeypatch.setattr(py_torch, "TorchDevice", lambda: Recorder(1))
-    monkeypatch.setattr(torch.nn.Module, "to", lambda self, device: self)
+    monkeypatch.setattr(torch.nn.Module, "to", lambda self, *given, **named: self)
     backend = py_torch.PyTorch(Setup("cuda", "float32", {}))
     for folder, kind in (
         ("get-ml-model-resnet50", Lane),

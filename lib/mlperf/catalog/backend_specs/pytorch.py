@@ -13,8 +13,14 @@ SPECS = (
             Package("torch", ("torch", "pytorch")),
             Package("onnx"),
             Package("onnx2torch"),
+            Package("transformers", models=("bert-99", "bert-99.9"), forms=("", "synthetic")),
         ),
         options={
+            "module": Option(
+                "auto",
+                "what computes a graph for which a library has a module: that, or its conversion",
+                ("auto", "graph"),
+            ),
             "tf32": Option(False, "whether a GPU multiplies float32 in TF32, with 10 bits"),
         },
     ),

@@ -1,4 +1,8 @@
-"""PyTorch, on models in the ONNX format (converted when they are opened) or as TorchScript."""
+"""PyTorch, on TorchScript and on models in the ONNX format.
+
+Those are computed by a library's module where there is one for the graph, see ``torch_libraries``,
+and are converted otherwise.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import contextlib
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,12 +22,19 @@ from common.values import dataclass
 
 from ..errors import OTHER_MODEL, HarnessError
 from ..settings import GraphSpec, Setup, TensorSpec
-from . import lanes, torch_device, torch_lanes
+from . import lanes, torch_device, torch_lanes, torch_libraries
 from .base import Array, Backend, Feeds, Layout, Predictor, check_signature
 from .lanes import CaptureGate, Lane
 from .onnx_file import ROOT, graph_alone, weight_beside
 from .torch_device import TorchDevice
+from .torch_libraries import UnknownGraphError
 
+# Whether a library's module is used where there is one: the values of the option ``module``.
+AUTO = "auto"
+CONVERTED = "converted ONNX graph"
+FLOAT = 1  # float32 in onnx.proto
+# A library's module answers as the graph does, up to this share of the greatest value, in float32.
+CLOSE = 1e-3
 # Lanes side by side that are worth trying: one copies while another computes.
 LANES = 2
 DTYPES = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -35,8 +47,13 @@ class LoadedModule:
     module: Any
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    # The operators of the ONNX graph that it was made from; none of TorchScript.
+    # The operators of the ONNX graph that it was made from; none of TorchScript. A library's module
+    # counts as one.
     operators: frozenset[str] = frozenset()
+    # What it is, for the result.
+    origin: str = "TorchScript"
+    # The number format that PyTorch turns values into as they come; None where weights are in it.
+    casts_to: Any = None
 
 
 class TorchPredictor(Predictor):
@@ -97,6 +114,7 @@ class PyTorch(Backend):
         self._device = setup.device
         self._dtype = DTYPES[setup.precision]
         self._gate = CaptureGate()
+        self._opened: dict[tuple[str, ...], LoadedModule] = {}
         self._tf32 = setup.device == "cuda" and bool(setup.options.get("tf32", False))
         if setup.device == "cuda":
             torch_device.multiply_float32(self._tf32)
@@ -106,15 +124,33 @@ class PyTorch(Backend):
         self, graph: GraphSpec, outputs: Sequence[str], workers: int, threads: int
     ) -> Sequence[Predictor]:
         """See ``base.Backend``. All workers share the weights."""
-        is_onnx = Path(graph.path).suffix == ".onnx"
-        opened = from_onnx(graph, outputs) if is_onnx else from_torchscript(graph)
-        opened.module.eval().to(self._device)
+        opened = self._module(graph, outputs)
         if self._device == "cuda" and opened.operators and torch_lanes.fits(opened.operators):
             return self._lanes(opened, graph, outputs, workers)
         return [
-            TorchPredictor(opened, outputs, self._device, self._dtype, threads)
+            TorchPredictor(opened, outputs, self._device, opened.casts_to, threads)
             for _ in range(workers)
         ]
+
+    def _module(self, graph: GraphSpec, outputs: Sequence[str]) -> LoadedModule:
+        """Return the module of a graph, which all layouts of this process share."""
+        key = (graph.path, *outputs)
+        if key not in self._opened:
+            opened = self._loaded(graph, outputs)
+            opened = held(opened, self._dtype, channels_last=self._device == "cuda")
+            opened.module.eval().to(self._device)
+            if self._device == "cuda":
+                # The streams of lanes do not wait for that of these copies.
+                torch.cuda.synchronize()
+            self._opened[key] = opened
+        return self._opened[key]
+
+    def _loaded(self, graph: GraphSpec, outputs: Sequence[str]) -> LoadedModule:
+        if Path(graph.path).suffix != ".onnx":
+            return from_torchscript(graph)
+        if self.setup.options.get("module", AUTO) == AUTO:
+            return from_library(graph, outputs)
+        return from_onnx(graph, outputs)
 
     def _lanes(
         self, opened: LoadedModule, graph: GraphSpec, outputs: Sequence[str], workers: int
@@ -124,7 +160,7 @@ class PyTorch(Backend):
         gate = self._gate if torch_lanes.capturable(opened.operators) else None
 
         def work() -> torch_lanes.ModuleWork:
-            cast = partial(casting, self._device, self._dtype)
+            cast = partial(casting, self._device, opened.casts_to)
             return torch_lanes.ModuleWork(opened, graph.inputs, outputs, cast)
 
         return [Lane(device, work(), outputs, gate) for _ in range(workers)]
@@ -136,7 +172,8 @@ class PyTorch(Backend):
     def computed_by(self) -> dict[str, str]:
         """See ``base.Backend``."""
         tf32 = {"float32 products": "TF32"} if self._tf32 else {}
-        return {**tf32, **self._gate.facts()}
+        origins = dict.fromkeys(opened.origin for opened in self._opened.values())
+        return {"module": "; ".join(origins), **tf32, **self._gate.facts()}
 
     def versions(self) -> dict[str, str]:
         """See ``base.Backend``."""
@@ -163,23 +200,23 @@ class PyTorch(Backend):
         return 0 if self._device == "cuda" else super().copies(workers, threads)
 
 
-def from_onnx(graph: GraphSpec, outputs: Sequence[str]) -> LoadedModule:
-    """The module of an ONNX graph; raises HarnessError where it cannot be turned into one."""
-    import onnx
+def from_onnx(graph: GraphSpec, outputs: Sequence[str], more: Sequence[str] = ()) -> LoadedModule:
+    """The module of an ONNX graph; raises HarnessError where it cannot be turned into one.
+
+    ``more`` are float32 values of the graph that become outputs of it.
+    """
     import onnx2torch
 
     from . import torch_operators
 
-    try:
-        model = onnx.load_from_string(graph_alone(Path(graph.path)))
-    except Exception as error:  # protobuf raises errors of its own
-        text = f"cannot read {graph.path}: {error}"
-        raise HarnessError(text, OTHER_MODEL) from error
+    model = _onnx_graph(graph)
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs = [info for info in model.graph.input if info.name not in weights]
     wanted = [t for t in graph.outputs if t.name in outputs]
     check_signature("input", graph.inputs, _tensors(inputs))
     check_signature("output", wanted, _tensors(model.graph.output))
+    for name in set(more) - {info.name for info in model.graph.output}:
+        model.graph.output.add(name=name).type.tensor_type.elem_type = FLOAT
     # Before what follows changes them: the words of these lists are ONNX's.
     operators = frozenset(node.op_type for node in model.graph.node)
     torch_operators.prepare(model)
@@ -192,7 +229,66 @@ def from_onnx(graph: GraphSpec, outputs: Sequence[str]) -> LoadedModule:
             f"pytorch cannot run {graph.path}: {error}; use --backend=onnxruntime"
         ) from error
     names = tuple(i.name for i in inputs), tuple(o.name for o in model.graph.output)
-    return LoadedModule(module, *names, operators)
+    return LoadedModule(module, *names, operators, CONVERTED)
+
+
+def _onnx_graph(graph: GraphSpec) -> Any:
+    import onnx
+
+    try:
+        return onnx.load_from_string(graph_alone(Path(graph.path)))
+    except Exception as error:  # protobuf raises errors of its own
+        text = f"cannot read {graph.path}: {error}"
+        raise HarnessError(text, OTHER_MODEL) from error
+
+
+def from_library(graph: GraphSpec, outputs: Sequence[str]) -> LoadedModule:
+    """Return the module of a library that answers as the graph does, or else its conversion.
+
+    Raises HarnessError where there is neither. Only one of both is in memory at a time.
+    """
+    try:
+        known = torch_libraries.recognized(_onnx_graph(graph), ROOT)
+    except UnknownGraphError:
+        return from_onnx(graph, outputs)
+    except ImportError as error:
+        converted = from_onnx(graph, outputs)
+        return replace(converted, origin=f"{CONVERTED} ({error.name} is not installed)")
+    expected = _values(from_onnx(graph, outputs, known.compared), known)
+    try:
+        module = known.build().eval()
+        logits = torch_libraries.answers(module.logits, known.example)
+        difference = torch_libraries.difference(logits, expected)
+        reason = f"answers otherwise, by {difference:.1g}" if difference > CLOSE else ""
+    except (UnknownGraphError, RuntimeError) as error:  # of weights of another shape
+        reason = f"does not fit: {error}"
+    if reason:
+        return replace(from_onnx(graph, outputs), origin=f"{CONVERTED} ({known.library} {reason})")
+    one = frozenset({known.library})
+    return LoadedModule(module, known.inputs, known.outputs, one, known.library)
+
+
+def _values(converted: LoadedModule, known: torch_libraries.KnownGraph) -> list[Any]:
+    values = torch_libraries.answers(converted.module.eval(), known.example)
+    return [values[converted.outputs.index(name)] for name in known.compared]
+
+
+def held(opened: LoadedModule, dtype: Any, channels_last: bool) -> LoadedModule:
+    """Return a module with its weights in ``dtype``, and in the layout of a GPU's convolutions.
+
+    A library's module casts what comes in and goes out. A converted graph keeps the rest in its own
+    format, as boxes and sums need it: PyTorch casts for the operators that gain.
+    """
+    if opened.operators == {opened.origin}:
+        opened.module.to(dtype)
+        return opened
+    if opened.operators:
+        for module in opened.module.modules():
+            if dtype is not None and isinstance(module, (torch.nn.Conv2d, torch.nn.Linear)):
+                module.to(dtype)
+            if channels_last and isinstance(module, torch.nn.Conv2d):
+                module.to(memory_format=torch.channels_last)
+    return replace(opened, casts_to=dtype)
 
 
 @contextlib.contextmanager
