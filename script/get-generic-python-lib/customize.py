@@ -12,7 +12,7 @@ from cmbench.errors import Error
 from cmbench.lib import pythons
 from cmbench.lib.programs import run_program
 from cmbench.lib.text_files import read_or_empty
-from cmbench.lib.versions import satisfies_pip
+from cmbench.lib.versions import is_standard, satisfies_pip
 from cmbench.lib.yes_no import is_yes
 from common.failure_output import explained
 
@@ -48,6 +48,8 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     wanted = read_wanted(i)
     present = pythons.installed(wanted.python, wanted.name)
     reason = why_install(wanted, present)
+    if not reason and present is not None and present.record:
+        print(f"{present.name} {present.version} is used, of {folder_of(present)}")
     if reason:
         print(f"{wanted.name}: {reason}")
         install(i, wanted, present)
@@ -61,6 +63,27 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         "version": present.version,
         "relies_on": [present.record] if present.record else [],
     }
+
+
+def foresee(i: dict[str, Any]) -> dict[str, Any]:
+    """Say which version of a Python of the user's own is used; called by ``cm plan``."""
+    env = i["env"]
+    base = text(env, "CM_PYTHON_LAYER_BASE")
+    python = text(env, "CM_PYTHON_BIN_WITH_PATH")
+    name = text(env, "CM_GENERIC_PYTHON_PACKAGE_NAME")
+    if not base or not name:
+        return {}
+    seen = pythons.packages(python or str(pythons.interpreter_of(base)))
+    package = seen.get(pythons.normal_name(name))
+    bounds = text(env, "CM_TMP_PIP_VERSION_STRING")
+    if package is None or not satisfies_pip(package.version, bounds):
+        return {}
+    return {"present": f"{package.name} {package.version} of {package.folder}"}
+
+
+def folder_of(present: pythons.Distribution) -> str:
+    """Return the folder of packages that has one."""
+    return os.path.dirname(os.path.dirname(present.record))
 
 
 def read_wanted(i: dict[str, Any]) -> RequestedPackage:
@@ -92,7 +115,7 @@ def why_install(wanted: RequestedPackage, present: pythons.Distribution | None) 
     if wanted.force:
         return f"{present.version} is there, a new install was asked for"
     if not satisfies_pip(present.version, wanted.bounds):
-        return f"{present.version} is there, {wanted.bounds} is wanted"
+        return f"{present.version} is there ({folder_of(present)}), {wanted.bounds} is wanted"
     # Only pip knows whether the packages of an extra are installed.
     return f"{present.version} is there, its extras are looked at" if "[" in wanted.name else ""
 
@@ -106,7 +129,8 @@ def install(
     arguments = os.path.join(env["CM_TMP_RUN_DIR"], "pip-arguments.txt")
     log = os.path.join(env["CM_TMP_RUN_DIR"], "pip.log")
     with open(arguments, "w", encoding="utf-8") as out:
-        out.write("\n".join(pip_arguments(env, wanted, present, python)) + "\n")
+        words = [*pip_arguments(env, wanted, present, python), *constraints(env, wanted, python)]
+        out.write("\n".join(words) + "\n")
     env["CM_TMP_PIP_ARGUMENTS"] = arguments
     env["CM_TMP_PIP_LOG"] = log
     try:
@@ -179,6 +203,28 @@ def pip_arguments(
     for option, key in PIP_ADDRESSES.items():
         words += [option, text(env, key)] if text(env, key) else []
     return [*words, wanted.url or wanted.name + wanted.bounds]
+
+
+def constraints(env: dict[str, Any], wanted: RequestedPackage, python: pythons.Python) -> list[str]:
+    """Return the options by which pip replaces nothing that a layer has from its base.
+
+    Only the requested package itself may be installed over that of the base: what follows from it
+    must fit the rest, which was built and tried together.
+    """
+    requested = pythons.normal_name(wanted.name)
+    pinned = [
+        f"{package.name}=={package.version}"
+        for name, package in sorted(pythons.packages(python.path).items())
+        if name != requested
+        and not package.is_within(python.prefix)
+        and is_standard(package.version)
+    ]
+    if not python.virtual or not pinned:
+        return []
+    path = os.path.join(env["CM_TMP_RUN_DIR"], "packages-of-the-base.txt")
+    with open(path, "w", encoding="utf-8") as out:
+        out.write("\n".join(pinned) + "\n")
+    return ["--constraint", path]
 
 
 def pip_failed(wanted: RequestedPackage, python: pythons.Python, log: str) -> Error:

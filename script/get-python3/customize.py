@@ -54,7 +54,8 @@ def search_paths(paths: str, bounds: Bounds) -> PythonSearch:
     for path in places:
         if not path.exists():
             raise Error("bad-value", f"--path: {path} does not exist", hint="check the path")
-    folders = [path for path in places if path.is_dir()]
+    # An environment may be named by its own folder.
+    folders = [folder for path in places if path.is_dir() for folder in (path, path / "bin")]
     return search(folders, bounds) if folders else choose(places, bounds)
 
 

@@ -1,15 +1,22 @@
-"""Check that an environment can be made here; prove and register the one that was made."""
+"""Check that an environment can be made here; prove and register the one that was made.
+
+One that is made over another Python sees the packages of that one, and nothing is written there.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib.host.packages import install_command
 from cmbench.lib.host.system import os_facts
-from cmbench.lib.pythons import describe
+from cmbench.lib.pythons import Python, describe, interpreter_of, package_folders
+from cmbench.lib.tools import bounds_of
+
+LAYER = "_layer.pth"
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -21,9 +28,12 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
             f'--name="{name}" cannot name an environment',
             hint="use letters, digits, dots, dashes and underscores: --name=mlperf-cpu",
         )
-    if env.get("CM_PYTHON_CAN_MAKE_VENV") == "no":
+    layered = bool(env.get("CM_PYTHON_LAYER_BASE"))
+    options = layer_options(env) if layered else []
+    if env.get("CM_PYTHON_CAN_MAKE_VENV") == "no" and "--without-pip" not in options:
         raise cannot_make(env["CM_PYTHON_BIN_WITH_PATH"], env["CM_PYTHON_VERSION"])
     folder = os.path.join(os.getcwd(), name or "venv")
+    env["CM_TMP_VENV_OPTIONS"] = " ".join(options)
     env["CM_VIRTUAL_ENV_NAME"] = name
     env["CM_VIRTUAL_ENV_DIR"] = os.path.basename(folder)
     env["CM_VIRTUAL_ENV_PATH"] = folder
@@ -34,6 +44,52 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         registered["name"] = name
     i["automation"].update_deps({"update_deps": {"register-python": registered}})
     return {"return": 0}
+
+
+def refuse(i: dict[str, Any]) -> dict[str, Any]:
+    """Refuse a base that is no Python, or not of a wanted version; called by ``cm plan``."""
+    base = str(i["env"].get("CM_PYTHON_LAYER_BASE") or "")
+    if base:
+        base_python(base, i["env"])
+    return {"return": 0}
+
+
+def base_python(path: str, env: dict[str, Any]) -> Python:
+    """Return the Python that ``--over`` names; raise Error where it cannot be used."""
+    interpreter = interpreter_of(path)
+    python, problem = describe(interpreter)
+    problem = problem or bounds_of(env).misfit(python.version if python else "")
+    if python is None or problem:
+        raise Error(
+            "not-detected",
+            f"{path} cannot be the Python of this run: {problem}",
+            hint="name an interpreter, or the folder of an environment: "
+            "--python=/opt/conda/envs/gpu/bin/python3",
+        )
+    return python
+
+
+def layer_options(env: dict[str, Any]) -> list[str]:
+    """Return the options of ``venv`` for an environment over another Python."""
+    python = base_python(env["CM_PYTHON_BIN_WITH_PATH"], {})
+    options = [] if python.virtual else ["--system-site-packages"]
+    # The pip of the base is seen too, and ensurepip is often missing where packages are managed.
+    return [*options, "--without-pip"] if python.has_pip else options
+
+
+def link_packages(env: dict[str, Any], base: Python) -> None:
+    """Let the new environment see the packages of ``base``, and write nothing beside them."""
+    folder = env["CM_VIRTUAL_ENV_PATH"]
+    # A venv sees those of the Python that it was made with, and of no other venv.
+    seen = package_folders(base.path) if base.virtual else []
+    compiled = os.path.join(folder, "pycache")
+    lines = [
+        f"import sys; sys.pycache_prefix = sys.pycache_prefix or {compiled!r}",
+        *(f"import site; site.addsitedir({path!r})" for path in seen),
+    ]
+    release = ".".join(base.version.split(".")[:2])
+    site = Path(folder, "lib", f"python{release}", "site-packages")
+    Path(site, LAYER).write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
 def cannot_make(python: str, version: str) -> Error:
@@ -54,6 +110,11 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     env = i["env"]
     base = env["CM_PYTHON_BIN_WITH_PATH"]
     path = os.path.join(env["CM_VIRTUAL_ENV_SCRIPTS_PATH"], "python3")
+    relies_on = []
+    if env.get("CM_PYTHON_LAYER_BASE"):
+        link_packages(env, base_python(base, {}))
+        # A venv that is made again may have another Python.
+        relies_on = [base, os.path.join(os.path.dirname(os.path.dirname(base)), "pyvenv.cfg")]
     python, problem = describe(path)
     if python is None or not python.virtual or not python.has_pip:
         raise Error(
@@ -65,4 +126,5 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     env["CM_PYTHON_BIN_WITH_PATH"] = python.path
     env["CM_PYTHON_VERSION"] = python.version
     # Without the Python it was made with, an environment cannot run.
-    return {"return": 0, "version": python.version, "relies_on": [python.base_executable]}
+    relies_on = [item for item in [python.base_executable, *relies_on] if os.path.exists(item)]
+    return {"return": 0, "version": python.version, "relies_on": relies_on}

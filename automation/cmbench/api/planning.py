@@ -11,10 +11,11 @@ from cmbench.errors import Error
 from cmbench.plan.planned_step import Plan, sure, walk
 from cmbench.session.call import RunRequest
 from cmbench.session.request import check_places, check_typed_below
-from cmbench.values import immutable
+from cmbench.values import immutable, replace
 
 if TYPE_CHECKING:
     from cmbench.plan.explain import ValueOrigin
+    from cmbench.plan.planned_step import PlannedStep
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
@@ -89,6 +90,8 @@ def plan(request: RunRequest, explain: str = "") -> PlannedRun:
     if not explain:
         refuse(made.frame)
     nodes = list(walk(made.root))
+    for node in nodes:
+        _see_present(node)
     all_needs, certain_needs = (
         [node.detail.needs for node in some] for some in (nodes, sure(made.root))
     )
@@ -106,6 +109,20 @@ def plan(request: RunRequest, explain: str = "") -> PlannedRun:
         ),
         Explanation(key, notes.require_origins(), notes.readers, notes.inputs) if key else None,
     )
+
+
+def _see_present(node: PlannedStep) -> None:
+    """Take from the needs of a step of the plan those that this machine already satisfies."""
+    from cmbench.run.customize import foresee
+
+    if node.frame is None or not node.detail.needs.downloads:
+        return
+    present = foresee(node.frame)
+    if present:
+        needs = replace(
+            node.detail.needs, downloads=(), disk=0, disk_known_from="is present", present=present
+        )
+        node.detail = replace(node.detail, needs=needs)
 
 
 def _notes_of(check: Callable[[], None]) -> Iterator[str]:

@@ -70,6 +70,26 @@ else:
 """
 )
 
+_PACKAGES = (
+    _NOT_FROM_HERE
+    + """
+import json, os
+from importlib import metadata
+seen = {}
+for it in metadata.distributions():
+    name = it.metadata["Name"]
+    if name and it.version:
+        folder = os.path.dirname(str(getattr(it, "_path", "")))
+        seen.setdefault(name, [it.version, folder])
+print(json.dumps(seen))
+"""
+)
+
+_FOLDERS = """
+import json, site
+print(json.dumps(site.getsitepackages()))
+"""
+
 _IMPORT = (
     _NOT_FROM_HERE
     + """
@@ -80,6 +100,9 @@ importlib.import_module(sys.argv[1])
 
 TIMEOUT = 60.0
 """Seconds for an answer: an interpreter on a cold network disk takes its time."""
+
+_UNCHANGED = ("-B",)
+"""A question writes nothing beside the modules of an interpreter, which may be another's."""
 
 _NAME = re.compile(r"python(?:3(?:\.(?P<minor>\d+))?)?")
 _NOT_FOR_IMPORT = re.compile(r"_.*|.*-stubs|tests?|docs?|examples?|benchmarks?|scripts?|setup")
@@ -161,9 +184,22 @@ class Distribution:
     modules: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class InstalledVersion:
+    """A package of a Python, and the folder that it is in."""
+
+    name: str
+    version: str
+    folder: str
+
+    def is_within(self, prefix: str) -> bool:
+        """Return whether it belongs to the environment at ``prefix``."""
+        return os.path.realpath(self.folder).startswith(os.path.realpath(prefix) + os.sep)
+
+
 def describe(path: str | Path) -> tuple[Python | None, str]:
     """The Python at ``path``, or why it is not one."""
-    result = probe([path, "-I", "-c", _DESCRIBE], timeout=TIMEOUT)
+    result = probe([path, "-I", *_UNCHANGED, "-c", _DESCRIBE], timeout=TIMEOUT)
     facts = _answer(result)
     if not isinstance(facts, dict):
         # The first line is a launcher's own complaint, or Python 2's about the option.
@@ -257,13 +293,38 @@ def _misfit_by_name(name: str, bounds: Bounds) -> str:
 
 def installed(python: str, name: str) -> Distribution | None:
     """The package ``name`` (extras and case do not matter) as ``python`` has it."""
-    facts = _answer(probe([python, "-c", _INSTALLED, bare_name(name)], timeout=TIMEOUT))
+    command = [python, *_UNCHANGED, "-c", _INSTALLED, bare_name(name)]
+    facts = _answer(probe(command, timeout=TIMEOUT))
     if not isinstance(facts, dict):
         return None
     folder = Path(facts["folder"])
     records = (folder / "RECORD", folder / "METADATA", folder / "PKG-INFO", folder)
     record = next((str(path) for path in records if path.is_file()), "")
     return Distribution(facts["name"], facts["version"], record, tuple(facts["modules"]))
+
+
+def packages(python: str) -> dict[str, InstalledVersion]:
+    """Return the packages that ``python`` sees, by their normal names."""
+    facts = _answer(probe([python, *_UNCHANGED, "-c", _PACKAGES], timeout=TIMEOUT))
+    if not isinstance(facts, dict):
+        return {}
+    return {
+        normal_name(name): InstalledVersion(name, version, folder)
+        for name, (version, folder) in facts.items()
+    }
+
+
+def package_folders(python: str) -> list[str]:
+    """Return the folders in which ``python`` has packages, those of its own environment first."""
+    folders = _answer(probe([python, "-I", *_UNCHANGED, "-c", _FOLDERS], timeout=TIMEOUT))
+    return [str(folder) for folder in folders or () if os.path.isdir(folder)]
+
+
+def interpreter_of(path: str | Path) -> Path:
+    """Return the interpreter that a path names: the file, or that of a folder or environment."""
+    place = Path(path)
+    files = candidates_in([place, place / "bin"]) if place.is_dir() else []
+    return files[0] if files else place
 
 
 def import_problem(python: str, module: str, timeout: float = 180.0) -> ProbeResult | None:

@@ -56,6 +56,11 @@ def parse(text: str) -> Version:
     return Version(text, known.release, key)
 
 
+def is_standard(text: str) -> bool:
+    """Return whether pip can read a version."""
+    return parse(text).key[3:4] == (_PEP440,)
+
+
 def _parse_leniently(text: str) -> Version:
     match = _LENIENT.match(text)
     if match is None or len(match["release"]) > 1000:

@@ -451,6 +451,7 @@ def node_data(node: PlannedStep) -> dict[str, Any]:
         "seconds": round(needs.seconds, 1),
         "privileges": list(needs.privileges),
         "licences": list(needs.licences),
+        "present": needs.present,
         "entry": node.entry,
         "children": [node_data(child) for child in node.children],
     }

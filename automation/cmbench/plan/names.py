@@ -12,7 +12,7 @@ from typing import Any
 
 from cmbench.cache.store import CacheEntry, CacheStore
 from cmbench.errors import Error, did_you_mean, nearest
-from cmbench.format.env import MISSING
+from cmbench.format.env import MISSING, fingerprint
 from cmbench.format.merge import USER
 from cmbench.format.meta import read_meta
 from cmbench.format.model import Dependency, Request, VersionRange
@@ -43,6 +43,7 @@ def registered(
         and labels <= {*entry.tags, *("_" + v for v in entry.variations)}
         and not unsound(entry)
         and _is_within(entry, frame.step.version)
+        and _is_of_named_path(entry, frame, store)
     ]
     if fitting:
         return max(fitting, key=lambda entry: entry.created)
@@ -136,6 +137,15 @@ def _tagged_by_user(frame: StepRun) -> bool:
         return True
     tags = set(frame.request.extra_cache_tags)
     return any(tags & {*update.extra_cache_tags.split(",")} for update in _updates(frame.parent))
+
+
+def _is_of_named_path(entry: CacheEntry, frame: StepRun, store: CacheStore) -> bool:
+    """Return whether an entry was made of the path that a call names next to the name, if any."""
+    request, inputs = frame.request, frame.script.inputs.items()
+    keys = [frame.script.dialect.prefix + "TMP_PATH"] if request.path else []
+    keys += [spec.env for name, spec in inputs if spec.type == "path" and name in request.inputs]
+    pairs = ((entry.reads.get(key), fingerprint(key, frame.env.peek(key, MISSING))) for key in keys)
+    return all(then is None or store.is_same(then, now) for then, now in pairs)
 
 
 def _is_within(entry: CacheEntry, bounds: VersionRange) -> bool:

@@ -21,7 +21,10 @@ class Download:
 
 @dataclass(frozen=True, slots=True)
 class StepNeeds:
-    """What one step takes. ``disk`` is in bytes (-1 unknown), ``seconds`` is as of last time."""
+    """What one step takes. ``disk`` is in bytes (-1 unknown), ``seconds`` is as of last time.
+
+    ``present`` names the part of this machine that it uses in place of a download.
+    """
 
     downloads: tuple[Download, ...] = ()
     disk: int = -1
@@ -29,6 +32,7 @@ class StepNeeds:
     seconds: float = -1.0
     privileges: tuple[str, ...] = ()
     licences: tuple[str, ...] = ()
+    present: str = ""
 
 
 NOTHING = StepNeeds(disk=0, seconds=0.0)

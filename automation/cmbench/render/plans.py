@@ -113,6 +113,8 @@ def _reason(lead: str, title: str, text: str) -> list[str]:
 
 def _needs_lines(nodes: Sequence[PlannedStep], totals: Mapping[str, Any]) -> Iterator[str]:
     yield from _download_lines(nodes, totals)
+    present = list(dict.fromkeys(n.detail.needs.present for n in nodes if n.detail.needs.present))
+    yield from ["used as they are:", *(f"  {text}" for text in present)] if present else []
     size, left = totals["disk_bytes"], totals["steps_of_unknown_disk"]
     if size or left:
         known = _bounded(size and f"about {size_text(size)}", totals, "disk_bytes", left > 0)

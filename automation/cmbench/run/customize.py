@@ -90,24 +90,38 @@ def refuse(frame: StepRun) -> None:
 
     A ``customize.py`` may have a function ``refuse``, which looks at the env and changes nothing.
     """
+    _ask(frame, "refuse")
+
+
+def foresee(frame: StepRun) -> str:
+    """Return in words which things of this machine ``frame`` will use and not fetch; mostly empty.
+
+    A ``customize.py`` may have a function ``foresee``, which returns it as ``present``.
+    """
+    return str(_ask(frame, "foresee").get("present") or "")
+
+
+def _ask(frame: StepRun, name: str) -> Mapping[str, Any]:
+    """Call a function of a ``customize.py`` that plans call too; empty where it has none."""
     path = os.path.join(frame.script.path, "customize.py")
     if frame.script.dialect is not CM:
-        return
+        return {}
     try:
         with open(path, encoding="utf-8") as file:
-            has_one = "\ndef refuse(" in file.read()
+            has_one = f"\ndef {name}(" in file.read()
     except OSError:
-        return
+        return {}
     if not has_one:
-        return
+        return {}
     env = {k: v for k, v in frame.env.plain().items() if not isinstance(v, Pending)}
-    module = load(path, frame, _nobody, {})
+    function = getattr(load(path, frame, _nobody, {}), name)
     try:
-        module.refuse({"env": env})
+        answer = function({"env": env})
     except Error:
         raise
     except Exception as problem:
-        raise crash(problem, frame, "customize.py refuse") from problem
+        raise crash(problem, frame, f"customize.py {name}") from problem
+    return answer if isinstance(answer, Mapping) else {}
 
 
 def refuse_each(root: PlannedStep) -> None:

@@ -155,6 +155,10 @@ class Call:
             from cmbench.session.repeated_inputs import with_repeated
 
             flags, twice = with_repeated(flags, words, script)
+        if "adr" in flags and "python" in script.inputs:
+            from cmbench.session.chosen_python import with_chosen_python
+
+            flags = with_chosen_python(flags, script, self.workspace.store)
         notes: tuple[str, ...] = ()
         if not flags.keys() <= {*requests_in.FLAGS, *script.inputs}:
             from cmbench.session.foreign_flags import without_foreign_flags

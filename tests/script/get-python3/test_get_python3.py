@@ -273,3 +273,15 @@ def test_a_custom_path_and_a_name(home: Any, tmp_path: Path) -> None:
     found = run(home.cm, "get python3", "--name=own")
     assert found["cached"]
     assert found["new_env"]["CM_PYTHON_BIN_WITH_PATH"] == str(python)
+
+
+def test_another_path_is_not_answered_by_an_older_name(home: Any, tmp_path: Path) -> None:
+    old = fake_python(tmp_path / "old/python3", "3.10.4")
+    new = fake_python(tmp_path / "env/bin/python3", "3.11.5")
+    run(home.cm, "get python3", "--name=own", f"--path={old}")
+    # An environment is named by its own folder too.
+    answer = run(home.cm, "get python3", "--name=own", f"--path={tmp_path}/env")
+    assert answer["new_env"]["CM_PYTHON_BIN_WITH_PATH"] == str(new)
+    answer = run(home.cm, "get python3", "--name=own")
+    assert answer["new_env"]["CM_PYTHON_BIN_WITH_PATH"] == str(new)
+    assert run(home.cm, "get python3", "--name=own", f"--path={tmp_path}/env")["cached"]

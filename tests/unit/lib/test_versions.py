@@ -10,6 +10,7 @@ from cmbench.lib.versions import (
     compare,
     describe_range,
     in_series,
+    is_standard,
     misfit,
     parse,
     pip_version_string,
@@ -132,3 +133,10 @@ def test_pip_reads_a_range_as_we_do(version: str, low: str, high: str) -> None:
 
     wanted = SpecifierSet(pip_version_string("", low, high))
     assert (version in wanted) == satisfies(version, low, high)
+
+
+def test_what_pip_can_read() -> None:
+    for text in ("2.11.0+cu130", "2.3.0a0+6ddf5cf85e.nv24.4", "1.0rc1"):
+        assert is_standard(text)
+    for text in ("11.8.0-ubuntu22", "main", ""):
+        assert not is_standard(text)

@@ -1,0 +1,206 @@
+"""A layer over a Python that is not ours: its packages are used, and none of its files changes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cmbench.errors import Error
+from cmbench.format.model import Script
+from cmbench.lib import pythons
+from cmbench.session.chosen_python import with_chosen_python
+from steps import Step, fake_python
+
+Install = Callable[..., Step]
+
+
+def put(folder: Path, name: str, version: str, requires: str = "") -> Path:
+    """A wheel in ``folder``."""
+    info = f"{name}-{version}.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}"
+    files = {
+        f"{name}.py": f"version = {version!r}",
+        f"{info}/METADATA": metadata,
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    folder.mkdir(exist_ok=True)
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+        for path, text in files.items():
+            wheel.writestr(path, text)
+        wheel.writestr(f"{info}/RECORD", "".join(f"{path},,\n" for path in files))
+    return folder
+
+
+def state(folder: Path) -> dict[str, str]:
+    """The checksums of all files, byte code included."""
+    return {
+        str(path): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another's environment with demo_base 1.0, demo_old 1.0, and no byte code of them."""
+    root = tmp_path_factory.mktemp("theirs")
+    subprocess.run([sys.executable, "-I", "-m", "venv", root / "env"], check=True)
+    for name in ("demo_base", "demo_old"):
+        put(root / "wheels", name, "1.0")
+    words = [root / "env/bin/python", "-m", "pip", "install", "-q", "--no-index", "--no-compile"]
+    words += ["--find-links", root / "wheels", "demo_base", "demo_old"]
+    subprocess.run(words, check=True, env={**os.environ, "PIP_CONFIG_FILE": os.devnull})
+    return Path(root, "env")
+
+
+def make_layer(interpreter: str, entry: Path) -> Step:
+    python, problem = pythons.describe(interpreter)
+    assert python is not None, problem
+    env = {
+        "CM_PYTHON_BIN_WITH_PATH": python.path,
+        "CM_PYTHON_VERSION": python.version,
+        "CM_PYTHON_CAN_MAKE_VENV": "yes",
+        "CM_PYTHON_LAYER_BASE": interpreter,
+    }
+    step = Step("install-python-venv", entry, env)
+    step.call("preprocess")
+    step.automation.run_native_script({"script_name": "run", "env": step.env})
+    step.call("postprocess")
+    return step
+
+
+@pytest.fixture(scope="module")
+def layer(base: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    step = make_layer(str(base / "bin/python3"), tmp_path_factory.mktemp("layer") / "entry")
+    return str(step.env["CM_PYTHON_BIN_WITH_PATH"])
+
+
+@pytest.fixture
+def install(layer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+
+    def install(name: str, bounds: str = "") -> Step:
+        env = {
+            "CM_PYTHON_BIN_WITH_PATH": layer,
+            "CM_GENERIC_PYTHON_PACKAGE_NAME": name,
+            "CM_TMP_PIP_VERSION_STRING": bounds,
+        }
+        return Step("get-generic-python-lib", tmp_path / "entry", env)
+
+    return install
+
+
+def test_packages_of_the_base_are_used_and_what_lacks_is_put_on_top(
+    base: Path, layer: str, install: Install, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = state(base)
+    put(tmp_path / "wheels", "demo_new", "3.0", "Requires-Dist: demo_base\n")
+    put(tmp_path / "wheels", "demo_base", "2.0")
+    assert install("demo_base").call("preprocess")["version"] == "1.0"
+    assert f"demo_base 1.0 is used, of {base}/lib" in capsys.readouterr().out
+    assert install("demo_new").call("preprocess")["version"] == "3.0"
+    seen = pythons.packages(layer)
+    assert seen["demo-new"].is_within(str(Path(layer).parent.parent))
+    assert seen["demo-base"].version == "1.0"
+    assert state(base) == before
+
+
+def test_a_wrong_version_goes_over_the_base(
+    base: Path, layer: str, install: Install, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = state(base)
+    put(tmp_path / "wheels", "demo_old", "2.0")
+    assert install("demo_old", ">=2").call("preprocess")["version"] == "2.0"
+    assert f"1.0 is there ({base}/lib" in capsys.readouterr().out
+    assert pythons.packages(str(base / "bin/python3"))["demo-old"].version == "1.0"
+    assert state(base) == before
+
+
+def test_what_follows_never_replaces_a_package_of_the_base(
+    base: Path, layer: str, install: Install, tmp_path: Path
+) -> None:
+    put(tmp_path / "wheels", "demo_needs", "1.0", "Requires-Dist: demo_base>=2\n")
+    put(tmp_path / "wheels", "demo_base", "2.0")
+    with pytest.raises(Error) as caught:
+        install("demo_needs").call("preprocess")
+    assert caught.value.code == "pip-failed"
+    assert "(constraint) demo-base==1.0" in "\n".join(caught.value.context)
+    assert "leave --python out" in caught.value.hint
+    assert pythons.packages(layer)["demo-base"].version == "1.0"
+
+
+def test_a_layer_over_a_python_that_is_no_environment(tmp_path: Path) -> None:
+    """As of conda, of a container or of the system."""
+    interpreter = os.path.join(sys.base_prefix, "bin", "python3")
+    step = make_layer(interpreter, tmp_path / "entry")
+    made = str(step.env["CM_PYTHON_BIN_WITH_PATH"])
+    assert set(pythons.packages(interpreter)) <= set(pythons.packages(made))
+    code = "import json, sys; print(json.dumps([sys.prefix, sys.pycache_prefix]))"
+    told = json.loads(subprocess.run([made, "-c", code], capture_output=True, text=True).stdout)
+    assert told == [str(tmp_path / "entry/venv"), str(tmp_path / "entry/venv/pycache")]
+
+
+def test_a_base_that_is_none_is_refused_by_the_plan(tmp_path: Path) -> None:
+    old = fake_python(tmp_path / "old/bin/python3", "3.8.1")
+    for path, bounds, words in (
+        (tmp_path, {}, "does not run as Python 3"),
+        (old.parent.parent, {"CM_VERSION_MIN": "3.10"}, "3.8.1"),
+    ):
+        step = Step("install-python-venv", tmp_path / "entry", {})
+        with pytest.raises(Error) as caught:
+            step.module.refuse({"env": {"CM_PYTHON_LAYER_BASE": str(path), **bounds}})
+        assert caught.value.code == "not-detected"
+        assert words in caught.value.message
+        assert "--python=" in caught.value.hint
+
+
+def test_a_plan_says_which_packages_are_of_the_base(home: Any, base: Path) -> None:
+    words = ("--tags=get,generic-python-lib,_package.demo_base", f"--over={base}")
+    made = home.cm("run", "script", "install python-venv", f"--over={base}", "--name=mine")
+    assert made.status == 0, made.stderr
+    words = ("--tags=get,generic-python-lib,_package.demo_base", "--adr.python.name=mine")
+    plan = home.cm("plan", "script", *words, f"--env.CM_PYTHON_LAYER_BASE={base}")
+    assert "nothing to fetch" in plan.stdout
+    assert f"used as they are:\n  demo_base 1.0 of {base}/lib/" in plan.stdout
+
+
+class OneEntry:
+    """A cache with one registered interpreter."""
+
+    def __init__(self, tags: str) -> None:
+        self.tags = tags
+
+    def entries(self, _where: object) -> list[Any]:
+        env = {"CM_PYTHON_BIN_WITH_PATH": "/opt/conda/bin/python3"}
+        fields = {"tags": self.tags.split(","), "created": 1.0, "new_env": env}
+        return [type("Entry", (), fields)]
+
+
+def chosen(flags: dict[str, Any], tags: str = "get", inputs: str = "python") -> dict[str, Any]:
+    script: Script = type("S", (), {"inputs": {inputs: None}})  # type: ignore[assignment]
+    store: Any = OneEntry(tags)
+    return dict(with_chosen_python(flags, script, store))
+
+
+def test_every_way_to_name_a_python_becomes_one() -> None:
+    by_path = {"adr": {"python": {"path": "/x", "version": "3.11"}, "numpy": {"version": "2"}}}
+    rest = {"python": {"version": "3.11"}, "numpy": {"version": "2"}}
+    assert chosen(by_path) == {"python": "/x", "adr": rest}
+    assert chosen(by_path, inputs="other") == by_path
+    assert chosen({"adr": {"python3": {"path": "/x"}}}) == {"python": "/x"}
+    by_name = {"adr": {"python": {"name": "conda"}}}
+    assert chosen(by_name) == {"python": "/opt/conda/bin/python3"}
+    assert chosen(by_name, "virtual,of-install-python-venv_1f") == by_name
+    with pytest.raises(Error, match="contradict each other"):
+        chosen({"python": "/y", **by_path})
