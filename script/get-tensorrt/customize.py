@@ -10,7 +10,7 @@ from cmbench.errors import Error
 from cmbench.lib.cuda import find_runtime, find_toolkit, toolkit_folders
 from cmbench.lib.host.system import os_facts
 from cmbench.lib.probe import search_path
-from cmbench.lib.pythons import Bounds
+from cmbench.lib.pythons import Bounds, interpreter_of
 from cmbench.lib.tools import bounds_of, input_paths
 from cmbench.lib.vendor import (
     LEAN,
@@ -83,6 +83,22 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         if search.chosen or choice.kind is TENSORRT or input_paths(env, "CM_TENSORRT_INPUT"):
             return take(i, choice, search)
     env["CM_TMP_TENSORRT_WHEEL"] = choice.wheel
+    return {"return": 0}
+
+
+def refuse(i: dict[str, Any]) -> dict[str, Any]:
+    """Refuse where it is in no folder and no wheel of it can be had; called by ``cm plan``."""
+    env = i["env"]
+    choice = CHOICES[str(env.get("CM_TENSORRT_KIND") or "")]
+    handed = archive_given(env, "CM_TENSORRT_TAR_FILE_PATH", "CM_TENSORRT_INPUT")
+    if choice.kind is not TENSORRT or is_yes(env.get("CM_TENSORRT_PIP")) or handed:
+        return {"return": 0}
+    base = str(env.get("CM_PYTHON_LAYER_BASE") or "")
+    if base and not env.get("CM_PYTHON_BIN_WITH_PATH"):
+        env = {**env, "CM_PYTHON_BIN_WITH_PATH": str(interpreter_of(base))}
+    libraries = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+    search = find_library(choice.kind, folders_of(env, choice, libraries), bounds_of(env))
+    require(env, choice, search)
     return {"return": 0}
 
 
@@ -178,14 +194,18 @@ def wheels(env: dict[str, Any], choice: TensorRtChoice) -> list[str]:
 
 
 def places(i: dict[str, Any], choice: TensorRtChoice) -> list[str]:
-    """Return the folders to search: only named ones, or the usual folders and wheels."""
-    env = i["env"]
-    named = input_paths(env, "CM_TENSORRT_INPUT")
-    if named:
-        return named
+    """Return the folders to search in a run."""
     searched = i["automation"].get_default_path_list(
         {**i, "default_path_env_key": "LD_LIBRARY_PATH"}
     )
+    return folders_of(i["env"], choice, searched)
+
+
+def folders_of(env: dict[str, Any], choice: TensorRtChoice, searched: list[str]) -> list[str]:
+    """Return the folders to search: only named ones, or ``searched``, the usual ones and wheels."""
+    named = input_paths(env, "CM_TENSORRT_INPUT")
+    if named:
+        return named
     known = [str(env.get("CM_CUDA_PATH_LIB") or ""), os.environ.get("TENSORRT_ROOT", "")]
     usual = sorted(map(str, Path("/usr/local").glob("[Tt]ensor[Rr][Tt]*")), reverse=True)
     folders = [*known, *searched, *usual, *os_facts().library_folders]
@@ -194,7 +214,15 @@ def places(i: dict[str, Any], choice: TensorRtChoice) -> list[str]:
 
 def take(i: dict[str, Any], choice: TensorRtChoice, search: LibraryDetection) -> dict[str, Any]:
     """Set the env; raise Error with the remedies where there is none."""
-    env, library = i["env"], search.chosen
+    env = i["env"]
+    library = require(env, choice, search)
+    export(env, library, library.version, Path(library.folder).parent)
+    return {"return": 0, "version": library.version, "relies_on": [library.path]}
+
+
+def require(env: dict[str, Any], choice: TensorRtChoice, search: LibraryDetection) -> VendorLibrary:
+    """Return the library that was found; raise Error with the remedies where there is none."""
+    library = search.chosen
     if library is None:
         raise Error(
             "not-detected",
@@ -209,8 +237,7 @@ def take(i: dict[str, Any], choice: TensorRtChoice, search: LibraryDetection) ->
             hint="install the package libnvinfer-dev; or " + WAYS,
             context=search.lines,
         )
-    export(env, library, library.version, Path(library.folder).parent)
-    return {"return": 0, "version": library.version, "relies_on": [library.path]}
+    return library
 
 
 def export(env: dict[str, Any], library: VendorLibrary, version: str, root: Path) -> None:

@@ -71,6 +71,14 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     return {"return": 0}
 
 
+def refuse(i: dict[str, Any]) -> dict[str, Any]:
+    """Refuse where no server is installed and none can be; called by ``cm plan``."""
+    source = i["env"].get("CM_TRITON_SERVER_FROM", "")
+    if source not in ("container", "found") and not shutil.which(TOOL):
+        require_platform(os_facts())
+    return {"return": 0}
+
+
 def present(env: dict[str, Any], path: str, version: str) -> dict[str, Any]:
     """Export a server that was installed before."""
     env["CM_TRITON_SERVER_KIND"] = "found"

@@ -119,6 +119,23 @@ def walk(node: PlannedStep) -> Iterator[PlannedStep]:
         pending.extend(reversed(node.children))
 
 
+def in_every_arm(root: PlannedStep) -> Iterator[PlannedStep]:
+    """Yield steps that are open, but work in each of the alternatives that a sure step may take.
+
+    Alternatives are dependencies of one script under different conditions.
+    """
+    for node in sure(root):
+        arms: dict[str, list[PlannedStep]] = {}
+        for child in node.children:
+            if child.when:
+                arms.setdefault(child.script, []).append(child)
+        for first, *others in arms.values():
+            names = [{step.tags for step in walk(other)} for other in others]
+            for step in walk(first) if names else ():
+                if all(step.tags in tags for tags in names):
+                    yield step
+
+
 def sure(node: PlannedStep) -> Iterator[PlannedStep]:
     """Of ``node`` and everything below it, the steps that will work whatever happens."""
     if node.when or node.cached not in ("no", "miss"):

@@ -19,7 +19,7 @@ from cmbench.errors import Error
 from cmbench.format.dialect import CM
 from cmbench.format.env import MISSING, Pending, as_text
 from cmbench.format.model import Script
-from cmbench.plan.planned_step import PlannedStep, sure
+from cmbench.plan.planned_step import PlannedStep, in_every_arm, sure
 from cmbench.plan.step_run import StepRun
 from common.problems import Problem
 from common.python_path import add_folder
@@ -126,8 +126,8 @@ def _ask(frame: StepRun, name: str) -> Mapping[str, Any]:
 
 def refuse_each(root: PlannedStep) -> None:
     """Raise what the first step of a plan would end with that is sure to work and refuses to."""
-    for node in sure(root):
-        if node.frame is not None:
+    for node in (*sure(root), *in_every_arm(root)):
+        if node.frame is not None and node.cached in ("no", "miss"):
             try:
                 refuse(node.frame)
             except Error as error:

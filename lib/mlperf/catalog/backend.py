@@ -40,7 +40,8 @@ class Step:
 
     The values of the env keys in ``variations`` become variations of it; there they have defaults.
     It is left out where the env key ``unless`` is set, and gets the keys of ``env``; ``defaults``
-    are env keys that the user may set.
+    are env keys that the user may set. A ``prerequisite`` is looked for before anything is fetched;
+    ``devices`` are those that it is for, by default all.
     """
 
     tags: str
@@ -49,6 +50,8 @@ class Step:
     unless: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, str] = field(default_factory=dict)
+    prerequisite: bool = False
+    devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

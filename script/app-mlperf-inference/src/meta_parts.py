@@ -37,6 +37,7 @@ def variations(specs: Sequence[BenchmarkSpec], backends: Sequence[BackendSpec]) 
         "rounds": map(_round, reversed(catalog.rounds.qsl_seeds())),
     }
     parts = {name: _joined(lines) for name, lines in blocks.items()}
+    parts["prerequisites"] = "\n".join(line for spec in backends for line in _prerequisites(spec))
     return {**parts, "fastest": "\n".join("\n".join(_fastest(name, specs)) for name in FASTEST)}
 
 
@@ -173,11 +174,28 @@ def _needed(spec: BackendSpec | Case, when: Mapping[str, Sequence[str]]) -> list
         tags = f"get,generic-python-lib,_package.{package.package}"
         lines += _dep(tags, package.names, [*_if({**when, **conditions}), *NOT_AT_LOADGEN])
     for step in spec.steps:
+        if step.prerequisite:
+            continue
         unset = {step.unless: ("''",)} if step.unless else {}
         lines += _dep(
             step.tags, step.names, _request(step, [*_if({**when, **unset}), *NOT_AT_LOADGEN])
         )
     return lines
+
+
+def _prerequisites(spec: BackendSpec) -> list[str]:
+    """Return the steps that only find something, which all others would be in vain without."""
+    lines = []
+    chosen = {"CM_MLPERF_BACKEND": (spec.name,)}
+    cases = [(case, _condition(spec, case)) for case in spec.cases]
+    for part, when in [(spec, _models(spec)), *cases]:
+        for step in part.steps:
+            if step.prerequisite:
+                devices = {"CM_MLPERF_DEVICE": step.devices} if step.devices else {}
+                conditions = [*_if({**chosen, **when, **devices}), *NOT_AT_LOADGEN]
+                lines += _dep(step.tags, step.names, _request(step, conditions))
+    # They are not in a variation.
+    return [line[2:] for line in lines]
 
 
 def _files(spec: BackendSpec | Case, quantized: str = "") -> list[str]:

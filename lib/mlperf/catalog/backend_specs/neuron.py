@@ -16,6 +16,10 @@ NEURON = BackendSpec(
     model_tag="_pytorch",
     data_tag="_pytorch",
     steps=(
+        Step("get,neuron-sdk,_pytorch", ("neuron-sdk",), prerequisite=True, devices=("inf1",)),
+        Step(
+            "get,neuron-sdk,_neuronx", ("neuron-sdk",), prerequisite=True, devices=("inf2", "trn1")
+        ),
         Step(
             "compile,neuron-model",
             ("neuron-model",),

@@ -26,6 +26,13 @@ SPECS = (
             "graphs": Option(True, "whether work on shapes that come again is captured"),
         },
         # The products are variations there: each has libraries of its own.
-        steps=(Step("get,tensorrt", ("tensorrt",), {"CM_MLPERF_TENSORRT_PRODUCT": "tensorrt"}),),
+        steps=(
+            Step(
+                "get,tensorrt",
+                ("tensorrt",),
+                {"CM_MLPERF_TENSORRT_PRODUCT": "tensorrt"},
+                prerequisite=True,
+            ),
+        ),
     ),
 )
