@@ -22,7 +22,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def made(store: CacheStore, uid: str = UID) -> CacheEntry:
     """An entry with a payload of two files."""
-    staging = store.stage("x", uid)
+    staging = store.staging.stage("x", uid)
     for name in HALVES:
         Path(staging.path, name).write_text(name)
     entry = CacheEntry(uid, IDENTITY, "x", "0", (), (), "", staging.path, created=1.0)
@@ -51,8 +51,8 @@ def check(place: Path) -> None:
 def swept(place: Path, actors: Sequence[Actor]) -> None:
     """When all have ended, two sweeps leave nothing but what can be seen."""
     store = home(place)
-    store.sweep()
-    store.sweep()
+    store.staging.sweep()
+    store.staging.sweep()
     seen = {entry.uid for entry in store.entries()}
     assert {path.name for path in (place / "home/v1/store").iterdir()} == {f"x_{u}" for u in seen}
     assert not list((place / "home/v1/staging").glob("*.json"))
@@ -79,7 +79,7 @@ def reader(place: Path, store: CacheStore) -> Callable[[], None]:
 def maker(place: Path, old: CacheEntry) -> Callable[[], None]:
     def make() -> None:
         store = home(place)
-        staging = store.stage("x")
+        staging = store.staging.stage("x")
         for name in HALVES:
             Path(staging.path, name).write_text(name)
         entry = CacheEntry(staging.uid, IDENTITY, "x", "0", (), (), "", staging.path, created=2.0)

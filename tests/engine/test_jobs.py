@@ -377,7 +377,7 @@ def test_an_interruption_ends_them_all(lab: Lab, wanted: signal.Signals, hook: s
         if pid.isdigit() and b"CM_TMP_RUN_DIR=" + str(lab.home).encode() in environ(pid)
     ]
     assert lab.store.entries() == []
-    lab.store.sweep()
+    lab.store.staging.sweep()
     assert os.listdir(lab.store.place("store")) == []
 
 

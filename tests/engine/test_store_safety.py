@@ -204,7 +204,7 @@ def swept_late(lab: Lab) -> bool:
     while time.monotonic() < deadline and staged(lab):
         late = True
         time.sleep(0.05)
-        lab.store.sweep()
+        lab.store.staging.sweep()
     return late
 
 
@@ -445,13 +445,13 @@ def test_a_removal_that_was_cut_short_is_finished(
     entry = lab.store.entries()[0]
 
     def cut_short() -> int:
-        monkeypatch.setattr("cmbench.cache.store.remove_tree", lambda path: os._exit(7))
+        monkeypatch.setattr("cmbench.cache.staging.remove_tree", lambda path: os._exit(7))
         return int(lab.call("delete", "cache", all=True, force=True).answer["return"])
 
     assert ended(fork(cut_short)) == 7
     assert lab.store.entries() == []
     assert Path(entry.path).is_dir()
-    lab.store.sweep()
+    lab.store.staging.sweep()
     assert_swept(lab)
 
 

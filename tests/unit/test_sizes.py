@@ -31,7 +31,6 @@ CLASS_AIM = (25, 15)
 LARGE_CLASSES = {
     "automation/cmbench/cache/cache_entry.py:CacheEntry": (1, 27),
     "automation/cmbench/cache/listing.py:EntrySummary": (7, 17),
-    "automation/cmbench/cache/store.py:CacheStore": (46, 8),
     "automation/cmbench/container/engines.py:ContainerJob": (0, 27),
     "automation/cmbench/container/options.py:ContainerOptions": (0, 25),
     "automation/cmbench/format/dialect.py:Dialect": (0, 28),
@@ -41,7 +40,7 @@ LARGE_CLASSES = {
     "automation/cmbench/format/model.py:Script": (1, 27),
     "automation/cmbench/format/model.py:Request": (0, 21),
     "automation/cmbench/lib/host/machine.py:CpuFacts": (0, 19),
-    "automation/cmbench/run/scheduler.py:Scheduler": (34, 13),
+    "automation/cmbench/run/scheduler.py:Scheduler": (34, 14),
     "automation/cmbench/run/step.py:StepRunner": (22, 17),
     "automation/cmbench_crowd_server/ledger.py:Ledger": (26, 4),
     "automation/cmbench_gui/explorer/table.py:TableLine": (0, 17),

@@ -183,14 +183,14 @@ def summary(workspace: Workspace, entry: CacheEntry) -> dict[str, Any]:
 
 def marks(workspace: Workspace, entries: Sequence[AnyEntry]) -> list[str]:
     """Return which entries are pinned or shared, in words."""
-    pinned, owns = workspace.store.pinned(), workspace.store.owns
+    pinned, owns = workspace.store.pins.uids(), workspace.store.owns
     words = (("pinned" * (one.uid in pinned), "shared" * (not owns(one))) for one in entries)
     return [", ".join(filter(None, pair)) for pair in words]
 
 
 def removable(workspace: Workspace, entries: Sequence[AnyEntry]) -> RemovalReport:
     """Return what ``remove`` would remove of ``entries``."""
-    pinned = workspace.store.pinned()
+    pinned = workspace.store.pins.uids()
     own = [entry for entry in entries if workspace.store.owns(entry)]
     return RemovalReport(
         entries=[entry for entry in own if entry.uid not in pinned],
@@ -224,7 +224,7 @@ def set_aside(workspace: Workspace, entries: Sequence[CacheEntry]) -> list[Cache
     for entry in entries:
         doubts = (*entry.doubts, "it was marked as unfinished (tmp)")
         marked = replace(entry, tags=(*entry.tags, "tmp"), doubts=doubts)
-        with store.lock(entry.identity, _nothing):
+        with store.locks.hold(entry.identity, _nothing):
             if store.owns(entry) and store.has(entry) and "tmp" not in entry.tags:
                 store.publish(marked)
                 done.append(marked)
@@ -240,16 +240,16 @@ def pin(workspace: Workspace, entries: Sequence[CacheEntry]) -> list[CacheEntry]
     if not own:
         raise Error("bad-value", "the shared cache is for reading only; nothing to pin there")
     for entry in own:
-        workspace.store.pin(entry)
+        workspace.store.pins.add(entry.uid, entry.key)
     return own
 
 
 def unpin(workspace: Workspace, entries: Sequence[CacheEntry]) -> list[CacheEntry]:
     """Let go of pinned entries; those that were."""
-    pinned = workspace.store.pinned()
+    pinned = workspace.store.pins.uids()
     freed = [entry for entry in entries if entry.uid in pinned]
     for entry in freed:
-        workspace.store.unpin(entry.uid)
+        workspace.store.pins.remove(entry.uid)
     return freed
 
 
@@ -342,8 +342,8 @@ def collect(
     store = workspace.store
     if not act:
         return retention.choose(store, workspace.root, rules)
-    store.sweep()
-    with store.lock("housekeeping", waiting):
+    store.staging.sweep()
+    with store.locks.hold("housekeeping", waiting):
         disposal = retention.choose(store, workspace.root, rules)
         retention.dispose(store, disposal)
     return disposal
@@ -434,7 +434,7 @@ def import_archive(workspace: Workspace, path: str, waiting: Say = _nothing) -> 
     """Import the entries of an archive at the same paths below this home, checked."""
     from cmbench.cache import bundle
 
-    workspace.store.sweep()
+    workspace.store.staging.sweep()
     imported = bundle.import_archive(workspace.store, path, waiting, partial(_strange, workspace))
     lookup = lookup_of(workspace)
     unsound = {os.path.basename(e.path): why for e in imported.made if (why := lookup.unsound(e))}

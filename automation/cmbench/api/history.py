@@ -59,7 +59,7 @@ def runs(workspace: Workspace, limit: int = 50) -> list[RunSummary]:
     names: list[str] = []
     with suppress(OSError):
         names = sorted(filter(is_run_id, os.listdir(place)), reverse=True)[:limit]
-    alive = set(workspace.store.living())
+    alive = set(workspace.store.live.names())
     return [_known(os.path.join(place, name), alive) for name in names]
 
 
@@ -68,7 +68,7 @@ def one_run(workspace: Workspace, run: str) -> RunSummary:
     folder = os.path.join(workspace.root, "runs", run)
     if not is_run_id(run) or not os.path.isdir(folder):
         raise Error("entry-not-found", f"there is no run {run}", hint="see them: cm log script")
-    return _known(folder, set(workspace.store.living()))
+    return _known(folder, set(workspace.store.live.names()))
 
 
 def _known(folder: str, alive: Collection[str]) -> RunSummary:

@@ -86,7 +86,7 @@ def run_locked(
     request: RunRequest, lock: Lock | None, executor: Executor | None, on_event: OnEvent | None
 ) -> FinishedRun:
     """As ``run``, with the versions of ``lock``."""
-    request.workspace.store.sweep()
+    request.workspace.store.staging.sweep()
     return _Run(request, lock, executor, on_event).go()
 
 

@@ -73,7 +73,7 @@ _KINDS = {
     "needs": lambda value: is_object(value) and all(map(_are_needs, value.values())),
     "relied": maps_texts,
 }
-"""What each part of a manifest is: its checksum does not say that we have written it."""
+"""What the parts of a manifest are: its checksum does not say that we have written it."""
 
 Say = Callable[[str], None]
 Strange = Callable[[CacheEntry], str]
@@ -195,7 +195,7 @@ def import_archive(store: CacheStore, archive: str, say: Say, strange: Strange) 
     """
     try:
         with (
-            store.lock("housekeeping", say),
+            store.locks.hold("housekeeping", say),
             open(archive, "rb") as raw,
             tarfile.open(fileobj=raw, mode="r|*") as tar,
         ):
@@ -266,7 +266,7 @@ class _Import:
                 self._result.present.append(entry.key)
             else:
                 files = manifest["files"][entry.uid]
-                staging = self._store.stage(entry.script, entry.uid)
+                staging = self._store.staging.stage(entry.script, entry.uid)
                 self._staged[folder] = _Staged(self._archive, staging, files, needles)
         return entries
 

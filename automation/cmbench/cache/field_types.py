@@ -1,4 +1,4 @@
-"""What kind of value each stored field has: a checksum says who wrote it wrote all of it, no more.
+"""Which values stored fields have: a checksum says who wrote it wrote all of it, no more.
 
 Metadata comes from archives of others too. Each function says whether a value of JSON is of its
 kind; what is not would end a command far from where it was read.

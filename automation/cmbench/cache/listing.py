@@ -96,7 +96,7 @@ def _items(text: str) -> tuple[str, ...]:
     """The texts of a JSON list of them."""
     if text == "[]":
         return ()
-    # Those of a hundred thousand entries are plain, and a call of the parser for each takes longer.
+    # Those of a hundred thousand entries are plain, and so many calls of the parser take longer.
     return tuple(json.loads(text) if "\\" in text else text[2:-2].split('", "'))
 
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from cmbench.cache.disk import disk_error, remove_tree
 from cmbench.cache.listing import EntrySummary
 from cmbench.cache.store import CacheEntry, CacheStore
 from cmbench.errors import Error
@@ -94,7 +95,7 @@ def seconds_of(text: str) -> float:
 def with_dependencies(
     entries: Iterable[_Entry], find: Callable[[str], _Entry | None]
 ) -> list[_Entry]:
-    """``entries`` and all that they were made with, each once, what is needed first.
+    """``entries`` and all that they were made with, without duplicates, what is needed first.
 
     ``find`` gives the entry of a key.
     """
@@ -131,7 +132,7 @@ def held(
     store: CacheStore, root: str, entries: Sequence[EntrySummary], keep_runs: float
 ) -> dict[str, str]:
     """Why entries must stay: pinned, used by a recent or a living run, or needed by such a one."""
-    pinned = store.pinned()
+    pinned = store.pins.uids()
     reasons = {entry.uid: "pinned" for entry in entries if entry.uid in pinned}
     by_key = {entry.key: entry for entry in entries}
     for name, key in _recently_used(os.path.join(root, "runs"), keep_runs):
@@ -161,7 +162,7 @@ def _recently_used(runs: str, keep_runs: float) -> Iterator[tuple[str, str]]:
 def _first_start(store: CacheStore) -> float | None:
     """When the first of the runs that are alive now began."""
     times = []
-    for name in store.living():
+    for name in store.live.names():
         with suppress(OSError):
             times.append(os.stat(store.place("staging", name)).st_mtime - 1)
     return min(times, default=None)
@@ -286,7 +287,7 @@ def _announced(store: CacheStore, uid: str) -> bool:
 
 def _untaken(store: CacheStore, rules: RetentionRules) -> Iterator[UnusedPath]:
     """Downloads that no step has used; a run may still use recent ones."""
-    if store.living():
+    if store.live.names():
         return
     for name in _names(store.place("ahead")):
         path = store.place("ahead", name)
@@ -301,7 +302,7 @@ def _old_runs(store: CacheStore, root: str, rules: RetentionRules) -> Iterator[U
     if rules.older_than is None:
         return
     limit = max(rules.older_than, rules.keep_runs)
-    alive = set(store.living())
+    alive = set(store.live.names())
     for name in sorted(_names(os.path.join(root, "runs"))):
         path = os.path.join(root, "runs", name)
         if _age(path) > limit and f"0-{name}.json" not in alive:
@@ -332,7 +333,26 @@ def dispose(store: CacheStore, disposal: RemovalPlan) -> None:
     for entry in disposal.entries:
         store.remove(entry)
     for item in disposal.litter:
-        store.clear_away(item.path)
+        _clear_away(store, item.path)
+
+
+def _clear_away(store: CacheStore, path: str) -> None:
+    """Remove what belongs to no entry: a folder or a file below the store's home.
+
+    Raises ``internal`` for a path outside of it.
+    """
+    home = os.path.dirname(store.root) + os.sep
+    if not os.path.abspath(path).startswith(home):
+        raise Error("internal", f"{path} is not in {home}")
+    if os.path.isdir(path) and not os.path.islink(path):
+        remove_tree(path)
+    else:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+        except OSError as problem:
+            raise disk_error(problem, path) from None
 
 
 def usage(store: CacheStore, root: str) -> list[tuple[str, int, int]]:
@@ -361,7 +381,7 @@ def summary(entry: CacheEntry, store: CacheStore) -> dict[str, Any]:
     return {
         "key": entry.key,
         "last_used": store.last_used(entry),
-        "pinned": entry.uid in store.pinned(),
+        "pinned": entry.uid in store.pins.uids(),
         "shared": not store.owns(entry),
     }
 

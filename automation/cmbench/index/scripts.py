@@ -36,11 +36,11 @@ _SCHEMA = (
     "create table details(path text primary key, meta text, stamp text, digest text, words text)",
     "create table libraries(path text primary key, stamp text, digest text, words text)",
 )
-"""``scripts`` is read as a whole each time, the others only for what is used."""
+"""``scripts`` is always read as a whole, the others only for what is used."""
 _SCANS = 8
 """So many look-ups go through all scripts; only for more of them a table by tags pays."""
 _CONTENTS = 100
-"""So many contents are stored at once: each write waits for the disk."""
+"""So many contents are stored at once: a write waits for the disk."""
 _UNREAD = "", "", ""
 
 

@@ -24,7 +24,7 @@ _LISTED = 20
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
 class ScriptSelection:
-    """The selected script, its active variations in merge order, and why each is active."""
+    """The selected script, its active variations in merge order, and why these are active."""
 
     script: Script
     variations: tuple[str, ...]

@@ -32,7 +32,7 @@ HANDED_ON = {"adr": "--adr", "ad": "--ad"}
 ALL = "*"
 """The name that stands for all variables of the process."""
 OF_THE_ENGINE = ("TMP_", "PROGRESS_FILE", "QUIET")
-"""Starts of the keys (after the prefix) that the engine sets for each step and that stay there."""
+"""Starts of the keys (after the prefix) that the engine sets for a step and that stay there."""
 REQUEST = "request:"
 """Starts the recorded names of fields of a request."""
 MODES_OF_RESULTS = frozenset(["fake_deps", "dirty", "debug_script"])

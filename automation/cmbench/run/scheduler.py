@@ -29,6 +29,7 @@ from cmbench.format.env import (
 )
 from cmbench.format.meta import dependency
 from cmbench.format.model import Dependency, Request, StepOutcome
+from cmbench.lib import locks
 from cmbench.plan.resolve import PlanContext
 from cmbench.plan.step_run import StepRun, begin
 from cmbench.run.cm_objects import StepFolders
@@ -80,6 +81,7 @@ class Scheduler:
         self._steps = 0
         self._has_worked = False
         self._course = PlanCourse()
+        self._wait = locks.lock if together is None else together.crew.lock_file
         self._whole: set[str] = set()
 
     def run(self, request: Request, plan: Plan | None = None) -> tuple[StepRun, StepOutcome]:
@@ -87,7 +89,6 @@ class Scheduler:
         node = plan.root if plan else None
         if self._together is None:
             return self._step(request, None, 0, node)
-        self._store.wait_for = self._together.crew.lock_file
         with self._together.crew.at_work():
             return self._step(request, None, 0, node)
 
@@ -227,7 +228,8 @@ class Scheduler:
     def _making(self, frame: StepRun) -> Iterator[None]:
         """Hold the lock of what ``frame`` is, so that no one else makes it too."""
         identity = frame.step.identity
-        lock = self._store.lock(identity, partial(self._waiting, f"works on {frame.step.label}"))
+        waiting = partial(self._waiting, f"works on {frame.step.label}")
+        lock = self._store.locks.hold(identity, waiting, self._wait)
         if self._together is None:
             with lock:
                 yield
@@ -252,7 +254,7 @@ class Scheduler:
         return StepOutcome(entry.new_env, entry.new_state, entry.version, entry.key, cached=True)
 
     def _make(self, frame: StepRun, depth: int) -> StepOutcome:
-        staging = self._store.stage(frame.script.alias)
+        staging = self._store.staging.stage(frame.script.alias)
         started = time.time()
         user_files = files_of_user(frame)
         try:
@@ -567,7 +569,9 @@ class Scheduler:
                 stack.enter_context(self._prefetcher.paused())
             for name in names:
                 waiting = partial(self._waiting, f'has "{name}" to itself')
-                stack.enter_context(self._store.lock(f"exclusive {name}", waiting))
+                stack.enter_context(
+                    self._store.locks.hold(f"exclusive {name}", waiting, self._wait)
+                )
             yield
 
     @contextmanager
