@@ -139,46 +139,9 @@ def _folded(line: str, width: int, indent: str) -> list[str]:
     """``line`` as lines of at most ``width``, unless a word is longer; the first as it is."""
     if len(line) <= width:
         return [line]
-    return folded(line, width, rest=indent, as_it_is=True)
+    from common.text import wrapped  # Most commands that go well wrap nothing.
 
-
-# One word of a command; signs of a sentence that end it are not its own.
-_WORD = r"""(?:(?<=[ =])(?:"[^"\n]*"|'[^'\n]*')|[^\s,;:()]|[,;:()](?=[^\s,;:()]))+"""
-# What is no word of a sentence: a flag, a path, KEY=VALUE, NAME, "several words".
-_ARGUMENT = r"""(?=[-<\[/~.&>|$…"'\d]|[A-Z][A-Z\d_|]*(?![a-z])|\S*[-=/_:@.]\w|last\b|all\b)"""
-_THINGS = "script|cache|experiment|results|crowd|repo"
-_COMMAND = rf"""(?<![\w/.-])(?:
-    cm\ [a-z][a-z-]+(?:\ (?:{_THINGS})\b)?(?:\ --(?:\ {_WORD})+|\ {_ARGUMENT}{_WORD})*
-    |(?:(?:\S{{,200}}/)?python[\d.]*\ -[mc]|pip\ (?:un)?install|pip\ (?:download|show)|sudo|bash|git
-       |docker|podman|buildah|apt-get|make(?=\ [a-z]+_[a-z])
-       |(?:rm|ls|ssh|chmod|mkdir|tar|curl|sbatch|nvidia-smi)(?=\ -)
-       |(?:export|unset)(?=\ [A-Z]+_)
-     )(?:\ (?!(?:or|and|then|to|if|where|in|on|is|are|has|there|here|that)\b){_WORD})*
-)"""
-_JOINT = "\0"
-
-
-def folded(
-    text: str, width: int, first: str = "", rest: str = "", as_it_is: bool = False
-) -> list[str]:
-    """``text`` as lines of at most ``width``, begun with ``first`` and then with ``rest``.
-
-    No word is parted, nor one at a hyphen, nor a command: they are there to be copied.
-    ``as_it_is``: other white space than blanks stays.
-    """
-    import textwrap  # Most commands that go well wrap nothing.
-
-    joined = re.sub(_COMMAND, lambda match: match[0].replace(" ", _JOINT), text, flags=re.VERBOSE)
-    lines = textwrap.wrap(
-        joined,
-        width,
-        initial_indent=first,
-        subsequent_indent=rest,
-        break_long_words=False,
-        break_on_hyphens=False,
-        replace_whitespace=not as_it_is,
-    )
-    return [line.replace(_JOINT, " ") for line in lines]
+    return wrapped(line, rest=indent, width=width, as_it_is=True)
 
 
 _COMMANDS = ("cm ", "bash ", "sudo ")
@@ -192,13 +155,15 @@ def _commands_apart(text: str) -> str:
 
 
 def _labelled(label: str, text: str, width: int) -> list[str]:
+    from common.text import wrapped
+
     lines: list[str] = []
     before = ""
     for part in text.splitlines():
         head = " " * 10 if lines else f"  {label}:".ljust(10)
         # A command stays on one line: it is there to be copied.
         whole = part.startswith(_COMMANDS) or before.endswith(":")
-        lines += [head + part] if whole else folded(part, width, head, " " * 10)
+        lines += [head + part] if whole else wrapped(part, head, " " * 10, width)
         before = part
     return lines
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from cmbench.errors import Error, visible
 from cmbench.lib.files import file_error
-from cmbench.lib.wrapping import wrapped
 from cmbench_crowd import bundle, drafts, leases
 from cmbench_crowd import manifest as m
 from cmbench_crowd.bundle import UploadBundle
@@ -23,6 +22,7 @@ from cmbench_crowd.drafts import Draft
 from cmbench_crowd.http_client import CrowdClient
 from cmbench_results.places import Places, ResultSource
 from cmbench_results.values import BenchmarkResult
+from common.text import wrapped
 
 LEVELS = {
     m.METRICS: "the figures, and the hardware they were measured on",

@@ -11,13 +11,13 @@ from typing import Any
 
 from cmbench.cli.reply import Command, Reply, refuse_unknown
 from cmbench.errors import Error, visible
-from cmbench.lib.wrapping import wrapped
 from cmbench_crowd import bundle, contribute
 from cmbench_crowd import manifest as m
 from cmbench_crowd.client_home import ClientHome, publish
 from cmbench_crowd.contribute import UploadOptions
 from cmbench_crowd.drafts import Draft
 from cmbench_crowd.http_client import CrowdClient
+from common.text import wrapped
 
 _WISH = ("consent", "without", "work_unit", "yes", "y")
 _MEASURED = ("model", "scenario", "backend", "device", "precision", "category", "execution_mode")

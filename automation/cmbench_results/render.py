@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cmbench.lib.wrapping import wrapped
 from cmbench_results.compare import ResultComparison, Spread
 from cmbench_results.cost import CostModel
 from cmbench_results.places import ResultSource
 from cmbench_results.values import OFFICIAL, BenchmarkResult
+from common.text import wrapped
 
 WIDTH = 80
 NOT_OFFICIAL = "local results are not verified by MLCommons"

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import cmbench
 from cmbench.errors import Error
 from cmbench.lib import capacity, nvidia
-from cmbench.lib.wrapping import wrapped
 from cmbench.lib.yes_no import is_yes
+from common.text import wrapped
 from mlperf.catalog import Category, Division, asked
 from mlperf.harness import entrance
 from mlperf.harness.engines import handed

@@ -229,7 +229,7 @@ def test_a_warning_stands_apart_from_the_steps_that_are_drawn(lab: Lab, seconds:
 def test_a_run_that_warns_of_nothing_imports_nothing_to_wrap_text() -> None:
     code = "import sys, cmbench.render.progress; print(*sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"cmbench.lib.wrapping", "textwrap", "shutil"} & set(told.stdout.split())
+    assert not {"common.text", "textwrap", "shutil"} & set(told.stdout.split())
 
 
 def test_find_and_help_fit_into_80_columns(talker: Lab) -> None:

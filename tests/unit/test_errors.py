@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from cmbench.errors import Error, shell_word, visible
-from cmbench.lib.wrapping import wrapped
+from common.text import wrapped
 
 FORGED = "a\n  next:   rm -rf ~\x1b[2K\x1b[1A\rerror\x9b2J\u202ex"
 

@@ -152,7 +152,7 @@ def test_wrapped_text_parts_no_name_flag_or_path() -> None:
         and ast.unparse(node.func) in ("textwrap.wrap", "textwrap.fill", "textwrap.TextWrapper")
         and whole - {word.arg for word in node.keywords if ast.unparse(word.value) == "False"}
     ]
-    assert not found, "use cmbench.lib.wrapping, or set both to False: " + ", ".join(found)
+    assert not found, "use common.text, or set both to False: " + ", ".join(found)
 
 
 def test_the_command_line_starts_without_heavy_modules() -> None:

@@ -16,7 +16,7 @@ from cmbench.format.model import PHASES, Dependency, InputSpec, Script
 from cmbench.format.schema import META_SCHEMA, meta_schema_text
 from cmbench.index.scripts import Index, ScriptRow
 from cmbench.index.select import parse_tags, short_tags
-from cmbench.lib.wrapping import wrapped
+from common.text import wrapped
 
 BEGIN = "<!-- begin: written by `cm doc script` -->"
 END = "<!-- end: written by `cm doc script` -->"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cmbench.cli.commands import usage_of, verb_of
-from cmbench.lib.wrapping import wrapped
 from cmbench.render.listing import flag_lines
+from common.text import wrapped
 
 
 def usage_text(thing: str, word: str = "") -> str:

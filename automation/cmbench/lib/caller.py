@@ -16,7 +16,7 @@ from cmbench.values import field, immutable
 ENDS_WITH = "CM_ENDS_WITH"
 """The number of the process without which the work has no more use."""
 ERROR_FD = "CM_ERROR_FD"
-"""The file descriptor that an error is written to as JSON, in place of the terminal."""
+"""The file descriptor that an error is written to as JSON, instead of the terminal."""
 _LOOK_S = 0.5
 
 

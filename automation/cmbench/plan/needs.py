@@ -23,7 +23,7 @@ class Download:
 class StepNeeds:
     """What one step takes. ``disk`` is in bytes (-1 unknown), ``seconds`` is as of last time.
 
-    ``present`` names the part of this machine that it uses in place of a download.
+    ``present`` names the part of this machine that it uses instead of a download.
     """
 
     downloads: tuple[Download, ...] = ()

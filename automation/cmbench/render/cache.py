@@ -10,7 +10,7 @@ from typing import Any
 from cmbench.api.cache import AnyEntry, CacheForecast, CacheUsage, EntryCheck, ImportReport
 from cmbench.cache.retention import RemovalPlan, RetentionRules
 from cmbench.lib.text_files import counted, size_text
-from cmbench.lib.wrapping import wrapped
+from common.text import wrapped
 
 SHOWN = 10
 """So many faults of an entry are shown."""

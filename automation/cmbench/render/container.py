@@ -19,7 +19,7 @@ from cmbench.container.engines import (
     shown_environment,
 )
 from cmbench.lib.secrecy import mask_word
-from cmbench.lib.wrapping import wrapped
+from common.text import wrapped
 
 WIDTH = 80
 

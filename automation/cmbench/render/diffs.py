@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cmbench.lib.wrapping import wrapped
+from common.text import wrapped
 
 WIDTH = 80
 

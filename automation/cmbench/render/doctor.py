@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cmbench.doctor.finding import INFO, LOOK, STOP, Finding
-from cmbench.lib.wrapping import wrapped
+from common.text import wrapped
 
 
 def doctor_text(findings: Sequence[Finding]) -> str:

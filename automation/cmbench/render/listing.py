@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cmbench.format.model import InputSpec, Script
 from cmbench.lib.text_files import counted
-from cmbench.lib.wrapping import wrapped
 from cmbench.session.request import FLAGS
+from common.text import wrapped
 
 if TYPE_CHECKING:
     from cmbench.api.scripts import ScriptSummary
@@ -25,15 +24,7 @@ def closing_text(steps: Sequence[Mapping[str, Any]], record: str) -> str:
     lines = [f"{counted(len(listed), 'step')}: {shares}"]
     for title, names in (("cached: ", cached), ("made:   ", made)):
         text = ", ".join(dict.fromkeys(names))
-        # Names hold no command that has to stay whole, and to look for one takes a millisecond.
-        lines += textwrap.wrap(
-            text,
-            80,
-            initial_indent=title,
-            subsequent_indent=" " * 8,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        lines += wrapped(text, title, " " * 8, plain=True)
     return "\n".join([*lines, f"record: {record}"])
 
 

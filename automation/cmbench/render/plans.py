@@ -9,11 +9,11 @@ from typing import Any
 
 from cmbench.api.planning import Explanation
 from cmbench.lib.text_files import counted, size_text
-from cmbench.lib.wrapping import wrapped
 from cmbench.plan.explain import ValueOrigin, acquires_for
 from cmbench.plan.needs import Download
 from cmbench.plan.planned_step import Plan, PlannedStep, walk
 from cmbench.plan.tree import TAGS_FROM
+from common.text import cut, wrapped
 
 WIDTH = 80
 _WORDS = {
@@ -72,9 +72,9 @@ def _plan_line(node: PlannedStep, lead: str, word: str = "") -> str:
     left, state = lead + word + name + (f" ({node.version})" if node.version else ""), _state(node)
     if len(lead) > WIDTH - _LEAST_NAME - _LEAST_STATE:
         return f"{left}  {state}"
-    state = _cut(state, WIDTH - 2 - min(len(left), len(lead) + _LEAST_NAME))
+    state = cut(state, WIDTH - 2 - min(len(left), len(lead) + _LEAST_NAME), "...")
     room = WIDTH - len(state) - 2
-    return f"{_cut(left, room).ljust(room)}  {state}"
+    return f"{cut(left, room, '...').ljust(room)}  {state}"
 
 
 def _state(node: PlannedStep) -> str:
@@ -86,10 +86,6 @@ def _state(node: PlannedStep) -> str:
         return state
     word = "" if state == "?" else "," if node.when.startswith(TAGS_FROM) else " if"
     return f"{state}{word} {node.when}"
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 3] + "..."
 
 
 def _reason_lines(node: PlannedStep, lead: str) -> Iterator[str]:

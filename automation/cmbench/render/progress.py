@@ -28,11 +28,9 @@ def _on_screen(out: IO[str] | None) -> bool:
 
 
 def _in_columns(text: str) -> str:
-    import shutil  # Most runs warn of nothing.
+    from common.text import terminal_width, wrapped  # Most runs warn of nothing.
 
-    from cmbench.lib.wrapping import wrapped
-
-    width = shutil.get_terminal_size((_WIDTH, 24)).columns
+    width = terminal_width()
     lines = [
         [line] if len(line) <= width else wrapped(line, rest="  ", width=width)
         for line in text.splitlines()

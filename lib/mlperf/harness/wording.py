@@ -2,34 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import textwrap
-
-_WORD = r"""(?:(?<=[ =])(?:"[^"\n]*"|'[^'\n]*')|[^\s,;:()]|[,;:()](?=[^\s,;:()]))+"""
-# Not words of a sentence: a flag, a path, KEY=VALUE, NAME, a_target.
-_ARGUMENT = r"""(?=[-<\[/~.&>|$…"']|[A-Z][A-Z\d_]*(?![a-z])|\S*[-=/_:.]\w|last\b|all\b)"""
-_COMMAND = rf"""(?<![\w/.-])(?:
-    cm\ [a-z-]+(?:\ (?:script|cache|experiment|results|crowd)\b)?|make(?=\ [a-z]+_[a-z])|rm(?=\ -)
-)(?:\ {_ARGUMENT}{_WORD})*"""
-_JOINT = "\0"
-
-
-def wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
-    """Return a paragraph in lines of ``width``, begun with ``first`` and then with ``rest``.
-
-    No name, flag, path or command is parted: they are there to be copied.
-    """
-    joined = re.sub(_COMMAND, lambda match: match[0].replace(" ", _JOINT), text, flags=re.VERBOSE)
-    lines = textwrap.wrap(
-        joined,
-        width,
-        initial_indent=first,
-        subsequent_indent=rest,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return [line.replace(_JOINT, " ") for line in lines]
-
 
 def figures(value: float) -> str:
     """Return a number with four significant digits, and never with an exponent."""

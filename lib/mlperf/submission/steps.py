@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import common.text
+from common.text import aligned, terminal_width
 from mlperf.catalog import Division, rounds
-from mlperf.harness import wording
 
 from . import (
     build,
@@ -38,7 +38,6 @@ from .system import Asker, SystemDescription
 from .verdict import TreeVerdict, judge
 
 ANSWERS = "system.yaml"
-WIDTH = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -553,24 +552,11 @@ def _finding_lines(findings: Sequence[Finding], shown: int) -> list[str]:
 
 def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """A table of three columns for a terminal; the middle one gives way where it is too narrow."""
-    widths = [max(len(row[k]) for row in (heading, *rows)) for k in range(len(heading))]
-    widths[1] = max(20, min(widths[1], columns() - widths[0] - widths[2] - 4))
-    lines = []
-    for row in (heading, tuple("-" * width for width in widths), *rows):
-        cells = [_cut(cell, width).ljust(width) for cell, width in zip(row, widths, strict=True)]
-        lines.append("  ".join(cells).rstrip())
-    return lines
-
-
-def columns() -> int:
-    """How wide lines may be."""
-    return shutil.get_terminal_size((WIDTH, 24)).columns
+    first, _, last = (max(map(len, column)) for column in zip(heading, *rows, strict=True))
+    middle = max(20, terminal_width() - first - last - 4)
+    return aligned((heading, *rows), ruled=True, most=(first, middle, last))
 
 
 def wrapped(text: str, first: str = "", later: str = "") -> list[str]:
     """A paragraph in the width of the terminal; words, such as paths, and commands stay whole."""
-    return wording.wrapped(text, columns(), first, later)
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
+    return common.text.wrapped(text, first, later, terminal_width())

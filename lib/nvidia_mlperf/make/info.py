@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from textwrap import wrap
 
+from common.text import wrapped
 from nvidia_mlperf.make import neuron
 from nvidia_mlperf.make.flow import VARIABLES, Flow
 from nvidia_mlperf.make.targets import TARGETS, MakeTarget
-
-WIDTH = 80
 
 
 def _machine(flow: Flow) -> str:
@@ -38,10 +36,4 @@ def _lines(target: MakeTarget) -> list[str]:
     """Return a target and its purpose, wrapped for a terminal."""
     also = f" (also: {', '.join(target.aliases)})" if target.aliases else ""
     head = f"  make {target.word:24}"
-    return wrap(
-        target.help + also,
-        WIDTH,
-        initial_indent=head,
-        subsequent_indent=" " * len(head),
-        break_on_hyphens=False,
-    )
+    return wrapped(target.help + also, head, " " * len(head))

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from common.text import aligned
 from mlperf.rate_search import RateTrial
 
 from . import results
@@ -183,10 +184,10 @@ def schedule_kept(session: BenchSession) -> str:
 def text(session: BenchSession) -> Iterator[str]:
     """Yield the summary below guide 003's lines."""
     if session.tries:
-        yield from aligned([TRIES, *tries(session.tries)])
+        yield from aligned([TRIES, *tries(session.tries)], right=True)
         yield outcome(session)
         yield ""
-    yield from aligned([COLUMNS, *map(row, session.points)])
+    yield from aligned([COLUMNS, *map(row, session.points)], right=True)
     for point in session.points:
         if len(session.points) > 1:
             yield ""
@@ -199,15 +200,6 @@ def text(session: BenchSession) -> Iterator[str]:
     if kept := schedule_kept(session):
         yield kept
     yield from (f"WARNING: {note}" for note in session.notes)
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Columns, figures to the right."""
-    widths = [max(len(each[place]) for each in rows) for place in range(len(rows[0]))]
-    for each in rows:
-        cells = [each[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(each[1:], widths[1:], strict=True)]
-        yield "  ".join(cells).rstrip()
 
 
 def about(session: BenchSession) -> Rows:

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from common.text import aligned
 from serving.bench.figures import LatencySummary
 from serving.bench.machine import ClientHost
-from serving.bench.report import aligned, load_in_words, ms
+from serving.bench.report import load_in_words, ms
 
 from . import figures
 from .checks import EndpointChecks
@@ -98,7 +99,7 @@ def table(session: EndpointSession) -> Rows:
 
 def text(session: EndpointSession) -> Iterator[str]:
     """Yield the summary on a terminal."""
-    yield from aligned(table(session))
+    yield from aligned(table(session), right=True)
     yield "Times in ms; tok/s/user is 1/TPOT at the median."
     for point in session.points:
         for kind, count in point.failures.items():

@@ -15,7 +15,7 @@ class ServerSpec:
     Attributes:
         launcher: The program ``tritonserver``.
         repository: The folder of models.
-        models: Those to load, in place of all of the repository.
+        models: Those to load, instead of all of the repository.
         ports: Given, or None for any free ones.
         host: The address to listen at.
         timeout_s: How long the models may take until they are ready.

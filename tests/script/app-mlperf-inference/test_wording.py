@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlperf.harness.wording import wrapped
+from common.text import aligned, wrapped
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,15 @@ from mlperf.harness.wording import wrapped
 def test_a_command_is_never_parted(command: str, end: str) -> None:
     for before in range(40):
         text = f"to mend: {'a ' * before}make the runs: {command}{end}"
-        lines = wrapped(text, 80, "    ", "      ")
+        lines = wrapped(text, "    ", "      ")
         assert sum(command in line for line in lines) == 1, lines
         assert " ".join(line.strip() for line in lines) == text
         assert all(len(line) <= 80 or command in line for line in lines)
+
+
+def test_columns_are_as_wide_as_their_longest_cell() -> None:
+    rows = [("run", "rate"), ("first", "9"), ("2", "100")]
+    assert aligned(rows) == ["run    rate", "first  9", "2      100"]
+    assert aligned(rows, right=True) == ["run    rate", "first     9", "2       100"]
+    assert aligned(rows, ruled=True)[1] == "-----  ----"
+    assert aligned(rows, most=(3, 9)) == ["run  rate", "fi…  9", "2    100"]

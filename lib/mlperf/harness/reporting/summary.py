@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
+from common.text import WIDTH, aligned, wrapped
+
 from ..measuring.telemetry import BUSY
 from ..settings import ACCURACY, COMPLIANCE, FIND, PERFORMANCE, README
-from ..wording import cores_in_words, figures, wrapped
+from ..wording import cores_in_words, figures
 from .results import FindResult, ResultProblem, Results, ScenarioResult, accuracy_in_words, span
 
-WIDTH = 80
 # Stands behind what the call has not measured itself.
 MARK = "*"
 
@@ -64,7 +65,7 @@ def table(results: Results, requested: Results) -> str:
 
 
 def _wrapped(text: str, rest: str = "") -> list[str]:
-    return wrapped(text, WIDTH, rest=rest)
+    return wrapped(text, rest=rest)
 
 
 def _reduced(results: Results) -> list[str]:
@@ -136,11 +137,13 @@ def _find_results(results: Results) -> list[str]:
         return []
     targets = [result.find for result in results.results if result.find is not None]
     rows = [("scenario", "target", "", "found by"), *(_target(target) for target in targets)]
-    lines = _columns(rows)
+    lines = aligned(rows, ruled=True)
     for target in targets:
         if target.tries:
             lines += ["", f"{target.scenario} search:"]
-            lines += _columns([("samples/s", "late", "p99", "verdict", "run"), *tries(target)])
+            lines += aligned(
+                [("samples/s", "late", "p99", "verdict", "run"), *tries(target)], ruled=True
+            )
     return [*lines, *_warnings(results, FIND), ""]
 
 
@@ -187,11 +190,11 @@ def _rows(results: Results, requested: Results) -> list[str]:
     ]
     tests = tuple(dict.fromkeys(test.test for result in shown for test in result.compliance))
     heading = ("scenario", "result", "metric", "validity", "accuracy", "target")
-    lines = _columns([heading, *(_row(results, result) for result in shown)])
+    lines = aligned([heading, *(_row(results, result) for result in shown)], ruled=True)
     if not tests:
         return lines
     rows = [(result.scenario, *_tests(results, result, tests)) for result in shown]
-    return [*lines, "", *_columns([("compliance", *tests), *rows])]
+    return [*lines, "", *aligned([("compliance", *tests), *rows], ruled=True)]
 
 
 def _is_measured(result: ScenarioResult) -> bool:
@@ -209,15 +212,6 @@ def _tests(results: Results, result: ScenarioResult, tests: tuple[str, ...]) -> 
 
 def _mark(results: Results, result: ScenarioResult, mode: str) -> str:
     return "" if results.is_new(result.scenario, mode) else MARK
-
-
-def _columns(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-    return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
 
 
 def _row(results: Results, result: ScenarioResult) -> tuple[str, ...]:
