@@ -5,7 +5,7 @@
 
 The first writes ``DIR/NAME.onnx``, the second makes such a graph of any model. The graph is an ONNX
 file, compressed, in which the weights of layers have a name, a type and a shape, but no numbers:
-the documentation of each says which mean and standard deviation they have, and the metadata of the
+their documentation says which mean and standard deviation they have, and the metadata of the
 model which seed they come from. All other constants are whole.
 """
 

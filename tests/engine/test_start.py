@@ -18,7 +18,7 @@ from support import AUTOMATION, ROOT, python_env
 MODULES = {"plain": 66, "cached": 66}
 """Modules of the engine in a run of one script, and in one with a dependency from the cache."""
 SLOW = {
-    *("dataclasses", "pathlib", "shutil", "subprocess", "urllib.parse", "fnmatch"),
+    *("pathlib", "shutil", "subprocess", "urllib.parse", "fnmatch"),
     *("rich", "psutil", "concurrent.futures", "asyncio", "ssl", "http.client", "hashlib"),
 }
 """Modules that take long to load, and that no such run needs beyond what cmind has loaded."""

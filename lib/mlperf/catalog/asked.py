@@ -6,10 +6,8 @@ An error says what to ask for instead.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
-
-from common.values import dataclass
 
 from . import lookup, plugins
 from .backend import BackendSpec

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from typing import Any
-
-from common.values import dataclass
 
 from . import rounds
 from .metrics import Metric

@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import re
-
-from common.values import dataclass
+from dataclasses import dataclass
 
 NUMBER = r"'?([\d.]+)'?"
 

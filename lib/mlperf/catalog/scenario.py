@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-
-from common.values import dataclass
+from dataclasses import dataclass
 
 from . import rounds
 from .words import TextEnum

@@ -7,9 +7,8 @@ import os
 import platform
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-
-from common.values import dataclass
 
 CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import field
-
-from common.values import dataclass
+from dataclasses import dataclass, field
 
 from .settings import FLOAT32, ModelSpec, Options, Overrides
 

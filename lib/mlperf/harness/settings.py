@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from common.values import dataclass
 from mlperf import catalog
 from mlperf.catalog import (
     MULTI_STREAM,

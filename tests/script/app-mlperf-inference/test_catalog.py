@@ -14,20 +14,30 @@ from mlperf import catalog
 from mlperf.catalog import MODE_WORDS, SCENARIOS, Category, Division, Mode, Scenario, rounds
 from mlperf.catalog import asked as asked_of
 from mlperf.catalog.scenario import of_log
+from support import python_env, run
 
 PACKAGE = lab.LIB / "mlperf/catalog"
 NAMES = catalog.names()
 
 
-def test_it_imports_only_the_standard_library_itself_and_values() -> None:
-    """``common.values`` imports nothing at run time either."""
-    known = {*sys.stdlib_module_names, "common"}
-    for path in [*PACKAGE.rglob("*.py"), lab.LIB / "common/values.py"]:
+def test_it_imports_only_the_standard_library() -> None:
+    known = set(sys.stdlib_module_names)
+    for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 assert {name.name.partition(".")[0] for name in node.names} <= known, path
             elif isinstance(node, ast.ImportFrom) and not node.level:
                 assert str(node.module).partition(".")[0] in known, path
+
+
+def test_one_benchmark_loads_only_its_own_specification() -> None:
+    program = (
+        "import sys, mlperf.catalog; mlperf.catalog.benchmark('resnet50')\n"
+        "specs = 'mlperf.catalog.benchmark_specs.'\n"
+        "print(*[name for name in sys.modules if name.startswith(specs)])\n"
+    )
+    done = run([sys.executable, "-c", program], env=python_env(lab.LIB)).ok()
+    assert done.stdout.split() == ["mlperf.catalog.benchmark_specs.resnet50"]
 
 
 def test_every_benchmark_of_the_newest_rounds_is_known_by_its_name_in_trees() -> None:

@@ -11,12 +11,11 @@ import socket
 import threading
 import uuid
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import Any, TypeGuard
 
 import numpy as np
-
-from common.values import dataclass
 
 from ..entrance import addresses, read_token
 from ..errors import HarnessError

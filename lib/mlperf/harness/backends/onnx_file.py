@@ -17,13 +17,12 @@ import math
 import mmap
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from common.values import dataclass
 
 GRAPH = 7  # of a model
 INITIALIZER = 5  # of a graph

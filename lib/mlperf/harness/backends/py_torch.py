@@ -10,15 +10,13 @@ import contextlib
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-
-from common.values import dataclass
 
 from ..errors import OTHER_MODEL, HarnessError
 from ..settings import GraphSpec, Setup, TensorSpec

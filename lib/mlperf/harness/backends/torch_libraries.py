@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-
-from common.values import dataclass
 
 from .onnx_file import weight_beside
 

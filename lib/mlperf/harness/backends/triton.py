@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from common.values import dataclass
 from mlperf import catalog
 from serving import kserve
 from serving.kserve import KserveError, Region, RegionSlice

@@ -12,11 +12,10 @@ import math
 import socket
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-from common.values import dataclass
 
 from ..errors import HarnessError
 from ..settings import TensorSpec

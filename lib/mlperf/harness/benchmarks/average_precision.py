@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
-
-from common.values import dataclass
 
 from ..errors import HarnessError
 from .base import Array

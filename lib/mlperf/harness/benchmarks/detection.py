@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from common.values import dataclass
 from mlperf.catalog import BenchmarkSpec
 
 from ..backends.base import Predictor

@@ -11,12 +11,11 @@ import re
 import string
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from common.values import dataclass
 
 from .base import Array
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 import importlib
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from common.values import dataclass
 
 from ..errors import HarnessError
 from . import profiles

@@ -9,11 +9,9 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-from common.values import dataclass
 
 from .. import digests, records
 from ..errors import HarnessError

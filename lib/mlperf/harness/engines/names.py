@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.values import dataclass
+from dataclasses import dataclass
 
 from ..settings import MAIN
 

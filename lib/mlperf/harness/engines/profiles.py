@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-
-from common.values import dataclass
+from dataclasses import dataclass
 
 from ..errors import HarnessError
 

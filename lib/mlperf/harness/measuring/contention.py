@@ -11,10 +11,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-from common.values import dataclass
 
 from .. import host
 from ..wording import cores_in_words

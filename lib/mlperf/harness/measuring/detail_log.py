@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from common.values import dataclass
 from mlperf.catalog import ResultKey, Scenario
 from mlperf.catalog.scenario import NS_PER_MS
 

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
-
-from common.values import dataclass
 
 LIBRARY = "libnvidia-ml.so.1"
 GPU_SENSOR = VOLATILE = 0

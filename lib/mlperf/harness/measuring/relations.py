@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from common.values import dataclass
 from mlperf.catalog import Scenario
 from mlperf.catalog.scenario import MULTI_STREAM, NS_PER_MS, OFFLINE, SINGLE_STREAM
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-from common.values import dataclass
 
 from .. import host
 from ..records import WHEN_GIVEN

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
-from common.values import dataclass
 from mlperf.catalog import SERVER, Scenario, rounds
 
 from ..jobs import MOMENT_S, LateQueries

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from common.values import dataclass
 from mlperf.catalog import MULTI_STREAM, SINGLE_STREAM, BenchmarkSpec, Scenario
 
 from ..errors import HarnessError

@@ -12,10 +12,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
-
-from common.values import dataclass
 
 from ..backends.base import Array
 

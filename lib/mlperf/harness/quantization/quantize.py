@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from common.values import dataclass
 
 from .. import digests, records
 from ..benchmarks import registry as benchmarks

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
-
-from common.values import dataclass
 
 from .. import records
 from ..errors import HarnessError

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from common.values import dataclass
 from mlperf.catalog import SERVER
 from mlperf.pages import charts
 from mlperf.pages.render import render as render_page

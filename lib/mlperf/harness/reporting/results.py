@@ -7,11 +7,10 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from common.values import dataclass
 from mlperf.catalog import Division, Scenario
 from mlperf.rate_search import RateTrial
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import shutil
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from common.values import dataclass
 from mlperf.catalog import Scenario
 
 from .. import records

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from common.values import dataclass
 from mlperf.catalog import MINIMUM_DURATION_MS, OFFLINE, BenchmarkSpec, rounds
 
 from ..errors import HarnessError

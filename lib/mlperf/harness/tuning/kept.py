@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import datetime
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from common.values import dataclass
 from mlperf.catalog import plugins
 
 from .. import host, records

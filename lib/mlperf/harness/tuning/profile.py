@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from common.values import dataclass
+from dataclasses import dataclass
+
 from mlperf.catalog import Scenario
 
 from ..settings import WorkerShape

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from common.values import dataclass
 from mlperf.catalog import MULTI_STREAM, SINGLE_STREAM, Scenario
 
 from ..settings import WorkerShape

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from common.values import dataclass
 from mlperf.catalog import Scenario
 
 from .. import records

@@ -10,11 +10,11 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from common.values import dataclass
 from mlperf import catalog
 from mlperf.catalog import MULTI_STREAM, SINGLE_STREAM, Scenario
 

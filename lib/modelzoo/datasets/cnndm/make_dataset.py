@@ -14,7 +14,7 @@ makes other articles or tokens than those that are judged.
 
 Written are ``cnn_eval.json`` (``cnn_dailymail_calibration.json`` of articles for calibration),
 ``prompts.npy`` int32 [tokens], ``offsets.npy`` int64 [prompts + 1], ``references.json``,
-``pieces.json`` (the bytes of each token as Latin-1) and ``dataset.json``.
+``pieces.json`` (the bytes of the tokens as Latin-1) and ``dataset.json``.
 """
 
 from __future__ import annotations
