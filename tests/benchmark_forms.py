@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -222,7 +222,7 @@ def kidneys(part: str = "validation") -> Path:
 @cache
 def _kidneys(part: str) -> Path:
     out = _folder(f"kidneys-{part}")
-    _program("modelzoo/datasets/kits19/make_dataset.py", "--part", part, "--out", out)
+    _program("modelzoo/volumes/made_cases.py", "--dataset", "kits19", "--part", part, "--out", out)
     return out
 
 
@@ -234,13 +234,15 @@ SMALL_KIDNEYS = ("case_00000", "case_00002", "case_00010", "case_00029", "case_0
 def kidney_volumes(*cases: str, part: str = "validation") -> Path:
     """The preprocessed cases: these, or all."""
     out = _folder(f"kidney-volumes-{part}-{len(cases)}")
-    program = "modelzoo/preprocessing/kits19/preprocess.py"
-    words: list[object] = ["--cases", kidneys(part) / "data", "--window", 32]
-    words += ["--name", "kits19-tiny"]
-    if cases:
-        (out / "cases.txt").write_text("\n".join(cases), encoding="utf-8")
-        words += ["--list", out / "cases.txt"]
-    _program(program, *words, "--out", out)
+    listed = (kidneys(part) / "cases.txt").read_text(encoding="utf-8").split()
+    return _preprocessed("kits19", kidneys(part), cases or listed, "32", out)
+
+
+def _preprocessed(dataset: str, made: Path, cases: Sequence[str], window: str, out: Path) -> Path:
+    (out / "cases.txt").write_text("\n".join(cases), encoding="utf-8")
+    words = ["--cases", made / "data", "--list", out / "cases.txt", "--window", window]
+    names = ["--dataset", dataset, "--name", made.name]
+    _program("modelzoo/volumes/preprocess.py", *names, *words, "--out", out)
     return out
 
 
@@ -252,7 +254,7 @@ def brains(part: str = "validation") -> Path:
 @cache
 def _brains(part: str) -> Path:
     out = _folder(f"brains-{part}")
-    _program("modelzoo/datasets/brats/make_dataset.py", "--part", part, "--out", out)
+    _program("modelzoo/volumes/made_cases.py", "--dataset", "brats", "--part", part, "--out", out)
     return out
 
 
@@ -260,12 +262,8 @@ def _brains(part: str) -> Path:
 def brain_volumes(count: int = 67, part: str = "validation") -> Path:
     """The preprocessed heads: the first ``count`` of them."""
     out = _folder(f"brain-volumes-{part}-{count}")
-    program = "modelzoo/preprocessing/brats/preprocess.py"
     listed = (brains(part) / "cases.txt").read_text(encoding="utf-8").split()[:count]
-    (out / "cases.txt").write_text("\n".join(listed), encoding="utf-8")
-    words = ["--cases", brains(part) / "data", "--list", out / "cases.txt", "--window", "40,40,28"]
-    _program(program, *words, "--name", "brats19-tiny", "--out", out)
-    return out
+    return _preprocessed("brats", brains(part), listed, "40,40,28", out)
 
 
 def first(benchmark: Any, solver: Any, count: int) -> list[bytes]:

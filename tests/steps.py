@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FunctionType, ModuleType, SimpleNamespace
+from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 from cmbench.errors import Error
@@ -35,7 +35,7 @@ def load(alias: str) -> ModuleType:
 def as_engine_calls(module: ModuleType) -> ModuleType:
     """Let the functions of a ``customize.py`` fail as they do in a run: by an ``Error``."""
     for name, function in list(vars(module).items()):
-        if isinstance(function, FunctionType):
+        if isinstance(function, (FunctionType, MethodType)):
             setattr(module, name, _reporting(function))
     return module
 

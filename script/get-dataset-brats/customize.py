@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib.programs import run_program
 from modelzoo.hooks import cases as shared
 
 MODALITIES = ("t1", "t1ce", "t2", "flair")
@@ -17,10 +15,6 @@ PARTS = (*MODALITIES, "seg")
 # Number of cases by grade in the training data of BraTS 2019.
 GRADES = {"HGG": 259, "LGG": 76}
 ARCHIVE = "MICCAI_BraTS_2019_Data_Training"
-# What the rules allow to calibrate with: so many cases, none of which is judged.
-CALIBRATION_CASES = 40
-# The rules' list writes HGG__NAME for the folder NAME in HGG.
-LISTED = re.compile(r"(HGG|LGG)__BraTS19_\w+")
 SITE = "https://www.med.upenn.edu/cbica/brats2019/registration.html"
 HOW = (
     f"register at {SITE}, unpack {ARCHIVE}, then give --brats_path=DIR (in the command of a "
@@ -47,37 +41,12 @@ class CaseSurvey:
         return text
 
 
-def refuse(i: dict[str, Any]) -> dict[str, Any]:
-    """Raise Error for the real cases, where the user has not said where they are."""
-    why = "BraTS 2019 is given to who registers for it, and has to be fetched by you"
-    answer: dict[str, Any] = shared.require(i["env"], "CM_BRATS_PATH", why, HOW)
-    return answer
-
-
-def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Look at the user's folder; the tiny form is made by a program."""
-    refuse(i)
-    env = i["env"]
-    if env.get("CM_DATASET_FORM") == "tiny":
-        return run_program(i, "make")
-    folder = cases_folder(env["CM_BRATS_PATH"])
-    cases, use = wanted(env), shared.USES[env["CM_DATASET_TYPE"]]
-    print(f"{folder}: {check(folder, cases, use).line(len(cases), use)}")
-    return {"return": 0, "relies_on": [path for case in cases for path in files(folder, case)]}
-
-
-def wanted(env: Mapping[str, str]) -> list[str]:
-    """The cases of the benchmark: those of fold 1, which the model has not seen; or the rules'."""
-    cases = shared.wanted(env, CALIBRATION_CASES, LISTED)
-    return [case.replace("__", "/", 1) for case in cases]
-
-
 def cases_folder(text: str) -> str:
     """The folder with HGG and LGG: the one that was given, or the one below it.
 
     Raises Error when one of them is missing.
     """
-    folder = os.path.abspath(os.path.expanduser(text))
+    folder = shared.absolute(text)
     inside = os.path.join(folder, ARCHIVE)
     root = inside if os.path.isdir(inside) else folder
     if not os.path.isdir(root):
@@ -145,10 +114,20 @@ def _remedy(lacking: Sequence[str]) -> str:
     return HOW
 
 
-def postprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Set the folder of the cases and the list of those that are used."""
-    env = i["env"]
-    if env.get("CM_DATASET_FORM") == "tiny":
-        made = os.getcwd()
-        return shared.hand_out(env, os.path.join(made, "data"), shared.listed(made), "1.0")
-    return shared.hand_out(env, cases_folder(env["CM_BRATS_PATH"]), wanted(env), "2019")
+def look_through(folder: str, cases: list[str], use: str) -> list[str]:
+    """Return the files of ``cases``, which ``use`` needs; print what else the folder holds."""
+    print(f"{folder}: {check(folder, cases, use).line(len(cases), use)}")
+    return [path for case in cases for path in files(folder, case)]
+
+
+BRATS = shared.CaseDataset(
+    key="CM_BRATS_PATH",
+    version="2019",
+    why="BraTS 2019 is given to who registers for it, and has to be fetched by you",
+    how=HOW,
+    calibration_cases=40,
+    listed=re.compile(r"(HGG|LGG)__BraTS19_\w+"),
+    folder_of=cases_folder,
+    check=look_through,
+)
+refuse, preprocess, postprocess = BRATS.refuse, BRATS.preprocess, BRATS.postprocess

@@ -1,4 +1,4 @@
 #!/bin/bash
 set -euo pipefail
-"${CM_PYTHON_BIN_WITH_PATH}" -m modelzoo.datasets.brats.make_dataset \
+"${CM_PYTHON_BIN_WITH_PATH}" -m modelzoo.volumes.made_cases --dataset brats \
   --part "${CM_DATASET_TYPE}" --out "${PWD}"

@@ -16,11 +16,12 @@ import pytest
 import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
-from modelzoo.datasets.brats import brains
+from modelzoo.volumes import brains, made_cases
 from support import LIB
 
 SCRIPT = forms.SCRIPT / "get-dataset-brats"
 customize = lab.module_of(SCRIPT / "customize.py")
+KITS19 = forms.SCRIPT / "get-dataset-kits19/customize.py"
 
 CASES = ("HGG/BraTS19_A_1", "LGG/BraTS19_B_1")
 
@@ -166,18 +167,6 @@ def test_the_list_is_downloaded_and_checked(home: Any, tmp_path: Path) -> None:
     assert Path(done["new_env"]["CM_DATASET_CASES_FILE_PATH"]).read_text().split() == cases
 
 
-def test_made_up_cases_for_calibration_are_others(tmp_path: Path) -> None:
-    program = lab.module_of(LIB / "modelzoo/datasets/brats" / "make_dataset.py")
-    assert program.main(["--out", str(tmp_path), "--part", "calibration", "--count", "1"]) == 0
-    own = json.loads((tmp_path / "dataset.json").read_text())
-    train = LIB / "modelzoo/unet_brats" / "train.py"
-    trained = re.search(r"_SEED = (\d+), (\d+)$", train.read_text(encoding="utf-8"), re.MULTILINE)
-    assert trained is not None
-    judged, _ = program.PARTS["validation"]
-    assert own["seed"] not in (judged, *map(int, trained.groups()))
-    assert program.PARTS["calibration"] == (own["seed"], customize.CALIBRATION_CASES)
-
-
 def test_images_that_were_unpacked_are_recognised(tmp_path: Path) -> None:
     written(tmp_path, *CASES, suffix=".nii")
     assert "pack them again, gzip -r HGG LGG" in refusal(tmp_path).hint
@@ -215,3 +204,19 @@ def test_the_users_folder_and_the_list_are_handed_on(
     assert customize.postprocess({"env": env})["version"] == "2019"
     assert (env["CM_DATASET_PATH"], env["CM_DATASET_SIZE"]) == (str(data), "67")
     assert Path(env["CM_DATASET_CASES_FILE_PATH"]).read_text().split()[0] == "HGG/BraTS19_2013_13_1"
+
+
+@pytest.mark.parametrize(
+    ("name", "script"), [("brats", customize.BRATS), ("kits19", lab.module_of(KITS19).KITS19)]
+)
+def test_made_up_cases_for_calibration_are_others(name: str, script: Any, tmp_path: Path) -> None:
+    parts = made_cases.DATASETS[name].parts
+    words = ["--dataset", name, "--part", "calibration", "--count", "1"]
+    assert made_cases.main([*words, "--out", str(tmp_path)]) == 0
+    own = json.loads((tmp_path / "dataset.json").read_text())
+    text = (LIB / "modelzoo/volumes/train.py").read_text(encoding="utf-8")
+    trained = re.findall(r"seeds=\((\d+), (\d+)\)", text)
+    assert len(trained) == 2
+    judged, _ = parts["validation"]
+    assert own["seed"] not in (judged, *(int(seed) for pair in trained for seed in pair))
+    assert parts["calibration"] == (own["seed"], script.calibration_cases)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,7 @@ import pytest
 import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
-from modelzoo.datasets.kits19 import kidneys
-from support import LIB
+from modelzoo.volumes import kidneys
 
 SCRIPT = forms.SCRIPT / "get-dataset-kits19"
 customize = lab.module_of(SCRIPT / "customize.py")
@@ -118,15 +116,3 @@ def test_the_list_is_downloaded_and_checked(home: Any, tmp_path: Path) -> None:
     assert done["return"] == 0, done
     assert done["new_env"]["CM_DATASET_SIZE"] == "20"
     assert done["new_env"]["CM_CALIBRATION_DATASET_PATH"] == str(tmp_path / "kits19")
-
-
-def test_made_up_cases_for_calibration_are_others(tmp_path: Path) -> None:
-    program = lab.module_of(LIB / "modelzoo/datasets/kits19" / "make_dataset.py")
-    assert program.main(["--out", str(tmp_path), "--part", "calibration", "--count", "1"]) == 0
-    own = json.loads((tmp_path / "dataset.json").read_text())
-    train = LIB / "modelzoo/unet_kits" / "train.py"
-    trained = re.search(r"_SEED = (\d+), (\d+)$", train.read_text(encoding="utf-8"), re.MULTILINE)
-    assert trained is not None
-    judged, _ = program.PARTS["validation"]
-    assert own["seed"] not in (judged, *map(int, trained.groups()))
-    assert program.PARTS["calibration"] == (own["seed"], customize.CALIBRATION_CASES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from support import LIB, run
 ml_models = lab.hooks("ml_models")
 
 SCRIPT = forms.SCRIPT / "get-ml-model-3d-unet-kits19"
-VOLUMES = LIB / "modelzoo/preprocessing/kits19" / "synthetic.py"
+VOLUMES = LIB / "modelzoo/volumes/noise.py"
 customize = lab.module_of(SCRIPT / "customize.py")
 (GRAPH,) = (SCRIPT / "synthetic").iterdir()
 MODEL_FILE = GRAPH.stem
@@ -52,8 +51,8 @@ def test_it_keeps_the_size_of_the_window(model: Any) -> None:
 
 
 def test_volumes_of_noise_are_filled_by_its_windows(tmp_path: Path) -> None:
-    words = ("--name", "noise", "--count", "1", "--out", str(tmp_path))
-    run([sys.executable, str(VOLUMES), *words]).ok()
+    command = [sys.executable, str(VOLUMES), "--dataset", "kits19", "--window", "128"]
+    run([*command, "--name", "noise", "--count", "1", "--out", str(tmp_path)]).ok()
     facts: dict[str, Any] = {**ml_models.synthetic(customize.FULL), "path": "", "sha256": ""}
     del facts["file"]
     spec = records.decode(ModelSpec, facts)
@@ -66,27 +65,11 @@ def test_volumes_of_noise_are_filled_by_its_windows(tmp_path: Path) -> None:
     assert 2.6 < volume.max() < 2.65
     labels = np.load(tmp_path / "labels.npy", mmap_mode="r")
     assert set(np.unique(labels[:1000])) == {0, 1, 2}
-    done = run([sys.executable, str(VOLUMES), "--name", "x", "--count", "6", "--out", "."])
+    done = run([*command, "--name", "x", "--count", "6", "--out", "."])
     assert (done.status, done.stderr) == (
         1,
-        "synthetic: --count: a number from 1 to 5 is needed\n",
+        "noise: --count: a number from 1 to 5 is needed\n",
     )
-
-
-def test_noise_for_calibration_is_other_noise_and_not_repeated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    volumes = lab.module_of(VOLUMES)
-    monkeypatch.setattr(volumes, "SHAPES", ((4, 4, 4), (4, 4, 8)))
-    found = {}
-    for part in volumes.PARTS:
-        (tmp_path / part).mkdir()
-        words = ["--name", "noise", "--part", part, "--count", "1"]
-        assert volumes.main([*words, "--out", str(tmp_path / part)]) == 0
-        found[part] = np.load(tmp_path / part / "samples.npy")
-    assert (found["validation"] != found["training"]).all()
-    facts = [json.loads((tmp_path / part / "dataset.json").read_text()) for part in volumes.PARTS]
-    assert [("qsl_count" in each) for each in facts] == [True, False]
 
 
 def test_the_synthetic_form_is_described_after_the_full_one(

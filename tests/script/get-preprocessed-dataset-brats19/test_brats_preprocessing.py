@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 
 import benchmark_lab as lab
-from modelzoo.preprocessing.brats import volumes
+from modelzoo.program import ProgramError
+from modelzoo.volumes import arrays, brats
 from support import LIB, Finished, run
 
-SOURCE = LIB / "modelzoo/preprocessing/brats"
-# Not by its name: other scripts have a preprocess.py too.
-program = lab.module_of(SOURCE / "preprocess.py")
+SOURCE = LIB / "modelzoo/volumes"
 
 CASE = "HGG/BraTS19_A_1"
 WINDOW = (12, 14, 10)
@@ -40,7 +39,7 @@ def write_case(folder: Path, case: tuple[Any, Any], spacing: float = 1.0) -> Non
     """The five files; the axes of arrays are turned round, as readers of NIfTI give them."""
     folder.mkdir(parents=True)
     affine = np.diag([spacing, spacing, spacing, 1.0])
-    for name, array in zip((*program.MODALITIES, "seg"), (*case[0], case[1]), strict=True):
+    for name, array in zip((*brats.MODALITIES, "seg"), (*case[0], case[1]), strict=True):
         image = nibabel.Nifti1Image(array.T, affine)
         nibabel.save(image, folder / f"{folder.name}_{name}.nii.gz")
 
@@ -49,8 +48,17 @@ def preprocess(folder: Path, window: str = "12,14,10") -> Finished:
     """Run the program as its script does."""
     (folder / "out").mkdir(exist_ok=True)
     (folder / "cases.txt").write_text(f"{CASE}\n")
-    command = [sys.executable, str(SOURCE / "preprocess.py"), "--cases", str(folder / "data")]
-    command += ["--list", str(folder / "cases.txt"), "--window", window, "--name", "small"]
+    command = [sys.executable, str(SOURCE / "preprocess.py"), "--dataset", "brats"]
+    command += [
+        "--cases",
+        str(folder / "data"),
+        "--list",
+        str(folder / "cases.txt"),
+        "--window",
+        window,
+        "--name",
+        "small",
+    ]
     return run([*command, "--out", str(folder / "out")])
 
 
@@ -93,9 +101,9 @@ def test_holes_and_dark_spots_belong_to_the_brain() -> None:
     images, _ = head()
     images[:, 4, 4, 4] = 0  # a hole in all four
     images[2, 5, 5, 5] = 0  # dark in one of them only
-    brain = program.brain_of(images.astype(np.float32))
+    brain = brats.brain_of(images.astype(np.float32))
     assert brain.sum() == 7 * 8 * 6
-    found = program.normalised(images.astype(np.float32), brain)
+    found = brats.normalised(images.astype(np.float32), brain)
     np.testing.assert_allclose(found[:, brain].mean(axis=1), 0, atol=1e-5)
     np.testing.assert_allclose(found[:, brain].std(axis=1), 1, atol=1e-5)
     assert (found[:, 4, 4, 4] < -1).all()
@@ -105,14 +113,14 @@ def test_holes_and_dark_spots_belong_to_the_brain() -> None:
 def test_an_image_without_contrast_and_values_that_are_no_numbers_do_no_harm() -> None:
     images = np.ones((4, 4, 4, 4), dtype=np.float32)
     images[1, 0, 0, 0] = np.nan
-    found, _ = program.preprocessed((images, np.zeros((4, 4, 4), np.uint8)), (4, 4, 4))
+    found, _ = brats.preprocessed((images, np.zeros((4, 4, 4), np.uint8)), (4, 4, 4))
     assert np.isfinite(found).all()
     assert not found[0].any()
 
 
 def test_an_odd_rest_lies_behind() -> None:
-    assert volumes.fitted(np.ones((2, 3, 4)), (2, 6, 7), 0)[0, :, 2].tolist() == [0, 1, 1, 1, 0, 0]
-    assert volumes.fitted(np.ones((1, 1, 4)), (1, 1, 7), 9).ravel().tolist() == [9, *[1] * 4, 9, 9]
+    assert brats.fitted(np.ones((2, 3, 4)), (2, 6, 7), 0)[0, :, 2].tolist() == [0, 1, 1, 1, 0, 0]
+    assert brats.fitted(np.ones((1, 1, 4)), (1, 1, 7), 9).ravel().tolist() == [9, *[1] * 4, 9, 9]
 
 
 def test_tumour_beside_the_brain_is_reported(tmp_path: Path) -> None:
@@ -159,33 +167,44 @@ def test_a_full_disk_is_said_before_hours_of_work(
 ) -> None:
     usage = shutil.disk_usage(tmp_path)._replace(free=1_000_000_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(volumes.files.ProgramError, match=r"take 9\.1 GB, and 1\.0 GB are free"):
-        volumes.Volumes(tmp_path, 67, (224, 224, 160))
+    with pytest.raises(ProgramError, match=r"take 9\.1 GB, and 1\.0 GB are free"):
+        arrays.check_room(tmp_path, [(4, 224, 224, 160)] * 67)
     assert not list(tmp_path.iterdir())
 
 
+def noise(dataset: str, window: str, out: Path, *words: str) -> dict[str, Any]:
+    """Write volumes of noise; returns their facts."""
+    out.mkdir(exist_ok=True)
+    command = [sys.executable, str(SOURCE / "noise.py"), "--dataset", dataset, "--window", window]
+    run([*command, "--name", "noise", "--out", str(out), *words]).ok()
+    facts: dict[str, Any] = json.loads((out / "dataset.json").read_text())
+    return facts
+
+
 def test_synthetic_volumes_are_few_and_repeated(tmp_path: Path) -> None:
-    command = [sys.executable, str(SOURCE / "synthetic.py"), "--window", "8,8,4"]
-    run([*command, "--out", str(tmp_path)]).ok()
-    facts = json.loads((tmp_path / "dataset.json").read_text())
+    facts = noise("brats", "8,8,4", tmp_path)
     assert (facts["count"], facts["qsl_count"]) == (4, 67)
     assert np.load(tmp_path / "samples.npy").shape == (4 * 4 * 8 * 8 * 4,)
     assert abs(np.load(tmp_path / "samples.npy").std() - 1) < 0.05
     assert set(np.load(tmp_path / "labels.npy")) == {0, 1, 2, 3}
 
 
-def test_synthetic_volumes_for_calibration_are_others_and_not_repeated(tmp_path: Path) -> None:
-    for part in ("validation", "training"):
-        (tmp_path / part).mkdir()
-        command = [sys.executable, str(SOURCE / "synthetic.py"), "--window", "8,8,4"]
-        run([*command, "--part", part, "--out", str(tmp_path / part)]).ok()
-    facts = json.loads((tmp_path / "training" / "dataset.json").read_text())
-    assert facts["count"] == 1
-    assert "qsl_count" not in facts
+@pytest.mark.parametrize(("dataset", "window"), [("brats", "8,8,4"), ("kits19", "128")])
+def test_synthetic_volumes_for_calibration_are_others_and_not_repeated(
+    dataset: str, window: str, tmp_path: Path
+) -> None:
     judged, own = (
-        np.load(tmp_path / part / "samples.npy")[:1024] for part in ("validation", "training")
+        noise(dataset, window, tmp_path / part, "--part", part, "--count", "1")
+        for part in ("validation", "training")
     )
-    assert (judged != own).all()
+    assert (judged["count"], own["count"]) == (1, 1)
+    assert "qsl_count" in judged
+    assert "qsl_count" not in own
+    first, second = (
+        np.load(tmp_path / part / "samples.npy", mmap_mode="r")[:1024]
+        for part in ("validation", "training")
+    )
+    assert (first != second).mean() > 0.99
 
 
 def test_the_path_for_calibration_leaves_that_of_the_test_alone(

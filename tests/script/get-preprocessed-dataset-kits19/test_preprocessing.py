@@ -10,11 +10,10 @@ import nibabel
 import numpy as np
 import pytest
 
-import benchmark_lab as lab
+from modelzoo.volumes import kits19
 from support import LIB, Finished, run
 
-PROGRAM = LIB / "modelzoo/preprocessing/kits19" / "preprocess.py"
-program = lab.module_of(PROGRAM)
+PROGRAM = LIB / "modelzoo/volumes/preprocess.py"
 
 
 def write_case(folder: Path, shape: tuple[int, ...], spacing: tuple[float, ...]) -> None:
@@ -28,16 +27,18 @@ def write_case(folder: Path, shape: tuple[int, ...], spacing: tuple[float, ...])
         nibabel.save(nibabel.Nifti1Image(array, affine), folder / f"{name}.nii.gz")
 
 
-def preprocess(folder: Path, *words: str) -> Finished:
+def preprocess(folder: Path, *cases: str) -> Finished:
     """Run the program as its script does."""
-    command = [sys.executable, str(PROGRAM), "--cases", str(folder / "cases"), "--window", "16"]
     (folder / "out").mkdir(exist_ok=True)
-    return run([*command, "--name", "small", "--out", str(folder / "out"), *words])
+    (folder / "cases.txt").write_text("\n".join(cases))
+    command = [sys.executable, str(PROGRAM), "--dataset", "kits19", "--window", "16"]
+    command += ["--cases", str(folder / "cases"), "--list", str(folder / "cases.txt")]
+    return run([*command, "--name", "small", "--out", str(folder / "out")])
 
 
 def test_voxels_are_resampled_and_values_normalised(tmp_path: Path) -> None:
     write_case(tmp_path / "cases" / "case_00001", (8, 16, 16), (3.2, 1.2, 1.2))
-    assert preprocess(tmp_path).status == 0
+    assert preprocess(tmp_path, "case_00001").status == 0
     assert np.load(tmp_path / "out" / "shapes.npy").tolist() == [[1, 16, 16, 16]]
     samples = np.load(tmp_path / "out" / "samples.npy").reshape(16, 16, 16)
     # Twice as many slices, the first and the last where they were, the others between them.
@@ -51,7 +52,7 @@ def test_voxels_are_resampled_and_values_normalised(tmp_path: Path) -> None:
 
 
 def test_values_that_do_not_matter_are_clipped() -> None:
-    values = program.normalised(np.array([-1000.0, -79.0, 101.0, 304.0, 3000.0]))
+    values = kits19.normalised(np.array([-1000.0, -79.0, 101.0, 304.0, 3000.0]))
     expected = [(-79 - 101) / 76.9] * 2 + [0.0] + [(304 - 101) / 76.9] * 2
     np.testing.assert_allclose(values, expected, atol=1e-6)
 
@@ -63,7 +64,7 @@ def test_values_that_do_not_matter_are_clipped() -> None:
 )
 def test_windows_with_half_overlap_fill_every_volume(size: int, expected: int) -> None:
     image = np.random.default_rng(1).normal(size=(size, 16, 16)).astype(np.float32)
-    wide, labels = program.fitted((image, np.ones(image.shape, np.uint8)), 16)
+    wide, labels = kits19.fitted((image, np.ones(image.shape, np.uint8)), (16, 16, 16))
     assert wide.shape == labels.shape == (expected, 16, 16)
     if size < 16:  # continued with its edge
         np.testing.assert_array_equal(wide[0], image[0])
@@ -78,9 +79,7 @@ def test_windows_with_half_overlap_fill_every_volume(size: int, expected: int) -
 
 def test_the_case_that_the_rules_have_twice_is_taken_from_its_original(tmp_path: Path) -> None:
     write_case(tmp_path / "cases" / "case_00185", (16, 16, 16), (1.6, 1.2, 1.2))
-    listing = tmp_path / "cases.txt"
-    listing.write_text("case_00185\ncase_00400\n")
-    assert preprocess(tmp_path, "--list", str(listing)).status == 0
+    assert preprocess(tmp_path, "case_00185", "case_00400").status == 0
     samples = np.load(tmp_path / "out" / "samples.npy").reshape(2, -1)
     np.testing.assert_array_equal(samples[0], samples[1])
 
@@ -88,14 +87,12 @@ def test_the_case_that_the_rules_have_twice_is_taken_from_its_original(tmp_path:
 def test_damaged_and_missing_cases_are_named(tmp_path: Path) -> None:
     case = tmp_path / "cases" / "case_00007"
     write_case(case, (16, 16, 16), (1.6, 1.2, 1.2))
-    listing = tmp_path / "cases.txt"
-    listing.write_text("case_00007\ncase_00008\n")
-    answer = preprocess(tmp_path, "--list", str(listing))
+    answer = preprocess(tmp_path, "case_00007", "case_00008")
     assert "case_00008/imaging.nii.gz and 1 more files" in answer.stderr
     path = case / "imaging.nii.gz"
     data = path.read_bytes()
     path.write_bytes(data[: len(data) // 2])
-    answer = preprocess(tmp_path)
+    answer = preprocess(tmp_path, "case_00007")
     assert answer.status == 1
     assert "cannot read the case" in answer.stderr
     assert not (tmp_path / "out" / "dataset.json").exists()

@@ -1,1 +1,0 @@
-"""Data set: brain tumours in three dimensions (BraTS)."""

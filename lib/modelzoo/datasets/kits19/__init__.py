@@ -1,1 +1,0 @@
-"""Data set: kidney tumours in three dimensions (KiTS19)."""

@@ -1,1 +1,0 @@
-"""Preprocessing: brain tumours in three dimensions (BraTS)."""

@@ -1,1 +1,0 @@
-"""Preprocessing: kidney tumours in three dimensions (KiTS19)."""

@@ -1,1 +1,0 @@
-"""Model: 3D U-Net for KiTS19."""
