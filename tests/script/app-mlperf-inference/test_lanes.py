@@ -272,6 +272,59 @@ def test_work_that_allocates_is_computed_without_a_graph() -> None:
     assert "launch" not in device.calls
 
 
+class Compiled(Doubling):
+    """The same answers, for as many shapes as there is time for."""
+
+    def __init__(self, device: Recorder, shapes: int = 1, error: str = "") -> None:
+        super().__init__(device)
+        self.left, self.error, self.done = shapes, error, 0
+
+    def may_compile(self) -> bool:
+        return self.left > 0
+
+    def enqueue(self, *arguments: Any) -> None:
+        self.left, self.done = 0, self.done + 1
+        if self.error:
+            raise AttributeError(self.error)
+        super().enqueue(*arguments)
+
+
+@pytest.mark.parametrize("speed", [0.5, 1.0])
+def test_compiled_work_is_used_where_it_is_faster(
+    speed: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, gate = Recorder(11), CaptureGate()
+    work = Compiled(device)
+    mine = Lane(device, Doubling(device), ["sum", "twice"], gate, work)
+    times = iter([speed, 1.0])
+    monkeypatch.setattr(Lane, "_seconds", lambda self, graph: next(times))
+    prepare(mine, gate, 4, 2)
+    count = "1 of 1 shapes" if speed < 1 else "0 of 1 shapes"
+    assert gate.facts() == {"compiled": count}
+    assert work.done == lanes.WARM_UPS + 1, "there was time for the first shape alone"
+    for batch in (4, 2, 3):
+        check(mine.predict({"x": ones(batch)}), ones(batch))
+
+
+def test_work_that_cannot_be_compiled_is_a_note() -> None:
+    device, gate = Recorder(12), CaptureGate()
+    mine = Lane(
+        device, Doubling(device), ["sum", "twice"], gate, Compiled(device, error="no to\nx")
+    )
+    prepare(mine, gate, 4, 2)
+    assert gate.facts() == {"not compiled": "AttributeError: no to"}
+    assert device.calls.count("capture") == 2
+    check(mine.predict({"x": ones(4)}), ones(4))
+
+
+def test_a_graph_is_timed_until_the_device_is_done() -> None:
+    device, gate = Recorder(13), CaptureGate()
+    mine = Lane(device, Doubling(device), ["sum", "twice"], gate, Compiled(device))
+    prepare(mine, gate, 4)
+    assert gate.facts()["compiled"].endswith(" of 1 shapes")
+    assert device.calls.count("launch") == 2 * lanes.LAUNCHES + 1
+
+
 def test_graphs_hold_when_others_need_more_memory() -> None:
     device, gate = Recorder(6), CaptureGate()
     mine = lane(device, gate)

@@ -68,7 +68,9 @@ def made(
     clock = work.clock
     told: list[float] = []
 
-    def solvers(_backend: Any, _model: Any, _benchmark: Any, shape: WorkerShape) -> list[Any]:
+    def solvers(*arguments: Any) -> list[Any]:
+        shape: WorkerShape = arguments[3]
+
         def solve(indices: Sequence[int], *_: Any) -> None:
             clock.calls.append((shape.threads, list(indices)))
             clock.now += work.seconds(indices, shape.threads)
@@ -372,6 +374,27 @@ def performance(scenario: str, batch: int) -> Any:
     """The part of a run's settings that warming up looks at."""
     shape, model = WorkerShape(1, 1, batch), SimpleNamespace(graphs=tuple)
     return SimpleNamespace(mode="performance", scenario=scenario, shape=shape, model=model)
+
+
+def test_a_gpu_warms_up_with_the_sizes_that_others_are_padded_to() -> None:
+    null = backends.create("null", "cpu", "float32")
+    assert loadgen_run._server_sizes(6, null) == [1, 2, 3, 4, 5]
+    null.prepares = True
+    assert loadgen_run._server_sizes(64, null) == [1, 2, 4, 8, 16, 32]
+
+
+def test_larger_batches_are_tried_while_a_device_has_room_for_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tune, "measure_together", lambda team, size, seconds: (size, 0.01))
+    rooms = iter([True, True, False])
+    stand: Any = SimpleNamespace(
+        batch_sizes=lambda *_: [1, 2, 4, 8, 16],
+        open=lambda *_: [],
+        has_room=lambda: next(rooms),
+    )
+    points = list(tune._throughputs(stand, 1, 1))
+    assert [point.shape.batch for point in points] == [1, 2, 4]
 
 
 @pytest.mark.parametrize(("limit_s", "sizes"), [(5.0, [3, 1, 2]), (1.5, [3, 1])])

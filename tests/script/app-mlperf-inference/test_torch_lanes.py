@@ -113,10 +113,35 @@ def test_what_cannot_be_kept_in_lanes_is_computed_without() -> None:
     assert not torch_lanes.fits(set(opened.operators))
 
 
+def test_compiling_ends_when_its_time_is_over() -> None:
+    budget = torch_lanes.CompileBudget(50.0)
+    assert budget.is_left()
+    budget.spend(20.0)
+    assert budget.is_left()
+    budget.spend(15.0)
+    assert not budget.is_left(), "15 s are left, and one took 20 s"
+    assert not torch_lanes.CompileBudget(0).is_left()
+
+
+def test_a_compiled_module_answers_the_same() -> None:
+    """Without the compiler of a GPU: what is traced is computed by PyTorch's own operators."""
+    graph = tiny("get-ml-model-bert-large-squad")
+    names = [tensor.name for tensor in graph.outputs]
+    opened = py_torch.from_onnx(graph, names)
+    module = opened.module.eval()
+    traced = torch.compile(module, backend="eager")
+    ids = torch.arange(1, 49).reshape(2, 24)
+    inputs = (ids, torch.ones_like(ids), torch.zeros_like(ids))
+    with torch.inference_mode():
+        for one, other in zip(traced(*inputs), module(*inputs), strict=True):
+            torch.testing.assert_close(one, other)
+
+
 def test_on_cuda_every_worker_has_a_lane(monkeypatch: pytest.MonkeyPatch) -> None:
     """The choice that ``open`` makes, with the stand-in for the device."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    for name in ("synchronize", "reset_peak_memory_stats"):
+        monkeypatch.setattr(torch.cuda, name, lambda: None)
     monkeypatch.setattr(py_torch, "TorchDevice", lambda: Recorder(1))
     monkeypatch.setattr(torch.nn.Module, "to", lambda self, *given, **named: self)
     backend = py_torch.PyTorch(Setup("cuda", "float32", {}))
@@ -128,6 +153,8 @@ def test_on_cuda_every_worker_has_a_lane(monkeypatch: pytest.MonkeyPatch) -> Non
         names = [tensor.name for tensor in graph.outputs]
         opened = backend.open(graph, names, 2, 1)
         assert [type(each) for each in opened] == [kind, kind]
+        fixed: list[Any] = list(backend.open_fixed(graph, names, 1, 1, 8))
+        assert (fixed[0]._compiled is not None) if kind is Lane else type(fixed[0]) is kind
     assert backend.layouts(64) == lanes.layouts(py_torch.LANES) == [(1, 1), (2, 1)]
     assert backend.layouts(64, workers=3) == [(3, 1)]
     assert (backend.copies(4, 1), backend.stream_threads(64)) == (0, (1,))

@@ -21,6 +21,9 @@ SPECS = (
                 "what computes a graph for which a library has a module: that, or its conversion",
                 ("auto", "graph"),
             ),
+            "compile_s": Option(
+                120, "seconds that torch.compile may take in a process on a GPU, 0 for none"
+            ),
             "tf32": Option(False, "whether a GPU multiplies float32 in TF32, with 10 bits"),
         },
     ),

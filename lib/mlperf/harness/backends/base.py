@@ -89,6 +89,10 @@ class Backend(ABC):
         """
         return self.open(graph, outputs, workers, threads)
 
+    def has_room(self) -> bool:
+        """Return whether a batch twice as large as any since ``open`` fits into the device."""
+        return True
+
     def preparing(self) -> AbstractContextManager[None]:
         """Let predictors prepare for the shapes with which the calling thread calls them.
 

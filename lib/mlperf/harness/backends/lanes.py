@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -33,6 +34,10 @@ Shapes = Mapping[str, tuple[int, ...]]
 MOST_GRAPHS = 32
 # So often work is done before it is captured: libraries choose algorithms and make workspaces.
 WARM_UPS = 3
+# So often a graph is launched to compare it with another one, which must be so much faster.
+LAUNCHES, GAIN = 5, 0.97
+# In the message of PyTorch's error; no reason to do without graphs.
+OUT_OF_MEMORY, NEWLINE = "out of memory", "\n"
 
 
 def layouts(most: int, workers: int | None = None) -> list[Layout]:
@@ -119,13 +124,16 @@ class _Pool:
 class CaptureGate:
     """Says which thread may capture graphs: one at a time, and none while a run is measured.
 
-    ``failure`` is why the last capture failed, empty where none did.
+    ``failure`` is why the last capture failed, empty where none did; ``compiling`` the same of work
+    that is compiled. ``shapes`` are batches that are computed by compiled work, and others.
     """
 
     def __init__(self) -> None:
         self._turn = threading.Lock()
         self._thread = 0
         self.failure = ""
+        self.compiling = ""
+        self.shapes = {"compiled": 0, "not compiled": 0}
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[None]:
@@ -143,8 +151,16 @@ class CaptureGate:
         return self._thread == threading.get_ident()
 
     def facts(self) -> dict[str, str]:
-        """Return that work is computed without graphs, and why, where a capture has failed."""
-        return {"without graphs": self.failure} if self.failure else {}
+        """Return how work is computed, and why it is without graphs or not compiled."""
+        shapes = self.shapes
+        facts = {
+            "compiled": f"{shapes['compiled']} of {sum(shapes.values())} shapes"
+            if sum(shapes.values())
+            else "",
+            "not compiled": self.compiling,
+            "without graphs": self.failure,
+        }
+        return {name: fact for name, fact in facts.items() if fact}
 
 
 class CapturedWork(NamedTuple):
@@ -226,8 +242,18 @@ class LaneMemory:
         return locked
 
 
+class CompiledWork(LaneWork, Protocol):
+    """Work that gives the same answers, and takes time to be compiled for a shape."""
+
+    def may_compile(self) -> bool:
+        """Return whether there is time to compile for one more shape."""
+
+
 class Lane(Predictor):
-    """One worker's way to the device; without a ``gate`` nothing is captured."""
+    """One worker's way to the device; without a ``gate`` nothing is captured.
+
+    A shape that is captured is computed by ``compiled`` where that is faster.
+    """
 
     def __init__(
         self,
@@ -235,9 +261,11 @@ class Lane(Predictor):
         work: LaneWork,
         outputs: Sequence[str],
         gate: CaptureGate | None = None,
+        compiled: CompiledWork | None = None,
     ) -> None:
         self._device = device
         self._work = work
+        self._compiled = compiled
         self._outputs = list(outputs)
         self._into, self._stream, self._out = device.stream(), device.stream(), device.stream()
         self._copied, self._done, self._back = device.event(), device.event(), device.event()
@@ -311,23 +339,61 @@ class Lane(Predictor):
 
         A graph holds addresses: its tensors stay where they are when others need more memory.
         """
+        gate = self._graphs.gate
+        assert gate is not None
         inputs, outputs = self._tensors(arrays)
         self._copy_in(arrays, inputs)
+        try:
+            captured = CapturedWork(self._graph(self._work, inputs, outputs), inputs, outputs)
+        except RuntimeError as error:
+            if OUT_OF_MEMORY in str(error):
+                raise
+            gate.failure = str(error).partition("\n")[0]
+            return
+        if self._compiled and not gate.compiling and self._compiled.may_compile():
+            captured = self._faster(captured, gate, self._compiled)
+        self._graphs.add(shapes, captured)
 
-        def work() -> None:
-            self._work.enqueue(inputs, outputs, self._stream)
+    def _graph(
+        self,
+        work: LaneWork,
+        inputs: Mapping[str, LaneTensor],
+        outputs: Mapping[str, LaneTensor],
+    ) -> Handle:
+        """Return a graph of work that was done on these tensors before."""
+
+        def enqueue() -> None:
+            work.enqueue(inputs, outputs, self._stream)
 
         for _ in range(WARM_UPS):
-            work()
+            enqueue()
         self._device.record(self._done, self._stream)
         self._device.synchronize(self._done)
+        return self._device.capture(self._stream, enqueue)
+
+    def _faster(
+        self, captured: CapturedWork, gate: CaptureGate, compiled: CompiledWork
+    ) -> CapturedWork:
+        """Return the graph of compiled work, or the one that there is, where that is as fast."""
         try:
-            graph = self._device.capture(self._stream, work)
-        except RuntimeError as error:
-            assert self._graphs.gate is not None
-            self._graphs.gate.failure = str(error).partition("\n")[0]
-        else:
-            self._graphs.add(shapes, CapturedWork(graph, inputs, outputs))
+            graph = self._graph(compiled, captured.inputs, captured.outputs)
+        except Exception as error:  # compilers raise errors of many kinds
+            gate.compiling = f"{type(error).__name__}: {str(error).strip().partition(NEWLINE)[0]}"
+            return captured
+        is_faster = self._seconds(graph) < GAIN * self._seconds(captured.graph)
+        gate.shapes["compiled" if is_faster else "not compiled"] += 1
+        return captured._replace(graph=graph) if is_faster else captured
+
+    def _seconds(self, graph: Handle) -> float:
+        """Return the least seconds of a few launches."""
+        times = []
+        for _ in range(LAUNCHES):
+            began = time.perf_counter()
+            self._device.launch(graph, self._stream)
+            self._device.record(self._done, self._stream)
+            self._device.synchronize(self._done)
+            times.append(time.perf_counter() - began)
+        return min(times)
 
 
 ShapeKey = tuple[tuple[str, tuple[int, ...]], ...]

@@ -25,6 +25,7 @@ from .base import Array, Backend, Feeds, Layout, Predictor, check_signature
 from .lanes import CaptureGate, Lane
 from .onnx_file import ROOT, graph_alone, weight_beside
 from .torch_device import TorchDevice
+from .torch_lanes import CompileBudget
 from .torch_libraries import UnknownGraphError
 
 # Whether a library's module is used where there is one: the values of the option ``module``.
@@ -35,6 +36,8 @@ FLOAT = 1  # float32 in onnx.proto
 CLOSE = 1e-3
 # Lanes side by side that are worth trying: one copies while another computes.
 LANES = 2
+# The largest batch that is worth trying on a GPU, where its memory allows it.
+LARGEST = 512
 DTYPES = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -117,14 +120,20 @@ class PyTorch(Backend):
         if setup.device == "cuda":
             torch_device.multiply_float32(self._tf32)
         self.prepares = setup.device == "cuda"
+        self._is_fixed = False
+        self._budget = CompileBudget(float(setup.options.get("compile_s", 0)))
+        if setup.device == "cuda":
+            self.largest_batch = LARGEST
 
     def open(
         self, graph: GraphSpec, outputs: Sequence[str], workers: int, threads: int
     ) -> Sequence[Predictor]:
         """See ``base.Backend``. All workers share the weights."""
         opened = self._module(graph, outputs)
-        if self._device == "cuda" and opened.operators and torch_lanes.fits(opened.operators):
-            return self._lanes(opened, graph, outputs, workers)
+        if self._device == "cuda":
+            torch_device.forget_peak()
+            if opened.operators and torch_lanes.fits(opened.operators):
+                return self._lanes(opened, graph, outputs, workers)
         return [
             TorchPredictor(opened, outputs, self._device, opened.casts_to, threads)
             for _ in range(workers)
@@ -150,18 +159,38 @@ class PyTorch(Backend):
             return from_library(graph, outputs)
         return from_onnx(graph, outputs)
 
+    def open_fixed(
+        self, graph: GraphSpec, outputs: Sequence[str], workers: int, threads: int, batch: int
+    ) -> Sequence[Predictor]:
+        """See ``base.Backend``: for few shapes it is worth the time to compile on a GPU."""
+        self._is_fixed = self._device == "cuda"
+        try:
+            return self.open(graph, outputs, workers, threads)
+        finally:
+            self._is_fixed = False
+
     def _lanes(
         self, opened: LoadedModule, graph: GraphSpec, outputs: Sequence[str], workers: int
     ) -> Sequence[Predictor]:
         """Return a lane per worker; every lane captures its own graphs."""
         device = TorchDevice()
         gate = self._gate if torch_lanes.capturable(opened.operators) else None
+        cast = partial(casting, self._device, opened.casts_to)
+        fast = replace(opened, module=torch.compile(opened.module)) if self._is_fixed else None
 
         def work() -> torch_lanes.ModuleWork:
-            cast = partial(casting, self._device, opened.casts_to)
             return torch_lanes.ModuleWork(opened, graph.inputs, outputs, cast)
 
-        return [Lane(device, work(), outputs, gate) for _ in range(workers)]
+        def compiled() -> torch_lanes.CompiledModuleWork | None:
+            if fast is None:
+                return None
+            return torch_lanes.CompiledModuleWork(self._budget, fast, graph.inputs, outputs, cast)
+
+        return [Lane(device, work(), outputs, gate, compiled()) for _ in range(workers)]
+
+    def has_room(self) -> bool:
+        """See ``base.Backend``."""
+        return self._device != "cuda" or torch_device.has_room()
 
     def preparing(self) -> AbstractContextManager[None]:
         """See ``base.Backend``."""

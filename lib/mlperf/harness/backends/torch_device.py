@@ -85,6 +85,18 @@ def multiply_float32(tf32: bool) -> None:
     torch.backends.cudnn.allow_tf32 = tf32
 
 
+def has_room() -> bool:
+    """Return whether twice the memory that was used at most since ``forget_peak`` can be had."""
+    free, _ = torch.cuda.mem_get_info()
+    within = free + torch.cuda.memory_reserved()
+    return 2 * int(torch.cuda.max_memory_allocated()) < int(within)
+
+
+def forget_peak() -> None:
+    """Let ``has_room`` count from now on."""
+    torch.cuda.reset_peak_memory_stats()
+
+
 def capability() -> str:
     """Return the compute capability of the GPU that is current, as 8.6."""
     major, minor = torch.cuda.get_device_capability()

@@ -6,6 +6,7 @@ Not verified on hardware.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
@@ -19,7 +20,10 @@ from .lanes import Handle, LaneTensor, Shapes
 # How many answers there are depends on what they are: memory for them cannot be kept.
 COUNTED = {"NonZero", "NonMaxSuppression", "Unique", "Compress", "Loop", "If", "Scan"}
 # Their converters look at values on the host, which must not happen while a graph is captured.
-LOOKED_AT = COUNTED | {"Shape", "Size", "Range", "ConstantOfShape", "Expand", "Tile", "Resize"}
+LOOKED_AT = COUNTED | {
+    *("Shape", "Size", "Range", "ConstantOfShape", "Expand", "Tile", "Resize"),
+    *("Slice", "Pad", "CumSum"),
+}
 
 
 def fits(operators: Set[str]) -> bool:
@@ -86,6 +90,43 @@ class ModuleWork:
             outputs = self._opened.module(*(inputs[name] for name in self._opened.inputs))
         tensors = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
         return {name: tensors[number] for name, number in self._outputs.items()}
+
+
+class CompileBudget:
+    """The seconds that ``torch.compile`` may take in this process."""
+
+    def __init__(self, seconds: float) -> None:
+        self._left = seconds
+        self._longest = 0.0
+
+    def is_left(self) -> bool:
+        """Return whether what took longest so far can be done once more."""
+        return self._left > self._longest
+
+    def spend(self, seconds: float) -> None:
+        """Count what was just compiled, or only computed."""
+        self._left -= seconds
+        self._longest = max(self._longest, seconds)
+
+
+class CompiledModuleWork(ModuleWork):
+    """The ``lanes.CompiledWork`` of a module; the first call with a shape compiles for it."""
+
+    def __init__(self, budget: CompileBudget, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._budget = budget
+
+    def may_compile(self) -> bool:
+        """See ``lanes.CompiledWork``."""
+        return self._budget.is_left()
+
+    def enqueue(
+        self, inputs: Mapping[str, LaneTensor], outputs: Mapping[str, LaneTensor], stream: Handle
+    ) -> None:
+        """See ``lanes.LaneWork``."""
+        began = time.perf_counter()
+        super().enqueue(inputs, outputs, stream)
+        self._budget.spend(time.perf_counter() - began)
 
 
 def view(tensor: LaneTensor) -> Any:

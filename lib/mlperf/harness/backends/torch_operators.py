@@ -17,7 +17,12 @@ import onnx
 import torch
 import torchvision
 from onnx2torch.node_converters.registry import add_converter
-from onnx2torch.utils.common import OperationConverterResult, onnx_mapping_from_node
+from onnx2torch.utils.common import (
+    OnnxMapping,
+    OperationConverterResult,
+    get_const_value,
+    onnx_mapping_from_node,
+)
 
 from . import torch_lstm
 
@@ -39,13 +44,13 @@ class Clip(torch.nn.Module):  # type: ignore[misc, unused-ignore]
 
     def forward(self, x: Any, low: Any = None, high: Any = None) -> Any:
         """Values of the type of ``x``, which may not be that of computed bounds."""
-        for bound, value, narrow in (
-            (self._bounds[0], low, torch.maximum),
-            (self._bounds[1], high, torch.minimum),
-        ):
-            if bound is not None or value is not None:
-                limit = torch.as_tensor(bound if value is None else value, device=x.device)
-                x = narrow(x, limit.to(x.dtype))
+        least, most = self._bounds
+        # Numbers stay numbers: a copy to a GPU would end the capture of a graph.
+        if least is not None or most is not None:
+            x = x.clamp(least, most)
+        for value, narrow in ((low, torch.maximum), (high, torch.minimum)):
+            if value is not None:
+                x = narrow(x, torch.as_tensor(value, device=x.device).to(x.dtype))
         return x
 
 
@@ -219,7 +224,41 @@ class ShapeOperator(torch.nn.Module):  # type: ignore[misc, unused-ignore]
 
     def forward(self, x: torch.Tensor) -> Any:
         """Int64, where ``x`` is."""
+        if torch.compiler.is_compiling():  # to which the function below gives the numbers
+            return torch.tensor(x.shape[self._part], device=x.device)
         return torch._shape_as_tensor(x).to(x.device)[self._part]
+
+
+class ReshapeOperator(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+    """Values in another shape, of ``sizes`` where these are constants.
+
+    Those are numbers of the host: to look at a tensor on a GPU would end the capture of a graph.
+    """
+
+    def __init__(self, sizes: list[int] | None) -> None:
+        super().__init__()
+        self._sizes = sizes
+
+    def forward(self, x: Any, shape: torch.Tensor | None = None) -> Any:
+        """``shape`` is int64; a size of 0 is that of ``x``, one of -1 follows from the others."""
+        sizes: Any = self._sizes
+        if shape is not None:
+            # A trace follows tensors, and the compiler numbers.
+            sizes = shape.tolist() if torch.compiler.is_compiling() else list(shape)
+        whole = [x.shape[n] if size == 0 else size for n, size in enumerate(sizes)]
+        return torch.reshape(x, whole if shape is None else torch.Size(whole))
+
+
+def _reshape(node: Any, graph: Any) -> Any:
+    if node.attributes.get("allowzero", 0) == 1:
+        raise NotImplementedError("Reshape with allowzero=1")
+    data, shape = node.input_values
+    try:
+        sizes = get_const_value(shape, graph).tolist()
+    except KeyError:
+        return OperationConverterResult(ReshapeOperator(None), onnx_mapping_from_node(node))
+    mapping = OnnxMapping((data,), node.output_values)
+    return OperationConverterResult(ReshapeOperator(sizes), mapping)
 
 
 class RangeOperator(torch.nn.Module):  # type: ignore[misc, unused-ignore]
@@ -245,6 +284,7 @@ CONVERTERS: dict[str, Callable[[Any, Any], Any]] = {
         _made, lambda options: NonMaxSuppression(options.get("center_point_box", 0))
     ),
     "Range": partial(_made, lambda options: RangeOperator()),
+    "Reshape": _reshape,
     "ScatterND": _scatter_nd,
     "Shape": partial(
         _made, lambda options: ShapeOperator(options.get("start", 0), options.get("end"))
@@ -289,8 +329,8 @@ def _infer_shapes(model: Any) -> None:
 def _claim(model: Any) -> None:
     """Make the nodes that have converters here ask for them."""
     own = [n for n in model.graph.node if n.op_type in CONVERTERS and n.domain in STANDARD]
-    # The bounds of old ones are attributes, as onnx2torch takes them.
-    own = [n for n in own if n.op_type != "Slice" or len(n.input) > 1]
+    # The bounds and sizes of old ones are attributes, as onnx2torch takes them.
+    own = [n for n in own if n.op_type not in ("Slice", "Reshape") or len(n.input) > 1]
     for node in own:
         node.domain = DOMAIN
     if own:

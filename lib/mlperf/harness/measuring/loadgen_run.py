@@ -123,7 +123,7 @@ class _Warmed:
         self._pipeline = pipeline
         self._backend = backend
         self._is_cold = run.mode == PERFORMANCE
-        self._sizes = range(1, run.shape.batch) if run.scenario.online else range(0)
+        self._sizes = _server_sizes(run.shape.batch, backend) if run.scenario.online else []
         self._sizes_s = SIZES_S / run.shape.workers
         self._graphs = run.model.graphs()
 
@@ -162,6 +162,12 @@ class _Warmed:
         # A heavy model pays minutes for a second time.
         if costs is not None and len({costs[index] for index in indices}) > 1:
             yield sorted(indices, key=costs.__getitem__)
+
+
+def _server_sizes(batch: int, backend: Backend) -> list[int]:
+    """Return the sizes of batches below ``batch`` to warm up with; others are padded on a GPU."""
+    sizes = range(1, batch)
+    return [size for size in sizes if not backend.prepares or size & (size - 1) == 0]
 
 
 def _outcome(

@@ -103,15 +103,33 @@ class LayoutProbe:
         row_bytes = self.benchmark.result.row_bytes
         return batch_sizes(self.overrides, self.most(workers, threads), row_bytes)
 
+    @property
+    def prepares(self) -> bool:
+        """Return whether predictors prepare for a shape, which runs of a fixed one gain from."""
+        return self._backend.prepares
+
+    def has_room(self) -> bool:
+        """See ``backends.base.Backend``."""
+        return self._backend.has_room()
+
     def open(
-        self, workers: int, threads: int, capacity: int, order: Sequence[int] | None = None
+        self,
+        workers: int,
+        threads: int,
+        capacity: int,
+        order: Sequence[int] | None = None,
+        fixed: bool = False,
     ) -> list[ProbeWorker]:
-        """Workers for batches of at most ``capacity`` that take the loaded samples in ``order``."""
+        """Workers for batches of at most ``capacity`` that take the loaded samples in ``order``.
+
+        ``fixed`` says that all of them are so large.
+        """
+        fixed = fixed and self.prepares
         shape = WorkerShape(workers, threads, capacity)
         places = np.arange(self.count) if order is None else np.asarray(order)
         return [
             ProbeWorker(self.benchmark, solver, capacity, places, self._backend)
-            for solver in solvers(self._backend, self._request.model, self.benchmark, shape)
+            for solver in solvers(self._backend, self._request.model, self.benchmark, shape, fixed)
         ]
 
 

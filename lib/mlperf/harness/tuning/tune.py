@@ -130,7 +130,9 @@ def _measure(
     ]
     offline = _confirmed(bench, max(points, key=lambda point: point.samples_per_s))
     latencies: dict[str, StreamLatency] = {
-        SINGLE_STREAM: _stream_latency(bench, SINGLE_STREAM, cores, alone)
+        SINGLE_STREAM: _stream_latency(
+            bench, SINGLE_STREAM, cores, None if bench.prepares else alone
+        )
     }
     if MULTI_STREAM in streams:
         latencies[MULTI_STREAM] = _stream_latency(bench, MULTI_STREAM, cores)
@@ -158,6 +160,8 @@ def _throughputs(bench: LayoutProbe, workers: int, threads: int) -> Iterator[Thr
     team = bench.open(workers, threads, sizes[-1])
     best, idle = 0.0, 0
     for size in sizes:
+        if size > sizes[0] and not bench.has_room():
+            return
         rate, batch_s = measure_together(team, size, POINT_S)
         yield ThroughputPoint(WorkerShape(workers, threads, size), rate, batch_s)
         idle = 0 if rate > BATCH_GAIN * best else idle + 1
@@ -198,7 +202,7 @@ def _opened_latency(
 ) -> StreamLatency:
     most = bench.overrides.batch_size or bench.most(1, threads)
     batch = min(scenario.samples_per_query, most)
-    (worker,) = bench.open(1, threads, batch)
+    (worker,) = bench.open(1, threads, batch, fixed=True)
     return _latency(worker, scenario, WorkerShape(1, threads, batch), seconds)
 
 
@@ -215,6 +219,6 @@ def _confirmed(bench: LayoutProbe, point: ThroughputPoint) -> ThroughputPoint:
     shape = point.shape
     if point.batch_s > LONG_S:
         return point
-    team = bench.open(shape.workers, shape.threads, shape.batch)
+    team = bench.open(shape.workers, shape.threads, shape.batch, fixed=True)
     rate, batch_s = measure_together(team, shape.batch, CONFIRM_S)
     return ThroughputPoint(shape, max(rate, point.samples_per_s), min(batch_s, point.batch_s))
