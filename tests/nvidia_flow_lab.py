@@ -13,7 +13,7 @@ from cmbench.lib.named_paths import is_cached
 from common.problems import Problem
 from nvidia_mlperf.flow import registry
 from nvidia_mlperf.flow.systems import GpuMachine, NeuronDevices
-from nvidia_mlperf.make import asked, flow, targets
+from nvidia_mlperf.make import flow, run_arguments, targets
 from support import ROOT
 
 KNOWN = registry.load()
@@ -126,8 +126,8 @@ def a_flow(
     return flow.Flow(folder, settings, {"RUN_ARGS": run_args}, vendor, hands)
 
 
-def read(text: str, vendor_round: str = "v0.7", benchmarks: str = "") -> asked.RunArguments:
-    return asked.read(text, KNOWN.fields, vendor_round, benchmarks)
+def read(text: str, vendor_round: str = "v0.7", benchmarks: str = "") -> run_arguments.RunArguments:
+    return run_arguments.read(text, KNOWN.fields, vendor_round, benchmarks)
 
 
 def script_of_the_words() -> Any:

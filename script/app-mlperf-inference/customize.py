@@ -12,7 +12,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib import checkouts
-from mlperf.catalog import asked
+from mlperf.catalog import run_inputs
 from mlperf.harness.engines import handed, sidecar
 from modelzoo.hooks import ml_models
 
@@ -53,7 +53,7 @@ STRICT_SHARE = 0.999
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Write the settings of the session that run.sh starts."""
     env = i["env"]
-    asked.precision(env)
+    run_inputs.precision(env)
     folder = env["CM_TMP_RUN_DIR"]
     env["CM_MLPERF_HARNESS_PROGRAM"] = program = "node" if serves(env) else "session"
     path = os.path.join(folder, f"{program}.json")
@@ -80,7 +80,7 @@ def over_network(env: Mapping[str, Any]) -> dict[str, Any]:
     token = env.get("CM_NETWORK_LOADGEN_SUT_TOKEN_FILE")
     options = {
         "servers": str(env["CM_NETWORK_LOADGEN_SUT_SERVERS"]),
-        "backend": asked.backend(env).name,
+        "backend": run_inputs.backend(env).name,
         **({"token_file": str(token)} if token else {}),
     }
     return {"backend": "network", "backend_options": options}
@@ -103,9 +103,9 @@ def session(env: Mapping[str, Any], folder: str) -> dict[str, Any]:
     home = os.path.expanduser(HOME)
     run = os.path.join(home, os.path.basename(os.path.dirname(folder)))
     return {
-        "benchmark": asked.benchmark(env).name,
+        "benchmark": run_inputs.benchmark(env).name,
         "form": env.get("CM_MLPERF_FORM", ""),
-        "backend": asked.backend(env).name,
+        "backend": run_inputs.backend(env).name,
         "device": env["CM_MLPERF_DEVICE"],
         "precision": env["CM_MLPERF_MODEL_PRECISION"],
         "model": model(env),
@@ -114,12 +114,12 @@ def session(env: Mapping[str, Any], folder: str) -> dict[str, Any]:
         "sut_dir": os.path.abspath(env.get("CM_MLPERF_SUT_DIR") or os.path.join(home, "sut")),
         "hw_name": env.get("CM_HW_NAME") or platform.node(),
         "round": env["CM_MLPERF_INFERENCE_VERSION"],
-        "scenarios": asked.scenarios(env),
-        "modes": asked.modes(env),
+        "scenarios": run_inputs.scenarios(env),
+        "modes": run_inputs.modes(env),
         "style": env["CM_MLPERF_RUN_STYLE"],
         "category": env.get("CM_MLPERF_SUBMISSION_SYSTEM_TYPE") or "",
         "division": env["CM_MLPERF_SUBMISSION_DIVISION"],
-        "reuse": not asked.is_set(env, "CM_RERUN"),
+        "reuse": not run_inputs.is_set(env, "CM_RERUN"),
         "attempts": int(env.get("CM_MLPERF_MAX_ATTEMPTS") or ATTEMPTS),
         "wait_s": float(env["CM_MLPERF_MAX_WAIT"]) if env.get("CM_MLPERF_MAX_WAIT") else None,
         "answer": os.path.join(folder, "results.json"),
@@ -155,8 +155,8 @@ def of_the_run(i: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def backend_options(env: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """The backend's own options; nothing where there are none."""
-    spec = asked.backend(env)
-    options = asked.options(env, spec)
+    spec = run_inputs.backend(env)
+    options = run_inputs.options(env, spec)
     if (engine := env.get("CM_MLPERF_ENGINE_PATH")) and "batch" in spec.options:
         built_for = handed.greatest_batch(sidecar.read(Path(engine)))
         options = {**({"batch": str(built_for)} if built_for else {}), **options}
@@ -189,7 +189,7 @@ def model(env: Mapping[str, Any]) -> dict[str, Any]:
     folder = os.path.dirname(facts_path)
     return {
         **{key: facts[key] for key in keys},
-        "accuracy": accuracy(asked.benchmark(env).name, facts["accuracy"]),
+        "accuracy": accuracy(run_inputs.benchmark(env).name, facts["accuracy"]),
         "options": facts.get("options", {}),
         "data_bytes": sum(data_file["bytes"] for data_file in ml_models.data_of(facts)),
         "parts": [_part(folder, part) for part in facts.get("parts", [])],
@@ -205,7 +205,7 @@ def files_of_model(env: Mapping[str, Any]) -> tuple[str, str]:
 
     An engine that is passed to the run replaces the model that it was built of.
     """
-    if asked.backend(env).compiles:
+    if run_inputs.backend(env).compiles:
         # The model that it was compiled from may be exported before or after it.
         return env["CM_NEURON_MODEL_SIDECAR_WITH_PATH"], env["CM_NEURON_MODEL_FILE_WITH_PATH"]
     if env.get("CM_MLPERF_ENGINE_PATH"):

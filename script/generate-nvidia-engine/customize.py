@@ -10,7 +10,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib import nvidia
-from mlperf.catalog import asked, files_of
+from mlperf.catalog import files_of, run_inputs
 from modelzoo.hooks import ml_models
 
 STAND_IN = "stand-in"
@@ -46,7 +46,7 @@ def model_tags(env: Mapping[str, Any]) -> tuple[str, str]:
         return "", ""
     if env.get("CM_ML_MODEL_OWN_PATH"):
         return "ml-model,own", ""
-    spec = asked.benchmark(env)
+    spec = run_inputs.benchmark(env)
     assert spec.assets is not None, "what can be run has assets"
     form = str(env.get("CM_ENGINE_FORM") or "")
     model = ",".join(filter(None, [spec.assets.model, form, "_onnx", "_fp32"]))

@@ -16,7 +16,7 @@ from cmbench.errors import Error
 from cmbench.lib import capacity, nvidia
 from cmbench.lib.yes_no import is_yes
 from common.text import wrapped
-from mlperf.catalog import Category, Division, asked
+from mlperf.catalog import Category, Division, run_inputs
 from mlperf.harness import entrance
 from mlperf.harness.engines import handed
 from mlperf.harness.errors import HarnessError
@@ -46,13 +46,13 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     if env.get("CM_MLPERF_SUBMISSION_RUN") == "yes":
         ask_for_all(env)
         check_tree(env)
-        asked.scenarios(env)
+        run_inputs.scenarios(env)
     shorten(env)
     run = i.get("run_script_input", {}).get("run_state", {})
     env["CM_MLPERF_COMMAND"] = str(run.get("command", ""))
-    need, form = asked.need(env), env.get("CM_MLPERF_FORM") or "full"
+    need, form = run_inputs.need(env), env.get("CM_MLPERF_FORM") or "full"
     if need is not None:
-        name = asked.benchmark(env).name
+        name = run_inputs.benchmark(env).name
         capacity.check_memory(env, f"the {form} {name}", need.memory, need.hint)
     return {"return": 0}
 
@@ -72,12 +72,12 @@ def refuse(i: dict[str, Any]) -> dict[str, Any]:
 
 def check(env: dict[str, Any]) -> None:
     """Raise CatalogError where benchmark, backend and the request contradict each other."""
-    asked.benchmark(env)
-    asked.options(env, asked.backend(env))
+    run_inputs.benchmark(env)
+    run_inputs.options(env, run_inputs.backend(env))
     if env.get("CM_MLPERF_SUBMISSION_RUN") != "yes":
-        asked.scenarios(env)
-    asked.modes(env)
-    asked.precision(env)
+        run_inputs.scenarios(env)
+    run_inputs.modes(env)
+    run_inputs.precision(env)
 
 
 def take_nvidia(env: dict[str, Any]) -> None:
@@ -99,14 +99,14 @@ def take_engine(env: dict[str, Any]) -> None:
     """Check an engine that is passed to the run; raise Error where it cannot be opened."""
     if not env.get("CM_MLPERF_ENGINE_PATH"):
         return
-    spec = asked.backend(env)
+    spec = run_inputs.backend(env)
     if not spec.builds:
         text = f"--engine_path is what --backend=tensorrt or stand-in opens, not {spec.name}"
         raise Error("bad-value", text, hint="leave it out, or choose one of these")
     engine = Path(os.path.abspath(os.path.expanduser(env["CM_MLPERF_ENGINE_PATH"])))
     env["CM_MLPERF_ENGINE_PATH"] = str(engine)
     usual = spec.options["product"].default if "product" in spec.options else ""
-    product = asked.options(env, spec).get("product") or str(usual)
+    product = run_inputs.options(env, spec).get("product") or str(usual)
     try:
         handed.check(engine, spec.name, product)
     except HarnessError as error:
@@ -249,9 +249,9 @@ def has_labels(data: str | None) -> bool:
 
 def find_plugins(env: dict[str, Any]) -> None:
     """Export the needs of the user's own benchmark and backend to app-mlperf-inference."""
-    if not asked.own_folder(env):
+    if not run_inputs.own_folder(env):
         return
-    plugins = asked.of_plugins(env)
+    plugins = run_inputs.of_plugins(env)
     env["CM_MLPERF_PLUGINS"] = plugins.folder
     # All by their names: a plan sees here that they are known only at run time.
     env["CM_MLPERF_PLUGIN_MODEL"] = plugins.model
@@ -277,7 +277,7 @@ def ask_for_all(env: dict[str, Any]) -> None:
     if env.get("CM_MLPERF_SUBMISSION_DIVISION") in (Division.CLOSED, Division.NETWORK):
         env["CM_MLPERF_LOADGEN_COMPLIANCE"] = "yes"
     if not env.get("CM_MLPERF_SUBMISSION_SYSTEM_TYPE"):
-        edge = asked.benchmark(env).required(env["CM_MLPERF_INFERENCE_VERSION"], "edge")
+        edge = run_inputs.benchmark(env).required(env["CM_MLPERF_INFERENCE_VERSION"], "edge")
         env["CM_MLPERF_SUBMISSION_SYSTEM_TYPE"] = "edge" if edge else "datacenter"
 
 
@@ -287,7 +287,7 @@ def check_tree(env: dict[str, Any]) -> None:
 
     if inputs.is_set(env, "CM_MLPERF_SKIP_SUBMISSION_GENERATION"):
         return
-    if asked.backend(env).compiles and env.get("CM_MLPERF_DEVICE", "cpu") == "cpu":
+    if run_inputs.backend(env).compiles and env.get("CM_MLPERF_DEVICE", "cpu") == "cpu":
         raise Error(
             "bad-value",
             "--device=cpu with what is compiled for Neuron stands in for a device (rule "
@@ -332,7 +332,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 def keep(i: dict[str, Any], folder: str) -> None:
     """Let ``cm … results`` know of these results, whatever they are worth."""
-    if not asked.is_set({"CM_MLPERF_REGISTER": "yes", **i["env"]}, "CM_MLPERF_REGISTER"):
+    if not run_inputs.is_set({"CM_MLPERF_REGISTER": "yes", **i["env"]}, "CM_MLPERF_REGISTER"):
         return
     from cmbench_results.places import Places
 
@@ -346,7 +346,7 @@ def keep(i: dict[str, Any], folder: str) -> None:
 def is_excused(problem: dict[str, Any], results: dict[str, Any], env: dict[str, Any]) -> bool:
     """Whether a test run is not accepted for its host or its length, and that is no error."""
     submitted = env.get("CM_MLPERF_SUBMISSION_RUN") == "yes"
-    strict = asked.is_set(env, "CM_MLPERF_STRICT") or submitted
+    strict = run_inputs.is_set(env, "CM_MLPERF_STRICT") or submitted
     why = problem["fault"].get("host") or problem["fault"].get("short")
     return results["style"] == "test" and not strict and bool(why)
 

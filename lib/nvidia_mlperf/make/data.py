@@ -12,8 +12,9 @@ from common.problems import Problem
 from mlperf.catalog import Scratch
 from nvidia_mlperf.flow import words
 from nvidia_mlperf.flow.space import FOLDERS, of_form, of_word
-from nvidia_mlperf.make import asked, neuron, scratch, shown, steps
+from nvidia_mlperf.make import neuron, scratch, shown, steps
 from nvidia_mlperf.make.flow import Flow
+from nvidia_mlperf.make.run_arguments import ALL
 
 BY_HAND: Mapping[str, tuple[str, str, str]] = {
     "resnet50": ("imagenet_path", "imagenet_path", "imagenet"),
@@ -43,7 +44,7 @@ def benchmarks(flow: Flow) -> list[tuple[str, str]]:
     known = words.rounds(vendor_round)
     if flow.vendor == neuron.ACCELERATOR:
         known = {word: known[word] for word in artifact.benchmarks()}
-    chosen = [words.benchmark(vendor_round, word) for word in named if word.lower() != asked.ALL]
+    chosen = [words.benchmark(vendor_round, word) for word in named if word.lower() != ALL]
     if foreign := [word for word in chosen if word not in known]:
         text = f"no model of {', '.join(foreign)} is compiled for Inferentia"
         raise Problem("not-available", text, f"BENCHMARKS of: {' '.join(known)}")

@@ -26,10 +26,10 @@ from nvidia_mlperf.make import (
     options,
     steps,
 )
-from nvidia_mlperf.make.asked import ACCURACY, PERFORMANCE
 from nvidia_mlperf.make.files import sidecar
 from nvidia_mlperf.make.flow import STAND_IN, Flow
 from nvidia_mlperf.make.logs import Book
+from nvidia_mlperf.make.run_arguments import ACCURACY, PERFORMANCE
 from nvidia_mlperf.make.work import PlannedRun, WorkPlan, plan
 
 MODES = {

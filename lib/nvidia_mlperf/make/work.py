@@ -13,10 +13,9 @@ from nvidia_mlperf.flow import registry, systems, words
 from nvidia_mlperf.flow.fields import ConfigField
 from nvidia_mlperf.flow.registry import DEFAULT, ConfigRegistry, ConfigTable, RunConfig
 from nvidia_mlperf.flow.systems import GpuMachine
-from nvidia_mlperf.make import asked as asked_of
-from nvidia_mlperf.make import neuron
-from nvidia_mlperf.make.asked import RunArguments
+from nvidia_mlperf.make import neuron, run_arguments
 from nvidia_mlperf.make.flow import Flow
+from nvidia_mlperf.make.run_arguments import ALL, RunArguments
 
 REFERENCE = {"v0.7": "T4x1", "v2.0": "T4x1", "v3.1": "ND_H100_v5"}
 """The system whose configurations a machine without a GPU follows."""
@@ -88,7 +87,7 @@ def plan(flow: Flow, run_args: str | None = None) -> WorkPlan:
     known = read_registry(flow.settings.systems_dir)
     text = flow.variables.get("RUN_ARGS", "") if run_args is None else run_args
     vendor_round = flow.settings.vendor_round
-    arguments = asked_of.read(
+    arguments = run_arguments.read(
         text, known.fields, vendor_round, flow.variables.get("BENCHMARKS", "")
     )
     system, machine, notes = which(flow, known, arguments)
@@ -145,7 +144,7 @@ def versions_of(table: ConfigTable, system: str, requested: Sequence[str]) -> li
     blocks = [block for block in table.blocks.values() if block.system == system]
     there = list(dict.fromkeys(ver for block in blocks for ver in block.versions))
     runs = [ver for ver in there if not any(word in ver for word in _LEFT_OUT)]
-    if asked_of.ALL in requested:
+    if ALL in requested:
         return runs
     return [ver for ver in runs if ver in (requested or (DEFAULT,))]
 
@@ -214,7 +213,7 @@ def _check_versions(
     """Raise Problem for versions that the system has nowhere, and where nothing is left."""
     of_round = [table for table in known.tables if table.round == vendor_round]
     every = _versions(of_round, system)
-    missing = [ver for ver in arguments.versions if ver not in (*every, asked_of.ALL)]
+    missing = [ver for ver in arguments.versions if ver not in (*every, ALL)]
     if pairs and not missing:
         return
     raise Problem(
@@ -227,7 +226,7 @@ def _check_versions(
 
 def _versions(tables: Sequence[ConfigTable], system: str) -> list[str]:
     """Every version that a system has in one of these files."""
-    return sorted({ver for table in tables for ver in versions_of(table, system, (asked_of.ALL,))})
+    return sorted({ver for table in tables for ver in versions_of(table, system, (ALL,))})
 
 
 def _items(
@@ -277,6 +276,6 @@ def _skipped(
         notes += [
             f"{table.benchmark} {table.scenario} has no {ver}: left out"
             for ver in arguments.versions
-            if ver not in have and ver != asked_of.ALL
+            if ver not in have and ver != ALL
         ]
     return notes

@@ -10,14 +10,14 @@ from typing import Any
 
 from common.problems import Problem
 
-from . import asked, writing
+from . import planner, writing
 
 
 def main(words: list[str]) -> int:
     """Write one model; return 0 also for a refusal, which is in the answer."""
     wanted: Mapping[str, Any] = json.loads(Path(words[0]).read_text(encoding="utf-8"))
     try:
-        plan, repository = asked.plan(wanted)
+        plan, repository = planner.plan(wanted)
         repository.mkdir(parents=True, exist_ok=True)
         written = writing.write(plan, repository)
         answer: dict[str, Any] = {

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from mlperf import catalog
 from mlperf.catalog import Assets, BackendSpec, BenchmarkSpec, Case, Step
-from mlperf.catalog.asked import OWN_BACKEND, OWN_MODEL
+from mlperf.catalog.run_inputs import OWN_BACKEND, OWN_MODEL
 
 # Number formats that make a run faster, where the processor has instructions for them.
 FASTEST = ("int8", "bfloat16")

@@ -185,4 +185,4 @@ def test_a_model_is_quantized_exactly_where_there_is_data_to_calibrate_it() -> N
     for name in able:
         for form in ("", "synthetic", "tiny"):
             changes = {"CM_MLPERF_MODEL": name, "CM_MLPERF_MODEL_PRECISION": "int8"}
-            assert customize.asked.precision(env(**changes, CM_MLPERF_FORM=form)) == "int8"
+            assert customize.run_inputs.precision(env(**changes, CM_MLPERF_FORM=form)) == "int8"

@@ -11,8 +11,16 @@ import pytest
 
 import benchmark_lab as lab
 from mlperf import catalog
-from mlperf.catalog import MODE_WORDS, SCENARIOS, Category, Division, Mode, Scenario, rounds
-from mlperf.catalog import asked as asked_of
+from mlperf.catalog import (
+    MODE_WORDS,
+    SCENARIOS,
+    Category,
+    Division,
+    Mode,
+    Scenario,
+    rounds,
+    run_inputs,
+)
 from mlperf.catalog.scenario import of_log
 from support import python_env, run
 
@@ -86,7 +94,7 @@ SPECS = (
         "CM_MLPERF_MODEL": f"benchmark.{name}",
         "CM_MLPERF_SUBMISSION_SYSTEM_TYPE": category,
     }
-    assert asked_of.scenarios(env) == (usual,)
+    assert run_inputs.scenarios(env) == (usual,)
 
 
 @pytest.mark.parametrize("name", NAMES)

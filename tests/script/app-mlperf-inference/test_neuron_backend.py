@@ -17,8 +17,8 @@ import benchmark_forms as forms
 import benchmark_lab as lab
 import neuron_lab
 from mlperf import catalog
-from mlperf.catalog.asked import CatalogError
-from mlperf.catalog.asked import backend as asked_backend
+from mlperf.catalog.run_inputs import CatalogError
+from mlperf.catalog.run_inputs import backend as asked_backend
 from mlperf.harness import records
 from mlperf.harness.backends import neuron_cores
 from mlperf.harness.backends import registry as backends

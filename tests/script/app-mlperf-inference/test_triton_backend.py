@@ -27,8 +27,8 @@ from aws_neuron import artifact
 from common.problems import Problem
 from common.python_path import VARIABLE, child_env
 from mlperf import catalog
-from mlperf.catalog import asked
-from mlperf.catalog.asked import CatalogError
+from mlperf.catalog import run_inputs
+from mlperf.catalog.run_inputs import CatalogError
 from mlperf.harness import records
 from mlperf.harness.backends import registry as backends
 from mlperf.harness.backends import triton_service
@@ -112,21 +112,23 @@ def test_what_the_server_cannot_serve_is_refused_before_anything_is_installed(
     given: dict[str, str], says: str, hint: str
 ) -> None:
     with pytest.raises(CatalogError) as caught:
-        asked.backend(asks(**given))
+        run_inputs.backend(asks(**given))
     assert says in str(caught.value)
     assert hint in caught.value.hint
 
 
 def test_what_the_server_computes_with_decides_which_files_it_is_given() -> None:
-    onnx, torch = asked.backend(asks()), asked.backend(asks(triton_backend="pytorch"))
+    onnx, torch = run_inputs.backend(asks()), run_inputs.backend(asks(triton_backend="pytorch"))
     assert (onnx.model_tag, onnx.data_tag, onnx.compiles) == ("_onnx", "", False)
     assert (torch.model_tag, torch.data_tag, torch.compiles) == ("_pytorch", "_pytorch", False)
-    asked.backend(asks(triton_backend="openvino", precision="bfloat16"))
+    run_inputs.backend(asks(triton_backend="openvino", precision="bfloat16"))
     for device in ("cpu", "inf2"):
-        found = asked.backend(asks(triton_backend="neuron", device=device))
+        found = run_inputs.backend(asks(triton_backend="neuron", device=device))
         assert found.compiles
         assert found.named == "neuron-triton"
-    names = {asked.backend(asks(triton_backend=each)).named for each in ("onnxruntime", "pytorch")}
+    names = {
+        run_inputs.backend(asks(triton_backend=each)).named for each in ("onnxruntime", "pytorch")
+    }
     assert names == {"onnxruntime-triton", "pytorch-triton"}, "results lie in folders of their own"
 
 

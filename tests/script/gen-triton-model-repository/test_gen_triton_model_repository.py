@@ -20,7 +20,7 @@ from common.problems import Problem
 from common.python_path import child_env
 from serving.kserve import KserveError, connect
 from serving.kserve.stand_ins import stand_in
-from serving.repository import asked, config_text, onnx_signature, refusals, writing
+from serving.repository import config_text, onnx_signature, planner, refusals, writing
 from serving.repository.plan import (
     Batching,
     Cores,
@@ -68,14 +68,14 @@ def changed(plan: RepositoryPlan, **changes: Any) -> RepositoryPlan:
 
 
 def test_the_flags_of_the_known_generator_mean_what_they_do_there() -> None:
-    plan, place = asked.plan({**FLAGS, "neuron_core_range": "0:15"})
+    plan, place = planner.plan({**FLAGS, "neuron_core_range": "0:15"})
     assert (str(place), plan.name, plan.runtime, plan.device) == ("/m", "r50", "neuron", "inf1")
     assert plan.inputs[1] == ModelTensor("b", "int32", (384,))
     assert (plan.cores, plan.instances, plan.version) == (Cores(0, 15), 4, 3)
     assert plan.kind == "KIND_MODEL"
     assert plan.all_parameters()["NEURON_CORE_END_INDEX"] == "15"
     more = {"enable_dynamic_batching": True, "preferred_batch_size": "4,8"}
-    plan, _ = asked.plan({**FLAGS, **more, "max_queue_delay_microseconds": "50"})
+    plan, _ = planner.plan({**FLAGS, **more, "max_queue_delay_microseconds": "50"})
     assert (plan.runtime, plan.batching) == ("pytorch", Batching((4, 8), 50))
     assert "THREADS" not in plan.parameters
 
@@ -97,7 +97,7 @@ def test_the_flags_of_the_known_generator_mean_what_they_do_there() -> None:
 )
 def test_flags_that_mean_nothing_are_told(change: dict[str, Any], says: str) -> None:
     with pytest.raises(Problem) as caught:
-        asked.plan({**FLAGS, **change})
+        planner.plan({**FLAGS, **change})
     assert says in f"{caught.value} {caught.value.hint}"
 
 
@@ -105,16 +105,16 @@ def test_flags_that_mean_nothing_are_told(change: dict[str, Any], says: str) -> 
 def test_without_a_model_file_the_flags_alone_say_what_is_served(given: str) -> None:
     """Echo computes nothing: it has no file, and neither has a model that is asked for wrongly."""
     flags = {**FLAGS, "runtime": "echo", "compiled_model": given, "target": ""}
-    plan, _ = asked.plan(flags)
+    plan, _ = planner.plan(flags)
     assert [tensor.name for tensor in plan.inputs] == ["a", "b"]
     with pytest.raises(Problem, match="is not a tensor"):
-        asked.plan({**flags, "triton_input": "x"})
+        planner.plan({**flags, "triton_input": "x"})
 
 
 def test_the_facts_of_a_model_give_its_tensors(tmp_path: Path) -> None:
     facts = MODEL.with_name("model.json")
     asks = {**FLAGS, "compiled_model": "", "triton_input": "", "triton_output": ""}
-    plan, _ = asked.plan({**asks, "facts": str(facts), "runtime": "onnxruntime"})
+    plan, _ = planner.plan({**asks, "facts": str(facts), "runtime": "onnxruntime"})
     assert (plan.inputs, plan.outputs) == (INPUTS, OUTPUTS)
     assert plan.artefact is not None
     assert plan.artefact.sha256.startswith("86166ec3")
@@ -122,7 +122,7 @@ def test_the_facts_of_a_model_give_its_tensors(tmp_path: Path) -> None:
     several = tmp_path / "model.json"
     several.write_text(json.dumps({**told, "parts": [{}]}))
     with pytest.raises(Problem, match="consists of several graphs"):
-        asked.plan({**asks, "facts": str(several)})
+        planner.plan({**asks, "facts": str(several)})
 
 
 def test_the_script_hands_its_inputs_on(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_a_compiled_model_tells_its_tensors_and_its_device(runtime: str, tmp_pat
     asks |= {"neuron_core_range": "0:3"}
     sidecar = str(artifact.sidecar_of(artefact))
     for more in ({"compiled_model": str(artefact)}, {"compiled_model": "", "facts": sidecar}):
-        plan, _ = asked.plan({**asks, **more})
+        plan, _ = planner.plan({**asks, **more})
         assert (plan.runtime, plan.device) == ("neuron", "trn1")
         assert plan.inputs == plan.outputs == INPUTS
         assert (plan.fixed_batch, "FIXED_BATCH" in plan.all_parameters()) == (0, False)
@@ -273,7 +273,7 @@ def test_an_artefact_for_another_device_is_refused(
 ) -> None:
     artefact = compiled(tmp_path)
     with pytest.raises(Problem, match=says) as caught:
-        asked.plan({**FLAGS, "compiled_model": str(artefact), **change})
+        planner.plan({**FLAGS, "compiled_model": str(artefact), **change})
     assert "compile,neuron-model" in caught.value.hint
 
 
@@ -281,7 +281,7 @@ def test_an_artefact_that_was_changed_is_refused(tmp_path: Path) -> None:
     artefact = compiled(tmp_path)
     artefact.write_bytes(b"y")
     with pytest.raises(Problem, match="is not the file that was compiled"):
-        asked.plan({**FLAGS, "compiled_model": str(artefact), "target": ""})
+        planner.plan({**FLAGS, "compiled_model": str(artefact), "target": ""})
 
 
 # ---------------------------------------------------------------- what is written
@@ -331,7 +331,7 @@ def images(count: int) -> Any:
 
 def test_a_model_of_one_batch_says_so(tmp_path: Path) -> None:
     given = {**FLAGS, "compiled_model": str(compiled(tmp_path, "cpu", dynamic=False)), "target": ""}
-    plan, _ = asked.plan({**given, "triton_input": "", "triton_output": ""})
+    plan, _ = planner.plan({**given, "triton_input": "", "triton_output": ""})
     assert plan.all_parameters()["FIXED_BATCH"] == "4"
 
 
@@ -442,7 +442,7 @@ def test_instances_claim_their_cores_and_refuse_a_batch_below_them(tmp_path: Pat
         artefact = for_the_processor(Path(launcher), tmp_path)
         asks = {**FLAGS, "compiled_model": str(artefact), "neuron_core_range": "0:15", "target": ""}
         asks |= {"triton_input": "", "triton_output": "", "triton_model_dir": "/m/n"}
-        plan, _ = asked.plan(asks)
+        plan, _ = planner.plan(asks)
         assert (plan.runtime, plan.device, plan.instances) == ("neuron", "cpu", 4)
     writing.write(plan, tmp_path / "models")
     given, wanted_output = plan.inputs[0].name, plan.outputs[0].name

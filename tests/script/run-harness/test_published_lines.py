@@ -13,7 +13,7 @@ from nvidia_flow_lab import KNOWN, Hands, a_flow, read
 from nvidia_mlperf.flow.errors import nearest
 from nvidia_mlperf.flow.fields import USED
 from nvidia_mlperf.flow.systems import GpuMachine
-from nvidia_mlperf.make import asked, checks, flow, generate, harness, info, targets, work
+from nvidia_mlperf.make import checks, flow, generate, harness, info, run_arguments, targets, work
 
 T4 = GpuMachine("Tesla T4", 1, 15, 70, "7.5")
 
@@ -287,13 +287,13 @@ num_samples
 
 
 def test_names_of_other_rounds_and_submitters_are_known() -> None:
-    known = {**asked.FLAGS, **KNOWN.fields}
+    known = {**run_arguments.FLAGS, **KNOWN.fields}
     for name in OF_OTHERS.split():
         assert known[name].why, f"{name}: why it has no effect, or is refused"
 
 
 def test_one_wrong_letter_is_told_with_the_name_that_was_meant() -> None:
-    names = [*asked.FLAGS, *KNOWN.fields]
+    names = [*run_arguments.FLAGS, *KNOWN.fields]
     for name in names:
         for wrong in (f"{name[:2]}q{name[3:]}", name[:1] + name[2:], name + "s"):
             assert wrong in names or nearest(wrong, names) == f"did you mean {name}?"

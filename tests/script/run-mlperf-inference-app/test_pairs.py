@@ -10,7 +10,7 @@ import pytest
 
 from lab import Lab
 from mlperf import catalog
-from mlperf.catalog import BackendSpec, asked
+from mlperf.catalog import BackendSpec, run_inputs
 from support import ROOT
 
 MODELS = [name for name in catalog.runnable() if not name.endswith("99.9")]
@@ -35,11 +35,11 @@ def ways() -> Iterator[tuple[BackendSpec, dict[str, str]]]:
             yield spec, name
 
 
-def refusal(model: str, flags: dict[str, str]) -> asked.CatalogError | None:
+def refusal(model: str, flags: dict[str, str]) -> run_inputs.CatalogError | None:
     env = {f"CM_MLPERF_{key.upper()}": value for key, value in flags.items()}
     try:
-        asked.backend({**env, "CM_MLPERF_MODEL": model})
-    except asked.CatalogError as error:
+        run_inputs.backend({**env, "CM_MLPERF_MODEL": model})
+    except run_inputs.CatalogError as error:
         return error
     return None
 

@@ -75,9 +75,9 @@ def test_an_option_that_another_one_makes_useful_is_refused_alone() -> None:
     env = {"CM_MLPERF_MODEL": "resnet50", "CM_MLPERF_BACKEND": "triton"}
     alone = {**env, "CM_MLPERF_BACKEND_OPTIONS": "delay_us=100"}
     with pytest.raises(catalog.words.CatalogError, match="delay_us has no effect without preferr"):
-        catalog.asked.options(alone, catalog.backend("triton"))
+        catalog.run_inputs.options(alone, catalog.backend("triton"))
     both = {**env, "CM_MLPERF_BACKEND_OPTIONS": "delay_us=100,preferred_batch=8"}
-    assert len(catalog.asked.options(both, catalog.backend("triton"))) == 2
+    assert len(catalog.run_inputs.options(both, catalog.backend("triton"))) == 2
 
 
 def test_what_is_said_of_the_backends_is_what_the_harness_has_names_for() -> None:
@@ -204,7 +204,7 @@ def test_a_file_of_ones_own_becomes_the_model(tmp_path: Path) -> None:
     env = {"CM_ML_MODEL_OWN_PATH": "/x/mine.onnx", "CM_MLPERF_LOADGEN_MODE": "all"}
     customize.take_own(env)
     assert env["CM_MLPERF_LOADGEN_MODE"] == "performance"
-    spec = customize.asked.benchmark(env)
+    spec = customize.run_inputs.benchmark(env)
     assert (spec.name, env["CM_MLPERF_SUBMISSION_DIVISION"]) == ("own", "open")
     assert env["CM_MLPERF_SUT_DIR"].endswith("mine")
     with zipfile.ZipFile(data, "w") as archive:
@@ -327,7 +327,7 @@ def asked(tmp_path: Path, **changes: str) -> tuple[tuple[str, ...], tuple[str, .
     """Scenarios, modes and category that a call with ``_submission`` comes to."""
     env = {**SUBMISSION, "CM_MLPERF_INFERENCE_SUBMISSION_DIR": f"{tmp_path}/out", **changes}
     customize.preprocess({"env": env, "input": {}})
-    found = customize.asked
+    found = customize.run_inputs
     return found.scenarios(env), found.modes(env), env["CM_MLPERF_SUBMISSION_SYSTEM_TYPE"]
 
 
@@ -375,7 +375,7 @@ def test_every_input_reaches_code_or_a_dependency() -> None:
     readers = [
         (FOLDER / "customize.py").read_text(encoding="utf-8"),
         (lab.SCRIPT / "app-mlperf-inference" / "customize.py").read_text(encoding="utf-8"),
-        (lab.LIB / "mlperf/catalog/asked.py").read_text(encoding="utf-8"),
+        (lab.LIB / "mlperf/catalog/run_inputs.py").read_text(encoding="utf-8"),
         str([catalog.backend(name).options for name in ("tensorrt", "triton")]),
         (lab.SCRIPT / "get-dataset-imagenet-val" / "customize.py").read_text(encoding="utf-8"),
         (lab.SCRIPT / "get-ml-model-own" / "run.sh").read_text(encoding="utf-8"),
