@@ -181,7 +181,7 @@ def server(home: Path) -> Iterator[tuple[int, int]]:
             process.terminate()
 
 
-def asked(port: int, ways: Sequence[str], times: list[float], pause: float = 0) -> None:
+def request_pages(port: int, ways: Sequence[str], times: list[float], pause: float = 0) -> None:
     """Get these pages one after the other by one connection, with so many seconds between them.
 
     Raises RuntimeError where one is no page.
@@ -220,7 +220,7 @@ def by_readers(port: int, readers: Sequence[int], pause: float) -> list[float]:
     """What pages took, ascending, in ms, with a connection for each reader."""
     times: list[float] = []
     threads = [
-        threading.Thread(target=asked, args=(port, addresses(reader), times, pause))
+        threading.Thread(target=request_pages, args=(port, addresses(reader), times, pause))
         for reader in readers
     ]
     for thread in threads:
@@ -238,9 +238,9 @@ def measure_pages(home: Path, clients: int) -> dict[str, float]:
     """
     with server(home) as (port, pid):
         first: list[float] = []
-        asked(port, ["/results", "/results"], first)
+        request_pages(port, ["/results", "/results"], first)
         frontier: list[float] = []
-        asked(port, [f"{PLOT}{by}" for by in ("organization", "system", "round")], frontier)
+        request_pages(port, [f"{PLOT}{by}" for by in ("organization", "system", "round")], frontier)
         # The server reads its columns meanwhile: what comes is of one that is up.
         time.sleep(4)
         read = by_readers(port, range(clients), READING_S)
@@ -248,7 +248,7 @@ def measure_pages(home: Path, clients: int) -> dict[str, float]:
         hurried = by_readers(port, range(clients, 2 * clients), 0)
         seconds, used = time.perf_counter() - start, cpu_of(pid) - before
         again: list[float] = []
-        asked(port, addresses(clients) + addresses(clients + 1), again)
+        request_pages(port, addresses(clients) + addresses(clients + 1), again)
         return {
             "first page after the start": first[0],
             "the same again": first[1],

@@ -78,7 +78,7 @@ def measure(model: str, way: str, calls: Sequence[str], seconds: float, python: 
             return Row(model, way, {}, failure=failure)
         results = json.loads(document.read_text(encoding="utf-8"))["results"]
     cells = {each["scenario"]: cell(each) for each in results}
-    return Row(model, way, cells, found(results), accuracy(results), compliance(results), failure)
+    return Row(model, way, cells, figures(results), accuracy(results), compliance(results), failure)
 
 
 def call(
@@ -115,7 +115,7 @@ def accuracy(results: list[dict[str, Any]]) -> str:
     return "; ".join(sorted(told)) or "-"
 
 
-def found(results: list[dict[str, Any]]) -> str:
+def figures(results: list[dict[str, Any]]) -> str:
     """In how many scenarios find-performance found and confirmed a target."""
     finds = [each["find"] for each in results if each["find"]]
     good = sum(one["confirmed"] and one["value"] is not None for one in finds)

@@ -153,7 +153,7 @@ class _Round:
         """Return names of the machines that have done all they were given."""
         with self._jobs.submitting() as (job, others):
             reached = self._reached(machines, job, others)
-            earlier = self._found_again(machines, {point.key for point in points})
+            earlier = self._resumed(machines, {point.key for point in points})
             self.found_again = bool(earlier)
             if not reached and not earlier:
                 raise next(iter(self._problems.values()))
@@ -181,7 +181,7 @@ class _Round:
         arrivals = ResultReceiver(have, lambda packed: bring(store, packed, set(keys)))
         return SshExecutor(host, arrivals, self._site.stay, self._site.patience)
 
-    def _found_again(
+    def _resumed(
         self, machines: Sequence[LabeledHost], keys: set[str]
     ) -> dict[SubmittedJob, SshExecutor]:
         """Return the jobs of earlier calls, and of others, that have some of the points."""

@@ -33,7 +33,7 @@ class SpelledFloat(float):
         return self.spelling
 
 
-def _whole(text: str) -> SpelledInt | str:
+def _integer(text: str) -> SpelledInt | str:
     try:
         number = SpelledInt(text, 16) if text.startswith("0x") else SpelledInt(text)
     except ValueError:
@@ -70,6 +70,6 @@ def loader() -> type[Any]:
         ("float", _REAL.pattern, start),
     ):
         Loader.add_implicit_resolver(tag + name, re.compile(f"(?:{pattern})$"), list(first))
-    Loader.add_constructor(f"{tag}int", lambda self, node: _whole(self.construct_scalar(node)))
+    Loader.add_constructor(f"{tag}int", lambda self, node: _integer(self.construct_scalar(node)))
     Loader.add_constructor(f"{tag}float", lambda self, node: _real(self.construct_scalar(node)))
     return Loader

@@ -39,6 +39,7 @@ __all__ = [
     "RemovalReport",
     "Say",
     "collect",
+    "complete",
     "entries",
     "expired",
     "export",
@@ -56,7 +57,6 @@ __all__ = [
     "unpin",
     "usage",
     "verify",
-    "whole",
     "why",
 ]
 
@@ -147,10 +147,10 @@ def entries(workspace: Workspace, tags: str | Tags = "", name: str = "") -> list
 
     Without either they are all.
     """
-    return whole(workspace, listed(workspace, tags, name))
+    return complete(workspace, listed(workspace, tags, name))
 
 
-def whole(workspace: Workspace, listed_entries: Sequence[EntrySummary]) -> list[CacheEntry]:
+def complete(workspace: Workspace, listed_entries: Sequence[EntrySummary]) -> list[CacheEntry]:
     """Return the entries of a listing with all their metadata; those removed since are left out."""
     entries = (workspace.store.entry(one.key) for one in listed_entries)
     return [entry for entry in entries if entry is not None]

@@ -106,7 +106,7 @@ def named_entries(
         )
     from cmbench.api import cache
 
-    entries = cache.whole(command.workspace, listed_of(command) if listed is None else listed)
+    entries = cache.complete(command.workspace, listed_of(command) if listed is None else listed)
     if not entries:
         raise Error("entry-not-found", "no cache entry matches", hint="see them: cm show cache")
     return entries

@@ -22,7 +22,7 @@ def check_memory(env: Mapping[str, Any], what: str, needed: int, hint: str) -> N
     """
     facts = machine.memory_facts()
     have = min((size for size in (facts.total, facts.limit) if size), default=0)
-    if not have or have >= needed or not _asked(env):
+    if not have or have >= needed or not _is_checked(env):
         return
     raise Error(
         "too-little-memory",
@@ -34,7 +34,7 @@ def check_memory(env: Mapping[str, Any], what: str, needed: int, hint: str) -> N
 def check_disk(env: Mapping[str, Any], what: str, needed: int, folder: str) -> None:
     """Raise Error unless the disk of ``folder`` has ``needed`` bytes free."""
     free = shutil.disk_usage(folder).free
-    if free >= needed or not _asked(env):
+    if free >= needed or not _is_checked(env):
         return
     raise Error(
         "too-little-disk",
@@ -45,7 +45,7 @@ def check_disk(env: Mapping[str, Any], what: str, needed: int, folder: str) -> N
     )
 
 
-def _asked(env: Mapping[str, Any]) -> bool:
+def _is_checked(env: Mapping[str, Any]) -> bool:
     return not is_no(env.get(SWITCH))
 
 

@@ -89,8 +89,8 @@ def find(directory: str) -> list[int]:
     return [pid for pid in _pids() if _is_below(_private(pid), directory)]
 
 
-def found_of(directories: Iterable[str]) -> set[str]:
-    """Those of ``directories`` for which ``find`` finds something; looks through ``/proc`` once."""
+def occupied(directories: Iterable[str]) -> set[str]:
+    """Return the ``directories`` in which processes run; look through ``/proc`` once."""
     every = [path for pid in _pids() for path in _private(pid)]
     return {directory for directory in directories if _is_below(every, directory)}
 

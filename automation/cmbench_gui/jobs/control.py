@@ -69,7 +69,7 @@ def job(site: Site, run: str) -> Job:
 def _with_left(jobs_listed: list[Job]) -> list[Job]:
     """Return jobs with the leftovers of the killed ones; searches only where one was killed."""
     killed = [job.run.folder for job in jobs_listed if job.status == "killed"]
-    left = orphans.found_of(killed) if killed else set()
+    left = orphans.occupied(killed) if killed else set()
     return [replace(job, left=True) if job.run.folder in left else job for job in jobs_listed]
 
 

@@ -151,7 +151,7 @@ async def _send_events(
     """
     job = await asyncio.to_thread(look)
     at, _, number = mark.partition("-")
-    reader = LogReader(os.path.join(job.run.folder, "log.txt"), _whole(at), _whole(number))
+    reader = LogReader(os.path.join(job.run.folder, "log.txt"), _offset(at), _offset(number))
     shown, far = "", {"text": ""}
     while True:
         job = await asyncio.to_thread(look)
@@ -174,5 +174,5 @@ async def _send_events(
             await asyncio.sleep(LOOK_S)
 
 
-def _whole(text: str) -> int:
+def _offset(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) < 16 else 0

@@ -120,7 +120,7 @@ class OptionValues:
         """Of an option that can be repeated."""
         return list(self._values[name] or ())
 
-    def whole(self, name: str, least: int = 1) -> int:
+    def integer(self, name: str, least: int = 1) -> int:
         """Return a whole number; 0 for none."""
         text = self.text(name)
         return int(as_number(f"--{name}", text, least, whole=True)) if text else 0

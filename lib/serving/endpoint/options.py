@@ -226,9 +226,9 @@ def _prompts(read: OptionValues) -> PromptSettings:
         dataset=read.text("dataset"),
         inputs=_bounds(read, "input_tokens"),
         outputs=_bounds(read, "output_tokens"),
-        count=read.whole("prompts"),
+        count=read.integer("prompts"),
         # The same prompts as yesterday are in the server's cache since yesterday.
-        seed=read.whole("seed", 0) if seed else random.SystemRandom().randrange(1 << 31),
+        seed=read.integer("seed", 0) if seed else random.SystemRandom().randrange(1 << 31),
         salted=read.text("salt") == "yes",
     )
 
@@ -253,13 +253,13 @@ def _load(read: OptionValues) -> LoadSettings:
         open_loop=bool(rate),
         trace=trace,
         distribution=read.text("distribution"),
-        burst=read.whole("burst_size"),
-        connections=min(read.whole("connections"), MOST_CONNECTIONS),
+        burst=read.integer("burst_size"),
+        connections=min(read.integer("connections"), MOST_CONNECTIONS),
         seconds=read.seconds("duration"),
-        count=read.whole("count"),
+        count=read.integer("count"),
         stable_percent=read.positive("until_stable"),
         window=read.seconds("window"),
-        warmup=read.whole("warmup", 0),
+        warmup=read.integer("warmup", 0),
         search=read.text("search"),
         percentile=read.number("percentile", 100),
     )

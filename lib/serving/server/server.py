@@ -123,7 +123,7 @@ def start(
                 return _ready(wanted, ports, kept, keeper, log)
             except BaseException as error:
                 end(kept, keeper)
-                if wanted.ports or not isinstance(error, Problem) or TAKEN not in _whole(log):
+                if wanted.ports or not isinstance(error, Problem) or TAKEN not in _content(log):
                     raise
     raise Problem("port-taken", f"no free port was found in {TRIES} tries", "try again")
 
@@ -189,7 +189,7 @@ def read_log(kept: KeeperSettings) -> str:
         return ""
 
 
-def _whole(log: TextIO) -> str:
+def _content(log: TextIO) -> str:
     log.seek(0)
     return log.read()
 
@@ -207,7 +207,7 @@ def _ready(
         try:
             wait_ready(connection, wanted.models, deadline, _Watch(kept, keeper, log))
         except LateError as error:
-            raise late(_whole(log), str(kept.log), error) from error
+            raise late(_content(log), str(kept.log), error) from error
         version = connection.server().version
     return RunningServer(host, ports, version, kept, keeper)
 
@@ -255,14 +255,14 @@ class _Watch:
 
     def __call__(self) -> None:
         if self._keeper.poll() is not None:
-            raise failed(_whole(self._log), str(self._kept.log))
+            raise failed(_content(self._log), str(self._kept.log))
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + LOOK_S
         has_died = remains.dead_stubs(self._kept.mark) > 0
         # At the second look: a server that does notice needs a moment.
         if has_died and self._had_died:
-            raise killed(_whole(self._log), str(self._kept.log))
+            raise killed(_content(self._log), str(self._kept.log))
         self._had_died = has_died
 
 

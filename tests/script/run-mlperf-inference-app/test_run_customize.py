@@ -66,7 +66,7 @@ def test_what_a_backend_does_not_do_is_said_before_it_is_installed(
 def test_a_gpu_computes_in_float16_by_pytorch() -> None:
     env = {"CM_MLPERF_MODEL": "resnet50", "CM_MLPERF_BACKEND": "pytorch"}
     half = {**env, "CM_MLPERF_DEVICE": "cuda", "CM_MLPERF_MODEL_PRECISION": "float16"}
-    assert catalog.asked.backend(half).name == "pytorch"
+    assert catalog.run_inputs.backend(half).name == "pytorch"
     # Whether its float32 is exact is a setting of a run, and part of its fingerprint.
     assert catalog.backend("pytorch").chosen({"tf32": "yes"}) == {"tf32": True}
 

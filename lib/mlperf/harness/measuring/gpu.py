@@ -97,7 +97,7 @@ class GpuWatch:
     def _reading(self, device: Any) -> GpuReading:
         milliwatts = self._number("PowerUsage", device)
         memory = _Memory()
-        known = self._asked("MemoryInfo", device, memory)
+        known = self._query("MemoryInfo", device, memory)
         reasons = self._number("CurrentClocksThrottleReasons", device, kind=ctypes.c_ulonglong)
         return GpuReading(
             clock_mhz=self._number("ClockInfo", device, SM_CLOCK),
@@ -109,9 +109,9 @@ class GpuWatch:
 
     def _number(self, what: str, device: Any, *words: int, kind: Any = ctypes.c_uint) -> int | None:
         value = kind()
-        return int(value.value) if self._asked(what, device, value, *words) else None
+        return int(value.value) if self._query(what, device, value, *words) else None
 
-    def _asked(self, what: str, device: Any, target: Any, *words: int) -> bool:
+    def _query(self, what: str, device: Any, target: Any, *words: int) -> bool:
         function = getattr(self._nvml, f"nvmlDeviceGet{what}", None)
         numbers = [ctypes.c_uint(word) for word in words]
         return function is not None and function(device, *numbers, ctypes.byref(target)) == 0

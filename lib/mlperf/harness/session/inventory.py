@@ -44,7 +44,7 @@ def requested_results(context: Context) -> tuple[ScenarioResult, ...]:
     return tuple(_scenario(context, name, modes) for name in context.settings.scenarios)
 
 
-def whole(context: Context) -> tuple[ScenarioResult, ...]:
+def all_results(context: Context) -> tuple[ScenarioResult, ...]:
     """The requested scenarios and all others of the configuration, each with all of its modes."""
     modes = (FIND, PERFORMANCE, ACCURACY, *_tests(context))
     results = [_scenario(context, name, modes) for name in SCENARIOS]

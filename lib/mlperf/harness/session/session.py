@@ -121,28 +121,28 @@ class MeasurementSession:
         )
         pending = self._pending(context)
 
-        def whole() -> Results:
+        def current() -> Results:
             held = self._collect(context, sut, notes, time.monotonic() - started)
             return replace(held, call=inventory.call(settings, held.results, pending, began))
 
         if pending:
-            notes += self._make(context, pending, lambda: documents.show_so_far(tree, whole()))
-        results = whole()
-        requested = _only_asked(context, results)
+            notes += self._make(context, pending, lambda: documents.show_so_far(tree, current()))
+        results = current()
+        requested = _only_requested(context, results)
         documents.write(tree, requested, results, settings)
         return requested
 
     def _pending(self, context: Context) -> list[tuple[Scenario, str]]:
         """Return the requested runs, without those that the tree holds and that count."""
         pending = []
-        for run in self._asked():
+        for run in self._requested():
             if self._settings.reuse and _have(context, *run):
                 say(f"{run[0]} {run[1]}: kept, the results folder has it already")
             else:
                 pending.append(run)
         return pending
 
-    def _asked(self) -> list[tuple[Scenario, str]]:
+    def _requested(self) -> list[tuple[Scenario, str]]:
         tests = self._rules.tests(self._settings.round) if self._rules else ()
         modes: list[str] = [m for m in self._settings.modes if m not in (COMPLIANCE, README)]
         if COMPLIANCE in self._settings.modes:
@@ -180,7 +180,7 @@ class MeasurementSession:
         """Return all that the folder holds of this configuration."""
         settings, model = self._settings, self._settings.model
         others = settings.scenario_models
-        results = inventory.whole(context)
+        results = inventory.all_results(context)
         return Results(
             format=FORMAT,
             benchmark=settings.benchmark,
@@ -219,7 +219,7 @@ class MeasurementSession:
         )
 
 
-def _only_asked(context: Context, whole: Results) -> Results:
+def _only_requested(context: Context, whole: Results) -> Results:
     """Return the results without those of earlier calls."""
     results = inventory.requested_results(context)
     broken = tuple(report.problems(results, whole.division, whole.precision))
