@@ -102,7 +102,9 @@ def _parsed(text: str) -> ast.expr:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
         reason = getattr(problem, "msg", "") or str(problem)
-        raise ExpressionError(f"{_short(text)}: {reason}") from None
+        offset = getattr(problem, "offset", None)
+        where = f" at character {offset}" if offset else ""
+        raise ExpressionError(f"{_short(text.strip())}: {reason}{where}") from None
 
 
 def _value(node: ast.expr, names: _Scope) -> Any:

@@ -189,3 +189,9 @@ def test_expressions(text: str, value: object) -> None:
 def test_expressions_that_are_refused(text: str) -> None:
     with pytest.raises(ExpressionError):
         evaluate(text, {})
+
+
+@pytest.mark.parametrize(("text", "character"), [("[1, 2", 1), ("n > $5", 5), (" 2 * )", 5)])
+def test_a_mistake_in_an_expression_has_its_position(text: str, character: int) -> None:
+    with pytest.raises(ExpressionError, match=rf" at character {character}$"):
+        evaluate(text, {"n": 1})
