@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from cmbench.errors import Error, internal
 from cmbench_crowd_server import api, pages
 from cmbench_gui import explorer
-from cmbench_gui.access import is_loopback, with_headers
+from cmbench_gui.access import is_loopback, sealing, with_headers
 from cmbench_gui.pages import STATIC, failure
 from cmbench_gui.server import report_style
 from cmbench_gui.site import Site
@@ -91,11 +91,7 @@ class Gate:
             return
         request = Request(scope)
 
-        async def sealed(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = with_headers(message["headers"])
-            await send(message)
-
+        sealed = sealing(send)
         if problem := _impossible(scope, request.headers.get("host", "")):
             await api.problem(problem)(scope, receive, sealed)
             return

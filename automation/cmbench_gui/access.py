@@ -54,16 +54,22 @@ class Guard:
             return
         request = Request(scope, receive)
 
-        async def sealed(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = with_headers(message["headers"])
-            await send(message)
-
         body = b""
         if request.method not in ("GET", "HEAD"):
             body, receive = await _body(receive)
         answer = _refusal(request, body)
-        await (answer or self._app)(scope, receive, sealed)
+        await (answer or self._app)(scope, receive, sealing(send))
+
+
+def sealing(send: Send) -> Send:
+    """Return ``send`` such that every answer gets the headers of ours."""
+
+    async def sealed(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = with_headers(message["headers"])
+        await send(message)
+
+    return sealed
 
 
 def with_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
