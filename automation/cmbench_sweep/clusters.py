@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from cmbench import api
 from cmbench.errors import Error
@@ -35,6 +37,9 @@ from cmbench_sweep.points import request_of
 from cmbench_sweep.preparing import samples
 from cmbench_sweep.values import MEASURED, SweepPoint, median
 
+POLL_S, _LOOK_S = 2.0, 0.2
+SILENT_S = 900.0
+"""So long a cluster may answer nothing before waiting for it ends."""
 _SUBMISSIONS = 3
 """So often a point is submitted whose tasks are interrupted."""
 PART = "{part}"
@@ -359,22 +364,76 @@ def task_script(job: api.Job, number: str, setup: Sequence[str] = ()) -> str:
     )
 
 
-class Output:
-    """What the tasks of a job print into ``output-N.txt`` of its folder, as it comes."""
+class ClusterUnreachableError(Exception):
+    """A cluster did not answer, or refused; the text is its own."""
+
+
+class ClusterExecutor(ABC):
+    """What the executors of clusters share.
+
+    The tasks of a job print into ``output-N.txt`` of its folder, which is on a shared file system;
+    the handle of a job ends with it. The cluster says how they go.
+    """
+
+    _no_answer: ClassVar[str] = ""
+    """What stands before the text of a ``ClusterUnreachableError``."""
 
     def __init__(self) -> None:
         self._read: dict[Path, int] = {}
+        self._states: dict[str, tuple[float, api.JobState]] = {}
+        self._heard: dict[str, float] = {}
 
-    def lines(self, folder: Path) -> list[str]:
+    @abstractmethod
+    def _query(self, handle: api.JobHandle) -> api.JobState:
+        """Return the state of a job now; raise ``ClusterUnreachableError``."""
+
+    @abstractmethod
+    def _silence(self, problem: str, seconds: float) -> Error:
+        """Return the error where the cluster has not answered for so many seconds."""
+
+    def logs(self, handle: api.JobHandle) -> list[str]:
         """Whole lines of all tasks that are new."""
         lines: list[str] = []
-        for path in sorted(folder.glob("output-*.txt")):
+        for path in sorted(folder_of(handle).glob("output-*.txt")):
             with suppress(OSError), open(path, "rb") as stream:
                 stream.seek(self._read.get(path, 0))
                 whole, newline, _ = stream.read().rpartition(b"\n")
                 self._read[path] = self._read.get(path, 0) + len(whole) + len(newline)
                 lines += whole.decode("utf-8", "replace").splitlines() if newline else []
+        if not lines:
+            time.sleep(_LOOK_S)
         return lines
+
+    def poll(self, handle: api.JobHandle) -> api.JobState:
+        """Return the state of all tasks; query the cluster every two seconds at most.
+
+        Raises what ``_silence`` returns, where it has answered nothing for ``SILENT_S`` seconds.
+        """
+        polled_at, state = self._states.get(handle.id, (0.0, api.JobState("waiting")))
+        if time.monotonic() - polled_at >= POLL_S:
+            state = self._query_or_wait(handle)
+            self._states[handle.id] = (time.monotonic(), state)
+        return state
+
+    def _query_or_wait(self, handle: api.JobHandle) -> api.JobState:
+        now = time.monotonic()
+        first = self._heard.setdefault(handle.id, now)
+        try:
+            state = self._query(handle)
+        except ClusterUnreachableError as problem:
+            if now - first > SILENT_S:
+                raise self._silence(str(problem), now - first) from None
+            return api.JobState("running", reason=f"{self._no_answer}{problem}")
+        self._heard[handle.id] = now
+        return state
+
+    def fetch(self, handle: api.JobHandle) -> None:  # noqa: B027 (no kind has to do more)
+        """All is here already: the file system is shared."""
+
+
+def folder_of(handle: api.JobHandle) -> Path:
+    """Return the folder of a job of a cluster."""
+    return Path(handle.id.partition(" ")[2])
 
 
 def exit_codes(folder: Path) -> list[int]:

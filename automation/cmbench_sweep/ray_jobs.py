@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,21 +18,22 @@ from typing import Any, ClassVar
 from cmbench import api
 from cmbench.errors import Error, did_you_mean
 from cmbench.lib.text_files import read_or_empty
-from cmbench_sweep.clusters import Demand, Output, exit_codes, task_script
+from cmbench_sweep.clusters import (
+    ClusterExecutor,
+    ClusterUnreachableError,
+    Demand,
+    exit_codes,
+    folder_of,
+    task_script,
+)
 from cmbench_sweep.driver import Say
 from cmbench_sweep.values import SweepPoint
 from common.python_path import VARIABLE
 
 ADDRESS = "http://127.0.0.1:8265"
-SILENT_S = 900.0
-"""So long a cluster may answer nothing before waiting for it ends."""
-_TIMEOUT_S, _LOOK_S, _PAUSE_S = 60.0, 0.2, 2.0
+_TIMEOUT_S = 60.0
 _TASKS = "tasks.json"
 _OF_RAY = ("node:", "memory", "object_store_memory", "CPU", "GPU", "accelerator_type:")
-
-
-class RayUnreachableError(Exception):
-    """Ray did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class RayHead:
     def ask(self, method: str, path: str, data: Mapping[str, Any] | None = None) -> Any:
         """Return the answer; ``None`` where there is no such thing.
 
-        Raises ``ray-failed`` where it refuses, ``RayUnreachableError`` where it does not answer.
+        Raises ``ray-failed`` where it refuses, and ``ClusterUnreachableError``.
         """
         import requests
 
@@ -66,7 +66,7 @@ class RayHead:
         except requests.exceptions.InvalidURL:
             raise _refused(self.address, "is not an address", "--ray=http://HOST:8265") from None
         except requests.exceptions.RequestException as problem:
-            raise RayUnreachableError(
+            raise ClusterUnreachableError(
                 f"{self.address} does not answer ({type(problem).__name__})"
             ) from None
         if reply.status_code == 404 and path.startswith("/api/jobs/"):
@@ -80,7 +80,7 @@ class RayHead:
         return reply.json() if "json" in reply.headers.get("Content-Type", "") else {}
 
     def nodes(self) -> list[RayNode]:
-        """Return the nodes that are alive; raise ``ray-failed``, ``RayUnreachableError``."""
+        """Return the nodes that are alive; raise ``ray-failed``, ``ClusterUnreachableError``."""
         answer = self.ask("GET", "/api/v0/nodes?detail=1&limit=10000")
         try:
             rows = answer["data"]["result"]["result"]
@@ -129,7 +129,7 @@ def head(address: str = "") -> RayHead:
     return RayHead(base or ADDRESS, token)
 
 
-class RayExecutor:
+class RayExecutor(ClusterExecutor):
     """Runs a job as tasks on nodes of a cluster, one on every node of ``nodes``.
 
     Raises ``ray-failed`` where Ray refuses, or answers nothing for ``SILENT_S`` seconds.
@@ -140,10 +140,8 @@ class RayExecutor:
     def __init__(
         self, cluster: RayHead, nodes: Sequence[RayNode] = (), labels: Iterable[str] = ()
     ) -> None:
+        super().__init__()
         self._head, self._nodes, self._labels = cluster, nodes, tuple(labels)
-        self._output = Output()
-        self._states: dict[str, tuple[float, api.JobState]] = {}
-        self._heard: dict[str, float] = {}
 
     def submit(self, job: api.Job) -> api.JobHandle:
         """Submit a task for every node, which starts when that is free; raise ``ray-failed``."""
@@ -164,46 +162,23 @@ class RayExecutor:
             data["entrypoint"] = f"cd '{folder}' && {data['entrypoint']}"
             try:
                 self._head.ask("POST", "/api/jobs/", data)
-            except RayUnreachableError as problem:
+            except ClusterUnreachableError as problem:
                 raise _refused(str(problem), "", "is its dashboard up? ray status") from None
         return api.JobHandle(self.name, f"cmbench-{folder.name} {folder}")
 
-    def logs(self, handle: api.JobHandle) -> list[str]:
-        """New lines of all tasks."""
-        lines = self._output.lines(_folder(handle))
-        if not lines:
-            time.sleep(_LOOK_S)
-        return lines
+    def _query(self, handle: api.JobHandle) -> api.JobState:
+        tasks = [self._head.ask("GET", f"/api/jobs/{name}") for name in _tasks(handle)]
+        return _state([task for task in tasks if task], folder_of(handle))
 
-    def poll(self, handle: api.JobHandle) -> api.JobState:
-        """Return the state of the tasks, read every two seconds at most; raise ``ray-failed``."""
-        polled_at, state = self._states.get(handle.id, (0.0, api.JobState("waiting")))
-        if time.monotonic() - polled_at >= _PAUSE_S:
-            state = self._query_state(handle)
-            self._states[handle.id] = (time.monotonic(), state)
-        return state
-
-    def _query_state(self, handle: api.JobHandle) -> api.JobState:
-        now = time.monotonic()
-        first = self._heard.setdefault(handle.id, now)
-        try:
-            tasks = [self._head.ask("GET", f"/api/jobs/{name}") for name in _tasks(handle)]
-        except RayUnreachableError as problem:
-            if now - first > SILENT_S:
-                hint = "what runs there continues; the same command finds it again"
-                raise _refused(str(problem), f"for {now - first:.0f} s", hint) from None
-            return api.JobState("running", reason=str(problem))
-        self._heard[handle.id] = now
-        return _state([task for task in tasks if task], _folder(handle))
+    def _silence(self, problem: str, seconds: float) -> Error:
+        hint = "what runs there continues; the same command finds it again"
+        return _refused(problem, f"for {seconds:.0f} s", hint)
 
     def cancel(self, handle: api.JobHandle) -> None:
         """End all tasks, those that wait and those that run."""
         for name in _tasks(handle):
-            with suppress(RayUnreachableError, Error):
+            with suppress(ClusterUnreachableError, Error):
                 self._head.ask("POST", f"/api/jobs/{name}/stop")
-
-    def fetch(self, handle: api.JobHandle) -> None:
-        """All is here already: the file system is shared."""
 
 
 def _travels(name: str) -> bool:
@@ -211,13 +186,11 @@ def _travels(name: str) -> bool:
     return name in ("PATH", VARIABLE, "HOME") or not name.startswith(("RAY_", "CUDA_", "_"))
 
 
-def _folder(handle: api.JobHandle) -> Path:
-    return Path(handle.id.partition(" ")[2])
-
-
 def _tasks(handle: api.JobHandle) -> list[str]:
     try:
-        return [str(n) for n in json.loads((_folder(handle) / _TASKS).read_text(encoding="utf-8"))]
+        return [
+            str(n) for n in json.loads((folder_of(handle) / _TASKS).read_text(encoding="utf-8"))
+        ]
     except (OSError, ValueError):
         return []
 
@@ -282,7 +255,7 @@ class RayCluster:
     def _fitting(self, labels: Sequence[str]) -> list[RayNode]:
         try:
             nodes = self.head.nodes()
-        except RayUnreachableError as problem:
+        except ClusterUnreachableError as problem:
             raise _refused(str(problem), "", "name it: --ray=http://HOST:8265") from None
         fitting = [node for node in nodes if node.cpus and node.labels.issuperset(labels)]
         if fitting:

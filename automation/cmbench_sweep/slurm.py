@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -20,11 +19,17 @@ from typing import ClassVar
 from cmbench import api
 from cmbench.errors import Error
 from cmbench.lib.text_files import listed
-from cmbench_sweep.clusters import Demand, JobContainer, Output, exit_codes, task_script
+from cmbench_sweep.clusters import (
+    ClusterExecutor,
+    ClusterUnreachableError,
+    Demand,
+    JobContainer,
+    exit_codes,
+    folder_of,
+    task_script,
+)
 from cmbench_sweep.driver import Say
 from cmbench_sweep.slurm_queue import (
-    PAUSE_S,
-    SlurmUnreachableError,
     ask,
     check,
     largest_array,
@@ -41,9 +46,6 @@ ACTIVE = (
     *("REQUEUE_FED", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED", "SPECIAL_EXIT"),
 )
 """States of a task that will still do something (the manual of squeue)."""
-SILENT_S = 900.0
-"""So long a cluster may answer nothing before waiting for it ends."""
-_LOOK_S = 0.2
 _HELD, _RELEASES = "launch_failed_requeued_held", 3
 _UPDATES = {
     "partition": "Partition",
@@ -118,7 +120,7 @@ class SbatchOptions:
         yield from self.more
 
 
-class SlurmExecutor:
+class SlurmExecutor(ClusterExecutor):
     """Runs jobs as arrays of ``parts`` tasks on nodes that have all of ``labels``.
 
     The word ``{part}`` of a command becomes the number of the task. Raises ``slurm-failed`` where
@@ -126,6 +128,7 @@ class SlurmExecutor:
     """
 
     name = "slurm"
+    _no_answer = "Slurm does not answer: "
 
     def __init__(
         self,
@@ -135,14 +138,12 @@ class SlurmExecutor:
         say: Say | None = None,
         cpus: int = 0,
     ) -> None:
+        super().__init__()
         self._wish = wish or SbatchOptions()
         self._say = say
         self._parts = parts
         self._labels = tuple(labels)
         self._cpus = cpus
-        self._output = Output()
-        self._states: dict[str, tuple[float, api.JobState]] = {}
-        self._heard: dict[str, float] = {}
         self._released: Counter[str] = Counter()
 
     def submit(self, job: api.Job) -> api.JobHandle:
@@ -171,41 +172,18 @@ class SlurmExecutor:
         ]
         return words, task_script(job, "$SLURM_ARRAY_TASK_ID", self._wish.setup)
 
-    def logs(self, handle: api.JobHandle) -> list[str]:
-        """New lines of all tasks."""
-        lines = self._output.lines(_parts_of(handle)[1])
-        if not lines:
-            time.sleep(_LOOK_S)
-        return lines
-
-    def poll(self, handle: api.JobHandle) -> api.JobState:
-        """Return the state of the whole array; query Slurm every two seconds at most.
-
-        Raises ``slurm-failed`` where it has answered nothing for too long.
-        """
-        polled_at, state = self._states.get(handle.id, (0.0, api.JobState("waiting")))
-        if time.monotonic() - polled_at >= PAUSE_S:
-            state = self._query_state(handle)
-            self._states[handle.id] = (time.monotonic(), state)
-        return state
-
-    def _query_state(self, handle: api.JobHandle) -> api.JobState:
-        number, folder = _parts_of(handle)
-        now = time.monotonic()
-        first = self._heard.setdefault(handle.id, now)
-        try:
-            tasks = tasks_of(number)
-        except SlurmUnreachableError as problem:
-            if now - first > SILENT_S:
-                raise Error(
-                    "slurm-failed",
-                    f"Slurm has not answered for {now - first:.0f} s: {problem}",
-                    hint="the job stays in its queue: the same command finds it again",
-                ) from None
-            return api.JobState("running", reason=f"Slurm does not answer: {problem}")
-        self._heard[handle.id] = now
+    def _query(self, handle: api.JobHandle) -> api.JobState:
+        number = _number(handle)
+        tasks = tasks_of(number)
         self._release(number, tasks or {})
-        return _state(tasks, folder)
+        return _state(tasks, folder_of(handle))
+
+    def _silence(self, problem: str, seconds: float) -> Error:
+        return Error(
+            "slurm-failed",
+            f"Slurm has not answered for {seconds:.0f} s: {problem}",
+            hint="the job stays in its queue: the same command finds it again",
+        )
 
     def _release(self, number: str, tasks: Mapping[str, tuple[str, str]]) -> None:
         """Release tasks that Slurm holds because it could not start them; a few times per task.
@@ -216,16 +194,13 @@ class SlurmExecutor:
             task = f"{number}_{part}"
             if _HELD in reason.replace(" ", "_") and self._released[task] < _RELEASES:
                 self._released[task] += 1
-                with suppress(SlurmUnreachableError):
+                with suppress(ClusterUnreachableError):
                     ask(["scontrol", "release", task])
 
     def cancel(self, handle: api.JobHandle) -> None:
         """End all tasks, those that wait and those that run."""
-        with suppress(SlurmUnreachableError):
-            ask(["scancel", _parts_of(handle)[0]])
-
-    def fetch(self, handle: api.JobHandle) -> None:
-        """All is here already: the file system is shared."""
+        with suppress(ClusterUnreachableError):
+            ask(["scancel", _number(handle)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +271,7 @@ class SlurmCluster:
         changed = {name: v for name, v in self.flags.items() if before.get(name) != v}
         if not changed:
             return False
-        number = _parts_of(handle)[0]
+        number = _number(handle)
         fixed = {name: v for name, v in changed.items() if name not in _UPDATES}
         words = _as_typed(fixed or changed)
         resubmit = f"to submit its points again with that: scancel {number}, then the same command"
@@ -310,7 +285,7 @@ class SlurmCluster:
             check(self.wish.partition, ())
         try:
             moved = update_waiting(number, {_UPDATES[name]: v for name, v in changed.items()})
-        except SlurmUnreachableError as problem:
+        except ClusterUnreachableError as problem:
             raise Error(
                 "slurm-failed",
                 f"job {number} of Slurm has these points, and does not take {words}: {problem}",
@@ -329,9 +304,8 @@ def _name(folder: Path) -> str:
     return f"cmbench-{folder.name}"
 
 
-def _parts_of(handle: api.JobHandle) -> tuple[str, Path]:
-    number, _, folder = handle.id.partition(" ")
-    return number, Path(folder)
+def _number(handle: api.JobHandle) -> str:
+    return handle.id.partition(" ")[0]
 
 
 def _state(tasks: Mapping[str, tuple[str, str]] | None, folder: Path) -> api.JobState:

@@ -12,25 +12,21 @@ from contextlib import suppress
 from typing import IO
 
 from cmbench.errors import Error, did_you_mean
+from cmbench_sweep.clusters import POLL_S, ClusterUnreachableError
 
 Say = Callable[[str], None]
 
 _ANSWER_S = 60.0
 _SUBMIT_S = 120.0
-PAUSE_S = 2.0
 _LOOK_S = 0.1
 _LARGEST = 1000
 _ROOM_MIN = 10
 
 
-class SlurmUnreachableError(Exception):
-    """Slurm did not answer, or refused; the text is its own."""
-
-
 def ask(words: Sequence[str], env: Mapping[str, str] | None = None, say: Say | None = None) -> str:
-    """Return the output of a command of Slurm; raise ``SlurmUnreachableError``, ``slurm-missing``.
+    """Return the output of a command of Slurm; its messages while it retries go to ``say`` at once.
 
-    Its messages while it retries go to ``say`` at once.
+    Raises ``ClusterUnreachableError``, ``slurm-missing``.
     """
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as problems:
         try:
@@ -51,9 +47,9 @@ def ask(words: Sequence[str], env: Mapping[str, str] | None = None, say: Say | N
         lines = _lines(problems)
         if status is None:
             detail = f": {_plain_words(words[0], lines[-1])}" if lines else ""
-            raise SlurmUnreachableError(f"{words[0]} took longer than a minute{detail}")
+            raise ClusterUnreachableError(f"{words[0]} took longer than a minute{detail}")
         if status:
-            raise SlurmUnreachableError(
+            raise ClusterUnreachableError(
                 _plain_words(words[0], (lines or [f"exit status {status}"])[-1])
             )
         out.seek(0)
@@ -107,10 +103,10 @@ def submit(words: Sequence[str], name: str, env: Mapping[str, str], say: Say | N
     while True:
         try:
             return ask(words, env, say).strip().partition(";")[0]
-        except SlurmUnreachableError as problem:
+        except ClusterUnreachableError as problem:
             _refuse_after(end, "sbatch", problem, say)
-        time.sleep(PAUSE_S)
-        with suppress(SlurmUnreachableError):
+        time.sleep(POLL_S)
+        with suppress(ClusterUnreachableError):
             numbers = ask(["squeue", "-h", f"--name={name}", "-o", "%F"]).split()
             if numbers:
                 return numbers[0]
@@ -123,13 +119,13 @@ def reach(say: Say | None = None) -> None:
         try:
             ask(["sinfo", "-h", "-o", "%R"])
             return
-        except SlurmUnreachableError as problem:
+        except ClusterUnreachableError as problem:
             _refuse_after(end, "sinfo", problem, say)
-        time.sleep(PAUSE_S)
+        time.sleep(POLL_S)
 
 
 def _refuse_after(
-    end: float, program: str, problem: SlurmUnreachableError, say: Say | None
+    end: float, program: str, problem: ClusterUnreachableError, say: Say | None
 ) -> None:
     """Report a problem that may pass; raise ``slurm-failed`` for another, and after ``end``."""
     left = end - time.monotonic()
@@ -150,11 +146,11 @@ def _refuse_after(
 def tasks_of(number: str) -> dict[str, tuple[str, str]] | None:
     """Return state and reason of the tasks of a job by number; ``None`` if Slurm has forgotten it.
 
-    Raises ``SlurmUnreachableError`` if Slurm does not answer.
+    Raises ``ClusterUnreachableError`` if Slurm does not answer.
     """
     try:
         output = ask(["squeue", "-h", "-r", "-t", "all", "-j", number, "-o", "%K|%T|%r"])
-    except SlurmUnreachableError as problem:
+    except ClusterUnreachableError as problem:
         if "Invalid job id" not in str(problem):
             raise
         output = ""
@@ -166,7 +162,7 @@ def _accounted(number: str) -> dict[str, tuple[str, str]] | None:
     """Return the same from the accounts of a job that has left the queue, if there are any."""
     try:
         output = ask(["sacct", "-n", "-X", "-P", "-j", number, "-o", "JobID,State"])
-    except (SlurmUnreachableError, Error):
+    except (ClusterUnreachableError, Error):
         return None
     rows = [line.partition("|") for line in output.splitlines()]
     return {row[0].partition("_")[2]: (row[2].partition(" ")[0], "") for row in rows} or None
@@ -180,7 +176,7 @@ def check(partition: str, labels: Iterable[str]) -> None:
     """
     try:
         output = ask(["sinfo", "-h", "-o", "%P|%a|%f"])
-    except SlurmUnreachableError:
+    except ClusterUnreachableError:
         return
     rows = [(line.split("|", 2) + ["", ""])[:3] for line in output.splitlines() if line]
     _check_partitions(partition, {name: state for name, state, _ in rows})
@@ -231,7 +227,7 @@ def limit(seconds: float, partition: str) -> str:
     if seconds <= 0:
         return ""
     minutes = int(seconds / 60) + _ROOM_MIN
-    with suppress(SlurmUnreachableError):
+    with suppress(ClusterUnreachableError):
         rows = [r.split() for r in ask(["sinfo", "-h", "-o", "%P %l"]).splitlines()]
         own = [most for name, most in rows if _is_selected(name, partition)]
         bounds = filter(None, map(_minutes, own))
@@ -257,7 +253,7 @@ def largest_array() -> int:
     """Return how many tasks an array may have; the usual limit if Slurm does not say."""
     try:
         config = ask(["scontrol", "show", "config"])
-    except SlurmUnreachableError:
+    except ClusterUnreachableError:
         return _LARGEST
     match = re.search(r"MaxArraySize\s*=\s*(\d+)", config)
     return max(1, int(match[1]) - 1) if match else _LARGEST
@@ -266,7 +262,7 @@ def largest_array() -> int:
 def update_waiting(number: str, settings: Mapping[str, str]) -> bool:
     """Change what the waiting tasks of a job ask for; whether there are any.
 
-    ``settings`` have the names that ``scontrol update`` knows. Raises ``SlurmUnreachableError``.
+    ``settings`` have the names that ``scontrol update`` knows. Raises ``ClusterUnreachableError``.
     """
     waiting = ask(["squeue", "-h", "-t", "PD", "-j", number, "-o", "%i"]).split()
     words = [f"{name}={value}" for name, value in settings.items()]
