@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cmbench.errors import Error
@@ -18,6 +18,8 @@ from cmbench_results.values import (
     ResultMetric,
     configuration_of,
 )
+
+_LETTERS = "BCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +53,17 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class ResultComparison:
-    """Results side by side, in the order of the request."""
+    """Results side by side, in the order of the request.
+
+    ``verdicts`` say of all but the first which is faster, by how much, and whether beyond noise.
+    """
 
     results: tuple[BenchmarkResult, ...]
     figures: tuple[Figure, ...]
     spreads: tuple[Spread, ...]
     differences: tuple[Difference, ...]
     same: int
+    verdicts: tuple[str, ...] = ()
 
 
 def compare(store: Store, uids: Sequence[str]) -> ResultComparison:
@@ -73,13 +79,64 @@ def compare(store: Store, uids: Sequence[str]) -> ResultComparison:
     names = list(dict.fromkeys(name for description in described for name in description))
     rows = [(name, tuple(description.get(name, "") for description in described)) for name in names]
     differences = tuple(Difference(name, row) for name, row in rows if len(set(row)) > 1)
+    spreads = tuple(spread(store, result) for result in results)
     return ResultComparison(
         results=results,
         figures=tuple(_figures(results)),
-        spreads=tuple(spread(store, result) for result in results),
+        spreads=spreads,
         differences=differences,
         same=len(rows) - len(differences),
+        verdicts=tuple(_verdicts(results, spreads)),
     )
+
+
+def _verdicts(results: Sequence[BenchmarkResult], spreads: Sequence[Spread]) -> Iterator[str]:
+    """Yield a sentence for every result but the first, to which it is compared."""
+    first = results[0]
+    for letter, other, extent in zip(_LETTERS, results[1:], spreads[1:], strict=False):
+        if work_of(other) != work_of(first):
+            yield f"{letter} and A cannot be compared: another benchmark, scenario or unit"
+            continue
+        middle, base = (_middle(r, s) for r, s in ((other, extent), (first, spreads[0])))
+        if not middle or not base:
+            yield f"{letter} and A cannot be compared: a figure is missing"
+            continue
+        ratio = base / middle if first.direction == LOWER else middle / base
+        way = f"{ratio:.3g} times as fast as A" if ratio >= 1 else f"slower than A, x {ratio:.3g}"
+        same = other.series == first.series
+        yield f"{letter} is {way}, {_beyond(spreads[0], extent, same, letter)}"
+
+
+def work_of(result: BenchmarkResult) -> tuple[str, str, str]:
+    """Return what must agree in results whose figures are compared."""
+    return result.workload.benchmark, result.workload.scenario, result.unit
+
+
+def _middle(result: BenchmarkResult, extent: Spread) -> float | None:
+    return extent.median if extent.runs > 1 else result.value
+
+
+def _beyond(one: Spread, other: Spread, same: bool, letter: str) -> str:
+    """Return whether two configurations differ by more than their repeated runs do."""
+    if same:
+        return "both are runs of one configuration"
+    single = [name for name, spread in (("A", one), (letter, other)) if spread.runs < 2]
+    if single:
+        runs = "is a single run" if len(single) == 1 else "are single runs"
+        names = " and ".join(single)
+        return f"whether beyond the noise is not known: {names} {runs}; repeat it"
+    noise = f"A {_extent(one)}, {letter} {_extent(other)}"
+    return f"{'beyond' if _are_apart(one, other) else 'within'} the noise (spread: {noise})"
+
+
+def _are_apart(one: Spread, other: Spread) -> bool:
+    """Return whether all figures of one configuration are above those of the other."""
+    low, high = one.lowest or 0.0, one.highest or 0.0
+    return low > (other.highest or 0.0) or (other.lowest or 0.0) > high
+
+
+def _extent(spread: Spread) -> str:
+    return f"{spread.relative or 0.0:.1%} of {spread.runs} runs"
 
 
 def spread(store: Store, result: BenchmarkResult) -> Spread:

@@ -22,6 +22,23 @@ RESULTS, CHECKSUMS = "results.jsonl", "checksums.json"
 _LOGS = ("mlperf_log_summary.txt", "mlperf_log_detail.txt")
 
 
+def check_free(path: Path, force: bool) -> None:
+    """Raise ``bad-value`` for an existing file, unless it may be replaced."""
+    if path.is_file() and not force:
+        raise Error(
+            "bad-value",
+            f"{path} exists already",
+            hint="add --force to replace it, or name another file: --output=FILE",
+        )
+
+
+def flat(rows: Iterable[Mapping[str, Any]], settings: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield rows with a column for each of these settings in place of one for all of them."""
+    for row in rows:
+        values = {name: value for name, value in row.items() if name != "settings"}
+        yield values | {f"settings.{name}": row["settings"].get(name, "") for name in settings}
+
+
 def as_csv(rows: Rows, path: Path) -> None:
     """Write a table with a line per result; raise ``no-space``, ``not-writable``."""
 

@@ -23,7 +23,7 @@ from cmbench_results.values import BenchmarkResult, MalformedError, digest, from
 
 FORMAT = 1
 COPIED = ("run", "tree")
-"""Kinds of places that people lay out, where a folder may be a copy of another one."""
+"""Kinds of sources that people lay out, where a folder may be a copy of another one."""
 MOST_TOLD = 200
 """So many of the things that could not be read are kept; all are counted."""
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from cmbench.errors import Error, did_you_mean
 from cmbench_results import schema
 from cmbench_results.sql import sa
-from cmbench_results.store import Store
-from cmbench_results.values import ENERGY, HIGHER, LONGEST, LOWER, POWER
+from cmbench_results.store import CHUNK, Store, whole
+from cmbench_results.values import ENERGY, HIGHER, LONGEST, LOWER, OFFICIAL, POWER, BenchmarkResult
 
 Row = Mapping[str, Any]
 
@@ -189,6 +190,29 @@ def of_uids(store: Store, uids: Sequence[str]) -> list[Row]:
         rows = (dict(zip(names, row, strict=True)) for row in matches)
         by_uid = {row["uid"]: row for row in rows}
     return [by_uid[uid] for uid in uids if uid in by_uid]
+
+
+def own(store: Store, rows: Iterable[Row]) -> dict[str, BenchmarkResult]:
+    """Return the whole results of those rows that MLCommons has not published, by their ids."""
+    return whole(store, [row["uid"] for row in rows if row["tier"] != OFFICIAL])
+
+
+def with_settings(store: Store, rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield rows with ``settings``: what was set, and discovered, in a run, by name."""
+    remaining = iter(rows)
+    while chunk := list(islice(remaining, CHUNK)):
+        results = own(store, chunk)
+        for row in chunk:
+            result = results.get(row["uid"])
+            yield {**row, "settings": dict(result.settings) if result else {}}
+
+
+def names_of_settings(store: Store, filters: Filter) -> list[str]:
+    """Return the names of all settings that results of a filter have."""
+    tiers = (*filters.columns.get("tier", ()), f"!{OFFICIAL}")
+    ours = replace(filters, columns={**filters.columns, "tier": tiers})
+    described = with_settings(store, each(store, ours))
+    return list(dict.fromkeys(name for row in described for name in row["settings"]))
 
 
 def _streamed(store: Store, chosen: sa.Select[Any]) -> Iterator[sa.Row[Any]]:

@@ -7,13 +7,15 @@ from typing import Any
 
 from cmbench_results.compare import ResultComparison, Spread
 from cmbench_results.cost import CostModel
+from cmbench_results.distinguish import facts_of, identity, in_words
 from cmbench_results.places import ResultSource
-from cmbench_results.values import OFFICIAL, BenchmarkResult
+from cmbench_results.values import OFFICIAL, PER_ACCELERATOR, PER_CORE, PER_WATT, BenchmarkResult
 from common.text import wrapped
 
 WIDTH = 80
 NOT_OFFICIAL = "local results are not verified by MLCommons"
 _UID = 8
+_INDENT = " " * (_UID + 4)
 
 Row = Mapping[str, Any]
 
@@ -45,20 +47,28 @@ def added(source: ResultSource, taken: int) -> str:
     return "\n".join(lines)
 
 
-def table(rows: Sequence[Row], total: int, costs: CostModel | None = None) -> str:
-    """Return results as a table of two lines per result: the figure, and the system."""
+def table(
+    rows: Sequence[Row],
+    total: int,
+    costs: CostModel | None = None,
+    own: Mapping[str, BenchmarkResult] | None = None,
+) -> str:
+    """Return results as a table: a line with the figure, one with the system.
+
+    Those of ``own`` have model, backend, time, and all facts in which they differ.
+    """
+    facts = facts_of(own or {})
     if not rows:
         return "no result matches"
     lines: list[str] = []
     heading = None
     for row in rows:
-        title = f"{row['benchmark']} {row['scenario']}" + (
-            f" ({row['form']})" if row["form"] else ""
-        )
+        title = _title(row)
         if title != heading:
             lines += ["", title] if lines else [title]
             heading = title
         lines += list(_lines(row, costs))
+        lines += _own_lines(row, (own or {}).get(row["uid"]), facts)
     lines += ["", f"{len(rows)} of {count(total, 'result')}"]
     if any(row["tier"] != OFFICIAL for row in rows):
         lines.append(NOT_OFFICIAL)
@@ -72,13 +82,38 @@ def _lines(row: Row, costs: CostModel | None) -> Iterator[str]:
         "inferred" if row["inferred"] else "",
         _power(row),
         _cost(row, costs),
+        *per_part(row),
     ]
     value = figure(row["value"], row["unit"])
-    first = f"  {row['uid'][:_UID]}  {value:>20}  {', '.join(filter(None, extra))}"
-    yield first.rstrip()[:WIDTH]
-    origin = "local" if row["tier"] != OFFICIAL else f"v{row['round']} {row['division']}"
-    where = ", ".join(filter(None, (row["organization"], row["system"], row["precision"])))
-    yield f"  {' ' * _UID}  {origin}: {where}"[:WIDTH]
+    first = f"  {row['uid'][:_UID]}  {value:>20}  "
+    lines = wrapped(", ".join(filter(None, extra)), first, " " * len(first))
+    yield from lines or [first.rstrip()]
+    if row["tier"] == OFFICIAL:
+        where = ", ".join(filter(None, (row["organization"], row["system"], row["precision"])))
+        yield f"  {' ' * _UID}  v{row['round']} {row['division']}: {where}"[:WIDTH]
+
+
+def _title(row: Row) -> str:
+    form = f" ({row['form']})" if row["form"] else ""
+    return f"{row['benchmark']} {row['scenario']}{form}"
+
+
+def _own_lines(
+    row: Row, result: BenchmarkResult | None, facts: Mapping[str, Mapping[str, str]]
+) -> list[str]:
+    """Return what a result of one's own is recognized by, then all in which it differs."""
+    if row["tier"] == OFFICIAL:
+        return []
+    where = [row["organization"], row["system"], identity(result) if result else row["precision"]]
+    text = f"{row['tier']}: {', '.join(filter(None, where))}"
+    varying = in_words(facts.get(row["uid"], {}))
+    return [line for part in (text, varying) if part for line in wrapped(part, _INDENT, _INDENT)]
+
+
+def per_part(row: Row) -> list[str]:
+    """Return the throughput per accelerator, watt and core of a row, in words."""
+    known = [name for name in (PER_ACCELERATOR, PER_WATT, PER_CORE) if row.get(name) is not None]
+    return [f"{figure(row[name])} per {name.rpartition('_')[2]}" for name in known]
 
 
 def _power(row: Row) -> str:
@@ -192,8 +227,9 @@ def _trust(result: BenchmarkResult) -> str:
 
 
 def comparison(compared: ResultComparison) -> str:
-    """Results side by side: figures with their ratios, then only what differs."""
-    lines = []
+    """Results side by side: which is faster, figures with their ratios, only what differs."""
+    lines = [line for verdict in compared.verdicts for line in wrapped(verdict, "", "  ")]
+    lines += [""] if lines else []
     for position, result in enumerate(compared.results):
         work = f"{result.workload.benchmark} {result.workload.scenario}"
         lines.append(

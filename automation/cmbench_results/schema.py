@@ -58,6 +58,9 @@ run = sa.Table(
     sa.Column("accuracy", sa.Float),
     sa.Column("power", sa.Float),
     sa.Column("energy_per_sample", sa.Float),
+    sa.Column("throughput_per_accelerator", sa.Float),
+    sa.Column("throughput_per_watt", sa.Float),
+    sa.Column("throughput_per_core", sa.Float),
     sa.Column("energy_tier", sa.Text, nullable=False),
     sa.Column("measured_at", sa.Text, nullable=False),
     sa.Column("figures_from", sa.Text, nullable=False),
@@ -150,5 +153,6 @@ WORDS = (
 FIGURES = (
     *("value", "throughput", "latency_p90", "latency_p99", "accuracy"),
     *("power", "energy_per_sample", "accelerators", "nodes"),
+    *("throughput_per_accelerator", "throughput_per_watt", "throughput_per_core"),
 )
 """Columns of numbers, by which they are sorted and drawn."""

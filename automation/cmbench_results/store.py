@@ -20,18 +20,22 @@ from cmbench_results.places import Places, ResultSource
 from cmbench_results.sql import sa
 from cmbench_results.values import (
     ENERGY,
+    PER_ACCELERATOR,
+    PER_CORE,
+    PER_WATT,
     POWER,
     THROUGHPUT,
     BenchmarkResult,
     combined,
     digest,
     from_json,
+    rates,
     to_json,
 )
 
 SERVED = Path("crowd", "server.lock")
 """What a server of contributed results has left in a CM home."""
-LATEST = "0003"
+LATEST = "0004"
 """The revision of the tables that this code is for."""
 CHUNK = 500
 _SILENT_S, _WAIT_S = 2.0, 60.0
@@ -66,7 +70,7 @@ class Store:
         self.places = places
         self._say = say
         self.unread: dict[str, Error] = {}
-        """What is wrong with files of places that could not be read; ``refresh`` begins anew."""
+        """What is wrong with files of sources that could not be read; ``refresh`` begins anew."""
         self._copy: TemporaryDirectory[str] | None = None
         self._file = None if url else self._own_file()
         self._engine = _engine(url, self._file)
@@ -174,7 +178,7 @@ class Store:
         try:
             with self.writing() as connection:
                 many = self._put(connection, source, self.places.results(source))
-                # Who removes a place takes it out of the database once its file is gone.
+                # Who removes a source takes it out of the database once its file is gone.
                 if not self.places.has(source):
                     raise _GoneError
                 return many
@@ -554,13 +558,14 @@ def _row(place_id: str, result: BenchmarkResult) -> dict[str, Any]:
         *("measured_at", "inferred", "availability", "figures_from", "key", "uid", "series"),
     )
     of_work = ("benchmark", "model", "form", "scenario", "round", "division", "category")
-    energy = result.figure(ENERGY) or result.figure(POWER)
+    energy, per = result.figure(ENERGY) or result.figure(POWER), rates(result)
     return {
         **{name: getattr(result, name) for name in own},
         **{name: getattr(work, name) for name in of_work},
         **{n: getattr(system, n) for n in ("cpu", "accelerator", "accelerators", "nodes")},
         **{n: getattr(software, n) for n in ("framework", "backend", "device", "precision")},
         **{n: _value(result, n) for n in (THROUGHPUT, "latency_p90", "latency_p99", POWER, ENERGY)},
+        **{name: per.get(name) for name in (PER_ACCELERATOR, PER_WATT, PER_CORE)},
         "energy_tier": energy.tier if energy else "",
         "system": system.name,
         "system_id": digest([system.name, system.fingerprint])[:16],
@@ -575,6 +580,17 @@ def _value(result: BenchmarkResult, name: str) -> float | None:
 
 def _read(detail: Mapping[str, Any]) -> BenchmarkResult:
     return from_json(json.dumps(detail))
+
+
+def whole(store: Store, uids: Sequence[str]) -> dict[str, BenchmarkResult]:
+    """Return the results with these ids, by id; one that is gone is left out."""
+    detail, results = schema.detail.c, {}
+    for start in range(0, len(uids), CHUNK):
+        chosen = sa.select(detail.run_uid, detail.result)
+        chosen = chosen.where(detail.run_uid.in_(uids[start : start + CHUNK]))
+        with store.reading() as connection:
+            results.update({uid: _read(data) for uid, data in connection.execute(chosen)})
+    return results
 
 
 def exists(root: str | os.PathLike[str]) -> bool:

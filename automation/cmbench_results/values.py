@@ -21,6 +21,12 @@ HIGHER, LOWER = "higher", "lower"
 
 THROUGHPUT, ENERGY, POWER, ACCURACY = "throughput", "energy_per_sample", "power", "accuracy"
 
+PER_ACCELERATOR, PER_WATT, PER_CORE = (
+    *("throughput_per_accelerator", "throughput_per_watt"),
+    "throughput_per_core",
+)
+"""Throughput divided by what a system has of it; per core only where the processor computes."""
+
 LOCAL, OFFICIAL = "local", "official"
 """How far a result may be trusted: measured or handed over here; published by MLCommons."""
 UPLOADED, CHECKED, REPRODUCED = "uploaded", "checked", "reproduced"
@@ -154,6 +160,26 @@ class BenchmarkResult:
     def figure(self, name: str) -> ResultMetric | None:
         """Return a further figure by its name."""
         return next((metric for metric in self.metrics if metric.name == name), None)
+
+
+def rates(result: BenchmarkResult) -> dict[str, float]:
+    """Return the throughput per accelerator, watt and core, as far as they are known."""
+    system, throughput = result.system, result.figure(THROUGHPUT)
+    power, energy = result.figure(POWER), result.figure(ENERGY)
+    if throughput is None:
+        return {}
+    parts = {
+        PER_ACCELERATOR: float(system.accelerators * system.nodes),
+        # A joule per sample is a second of a watt.
+        PER_WATT: power.value if power else throughput.value * energy.value if energy else 0.0,
+        PER_CORE: 0.0 if system.accelerators else _cores(system),
+    }
+    return {name: throughput.value / size for name, size in parts.items() if size > 0}
+
+
+def _cores(system: SystemDescription) -> float:
+    """Return the cores of all nodes; descriptions of systems count those of one socket."""
+    return float(system.cores * max(1, system.sockets) * system.nodes)
 
 
 def configuration_of(result: BenchmarkResult) -> dict[str, str]:

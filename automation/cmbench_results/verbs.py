@@ -15,6 +15,7 @@ from cmbench_results.places import Places, ResultSource
 if TYPE_CHECKING:
     from cmbench_results.query import Filter, Page
     from cmbench_results.store import Store
+    from cmbench_results.values import BenchmarkResult
 
 NOT_FILTERS = (
     *("db", "json", "csv", "parquet", "bundle", "output", "sort", "limit", "offset", "facets"),
@@ -84,16 +85,21 @@ def find_results(command: Command) -> Reply:
         if flags.get("frontier"):
             return _frontier(store, filters, str(flags["frontier"]))
         page = _page(store, filters, command, 20)
+        own = query.own(store, page.rows)
         is_empty = not page.total and _is_empty(store)
     costs = cost.of_flags(flags) if _PRICED & flags.keys() else None
-    rows = [dict(row) for row in page.rows]
+    rows = [{**row, "settings": _settings(own.get(row["uid"]))} for row in page.rows]
     if costs:
         for row in rows:
             row["cost_per_million"] = costs.per_million(row)
     data = {"total": page.total, "list": rows}
     if is_empty:
         return Reply(data, _NONE_YET, data)
-    return Reply(data, lambda: render.table(page.rows, page.total, costs), data)
+    return Reply(data, lambda: render.table(page.rows, page.total, costs, own), data)
+
+
+def _settings(result: BenchmarkResult | None) -> dict[str, str]:
+    return dict(result.settings) if result else {}
 
 
 def _is_empty(store: Store) -> bool:
@@ -145,7 +151,7 @@ def _places(sources: Sequence[ResultSource]) -> Reply:
 
 
 def compare_results(command: Command) -> Reply:
-    """``cm compare results A B …``: figures with their ratios, and what differs."""
+    """``cm compare results A B …``: which is faster, all figures, and what differs."""
     from dataclasses import asdict
 
     from cmbench_results import compare, render
@@ -159,7 +165,7 @@ def compare_results(command: Command) -> Reply:
 def export_results(command: Command) -> Reply:
     """``cm export results --csv --output=FILE``: what ``find`` would find, all of it, as a file.
 
-    Raises ``needs-input``, ``no-results``.
+    Raises ``needs-input``, ``no-results``, ``bad-value`` for a file that exists already.
     """
     from cmbench_results import export, query, render
 
@@ -175,6 +181,7 @@ def export_results(command: Command) -> Reply:
     kind = chosen[0]
     suffix = "zip" if kind == "bundle" else kind
     path = Path(str(command.flags.get("output") or f"results.{suffix}")).expanduser().absolute()
+    export.check_free(path, bool(command.flags.get("force")))
     with _store(command) as store:
         page = _page(store, filters, command, query.MOST)
         if not page.rows:
@@ -184,13 +191,17 @@ def export_results(command: Command) -> Reply:
         if kind == "bundle":
             results = [store.result(row["uid"]) for row in page.rows]
             export.as_bundle(results, path)
+        rows = list(query.with_settings(store, page.rows))
     writers: Mapping[str, Any] = {
         "csv": export.as_csv,
         "json": export.as_json,
         "parquet": export.as_parquet,
     }
+    if kind in ("csv", "parquet"):
+        settings = list(dict.fromkeys(name for row in rows for name in row["settings"]))
+        rows = list(export.flat(rows, settings))
     if kind in writers:
-        writers[kind](page.rows, path)
+        writers[kind](rows, path)
     data = {"path": str(path), "results": len(page.rows)}
     return Reply(data, f"{render.count(len(page.rows), 'result')} in {path}")
 

@@ -192,6 +192,35 @@ def test_points_of_a_sweep_are_not_repeats_of_each_other(
     assert text.count("<td>3 runs, spread 9.8%</td>") == 2
     assert "<td>64</td>" in text[text.index("What differs") :]
     assert "3 runs, spread 9.8%" in client.get(f"/results/{best}").text
+    assert "B is slower than A, x 0.6" in text
+
+
+def test_a_table_of_ones_own_has_the_columns_that_differ(
+    client: TestClient, add: Add, tmp_path: Path
+) -> None:
+    sweep(tmp_path / "sweep")
+    add(tmp_path / "sweep")
+    text = client.get("/results?sort=-value").text
+    heads = re.findall(r'<th role="columnheader"[^>]*>(?:<a[^>]*>)?([a-z]+)', text)
+    assert heads[:8] == [
+        "result",
+        "benchmark",
+        "system",
+        "model",
+        "backend",
+        "threads",
+        "batch",
+        "measured",
+    ]
+    assert "organization" not in heads
+    assert '<td role="cell" data-name="batch">64</td>' in text
+    assert "2026-11-22 10:05" in text
+    assert "330 per core" in text
+    ranking = client.get("/results/plot?benchmark=resnet50&draw=bars").text
+    assert "threads 2, batch 64" in ranking
+    exported = list(csv.DictReader(io.StringIO(client.get("/results/export.csv").text)))
+    assert {row["settings.batch"] for row in exported} == {"1", "8", "64"}
+    assert client.get("/results/export.json").json()[0]["settings"]["workers"] == "1"
 
 
 def test_a_result_tells_all_that_is_known(explorer: TestClient) -> None:

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from samples import NEWER_ROW, ROW, experiments, own_run, sweep
+from samples import BATCHES, NEWER_ROW, ROW, THREADS, experiments, own_run, sweep
 
 import benchmark_lab
 from support import ROOT, Finished, Home
@@ -64,8 +64,39 @@ def test_each_point_of_a_sweep_has_its_repeats(cm: Cm, tmp_path: Path) -> None:
     with open(tmp_path / "t.csv", encoding="utf-8", newline="") as stream:
         exported = list(csv.DictReader(stream))
     assert sorted(Counter(row["series"] for row in exported).values()) == [3] * 6
+    assert {(row["settings.batch"], row["settings.threads"]) for row in exported} == {
+        (str(batch), str(threads)) for batch in BATCHES for threads in THREADS
+    }
+    assert {row["measured_at"][:13] for row in exported} == {f"2026-11-2{n}T10" for n in range(3)}
     shown = cm("show", "results", exported[0]["uid"]).ok().stdout
     assert "3, median 612, spread 9.8%" in shown
+    again = cm("export", "results", "--csv", f"--output={tmp_path}/t.csv")
+    assert "exists already" in again.stderr
+    assert "--force" in again.stderr
+
+
+def test_results_of_ones_own_are_told_apart_in_the_table(cm: Cm, tmp_path: Path) -> None:
+    sweep(tmp_path / "sweep")
+    cm("add", "results", str(tmp_path / "sweep")).ok()
+    text = cm("find", "results").ok().stdout
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert "local: lab, m, onnxruntime, float32, 2026-11-22 10:05" in text
+    assert "threads 2, batch 64" in text
+    assert "330 per core" in text
+    found = json.loads(cm("find", "results", "--json").ok().stdout)["list"]
+    assert found[0]["settings"]["batch"] == "64"
+
+
+def test_a_comparison_says_first_which_is_faster(cm: Cm, tmp_path: Path) -> None:
+    sweep(tmp_path / "sweep")
+    cm("add", "results", str(tmp_path / "sweep")).ok()
+    found = json.loads(cm("find", "results", "--json").ok().stdout)["list"]
+    best, other = found[0]["uid"], found[-1]["uid"]
+    line = cm("diff", "results", other, best).ok().stdout.splitlines()
+    assert line[0].startswith(
+        "B is 6 times as fast as A, beyond the noise (spread: A 9.8% of 3 runs"
+    )
+    assert "slower than A, x 0.167" in cm("compare", "results", best, other).ok().stdout
 
 
 def test_where_there_is_no_result_yet_it_is_said_how_one_gets_there(
@@ -114,7 +145,8 @@ def test_what_stands_where_an_export_goes_keeps_its_kind(
     reader = threading.Thread(target=reading, daemon=True)
     reader.start()
     for place in (link, pipe):
-        assert "3 results in" in cm("export", "results", "--csv", f"--output={place}").ok().stdout
+        done = cm("export", "results", "--csv", f"--output={place}", "--force").ok()
+        assert "3 results in" in done.stdout
     reader.join(30)
     assert link.is_symlink()
     assert pipe.is_fifo()

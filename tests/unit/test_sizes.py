@@ -43,7 +43,6 @@ LARGE_CLASSES = {
     "automation/cmbench/run/scheduler.py:Scheduler": (34, 14),
     "automation/cmbench/run/step.py:StepRunner": (22, 17),
     "automation/cmbench_crowd_server/ledger.py:Ledger": (26, 4),
-    "automation/cmbench_gui/explorer/table.py:TableLine": (0, 17),
     "automation/cmbench_results/store.py:Store": (29, 7),
     "automation/cmbench_results/values.py:BenchmarkResult": (3, 26),
     "lib/aws_neuron/artifact/artefact.py:NeuronArtefact": (2, 17),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from cmbench.cli.crowd import CROWD
+from cmbench.cli.of_results import DATABASE, RESULTS
 from cmbench.cli.verb import Flags, Verb
 from cmbench.session.request import FLAGS
 
@@ -67,19 +68,6 @@ def _cache(word: str, does: str, usage: Flags, flags: Flags, *takes: str, **more
     return Verb("cache", word, does, usage, flags, (*OF_ENTRIES, *takes), **more)
 
 
-_DB = {"db=URL": "a shared PostgreSQL database instead of the one in this home"}
-_CHOSEN = {
-    "benchmark=NAMES": "a column with its values: bert-99,resnet50; * and ! before a value work",
-    "has=FIGURES": "those that have a figure: energy_per_sample, accuracy, ...",
-    "sort=COLUMN": "sort by this; a leading - reverses the order",
-    "limit=N": "at most this many; with --offset=N the next ones",
-}
-_PRICES = {
-    "price_per_hour=USD": "your own price of the machine, for the cost per million samples",
-    "purchase_price=USD": "or its purchase price, with --lifetime_years and --price_per_kwh",
-}
-
-
 def _gui(thing: str, usage: Flags, flags: Flags) -> Verb:
     """A verb that serves pages, which another package does."""
     shared = {
@@ -88,15 +76,9 @@ def _gui(thing: str, usage: Flags, flags: Flags) -> Verb:
         "title=TEXT": "title of the pages",
         "no_browser": "open no browser; only print the address",
         "no_run": "compose and show, but run nothing",
-        **_DB,
+        **DATABASE,
     }
     return Verb(thing, "gui", f"cmbench_gui.verbs:gui_{thing}", usage, {**flags, **shared})
-
-
-def _results(word: str, usage: Flags, flags: Flags, *takes: str, **more: Any) -> Verb:
-    """A verb about results of benchmarks, which another package answers."""
-    does = f"cmbench_results.verbs:{'remove' if word == 'rm' else word}_results"
-    return Verb("results", word, does, usage, {**flags, **_DB, **_JSON}, takes or None, **more)
 
 
 def _experiment(word: str, usage: Flags, flags: Flags, **more: Any) -> Verb:
@@ -414,68 +396,7 @@ VERBS: tuple[Verb, ...] = (
         {"cm import cache --input=F": "verify them and add them to this cache"},
         {"input=FILE": "the archive", **_JSON},
     ),
-    Verb("results", "help", "help:show_usage"),
-    _results(
-        "add",
-        {"cm add results DIR": "keep the results of a run, a tree or a publication"},
-        {"round=5.1": "for a tree whose files do not name its round"},
-        "path",
-        *_OUTPUT,
-    ),
-    _results(
-        "find",
-        {
-            "cm find results bert-99 Offline": "those that contain these words, the best first",
-            "cm find results Azure --cost": "with the cost of a million samples",
-            "cm find results --facets": "how many there are of each kind",
-            "cm find results ... --frontier=X,Y": "those that no other one beats",
-        },
-        {
-            **_CHOSEN,
-            "facets=COLUMNS": "counts by these columns",
-            "frontier=X,Y": "the Pareto frontier of two figures",
-            "cost": "what a million samples cost, by the listed prices",
-            **_PRICES,
-        },
-        cmind=("search",),
-    ),
-    _results(
-        "show",
-        {
-            "cm show results ID": "all that is known of one; last is the newest of your own",
-            "cm show results": "the places that results were added from",
-        },
-        _PRICES,
-        "lifetime_years",
-        "price_per_kwh",
-        *_OUTPUT,
-    ),
-    _results(
-        "compare",
-        {"cm compare results ID ID": "figures with their ratios, and what differs"},
-        {},
-        *_OUTPUT,
-    ),
-    _results(
-        "export",
-        {"cm export results bert-99 --csv": "all that match, as a file"},
-        {
-            "csv": "for a spreadsheet",
-            "parquet": "for DuckDB or pandas",
-            "bundle": "with their logs, for cm add results elsewhere",
-            "output=FILE": "output file; by default results.csv and so on",
-            **_CHOSEN,
-        },
-    ),
-    _results(
-        "rm",
-        {"cm rm results ID|DIR": "forget results; files on the disk stay"},
-        {},
-        "path",
-        "force",
-        *_OUTPUT,
-        cmind=("delete",),
-    ),
+    *RESULTS,
     _gui("results", {"cm gui results": "explore results in a browser"}, {}),
     Verb(
         "results",
@@ -490,7 +411,7 @@ VERBS: tuple[Verb, ...] = (
             "proxied": "a TLS proxy on this machine tells the client's address",
             "title=TEXT": "title of the pages",
             "home=DIR": "where uploads are kept, instead of this CM home",
-            **_DB,
+            **DATABASE,
         },
         _OUTPUT,
         extra="crowd-server",
@@ -507,14 +428,11 @@ VERBS: tuple[Verb, ...] = (
             "block=CONTRIBUTOR": "accept nothing more from a key",
             "want=FILE": "put work on the list: a JSON list of benchmark, scenario, ...",
             "home=DIR": "where the server keeps uploads, instead of this CM home",
-            **_DB,
+            **DATABASE,
             **_JSON,
         },
         _OUTPUT,
         extra="crowd-server",
-    ),
-    _results(
-        "reindex", {"cm reindex results": "rebuild the database from the files"}, {}, *_OUTPUT
     ),
     Verb("experiment", "help", "help:show_usage"),
     _experiment(

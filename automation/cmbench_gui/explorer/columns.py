@@ -21,6 +21,7 @@ from typing import Any
 from cmbench_results import query, schema
 from cmbench_results.query import Filter, Page, Row
 from cmbench_results.store import Store
+from cmbench_results.values import PER_ACCELERATOR, PER_CORE, PER_WATT
 
 KNOWN = tuple(name for name in schema.WORDS if name not in ("series", "system_id", "figures_from"))
 """The columns with values that many rows share, by which rows are chosen."""
@@ -28,8 +29,9 @@ _CODED = (
     *("benchmark", "form", "scenario", "system", "cpu", "accelerator", "organization", "round"),
     *("division", "energy_tier", "precision", "tier", "validity", "unit", "system_id"),
 )
-"""The columns of words that a line of the table tells."""
+"""The columns of words that a line of the table shows."""
 _FIGURES = dict.fromkeys(("value", "accuracy", "power", "energy_per_sample", "throughput"), "d")
+_FIGURES |= dict.fromkeys((PER_ACCELERATOR, PER_WATT, PER_CORE), "d")
 _FIGURES |= {"accelerators": "q", "inferred": "b"}
 """Those of numbers, by the type of their array; an unknown figure is not a number."""
 _ANYWHERE = (

@@ -17,7 +17,7 @@ from cmbench_results import compare, cost, query
 from cmbench_results.query import Filter
 from cmbench_results.render import figure
 from cmbench_results.store import Store
-from cmbench_results.values import LOWER, BenchmarkResult
+from cmbench_results.values import LOWER, BenchmarkResult, rates
 
 FILES = 200
 BIGGEST = 32 << 20
@@ -131,6 +131,8 @@ def _metrics(result: BenchmarkResult) -> Iterator[tuple[str, str]]:
         aim = result.accuracy_target
         target = f", target {aim:.6g}" if aim is not None else ""
         yield "accuracy", f"{result.accuracy:.6g} {result.accuracy_unit}".strip() + target
+    for name, value in rates(result).items():
+        yield name.replace("_", " "), figure(value, result.unit)
     for metric in result.metrics:
         tier = f", {metric.tier}" if metric.tier else ""
         way = "lower" if metric.direction == "lower" else "higher"
@@ -265,6 +267,7 @@ class Side:
     notes: tuple[str, ...]
     chart: charts.Chart | None
     between: tuple[str, ...]
+    verdicts: tuple[str, ...]
 
 
 def side(store: Store, uids: Sequence[str]) -> Side:
@@ -277,7 +280,7 @@ def side(store: Store, uids: Sequence[str]) -> Side:
         )
         for row in comparison.figures
     ]
-    works = {(r.workload.benchmark, r.workload.scenario, r.unit) for r in comparison.results}
+    works = set(map(compare.work_of, comparison.results))
     notes = ["They are of different benchmarks, scenarios or units."] if len(works) > 1 else []
     letters = tuple(chr(65 + index) for index in range(len(comparison.results)))
     return Side(
@@ -291,6 +294,7 @@ def side(store: Store, uids: Sequence[str]) -> Side:
         notes=tuple(notes),
         chart=None if notes else _beside(letters, comparison.results),
         between=() if notes else tuple(_between(comparison.results, comparison.spreads)),
+        verdicts=() if notes else comparison.verdicts,
     )
 
 

@@ -22,6 +22,7 @@ from cmbench_gui.explorer.plot import (
 from cmbench_gui.explorer.table import trust
 from cmbench_gui.explorer.view import COST, ExplorerView
 from cmbench_results import query
+from cmbench_results.distinguish import facts_of, identity, in_words
 from cmbench_results.query import Filter
 from cmbench_results.store import Store
 from cmbench_results.values import LOWER, OFFICIAL
@@ -78,11 +79,17 @@ def _bars(store: Store, view: ExplorerView, kind: PlotKind) -> Plot:
     page = query.find(store, _having(view, view.y), sort, BARS)
     names: dict[str, int] = {}
     ranks = []
+    own = query.own(store, page.rows)
+    facts = facts_of(own)
     for row in page.rows:
         number = names.setdefault(series_of(view, row, energy), len(names))
         said = kind.said(view.y, row[view.y])
         words = [row["system"], row["organization"], row["round"] and f"v{row['round']}"]
-        words += [row["precision"], row["energy_tier"] if energy else "", trust(row["tier"]).word]
+        if mine := own.get(row["uid"]):
+            words = [row["system"], in_words(facts[row["uid"]]), identity(mine)]
+        else:
+            words += [row["precision"]]
+        words += [row["energy_tier"] if energy else "", trust(row["tier"]).word]
         name = ", ".join(filter(None, words))
         label = f"{said}; {name}"
         ranks.append(scatter.Rank(name, row[view.y], label, number, f"/results/{row['uid']}"))
@@ -101,8 +108,11 @@ def _course(store: Store, view: ExplorerView, kind: PlotKind) -> Plot:
     columns = sorted({_when(row) for row in page.rows}, key=_age)
     places = {name: number for number, name in enumerate(columns)}
     series: dict[str, list[tuple[int, float, str, str]]] = {}
+    facts = facts_of(query.own(store, page.rows))
     for row in page.rows:
-        label = f"{kind.said(view.y, row[view.y])}; {row['system']}, {_when(row)}"
+        mine = in_words(facts.get(row["uid"], {}))
+        where = ", ".join(filter(None, (row["system"], mine, _when(row))))
+        label = f"{kind.said(view.y, row[view.y])}; {where}"
         point = (places[_when(row)], row[view.y], label, f"/results/{row['uid']}")
         series.setdefault(series_of(view, row, energy), []).append(point)
     values = [row[view.y] for row in page.rows]

@@ -132,8 +132,11 @@ async def exported(request: Request) -> Response:
         )
     costs = seen.costs() if seen.priced else None
 
+    settings = await source.work(lambda: query.names_of_settings(store, seen.wanted))
+
     def rows() -> Iterator[query.Row]:
-        for row in query.each(store, seen.wanted, seen.sort):
+        described = query.with_settings(store, query.each(store, seen.wanted, seen.sort))
+        for row in export.flat(described, settings) if kind == "csv" else described:
             yield {**row, view.COST: costs.per_million(row)} if costs else row
 
     headers = {"content-disposition": f'attachment; filename="results.{kind}"'}

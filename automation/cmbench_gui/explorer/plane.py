@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cmbench_gui.explorer.charting import scatter
@@ -16,14 +16,17 @@ from cmbench_gui.explorer.plot import Best, Plot, PlotKind, energetic, series_of
 from cmbench_gui.explorer.view import COST, ExplorerView
 from cmbench_results import query
 from cmbench_results.cost import CostModel
+from cmbench_results.distinguish import facts_of, identity, in_words
 from cmbench_results.store import Store
-from cmbench_results.values import CERTIFIED, TELEMETRY
+from cmbench_results.values import CERTIFIED, OFFICIAL, TELEMETRY
 
 MARKS = 1200
 """Points of one drawing, besides the best."""
 _CELL = 6.0
 _LISTED = 60
-_READ = ("uid", "system", "throughput", "power", "form", "energy_tier")
+_READ = ("uid", "system", "throughput", "power", "form", "energy_tier", "tier")
+_RECOGNIZABLE = 500
+"""Results of one's own of which a drawing reads in what they differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,7 @@ class PlanePoint:
     uid: str
     series: int
     system: str
+    tier: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ class Plane:
 def draw(store: Store, view: ExplorerView, kind: PlotKind) -> Plot:
     """The drawing of the two figures of a view."""
     names: dict[str, int] = {}
-    spots = list(_spots(store, view, names))
+    spots = _recognizable(store, list(_spots(store, view, names)))
     if not spots:
         none = f"No result has both {title(view.x)} and {title(view.y)}"
         return Plot(None, "Nothing to draw", (f"{none}{' in this range' * bool(view.ranges)}.",))
@@ -105,7 +109,25 @@ def _spots(store: Store, view: ExplorerView, series: dict[str, int]) -> Iterator
         x, y = row[view.x], row[view.y]
         if x is not None and y is not None and _inside(view, x, y):
             name = series_of(view, row, energy)
-            yield PlanePoint(x, y, row["uid"], series.setdefault(name, len(series)), row["system"])
+            number = series.setdefault(name, len(series))
+            yield PlanePoint(x, y, row["uid"], number, row["system"], row["tier"])
+
+
+def _recognizable(store: Store, spots: list[PlanePoint]) -> list[PlanePoint]:
+    """Add to results of one's own all in which they differ, where there are not too many."""
+    if sum(spot.tier != OFFICIAL for spot in spots) > _RECOGNIZABLE:
+        return spots
+    own = query.own(store, [{"uid": spot.uid, "tier": spot.tier} for spot in spots])
+    facts = facts_of(own)
+    words = {
+        spot.uid: (spot.system, in_words(facts[spot.uid]), identity(own[spot.uid]))
+        for spot in spots
+        if spot.uid in own
+    }
+    return [
+        replace(spot, system=", ".join(filter(None, words.get(spot.uid, (spot.system,)))))
+        for spot in spots
+    ]
 
 
 def _inside(view: ExplorerView, x: float, y: float) -> bool:

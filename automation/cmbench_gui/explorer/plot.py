@@ -14,7 +14,7 @@ from cmbench_gui.explorer.table import trust
 from cmbench_gui.explorer.view import COST, ExplorerView
 from cmbench_results import query
 from cmbench_results.render import figure
-from cmbench_results.values import ENERGY, LOWER, POWER
+from cmbench_results.values import ENERGY, LOWER, PER_ACCELERATOR, PER_CORE, PER_WATT, POWER
 
 SAME = ("benchmark", "scenario", "unit")
 """What the points of one drawing have in common."""
@@ -27,6 +27,9 @@ TITLES = {
     "latency_p99": "99th percentile of latency",
     "energy_per_sample": "energy of a sample",
     COST: "cost of a million",
+    PER_ACCELERATOR: "throughput per accelerator",
+    PER_WATT: "throughput per watt",
+    PER_CORE: "throughput per core",
 }
 
 Row = Mapping[str, Any]
@@ -78,7 +81,7 @@ class PlotKind:
         """The unit of a column of figures."""
         if name == COST:
             return "$ per million"
-        return self.unit if name in ("value", "throughput") else UNITS.get(name, "")
+        return self.unit if name == "value" or "throughput" in name else UNITS.get(name, "")
 
     def less(self, name: str) -> bool:
         """Whether less of a column of figures is better."""

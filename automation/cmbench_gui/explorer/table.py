@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,9 +10,10 @@ from cmbench_gui.explorer.columns import Columns
 from cmbench_gui.explorer.view import ROWS, ExplorerView
 from cmbench_results import query
 from cmbench_results.cost import CostModel
-from cmbench_results.render import figure
+from cmbench_results.distinguish import facts_of, moment
+from cmbench_results.render import figure, per_part
 from cmbench_results.store import Store
-from cmbench_results.values import OFFICIAL
+from cmbench_results.values import OFFICIAL, BenchmarkResult
 
 FACETS = {
     "tier": "trust",
@@ -62,7 +63,7 @@ class Facet:
 
 @dataclass(frozen=True, slots=True)
 class TableLine:
-    """A result in the table, in words."""
+    """A result in the table, in words; ``cells`` are the further columns with their values."""
 
     uid: str
     value: str
@@ -70,12 +71,8 @@ class TableLine:
     system: str
     system_id: str
     hardware: str
-    organization: str
-    origin: str
-    accuracy: str
-    power: str
-    cost: str
-    precision: str
+    rates: str
+    cells: tuple[tuple[str, str], ...]
     trust: Trust
     validity: str
     inferred: bool
@@ -137,15 +134,18 @@ class ResultTable:
     unverified: bool
 
 
-_HEADINGS = (
-    ("result", "value", True),
-    ("benchmark", "benchmark", False),
-    ("system", "system", False),
-    ("organization", "organization", False),
-    ("round", "round", True),
-    ("accuracy", "accuracy", True),
-    ("power", "power", False),
-)
+_FIRST = (("result", "value", True), ("benchmark", "benchmark", False), ("system", "system", False))
+_SORTED = {
+    "model": ("model", False),
+    "backend": ("backend", False),
+    "measured": ("measured_at", True),
+    "organization": ("organization", False),
+    "round": ("round", True),
+    "accuracy": ("accuracy", True),
+    "power": ("power", False),
+}
+"""The columns that a table can be sorted by, and whether it is first sorted downwards."""
+_ALWAYS, _LAST = ("round", "accuracy"), ("organization", "round", "accuracy", "power", "a million")
 
 
 def table(store: Store, view: ExplorerView, known: Columns | None = None) -> ResultTable:
@@ -158,13 +158,18 @@ def table(store: Store, view: ExplorerView, known: Columns | None = None) -> Res
         matches = known.find(view.wanted, view.sort, ROWS, start)
     else:
         matches = query.find(store, view.wanted, view.sort, ROWS, start)
-    costs = view.costs() if view.priced else None
+    cells = _cells(store, matches.rows, view.costs() if view.priced else None)
     hold = view.holds("/results")
-    lines = tuple(_line(row, view, hold(row["uid"]), costs) for row in matches.rows)
+    lines = tuple(
+        _line(row, view, hold(row["uid"]), values)
+        for row, values in zip(matches.rows, cells, strict=True)
+    )
     last = start + len(lines)
+    names = [name for name, _ in lines[0].cells] if lines else _ALWAYS
+    headings = (*_FIRST, *((name, *_SORTED.get(name, ("", False))) for name in names))
     return ResultTable(
         lines=lines,
-        headings=tuple(_heading(view, *heading) for heading in _HEADINGS),
+        headings=tuple(_heading(view, *heading) for heading in headings),
         total=matches.total,
         first=start + 1 if lines else 0,
         last=last,
@@ -175,25 +180,61 @@ def table(store: Store, view: ExplorerView, known: Columns | None = None) -> Res
 
 
 def _heading(view: ExplorerView, name: str, column: str, down: bool) -> Heading:
+    if not column:
+        return Heading(name, "", "none")
     by = view.sort.removeprefix("-")
     way = "descending" if view.sort.startswith("-") else "ascending"
     return Heading(name, view.ordered(column, down).at("/results"), way if by == column else "none")
 
 
-def _line(row: Row, view: ExplorerView, hold: str, costs: CostModel | None) -> TableLine:
+def _cells(store: Store, rows: Sequence[Row], costs: CostModel | None) -> list[dict[str, str]]:
+    """Return the further columns of every row; those that would be empty are left out.
+
+    Results of one's own have what they are recognized by, and all in which they differ.
+    """
+    own = query.own(store, rows)
+    facts = facts_of(own)
+    lines = [_cells_of(row, own.get(row["uid"]), facts.get(row["uid"], {}), costs) for row in rows]
+    names = dict.fromkeys(name for line in lines for name in line)
+    ordered = sorted(names, key=lambda name: name in _LAST)
+    shown = [name for name in ordered if name in _ALWAYS or any(map(_has(name), lines))]
+    return [{name: line.get(name, "") for name in shown} for line in lines]
+
+
+def _has(name: str) -> Callable[[Mapping[str, str]], bool]:
+    return lambda line: bool(line.get(name))
+
+
+def _cells_of(
+    row: Row, result: BenchmarkResult | None, facts: Mapping[str, str], costs: CostModel | None
+) -> dict[str, str]:
+    own = {}
+    if result is not None:
+        model = result.workload.model
+        own = {"model": model, "backend": result.software.backend}
+        own |= {name.removeprefix("version of ").replace("_", " "): v for name, v in facts.items()}
+        own |= {"measured": moment(result.measured_at)}
+    return {
+        **own,
+        "organization": row["organization"],
+        "round": " ".join(filter(None, (row["round"] and f"v{row['round']}", row["division"]))),
+        "accuracy": f"{row['accuracy']:.5g}" if row["accuracy"] is not None else "",
+        "power": energy(row),
+        "a million": money(costs.per_million(row)) if costs else "",
+    }
+
+
+def _line(row: Row, view: ExplorerView, hold: str, cells: Mapping[str, str]) -> TableLine:
+    precise = row["precision"] and f", {row['precision']}"
     return TableLine(
         uid=row["uid"],
         value=figure(row["value"], row["unit"]),
         work=work(row),
         system=row["system"],
         system_id=row["system_id"],
-        hardware=hardware(row),
-        organization=row["organization"],
-        origin=" ".join(filter(None, (row["round"] and f"v{row['round']}", row["division"]))),
-        accuracy=f"{row['accuracy']:.5g}" if row["accuracy"] is not None else "",
-        power=energy(row),
-        cost=money(costs.per_million(row)) if costs else "",
-        precision=row["precision"],
+        hardware=f"{hardware(row)}{precise}",
+        rates=", ".join(per_part(row)),
+        cells=tuple(cells.items()),
         trust=trust(row["tier"]),
         validity=row["validity"],
         inferred=row["inferred"],

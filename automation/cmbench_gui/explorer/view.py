@@ -17,7 +17,10 @@ BASKET = 12
 COST = "cost_per_million"
 AXES = (*schema.FIGURES, COST)
 KINDS = ("scatter", "bars", "course")
-COLOURS = ("organization", "system", "accelerator", "framework", "precision", "round", "tier")
+COLOURS = (
+    *("organization", "system", "accelerator", "framework", "precision", "round", "tier"),
+    *("model", "backend", "device"),
+)
 PRICES = ("price_per_hour", "purchase_price", "lifetime_years", "price_per_kwh")
 _RANGE = ("xmin", "xmax", "ymin", "ymax")
 _MARKS = ("logx", "logy", "priced")

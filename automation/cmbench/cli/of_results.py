@@ -1,0 +1,99 @@
+"""The commands about results of benchmarks, implemented in a separate package."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cmbench.cli.verb import Flags, Verb
+
+DATABASE = {"db=URL": "a shared PostgreSQL database instead of the one in this home"}
+_OUTPUT = ("out", "json", "quiet", "silent", "verbose")
+_JSON = {"json": "print the result as JSON"}
+_CHOSEN = {
+    "benchmark=NAMES": "a column with its values: bert-99,resnet50; * and ! before a value work",
+    "has=FIGURES": "those that have a figure: energy_per_sample, accuracy, ...",
+    "sort=COLUMN": "sort by this; a leading - reverses the order",
+    "limit=N": "at most this many; with --offset=N the next ones",
+}
+_PRICES = {
+    "price_per_hour=USD": "your own price of the machine, for the cost per million samples",
+    "purchase_price=USD": "or its purchase price, with --lifetime_years and --price_per_kwh",
+}
+
+
+def _results(word: str, usage: Flags, flags: Flags, *takes: str, **more: Any) -> Verb:
+    """A verb about results of benchmarks, which another package answers."""
+    function = {"rm": "remove", "diff": "compare"}.get(word, word)
+    does = f"cmbench_results.verbs:{function}_results"
+    return Verb("results", word, does, usage, {**flags, **DATABASE, **_JSON}, takes or None, **more)
+
+
+RESULTS: tuple[Verb, ...] = (
+    Verb("results", "help", "help:show_usage"),
+    _results(
+        "add",
+        {"cm add results DIR": "keep the results of a run, a tree or a publication"},
+        {"round=5.1": "for a tree whose files do not name its round"},
+        "path",
+        *_OUTPUT,
+    ),
+    _results(
+        "find",
+        {
+            "cm find results bert-99 Offline": "those that contain these words, the best first",
+            "cm find results Azure --cost": "with the cost of a million samples",
+            "cm find results --facets": "how many there are of each kind",
+            "cm find results ... --frontier=X,Y": "those that no other one beats",
+        },
+        {
+            **_CHOSEN,
+            "facets=COLUMNS": "counts by these columns",
+            "frontier=X,Y": "the Pareto frontier of two figures",
+            "cost": "what a million samples cost, by the listed prices",
+            **_PRICES,
+        },
+        cmind=("search",),
+    ),
+    _results(
+        "show",
+        {
+            "cm show results ID": "all that is known of one; last is the newest of your own",
+            "cm show results": "the places that results were added from",
+        },
+        _PRICES,
+        "lifetime_years",
+        "price_per_kwh",
+        *_OUTPUT,
+    ),
+    _results(
+        "compare",
+        {"cm compare results ID ID": "which is faster, by how much, and what differs"},
+        {},
+        *_OUTPUT,
+    ),
+    _results("diff", {"cm diff results ID ID": "the same as cm compare results"}, {}, *_OUTPUT),
+    _results(
+        "export",
+        {"cm export results bert-99 --csv": "all that match, as a file"},
+        {
+            "csv": "for a spreadsheet",
+            "parquet": "for DuckDB or pandas",
+            "bundle": "with their logs, for cm add results elsewhere",
+            "output=FILE": "output file; by default results.csv and so on",
+            "force": "replace a file that exists",
+            **_CHOSEN,
+        },
+    ),
+    _results(
+        "rm",
+        {"cm rm results ID|DIR": "forget results; files on the disk stay"},
+        {},
+        "path",
+        "force",
+        *_OUTPUT,
+        cmind=("delete",),
+    ),
+    _results(
+        "reindex", {"cm reindex results": "rebuild the database from the files"}, {}, *_OUTPUT
+    ),
+)
