@@ -757,28 +757,32 @@ def test_the_name_of_the_machine_counts_where_a_step_asks_for_it(
 @pytest.mark.parametrize(
     ("run", "name"),
     [
-        ("true", "GLOBIGNORE"),
+        (":", "GLOBIGNORE"),
+        (": '%(%H)T'", "TZ"),
         ("ls -l", "TIME_STYLE"),
         ("tar xf a.tar", "TAR_OPTIONS"),
         ("xz -d a", "XZ_DEFAULTS"),
         ("git clone a", "GIT_CONFIG_COUNT"),
         ("pip install x", "PIP_INDEX_URL"),
-        ("printf '%(%H)T' 0", "TZ"),
         ("perl -e 1", "TZ"),
-        ("python3 -V", "PYTHONUSERBASE"),
+        ("python3.11 -V", "PYTHONUSERBASE"),
         ("make -s", "CFLAGS"),
         ("cmake --build .", "CXX"),
         ("gcc -c x.c", "CPATH"),
-        ("python3 -V", "PYTHONPATH"),
+        ("python3.11 -V", "PYTHONPATH"),
         ("pip install x", "PIP_CONSTRAINT"),
         ("nvcc x.cu", "NVCC_APPEND_FLAGS"),
         ("date -d @0", "TZ"),
     ],
 )
-def test_what_a_compiler_looks_at_by_itself_counts(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch, run: str, name: str
+def test_what_a_program_looks_at_by_itself_counts(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, run: str, name: str
 ) -> None:
-    run = f"true || {run}\npython3 $CM_TMP_CURRENT_SCRIPT_PATH/t.csv > tmp-run-env.out\n"
+    tool = tmp_path / run.split(maxsplit=1)[0]
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    run = f"{run}\npython3 $CM_TMP_CURRENT_SCRIPT_PATH/t.csv > tmp-run-env.out\n"
     code = f"import os\nprint('CM_OUT=' + os.environ['{name}'])\n"  # what no source shows
     lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=run, files={"t.csv": code})
     for content in ("-O1", "-O3"):

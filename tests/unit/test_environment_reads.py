@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cmbench.format.called_programs import called_by_shell
 from cmbench.format.environment_reads import Reads
 
 
@@ -132,37 +133,35 @@ def test_a_program_that_env_starts_is_not_a_look_at_everything() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "expected"),
+    ("text", "expected"),
     [
-        ("run.sh", "tool --x\n  other | third && (fourth)\n", "tool other third fourth"),
-        ("run.sh", "f() { tool; }\nf\necho done; cd x\n", "tool"),
-        ("run.sh", "# tool\nls  # tool is here\n", "ls"),
-        ("run.sh", "cat \\\n  tmp-ver.out\n", "cat"),
-        ("run-macos.sh", "brew list\n", ""),
-        ("tool.py", "import subprocess\nsubprocess.run(['gcc', '-v'])\n", "gcc"),
-        ("tool.py", "print('gcc')\n", ""),
-        ("notes.txt", "tool\n", ""),
-        (
-            "run.sh",
-            "#!/bin/bash\n. /etc/a.conf\n[ -f ~/.b ] && . $HOME/c\n",
-            "/etc/a.conf ~/.b ~/c",
-        ),
-        (
-            "run.sh",
-            ": $X/bin/tool ../lib /proc/cpuinfo /dev/null /tmp/x http://a.b/c 's/a/b/'\n",
-            "",
-        ),
-        ("tool.py", "open(Path.home() / '.a' / 'b')", "~/.a/b"),
-        ("tool.py", "Path('/etc/a') / 'b.conf'", "/etc/a /etc/a/b.conf"),
-        ("tool.py", "Path('~').expanduser() / '.a'\nPath(expanduser('~')) / '.b'", "~/.a ~/.b"),
-        ("tool.py", "os.path.join(os.path.expanduser('~'), '.a', 'b')", "~/.a/b"),
-        ("tool.py", "join(os.environ['HOME'], '.a')\njoin('x', 'y')\nPath('/tmp') / 'x'", "~/.a"),
-        ("tool.py", "open('/etc/a')\nprint('</div>', a/b, '/dev/null')\n", "/etc/a"),
+        ("tool --x\n  other | third && (fourth)\n", "tool other third fourth"),
+        ("f() { tool; }\nf\necho done; cd x\n", "tool"),
+        ("# tool\nls  # tool is here\n", "ls"),
+        ("cat \\\n  tmp-ver.out\n", "cat"),
     ],
 )
-def test_programs_that_a_source_starts(name: str, text: str, expected: str) -> None:
-    found = {word[5:] for word in words(name, text) if word.startswith("PATH/")}
-    assert found == set(expected.split())
+def test_programs_that_a_shell_script_starts(text: str, expected: str) -> None:
+    assert {word.decode() for word in called_by_shell(text.encode())} == set(expected.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("import subprocess\nsubprocess.run(['gcc', '-v'])\n", "gcc"),
+        ("print('gcc')\n", ""),
+        ("open(Path.home() / '.a' / 'b')", "~/.a/b"),
+        ("Path('/etc/a') / 'b.conf'", "/etc/a /etc/a/b.conf"),
+        ("Path('~').expanduser() / '.a'\nPath(expanduser('~')) / '.b'", "~/.a ~/.b"),
+        ("os.path.join(os.path.expanduser('~'), '.a', 'b')", "~/.a/b"),
+        ("join(os.environ['HOME'], '.a')\njoin('x', 'y')\nPath('/tmp') / 'x'", "~/.a"),
+        ("open('/etc/a')\nprint('</div>', a/b, '/dev/null')\n", "/etc/a"),
+    ],
+)
+def test_programs_and_files_that_a_hook_names(text: str, expected: str) -> None:
+    start = "os:PATH/"
+    named = {word for word in words("customize.py", text) if word.startswith(start)}
+    assert named == {start + word for word in expected.split()}
 
 
 ANY_WAY = {

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterator
 from contextlib import suppress
 
-from cmbench.format.env import MISSING
+from cmbench.format.outside import HOST
 
-IN_PATH = "PATH/"
-"""How the read of a program's place in PATH begins; no variable has a name with a slash."""
 _WORD = rb"[A-Za-z_][\w+.-]*"
 _TOKENS = rb"[^\s;&|()`{}]+|[\n;&|()`{}]"
 _ENDS = frozenset(b"\n;&|()`{}")
@@ -39,7 +36,6 @@ _OF_SHELL = frozenset(
     b" select set shift shopt source suspend test then time times trap true false type typeset"
     b" ulimit umask unalias unset until wait while".split()
 )
-_OF_THE_SYSTEM = ("/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/")
 _PLACE = (
     rb"(?<![\w$}\])/.~:*@%<-])(?:~|\$HOME|\$\{HOME\})?((?:/[\w+@-][\w.+@-]*|/\.\w[\w.+@-]*)+"
     rb"(?:/?[*?][\w.+@*?-]*)?)"
@@ -71,13 +67,7 @@ _JOINED = (
 """A path that Python puts together of texts: ``Path.home() / ".a"``, ``join("/etc", "a")``."""
 _NO_PLACE = re.compile(rb"/(?:proc|sys|dev|tmp|run|var/tmp|var/run)(?:/|$)")
 """Where a file is another one each time, or shows the machine's state."""
-_COMPILERS = b"CC CXX CFLAGS CXXFLAGS CPPFLAGS LDFLAGS CPATH LIBRARY_PATH MAKEFLAGS"
-_GENERATORS = b"CMAKE_ARGS CMAKE_GENERATOR CMAKE_PREFIX_PATH CMAKE_BUILD_PARALLEL_LEVEL"
 _PROXIES = b"http_proxy https_proxy ftp_proxy all_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY"
-_OF_PYTHON = (
-    b"PYTHONPATH PYTHONHOME PYTHONHASHSEED PYTHONIOENCODING PYTHONOPTIMIZE PYTHONUTF8"
-    b" PYTHONUSERBASE PYTHONNOUSERSITE PYTHONSAFEPATH PYTHONWARNINGS"
-)
 _LOCALE = b"LC_ALL LC_CTYPE LC_COLLATE LANG LANGUAGE PYTHONIOENCODING PYTHONUTF8"
 _CALLS = {
     rb"\bPath\.home\(\)|\bexpanduser\(\s*['\"]~": b"HOME",
@@ -88,56 +78,6 @@ _CALLS = {
     rb"\bgetproxies(?:_environment)?\(|\bproxy_bypass\(": _PROXIES,
     rb"\bget(?:user(?:base|sitepackages))\(": b"PYTHONUSERBASE HOME",
 }
-_OF_PIP = (
-    b"PIP_CONSTRAINT PIP_NO_BINARY PIP_ONLY_BINARY PIP_PRE PIP_NO_DEPS PIP_INDEX_URL"
-    b" PIP_EXTRA_INDEX_URL PIP_FIND_LINKS PIP_NO_INDEX PIP_PLATFORM PIP_TARGET PIP_PREFIX PIP_USER"
-    b" PIP_CONFIG_FILE PYTHONPATH"
-)
-_OF_GIT = (
-    b"GIT_CONFIG_GLOBAL GIT_CONFIG_SYSTEM GIT_CONFIG_COUNT GIT_CONFIG_PARAMETERS GIT_SSH_COMMAND"
-    b" GIT_CONFIG_KEY_0 GIT_CONFIG_VALUE_0"
-    b" GIT_DIR GIT_WORK_TREE GIT_TEMPLATE_DIR GIT_LFS_SKIP_SMUDGE GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL"
-    b" GIT_AUTHOR_DATE GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL GIT_COMMITTER_DATE"
-)
-OF_SHELLS = frozenset(b"BASH_ENV BASHOPTS SHELLOPTS CDPATH GLOBIGNORE POSIXLY_CORRECT".split())
-"""What decides how a shell reads its own script."""
-_OF_CURL, _OF_WGET = b"CURL_HOME PATH/~/.curlrc", b"WGETRC PATH/~/.wgetrc PATH//etc/wgetrc"
-_PIP_FILES = b" PATH/~/.config/pip/pip.conf PATH/~/.pip/pip.conf PATH//etc/pip.conf"
-_READ_BY = {
-    **dict.fromkeys((b"make", b"gmake", b"ninja", b"configure", b"gcc", b"g++"), _COMPILERS),
-    **dict.fromkeys((b"cc", b"c++", b"clang", b"clang++", b"bazel", b"meson"), _COMPILERS),
-    b"cmake": _COMPILERS + b" " + _GENERATORS,
-    **dict.fromkeys((b"pip", b"pip3"), b" ".join((_COMPILERS, _GENERATORS, _OF_PIP)) + _PIP_FILES),
-    b"git": _OF_GIT,
-    **dict.fromkeys((b"python", b"python3"), _OF_PYTHON),
-    **dict.fromkeys((b"df", b"du"), b"BLOCK_SIZE POSIXLY_CORRECT"),
-    b"ls": b"BLOCK_SIZE POSIXLY_CORRECT QUOTING_STYLE TIME_STYLE TZ",
-    **dict.fromkeys((b"awk", b"gawk"), b"AWKPATH POSIXLY_CORRECT TZ"),
-    **dict.fromkeys((b"grep", b"egrep", b"zgrep"), b"GREP_COLOR GREP_COLORS GREP_OPTIONS"),
-    **dict.fromkeys((b"gzip", b"gunzip", b"pigz", b"zcat"), b"GZIP"),
-    **dict.fromkeys((b"xz", b"unxz", b"xzcat"), b"XZ_DEFAULTS XZ_OPT"),
-    b"tar": b"TAR_OPTIONS GZIP XZ_DEFAULTS XZ_OPT ZSTD_CLEVEL",
-    **dict.fromkeys((b"zstd", b"unzstd"), b"ZSTD_CLEVEL"),
-    b"zip": b"ZIPOPT",
-    b"unzip": b"UNZIP",
-    b"stat": b"TZ",
-    b"curl": _OF_CURL,
-    b"wget": _OF_WGET,
-    b"rsync": b"RSYNC_RSH",
-    **dict.fromkeys((b"npm", b"npx"), b"NPM_CONFIG_REGISTRY PATH/~/.npmrc"),
-    **dict.fromkeys((b"conda", b"mamba"), b"CONDA_CHANNELS CONDARC PATH/~/.condarc"),
-    b"uv": b"UV_CONSTRAINT UV_INDEX_URL UV_DEFAULT_INDEX UV_PRERELEASE UV_RESOLUTION",
-    **dict.fromkeys((b"java", b"javac", b"mvn"), b"CLASSPATH JAVA_TOOL_OPTIONS"),
-    b"bash": b"BASH_ENV",
-    b"cargo": b"RUSTFLAGS CARGO_BUILD_TARGET",
-    b"date": b"TZ",
-    b"go": b"GOFLAGS GOOS GOARCH CGO_ENABLED",
-    b"node": b"NODE_PATH NODE_OPTIONS",
-    b"nvcc": b"NVCC_PREPEND_FLAGS NVCC_APPEND_FLAGS",
-    b"perl": b"PERL5LIB PERL5OPT TZ",
-    b"ruby": b"RUBYLIB RUBYOPT",
-}
-"""What decides the work of a program though no source names it."""
 
 
 def called_by_shell(code: bytes) -> set[bytes]:
@@ -187,11 +127,6 @@ def called_by_python(code: bytes) -> set[bytes]:
     return {word for word in re.findall(_IN_PYTHON, code) if not word.isupper()}
 
 
-def read_by(programs: set[bytes]) -> set[bytes]:
-    """The variables that ``programs`` are known to look at by themselves."""
-    return {word for name in programs for word in _READ_BY.get(name, b"").split()}
-
-
 def read_by_calls(code: bytes) -> set[bytes]:
     """The variables that functions of Python which ``code`` calls look at.
 
@@ -236,8 +171,6 @@ def _joined(code: bytes) -> Iterator[bytes]:
             yield place
 
 
-HOST = "HOST/"
-"""How the read of a fact of this machine begins."""
 _FACTS = {
     b"name": rb"\bhostname\b|\bHOSTNAME\b|\buname\s+-\w*[na]|\bget(?:hostname|fqdn)\("
     rb"|\bplatform\.(?:node|uname|platform)\(|\buname\(\)(?!\.(?:machine|sysname|release|version))",
@@ -250,49 +183,3 @@ _FACTS = {
 def facts_asked(code: bytes) -> set[bytes]:
     """Return reads of the machine's name, kernel and kind, where ``code`` queries the system."""
     return {HOST.encode() + name for name, asks in _FACTS.items() if re.search(asks, code)}
-
-
-def outside_now(name: str) -> str:
-    """What the read ``name`` of something outside (``PATH/`` or ``HOST/``) is now."""
-    if name.startswith(HOST):
-        known = os.uname()
-        facts = {"name": known.nodename, "kernel": known.release, "machine": known.machine}
-        return facts.get(name.removeprefix(HOST), MISSING)
-    return program_now(name.removeprefix(IN_PATH))
-
-
-def program_now(name: str) -> str:
-    """The first program ``name`` in PATH as an entry keeps it; ``MISSING`` where there is none.
-
-    A ``name`` with a folder is the file itself; of a folder only counts that it is there.
-
-    A program of the system is its path without links: what an update of the system changes in it
-    does not count, or each update would make all native steps anew. Any other one is its path as
-    it was found (every virtual environment has its own Python), the target of its links, size and
-    time.
-    """
-    if "*" in name or "?" in name:
-        from glob import glob
-
-        return ", ".join(map(_file_now, sorted(glob(os.path.expanduser(name))))) or MISSING
-    if "/" in name:
-        return _file_now(os.path.expanduser(name))
-    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        place = f"{folder}/{name}"
-        if os.access(place, os.X_OK) and os.path.isabs(folder) and os.path.isfile(place):
-            return _file_now(place)
-    return MISSING
-
-
-def _file_now(place: str) -> str:
-    try:
-        info = os.stat(place)
-    except OSError:
-        return MISSING
-    if place.startswith(_OF_THE_SYSTEM):
-        return os.path.realpath(place)
-    if stat.S_ISDIR(info.st_mode):
-        return f"{place}/"
-    real = os.path.realpath(place)
-    behind = "" if real == place else f" -> {real}"
-    return f"{place}{behind} ({info.st_size} bytes of {info.st_mtime_ns / 1e9:.6f})"

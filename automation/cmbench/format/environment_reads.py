@@ -3,9 +3,11 @@
 A word ``NAME`` is a variable that a native program may read, ``os:NAME`` one of the process that
 ``customize.py`` looks at. Where a source reads in a way that cannot be followed, by a name that it
 puts together or by a look at the whole environment, the word is ``*`` or ``os:*``: all counts.
-``PATH/NAME`` is the first program of that name in PATH, where a source shows that it is started;
-a NAME that is an absolute path, or begins with ``~/``, is a file that a source names, or a pattern
-for some. ``HOST/NAME`` is a fact of this machine that a source asks the system for.
+``HOST/NAME`` is a fact of this machine that a source asks the system for.
+
+Programs and files are observed where a native script runs (``cmbench.run.observation``). Of
+``customize.py``, which runs in the engine, they are what its source shows: ``os:PATH/NAME``, as in
+``cmbench.format.outside``.
 """
 
 from __future__ import annotations
@@ -13,21 +15,19 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from contextlib import suppress
 
 from cmbench.format.called_programs import (
-    IN_PATH,
-    OF_SHELLS,
     called_by_python,
     called_by_shell,
     facts_asked,
     named_files,
     programs_in_path,
-    read_by,
     read_by_calls,
     words_of,
 )
 from cmbench.format.meta import META_FILES
+from cmbench.format.outside import IN_PATH
+from cmbench.format.program_variables import OF_SHELLS, variables_of
 
 ALL = "*"
 """The name that stands for every variable."""
@@ -138,6 +138,7 @@ class Reads:
 
     def __init__(self) -> None:
         self._native: set[bytes] = set()
+        self._programs: set[bytes] = set()
         self._process: set[bytes] = set()
         self._starts = False
 
@@ -151,10 +152,10 @@ class Reads:
             self._hook(code)
             return
         words = _READERS[kind](code) | set(re.findall(_ENV_WORD, data))
-        started = _started(kind, name, code)
-        self._native |= _followed(kind, words) | _reads_of(started)
+        self._native |= _followed(kind, words)
         if kind in _PROGRAMS and not name.endswith(_OF_OTHERS):
-            self._native |= _reads_of(named_files(code)) | facts_asked(code)
+            self._native |= facts_asked(code)
+            self._programs |= _started(kind, name, code)
         if kind == "shell":
             self._native |= OF_SHELLS
         if kind == "python" and "/" not in name:
@@ -170,34 +171,30 @@ class Reads:
 
     def words(self) -> tuple[str, ...]:
         """What was found, sorted. A hook that starts programs reads what those may read."""
-        process = self._process | (self._native if self._starts else set())
+        process = self._process
+        if self._starts:
+            process = process | self._native | _reads_of(self._programs)
         words = {word.decode() for word in self._native}
         return tuple(sorted(words | {"os:" + word.decode() for word in process}))
 
 
 def programs_named(path: str, names: Iterable[str]) -> set[str]:
-    """The reads of all programs in PATH that sources of the script at ``path`` name anywhere.
+    """The reads of all programs in PATH that ``customize.py`` at ``path`` may start.
 
-    ``names`` are its files. ``words`` of a script has what stands where a program is started, be it
-    there or not; here a word counts wherever it stands, if there is such a program now.
+    ``names`` are the files of the script. ``words`` has what stands where a program is started, be
+    it there or not; here a word counts wherever it stands, if there is such a program now.
     """
+    hook = _read_hook(path) if _HOOK in names else b""
+    if not re.search(_STARTS, hook):
+        return set()
     installed = programs_in_path()
-    programs: set[str] = set()
-    for name in names:
-        data = b""
-        # A link to a folder is no program.
-        with suppress(IsADirectoryError), open(os.path.join(path, name), "rb") as stream:
-            data = stream.read(_LONGEST)
-        kind = _kind(name, data)
-        if name in META_FILES or kind not in _PROGRAMS or name.endswith(_OF_OTHERS):
-            continue
-        code = re.sub(_COMMENT, b"", data)
-        if kind == "python":
-            code = b"\n".join(re.findall(_STRING, code)) if re.search(_STARTS, code) else b""
-        space = "os:" if name == _HOOK else ""
-        words = {word.decode() for word in words_of(code)} & installed
-        programs |= {f"{space}{IN_PATH}{word}" for word in words}
-    return programs
+    code = b"\n".join(re.findall(_STRING, re.sub(_COMMENT, b"", hook)))
+    return {f"os:{IN_PATH}{word}" for raw in words_of(code) if (word := raw.decode()) in installed}
+
+
+def _read_hook(path: str) -> bytes:
+    with open(os.path.join(path, _HOOK), "rb") as stream:
+        return stream.read(_LONGEST)
 
 
 _PREFIXES = (b"CM_", b"MLC")
@@ -240,7 +237,7 @@ def _started(kind: str, name: str, code: bytes) -> set[bytes]:
 
 def _reads_of(named: set[bytes]) -> set[bytes]:
     """The reads of programs and files, and of the variables that such programs look at."""
-    return {IN_PATH.encode() + word for word in named} | read_by(named)
+    return {IN_PATH.encode() + word for word in named} | variables_of(named)
 
 
 def _groups(pattern: bytes, code: bytes) -> set[bytes]:

@@ -122,8 +122,8 @@ def _folders(files: Iterable[str]) -> list[str]:
 
 
 def _is_named(word: str) -> bool:
-    from cmbench.format.called_programs import HOST
     from cmbench.format.environment_reads import ALL
+    from cmbench.format.outside import HOST
 
     return word != ALL and not word.startswith(HOST)
 

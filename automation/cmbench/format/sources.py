@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -270,7 +271,10 @@ def _read(update: Callable[[bytes], None], path: str, name: str, is_large: bool)
     except OSError as problem:
         raise _unreadable(os.path.normpath(place), problem) from None
     counted = f"{info.st_size} {info.st_mtime_ns}".encode() if is_large else data
-    update(f"{name}\0{'large' if is_large else len(data)}\0".encode() + counted)
+    target = os.readlink(place) if os.path.islink(place) else ""
+    kind = "x" if info.st_mode & stat.S_IXUSR else "-"
+    update(os.fsencode(f"{name}\0{kind}\0{target}\0{'large' if is_large else len(data)}\0"))
+    update(counted)
     return data
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from cmbench.cache.secret_fingerprints import is_keyed
-from cmbench.format.called_programs import HOST, IN_PATH
 from cmbench.format.env import MISSING
 from cmbench.format.merge import USER
+from cmbench.format.outside import HOST, IN_PATH, UNOBSERVED
 from cmbench.plan.step_run import ALL
 
 
@@ -33,6 +33,8 @@ def _of_process(name: str) -> str:
         return "all environment variables"
     if name.startswith(HOST):
         return f"the {name.removeprefix(HOST)} of this machine"
+    if name.startswith(UNOBSERVED):
+        return f"what PATH offers, not observed because {name.removeprefix(UNOBSERVED)}"
     if name.startswith(IN_PATH):
         program = name.removeprefix(IN_PATH)
         return program if "/" in program else f"the first {program} in PATH"

@@ -327,7 +327,7 @@ def process_value(name: str) -> str:
 
         return fingerprint("", repr(sorted(process_variables().items())).ljust(201))
     if "/" in name:
-        from cmbench.format.called_programs import outside_now
+        from cmbench.format.outside import outside_now
 
         return outside_now(name)
     return fingerprint(name, os.environ.get(name, MISSING))

@@ -24,7 +24,8 @@ class Job:
     """One native program with all that it needs; every path in it is absolute.
 
     It writes below ``cwd`` and ``scratch`` only. It reads these two, the folders ``reads`` (its
-    script) and the cache entries ``entries``, named by their keys.
+    script) and the cache entries ``entries``, named by their keys. ``observed`` is the same command
+    below an observer (``cmbench.run.observation``), for an executor that starts it on this machine.
     """
 
     command: tuple[str, ...]
@@ -33,6 +34,7 @@ class Job:
     scratch: str = ""
     reads: tuple[str, ...] = ()
     entries: tuple[str, ...] = ()
+    observed: tuple[str, ...] = ()
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from cmbench.cache.cache_entry import Reliance, expiration, reliance
@@ -136,6 +137,18 @@ def state_exports(frame: StepRun) -> dict[str, Any]:
     keys = select_keys(dict.keys(state), frame.texts("new_state_keys"))
     state.note_each(keys)
     return {key: state.peek(key) for key in keys}
+
+
+def paths_given_back(values: Mapping[str, Any], home: str) -> list[str]:
+    """Return reads of what exported ``values`` name outside of ``home``: it must still be there."""
+    from cmbench.format.outside import IN_PATH
+
+    shared = os.environ.get("CMBENCH_SHARED") or home
+    items = chain.from_iterable(v if isinstance(v, list) else [v] for v in values.values())
+    paths = {item for item in items if isinstance(item, str) and item[:1] == "/"}
+    own = (f"{home}/", f"{shared}/")
+    outside = [path.rstrip("/") for path in paths if not f"{path}/".startswith(own)]
+    return [f"os:{IN_PATH}{path}" for path in outside if "\0" not in path and os.path.exists(path)]
 
 
 def _storable(value: Any) -> Any:

@@ -33,7 +33,7 @@ class LocalExecutor:
 
     def submit(self, job: Job) -> JobHandle:
         """Start ``job``; raises ``cannot-start``."""
-        process = _start(list(job.command), job.cwd, job.environment)
+        process = _start(_observed(job), job.command[0], job.cwd, job.environment)
         handle = JobHandle(self.name, str(process.pid))
         self._jobs[handle.id] = _Process(process, job.scratch)
         return handle
@@ -73,7 +73,17 @@ def run_process(
     return run_job(LocalExecutor(), job, line, pulse).exit_code
 
 
-def _start(command: list[str], cwd: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _observed(job: Job) -> list[str]:
+    """Return the command of ``job``: below its observer, unless there is nothing to start."""
+    import shutil
+
+    is_there = job.observed and shutil.which(job.command[0], path=job.environment.get("PATH"))
+    return list(job.observed if is_there else job.command)
+
+
+def _start(
+    command: list[str], name: str, cwd: str, environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
             command,
@@ -87,8 +97,8 @@ def _start(command: list[str], cwd: str, environment: Mapping[str, str]) -> subp
     except OSError as problem:
         raise Error(
             "cannot-start",
-            f"cannot start {command[0]}: {problem.strerror}",
-            hint=_remedy(problem, command[0], environment),
+            f"cannot start {name}: {problem.strerror}",
+            hint=_remedy(problem, name, environment),
         ) from None
 
 

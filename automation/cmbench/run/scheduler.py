@@ -42,6 +42,7 @@ from cmbench.run.outcome import (
     exports,
     files_of_user,
     named_by_env,
+    paths_given_back,
     reliances,
     rely,
     remove,
@@ -288,6 +289,7 @@ class Scheduler:
     ) -> CacheEntry:
         from cmbench.cache.inventory import outputs_of, survey, without_hidden
 
+        frame.note(paths_given_back(outcome.new_env, os.path.dirname(self._store.root)))
         new_env, secrets = without_secrets(outcome.new_env, self._runner.secrets)
         new_state, more_secrets = without_secrets(outcome.new_state, self._runner.secrets)
         version = [f"version-{outcome.version}"] if outcome.version else []

@@ -28,6 +28,7 @@ from cmbench.plan.step_run import StepRun
 from cmbench.run.cm_objects import Automation, FailedAnswer, StepFolders
 from cmbench.run.customize import crash, file_failure, load, programs, unanswered
 from cmbench.run.log import RunLog
+from cmbench.run.native_reads import native_reads
 from cmbench.values import immutable
 
 if TYPE_CHECKING:
@@ -302,7 +303,7 @@ class StepRunner:
     def native(self, frame: StepRun, place: StepFolders, path: str, words: tuple[str, ...]) -> None:
         """Run a native script and take over what it wrote; raises ``Error`` when it fails."""
         self.set_place(frame, place)
-        frame.note(_native_reads(frame, words))
+        frame.note(native_reads(frame, words))
         prefix_lines = [str(line) for line in frame.state.get("script_prefix") or []]
         env = frame.env.plain()
         if frame.script.dialect.values_expand:
@@ -335,7 +336,13 @@ class StepRunner:
             entries=tuple(frame.trace.entries),
         )
         take_away(place.cwd)
-        status, output = self._process(job, self._said if frame.speaks_natively else self._line)
+        say = self._said if frame.speaks_natively else self._line
+        if frame.is_kept:
+            from cmbench.run.observation import run_observed
+
+            status, output = run_observed(frame, job, partial(self._process, show=say))
+        else:
+            status, output = self._process(job, say)
         if status and "ignore_script_error" in frame.request.modes:
             frame.ignored = True
             name = os.path.basename(path)
@@ -509,45 +516,6 @@ class _LineWriter:
 
     def isatty(self) -> bool:
         return False
-
-
-_OF_BASH = frozenset(
-    ("PWD", "OLDPWD", "RANDOM", "SECONDS", "LINENO", "SHLVL", "PPID", "BASHPID", "FUNCNAME", "_")
-)
-
-
-_OUTSIDE = ("PATH/", "HOST/")
-"""How the reads of programs, files and facts begin."""
-
-
-def _native_reads(frame: StepRun, words: Sequence[str]) -> list[str]:
-    """Return what a native script counts as reading.
-
-    Every word it names, from the env or else from the process, the programs that it starts, and
-    every value that this very call has set: an input, ``--env.KEY``, the env of a dependency entry.
-    """
-    if "*" in words:
-        words = [*words, "all:", "os:*"]
-    programs = [f"os:{word}" for word in words if word.startswith(_OUTSIDE)]
-    named = [word for word in words if not _is_of_bash(word)]
-    mapped = [key for block in frame.step.blocks for key in block.input_mapping.values()]
-    outside = _from_process(frame, named)
-    return [*named, *programs, *outside, *mapped, *frame.request.env, *frame.request.const]
-
-
-def _is_of_bash(word: str) -> bool:
-    """Return whether ``word`` is no variable that has a value from outside."""
-    return word in _OF_BASH or (word != "BASH_ENV" and word.startswith(("*", "BASH_", *_OUTSIDE)))
-
-
-def _from_process(frame: StepRun, named: Sequence[str]) -> list[str]:
-    """Of the variables ``named`` those that the env of the step does not have."""
-    present = {key for key, value in frame.env.plain().items() if value is not None}
-    return [
-        f"os:{word}"
-        for word in named
-        if ":" not in word and word not in present and f"+{word}" not in named
-    ]
 
 
 def _status_text(status: int) -> str:

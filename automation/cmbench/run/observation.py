@@ -1,0 +1,312 @@
+"""The files and programs that a native step used, and those that count for its cache entry.
+
+``observer`` is the program that watches. This module starts it, reads its report and applies the
+rule of ``docs/how-to/cache.md``. A step that cannot be observed counts as reading what its ``PATH``
+offers, and says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from cmbench.format.outside import IN_PATH, PROGRAM_FOLDERS, UNOBSERVED, search_folders
+from cmbench.format.program_variables import all_variables, variables_of
+from cmbench.format.sources import own_files
+from cmbench.lib.engine_code import import_paths
+from cmbench.plan.step_run import StepRun
+from cmbench.run import observer
+from cmbench.run.executor import Job
+from cmbench.run.native_reads import variable_reads
+from cmbench.values import replace
+
+Ended = TypeVar("Ended")
+MEASURES = "machine"
+"""The lock of steps that measure: nothing may slow them down."""
+_REPORT = "observed.json"
+_STATES = ("/proc/", "/sys/", "/dev/")
+"""Where a file shows the state of the machine."""
+_OF_SERVICES = ("/run/", "/var/run/", "/var/cache/", "/var/lib/")
+_TEMPORARY = ("/tmp/", "/var/tmp/")
+_SYSTEM = ("/bin/", "/sbin/", "/lib", "/usr/")
+_SETTINGS = "/etc/"
+_SEARCHED = ("/usr/lib/gcc", "/usr/share/", "/usr/libexec/")
+_OF_THE_MACHINE = "/usr/local/"
+_OF_THE_C_LIBRARY = re.compile(
+    r"/etc/(?:ld\.so\b|passwd$|group$|nsswitch|resolv|host|gai|localtime|timezone|locale|ssl/"
+    r"|ca-certificates|mtab|machine-id|protocols|services|alternatives|inputrc)"
+    r"|/usr/(?:lib|share)/locale/|.*/gconv/|.*/glibc-hwcaps/"
+)
+"""What nearly every program of the system looks at: it does not decide what is made."""
+_OF_PACKAGES = re.compile(
+    r".*/(?:site-packages|dist-packages|node_modules|__pycache__|lib/python\d[\d.]*)(?:/|$)"
+    r"|.*/lib/python\d+\.zip$"
+)
+"""Trees that a package manager keeps below an interpreter, which itself counts."""
+_OF_USER = re.compile(r"/\.(?:cache(?:/|$)|gitconfig$|config/git/|local/state/|\w+_history$)")
+_MOST_NAMES = 300
+"""More names than these looked at in one folder count as one look at the folder."""
+
+
+def run_observed(frame: StepRun, job: Job, run: Callable[[Job], Ended]) -> Ended:
+    """``run`` a native program of a step; record its reads outside. Return its result."""
+    observation = StepObservation(frame, job)
+    ended = run(observation.job)
+    if observation.was_refused():
+        ended = run(job)
+    frame.note(observation.reads())
+    frame.note(variable_reads(frame, observation.variables()))
+    return ended
+
+
+class StepObservation:
+    """Observes one native program of a step: ``job`` is the one to run, ``reads`` its reads."""
+
+    def __init__(self, frame: StepRun, job: Job) -> None:
+        self._environment = job.environment
+        shared = os.environ.get("CMBENCH_SHARED", "")
+        libraries = [folder for folder in job.reads if folder != frame.script.path]
+        folders = [job.cwd, job.scratch, _home(job.scratch), shared, *libraries]
+        self._own = [folder for folder in folders if folder]
+        self._script = frame.script.path
+        self._path = os.path.join(job.scratch, _REPORT)
+        self._report: dict[str, Any] = {}
+        self._obstacle = _obstacle(frame)
+        self.job = job
+        if not self._obstacle:
+            plan = json.dumps({"report": self._path, "ignored": _STATES})
+            program = (sys.executable, "-I", "-S", observer.__file__, plan)
+            self.job = replace(job, observed=(*program, *job.command))
+
+    def was_refused(self) -> bool:
+        """Read the report; return whether the program has to run again, unobserved.
+
+        Where the observer is no administrator, programs such as ``sudo`` get no privileges.
+        """
+        with suppress(OSError, ValueError):
+            with open(self._path, encoding="ascii") as stream:
+                self._report = json.load(stream)
+            os.unlink(self._path)
+        if self._obstacle:
+            return False
+        refused = self._report.get("refused", "")
+        if refused:
+            self._obstacle = f"{os.path.basename(refused)} needs privileges"
+        elif not self._report:
+            self._obstacle = "the programs did not run on this machine"
+        else:
+            self._obstacle = self._report["trouble"]
+        return bool(refused)
+
+    def reads(self) -> set[str]:
+        """Return what counts, by the recorded names."""
+        if self._obstacle:
+            return set(_all_of_path(self._environment, self._obstacle))
+        files = frozenset(name for name, _, _ in own_files(self._script))
+        rule = CountedPaths(self._own, self._script, files, self._report["began"])
+        return {f"os:{IN_PATH}{name}" for name in rule.names(self._report)}
+
+    def variables(self) -> list[str]:
+        """Return the variables that the programs which were started look at by themselves."""
+        if self._obstacle:
+            names = all_variables()
+        else:
+            programs = map(os.path.basename, self._report[observer.STARTED])
+            modules = filter(None, map(_module, self._report[observer.OPENED]))
+            names = variables_of(os.fsencode(name) for name in (*programs, *modules))
+        return sorted(name.decode() for name in names)
+
+
+def _home(scratch: str) -> str:
+    """Return the folder of the cache, which has that of all runs, with one for the present run."""
+    runs = os.path.dirname(os.path.dirname(scratch))
+    return os.path.dirname(runs)
+
+
+def _module(path: str) -> str:
+    """Return the package that ``python -m`` runs, where ``path`` is the start of one."""
+    folder, name = os.path.split(path)
+    return os.path.basename(folder) if name == "__main__.py" else ""
+
+
+def _obstacle(frame: StepRun) -> str:
+    """Return why a step cannot be observed, as far as that is known before."""
+    if MEASURES in frame.texts("exclusive"):
+        return "it measures"
+    if not sys.platform.startswith("linux"):
+        return "this is not Linux"
+    if os.geteuid() and _asks_for_privileges(frame.script.path):
+        return "sudo needs privileges"
+    return ""
+
+
+def _asks_for_privileges(script: str) -> bool:
+    """Return whether a program of the script may call ``sudo``, which cannot work observed."""
+    for name, _, _ in own_files(script):
+        if name.endswith((".sh", ".py")):
+            with suppress(OSError), open(os.path.join(script, name), "rb") as stream:
+                if b"sudo" in stream.read().lower():
+                    return True
+    return False
+
+
+def _all_of_path(environment: Mapping[str, str], why: str) -> Iterator[str]:
+    yield f"os:{UNOBSERVED}{why}"
+    yield "os:PATH"
+    for folder in search_folders(environment.get("PATH", "")):
+        if f"{folder}/" not in PROGRAM_FOLDERS:
+            yield f"os:{IN_PATH}{folder}/*"
+
+
+class CountedPaths:
+    """The rule of what counts of the observed paths, all taken as they are after the step.
+
+    ``own`` are folders whose content counts otherwise, ``files`` those of the folder ``script``
+    whose content does. ``began`` is when the step began, in nanoseconds since 1970.
+    """
+
+    def __init__(self, own: Iterable[str], script: str, files: frozenset[str], began: int) -> None:
+        folders = {*own, *map(str, import_paths())}
+        self._own = _starts(folders)
+        self._script = _starts([script])
+        self._files = files
+        self._began = began
+        self._folders: dict[str, str] = {}
+        # A shell looks whether these are folders.
+        self._where_the_user_was = {os.environ.get("PWD"), os.environ.get("OLDPWD")}
+        self._search = frozenset(search_folders(os.environ.get("PATH", os.defpath)))
+        temporary = os.environ.get("TMPDIR", "").rstrip("/")
+        self._temporary = (*_TEMPORARY, *([f"{temporary}/"] if temporary else []))
+
+    def names(self, report: Mapping[str, Any]) -> set[str]:
+        """Return programs by name, files by path, and folders with a slash at the end."""
+        by_folder: dict[str, set[str]] = {}
+        for kind in (observer.STARTED, observer.OPENED, observer.LOOKED):
+            for path in _with_interpreters(report[kind], kind):
+                if name := self._name(_plain(path), kind):
+                    by_folder.setdefault(os.path.dirname(name), set()).add(name)
+        names: set[str] = set()
+        for folder, inside in by_folder.items():
+            names |= {f"{folder}/"} if folder and len(inside) > _MOST_NAMES else inside
+        passed = [folder for name in (*names, *self._own) for folder in _folders_above(name)]
+        return names.difference(passed)
+
+    def _name(self, path: str, kind: str) -> str:
+        """Return what counts of ``path``, or an empty string."""
+        real = self._real(path)
+        if path == "/" or self._is_own(real):
+            return ""
+        if self._is_own(path):
+            # What was read is what a link in it leads to.
+            path = real
+        if kind == observer.LOOKED and path in self._where_the_user_was:
+            return ""
+        folder, name = os.path.split(path)
+        if folder in self._search and (kind != observer.OPENED or path.startswith(_SYSTEM)):
+            return name
+        return "" if _never_counts(path) else self._counted(path, kind)
+
+    def _counted(self, path: str, kind: str) -> str:
+        if f"{path}/".startswith(_SYSTEM) and not path.startswith(_OF_THE_MACHINE):
+            return path if _counts_of_system(path, kind) else ""
+        if f"{path}/".startswith(_SETTINGS) and (kind == observer.LOOKED or os.path.isdir(path)):
+            # Who looks for its settings there looks at many names.
+            return "" if os.path.lexists(path) else path
+        return self._of_others(path, kind)
+
+    def _real(self, path: str) -> str:
+        """Return ``path`` without links; those of folders are followed once."""
+        folder, name = os.path.split(path)
+        if folder not in self._folders:
+            self._folders[folder] = os.path.realpath(folder)
+        short = f"{self._folders[folder]}/{name}"
+        return os.path.realpath(short) if os.path.islink(short) else short
+
+    def _is_own(self, path: str) -> bool:
+        if f"{path}/".startswith(self._own):
+            return True
+        for start in self._script:
+            if f"{path}/".startswith(start):
+                return path[len(start) :] in self._files or os.path.isdir(path)
+        return False
+
+    def _of_others(self, path: str, kind: str) -> str:
+        is_temporary = path.startswith(self._temporary)
+        try:
+            info = os.stat(path)
+        except (OSError, ValueError):
+            return self._missing(path, is_temporary)
+        if is_temporary and not self._is_older(path):
+            return ""
+        return f"{path}/" if stat.S_ISDIR(info.st_mode) and kind == observer.OPENED else path
+
+    def _missing(self, path: str, is_temporary: bool) -> str:
+        """Return the first folder on the way to ``path`` that does not exist, or ``path``."""
+        folder = os.path.dirname(path)
+        while not os.path.lexists(folder):
+            path, folder = folder, os.path.dirname(folder)
+        return path if not is_temporary or self._is_older(folder) else ""
+
+    def _is_older(self, path: str) -> bool:
+        """Whether it was there before the step began, and is unchanged."""
+        with suppress(OSError, ValueError):
+            return os.stat(path).st_ctime_ns < self._began
+        return False
+
+
+def _never_counts(path: str) -> bool:
+    return (
+        f"{path}/".startswith((*_STATES, *_OF_SERVICES))
+        or _OF_THE_C_LIBRARY.match(path) is not None
+        or _OF_PACKAGES.match(path) is not None
+        or _OF_USER.search(path) is not None
+    )
+
+
+def _counts_of_system(path: str, kind: str) -> bool:
+    """Whether a path of the system counts: a program, and a file that was not there.
+
+    Whoever opens a library looks for it in one folder after another, and compilers look so for
+    parts of themselves.
+    """
+    if kind == observer.STARTED:
+        return path.startswith(PROGRAM_FOLDERS)
+    is_search = path.startswith(_SEARCHED) or (kind == observer.OPENED and ".so" in path)
+    return not is_search and not os.path.lexists(path) and os.path.isdir(os.path.dirname(path))
+
+
+def _starts(folders: Iterable[str]) -> tuple[str, ...]:
+    """Return how paths in ``folders`` begin, with and without links."""
+    return tuple({f"{path}/" for folder in folders for path in (folder, os.path.realpath(folder))})
+
+
+def _folders_above(name: str) -> Iterator[str]:
+    """Yield the folders above ``name``: whoever resolves a path looks at them."""
+    folder = os.path.dirname(name.rstrip("/"))
+    while len(folder) > 1:
+        yield folder
+        folder = os.path.dirname(folder)
+
+
+def _with_interpreters(paths: Iterable[str], kind: str) -> Iterator[str]:
+    """Yield ``paths``; after one that was started, the interpreter that its first line names."""
+    for path in paths:
+        yield path
+        if kind == observer.STARTED:
+            with suppress(OSError, ValueError), open(path, "rb") as stream:
+                if match := re.match(rb"#![ \t]*(/\S+)", stream.read(200)):
+                    yield os.fsdecode(match[1])
+
+
+def _plain(path: str) -> str:
+    """Return ``path`` without ``.`` and ``..``, where it means the same file then."""
+    short = re.sub(r"^//+", "/", os.path.normpath(path))
+    if ".." in path and os.path.realpath(short) != os.path.realpath(path):
+        return path
+    return short
