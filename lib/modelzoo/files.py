@@ -82,11 +82,15 @@ def array(path: Path, dtype: Any, *shape: int) -> Any:
     return np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
 
 
-def check_disk(folder: Path, needed: int, message: str, margin: int = 0) -> None:
+def check_disk(
+    folder: Path, needed: int, message: str = "", margin: int = 0, *, advice: str = "", old: int = 0
+) -> None:
     """Raise ProgramError when ``needed`` bytes and ``margin`` do not fit into ``folder``.
 
-    ``{needed}`` and ``{free}`` in the message are replaced by gigabytes.
+    ``{needed}`` and ``{free}`` in the message are replaced by gigabytes. ``old`` bytes there will
+    be written over.
     """
-    free = shutil.disk_usage(folder).free
+    free = shutil.disk_usage(folder).free + old
     if free < needed + margin:
-        raise ProgramError(message.format(needed=needed / 1e9, free=free / 1e9))
+        usual = f"{{needed:.1f}} GB are needed in {folder}, {{free:.1f}} GB are free"
+        raise ProgramError((message or usual).format(needed=needed / 1e9, free=free / 1e9), advice)

@@ -39,7 +39,4 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     env = i["env"]
     if env.get("CM_BRATS_UNET_DOWNLOAD") == "yes":
         check_size(env["CM_BRATS_UNET_DOWNLOADED"])
-        ml_models.describe_linked(os.getcwd(), FULL, env["CM_BRATS_UNET_DOWNLOADED"])
-    elif env.get("CM_ML_MODEL_FORM") == ml_models.SYNTHETIC:
-        ml_models.describe(os.getcwd(), ml_models.synthetic(FULL))
-    return ml_models.finish(env)
+    return ml_models.finish(env, FULL, "CM_BRATS_UNET_DOWNLOADED")

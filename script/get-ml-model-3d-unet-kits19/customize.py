@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from modelzoo.hooks import ml_models
@@ -17,9 +16,4 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Verify the file and set what scripts that use a model look at."""
-    env = i["env"]
-    if env.get("CM_UNET_DOWNLOAD") == "yes":
-        ml_models.describe_linked(os.getcwd(), FULL, env["CM_UNET_DOWNLOADED"])
-    elif env.get("CM_ML_MODEL_FORM") == "synthetic":
-        ml_models.describe(os.getcwd(), ml_models.synthetic(FULL))
-    return ml_models.finish(env)
+    return ml_models.finish(i["env"], FULL, "CM_UNET_DOWNLOADED")

@@ -105,9 +105,20 @@ def describe_linked(folder: str, full: Mapping[str, Any], source: str) -> None:
     describe(folder, {**full, "file": linked(source, folder)})
 
 
-def finish(env: MutableMapping[str, Any]) -> dict[str, Any]:
-    """Verify the model in the cache entry, export it to ``env``, return the result of a hook."""
-    return {"return": 0, "version": offer(env, os.getcwd())["sha256"][:12]}
+def finish(
+    env: MutableMapping[str, Any], full: Mapping[str, Any], downloaded: str
+) -> dict[str, Any]:
+    """Describe and verify the model in the cache entry, export it, return the result of a hook.
+
+    Reads ``CM_ML_MODEL_FORM``. A synthetic model has the facts ``full``, and so has a downloaded
+    one, whose file the env key ``downloaded`` names; a tiny one has its own.
+    """
+    folder, form = os.getcwd(), env.get("CM_ML_MODEL_FORM")
+    if form == SYNTHETIC:
+        describe(folder, synthetic(full))
+    elif form != "tiny":
+        describe_linked(folder, full, env[downloaded])
+    return {"return": 0, "version": offer(env, folder)["sha256"][:12]}
 
 
 def as_it_is(env: MutableMapping[str, Any], path: str, accuracy: str) -> dict[str, Any]:

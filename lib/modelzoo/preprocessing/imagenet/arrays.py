@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelzoo.files import replace_text
+from modelzoo.files import check_disk, replace_text
 from modelzoo.program import ProgramError
 from modelzoo.progress import Progress
 
@@ -110,13 +109,10 @@ def _remember(folder: Path, recipe: str, done: set[int]) -> None:
 
 def _room(folder: Path, needed: int) -> None:
     # What an earlier array of another recipe takes up is given back by writing over it.
-    old = folder / SAMPLES
-    free = shutil.disk_usage(folder).free + (old.stat().st_size if old.is_file() else 0)
-    if needed + MARGIN > free:
-        raise ProgramError(
-            f"{needed / 1e9:.1f} GB are needed in {folder}, {free / 1e9:.1f} GB are free",
-            "ask for fewer images (_size.500), or name a folder of a larger disk: --store=FOLDER",
-        )
+    array = folder / SAMPLES
+    old = array.stat().st_size if array.is_file() else 0
+    advice = "ask for fewer images (_size.500), or name a folder of a larger disk: --store=FOLDER"
+    check_disk(folder, needed, margin=MARGIN, advice=advice, old=old)
 
 
 def _reserve(path: Path, shape: tuple[int, ...]) -> None:

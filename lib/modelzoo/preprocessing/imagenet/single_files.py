@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from modelzoo.program import ProgramError
+from modelzoo.files import check_disk
 
 DATA = "preprocessed_data"
 # The guide for Inferentia writes the first, NVIDIA's code expects the last.
@@ -37,10 +36,8 @@ def write(samples: npt.NDArray[np.float32], names: Sequence[str], out: Path) -> 
     paths = [out / f"{name}.npy" for name in names]
     missing = [row for row, path in enumerate(paths) if not _same(path, samples[row])]
     needed = len(missing) * (HEAD + (samples[0].nbytes if len(samples) else 0))
-    free = shutil.disk_usage(out).free
-    if needed + MARGIN > free:
-        text = f"{needed / 1e9:.1f} GB are needed in {out}, {free / 1e9:.1f} GB are free"
-        raise ProgramError(text, "name a folder of a larger disk: --scratch_path=FOLDER")
+    advice = "name a folder of a larger disk: --scratch_path=FOLDER"
+    check_disk(out, needed, margin=MARGIN, advice=advice)
     for row in missing:
         unfinished = paths[row].with_name(f".{paths[row].name}.{os.getpid()}.part")
         with unfinished.open("wb") as file:
