@@ -50,23 +50,37 @@ def new_run_directory(root: str) -> str:
 def find_record(root: str, word: str) -> str:
     """The path of the record that ``word`` names: a file, a run's directory, or a run's id.
 
-    ``last`` is the newest run. Raises ``entry-not-found``.
+    ``last`` is the newest run, ``last~1`` the one before. Raises ``entry-not-found``.
     """
     for path in (word, os.path.join(word, "record.json")):
         if os.path.isfile(path):
             return os.path.abspath(path)
     runs = os.path.join(root, "runs")
     recorded = _recorded(runs)
-    matching = recorded[:1] if word == "last" else [n for n in recorded if word and word in n]
+    matching = _matching(word, recorded)
     if len(matching) == 1:
         return os.path.join(runs, matching[0], "record.json")
     many = f'"{word}" matches {len(matching)} runs'
     raise Error(
         "entry-not-found",
         many if matching else f'there is no record "{word}"',
-        hint="name a record.json, or one run by its id",
+        hint="name a record.json, or one run by its id (cm show runs lists them)",
         context=[f"the newest runs in {runs}:", *(matching or recorded)[:5]],
     )
+
+
+def _matching(word: str, recorded: Sequence[str]) -> Sequence[str]:
+    """Return the ids, of those from the newest on, that a word names."""
+    back = steps_back(word)
+    if back is None:
+        return [name for name in recorded if word and word in name]
+    return recorded[back : back + 1]
+
+
+def steps_back(word: str) -> int | None:
+    """Return 0 for ``last``, 1 for ``last~1`` and so on; ``None`` for another word."""
+    match = re.fullmatch(r"last(?:~(\d{1,6}))?", word)
+    return int(match[1] or 0) if match else None
 
 
 def _recorded(runs: str) -> list[str]:

@@ -371,7 +371,7 @@ OURS = {"script": ["run", "lint"], "cache": ["show", "rm"]}
         ("cm lint script --f", ["--fix"]),
         ("cm gc cache --m", ["--max-size="]),
         ("cm du cache --", ["--json"]),
-        ("cm replay script ", ["last"]),
+        ("cm replay script ", ["last", "last~1"]),
         ("cm docker script get-x --docker_b", ["--docker_base_image="]),
         ("cm add script get-a --kind=d", ["dataset", "detect", "download"]),
     ],
@@ -397,6 +397,9 @@ def test_the_shell_asks_and_is_answered(lab: Lab, monkeypatch: pytest.MonkeyPatc
     assert lab.call("complete").answer["return"] == 0
     monkeypatch.setenv(LINE, "cm run script get")
     assert lab.call("complete").out == "get-x\n"
+    run = Path(lab.run("get,x").answer["record"]).parent.name
+    monkeypatch.setenv(LINE, "cm log script ")
+    assert lab.call("complete").out.splitlines() == [run, "last", "last~1"]
     for shell, text in SHELLS.items():
         assert lab.call("complete", shell=shell).out == text + "\n"
     assert lab.call("complete", shell="fish").answer["return"] == 4

@@ -281,8 +281,68 @@ def test_the_real_commands(cm: Callable[..., Finished]) -> None:
     assert "automation was not specified" in cm("doctor").stderr + cm("doctor").stdout
 
 
+def leave_figures(result: Result, value: float) -> None:
+    """What a step of a benchmark leaves in its folder of a run."""
+    folder = Path(result.answer["record"]).parent / "001-measure"
+    folder.mkdir()
+    entry = {"scenario": "Offline", "value": value, "unit": "samples/s", "validity": "VALID"}
+    document = {"benchmark": "resnet50", "results": [entry]}
+    (folder / "results.json").write_text(json.dumps(document), encoding="utf-8")
+
+
+def test_figures_come_first_and_steps_of_one_run_in_one_line(app: Lab) -> None:
+    leave_figures(app.run("run,app"), 100.0)
+    app.script("measure", deps=[{"tags": "get,tool"}, {"tags": "run,app"}])
+    leave_figures(app.run("measure"), 250.0)
+    shown = app.call("diff", artifact="last~1", artifacts=["last"])
+    text = narrow(shown)
+    first = "figures\n  resnet50 Offline: 100 samples/s -> 250 samples/s, x 2.5\n"
+    assert text.index(first) < text.index("request")
+    assert "  only in the second run (4): " in text
+    pair = ["100 samples/s", "250 samples/s", "x 2.5"]
+    assert shown.answer["differences"]["figures"] == {"resnet50 Offline": pair}
+
+
+def test_folders_of_the_runs_are_no_difference(app: Lab) -> None:
+    app.run("run,app")
+    runs = [app.run("run,app"), app.run("run,app")]
+    for result, quiet in zip(runs, ("--quiet", "--quiet=True"), strict=True):
+        path = Path(result.answer["record"])
+        record = json.loads(path.read_text("utf-8"))
+        more = {"FOLDER": f"/runs/{run_id(result)}/001-x", "LINE": f"cm run script x {quiet}"}
+        record["steps"][-1]["new_env"] |= more
+        path.write_text(json.dumps(record), encoding="utf-8")
+    assert difference(app, *runs)[0] == {}
+
+
+def test_runs_are_listed(app: Lab) -> None:
+    leave_figures(app.run("run,app"), 100.0)
+    app.script("run-app", run="exit 1")
+    failed = app.run("run,app")
+    shown = app.call("show", "runs")
+    text = narrow(shown)
+    assert [line.split()[3] for line in text.splitlines() if line.startswith("20")] == [
+        "failed",
+        "done",
+    ]
+    assert "  resnet50 Offline 100 samples/s" in text
+    assert f"  {Path(failed.answer['record']).parent}" in text
+    (entry,) = app.call("show", "runs", artifact="failed", json=True).answer["list"]
+    assert (entry["id"], entry["state"]) == (run_id(failed), "failed")
+    assert "no run matches" in app.call("show", "runs", artifact="no-such").out
+    refused(app.call("show", "runs", limit="many"), "bad-value", "--limit=50")
+
+
+def test_runs_before_the_last_have_names(app: Lab) -> None:
+    one = app.run("run,app")
+    app.run("run,app")
+    assert run_id(one) in app.call("log", artifact="last~1").out
+    refused(app.call("log", artifact="last~2"), "entry-not-found", "cm show runs")
+    refused(app.call("replay", artifact="last~2"), "entry-not-found", "cm show runs")
+
+
 def test_diff_wants_two_records(app: Lab) -> None:
-    refused(app.call("diff"), "bad-value", "cm diff script <record> <record>")
+    refused(app.call("diff"), "bad-value", "cm diff script last~1 last")
     refused(app.call("diff", artifact="a", artifacts=["b"], jsn=1), "unknown-flag", "json")
 
 

@@ -12,7 +12,8 @@ from cmbench.api.events import OnEvent
 from cmbench.api.resolving import open_lock
 from cmbench.api.running import FinishedRun, run_locked
 from cmbench.errors import Error
-from cmbench.record import find_record, load_record
+from cmbench.record import find_record, load_record, steps_back
+from cmbench.repeat.figures import figure_differences
 from cmbench.repeat.lockfile import lock_data, lock_from
 from cmbench.repeat.replay import differences, flags_to_repeat, obstacles
 from cmbench.run.executor import Executor
@@ -85,9 +86,12 @@ def record(workspace: Workspace, run: str = "last") -> dict[str, Any]:
 
 
 def diff(workspace: Workspace, one: str, other: str) -> RecordComparison:
-    """Return what differs between two recorded runs."""
-    first, second = record(workspace, one), record(workspace, other)
-    return RecordComparison(first, second, differences(first, second))
+    """Return what differs between two recorded runs, with the figures of both."""
+    paths = [find_record(workspace.root, run) for run in (one, other)]
+    first, second = map(load_record, paths)
+    figures = figure_differences(*map(os.path.dirname, paths))
+    others = differences(first, second)
+    return RecordComparison(first, second, {"figures": figures, **others} if figures else others)
 
 
 def recall(
@@ -157,11 +161,15 @@ def _refuse_unknown_step(path: str, step: str) -> None:
 def _log_of(root: str, word: str) -> str:
     """Return the log of a run; one that was killed has a log and no record."""
     runs = os.path.join(root, "runs")
-    if word == "last":
-        paths = glob.glob(os.path.join(glob.escape(runs), "*", "log.txt"))
+    back = steps_back(word)
+    if back is not None:
+        paths = sorted(glob.glob(os.path.join(glob.escape(runs), "*", "log.txt")), reverse=True)
         if not paths:
             raise Error("entry-not-found", f"there are no runs yet: {runs} is empty")
-        return max(paths)
+        if back >= len(paths):
+            problem = f"there is no {word}: {len(paths)} runs have a log"
+            raise Error("entry-not-found", problem, hint="see them: cm show runs")
+        return paths[back]
     for candidate in (word, os.path.join(word, "log.txt"), os.path.join(runs, word, "log.txt")):
         if os.path.basename(candidate) == "log.txt" and os.path.isfile(candidate):
             return os.path.abspath(candidate)

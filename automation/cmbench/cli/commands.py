@@ -182,7 +182,7 @@ VERBS: tuple[Verb, ...] = (
         "script",
         "diff",
         "replay:diff_script",
-        {"cm diff script <record> <record>": "what differs between two runs"},
+        {"cm diff script last~1 last": "what differs between two runs, figures first"},
         _JSON,
     ),
     Verb(
@@ -433,6 +433,18 @@ VERBS: tuple[Verb, ...] = (
         },
         _OUTPUT,
         extra="crowd-server",
+    ),
+    Verb("runs", "help", "help:show_usage"),
+    Verb(
+        "runs",
+        "show",
+        "runs:show_runs",
+        {
+            "cm show runs": "the newest runs: id, time, state, command, result, folder",
+            "cm show runs resnet50 failed": "those with these words in id, state or command",
+        },
+        {"limit=N": "look through this many, the newest ones; 20 by default", **_JSON},
+        takes=_OUTPUT,
     ),
     Verb("experiment", "help", "help:show_usage"),
     _experiment(

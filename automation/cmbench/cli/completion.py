@@ -82,8 +82,13 @@ class _Line:
         return ",".join(plain[0].split()) if plain else ""
 
 
-def complete(line: str, verbs: Mapping[str, Iterable[str]], index: Index) -> list[str]:
-    """Return the candidates for the last word of ``line``; ``verbs`` maps things to their verbs."""
+def complete(
+    line: str, verbs: Mapping[str, Iterable[str]], index: Index, runs: Iterable[str] = ()
+) -> list[str]:
+    """Return the candidates for the last word of ``line``.
+
+    ``verbs`` maps things to their verbs; ``runs`` are ids.
+    """
     typed = _split(line)
     if len(typed.words) < 3:
         return _fitting(_first_words(typed, verbs), typed.last)
@@ -95,7 +100,7 @@ def complete(line: str, verbs: Mapping[str, Iterable[str]], index: Index) -> lis
     if typed.last.startswith("-"):
         return _fitting(_flags(typed, index), typed.last)
     if typed.verb in _OF_RUNS:
-        return _fitting(["last"], typed.last)
+        return _fitting(["last", "last~1", *runs], typed.last)
     return _fitting([row.alias for row in index.rows().values()], typed.last)
 
 

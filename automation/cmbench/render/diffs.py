@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from cmbench.repeat.replay import ABSENT
 from common.text import wrapped
 
 WIDTH = 80
@@ -16,6 +17,8 @@ def difference_text(
 ) -> str:
     """What ``replay.differences`` found, first value above, second below where they are long."""
     lines = [_heading("first: ", one), _heading("second:", other)]
+    if "figures" in differences:
+        lines += ["", "figures", *_figures(differences["figures"])]
     for section in ("result", "request", "repositories", "host"):
         if section in differences:
             lines += ["", section, *_pairs(differences[section], "  ")]
@@ -25,12 +28,29 @@ def difference_text(
             text = f"only the {run} run reused: {', '.join(dict.fromkeys(steps))}"
             lines += wrapped(text, "  ", "    ")
     if "steps" in differences:
-        lines += ["", "steps"]
-        for step, changed in differences["steps"].items():
-            lines += [f"  {_short(step)}", *_pairs(changed, "    ")]
-    if not differences:
+        lines += ["", "steps", *_steps(differences["steps"])]
+    if not differences.keys() - {"figures"}:
         lines += ["", "no difference except times and load"]
     return "\n".join(lines)
+
+
+def _figures(figures: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    for name, (one, other, ratio) in figures.items():
+        yield from wrapped(f"{name}: {one} -> {other}" + (f", {ratio}" * bool(ratio)), "  ", "    ")
+
+
+def _steps(steps: Mapping[str, Mapping[str, Sequence[Any]]]) -> Iterator[str]:
+    """Yield the differences by step; one line for all steps that only one run has."""
+    alone: dict[str, list[str]] = {"first": [], "second": []}
+    for step, changed in steps.items():
+        if changed.keys() == {"step"}:
+            alone["first" if changed["step"][1] == ABSENT else "second"].append(step)
+        else:
+            yield from (f"  {_short(step)}", *_pairs(changed, "    "))
+    for run, names in alone.items():
+        if names:
+            last = ", ".join(dict.fromkeys(name.rpartition(" > ")[2] for name in names))
+            yield from wrapped(f"only in the {run} run ({len(names)}): {last}", "  ", "    ")
 
 
 def _heading(title: str, record: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from cmbench.record import host_facts, own_times, revision
 ABSENT = "(none)"
 _SECRET = "***"
 _IN_CACHE = re.compile(r"/[^\s:'\"]*/store/([\w.-]+)_[0-9a-f]{16}(?![0-9a-f])")
+_SWITCHED_ON = re.compile(r"(--[\w-]+)=True\b")
 _NOTICEABLE = 0.2
 """Shares of a step's time that are worth a line."""
 
@@ -29,7 +30,7 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, A
     A difference is ``name: [first, second]``. ``steps`` maps the chain of a step to its own;
     ``cache`` names the steps that came from the cache in one run only.
     """
-    steps, cache = _step_differences(one["steps"], other["steps"])
+    steps, cache = _step_differences(*map(_without_run, (one, other)))
     sections = {
         "request": _changed(_flat(one.get("flags", {})), _flat(other.get("flags", {}))),
         "result": _changed(_result(one), _result(other)),
@@ -39,6 +40,23 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, A
         "steps": steps,
     }
     return {section: content for section, content in sections.items() if content}
+
+
+def _without_run(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the steps of a record without the names of its own folders, and flags in one form."""
+    run = str(record["run"])
+    return [
+        {**step, **{key: _replaced(step[key], run) for key in ("reads", "new_env") if key in step}}
+        for step in record["steps"]
+    ]
+
+
+def _replaced(value: Any, run: str) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _replaced(item, run) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_replaced(item, run) for item in value]
+    return _SWITCHED_ON.sub(r"\1", value.replace(run, "(run)")) if isinstance(value, str) else value
 
 
 def _changed(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, list[Any]]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 
+from cmbench.api import history
 from cmbench.cli.commands import verbs
 from cmbench.cli.completion import LINE, SHELLS, complete
 from cmbench.cli.reply import Command, Reply
 from cmbench.errors import Error
+
+_RUNS = 20
+"""Ids of runs that are offered, the newest ones."""
 
 
 def complete_script(command: Command) -> Reply:
@@ -23,5 +27,6 @@ def complete_script(command: Command) -> Reply:
             f'completion is there for {" and ".join(SHELLS)}, not for "{shell}"',
             hint='put into ~/.bashrc: eval "$(cm complete script --shell=bash)"',
         )
-    candidates = [] if shell else complete(line, verbs(), command.workspace.index)
+    runs = (run.id for run in history.runs(command.workspace, _RUNS))
+    candidates = [] if shell else complete(line, verbs(), command.workspace.index, runs)
     return Reply({"candidates": candidates}, SHELLS[shell] if shell else "\n".join(candidates))

@@ -18,7 +18,7 @@ def diff_script(command: Command) -> Reply:
         raise Error(
             "bad-value",
             f"two records are compared; given: {len(command.names)}",
-            hint="name two: cm diff script <record> <record>",
+            hint="name two: cm diff script last~1 last (cm show runs lists them)",
         )
     comparison = repeating.diff(command.workspace, *command.names)
     text = difference_text(comparison.differences, comparison.one, comparison.other)
