@@ -227,6 +227,12 @@ def take_own(env: dict[str, Any]) -> None:
     ):
         if env.get(key):
             raise Error("bad-value", f"{words} and --model_path contradict each other")
+    if env.get("CM_MLPERF_MODEL_PRECISION") == "int8":
+        problem = (
+            "--precision=int8 and --model_path contradict each other: only a benchmark's model"
+        )
+        hint = "leave out --precision, or quantize the file yourself and name that one"
+        raise Error("bad-value", f"{problem} is quantized here", hint=hint)
     env["CM_MLPERF_MODEL"] = "benchmark.own"
     env["CM_MLPERF_PLUGINS"] = OWN
     env["CM_MLPERF_SUBMISSION_DIVISION"] = "open"

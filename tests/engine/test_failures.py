@@ -408,3 +408,10 @@ def test_calls_that_make_no_sense(lab: Lab) -> None:
     lab.script("get-x")
     assert lab.call("run", tags="get,x", out="xml").answer["code"] == "bad-value"
     assert lab.call("run", tags=True).answer["code"] == "bad-value"
+
+
+def test_a_reference_that_nothing_sets_fails_before_the_step(lab: Lab) -> None:
+    lab.script("make-x", run='echo "made of $SAMPLES"')
+    lab.script("use-x", deps=[{"tags": "make,x", "env": {"SAMPLES": "<<<FOLDER>>>/input-0.npy"}}])
+    refused(lab.run("use,x"), "missing-input", "make-x needs SAMPLES", "<<<FOLDER>>>/input-0.npy")
+    assert lab.run("use,x", env={"FOLDER": "/data"}).answer["return"] == 0

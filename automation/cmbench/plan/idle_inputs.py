@@ -6,6 +6,7 @@ A condition is ``_variation``, ``input``, which has to be set, or ``input=value`
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from cmbench.errors import Error
@@ -24,18 +25,25 @@ def refuse_idle(frame: StepRun, names: Iterable[str], prefix: str = "") -> None:
     bound = [spec for spec in specs if spec.only_with or spec.not_with]
     env = frame.env.plain() if bound else {}
     for spec in bound:
-        if _has_value(env.get(spec.env), spec):
-            _check(spec, frame, env, f"--{prefix}{spec.name}")
+        value, typed = env.get(spec.env), f"--{prefix}{spec.name}"
+        if spec.only_with and _has_value(value, spec):
+            _check_needed(spec, frame, env, typed)
+        # A value that happens to be the default contradicts as any other does.
+        if spec.not_with and _has_value(value, replace(spec, default="")):
+            _check_excluded(spec, frame, env, typed)
 
 
-def _check(spec: InputSpec, frame: StepRun, env: Mapping[str, Any], typed: str) -> None:
-    if spec.only_with and not any(_holds(condition, frame, env) for condition in spec.only_with):
+def _check_needed(spec: InputSpec, frame: StepRun, env: Mapping[str, Any], typed: str) -> None:
+    if not any(_holds(condition, frame, env) for condition in spec.only_with):
         conditions = " or ".join(map(_as_typed, spec.only_with))
         raise Error(
             "bad-value",
             f"{typed} has no effect without {conditions}",
             hint=f"leave out {typed}, or add {_as_typed(spec.only_with[0])}",
         )
+
+
+def _check_excluded(spec: InputSpec, frame: StepRun, env: Mapping[str, Any], typed: str) -> None:
     for condition in spec.not_with:
         if _holds(condition, frame, env):
             raise Error(

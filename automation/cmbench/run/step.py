@@ -27,6 +27,7 @@ from cmbench.lib.secrecy import Secrets
 from cmbench.plan.step_run import StepRun
 from cmbench.run.cm_objects import Automation, FailedAnswer, StepFolders
 from cmbench.run.customize import crash, file_failure, load, programs, unanswered
+from cmbench.run.gaps import refuse_gaps
 from cmbench.run.log import RunLog
 from cmbench.run.native_reads import native_reads
 from cmbench.values import immutable
@@ -133,6 +134,8 @@ class StepRunner:
         """Call ``preprocess`` or ``postprocess``; raises ``Error`` for any kind of failure."""
         module = self._module(frame)
         function = getattr(module, name, None) if module else None
+        if name == "preprocess":
+            refuse_gaps(frame)
         if function is None:
             return {}
         answer = self._call(frame, place, f"customize.py {name}", function)

@@ -97,6 +97,25 @@ def test_a_model_of_ones_own_needs_no_data_of_a_benchmark(lab: Lab, tmp_path: Pa
     assert "--model_path" in refused.err
 
 
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ({"precision": "int8"}, "--precision=int8 and --model_path contradict each other"),
+        ({"model": "bert-99"}, "--model has no effect with --model_path"),
+        ({"model": "resnet50"}, "--model has no effect with --model_path"),
+    ],
+)
+def test_a_plan_refuses_what_contradicts_a_model_of_ones_own(
+    lab: Lab, tmp_path: Path, flags: dict[str, str], words: str
+) -> None:
+    (tmp_path / "mine.onnx").write_bytes(b"a model")
+    asks = {"tags": "run-mlperf,inference", "model_path": str(tmp_path / "mine.onnx"), **flags}
+    for verb in ("plan", "run"):
+        refused = lab.call(verb, **asks, quiet=True)
+        assert refused.answer["code"] == "bad-value"
+        assert words in " ".join(refused.err.split())
+
+
 def test_two_forms_at_once_exclude_each_other(lab: Lab) -> None:
     refused = lab.call("plan", tags="run-mlperf,inference,_tiny,_synthetic")
     assert refused.answer["code"] == "bad-value"
