@@ -144,15 +144,32 @@ def lines(verdict: TreeVerdict, results: Results) -> list[str]:
     if results.problems or not made:
         return []
     reasons = _reasons(verdict, results)
-    if not verdict.nature and not reasons:
-        return ["checks passed: no rule of a submission is broken"]
-    return [f"checks passed; not submittable: {', '.join(reasons)}"]
+    if RunSite(results, ()).rules(results.benchmark) is None:
+        # No rule of a round is about such a benchmark.
+        why = ["a benchmark of your own", *reasons]
+        return [f"measured; not a submission: {', '.join(why)}"]
+    if verdict.nature or reasons:
+        return [f"checks passed; not submittable: {', '.join(reasons)}"]
+    return [_passed(results)]
+
+
+def _passed(results: Results) -> str:
+    """Return that no rule is broken, with the kinds of runs that a submission lacks."""
+    sides = {
+        "accuracy": all(result.accuracy_run for result in results.results),
+        "performance": all(result.performance_run for result in results.results),
+    }
+    missing = [name for name, made in sides.items() if not made]
+    if missing:
+        return f"checks of these runs passed; a submission needs {missing[0]} runs as well"
+    return "checks passed: no rule of a submission is broken"
 
 
 def _reasons(verdict: TreeVerdict, results: Results) -> list[str]:
     """Return why the runs cannot be submitted, without repetitions."""
     broken = {finding.rule for finding in verdict.nature}
     reasons = [reason for rule, reason in REASONS.items() if rule in broken]
+    reasons += ["too short"] if results.style != "valid" else []
     # Accuracy runs alone have none of the files that say so.
     reasons += [REASONS[benchmarks.STAND_IN.id]] if results.stand_in else []
     return list(dict.fromkeys([*reasons, *([f"{results.form} form"] if results.form else [])]))

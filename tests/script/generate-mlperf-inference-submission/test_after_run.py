@@ -49,13 +49,25 @@ def test_short_tiny_runs_are_reported_as_such_in_one_line(results: Results) -> N
 
 def test_accuracy_runs_alone_say_what_they_are(results: Results) -> None:
     alone = tuple(replace(each, performance_run=None) for each in results.results)
-    for stand_in, says in (("", "tiny form"), ("neuron on cpu", "a stand-in, tiny form")):
+    forms = (("", "too short, tiny form"), ("neuron on cpu", "too short, a stand-in, tiny form"))
+    for stand_in, says in forms:
         told = replace(results, results=alone, stand_in=stand_in)
         (line,) = after_run.lines(after_run.judge([]), told)
         assert line == f"checks passed; not submittable: {says}"
         assert after_run.lines(after_run.check(told), told) != [
             "checks passed: no rule of a submission is broken"
         ]
+
+
+def test_only_what_was_checked_is_said_to_have_passed(results: Results) -> None:
+    nothing = after_run.judge([])
+    long = replace(results, style="valid", form="")
+    assert after_run.lines(nothing, long) == ["checks passed: no rule of a submission is broken"]
+    fast = replace(long, results=tuple(replace(r, accuracy_run=None) for r in long.results))
+    (line,) = after_run.lines(nothing, fast)
+    assert line == "checks of these runs passed; a submission needs accuracy runs as well"
+    (line,) = after_run.lines(nothing, replace(results, form="", benchmark="own"))
+    assert line == "measured; not a submission: a benchmark of your own, too short"
 
 
 def seeds(results: Results) -> None:
