@@ -169,7 +169,8 @@ def installable(wanted: RequestedPackage) -> pythons.Python:
 
 def require_source(env: dict[str, Any], wanted: RequestedPackage) -> None:
     """Raise Error where pip would need the network and must not use it."""
-    places = (wanted.url, text(env, PIP_ADDRESSES["--find-links"]))
+    links = text(env, PIP_ADDRESSES["--find-links"])
+    places = (wanted.url, links, text(env, "CM_TMP_PACKAGE_FILES"))
     local = any(place.startswith(("/", "file:")) for place in places)
     if is_yes(env.get("CM_TMP_OFFLINE")) and not local:
         raise Error(

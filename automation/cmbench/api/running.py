@@ -21,7 +21,7 @@ from cmbench.run.log import RunLog
 from cmbench.run.outcome import FactReader
 from cmbench.run.recorder import RunRecorder
 from cmbench.run.scheduler import Scheduler
-from cmbench.run.step import Reporter, StepRunner
+from cmbench.run.step import FetchedFiles, Reporter, StepRunner
 from cmbench.session.call import RunRequest
 from cmbench.session.request import check_places, check_typed_below
 from cmbench.values import immutable
@@ -192,7 +192,8 @@ class _Run:
         planned = self._context(facts)
         plan = self._foresee(planned)
         self._teller.begin(plan.steps if plan else 1)
-        runner.downloads = self._workspace.store.place("ahead")
+        ahead, wheels = self._workspace.store.place("ahead"), self._request.options.package_files
+        runner.fetched = FetchedFiles(ahead, wheels)
         runner.command = self._recorder.command
         context = self._context(facts, planned)
         together = self._together(crew, self._context(facts, planned)) if crew is not None else None
@@ -258,6 +259,10 @@ class _Run:
         check_typed_below(plan.root)
         refuse_each(plan.root)
         ahead = self._workspace.store.place("ahead")
+        if options.prepared:
+            from cmbench.run.prefetch import adopt
+
+            adopt(options.prepared, ahead)
         if any(map(_takes_room, sure(plan.root))):
             from cmbench.run.disk_space import require_room
 

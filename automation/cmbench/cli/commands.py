@@ -58,9 +58,9 @@ _ARCHIVE = {
 _RELOCATED = {"tags=TAGS": "the script with these tags; or its name", **_JSON}
 
 
-def _run(word: str, does: str, usage: Flags, **more: Any) -> Verb:
+def _run(word: str, does: str, usage: Flags, flags: Flags = FLAGS, **more: Any) -> Verb:
     """A verb with the flags of runs."""
-    return Verb("script", word, does, usage, FLAGS, of_scripts=True, writes=True, **more)
+    return Verb("script", word, does, usage, flags, of_scripts=True, writes=True, **more)
 
 
 def _cache(word: str, does: str, usage: Flags, flags: Flags, *takes: str, **more: Any) -> Verb:
@@ -127,7 +127,8 @@ VERBS: tuple[Verb, ...] = (
     _run(
         "prepare",
         "run:prepare_script",
-        {"cm prepare script --tags=get,tool": "of CM and MLC scripts: all but the script itself"},
+        {"cm prepare script --output=DIR ...": "fetch all that a run needs, for another machine"},
+        {**FLAGS, "output=DIR": "the folder", "for=cp312,linux_x86_64": "its interpreter"},
     ),
     _run(
         "dockerfile",
@@ -384,12 +385,7 @@ VERBS: tuple[Verb, ...] = (
         {"cm export cache --tags=... --output=F": "entries and their needs, in a file"},
         _ARCHIVE,
     ),
-    _cache(
-        "bundle",
-        "bundle:export_cache",
-        {"cm bundle cache --tags=... --output=F": "the same"},
-        _ARCHIVE,
-    ),
+    _cache("bundle", "bundle:export_cache", {"cm bundle cache ...": "the same"}, _ARCHIVE),
     _cache(
         "import",
         "bundle:import_cache",

@@ -269,6 +269,8 @@ class RunOptions:
     renew_from: tuple[str, ...] = ()
     out: str = ""
     command: tuple[str, ...] = ()
+    package_files: str = ""
+    prepared: str = ""
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)

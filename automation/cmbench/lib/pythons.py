@@ -1,4 +1,4 @@
-"""Python interpreters of this machine: which there are, what they can do, what is installed.
+"""Python interpreters of this machine: their abilities and their packages.
 
 Every question is answered by the interpreter itself. Ours and the one of a benchmark are different.
 """
@@ -328,7 +328,7 @@ def interpreter_of(path: str | Path) -> Path:
 
 
 def import_problem(python: str, module: str, timeout: float = 180.0) -> ProbeResult | None:
-    """``None`` when ``python`` can import ``module`` in ``timeout`` seconds, else what it said."""
+    """``None`` when ``python`` can import ``module`` in ``timeout`` seconds, else its output."""
     result = probe([python, "-c", _IMPORT, module], timeout=timeout)
     return None if result.ok else result
 

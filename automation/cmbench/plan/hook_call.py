@@ -20,6 +20,7 @@ _OF_THE_RUN = frozenset(
         *("artifact", "parsed_artifact", "parsed_artifacts", "mlc_run_cmd", "save_to_json"),
         *("quiet", "q", "silent", "s", "verbose", "v", "json", "j", "debug", "time", "space"),
         *("jobs", "offline", "no_prefetch", "lock", "new", "renew", "renew_from", "skip_cache"),
+        *("find_links", "prepared"),
     ]
 )
 """How a run is started and shown; what is made does not depend on it."""

@@ -45,6 +45,18 @@ def changed_values(environment: Mapping[str, str]) -> dict[str, str]:
     return {k: v for k, v in environment.items() if os.environ.get(k) != v}
 
 
+def with_package_files(variables: Mapping[str, str], place: str) -> dict[str, str]:
+    """Return the variables of a process, with a folder or page of wheels for all that calls pip."""
+    if not place:
+        return dict(variables)
+    from pathlib import Path
+
+    # pip separates several by blanks, which a path may have.
+    link = place if "://" in place else Path(place).as_uri()
+    links = f"{link} {variables.get('PIP_FIND_LINKS', '')}".rstrip()
+    return {**variables, "PIP_FIND_LINKS": links}
+
+
 def write_repeat_file(
     frame: StepRun, place: StepFolders, command: list[str], changed: Mapping[str, str]
 ) -> str:

@@ -7,6 +7,7 @@ consequences: the step itself retries, with all its mirrors, and reports its err
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -41,15 +42,17 @@ def certain(root: PlannedStep) -> list[PrefetchFile]:
     """Return the files that steps of the plan will certainly need, without duplicates."""
     downloads: dict[str, PrefetchFile] = {}
     for node in sure(root):
-        if node.frame is not None and node.frame.script.uid == FETCHER:
-            wish = _wish(node.frame)
+        if node.frame is not None:
+            wish = wish_of(node.frame)
             if wish is not None:
                 downloads.setdefault(wish.checksum, wish)
     return list(downloads.values())
 
 
-def _wish(frame: StepRun) -> PrefetchFile | None:
-    """What the step is going to fetch, where that is certain and proves itself by a checksum."""
+def wish_of(frame: StepRun) -> PrefetchFile | None:
+    """Return the file that a step is sure to fetch, where it has a checksum to prove itself by."""
+    if frame.script.uid != FETCHER:
+        return None
     env = _Known(frame)
     if env.get("CM_DOWNLOAD_LOCAL_FILE_PATH") or env.is_pending("CM_DOWNLOAD_LOCAL_FILE_PATH"):
         return None
@@ -61,12 +64,29 @@ def _wish(frame: StepRun) -> PrefetchFile | None:
         checksum, urls = request.groups[0]
         parse_checksum(checksum)
     except (Error, IndexError):
-        return None  # What is wrong, the step itself is going to say.
+        return None  # The step itself is going to say the reason.
     folder = env.get("CM_DOWNLOAD_PATH")
     there = bool(folder) and os.path.exists(os.path.join(folder, request.name))
     if there or not all(url.startswith(("http://", "https://")) for url in urls):
         return None
     return PrefetchFile(urls, checksum, request.size, request.verify)
+
+
+def adopt(folder: str, ahead: str) -> None:
+    """Put the files of a prepared ``folder`` where the steps of a run look for theirs.
+
+    Each step verifies its own. Raises ``file-not-found`` where there is no such folder.
+    """
+    from cmbench.lib.named_paths import FOLDER, require_place
+
+    require_place(folder, "prepared", FOLDER)
+    files = os.path.join(folder, "files")
+    for name in os.listdir(files) if os.path.isdir(files) else ():
+        source, place = os.path.join(files, name), os.path.join(ahead, name)
+        if not os.path.exists(place) and os.path.isfile(source):
+            os.makedirs(ahead, exist_ok=True)
+            # A step moves its file away from there: the folder keeps its own copy.
+            shutil.copyfile(source, place)
 
 
 class _Known(dict[str, str]):

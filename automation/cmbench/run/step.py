@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from cmbench.cache.store import disk_error
 from cmbench.errors import Error, shell_word, visible
@@ -92,6 +92,13 @@ class Reporter(Protocol):
         """The run is over; the terminal is left as it was found."""
 
 
+class FetchedFiles(NamedTuple):
+    """The folders of downloads that came ahead of their steps, and of wheels for pip."""
+
+    downloads: str = ""
+    wheels: str = ""
+
+
 class StepRunner:
     """Runs the hooks and native scripts of frames; keeps loaded modules for the process."""
 
@@ -109,7 +116,7 @@ class StepRunner:
         secrets: Secrets | None = None,
     ) -> None:
         self.secrets = secrets or Secrets(os.environ)
-        self.downloads = ""
+        self.fetched = FetchedFiles()
         self.command = ""
         self._executor = executor
         self._crew = crew
@@ -204,7 +211,7 @@ class StepRunner:
         from contextlib import redirect_stderr, redirect_stdout
 
         def learned(show: Callable[..., None], lines: Sequence[str]) -> None:
-            # It may print what it has only just put into the env.
+            # It may print a value that it has just put into the env.
             self.secrets.learn(frame.env.written_now())
             show(*lines)
 
@@ -231,8 +238,10 @@ class StepRunner:
             values["QUIET"] = "yes"
         if self._offline:
             values["TMP_OFFLINE"] = "yes"
-        if self.downloads:
-            values["TMP_DOWNLOADS"] = self.downloads
+        if self.fetched.wheels:
+            values["TMP_PACKAGE_FILES"] = self.fetched.wheels
+        if self.fetched.downloads:
+            values["TMP_DOWNLOADS"] = self.fetched.downloads
         frame.env.update({prefix + key: value for key, value in values.items()})
         self._learn(frame)
         self.progress.watch(values["PROGRESS_FILE"])
@@ -304,14 +313,23 @@ class StepRunner:
         return ""
 
     def native(self, frame: StepRun, place: StepFolders, path: str, words: tuple[str, ...]) -> None:
-        """Run a native script and take over what it wrote; raises ``Error`` when it fails."""
+        """Run a native script and take over its results; raises ``Error`` when it fails."""
         self.set_place(frame, place)
         frame.note(native_reads(frame, words))
+        from cmbench.run.executor import Job
+        from cmbench.run.native_files import (
+            changed_values,
+            take_away,
+            take_over,
+            with_package_files,
+            write_repeat_file,
+        )
+
         prefix_lines = [str(line) for line in frame.state.get("script_prefix") or []]
         env = frame.env.plain()
         if frame.script.dialect.values_expand:
             env = expanded_env(env, os.environ)
-        environment = process_env(env, os.environ)
+        environment = process_env(env, with_package_files(os.environ, self.fetched.wheels))
         libraries: Sequence[str] = ()
         if names := frame.step.uses:
             from cmbench.format.libraries import search_path
@@ -322,20 +340,13 @@ class StepRunner:
         command = ["bash", path]
         if prefix_lines:
             command = ["bash", "-c", "\n".join([*prefix_lines, '. "$0"']), path]
-        from cmbench.run.executor import Job
-        from cmbench.run.native_files import (
-            changed_values,
-            take_away,
-            take_over,
-            write_repeat_file,
-        )
 
         job = Job(
             command=tuple(command),
             cwd=place.cwd,
             environment=environment,
             scratch=place.scratch,
-            reads=(frame.script.path, *libraries),
+            reads=(frame.script.path, *libraries, *filter(os.path.isabs, [self.fetched.wheels])),
             entries=tuple(frame.trace.entries),
         )
         take_away(place.cwd)

@@ -52,6 +52,8 @@ FLAGS: Mapping[str, str] = {
     "skip_cache": "run without the cache",
     "force_cache": "cache scripts that only do so on request",
     "offline": "never use the network",
+    "find_links": "folder of wheels for all steps that install Python packages: --find_links=DIR",
+    "prepared": "folder that cm prepare script has made on a machine with a network",
     "jobs": "how many independent steps may run at once, 1 by default: --jobs=4 or -j4",
     "no_prefetch": "start no download before its step's turn",
     "extra_cache_tags": "more tags for the cache entry",
@@ -224,6 +226,8 @@ def _switched_on(flags: Mapping[str, Any]) -> set[str]:
 def options_of(flags: Mapping[str, Any], command: Iterable[str]) -> RunOptions:
     """Return how the run as a whole behaves."""
     on = _switched_on(flags)
+    prepared = _full(_text(flags, "prepared")) if flags.get("prepared") else ""
+    wheels = _text(flags, "find_links") or (prepared and os.path.join(prepared, "wheels"))
     return RunOptions(
         quiet="quiet" in on,
         verbose="verbose" in on,
@@ -235,6 +239,8 @@ def options_of(flags: Mapping[str, Any], command: Iterable[str]) -> RunOptions:
         renew_from=tuple(_text(flags, "renew_from").replace(",", " ").split()),
         out=str(flags.get("out") or ""),
         command=tuple(str(word) for word in command),
+        package_files=wheels if "://" in wheels or not wheels else _full(wheels),
+        prepared=prepared,
     )
 
 

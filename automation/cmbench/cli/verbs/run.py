@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 from cmbench.api.running import FinishedRun, run
 from cmbench.cli.reply import Answer, Command, Reply
 from cmbench.cli.results import answer_of, request_of, script_help
@@ -37,9 +40,28 @@ def run_script(command: Command) -> Reply:
 
 
 def prepare_script(command: Command) -> Reply:
-    """``cm prepare script``: run what a script depends on, and not the script itself."""
-    command.flags["fake_run"] = True
-    return run_script(command)
+    """``cm prepare script``: fetch all that a run needs, for a machine without a network.
+
+    Of a script of others, run its dependencies, and not the script itself. Raises ``bad-value``
+    without a folder.
+    """
+    own: dict[str, Any] = {}
+    for name in ("output", "for"):
+        if name in command.flags:
+            own[name] = command.flags.pop(name)
+    request = request_of(command)
+    if not request.script.dialect.inputs_bind:
+        command.flags.update(own, fake_run=True)
+        return run_script(command)
+    from cmbench.api.preparation import prepare
+    from cmbench.render.preparation import prepared_text
+
+    output = own.get("output")
+    if not isinstance(output, str) or not output:
+        raise Error("bad-value", "no folder is named to prepare", hint="add --output=DIR")
+    folder = os.path.abspath(os.path.expanduser(output))
+    made = prepare(request, folder, str(own.get("for") or ""), command.say)
+    return Reply(made.data(), prepared_text(made, request.command))
 
 
 def _extras(ran: FinishedRun, answer: Answer) -> list[str]:

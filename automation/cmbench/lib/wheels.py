@@ -1,0 +1,72 @@
+"""Wheels of Python packages, fetched for this machine or for another one."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cmbench.errors import Error
+from cmbench.lib.probe import probe
+
+TIMEOUT_S = 3600.0
+NEWEST_GLIBC = 34
+"""Of manylinux_2_N: that of RHEL 9; wheels for a newer one are not fetched for another machine."""
+OLDEST_GLIBC = 5
+_FOR = re.compile(r"cp(?P<major>3)(?P<minor>\d+)[,-](?P<system>linux)_(?P<machine>x86_64|aarch64)")
+
+
+@dataclass(frozen=True, slots=True)
+class WheelTarget:
+    """The interpreter and the platform that wheels are for, by the tags of their names."""
+
+    interpreter: str
+    platform: str
+
+    @classmethod
+    def parse(cls, text: str) -> WheelTarget:
+        """Read ``cp312,linux_x86_64``; raises ``bad-value``."""
+        match = _FOR.fullmatch(text.strip())
+        if match is None:
+            raise Error(
+                "bad-value",
+                f"--for={text} names no interpreter and platform",
+                hint="write them as wheels do: --for=cp312,linux_x86_64",
+            )
+        return cls(f"cp3{match['minor']}", f"{match['system']}_{match['machine']}")
+
+    def options(self) -> list[str]:
+        """Return the options of ``pip download`` for it."""
+        machine = self.platform.partition("_")[2]
+        tags = [f"manylinux_2_{n}_{machine}" for n in range(NEWEST_GLIBC, OLDEST_GLIBC - 1, -1)]
+        platforms = [*tags, f"manylinux2014_{machine}", self.platform]
+        return [
+            *(word for platform in platforms for word in ("--platform", platform)),
+            *("--implementation", "cp", "--abi", self.interpreter, "--abi", "abi3"),
+            *("--abi", "none", "--python-version", self.interpreter.removeprefix("cp")),
+        ]
+
+
+def fetch_wheels(
+    python: str, requirements: Sequence[str], folder: str, words: Sequence[str]
+) -> list[str]:
+    """Let the pip of ``python`` put wheels of ``requirements`` and their needs into ``folder``.
+
+    ``words`` are further options of pip. Returns the names of the wheels in the folder; raises
+    ``pip-failed``.
+    """
+    os.makedirs(folder, exist_ok=True)
+    command = [python, "-m", "pip", "--disable-pip-version-check", "--no-input", "download"]
+    command += ["--quiet", "--only-binary", ":all:", "--dest", folder, *words, *requirements]
+    done = probe(command, timeout=TIMEOUT_S)
+    if not done.ok:
+        raise Error(
+            "pip-failed",
+            f"pip could not fetch wheels of {', '.join(requirements)}",
+            context=done.tail(12),
+            hint="choose another interpreter with --for, or a version that it has wheels of, as "
+            "with --adr.numpy.version=2.1.0",
+            exit_code=2,
+        )
+    return sorted(name for name in os.listdir(folder) if name.endswith(".whl"))
