@@ -31,8 +31,7 @@ ENDED = re.compile(r"^\[end of output\]")
 IGNORED = re.compile(r"^Exception ignored in")
 """What precedes a traceback that ends nothing."""
 
-CERTAIN = (
-    # Accelerators: these libraries write to the console before an exception reaches anybody.
+ACCELERATORS = (
     _row("kernel", r"NVRM: Xid|GPU has fallen off the bus"),
     _row("tensorrt", r"\[(?:TRT|TensorRT)\].*\[E\]|\[E\] .*Error|\[E\] \["),
     _row("onnxruntime", r"\[[EF]:onnxruntime:"),
@@ -43,6 +42,11 @@ CERTAIN = (
         r"|^(?!.*(?:Error|Exception): )(?!Search for ).*\bcudaError(?!_t)[A-Z]\w+",
     ),
     _row("neuron", r"\bnrt_init\b.*failed|\[(?:NRT|NEFF)\].*ERROR|ERROR\s+(?:TDRV|NMGR|NRT):"),
+)
+"""Libraries of accelerators: they write to the console before an exception reaches anybody."""
+
+CERTAIN = (
+    *ACCELERATORS,
     # Compilers, linkers and what calls them.
     _row("compiler", r"^[^\s:]+[:(]\d+(?:[:,]\d+)?\)?: (?:fatal |catastrophic )?error\b"),
     _row(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from .cause_patterns import (
+    ACCELERATORS,
     ADVICE,
     CERTAIN,
     CHAINED,
@@ -43,6 +44,12 @@ def first_cause(output: Iterable[str]) -> tuple[str, ...]:
         return ()
     last = exceptions[-1] if exceptions and not CONSEQUENCE.search(exceptions[-1][1][0]) else root
     return tuple(dict.fromkeys([*root[1], *last[1]]))
+
+
+def library_errors(output: Sequence[str]) -> tuple[str, ...]:
+    """Return the first error that a library of an accelerator printed; mostly empty."""
+    first = _first([_bare(line) for line in output], ACCELERATORS)
+    return first[1] if first else ()
 
 
 def explained(output: Sequence[str], last: int) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from cmbench.errors import Error
@@ -9,7 +10,10 @@ from cmbench.lib import nvidia
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Count the GPUs; raises Error where nothing speaks for one."""
+    """Count the GPUs; raises Error where nothing speaks for one, or CUDA_VISIBLE_DEVICES hides all.
+
+    That variable may name a part of a GPU (MIG) by its UUID.
+    """
     if not nvidia.signs():
         raise Error(
             "no-device",
@@ -19,6 +23,10 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
             "the GPU (cm docker script ... --all_gpus). To go on all the same: "
             "--env.CM_TRUST_DEVICE=yes",
         )
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is not None:
+        # Only the driver knows numbers and UUIDs; where it does not answer, nothing is compared.
+        nvidia.visible(nvidia.read().gpus, chosen)
     nodes = nvidia.nodes()
     if nodes:
         i["env"]["CM_CUDA_NUM_DEVICES"] = str(len(nodes))

@@ -451,6 +451,17 @@ def test_inputs_are_mounted_where_they_are(world: Lab, shop: Shop, tmp_path: Pat
     assert result.out.index("mounts") < result.out.index("building the image")
 
 
+def test_an_interpreter_is_that_of_the_image(world: Lab, shop: Shop) -> None:
+    spec = {"python": {"desc": "interpreter", "type": "path"}}
+    world.script("run-on-it", input_mapping={"python": "PY"}, input_description=spec)
+    shop.has("docker", inspect=1)
+    result = docker(world, "run,on,it", python="/opt/conda/bin/python")
+    assert result.answer["return"] == 0, result.err
+    words = shop.words("run")
+    assert "/opt/conda/bin/python" not in mount_words(words)
+    assert words[-1] == "--python=/opt/conda/bin/python"
+
+
 def test_relative_paths_are_meant_from_where_the_user_is(world: Lab, shop: Shop) -> None:
     shop.has("docker")
     Path("d").mkdir()

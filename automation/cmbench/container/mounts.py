@@ -58,12 +58,16 @@ class Folders:
     notes: tuple[str, ...]
 
 
+OF_IMAGE = frozenset(["python"])
+"""Inputs whose path is one in the image: an interpreter of this machine would not run there."""
+
+
 def of_inputs(
     request: Request, script: Script, flags: Mapping[str, Any], options: ContainerOptions
 ) -> Iterator[tuple[str, str, bool]]:
     """(name of the input, absolute path, whether it is written) for every input that is a path."""
     for name, value in _texts(request.inputs):
-        if _is_path(name, script, options):
+        if name not in OF_IMAGE and _is_path(name, script, options):
             yield f"--{name}", _absolute(value), _is_output(name, options)
     for path in filter(None, request.path.split(os.pathsep)):
         yield "--path", path, "path" in options.writable

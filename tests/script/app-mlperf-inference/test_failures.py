@@ -400,5 +400,8 @@ def test_the_cause_of_a_program_is_not_its_last_line(tmp_path: Path) -> None:
     assert launch.reason(1, tmp_path, console) == "the model failed: CUDA error: off"
     console.write_text("Traceback (most recent call last):\n  File 'a'\nOSError: off\nexit\n")
     assert launch.reason(1, tmp_path, console).splitlines()[0] == "OSError: off"
+    ort = "[E:onnxruntime:Default, x.cc:1] Failed to load library: libcublasLt.so.12: cannot open"
+    console.write_text(f"{ort}\nmlperf.harness: the session uses the CPU\nnext: wait\n")
+    assert launch.reason(1, tmp_path, console) == f"the session uses the CPU\n{ort}"
     console.write_text("something odd\n")
     assert launch.reason(1, tmp_path, console) == "something odd"

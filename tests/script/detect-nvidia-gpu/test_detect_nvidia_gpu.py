@@ -86,3 +86,31 @@ def test_who_knows_better_is_not_stopped(
     show(monkeypatch, tmp_path / "root")
     trusted = {"env": {"CM_TRUST_DEVICE": "yes"}}
     assert planned(lab, device="cuda", **trusted)["return"] == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("0", ""),
+        ("GPU-5d", ""),
+        ("MIG-7", ""),
+        ("MIG-8", "MIG-8 names no GPU here"),
+        ("3", "3 names no GPU here"),
+        ("", "hides every GPU"),
+    ],
+)
+def test_a_device_that_is_not_there_is_refused_at_once(
+    value: str, says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    show(monkeypatch, tmp_path / "root", "dev/nvidia0")
+    kind = dict.fromkeys(nvidia.OF_KIND, "")
+    gpu = nvidia.NvidiaGpu(0, "GPU-5d1", "00:65", kind, (nvidia.Mig("1g.5gb", 0, "MIG-7"),))
+    monkeypatch.setattr(nvidia, "read", lambda: type("Driver", (), {"gpus": (gpu,)}))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
+    step = Step("detect-nvidia-gpu", tmp_path / "cwd", {})
+    if not says:
+        step.call("preprocess")
+        return
+    with pytest.raises(Error, match=says) as caught:
+        step.call("preprocess")
+    assert "nvidia-smi -L" in caught.value.hint

@@ -28,7 +28,11 @@ META: dict[str, Any] = yaml.safe_load((FOLDER / "meta.yaml").read_text(encoding=
 
 def test_what_runs_before_a_refusal_costs_nothing() -> None:
     # The look for signs of a GPU hands on to a script of its own, before it does anything.
-    scripts = {"detect,cpu": "detect-cpu", "get,cuda-devices,_signs": "detect-nvidia-gpu"}
+    scripts = {
+        "detect,cpu": "detect-cpu",
+        "get,cuda-devices,_signs": "detect-nvidia-gpu",
+        "detect,neuron": "detect-neuron",
+    }
     assert [dep["tags"] for dep in META["deps"]] == list(scripts)
     devices = yaml.safe_load((lab.SCRIPT / "get-cuda-devices/meta.yaml").read_text("utf-8"))
     assert [dep["tags"] for dep in devices["variations"]["signs"]["deps"]] == ["detect,nvidia-gpu"]

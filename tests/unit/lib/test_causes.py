@@ -60,3 +60,39 @@ def test_the_log_of_the_last_step_is_searched_and_no_other(tmp_path: Path) -> No
     )
     assert "lacks a package" in causes.remedy_in_log(str(log))
     assert causes.remedy_in_log(str(tmp_path / "none")) == ""
+
+
+ON_A_GPU = {
+    "RuntimeError: CUDA error: out of memory": "gpu-memory",
+    "onnxruntime.capi.onnxruntime_pybind11_state.RuntimeException: [ONNXRuntimeError] : 6 : "
+    "RUNTIME_EXCEPTION : BFCArena::AllocateRawInternal(size_t) Failed to allocate memory for "
+    "requested buffer of size 4194304": "gpu-memory",
+    "[TRT] [E] [defaultAllocator.cpp::allocate::19] Error Code 1: Cuda Runtime (out of memory)\n"
+    "[TRT] [W] Requested amount of GPU memory (8 bytes) could not be allocated. CUDA failure: out "
+    "of memory": "gpu-memory",
+    "[TRT] [E] OutOfMemory (Requested size was 21474836480 bytes.)": "gpu-memory",
+    "torch.OutOfMemoryError: CUDA out of memory. GPU 0 has a total capacity of 79.10 GiB of which "
+    "3.20 GiB is free. Process 12 has 75.80 GiB memory in use.": "gpu-memory-of-others",
+    "torch.AcceleratorError: CUDA error: CUDA-capable device(s) is/are busy or unavailable":
+    "gpu-taken",
+    "RuntimeError: The NVIDIA driver on your system is too old (found version 12020). Please "
+    "update your GPU driver": "driver-too-old",
+    "Error 803: system has unsupported display driver / cuda driver combination": "driver-too-old",
+    "Unable to determine the device handle for GPU0: 0000:65:00.0: Unknown Error": "gpu-lost",
+    "torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered": "gpu-lost",
+    "RuntimeError: CUDA error: invalid device ordinal": "gpu-not-there",
+    "CUDA_VISIBLE_DEVICES=MIG-1: MIG-1 names no GPU here": "gpu-not-there",
+    "RuntimeError: No CUDA GPUs are available": "no-cuda-device",
+    "[E:onnxruntime:Default, provider_bridge_ort.cc:1745 TryGetProviderInfo_CUDA] Failed to load "
+    "library libonnxruntime_providers_cuda.so with error: libcudnn.so.9: cannot open shared object "
+    "file\nasked for CUDAExecutionProvider, but the session uses CPUExecutionProvider":
+    "onnxruntime-cuda",
+    "Require cuDNN 9.* and CUDA 12.*, and the latest MSVC runtime": "onnxruntime-cuda",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("output", ON_A_GPU)
+def test_what_goes_wrong_on_a_gpu_has_one_cause(output: str) -> None:
+    cause = causes.find_cause(output)
+    assert cause is not None
+    assert cause.name == ON_A_GPU[output]

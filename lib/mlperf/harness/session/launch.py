@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from common.failure_output import first_cause, without_advice
+from common.failure_output import first_cause, library_errors, without_advice
 from common.problems import NEXT
 
 from .. import records
@@ -140,7 +140,10 @@ def reason(status: int, folder: Path, console: Path) -> str:
     lines = [line for line in _lines(console) if not line.startswith(NEXT)]
     own = next((n for n, line in enumerate(lines) if line.startswith(f"{PROGRAM}: ")), None)
     cause = lines[own:] if own is not None else first_cause(lines) or lines[-1:]
-    return without_advice("\n".join(cause).removeprefix(f"{PROGRAM}: ")) or "it printed nothing"
+    text = without_advice("\n".join(cause).removeprefix(f"{PROGRAM}: ")) or "it printed nothing"
+    # A library may have said more than the error that follows from it.
+    earlier = [line for line in library_errors(lines[:own]) if line not in text]
+    return "\n".join([text, *earlier])
 
 
 def _signal_in_words(ended: signal.Signals) -> str:
