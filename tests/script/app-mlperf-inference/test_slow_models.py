@@ -376,6 +376,15 @@ def performance(scenario: str, batch: int) -> Any:
     return SimpleNamespace(mode="performance", scenario=scenario, shape=shape, model=model)
 
 
+def test_a_gpu_warms_up_with_batches_of_all_lengths() -> None:
+    costs = np.asarray([7, 5, 9, 7])
+    assert list(loadgen_run._by_length([0, 1, 2, 3], costs, 3)) == [[2, 0, 3], [0, 3, 1], [1, 1, 1]]
+    many = np.arange(1000)
+    batches = list(loadgen_run._by_length(range(1000), many, 4))
+    assert len(batches) <= loadgen_run.LENGTHS
+    assert batches[0] == [999, 998, 997, 996]
+
+
 def test_a_gpu_warms_up_with_the_sizes_that_others_are_padded_to() -> None:
     null = backends.create("null", "cpu", "float32")
     assert loadgen_run._server_sizes(6, null) == [1, 2, 3, 4, 5]

@@ -31,7 +31,7 @@ from .base import Array, Feeds, Layout, Predictor
 Handle = Any
 Shapes = Mapping[str, tuple[int, ...]]
 # A graph holds memory of its own; shapes beyond so many, as texts have, are enqueued each time.
-MOST_GRAPHS = 32
+MOST_GRAPHS = 64
 # So often work is done before it is captured: libraries choose algorithms and make workspaces.
 WARM_UPS = 3
 # So often a graph is launched to compare it with another one, which must be so much faster.

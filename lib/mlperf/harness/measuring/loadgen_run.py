@@ -28,7 +28,7 @@ from ..backends import registry as backends
 from ..backends.base import Backend
 from ..backends.network import Network
 from ..benchmarks import registry as benchmarks
-from ..benchmarks.base import Benchmark
+from ..benchmarks.base import Array, Benchmark
 from ..errors import HarnessError
 from ..jobs import STALLED, AccuracyFigure, LoadGenOutcome
 from ..pipeline.batcher import DeadlinePolicy
@@ -53,6 +53,8 @@ PATIENCE_S = 5.0
 LOOK_S, IDLE_LOOKS, IDLE_CPU_S = 10.0, 6, 0.5
 # No further size of batch is tried before a run when this has gone by.
 SIZES_S = 5.0
+# Of so many lengths at most are the batches with which a GPU prepares for a run.
+LENGTHS = 64
 
 
 def loaded_samples(run: RunSettings, benchmark: Benchmark) -> int:
@@ -124,6 +126,7 @@ class _Warmed:
         self._backend = backend
         self._is_cold = run.mode == PERFORMANCE
         self._sizes = _server_sizes(run.shape.batch, backend) if run.scenario.online else []
+        self._batch = run.shape.batch
         self._sizes_s = SIZES_S / run.shape.workers
         self._graphs = run.model.graphs()
 
@@ -155,13 +158,25 @@ class _Warmed:
     def _orders(self, indices: Sequence[int]) -> Iterator[Sequence[int]]:
         """Yield the samples as they come; where they differ in length, the shortest first too.
 
-        For those a runtime may lay out its weights once more.
+        For those a runtime may lay out its weights once more. One that prepares for all shapes
+        gets batches of as many lengths as a run may have.
         """
         yield indices
         costs = self.benchmark.costs
         # A heavy model pays minutes for a second time.
         if costs is not None and len({costs[index] for index in indices}) > 1:
             yield sorted(indices, key=costs.__getitem__)
+            if self._backend.prepares:
+                yield from _by_length(indices, costs, self._batch)
+
+
+def _by_length(indices: Sequence[int], costs: Array, batch: int) -> Iterator[Sequence[int]]:
+    """Yield batches of samples of about one length, the longest first, as ``CutQueue`` does."""
+    ordered = sorted(indices, key=costs.__getitem__, reverse=True)
+    starts = [n for n in range(len(ordered)) if n == 0 or costs[ordered[n]] < costs[ordered[n - 1]]]
+    for start in starts[:: -(-len(starts) // LENGTHS)]:
+        rest = ordered[start:]
+        yield (rest * -(-batch // len(rest)))[:batch]
 
 
 def _server_sizes(batch: int, backend: Backend) -> list[int]:
