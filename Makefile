@@ -27,7 +27,7 @@ INSTALLED_FOR_TEST := $(VENV)/.installed-for-test
 PARALLEL ?= -n auto --dist loadfile --no-loadscope-reorder
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: help benchmark bench docs quick test format check lint types unit pytest coverage register clean
+.PHONY: help benchmark bench docs quick test test-gpu format check lint types unit pytest coverage register clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -74,6 +74,10 @@ unit: $(INSTALLED_FOR_QUICK)
 pytest: coverage
 	$(BIN)/pytest $(PARALLEL) -m "not quiet" --ignore=tests/unit --ignore=tests/engine
 	$(BIN)/pytest -m quiet --ignore=tests/unit --ignore=tests/engine
+
+# PYTHON of an environment with PyTorch for CUDA and this project: `make test-gpu BIN=PATH/bin`.
+test-gpu:
+	$(BIN)/python -m pytest -m gpu tests/script/app-mlperf-inference
 
 coverage: $(INSTALLED_FOR_TEST)
 	$(BIN)/pytest $(PARALLEL) tests/unit tests/engine --cov

@@ -1,25 +1,24 @@
 """The benchmarks of NVIDIA's flow, as far as they can be tried without a GPU.
 
-Two tests need PyTorch and onnx2torch beside the project's own packages, as test_torch_lanes.py
-does:
-2.6 GB that the extra for tests has not.
+One test needs PyTorch beside the project's own packages, as test_torch_lanes.py does.
 """
 
 from __future__ import annotations
 
-import contextlib
+import json
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
 
 import benchmark_lab as lab
-from mlperf.harness.backends.lanes import CaptureGate
-from support import ROOT, python_env
+from mlperf import catalog
+from support import ROOT
 
 TINY = lab.MODEL / "model.json"
 
@@ -39,102 +38,109 @@ def flow(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return program("nvidia_lines", monkeypatch)
 
 
-class AtOnce:
-    """The calls of CUDA on a device that does all at once, in this machine's memory."""
-
-    def stream(self) -> int:
-        return 0
-
-    event = stream
-
-    def pinned(self, size: int) -> Any:
-        return np.zeros(size, np.uint8)
-
-    memory = pinned
-
-    def copy_in(self, target: Any, source: Any, stream: int) -> None:
-        target[: source.nbytes] = source
-
-    def copy_out(self, target: Any, source: Any, stream: int) -> None:
-        target[...] = source[: target.nbytes]
-
-    def capture(self, stream: int, work: Any) -> Any:
-        return work
-
-    def launch(self, graph: Any, stream: int) -> None:
-        graph()
-
-    def nothing(self, *given: Any) -> None:
-        pass
-
-    record = wait = synchronize = nothing
+def has_gpu() -> bool:
+    return bool(list(Path("/dev").glob("nvidia[0-9]*"))) or Path("/dev/dxg").exists()
 
 
-class Lane:
-    """Answers twice what it is given, or something else."""
-
-    def __init__(self, factor: float = 2) -> None:
-        self.factor = factor
-
-    def buffer(self, shape: Any, dtype: Any) -> Any:
-        return np.empty(shape, dtype)
-
-    def predict(self, feeds: Any) -> Any:
-        return [self.factor * feeds["x"]]
-
-
-def test_without_a_gpu_it_says_so_and_is_no_failure() -> None:
-    if list(Path("/dev").glob("nvidia[0-9]*")) or Path("/dev/dxg").exists():
+def test_without_a_gpu_it_says_what_it_would_do_and_is_no_failure() -> None:
+    if has_gpu():
         pytest.skip("there is a GPU")
-    words = [sys.executable, str(ROOT / "benchmarks/gpu.py")]
+    words = [sys.executable, str(ROOT / "benchmarks/gpu.py"), "--python=/opt/p/bin/python"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "not run: no GPU\n", "")
-    # Where a GPU is, a Python without what is needed is told as well.
-    words = [*words, "--here"]
-    env = python_env(lab.LIB)
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, env=env)
-    assert done.returncode == 0
-    assert done.stdout.startswith("not run: ")
+    assert (done.returncode, done.stderr) == (0, "")
+    first, *planned = done.stdout.splitlines()
+    assert first.startswith("not run: no GPU")
+    for model in ("resnet50", "bert-99"):
+        assert any(line.startswith(f"  {model}_synthetic Offline: ") for line in planned)
+    runs = [line for line in planned if "run-mlperf" in line]
+    assert all("--python=/opt/p/bin/python" in line for line in runs)
+    assert all("--precision=float16" in line for line in runs if "_synthetic" in line)
 
 
-def test_what_is_to_reach_is_judged_by_both_figures(gpu: ModuleType) -> None:
-    lines, reached = gpu.verdicts((960.0, 1000.0), (1.02e-3, 1e-3))
-    assert reached
-    assert lines[0] == (
-        "Offline 960.0 samples/s in 2 lanes, 1000.0 bare: 96.0 % (to reach 95): reached"
-    )
-    assert lines[1] == "SingleStream 1020 us in a lane, 1000 bare (at most 1030): reached"
-    lines, reached = gpu.verdicts((940.0, 1000.0), (129e-6, 100e-6))
-    assert (lines[0].endswith("MISSED"), lines[1].endswith("reached"), reached) == (
-        *(True, True),
-        False,
-    )
-    assert not gpu.verdicts((1000.0, 1000.0), (1.04e-3, 1e-3))[1]
+def test_every_tiny_benchmark_is_run_in_the_scenarios_that_it_has(gpu: ModuleType) -> None:
+    tiny = [step for step in gpu.steps(None) if "_tiny" in step.name]
+    own = [spec for spec in catalog.benchmarks("").values() if spec.runnable]
+    names = {step.name.removesuffix("_tiny") for step in tiny}
+    # Those of 99.9 % differ from those of 99 % by their target alone.
+    assert {name.replace("99.9", "99") for name in names} >= {
+        spec.name.replace("99.9", "99") for spec in own
+    }
+    for spec in own:
+        scenarios = {s.scenario for s in tiny if s.name == f"{spec.name}_tiny"}
+        assert scenarios <= {str(scenario) for scenario in spec.all_scenarios()}
 
 
-def test_answers_are_compared_before_anything_is_measured(gpu: ModuleType) -> None:
+def options(gpu: ModuleType, out: Path, *words: str) -> Any:
+    out.mkdir(exist_ok=True)
+    return gpu._options([f"--out={out}", *words])
+
+
+def test_a_line_is_known_at_once_and_the_harness_is_a_share_of_the_bare_loop(
+    gpu: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
+) -> None:
+    def ended(words: Any, environment: Any, seconds: float) -> tuple[int, str]:
+        assert environment["CM_REPOS"] == str(tmp_path / "home")
+        assert (environment["PIP_NO_INDEX"], environment["PIP_FIND_LINKS"]) == ("1", str(tmp_path))
+        assert seconds <= gpu.MOST_S
+        if "--bare" in words:
+            return 0, 'a warning\n{"value": 2000.0, "unit": "samples/s", "note": "graph"}\n'
+        for word in words:
+            if word.startswith("--results_dir="):
+                written(Path(word.partition("=")[2]))
+                # What is known by now is in the files.
+                assert "driver" in (tmp_path / "gpu.json").read_text(encoding="utf-8")
+        return 0, '{"env": {"CM_CUDA_VERSION": "13.0"}}'
+
+    monkeypatch.setattr(gpu, "ended", ended)
+    chosen = options(gpu, tmp_path, f"--find_links={tmp_path}")
+    lines = gpu.measured(list(gpu.steps(None))[:5], chosen)
+    assert [line.state for line in lines] == ["ok"] * 5
+    assert lines[0].note == "CM_CUDA_VERSION=13.0"
+    assert (lines[3].value, lines[3].share, lines[4].value) == (1900.0, 95.0, 2000.0)
+    assert "torchvision" in lines[3].note
+    assert "95.0 % of bare" in capsys.readouterr().out
+    assert ">95 %</text>" in (tmp_path / "gpu.svg").read_text(encoding="utf-8")
+
+
+def written(folder: Path) -> None:
+    """Leave results as the harness writes them, as far as they are read."""
+    run = {"circumstances": {"computed_by": {"module": "torchvision 1 resnet50"}}}
+    result = {"scenario": "Offline", "value": 1900.0, "validity": "VALID", "performance_run": run}
+    folder.mkdir(parents=True)
+    (folder / "results.json").write_text(json.dumps({"results": [result]}), encoding="utf-8")
+
+
+def test_it_stops_at_its_limit(
+    gpu: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(gpu, "_registered", lambda *_: None)
+    lines = gpu.measured(list(gpu.steps(None)), options(gpu, tmp_path, "--limit=1"))
+    assert {line.state for line in lines} == {"not run"}
+    began = time.monotonic()
+    child = "import subprocess; print('begun', flush=True); subprocess.run(['sleep', '60'])"
+    status, output = gpu.ended([sys.executable, "-c", child], dict(os.environ), 2.0)
+    assert (status, output) == (124, "begun\n")
+    assert time.monotonic() - began < 50
+
+
+def test_a_step_that_fails_says_why(
+    gpu: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(gpu, "ended", lambda *_: (1, "so far\nthe driver is too old\n"))
+    lines = gpu.measured(list(gpu.steps(None))[:5], options(gpu, tmp_path))
+    assert {line.state for line in lines} == {"failed"}
+    assert {line.note for line in lines} == {"the driver is too old"}
+    monkeypatch.setattr(gpu, "has_gpu", lambda: True)
+    assert gpu.main([f"--out={tmp_path}", "--limit=20"]) == 1
+
+
+def test_the_bare_loop_computes_what_it_times(gpu: ModuleType) -> None:
     torch = pytest.importorskip("torch")
-
-    def bare(feeds: Any) -> Any:
-        return [(2 * torch.as_tensor(feeds["x"])).numpy()]
-
-    gpu.SECONDS = 0.01
-    batch = {"x": np.ones((4, 3), np.float32)}
-    ways = gpu.Ways([Lane(), Lane(2.001)], bare, CaptureGate())
-    lines, _ = gpu.compared(ways, batch, {"x": np.ones((1, 3), np.float32)})
-    assert len(lines) == 2
-    ways = gpu.Ways([Lane(), Lane(3)], bare, CaptureGate())
-    lines, reached = gpu.compared(ways, batch, batch)
-    assert (lines, reached) == (["lane 1 answers otherwise than the bare loop, by 1"], False)
-
-
-def test_a_real_model_answers_in_lanes_what_it_answers_bare(gpu: ModuleType) -> None:
-    pytest.importorskip("torch")
-    pytest.importorskip("onnx2torch")
-    ways = gpu.ways_of(TINY, AtOnce, "cpu", lambda stream: contextlib.nullcontext())
-    feeds = gpu.inputs_of(TINY, 4)
-    assert {array.shape[0] for array in feeds.values()} == {4}
-    assert gpu.differing(ways, feeds) == ""
+    gpu.BARE_S = 0.03
+    (way,) = gpu.calls(torch.nn.Linear(3, 2).eval(), (torch.ones(4, 3),), "cpu")
+    assert way[0] == "eager"
+    assert way[1]().shape == (4, 2)
+    assert 0 < gpu.seconds_of(way[1], "cpu") < 1
 
 
 def test_what_cannot_be_measured_says_why(
