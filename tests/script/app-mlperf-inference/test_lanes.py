@@ -325,6 +325,16 @@ def test_a_graph_is_timed_until_the_device_is_done() -> None:
     assert device.calls.count("launch") == 2 * lanes.LAUNCHES + 1
 
 
+def test_captures_end_when_their_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model with loops meets new shapes all the time."""
+    monkeypatch.setattr(lanes, "CAPTURE_S", 0.0)
+    device, gate = Recorder(14), CaptureGate()
+    mine = lane(device, gate)
+    prepare(mine, gate, 4, 2, 9)
+    assert device.calls.count("capture") == 1
+    assert gate.facts() == {}
+
+
 def test_graphs_hold_when_others_need_more_memory() -> None:
     device, gate = Recorder(6), CaptureGate()
     mine = lane(device, gate)

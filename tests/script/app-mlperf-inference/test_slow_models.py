@@ -392,6 +392,18 @@ def test_a_gpu_warms_up_with_the_sizes_that_others_are_padded_to() -> None:
     assert loadgen_run._server_sizes(64, null) == [1, 2, 4, 8, 16, 32]
 
 
+@pytest.mark.parametrize(("side", "most"), [(224, 512), (800, 69), (2000, 64)])
+def test_large_batches_have_a_limit_in_bytes(side: int, most: int) -> None:
+    null = backends.create("null", "cpu", "float32")
+    null.largest_batch = 512
+    image = SimpleNamespace(dtype="float32", shape=(3, side, side))
+    graph = SimpleNamespace(inputs=[image])
+    stand: Any = layout_probe.LayoutProbe.__new__(layout_probe.LayoutProbe)
+    stand._backend, stand._free, stand._work_bytes = null, None, 0
+    stand._request = SimpleNamespace(model=SimpleNamespace(graphs=lambda: [graph]))
+    assert stand.most(1, 1) == most
+
+
 def test_larger_batches_are_tried_while_a_device_has_room_for_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -36,8 +36,9 @@ MOST_GRAPHS = 64
 WARM_UPS = 3
 # So often a graph is launched to compare it with another one, which must be so much faster.
 LAUNCHES, GAIN = 5, 0.97
-# In the message of PyTorch's error; no reason to do without graphs.
-OUT_OF_MEMORY, NEWLINE = "out of memory", "\n"
+# So many seconds at most are spent on captures in a process: a model with loops has many shapes.
+CAPTURE_S = 40.0
+NEWLINE = "\n"
 
 
 def layouts(most: int, workers: int | None = None) -> list[Layout]:
@@ -125,7 +126,8 @@ class CaptureGate:
     """Says which thread may capture graphs: one at a time, and none while a run is measured.
 
     ``failure`` is why the last capture failed, empty where none did; ``compiling`` the same of work
-    that is compiled. ``shapes`` are batches that are computed by compiled work, and others.
+    that is compiled. ``seconds`` went into captures. ``shapes`` are batches that are computed by
+    compiled work, and others.
     """
 
     def __init__(self) -> None:
@@ -133,6 +135,7 @@ class CaptureGate:
         self._thread = 0
         self.failure = ""
         self.compiling = ""
+        self.seconds = 0.0
         self.shapes = {"compiled": 0, "not compiled": 0}
 
     @contextlib.contextmanager
@@ -183,7 +186,9 @@ class CapturedGraphs:
     def may_grow(self) -> bool:
         """Return whether the calling thread may capture one more."""
         gate = self.gate
-        return bool(gate and gate.is_open and not gate.failure) and len(self._exact) < MOST_GRAPHS
+        if gate is None or not gate.is_open or gate.failure or gate.seconds > CAPTURE_S:
+            return False
+        return len(self._exact) < MOST_GRAPHS
 
     def add(self, shapes: Shapes, captured: CapturedWork) -> None:
         """Keep a graph for batches of these shapes."""
@@ -341,15 +346,15 @@ class Lane(Predictor):
         """
         gate = self._graphs.gate
         assert gate is not None
+        began = time.perf_counter()
         inputs, outputs = self._tensors(arrays)
         self._copy_in(arrays, inputs)
         try:
             captured = CapturedWork(self._graph(self._work, inputs, outputs), inputs, outputs)
         except RuntimeError as error:
-            if OUT_OF_MEMORY in str(error):
-                raise
             gate.failure = str(error).partition("\n")[0]
             return
+        gate.seconds += time.perf_counter() - began
         if self._compiled and not gate.compiling and self._compiled.may_compile():
             captured = self._faster(captured, gate, self._compiled)
         self._graphs.add(shapes, captured)

@@ -21,6 +21,8 @@ from ..wording import megabytes
 
 ANSWERS = 1 << 24
 SAMPLES = 256
+# A batch of more than the usual size for a GPU has at most so many bytes.
+USUAL, BATCH_BYTES = 64, 1 << 29
 
 # Before a batch is timed another one warms up. One that takes longer than this is not made twice:
 # what warming up saves is little against it.
@@ -89,10 +91,20 @@ class LayoutProbe:
     def most(self, workers: int, threads: int) -> int:
         """Return how many samples a worker can compute at once without running out of memory."""
         largest = self._backend.largest_batch
+        if largest > USUAL:
+            largest = min(largest, max(USUAL, BATCH_BYTES // self._sample_bytes()))
         if self._free is None or not self._work_bytes:
             return largest
         left = self._free - self._weights(workers, threads)
         return max(1, min(largest, left // (workers * self._work_bytes)))
+
+    def _sample_bytes(self) -> int:
+        """Return the bytes of a sample as the model's input; a size that is not fixed is 1."""
+        inputs = self._request.model.graphs()[0].inputs
+        return sum(
+            np.dtype(tensor.dtype).itemsize * math.prod(max(1, size) for size in tensor.shape)
+            for tensor in inputs
+        )
 
     def _weights(self, workers: int, threads: int) -> int:
         """Bytes of host memory that the weights take in a layout."""
