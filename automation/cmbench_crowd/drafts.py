@@ -17,7 +17,7 @@ from cmbench.lib.secrecy import HIDDEN
 from cmbench_crowd import manifest as m
 from cmbench_crowd.redaction import Redaction
 from cmbench_results.readers import ReadFault, run
-from cmbench_results.values import LOCAL, BenchmarkResult
+from cmbench_results.values import LOCAL, BenchmarkResult, BenchmarkWorkload
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -38,12 +38,6 @@ _SYSTEM = re.compile(r"(Linux|Windows|Darwin|macOS|FreeBSD)( \d+(\.\d+)?)?")
 _VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc|\.post|\.dev)\d+)?")
 _NUMBER = re.compile(r"\d{1,20}(\.\d{1,20})?(e[+-]?\d{1,3})?")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
-_MAKERS = re.compile(
-    r"@|[\[(]*(?:[A-Za-z0-9+&_*-]|\((?:R|TM|C|tm|r|c)\)){0,24}"  # E5-2670, Core(TM)
-    r"(?:/[A-Za-z0-9-]{0,12}|(?<=\w)\.\d{1,3}[A-Za-z]{0,8})?[\])]*[,;]?"  # Flex/Max, 2.30GHz
-)
-_NUMBERED = re.compile(r"\d{8}|[0-9A-Fa-f]{10}|[A-Za-z0-9+_]{17}")
-"""What no name of a part has: a long number, digits of a digest, a key."""
 _VALUE = re.compile(r"[A-Za-z0-9._+,=_-]+")
 _TEXT, _DATA = m.MEDIA
 _LOGS = {
@@ -55,7 +49,8 @@ _LOGS = {
 }
 _FIXED = (
     *("format", "id", "created", "consent", "key", "work_unit", "metrics.result"),
-    *(f"workload.{name}" for name in ("suite", "benchmark", "scenario", "mode")),
+    *(f"workload.{name}" for name in ("suite", "benchmark", "model", "dataset")),
+    *("workload.scenario", "workload.mode"),
 )
 """Fields that say what was measured, and who may withdraw it."""
 
@@ -171,10 +166,15 @@ def _workload(result: BenchmarkResult, redaction: Redaction) -> m.ManifestWorklo
         dataset=_word(workload.dataset, redaction),
         scenario=workload.scenario,
         mode="all" if all(modes) else "performance" if modes[0] else "accuracy",
-        division=workload.division,
+        # Another model with other data is not a submission to the closed division.
+        division=workload.division if not _stands_in(workload) else "open",
         category=",".join(sorted(filter(None, workload.category.split(",")))),
         precision=_word(result.software.precision, redaction),
     )
+
+
+def _stands_in(workload: BenchmarkWorkload) -> bool:
+    return workload.form.partition(",")[0] in ("tiny", "synthetic")
 
 
 def _config(result: BenchmarkResult, redaction: Redaction) -> m.ManifestConfig:
@@ -219,11 +219,7 @@ def _name(text: str, redaction: Redaction) -> str:
     """
     plain = "".join(sign if sign.isascii() and sign.isprintable() else " " for sign in text)
     words = redaction.text(plain).split()
-    return " ".join(word if _is_of_maker(word) else HIDDEN for word in words)[:200]
-
-
-def _is_of_maker(word: str) -> bool:
-    return _MAKERS.fullmatch(word) is not None and not _NUMBERED.search(word)
+    return " ".join(word if m.is_word_of_maker(word) else HIDDEN for word in words)[:200]
 
 
 def _word(text: str, redaction: Redaction) -> str:

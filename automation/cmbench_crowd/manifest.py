@@ -21,6 +21,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from cmbench.errors import Error
+from cmbench.lib.secrecy import HIDDEN
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -53,6 +54,24 @@ _WEAK = (0, 1, _PRIME - 1, _EIGHTH, _PRIME - _EIGHTH)
 """The heights of the eight points whose order is small: what they sign, anybody signs."""
 _BASE64 = r"[A-Za-z0-9_-]"
 _WORD = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
+
+
+_MAKERS = re.compile(
+    r"@|[\[(]*(?:[A-Za-z0-9+&_*-]|\((?:R|TM|C|tm|r|c)\)){0,24}"  # E5-2670, Core(TM)
+    r"(?:/[A-Za-z0-9-]{0,12}|(?<=\w)\.\d{1,3}[A-Za-z]{0,8})?[\])]*[,;]?"  # Flex/Max, 2.30GHz
+)
+_NUMBERED = re.compile(r"\d{8}|[0-9A-Fa-f]{10}|[A-Za-z0-9+_]{17}")
+"""What no name of a part has: a long number, digits of a digest, a key."""
+
+
+def is_name_of_part(text: str) -> bool:
+    """Return whether a text looks like the name of a part as makers write it, or is empty."""
+    return all(word == HIDDEN or is_word_of_maker(word) for word in text.split())
+
+
+def is_word_of_maker(word: str) -> bool:
+    """Return whether makers write such a word in the name of a part."""
+    return _MAKERS.fullmatch(word) is not None and not _NUMBERED.search(word)
 
 
 def _is(pattern: str, longest: int = 200) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from starlette.routing import Route
 
 from cmbench.errors import Error, visible
 from cmbench_crowd import manifest as m
-from cmbench_crowd_server import work
+from cmbench_crowd_server import claims, work
 from cmbench_crowd_server.checker import Checker
 from cmbench_crowd_server.files import Files, Unpacker
 from cmbench_crowd_server.ledger import (
@@ -202,6 +202,7 @@ async def post_run(request: Request) -> Response:
     network = server.network(request)
     server.files.check_room(sum(file.bytes for file in manifest.files))
     _check_day(manifest)
+    claims.refuse(manifest)
     new = await work_of(lambda: server.ledger.receive(data, manifest, network))
     state = (await work_of(lambda: server.ledger.row(manifest.id)))["state"]
     missing = await work_of(lambda: _wanted(server.files, manifest)) if state == RECEIVING else []

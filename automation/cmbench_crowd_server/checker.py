@@ -7,6 +7,7 @@ as it does any other place; the pages, ``cm find results`` and ``cm reindex resu
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import sys
 import tempfile
@@ -20,12 +21,13 @@ from typing import Any
 from cmbench.errors import Error, internal, visible
 from cmbench.lib.files import file_error
 from cmbench_crowd import manifest as m
-from cmbench_crowd_server import judge, work
+from cmbench_crowd_server import claims, judge, work
 from cmbench_crowd_server.files import Files
 from cmbench_crowd_server.ledger import (
     CHECKING,
     COUNTED,
     HOUR_S,
+    IDLE,
     PROVEN,
     PUBLISHED,
     QUARANTINE,
@@ -56,6 +58,7 @@ from cmbench_results.values import (
 CLAIM = 1e-4
 """How far a manifest's figure may be from the log's, relative to it: logs have six digits."""
 _PAUSE_S = 2.0
+_LENGTH = re.compile(r"(test|fast) run")
 Checks = list[dict[str, Any]]
 
 
@@ -286,7 +289,7 @@ class Checker:
             # Last: as long as it is there, the next server does all of this again.
             shutil.rmtree(folder, ignore_errors=True)
             return
-        results = (replace(from_json(row["result"]), tier=row["tier"]) for row in rows)
+        results = map(_published, rows)
         _write(folder / RESULTS, "".join(f"{to_json(result)}\n" for result in results))
         source = store.places.add(folder)
         store.add(source, store.places.results(source))
@@ -296,8 +299,8 @@ class Checker:
         row = self.ledger.row(run)
         if not self.ledger.move(run, (QUARANTINE,), PUBLISHED, who):
             raise _state(row, QUARANTINE)
-        manifest, form = manifest_of(row), from_json(row["result"]).workload.form
-        self._published(row, _of_style(manifest, form.partition(" ")[0]) if form else manifest)
+        manifest, length = manifest_of(row), _LENGTH.search(from_json(row["result"]).workload.form)
+        self._published(row, _of_style(manifest, length[1]) if length else manifest)
 
     def reject(self, run: str, who: str, why: str) -> None:
         """Take a result out of pages and comparisons; raise ``upload-not-found``."""
@@ -345,7 +348,8 @@ def _of_logs(logged: Mapping[str, Any]) -> Checks:
     for rule, severity, words in logged["findings"]:
         passed = {"error": False, "warning": None, "nature": None, "note": None}[severity]
         checks.append(check(rule, passed, words))
-    return [*checks, *(check("rule", True, title) for title in logged["kept"])]
+    checks += [check("rule", True, title) for title in logged["kept"]]
+    return [*checks, *(check(IDLE, None, title) for title in logged["idle"])]
 
 
 def _of_figure(manifest: m.Manifest, logged: Mapping[str, Any]) -> Checks:
@@ -373,9 +377,7 @@ def _claim(manifest: m.Manifest, logged: Mapping[str, Any]) -> dict[str, Any]:
 def _result(row: Row, manifest: m.Manifest, computed: str) -> BenchmarkResult:
     """Return the result as it is published: names by the manifest, figures by the logs or none."""
     work_, config = manifest.workload, manifest.config
-    form = "" if config.style in ("valid", "") else f"{config.style} run"
-    names = ("benchmark", "scenario", "model", "round", "division", "category", "dataset")
-    workload = BenchmarkWorkload(form=form, **{name: getattr(work_, name) for name in names})
+    workload = _workload(manifest)
     shown = {k: v for k, v in asdict(manifest.system).items() if k != "architecture"}
     shown["accelerators"] = manifest.system.accelerators or 0
     name = manifest.system.accelerator or manifest.system.cpu or "unknown"
@@ -404,12 +406,33 @@ def _result(row: Row, manifest: m.Manifest, computed: str) -> BenchmarkResult:
         accuracy=None,
         accuracy_target=None,
         settings=dict(config.settings),
-        command=config.command,
+        command=claims.command_of(manifest),
         tier=CHECKED if computed else UPLOADED,
         measured_at=base.measured_at or manifest.created,
         notes=f"upload {row['id']}",
         folder="",
     )
+
+
+def _workload(manifest: m.Manifest) -> BenchmarkWorkload:
+    """Return what was measured; a stand-in is named as one, and is never of division closed."""
+    work_, style, form = manifest.workload, manifest.config.style, claims.form_of(manifest)
+    names = ("benchmark", "scenario", "model", "round", "division", "category", "dataset")
+    values = {name: getattr(work_, name) for name in names}
+    if claims.stands_in_closed(manifest):
+        values["division"] = "open"
+    length = "" if style in ("valid", "") else f"{style} run"
+    return BenchmarkWorkload(form=", ".join(filter(None, (form, length))), **values)
+
+
+def _published(row: Row) -> BenchmarkResult:
+    """Return the result of a row as pages show it, whatever an earlier server has written."""
+    result, manifest = from_json(row["result"]), manifest_of(row)
+    length = _LENGTH.search(result.workload.form)
+    manifest = _of_style(manifest, length[1] if length else "valid")
+    shown = _workload(manifest)
+    command = claims.command_of(manifest)
+    return replace(result, tier=row["tier"], workload=shown, command=command)
 
 
 def _write(path: Path, text: str) -> None:

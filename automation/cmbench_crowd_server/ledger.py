@@ -365,6 +365,10 @@ def public(row: Row) -> dict[str, Any]:
     }
 
 
+IDLE = "does not apply"
+"""The name of a check of a rule that is about other results."""
+
+
 def check(name: str, passed: bool | None, words: str) -> dict[str, Any]:
     """Return one check of a result, in words; ``None`` where it could not be made."""
     return {"check": name, "passed": passed, "words": plain(words)}

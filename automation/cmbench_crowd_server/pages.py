@@ -14,7 +14,16 @@ from starlette.routing import Route
 
 from cmbench.errors import Error
 from cmbench_crowd_server import api, judge, work
-from cmbench_crowd_server.ledger import COUNTED, PROVEN, PUBLISHED, Ledger, Row, manifest_of, public
+from cmbench_crowd_server.ledger import (
+    COUNTED,
+    IDLE,
+    PROVEN,
+    PUBLISHED,
+    Ledger,
+    Row,
+    manifest_of,
+    public,
+)
 from cmbench_gui.explorer.table import trust
 from cmbench_gui.pages import LEADS_ON, page, took
 from cmbench_results.schema import crowd_run
@@ -108,9 +117,12 @@ async def upload(request: Request) -> Response:
     seen = row["state"] == PUBLISHED
     result = from_json(row["result"]) if row["result"] and seen else None
     details = public(row)
+    idle = [item["words"] for item in details["checks"] if item["check"] == IDLE]
+    details["checks"] = [item for item in details["checks"] if item["check"] != IDLE]
     # What was refused comes first, then what could not be judged.
     details["checks"].sort(key=lambda item: (item["passed"] is True, item["passed"] is None))
-    values: dict[str, Any] = {"run": details, "result": result, "trust": trust(row["tier"])}
+    values: dict[str, Any] = {"run": details, "result": result, "idle": idle}
+    values["trust"] = trust(row["tier"])
     return page(request, "crowd/upload.html", **values)
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from cmbench.errors import Error
 from cmbench.lib.text_files import read_or_empty
 from cmbench_crowd import manifest as m
+from cmbench_crowd_server import claims
 from cmbench_crowd_server.ledger import plain
 from cmbench_results import shared
 from cmbench_results.values import BenchmarkResult, to_json
@@ -105,13 +106,15 @@ def main(folder: Path) -> dict[str, Any]:
         _tree(folder, manifest, division), layouts.of_round(manifest.workload.round)
     )
     site = SubmitterSite(tree, division, _SENDER, tree.root / division / _SENDER)
-    findings, rules = _judged(site, folder)
+    findings, rules = _judged(site, folder, manifest)
     broken = {rule for rule, severity, _ in findings if severity in ("error", "nature")}
+    held = {rule: title for rule, title in sorted(rules.items()) if rule not in broken}
     result = _result(tree.root, manifest.workload.round)
     listed = [(rule, severity, plain(words)) for rule, severity, words in findings[:MOST]]
     return {
         "findings": listed,
-        "kept": [title for rule, title in sorted(rules.items()) if rule not in broken],
+        "kept": [title for rule, title in held.items() if not _idle(rule, site, manifest)],
+        "idle": [title for rule, title in held.items() if _idle(rule, site, manifest)],
         "known": bool(site.known),
         "short": any(severity == "nature" for _, severity, _ in findings),
         "result": to_json(result) if result else "",
@@ -120,7 +123,20 @@ def main(folder: Path) -> dict[str, Any]:
     }
 
 
-def _judged(site: SubmitterSite, folder: Path) -> tuple[list[Finding], dict[str, str]]:
+def _idle(rule: str, site: SubmitterSite, manifest: m.Manifest) -> bool:
+    """Return whether a rule that is not broken is about another kind of result than this one."""
+    spec = site.rules(manifest.workload.benchmark)
+    if rule in ("performance.tokens", "performance.token-latency"):
+        return spec is None or not spec.token_rates
+    if rule == "performance.network":
+        return manifest.workload.division != "network"
+    # A run of the scenario itself has nothing that is inferred.
+    return rule == "performance.inferred"
+
+
+def _judged(
+    site: SubmitterSite, folder: Path, manifest: m.Manifest
+) -> tuple[list[Finding], dict[str, str]]:
     """Return the faults of the run, and the titles of all rules that were checked."""
     from mlperf.submission.checks import figures, performance, settings, tokens
     from mlperf.submission.checks.base import Rule
@@ -132,6 +148,9 @@ def _judged(site: SubmitterSite, folder: Path) -> tuple[list[Finding], dict[str,
     findings += [(_TIMES, "error", words) for words in _times(folder / "performance-detail")]
     rules[_LATENCIES] = "its latencies are in order, and those of its summary"
     findings += [(_LATENCIES, "error", words) for words in _latencies(folder)]
+    for rule, title, faults in _claims(site, folder, manifest):
+        rules[rule] = title
+        findings += [(rule, "error", words) for words in faults]
     seed = (folder / _SEED).read_text()
     if seed:
         of_round = performance.SEEDS.id
@@ -140,6 +159,24 @@ def _judged(site: SubmitterSite, folder: Path) -> tuple[list[Finding], dict[str,
         rules = {id_: title for id_, title in rules.items() if id_ != of_round}
         rules[_SEEDS] = "the seeds are those of its work unit"
     return findings, rules
+
+
+def _claims(
+    site: SubmitterSite, folder: Path, manifest: m.Manifest
+) -> Iterator[tuple[str, str, Iterator[str]]]:
+    """Yield rules about what the manifest says of its log, with their titles and faults."""
+    from mlperf.catalog import rounds
+
+    values = _values(folder / "performance-detail")
+    spec = site.rules(manifest.workload.benchmark)
+    if spec is not None:
+        sizes = (spec.dataset_size, spec.accuracy_samples)
+        title = "the log is of a data set of this size"
+        yield "crowd.data-set", title, claims.of_data(values, sizes)
+    title = "the log names a LoadGen that there is"
+    yield "crowd.loadgen", title, claims.of_loadgen(values, rounds.LATEST)
+    title = "the log is of the day that the manifest names"
+    yield "crowd.day", title, claims.of_day(values, manifest.created)
 
 
 def _tree(folder: Path, manifest: m.Manifest, division: str) -> Path:

@@ -16,6 +16,10 @@ WIDEST = 4096.0
 ACCELERATOR = {"float32": 2e15, "float16": 1e16, "bfloat16": 1e16}
 FASTEST = 5e16
 """Operations of an accelerator in a second, some times what any has."""
+LEAST = 1e5
+"""Operations of a sample of any model: a layer of 300 by 300."""
+MOST_CORES, MOST_ACCELERATORS = 1024, 32
+"""Of one node, where nobody says how many it has."""
 
 
 def plausible(manifest: m.Manifest, value: float, unit: str) -> tuple[bool | None, str]:
@@ -29,13 +33,13 @@ def plausible(manifest: m.Manifest, value: float, unit: str) -> tuple[bool | Non
         samples = scenario.samples_per_query if scenario else 1
         value, unit = 1000 * samples / value, "samples/s"
     flop = _operations(work.benchmark, unit)
-    most = _most(system, work.precision)
     # The open division, and the tiny forms, compute other models.
-    own = work.division == "open" or work.model.endswith(("_tiny", "_synthetic"))
-    if not flop or not most or own:
-        return None, "no limit is known for this work on this hardware"
+    if work.division == "open" or work.model.endswith(("_tiny", "_synthetic")) or not flop:
+        flop = LEAST
+    most = _most(system, work.precision)
     words = f"{value:.4g} {unit} of {flop / 1e9:g} GFLOP each are {value * flop / 1e12:.3g} TFLOP/s"
     what = f"{system.accelerators} accelerators" if system.accelerators else f"{system.cores} cores"
+    what = what if system.accelerators or system.cores else "a system that is not described"
     bound = f"{what} can compute {most / 1e12:.3g} at most"
     return value * flop <= most, f"{words}; {bound}"
 
@@ -51,9 +55,12 @@ def _operations(benchmark: str, unit: str) -> float:
 
 
 def _most(system: m.ManifestSystem, precision: str) -> float:
-    """Operations in a second that nothing with these parts can exceed; 0 where they are unknown."""
-    if system.accelerators is None or (system.accelerator and not system.accelerators):
-        return 0.0
+    """Return the operations in a second that nothing with these parts can exceed.
+
+    Parts whose number is not said count as the largest systems have them.
+    """
+    untold = system.accelerators is None or (system.accelerator and not system.accelerators)
+    accelerators = MOST_ACCELERATORS if untold else system.accelerators or 0
     nodes = max(1, system.nodes)
-    cores = nodes * system.cores * HERTZ * PER_CYCLE.get(precision, WIDEST)
-    return cores + nodes * system.accelerators * ACCELERATOR.get(precision, FASTEST)
+    cores = nodes * (system.cores or MOST_CORES) * HERTZ * PER_CYCLE.get(precision, WIDEST)
+    return cores + nodes * accelerators * ACCELERATOR.get(precision, FASTEST)

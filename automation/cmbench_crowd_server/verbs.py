@@ -235,7 +235,7 @@ def _want(server: CrowdServer, path: Path) -> list[str]:
 
 
 def _waiting(server: CrowdServer, names: Sequence[str]) -> Reply:
-    from cmbench_crowd_server.ledger import QUARANTINE, public
+    from cmbench_crowd_server.ledger import IDLE, QUARANTINE, public
     from cmbench_results.schema import crowd_run
 
     if names:
@@ -248,7 +248,8 @@ def _waiting(server: CrowdServer, names: Sequence[str]) -> Reply:
         figure = item["figure"]
         lines.append(f"{item['id']}  {item['state']}  {item['tier']}  figure {figure}")
         lines.append(f"    of contributor {item['contributor']}")
-        lines += [f"    {_mark(c['passed'])} {c['words']}" for c in item["checks"]]
+        applied = [c for c in item["checks"] if c["check"] != IDLE]
+        lines += [f"    {_mark(c['passed'])} {c['words']}" for c in applied]
         if names:
             events = server.ledger.events(item["id"])
             lines += [f"    {e['who']}: {e['what']} {e['told']}".rstrip() for e in events]

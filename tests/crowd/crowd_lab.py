@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -330,6 +331,7 @@ class Volunteer:
         told = sample(
             self.key,
             id=uuid.uuid4().hex,
+            created=datetime.now(timezone.utc).date().isoformat(),
             # What answers without computing is as fast as a large machine.
             system=m.ManifestSystem(cpu="Some CPU @ 2.60GHz", architecture="x86_64", cores=64),
             files=files,

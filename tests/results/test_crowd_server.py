@@ -216,6 +216,8 @@ def test_names_are_shown_as_text(
     one = volunteer()
     name = "<script>alert(1)</script>'; DROP TABLE crowd_run; --"
     told = one.manifest({}, 1.0, files=(), system=m.ManifestSystem(cpu=name))
+    assert "system.cpu is not the name" in one.post(told).text
+    told = replace(told, system=m.ManifestSystem(cpu="AT&T CPU"))
     one.post(told)
     client.post(f"/api/v1/runs/{told.id}/finalize")
     checked(crowd)
@@ -225,7 +227,82 @@ def test_names_are_shown_as_text(
         page = client.get(path)
         assert page.status_code == 200
         assert "<script>alert" not in page.text
-    assert "&lt;script&gt;" in client.get(f"/contributors/{sender}").text
+    assert "AT&amp;T" in client.get(f"/contributors/{sender}").text
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"model": ""}, "workload.model is empty"),
+        ({"dataset": ""}, "workload.dataset is empty"),
+        ({"model": "bert-99_tiny"}, "which is not of division closed"),
+    ],
+)
+def test_what_says_too_little_of_its_work_is_refused(
+    volunteer: Callable[[], Volunteer], changes: dict[str, str], words: str
+) -> None:
+    one = volunteer()
+    told = one.manifest({}, 1.0, files=())
+    told = replace(told, workload=replace(told.workload, **changes))
+    assert words in one.post(told).text
+
+
+def test_a_setting_that_no_client_sends_is_refused(volunteer: Callable[[], Volunteer]) -> None:
+    one = volunteer()
+    told = one.manifest({}, 1.0, files=())
+    for settings in ({"VERIFIED": "1"}, {"batch": "see elsewhere"}):
+        answer = one.post(replace(told, config=replace(told.config, settings=settings)))
+        assert "is not a setting with a number" in answer.text
+
+
+def test_a_stand_in_is_shown_as_one_with_a_command_of_the_servers(
+    crowd: api.CrowdServer, volunteer: Callable[[], Volunteer], logs: list[Logs], store: Store
+) -> None:
+    one = volunteer()
+    work = replace(sample().workload, model="bert-99_tiny", dataset="made", division="open")
+    config = m.ManifestConfig("onnxruntime", "cpu", "test", {"batch": "8"}, "cm run script evil")
+    run = one.send(logs[0], workload=work, config=config)
+    checked(crowd)
+    (row,) = query.find(store, query.Filter()).rows
+    assert (row["form"], row["division"], row["model"]) == (
+        "tiny, test run",
+        "open",
+        "bert-99_tiny",
+    )
+    assert store.result(row["uid"]).command == (
+        "cm run script --tags=run-mlperf,inference,_tiny --model=bert-99 --scenario=Offline"
+        " --backend=onnxruntime --device=cpu --precision=float32 --execution_mode=test"
+        " --batch_size=8"
+    )
+    checks = {item["check"] for item in one.get(run)["checks"]}
+    assert "does not apply" in checks
+
+
+CONTRADICTIONS = (
+    (rb'reported_total_count", "value": 10833', b'reported_total_count", "value": 5', "5 samples"),
+    (rb'loadgen_version", "value": "[^"]*', b'loadgen_version", "value": "99.9', "LoadGen 99.9"),
+    (rb'"loadgen_version"', b'"other_version"', "names no version of LoadGen"),
+    (rb'test_datetime", "value": "\d{4}', b'test_datetime", "value": "1999', "log is of 1999"),
+)
+
+
+@pytest.mark.parametrize(("old", "new", "words"), CONTRADICTIONS)
+def test_what_its_log_contradicts_is_refused(
+    crowd: api.CrowdServer,
+    volunteer: Callable[[], Volunteer],
+    logs: list[Logs],
+    old: bytes,
+    new: bytes,
+    words: str,
+) -> None:
+    one, edited = volunteer(), dict(logs[0])
+    edited[DETAIL], count = re.subn(old, new, edited[DETAIL])
+    assert count
+    run = one.send(edited)
+    checked(crowd)
+    told = one.get(run)
+    assert told["state"] == "refused"
+    assert any(words in item["words"] for item in told["checks"] if item["passed"] is False)
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -599,12 +676,16 @@ def test_what_no_hardware_can_compute_is_refused_with_the_figure() -> None:
     assert plausible(llama, 24_525_000.0, "tokens/s")[0] is False
     for changes in ({"division": "open"}, {"model": "bert_tiny"}, {"benchmark": "dlrm-99"}):
         other = replace(cpu, workload=replace(cpu.workload, **changes))
-        assert plausible(other, 1e9, "samples/s")[0] is None
-    assert plausible(sample(system=m.ManifestSystem()), 1e9, "samples/s")[0] is None
+        assert plausible(other, 1e5, "samples/s")[0]
+        assert plausible(other, 1.6e15, "samples/s")[0] is False
+    undescribed = sample(system=m.ManifestSystem())
+    assert plausible(undescribed, 100.0, "samples/s")[0]
+    assert plausible(undescribed, 1e9, "samples/s")[0] is False
     # Nobody knows what accelerators can do whose number is not told.
     for many in (None, 0):
         silent = replace(gpus, system=replace(large, accelerators=many))
-        assert plausible(silent, 73_310.0, "samples/s")[0] is None
+        assert plausible(silent, 73_310.0, "samples/s")[0]
+        assert plausible(silent, 1e9, "samples/s")[0] is False
     assert m.parse(m.encode(silent)).system.accelerators == 0
 
 

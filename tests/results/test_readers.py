@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -29,7 +30,21 @@ from cmbench_results.values import (
     POWER,
     BenchmarkResult,
 )
+from mlperf.catalog import rounds
 from support import python_env
+
+
+def test_before_round_2_a_multistream_result_is_a_number_of_streams(tmp_path: Path) -> None:
+    tree(tmp_path)
+    run = tmp_path / "closed/Maker/results/box_1/resnet50/MultiStream/performance/run_1"
+    shutil.rmtree(tmp_path / "closed/Maker/results/box_1/bert-99")
+    seeds = {"requested_qsl_rng_seed": rounds.seeds("1.0")["qsl"]}
+    latency = {"result_99.00_percentile_latency_ns": 49_590_000}
+    log(run, "MultiStream", effective_samples_per_query=262, **seeds, **latency)
+    (result,) = list(readers.read("tree", tmp_path))
+    assert isinstance(result, BenchmarkResult)
+    assert (result.value, result.unit, result.direction) == (262.0, "streams", "higher")
+    assert result.figure("throughput") is None
 
 
 def read(path: Path, benchmark_round: str = "") -> tuple[list[BenchmarkResult], list[ReadFault]]:

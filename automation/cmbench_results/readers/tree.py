@@ -232,7 +232,7 @@ def _accuracy(cell: Any, spec: Any) -> dict[str, Any]:
 
 
 def _metrics(run: Any, value: float | None, unit: str) -> Iterator[ResultMetric]:
-    if value is not None and unit != "ms":
+    if value is not None and unit.endswith("/s"):
         yield ResultMetric(THROUGHPUT, value, unit, HIGHER)
     latencies = run.latencies()
     for name, metric in _PERCENTILES.items():

@@ -118,6 +118,8 @@ class Scenario(TextEnum):
 
     def result_in(self, benchmark_round: str) -> ResultKey:
         """Return the same by the rules of a round; raises CatalogError for an unknown one."""
+        if self is MULTI_STREAM and not rounds.since(benchmark_round, FIRST_OF_EIGHT):
+            return _STREAMS
         scheduled = self is SERVER and not rounds.since(benchmark_round, FIRST_COMPLETED)
         return _SCHEDULED if scheduled else self.result
 
@@ -139,6 +141,15 @@ SINGLE_STREAM, MULTI_STREAM = Scenario.SINGLE_STREAM, Scenario.MULTI_STREAM
 SERVER, INTERACTIVE, OFFLINE = Scenario.SERVER, Scenario.INTERACTIVE, Scenario.OFFLINE
 
 
+# Before, a run had as many streams as were served in time, and their number is its result.
+FIRST_OF_EIGHT = "2.0"
+_STREAMS = ResultKey(
+    "effective_samples_per_query",
+    "streams",
+    "streams",
+    summary=r"^Samples per query\s*:\s*(\d+)",
+    summary_key="Samples per query",
+)
 _RATE = ResultKey(
     "result_completed_samples_per_sec",
     "samples/s",
