@@ -97,7 +97,7 @@ def _as_typed(value: Any) -> Any:
 def _key(request: api.RunRequest, flags: Mapping[str, Any], labels: Sequence[str]) -> str:
     """Return the digest of a point: script, its files, request and labels of the machine."""
     script = request.script
-    content = request.workspace.index.content(script.path).digest
+    content = request.workspace.index.contents.get(script.path).digest
     inputs = {key: value for key, value in flags.items() if key != "script"}
     tags = sorted(set(str(inputs.pop("tags", "")).split(",")))
     return digest([script.uid, content, tags, inputs, sorted(labels)])[:24]

@@ -267,7 +267,7 @@ def test_an_error_inside_the_engine_is_no_traceback(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab.script("c-any")
-    monkeypatch.setattr("cmbench.run.scheduler.exports", lambda frame: 1 / 0)
+    monkeypatch.setattr("cmbench.run.step_work.exports", lambda frame: 1 / 0)
     refused(lab.run("c,any"), "internal", "--debug")
     failed = lab.run("c,any", debug=True)
     assert failed.answer["code"] == "internal"

@@ -40,8 +40,6 @@ LARGE_CLASSES = {
     "automation/cmbench/format/model.py:Script": (1, 27),
     "automation/cmbench/format/model.py:Request": (0, 21),
     "automation/cmbench/lib/host/machine.py:CpuFacts": (0, 19),
-    "automation/cmbench/run/scheduler.py:Scheduler": (34, 14),
-    "automation/cmbench/run/step.py:StepRunner": (22, 17),
     "automation/cmbench_crowd_server/ledger.py:Ledger": (26, 4),
     "automation/cmbench_results/store.py:Store": (29, 7),
     "automation/cmbench_results/values.py:BenchmarkResult": (3, 26),

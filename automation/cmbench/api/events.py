@@ -7,7 +7,7 @@ from typing import Any
 
 from cmbench.lib.secrecy import Secrets
 from cmbench.plan.step_run import StepRun
-from cmbench.run.step import StepEnd
+from cmbench.run.reporter import StepEnd
 from cmbench.values import field, immutable
 
 

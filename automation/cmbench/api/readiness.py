@@ -91,7 +91,7 @@ def _called(request: RunRequest, nodes: list[PlannedStep]) -> dict[str, list[str
     brought = {tag for frame in frames for tag in frame.script.tags}
     users_by_program: dict[str, list[str]] = {}
     for frame in frames:
-        programs = request.workspace.index.programs(frame.script.path).called
+        programs = request.workspace.index.contents.programs(frame.script.path).called
         for name in (programs & _PROGRAMS) - brought:
             users_by_program.setdefault(name, []).append(frame.script.alias)
     return users_by_program

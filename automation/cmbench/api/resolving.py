@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 from cmbench.api.events import EventPublisher
 from cmbench.errors import Error
 from cmbench.format.model import Request, Tags
+from cmbench.lib.secrecy import Secrets
 from cmbench.plan.cache_lookup import NOTHING, CacheLookup, Renewal
 from cmbench.plan.resolve import PlanContext, Resolver
 from cmbench.run.outcome import FactReader
-from cmbench.run.step import StepRunner
+from cmbench.run.reporter import StepOutput
+from cmbench.run.step import RunnerSettings, StepRunner
 from cmbench.session.call import RunRequest
 from cmbench.session.workspace import Workspace
 
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
 
 def silent_facts(workspace: Workspace) -> FactReader:
     """Facts of this machine for commands that run nothing."""
-    runner = StepRunner(EventPublisher(None), None, True, False, workspace.cmind, workspace.words)
-    return FactReader(runner, os.devnull)
+    settings = RunnerSettings(workspace.cmind, workspace.words, Secrets(os.environ))
+    return FactReader(StepRunner(settings, StepOutput(EventPublisher(None))), os.devnull)
 
 
 def open_lock(request: RunRequest) -> Lock | None:
@@ -98,4 +100,4 @@ def make_plan(
         return Planner(context, watcher).plan(request)
     finally:
         # By now the files of every script that is known to run have been read.
-        workspace.index.save()
+        workspace.index.contents.save()

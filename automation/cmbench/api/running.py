@@ -20,8 +20,10 @@ from cmbench.run.customize import refuse_each
 from cmbench.run.log import RunLog
 from cmbench.run.outcome import FactReader
 from cmbench.run.recorder import RunRecorder
+from cmbench.run.reporter import StepOutput
+from cmbench.run.run_context import PlanCourse, RunContext, StepReports
 from cmbench.run.scheduler import Scheduler
-from cmbench.run.step import FetchedFiles, Reporter, StepRunner
+from cmbench.run.step import RunnerSettings, StepRunner
 from cmbench.session.call import RunRequest
 from cmbench.session.request import check_places, check_typed_below
 from cmbench.values import immutable
@@ -174,7 +176,7 @@ class _Run:
             self._teller.tell("warning", f"warning: {lost}")
         self._log.close()
         self._recorder.write(self._workspace.repositories, error)
-        self._workspace.index.save()
+        self._workspace.index.contents.save()
 
     def _tell_faults(self) -> None:
         """Report once per script the faults of the foreign metas that were used."""
@@ -192,16 +194,18 @@ class _Run:
         planned = self._context(facts)
         plan = self._foresee(planned)
         self._teller.begin(plan.steps if plan else 1)
-        ahead, wheels = self._workspace.store.place("ahead"), self._request.options.package_files
-        runner.fetched = FetchedFiles(ahead, wheels)
-        runner.command = self._recorder.command
         context = self._context(facts, planned)
         together = self._together(crew, self._context(facts, planned)) if crew is not None else None
-        reporters: list[Reporter] = [self._teller, self._recorder]
-        scheduler = Scheduler(
-            context, runner, reporters, self._directory, together, self._prefetcher
+        run_context = RunContext(
+            context,
+            runner,
+            StepReports([self._teller, self._recorder], crew),
+            PlanCourse(context.lookup),
+            self._directory,
+            together,
+            self._prefetcher,
         )
-        frame, outcome = scheduler.run(self._request.request, plan)
+        frame, outcome = Scheduler(run_context).run(self._request.request, plan)
         self._dependency_tags = _reported_dependencies(frame, context.resolver)
         for text in (*_unused_names(frame, context), *self._not_met()):
             self._teller.tell("warning", text)
@@ -218,18 +222,19 @@ class _Run:
             from cmbench.run.workers import Crew
 
             crew = Crew(options.jobs)
-        runner = StepRunner(
-            self._teller,
-            self._log,
-            options.quiet,
-            options.verbose,
-            workspace.cmind,
-            workspace.words,
-            options.offline,
-            crew,
-            self._executor,
-            self._secrets,
+        settings = RunnerSettings(
+            cmind=workspace.cmind,
+            words=workspace.words,
+            secrets=self._secrets,
+            quiet=options.quiet,
+            offline=options.offline,
+            command=self._recorder.command,
+            downloads=workspace.store.place("ahead"),
+            wheels=options.package_files,
+            executor=self._executor,
+            crew=crew,
         )
+        runner = StepRunner(settings, StepOutput(self._teller, self._log, options.verbose, crew))
         runner.progress.kept_by = self._recorder
         return runner, crew
 

@@ -11,14 +11,18 @@ import errno
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from cmbench.cache.cache_entry import make_identity
+from cmbench.cache.disk import disk_error
 from cmbench.lib import locks
 
 DRAFT = ".new"
 """How the name of a record ends that is still being written."""
+_RUN = "0-"
+_READER = "reader-"
 
 
 def owner() -> dict[str, Any]:
@@ -165,3 +169,120 @@ class Readers:
 
     def _newest(self) -> str:
         return self._path((self._names() or [""])[-1])
+
+
+class LiveRuns:
+    """The runs that use the store at ``root``, and the readers of it."""
+
+    def __init__(self, root: str) -> None:
+        self.readers = Readers(root)
+        self._folder = os.path.join(root, "staging")
+
+    def record(self, name: str) -> str:
+        """The path of the record ``name``."""
+        return os.path.join(self._folder, name + ".json")
+
+    @contextmanager
+    def running(self, directory: str) -> Iterator[None]:
+        """Mark the run that works in ``directory`` as alive; a later look sees when it died."""
+        name = _RUN + os.path.basename(directory)
+        try:
+            record = self.claim(name, directory)
+        except OSError as problem:
+            raise disk_error(problem, directory) from None
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                os.unlink(self.record(name))
+            os.close(record)
+
+    def names(self) -> list[str]:
+        """The names of the runs that are alive now."""
+        try:
+            names = os.listdir(self._folder)
+        except OSError:
+            return []
+        runs = (n for n in names if n.startswith(_RUN) and not n.endswith(DRAFT))
+        return sorted(name for name in runs if self.is_alive(name))
+
+    def is_alive(self, name: str) -> bool:
+        """Whether the run, or the reader, of that name is there; true where that is unknown."""
+        try:
+            if name.startswith(_READER):
+                return self.readers.is_held(name.removeprefix(_READER))
+            return locks.is_held(os.path.join(self._folder, name))
+        except OSError:
+            return True
+
+    def present(self) -> list[str]:
+        """The names of all runs and readers that are there now."""
+        return [*self.names(), *(f"{_READER}{name}" for name in self.readers.held())]
+
+    def claim(self, name: str, path: str) -> int:
+        """Announce work at ``path`` by the record ``name``; return it, open and locked.
+
+        Raises ``OSError``.
+        """
+        os.makedirs(self._folder, exist_ok=True)
+        final = self.record(name)
+        draft = final + DRAFT
+        record = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            locks.lock(record)
+            write_over(record, {"path": path})
+            os.rename(draft, final)
+        except OSError:
+            os.close(record)
+            with suppress(OSError):
+                os.unlink(draft)
+            raise
+        return record
+
+
+class NamedLocks:
+    """Locks by name, of all processes that use a store: files below ``folder``."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    @contextmanager
+    def hold(
+        self,
+        name: str,
+        waiting: Callable[[str], None],
+        wait: Callable[[int], None] = locks.lock,
+    ) -> Iterator[None]:
+        """Hold the lock ``name`` across processes; call ``waiting`` once with its holder.
+
+        ``wait`` waits for the lock on an open file.
+        """
+        path = os.path.join(self._folder, make_identity(name))
+        handle = self._acquire(path, waiting, wait)
+        try:
+            # It only tells others for whom they wait; a full disk must not keep gc from its work.
+            with suppress(OSError):
+                write_over(handle, {"name": name})
+            yield
+        finally:
+            locks.release(path, handle)
+
+    def _acquire(
+        self, path: str, waiting: Callable[[str], None], wait: Callable[[int], None]
+    ) -> int:
+        is_reported = False
+
+        def report_and_wait(handle: int) -> None:
+            nonlocal is_reported
+            if not is_reported:
+                waiting(holder(handle))
+                is_reported = True
+            wait(handle)
+
+        try:
+            os.makedirs(self._folder, exist_ok=True)
+            return locks.acquire(path, report_and_wait)
+        except BrokenPipeError:
+            raise
+        except OSError as problem:
+            raise disk_error(problem, path) from None

@@ -11,7 +11,7 @@ from typing import Any
 
 from cmbench.cache import records
 from cmbench.cache.disk import disk_error, remove_tree
-from cmbench.cache.live_runs import LiveRuns
+from cmbench.cache.records import LiveRuns
 from cmbench.errors import Error
 from cmbench.lib import locks
 

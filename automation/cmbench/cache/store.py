@@ -43,9 +43,7 @@ from cmbench.cache.cache_entry import (
 )
 from cmbench.cache.disk import disk_error, read_at_once, remove_tree, write, write_in
 from cmbench.cache.field_types import is_file_state
-from cmbench.cache.live_runs import LiveRuns
-from cmbench.cache.named_locks import NamedLocks
-from cmbench.cache.pins import EntryPins
+from cmbench.cache.records import LiveRuns, NamedLocks
 from cmbench.cache.staging import Staging, StagingArea
 from cmbench.values import replace
 
@@ -82,6 +80,39 @@ class EntryLike(Protocol):
     @property
     def created(self) -> float:
         """When it was made, in seconds since 1970."""
+
+
+class EntryPins:
+    """The pinned entries, as files below ``folder``."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def uids(self) -> set[str]:
+        """The uids of all pinned entries."""
+        try:
+            return set(os.listdir(self._folder))
+        except OSError:
+            return set()
+
+    def add(self, uid: str, key: str) -> None:
+        """Keep the entry ``uid``, whose key that is, until it is unpinned."""
+        path = os.path.join(self._folder, uid)
+        try:
+            os.makedirs(self._folder, exist_ok=True)
+            write(path, key)
+        except OSError as problem:
+            raise disk_error(problem, path) from None
+
+    def remove(self, uid: str) -> None:
+        """Let go of the entry ``uid``; it need not exist any more."""
+        path = os.path.join(self._folder, uid)
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        except OSError as problem:
+            raise disk_error(problem, path) from None
 
 
 class CacheStore:

@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from cmbench.errors import Error, did_you_mean
 from cmbench.format.dialect import Dialect, dialect_of
 from cmbench.format.meta import META_FILES, check, parse_script, read_meta, tags_of
 from cmbench.format.model import Script, Tags
+from cmbench.index.contents import ScriptContents
 from cmbench.lib.database import Database
 from cmbench.lib.text_files import counted, read_or_empty
 from cmbench.values import immutable
-
-if TYPE_CHECKING:
-    from cmbench.format.sources import Content, Programs
-    from cmbench.index.libraries import LibraryIndex
 
 _FORMAT = 8
 _SCHEMA = (
@@ -39,9 +36,6 @@ _SCHEMA = (
 """``scripts`` is always read as a whole, the others only for what is used."""
 _SCANS = 8
 """So many look-ups go through all scripts; only for more of them a table by tags pays."""
-_CONTENTS = 100
-"""So many contents are stored at once: a write waits for the disk."""
-_UNREAD = "", "", ""
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
@@ -104,17 +98,12 @@ class Index:
     ) -> None:
         self._repositories = repositories
         self._database = Database(database, _FORMAT, _SCHEMA, write)
+        self.contents = ScriptContents(self._database)
         self._rows: dict[str, ScriptRow] | None = None
         self._scans = 0
         self._by_tag: dict[str, set[str]] = {}
         self._scripts: dict[str, Script] = {}
         self._dialects: dict[tuple[str, str], Dialect] = {}
-        self._stored: dict[str, tuple[str, str, str]] = {}
-        self._contents: dict[str, Content] = {}
-        self._seen: dict[str, str] = {}
-        self._programs: dict[str, Programs] = {}
-        self._libraries: LibraryIndex | None = None
-        self._unsaved: list[tuple[str, ...]] = []
         self._order = {repository.alias: n for n, repository in enumerate(repositories)}
 
     def rows(self) -> dict[str, ScriptRow]:
@@ -243,56 +232,9 @@ class Index:
             self._dialects[kind] = known
         return known
 
-    def content(self, path: str) -> Content:
-        """Digest and env words of the script's own files, cached by their times and sizes."""
-        content = self._contents.get(path)
-        if content is None:
-            content = self._contents[path] = self._content(path)
-        return content
-
-    def has_changed(self, path: str) -> bool:
-        """Whether files of the script are not as when ``content`` saw them: times and sizes."""
-        from cmbench.format.sources import own_files, shared_files
-
-        shared = self.content(path).shared
-        return self._seen[path] != _files_stamp(own_files(path) + shared_files(path, shared))
-
-    def edited(self, script: Script, uses: Sequence[str]) -> Iterator[str]:
-        """Yield the script, and those of ``uses``, that are not as a plan has seen them."""
-        if self.has_changed(script.path):
-            yield f"the script {script.alias}"
-        if uses:
-            yield from (f"the library {n}" for n in self.libraries.edited(script.path, uses))
-
-    @property
-    def libraries(self) -> LibraryIndex:
-        """The shared code that scripts use."""
-        if self._libraries is None:
-            from cmbench.index.libraries import LibraryIndex
-
-            self._libraries = LibraryIndex(self._database)
-        return self._libraries
-
-    def programs(self, path: str) -> Programs:
-        """Return what the source of a script's programs shows that they call and read."""
-        from cmbench.format.sources import Programs
-
-        if path not in self._programs:
-            self._programs[path] = Programs(path, self.content(path).names)
-        return self._programs[path]
-
-    def save(self) -> None:
-        """Store the contents that were read from the files themselves."""
-        rows, self._unsaved = self._unsaved, []
-        if rows:
-            sql = "update details set stamp = ?, digest = ?, words = ? where path = ?"
-            self._database.store((sql, rows))
-        if self._libraries is not None:
-            self._libraries.save()
-
     def close(self) -> None:
         """Save what was learned and release the database."""
-        self.save()
+        self.contents.save()
         self._database.close()
 
     def _owner(self, path: str) -> Repository:
@@ -330,51 +272,10 @@ class Index:
     def _meta(self, path: str) -> dict[str, Any]:
         query = "select meta, stamp, digest, words from details where path = ?"
         for text, *content in self._database.query(query, (path,)):
-            # A caller that reads the meta of a script needs its files next.
-            self._stored[path] = tuple(content) if content[0] else _UNREAD
+            self.contents.expect(path, content)
             meta: dict[str, Any] = json.loads(text)
             return meta
         return read_meta(path)
-
-    def _content(self, path: str) -> Content:
-        from cmbench.format.sources import Content, own_files, read_content, shared_files
-
-        files = own_files(path)
-        names = tuple(sorted([name for name, _, _ in files]))
-        stored = self._stored.pop(path) if path in self._stored else self._stored_content(path)
-        known, digest, words = stored
-        shared = _shared(known, os.path.basename(path))
-        if known == _files_stamp(files + shared_files(path, shared)):
-            self._seen[path] = known
-            return Content(digest, tuple(json.loads(words)), names, shared)
-        content = read_content(path, names)
-        stamp = _files_stamp(files + shared_files(path, content.shared))
-        self._seen[path] = stamp
-        self._unsaved.append((stamp, content.digest, json.dumps(content.words), path))
-        if len(self._unsaved) >= _CONTENTS:
-            self.save()
-        return content
-
-    def _stored_content(self, path: str) -> tuple[str, str, str]:
-        query = "select stamp, digest, words from details where path = ? and stamp is not null"
-        return next(iter(self._database.query(query, (path,))), _UNREAD)
-
-
-def _files_stamp(files: Iterable[tuple[str, int, int]]) -> str:
-    return "\n".join([f"{name}:{size}:{time}" for name, size, time in files])
-
-
-def _shared(stamp: str, own: str) -> tuple[str, ...]:
-    """What a stamp lists of files outside those of the script, whose folder is called ``own``.
-
-    Of another folder (``../NAME/FILE:``), it is the folder; of its own (``../own/README.md:``),
-    only what is named.
-    """
-    if "../" not in stamp:
-        return ()
-    names = [line.rsplit(":", 2)[0] for line in stamp.splitlines() if line.startswith("../")]
-    parts = [name.split("/")[1:3] for name in names]
-    return tuple(dict.fromkeys([f"{own}/{rest}" if at == own else at for at, rest in parts]))
 
 
 def _read(path: str, stamp: str) -> tuple[dict[str, Any], tuple[Any, ...]]:

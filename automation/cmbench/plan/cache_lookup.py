@@ -172,12 +172,12 @@ class CacheLookup:
             path = self._script_here(entry, made_by)
             if path not in rows:
                 return f"the script {os.path.basename(path)} is gone"
-            if self._index.content(path).digest != digest:
+            if self._index.contents.get(path).digest != digest:
                 return f"the script {os.path.basename(path)} was edited"
         for made_by, used in entry.libraries.items():
             path = self._script_here(entry, made_by)
             for name, digest in used.items():
-                if self._index.libraries.digest(path, name) != digest:
+                if self._index.contents.libraries.digest(path, name) != digest:
                     return f"the library {name} was edited"
         for made_by, reads in entry.facts.items():
             path = self._script_here(entry, made_by)

@@ -65,7 +65,7 @@ class PlanNotes:
         self.readers: dict[str, list[str]] = {}
         self.inputs: list[str] = []
         self._lookup, store = context.lookup, context.lookup.store
-        self._programs = context.resolver.index.programs
+        self._programs = context.resolver.index.contents.programs
         self._estimator = Estimator(os.path.dirname(store.root), self._made_by, self._programs)
         self._key = key
         self._known: set[str] = set()

@@ -78,8 +78,10 @@ class Resolver:
         blocks = self._settings(choice, version.exact)
         env, const, blocks = self._lay_env(request, script, blocks, version, parent)
         uses = dict.fromkeys([name for block in blocks for name in block.uses])
+        path, contents = script.path, self.index.contents
         step = ResolvedStep(
             request=request,
+            label=",".join([script.alias, *(f"_{name}" for name in request.tags.variations)]),
             choice=choice,
             blocks=blocks,
             version=version,
@@ -88,8 +90,8 @@ class Resolver:
             adr=_lay_adr(request, blocks),
             const=const,
             deps=self._merged_dependencies(choice, version.exact),
-            content=self.index.content(script.path).digest,
-            libraries={name: self.index.libraries.find(script.path, name).digest for name in uses},
+            content=contents.get(path).digest,
+            libraries={name: contents.libraries.find(path, name).digest for name in uses},
         )
         _refuse_cycle(step, parent)
         if parent is None and request.inputs:

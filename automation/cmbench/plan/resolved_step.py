@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 class ResolvedStep:
     """A request resolved against one script.
 
-    ``env``, ``state``, ``adr`` and ``const`` are what it begins with: a run works on copies.
-    ``content`` is the digest of the script's own files, ``libraries`` has those of the shared code
-    that it uses, by name.
+    ``label`` names it in messages: the alias of its script, and the requested variations. ``env``,
+    ``state``, ``adr`` and ``const`` are what it begins with: a run works on copies. ``content`` is
+    the digest of the script's own files, ``libraries`` has those of the shared code that it uses,
+    by name.
     """
 
     request: Request
+    label: str
     choice: ScriptSelection
     blocks: tuple[ScriptSettings, ...]
     version: VersionRange
@@ -39,12 +41,6 @@ class ResolvedStep:
     def script(self) -> Script:
         """The script that answers the request."""
         return self.choice.script
-
-    @property
-    def label(self) -> str:
-        """Its name in messages: the alias of its script, and the requested variations."""
-        variations = [f"_{v}" for v in self.request.tags.variations]
-        return ",".join([self.script.alias, *variations])
 
     @property
     def cacheable(self) -> bool:

@@ -79,6 +79,10 @@ def _add_each(values: dict[str, dict[str, str]], more: Mapping[str, Mapping[str,
         values.setdefault(path, {}).update(items)
 
 
+NO_CALL = TracedEnv()
+"""The call of a step none of whose hooks has received it."""
+
+
 @mutable(slots=True, eq=False, repr=False)
 class HookState:
     """What the hooks of one step have in common.
@@ -87,7 +91,7 @@ class HookState:
     ``run_script_input``, ``late_updates`` what they have changed of dependencies to come.
     """
 
-    call: TracedEnv = field(default_factory=TracedEnv)
+    call: TracedEnv = field(default_factory=lambda: NO_CALL)
     shared: dict[str, Any] = field(default_factory=dict)
     late_updates: dict[str, Dependency] = field(default_factory=dict)
 
@@ -272,7 +276,8 @@ def begin(step: ResolvedStep, parent: StepRun | None) -> StepRun:
 
 
 def _copy(values: TracedEnv) -> TracedEnv:
-    copy = TracedEnv()
+    # Many are made, and ``copy_to`` sets all that a new one would have.
+    copy = TracedEnv.__new__(TracedEnv)
     values.copy_to(copy)
     return copy
 

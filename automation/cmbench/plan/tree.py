@@ -281,7 +281,7 @@ class Planner:
                 frame.env.doubt(key, frame.script.alias)
 
     def _programs(self, frame: StepRun) -> Programs:
-        return self._resolver.index.programs(frame.script.path)
+        return self._resolver.index.contents.programs(frame.script.path)
 
     def _tell_facts(self, path: str, env: PlanEnv) -> Mapping[str, Any]:
         new = self._facts(path).new_env

@@ -107,7 +107,7 @@ class LockedResolver(Resolver):
     def _refuse_edited(self, step: ResolvedStep) -> None:
         """Raise ``lock-broken`` when a script was edited after the run had begun."""
         script = step.script
-        for name in self.index.libraries.edited(script.path, step.uses):
+        for name in self.index.contents.libraries.edited(script.path, step.uses):
             raise _broken(self._lock, [f"the library {name} was edited"])
         files = own_files(script.path)
         if self._unedited.get(script.path) == files:
@@ -185,7 +185,7 @@ def _scripts(
     paths.update(path for entry in entries for path in entry.scripts if path in rows)
     contents = {step["script"]: step["content"] for step in record["steps"] if step["content"]}
     for path in paths:
-        contents.setdefault(rows[path].alias, index.content(path).digest)
+        contents.setdefault(rows[path].alias, index.contents.get(path).digest)
     return contents, {rows[path].repo for path in paths}
 
 
@@ -360,7 +360,7 @@ def mismatches(lock: Lock, index: Index, repositories: Sequence[Repository]) -> 
     edited_libraries = {
         name
         for (alias, name), then in used.items()
-        if alias in paths and index.libraries.digest(paths[alias], name) != then
+        if alias in paths and index.contents.libraries.digest(paths[alias], name) != then
     }
     return lines + [f"the library {name} was edited" for name in sorted(edited_libraries)]
 

@@ -241,7 +241,7 @@ def _script_obstacles(record: Mapping[str, Any], index: Index) -> Iterator[str]:
     for alias, then in contents.items():
         if alias not in paths:
             yield f"the script {alias} does not exist here"
-        elif index.content(paths[alias]).digest != then:
+        elif index.contents.get(paths[alias]).digest != then:
             yield f"the script {alias} was edited since{_newer(paths[alias], record['started'])}"
     for name in sorted(_edited_libraries(record, index, paths)):
         yield f"the library {name} was edited since, it runs as it is now"
@@ -255,7 +255,8 @@ def _edited_libraries(
         name
         for step in record["steps"]
         for name, then in step.get("libraries", {}).items()
-        if step["script"] in paths and index.libraries.digest(paths[step["script"]], name) != then
+        if step["script"] in paths
+        and index.contents.libraries.digest(paths[step["script"]], name) != then
     }
 
 

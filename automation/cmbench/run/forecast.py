@@ -121,17 +121,21 @@ class Forecaster:
         )
 
     def _must_be_alone(self, frame: StepRun) -> bool:
-        names = self._index.content(frame.script.path).names
+        names = self._index.contents.get(frame.script.path).names
         return (
             "validate_cache.sh" in names
             or any(ALONE in name.split() or "<" in name for name in frame.texts("exclusive"))
-            or self._index.programs(frame.script.path).runs_us
+            or self._index.contents.programs(frame.script.path).runs_us
         )
 
     def _words(self, frame: StepRun) -> Iterable[str]:
         index, path = self._index, frame.script.path
-        used = [word for name in frame.step.uses for word in index.libraries.find(path, name).words]
-        return {*index.content(path).words, *index.programs(path).keys, *used}
+        used = [
+            word
+            for name in frame.step.uses
+            for word in index.contents.libraries.find(path, name).words
+        ]
+        return {*index.contents.get(path).words, *index.contents.programs(path).keys, *used}
 
 
 def _is_kept(frame: StepRun) -> bool:

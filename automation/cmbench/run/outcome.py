@@ -11,14 +11,29 @@ from typing import TYPE_CHECKING, Any
 from cmbench.cache.cache_entry import Reliance, expiration, reliance
 from cmbench.cache.store import remove_tree
 from cmbench.errors import Error
-from cmbench.format.env import TracedEnv, is_pattern, merge_value, select_keys
+from cmbench.format.env import MISSING, TracedEnv, is_pattern, merge_value, select_keys
 from cmbench.format.model import Request, StepOutcome, Tags
 from cmbench.plan.step_run import OF_THE_ENGINE, StepRun, begin
 from cmbench.run.cm_objects import StepFolders
+from cmbench.values import field, mutable
 
 if TYPE_CHECKING:
     from cmbench.plan.resolve import Resolver
     from cmbench.run.step import StepRunner
+
+
+@mutable(slots=True, eq=False, repr=False)
+class HookReport:
+    """What the hooks of a step report besides its env and state.
+
+    ``skip`` says that the rest of the step does not run, ``instead`` which script does its work.
+    """
+
+    version: Any = ""
+    tags: list[Any] = field(default_factory=list)
+    relies_on: list[str] = field(default_factory=list)
+    skip: bool = False
+    instead: Mapping[str, Any] = field(default_factory=dict)
 
 
 class FactReader:
@@ -109,6 +124,13 @@ def absorb(frame: StepRun, child: StepRun, outcome: StepOutcome) -> None:
             frame.env[key] = merge_value(frame.env.peek(key), value)
     for key, value in outcome.new_state.items():
         frame.state[key] = merge_value(frame.state.peek(key), value)
+
+
+def settle(frame: StepRun) -> bool:
+    """Constants win over whatever a step or a dependency has set; whether any had to."""
+    changed = {k: v for k, v in frame.const.items() if frame.env.peek(k, MISSING) != v}
+    frame.env.update(changed)
+    return bool(changed)
 
 
 def exports(frame: StepRun) -> dict[str, Any]:

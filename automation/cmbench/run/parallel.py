@@ -13,7 +13,7 @@ from typing import Any
 from cmbench.format.model import Dependency, StepOutcome
 from cmbench.plan.step_run import StepRun
 from cmbench.run.forecast import Forecast, Forecaster
-from cmbench.run.step import Reporter
+from cmbench.run.reporter import Reporter
 from cmbench.run.workers import Crew, Task, TaskWithdrawn
 
 Step = Callable[[], tuple[StepRun, StepOutcome]]

@@ -15,7 +15,7 @@ from cmbench.lib.secrecy import Secrets
 from cmbench.plan.step_run import StepRun
 from cmbench.record import FORMAT, host_facts, revision
 from cmbench.run.log import RunLog
-from cmbench.run.step import StepEnd
+from cmbench.run.reporter import StepEnd
 
 EVENTS = "steps.jsonl"
 PROGRESS = "progress.json"

@@ -14,22 +14,21 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from functools import cache, partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 from cmbench.cache.store import disk_error
 from cmbench.errors import Error, shell_word, visible
 from cmbench.format.env import expanded_env, process_env
-from cmbench.format.model import StepOutcome
 from cmbench.lib.secrecy import Secrets
 from cmbench.plan.step_run import StepRun
 from cmbench.run.cm_objects import Automation, FailedAnswer, StepFolders
 from cmbench.run.customize import crash, file_failure, load, programs, unanswered
 from cmbench.run.gaps import refuse_gaps
-from cmbench.run.log import RunLog
 from cmbench.run.native_reads import native_reads
+from cmbench.run.reporter import Reporter, StepOutput
 from cmbench.values import immutable
 
 if TYPE_CHECKING:
@@ -46,92 +45,41 @@ ALONE = "machine"
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
-class StepEnd:
-    """How a step ended: ``done``, ``cached``, ``fact`` or ``failed``, and what came of it."""
+class RunnerSettings:
+    """How the code of the steps of a run runs.
 
-    status: str
-    seconds: float
-    why: str = ""
-    outcome: StepOutcome | None = None
-    error: str = ""
+    ``words`` gives what native programs may read of a script and the shared code that it uses,
+    ``quiet`` is a run without questions. ``command`` is the command line of the whole run,
+    ``downloads`` the folder of files that are fetched ahead, ``wheels`` that of wheels for pip.
+    """
 
-
-class Reporter(Protocol):
-    """A receiver of the events of steps; ``watches`` says whether it shows progress at all."""
-
-    watches: bool
-
-    def begin(self, total: int) -> None:
-        """A run of about ``total`` steps starts."""
-
-    def started(self, frame: StepRun, depth: int) -> None:
-        """A step has started."""
-
-    def left(self, frame: StepRun) -> None:
-        """A step does not run any more; ``finished`` follows when its turn has come."""
-
-    def finished(self, frame: StepRun, depth: int, end: StepEnd) -> None:
-        """A step has ended."""
-
-    def progress(self, data: Mapping[str, Any]) -> None:
-        """A long piece of work moved on: label, done, total, unit."""
-
-    def output(self, line: str) -> None:
-        """A line of a step's own output, wanted by ``-v``."""
-
-    def say(self, line: str) -> None:
-        """A line that the requested script itself prints for the user."""
-
-    def note(self, text: str) -> None:
-        """Something a user should know, such as why a cache entry is not used."""
-
-    def waiting(self, text: str) -> None:
-        """Whom the run waits for."""
-
-    def end(self) -> None:
-        """The run is over; the terminal is left as it was found."""
-
-
-class FetchedFiles(NamedTuple):
-    """The folders of downloads that came ahead of their steps, and of wheels for pip."""
-
+    cmind: Any
+    words: Callable[[str, tuple[str, ...], bool], tuple[str, ...]]
+    secrets: Secrets
+    quiet: bool = True
+    offline: bool = False
+    command: str = ""
     downloads: str = ""
     wheels: str = ""
+    executor: Executor | None = None
+    crew: Crew | None = None
 
 
 class StepRunner:
-    """Runs the hooks and native scripts of frames; keeps loaded modules for the process."""
+    """Runs the hooks and native scripts of steps; keeps loaded modules for the process."""
 
-    def __init__(
-        self,
-        reporter: Reporter,
-        log: RunLog | None,
-        quiet: bool,
-        verbose: bool,
-        cmind: Any,
-        words: Callable[[str, tuple[str, ...], bool], tuple[str, ...]],
-        offline: bool = False,
-        crew: Crew | None = None,
-        executor: Executor | None = None,
-        secrets: Secrets | None = None,
-    ) -> None:
-        self.secrets = secrets or Secrets(os.environ)
-        self.fetched = FetchedFiles()
-        self.command = ""
-        self._executor = executor
-        self._crew = crew
-        self._words = cache(words)
-        self._reporter = reporter
-        self._log = log
-        self._quiet = quiet
-        self._verbose = verbose
-        self._offline = offline
+    def __init__(self, settings: RunnerSettings, output: StepOutput) -> None:
+        self.cmind = settings.cmind
+        self.secrets = settings.secrets
+        self.progress = ProgressFiles(output.reporter)
+        self._settings = settings
+        self._output = output
+        self._words = cache(settings.words)
+        self._executor = settings.executor
         self._modules: dict[str, ModuleType | None] = {}
-        self.progress = ProgressFiles(reporter)
         self._offered: Mapping[str, ModuleType] | None = None
         self._actions: Actions | None = None
         self._asking: list[tuple[StepRun, str]] = []
-        self.cmind = cmind
 
     def customized(self, frame: StepRun) -> bool:
         """Return whether the step has a ``customize.py``."""
@@ -179,9 +127,9 @@ class StepRunner:
         try:
             os.chdir(place.cwd)
             with ExitStack() as stack:
-                if self._crew is not None:
-                    stack.enter_context(self._crew.hook(place.scratch))
-                stack.enter_context(self._captured_prints(frame))
+                if self._settings.crew is not None:
+                    stack.enter_context(self._settings.crew.hook(place.scratch))
+                stack.enter_context(self._output.captured(frame, self.secrets))
                 key = frame.script.dialect.prefix + "TMP_RUN_DIR"
                 stack.enter_context(programs(key, place.scratch))
                 answer = _answer(function, self.hook_input(frame, place), frame, place, doing)
@@ -205,26 +153,6 @@ class StepRunner:
         self.secrets.learn(frame.env.plain())
         self.secrets.learn(frame.state.plain())
 
-    @contextmanager
-    def _captured_prints(self, frame: StepRun) -> Iterator[None]:
-        """What ``customize.py`` prints goes into the log, of a step that speaks to the user too."""
-        from contextlib import redirect_stderr, redirect_stdout
-
-        def learned(show: Callable[..., None], lines: Sequence[str]) -> None:
-            # It may print a value that it has just put into the env.
-            self.secrets.learn(frame.env.written_now())
-            show(*lines)
-
-        shown = partial(learned, self._said if frame.speaks else self._line)
-        logged = partial(learned, self._line)
-        with redirect_stdout(_LineWriter(shown)), redirect_stderr(_LineWriter(logged)):
-            yield
-
-    def _said(self, *lines: str) -> None:
-        self._write_log(lines)
-        for line in lines:
-            self._reporter.say(line)
-
     def set_place(self, frame: StepRun, place: StepFolders) -> None:
         """Set the folders of a step in its env, without counting that as a read."""
         prefix = frame.script.dialect.prefix
@@ -234,14 +162,14 @@ class StepRunner:
             "TMP_RUN_DIR": place.scratch,
             "PROGRESS_FILE": os.path.join(place.scratch, "progress.json"),
         }
-        if self._quiet:
+        if self._settings.quiet:
             values["QUIET"] = "yes"
-        if self._offline:
+        if self._settings.offline:
             values["TMP_OFFLINE"] = "yes"
-        if self.fetched.wheels:
-            values["TMP_PACKAGE_FILES"] = self.fetched.wheels
-        if self.fetched.downloads:
-            values["TMP_DOWNLOADS"] = self.fetched.downloads
+        if self._settings.wheels:
+            values["TMP_PACKAGE_FILES"] = self._settings.wheels
+        if self._settings.downloads:
+            values["TMP_DOWNLOADS"] = self._settings.downloads
         frame.env.update({prefix + key: value for key, value in values.items()})
         self._learn(frame)
         self.progress.watch(values["PROGRESS_FILE"])
@@ -251,7 +179,9 @@ class StepRunner:
         from cmbench.run.hook_input import hook_input
 
         automation = Automation(self, frame, place.scratch)
-        return hook_input(frame, self._module(frame), automation, self.command, self._verbose)
+        return hook_input(
+            frame, self._module(frame), automation, self._settings.command, self._output.verbose
+        )
 
     def _module(self, frame: StepRun) -> ModuleType | None:
         path = os.path.join(frame.script.path, "customize.py")
@@ -283,14 +213,14 @@ class StepRunner:
         """Return an answer from the terminal, as ``input`` of ``customize.py``."""
         frame, doing = self._asking[-1]
         stdin = sys.__stdin__
-        if self._quiet or stdin is None or not stdin.isatty():
+        if self._settings.quiet or stdin is None or not stdin.isatty():
             raise unanswered(prompt, frame, doing)
-        self._reporter.end()
+        self._output.reporter.end()
         print(
             visible(f"{frame.step.label} asks: {prompt}"), end="", file=sys.__stderr__, flush=True
         )
         answer = stdin.readline()
-        self._reporter.begin(0)
+        self._output.reporter.begin(0)
         if not answer:
             raise unanswered(prompt, frame, doing)
         return answer.rstrip("\n")
@@ -329,7 +259,7 @@ class StepRunner:
         env = frame.env.plain()
         if frame.script.dialect.values_expand:
             env = expanded_env(env, os.environ)
-        environment = process_env(env, with_package_files(os.environ, self.fetched.wheels))
+        environment = process_env(env, with_package_files(os.environ, self._settings.wheels))
         libraries: Sequence[str] = ()
         if names := frame.step.uses:
             from cmbench.format.libraries import search_path
@@ -346,21 +276,21 @@ class StepRunner:
             cwd=place.cwd,
             environment=environment,
             scratch=place.scratch,
-            reads=(frame.script.path, *libraries, *filter(os.path.isabs, [self.fetched.wheels])),
+            reads=(frame.script.path, *libraries, *filter(os.path.isabs, [self._settings.wheels])),
             entries=tuple(frame.trace.entries),
         )
         take_away(place.cwd)
-        say = self._said if frame.speaks_natively else self._line
+        show = self._output.say if frame.speaks_natively else self._output.log
         if frame.is_kept:
             from cmbench.run.observation import run_observed
 
-            status, output = run_observed(frame, job, partial(self._process, show=say))
+            status, output = run_observed(frame, job, partial(self._process, show=show))
         else:
-            status, output = self._process(job, say)
+            status, output = self._process(job, show)
         if status and "ignore_script_error" in frame.request.modes:
             frame.ignored = True
             name = os.path.basename(path)
-            self._reporter.note(
+            self._output.reporter.note(
                 f"continuing: {name} of {frame.script.alias} {_status_text(status)}"
             )
         elif status:
@@ -382,10 +312,10 @@ class StepRunner:
         """Open a shell on the terminal, with the env and in the folder of the step."""
         import subprocess
 
-        self._reporter.end()
+        self._output.reporter.end()
         environment = process_env(frame.env.plain(), os.environ)
         subprocess.run(["bash"], cwd=place.cwd, env=environment, check=False)
-        self._reporter.begin(0)
+        self._output.reporter.begin(0)
 
     def save_env(self, frame: StepRun, place: StepFolders) -> None:
         """Write env and state where the step works, as the first engines do; secrets are hidden."""
@@ -418,29 +348,14 @@ class StepRunner:
             output.append(text)
             show(text)
 
-        if self._crew is None or self._crew.in_hook:
+        if self._settings.crew is None or self._settings.crew.in_hook:
             state = run_job(self._executor, job, line)
         else:
-            with self._crew.idle():
-                state = run_job(self._executor, job, line, self._crew.check)
+            with self._settings.crew.idle():
+                state = run_job(self._executor, job, line, self._settings.crew.check)
         if state.reason:
             line(f"{self._executor.name}: {state.reason}")
         return state.exit_code or int(state.status == "lost"), tuple(output)
-
-    def _write_log(self, lines: Sequence[str]) -> None:
-        if self._log is not None:
-            lane = self._lane()
-            self._log.line("\n".join([lane + line for line in lines]))
-
-    def _lane(self) -> str:
-        """Return the prefix of output lines of this thread, empty without parallel steps."""
-        task = self._crew.here if self._crew is not None else None
-        return f"[{task.label}] " if task is not None else ""
-
-    def _line(self, *lines: str) -> None:
-        self._write_log(lines)
-        for line in lines if self._verbose else ():
-            self._reporter.output(self._lane() + line)
 
 
 def _answer(
@@ -510,26 +425,6 @@ def _look(watched: weakref.ref[ProgressFiles]) -> None:
             return
         progress.look()
         del progress
-
-
-class _LineWriter:
-    """A text stream that passes whole lines on, those of one text together."""
-
-    def __init__(self, take: Callable[[Sequence[str]], None]) -> None:
-        self._take = take
-        self._rest = ""
-
-    def write(self, text: str) -> int:
-        *lines, self._rest = (self._rest + text).split("\n")
-        if lines:
-            self._take(lines)
-        return len(text)
-
-    def flush(self) -> None:
-        """Nothing is held back but an unfinished line."""
-
-    def isatty(self) -> bool:
-        return False
 
 
 def _status_text(status: int) -> str:

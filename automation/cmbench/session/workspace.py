@@ -77,8 +77,10 @@ class Workspace:
 
         ``uses`` names the shared code that they import.
         """
-        content = self.index.content(path)
-        shared = [word for name in uses for word in self.index.libraries.find(path, name).words]
+        content = self.index.contents.get(path)
+        shared = [
+            word for name in uses for word in self.index.contents.libraries.find(path, name).words
+        ]
         if not with_programs:
             return (*content.words, *shared)
         from cmbench.format.environment_reads import programs_named
