@@ -14,10 +14,12 @@ from common.problems import Problem
 class Error(Problem):
     """A failure as the engine reports it.
 
-    ``code`` is a name from ``error_codes`` that tests and programs match on. ``doing`` names the
-    activity (``run.sh``, ``preprocess``). ``chain`` is filled in by the engine on the way up;
-    ``log`` and ``record`` are paths it adds at the end. ``conceal`` takes the secrets of the run
-    out of any text about it, such as a traceback.
+    ``code`` is a name from ``error_codes`` that tests and programs match on. ``message`` says what
+    happened in one line, ``hint`` what to do next; ``context`` holds lines of detail, such as the
+    last lines of a program's real output. ``doing`` names the activity (``run.sh``,
+    ``preprocess``). ``chain`` is filled in by the engine on the way up; ``log`` and ``record`` are
+    paths it adds at the end. ``conceal`` takes the secrets of the run out of any text about it,
+    such as a traceback.
     """
 
     def __init__(

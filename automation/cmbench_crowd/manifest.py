@@ -15,18 +15,15 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields
 from datetime import date
-from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar
 
 from cmbench.errors import Error
 from cmbench.lib.secrecy import HIDDEN
+from common.records import Metadata, RecordReader
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-T = TypeVar("T", bound="DataclassInstance")
+T = TypeVar("T")
 
 FORMAT = 1
 LARGEST = 256 << 10
@@ -197,7 +194,7 @@ def parse(data: bytes) -> Manifest:
         )
     except (ValueError, RecursionError) as problem:
         raise _bad(f"it is not JSON: {problem}") from None
-    manifest: Manifest = _object(Manifest, decoded, "")
+    manifest = _ManifestReader(_bad).decode(Manifest, decoded)
     _together(manifest)
     if canonical(asdict(manifest)) != data:
         raise _bad("it is not canonical: keys sorted, no spaces, numbers as Python writes them")
@@ -315,45 +312,29 @@ def _apart(what: str, names: list[str]) -> None:
         raise _bad(f"a {what} occurs twice in it")
 
 
-def _object(cls: type[T], data: object, where: str) -> T:
-    """Return a dataclass from plain data with exactly its fields; raise ``bad-manifest``."""
-    declared = {item.name: item for item in fields(cls)}
-    if not isinstance(data, dict):
-        raise _bad(f"{where or 'the whole'} is not an object")
-    if wrong := sorted(data.keys() ^ declared.keys()):
-        word = "lacks" if wrong[0] in declared else "has an unknown field"
-        raise _bad(f"{where or 'it'} {word} {wrong[0]!r:.60}")
-    hints = _hints(cls)
-    return cls(
-        **{
-            name: _value(hints[name], value, f"{where}.{name}".lstrip("."), declared[name].metadata)
-            for name, value in data.items()
-        }
-    )
+class _ManifestReader(RecordReader):
+    """Reads what has exactly the fields of a manifest, within their limits."""
 
+    def decode(self, cls: type[T], data: object, where: str = "") -> T:
+        """Return a dataclass from plain data; raise ``bad-manifest``."""
+        if isinstance(data, dict) and (missing := {f.name for f in fields(cls)} - data.keys()):  # type: ignore[arg-type]
+            raise self.failure(f"{where or 'it'} lacks {min(missing)!r}")
+        return super().decode(cls, data, where)
 
-@cache
-def _hints(cls: type) -> Mapping[str, Any]:
-    return get_type_hints(cls)
+    def items(self, hint: Any, value: object, where: str, limits: Metadata) -> Any:
+        """Return so many objects as there may be."""
+        if not isinstance(value, list) or not limits["least"] <= len(value) <= limits["most"]:
+            text = f"{where} is not a list of {limits['least']} to {limits['most']} objects"
+            raise self.failure(text)
+        return super().items(hint, value, where, limits)
 
-
-def _value(hint: Any, value: object, where: str, limits: Mapping[str, Any]) -> Any:
-    origin, inner = get_origin(hint), get_args(hint)
-    if isinstance(hint, type) and is_dataclass(hint):
-        return _object(hint, value, where)
-    if origin is tuple:
-        return _several(inner[0], value, where, limits)
-    if origin is Mapping:
+    def mapping(self, hint: Any, value: object, where: str, limits: Metadata) -> Any:
+        """Return an object of texts."""
         return _pairs(value, where, limits)
-    if type(None) in inner:
-        return None if value is None else _value(inner[0], value, where, limits)
-    return _text(value, where, limits) if hint is str else _number(hint, value, where, limits)
 
-
-def _several(hint: Any, value: object, where: str, limits: Mapping[str, Any]) -> Any:
-    if not isinstance(value, list) or not limits["least"] <= len(value) <= limits["most"]:
-        raise _bad(f"{where} is not a list of {limits['least']} to {limits['most']} objects")
-    return tuple(_object(hint, item, f"{where}[{at}]") for at, item in enumerate(value))
+    def scalar(self, hint: Any, value: object, where: str, limits: Metadata) -> Any:
+        """Return a text or a number."""
+        return _text(value, where, limits) if hint is str else _number(hint, value, where, limits)
 
 
 def _pairs(value: object, where: str, limits: Mapping[str, Any]) -> dict[str, str]:

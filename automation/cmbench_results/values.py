@@ -5,16 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import types
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass, replace
-from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from dataclasses import MISSING, Field, asdict, dataclass, field, replace
+from typing import Any
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-T = TypeVar("T", bound="DataclassInstance")
+from common.records import Metadata, RecordReader, encode
 
 HIGHER, LOWER = "higher", "lower"
 """Which way a metric is better."""
@@ -264,7 +259,7 @@ def _worth(result: BenchmarkResult) -> int:
 
 def to_json(result: BenchmarkResult) -> str:
     """Return a result as one line of JSON, without empty fields."""
-    return json.dumps(_plain(result), ensure_ascii=False, allow_nan=False)
+    return json.dumps(encode(result, _is_empty), ensure_ascii=False, allow_nan=False)
 
 
 def from_json(line: str) -> BenchmarkResult:
@@ -281,60 +276,31 @@ def from_json(line: str) -> BenchmarkResult:
     return replace(result, workload=replace(result.workload, form=form))
 
 
-def _plain(value: Any) -> Any:
-    if is_dataclass(value):
-        values = {item: _plain(getattr(value, item.name)) for item in fields(value)}
-        return {item.name: plain for item, plain in values.items() if _worth_telling(item, plain)}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return dict(value) if isinstance(value, Mapping) else value
-
-
-def _worth_telling(of: Field[Any], value: object) -> bool:
-    """Return whether a field is not empty, or has to be there."""
+def _is_empty(of: Field[Any], value: object) -> bool:
+    """Return whether a field is empty, and need not be there."""
     needed = of.default is MISSING and of.default_factory is MISSING
-    return needed or (value is not False and value not in (None, "", [], {}))
+    return not needed and (value is False or value in (None, "", [], {}))
 
 
-def decode(cls: type[T], data: object, where: str) -> T:
-    """Return the dataclass ``cls`` from plain data; raise ``MalformedError``.
+class _ResultReader(RecordReader):
+    """Reads foreign data: texts are cleaned, numbers are finite."""
 
-    Keys that are not known are left out: a later version may have written them.
-    """
-    if not isinstance(data, Mapping):
-        raise MalformedError(f"{where} is not an object")
-    hints = _hints(cls)
-    decoded = {k: _as(hints[k], v, f"{where}.{k}") for k, v in data.items() if k in hints}
-    try:
-        return cls(**decoded)
-    except TypeError as problem:
-        raise MalformedError(f"{where}: {problem}") from None
+    def mapping(self, hint: Any, value: object, where: str, metadata: Metadata) -> Any:
+        """Return an object of texts."""
+        pairs = super().mapping(Any, value, where, metadata).items()
+        return {text(k): text(v) for k, v in pairs}
 
-
-@cache
-def _hints(cls: type) -> Mapping[str, Any]:
-    return get_type_hints(cls)
-
-
-def _as(hint: Any, value: object, where: str) -> Any:
-    origin, inner = get_origin(hint), get_args(hint)
-    if isinstance(hint, type) and is_dataclass(hint):
-        return decode(hint, value, where)
-    if origin is tuple and isinstance(value, list):
-        return tuple(_as(inner[0], item, where) for item in value)
-    if origin is Mapping and isinstance(value, Mapping):
-        return {text(k): text(v) for k, v in value.items()}
-    if origin in (Union, types.UnionType):
-        return None if value is None else _as(inner[0], value, where)
-    return _scalar(hint, value, where)
+    def scalar(self, hint: Any, value: object, where: str, metadata: Metadata) -> Any:
+        """Return a text, truth value or number."""
+        if hint is str and isinstance(value, str):
+            return text(value)
+        if hint is bool and isinstance(value, bool):
+            return value
+        parsed = number(value) if hint in (int, float) and not isinstance(value, str) else None
+        if parsed is None:
+            raise self.failure(f"{where} is {value!r:.60}")
+        return hint(parsed)
 
 
-def _scalar(hint: Any, value: object, where: str) -> Any:
-    if hint is str and isinstance(value, str):
-        return text(value)
-    if hint is bool and isinstance(value, bool):
-        return value
-    parsed = number(value) if hint in (int, float) and not isinstance(value, str) else None
-    if parsed is None:
-        raise MalformedError(f"{where} is {value!r:.60}")
-    return hint(parsed)
+decode = _ResultReader(MalformedError, is_lenient=True).decode
+"""Return a dataclass from plain data; raise ``MalformedError``."""

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from common.files import replace_text, sha256
 from modelzoo.program import ProgramError
 
 FACTS = "dataset.json"
-BLOCK = 1 << 24
-
-
-def sha256(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def file_facts(path: Path) -> dict[str, Any]:
@@ -33,13 +22,6 @@ def file_facts(path: Path) -> dict[str, Any]:
 def facts_of_files(folder: Path, names: Iterable[str]) -> dict[str, Any]:
     """Return size and SHA-256 of these files in ``folder``."""
     return {name: file_facts(folder / name) for name in names}
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Write a file atomically."""
-    unfinished = path.with_name(path.name + ".part")
-    unfinished.write_text(text, encoding="utf-8")
-    os.replace(unfinished, path)
 
 
 def write_facts(folder: Path, facts: Mapping[str, Any], indent: int = 1) -> None:

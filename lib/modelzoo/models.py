@@ -9,7 +9,7 @@ from typing import Any
 
 import onnx
 
-from modelzoo.files import sha256
+from common.files import sha256
 
 FACTS = "model.json"
 TARGET_SHARE = 0.99

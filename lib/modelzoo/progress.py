@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 
-from modelzoo.files import replace_text
+from common.files import replace_text
 
 SHOW_EVERY_S = 0.5
 

@@ -73,7 +73,7 @@ def test_a_signature_is_of_these_bytes_and_this_key() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"hostname": "box"}, "unknown field 'hostname'"),
+        ({"hostname": "box"}, "unknown key 'hostname'"),
         ({"format": 2}, "format is 2"),
         ({"format": True}, "format is not a whole number"),
         ({"id": "0" * 32}, "id is"),

@@ -7,7 +7,7 @@ the harness.
 """
 
 from .artefact import TARGETS, ArtefactError, ArtefactTensor, NeuronArtefact, SourceModel
-from .files import read, sha256, sidecar_of, write
+from .files import read, sidecar_of, write
 from .places import benchmarks, file_of, usual_folder, usual_scratch
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "benchmarks",
     "file_of",
     "read",
-    "sha256",
     "sidecar_of",
     "usual_folder",
     "usual_scratch",

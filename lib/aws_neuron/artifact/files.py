@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 from pathlib import Path
 
-from .artefact import ArtefactError, NeuronArtefact, from_facts
+from common.files import replace_text, sha256
 
-BLOCK = 1 << 24
+from .artefact import ArtefactError, NeuronArtefact, from_facts
 
 
 def sidecar_of(path: Path) -> Path:
@@ -38,22 +36,8 @@ def read(path: Path, *, whole: bool = True) -> NeuronArtefact:
 def write(path: Path, artefact: NeuronArtefact) -> Path:
     """Write the sidecar of the artefact at ``path``, at once or not at all; returns its path."""
     beside = sidecar_of(path)
-    unfinished = beside.with_name(f".{beside.name}.{os.getpid()}.part")
-    try:
-        unfinished.write_text(json.dumps(artefact.facts(), indent=2) + "\n", encoding="utf-8")
-        os.replace(unfinished, beside)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    replace_text(beside, json.dumps(artefact.facts(), indent=2) + "\n")
     return beside
-
-
-def sha256(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal; raises OSError."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _compare(path: Path, artefact: NeuronArtefact, whole: bool) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from aws_neuron import artifact
 from aws_neuron.artifact import ArtefactError, ArtefactTensor, NeuronArtefact
+from common.files import sha256
 from common.problems import Problem
 
 from .wanted import CompileRequest
@@ -224,7 +225,7 @@ def described(wanted: CompileRequest, made: Path, answer: dict[str, Any]) -> Neu
     return NeuronArtefact(
         name=f"{facts['name']}_{wanted.target}_bs{wanted.batch_size}",
         file=made.name,
-        sha256=artifact.sha256(made),
+        sha256=sha256(made),
         bytes=made.stat().st_size,
         precision=facts["precision"],
         inputs=wanted.inputs,

@@ -9,7 +9,7 @@ import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from mlperf.harness.digests import sha256
+from common.files import sha256
 
 from .errors import SubmissionError
 from .layouts import DIVISIONS

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlperf.harness.digests import sha256
+from common.files import sha256
 
 LIMIT = 10 * 1024
 KEPT = 4096

@@ -19,8 +19,8 @@ from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
+from common.files import sha256
 from common.problems import Problem
-from modelzoo.files import sha256
 from modelzoo.hooks.native import run_program
 
 FACTS = "model.json"

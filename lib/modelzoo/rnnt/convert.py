@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from common.files import sha256
 from modelzoo import models, program
 from modelzoo.checkpoint import check_shapes, pytorch_weights
-from modelzoo.files import sha256
 from modelzoo.graph import Array
 from modelzoo.program import ProgramError
 from modelzoo.rnnt import graphs

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from common.files import replace_text
 from common.problems import Problem
 from nvidia_mlperf.flow.systems import GpuMachine
 from nvidia_mlperf.make import files
@@ -77,7 +78,7 @@ def put(env: Mapping[str, Any], place: Path, fields_sha256: str) -> None:
                 source.with_name(f"{name}{ending}"), target.with_name(f"{target.name}{ending}")
             )
     record = {**facts, "file": place.name, "fields_sha256": fields_sha256}
-    files.write(described, json.dumps(record, indent=2) + "\n")
+    replace_text(described, json.dumps(record, indent=2) + "\n")
 
 
 def model_of(plan: Path) -> dict[str, Any]:

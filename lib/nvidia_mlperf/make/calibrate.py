@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from common.files import replace_text, sha256
 from common.problems import Problem
-from nvidia_mlperf.make import files
 from nvidia_mlperf.make.flow import STAND_IN, Flow
 from nvidia_mlperf.make.work import PlannedRun, plan
 
@@ -85,9 +85,9 @@ def put(flow: Flow, item: PlannedRun, source: Path) -> Path:
         "benchmark": item.config.benchmark,
         "here": item.ours,
         "form": flow.settings.form,
-        "sha256": files.checksum(source),
+        "sha256": sha256(source),
     }
     place.unlink(missing_ok=True)
-    files.write(place.with_name(f"{place.name}.json"), json.dumps(facts, indent=2) + "\n")
-    files.write(place, source.read_text(encoding="utf-8"))
+    replace_text(place.with_name(f"{place.name}.json"), json.dumps(facts, indent=2) + "\n")
+    replace_text(place, source.read_text(encoding="utf-8"))
     return place.relative_to(flow.folder) if place.is_relative_to(flow.folder) else place

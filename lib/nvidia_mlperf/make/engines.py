@@ -13,10 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from common.files import replace_text, sha256
 from common.problems import Problem
 from nvidia_mlperf.make import builders, files, neuron
 from nvidia_mlperf.make.builders import BUILDERS
-from nvidia_mlperf.make.files import checksum, sidecar
+from nvidia_mlperf.make.files import sidecar
 from nvidia_mlperf.make.flow import STAND_IN, Flow
 from nvidia_mlperf.make.work import PlannedRun
 
@@ -109,7 +110,7 @@ def put(flow: Flow, item: PlannedRun, source: Path) -> Path:
         "here": item.ours,
         "form": flow.settings.form,
         "precision": "float32",
-        "model": {"file": str(source), "sha256": checksum(source)},
+        "model": {"file": str(source), "sha256": sha256(source)},
         "built": sidecar(source),
         "fields": fields,
         "fields_sha256": digest(fields),
@@ -118,7 +119,7 @@ def put(flow: Flow, item: PlannedRun, source: Path) -> Path:
     text = place.with_name(f"{place.name}.json")
     text.unlink(missing_ok=True)
     files.put(source, place)
-    files.write(text, json.dumps(record, indent=2) + "\n")
+    replace_text(text, json.dumps(record, indent=2) + "\n")
     return place
 
 
@@ -138,7 +139,7 @@ def misfit(flow: Flow, item: PlannedRun, engine: Path) -> str:
         return f"it is of the {facts['form']} form"
     if facts.get("kind") != STAND_IN:
         return f"it does not say that it is a {STAND_IN}"
-    if facts.get("model", {}).get("sha256") != checksum(engine):
+    if facts.get("model", {}).get("sha256") != sha256(engine):
         return "its file is not the one that it says"
     return ""
 
@@ -152,7 +153,7 @@ def plan_misfit(flow: Flow, item: PlannedRun, engine: Path, facts: Mapping[str, 
     """Return why a plan cannot run here: a fault of the plan or of the machine."""
     if facts.get("builder") not in BUILDERS:
         return f"it is a plan, and its builder is not TensorRT but {facts.get('builder')}"
-    if facts.get("sha256") != checksum(engine):
+    if facts.get("sha256") != sha256(engine):
         return "its file is not the one that it says"
     has = ", ".join(facts.get("compute_capabilities", ())) or "the GPU that it was built on"
     built = f"it is an engine of {BUILDERS[facts['builder']]} {facts.get('version')} for {has}"

@@ -1,8 +1,7 @@
-"""Engines as files: what each says of itself, another name for one, its checksum."""
+"""Engines as files: what each says of itself, another name for one."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -34,26 +33,7 @@ def put(source: Path, target: Path) -> None:
         draft.unlink(missing_ok=True)
 
 
-def write(target: Path, text: str) -> None:
-    """A text as a file of its own; whole, or not there."""
-    draft = _draft(target)
-    try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
 def _draft(target: Path) -> Path:
     draft = target.with_name(f".{target.name}.{os.getpid()}.new")
     draft.unlink(missing_ok=True)
     return draft
-
-
-def checksum(file: Path) -> str:
-    """Return the SHA-256 of a file."""
-    digest = hashlib.sha256()
-    with file.open("rb") as stream:
-        while part := stream.read(1 << 20):
-            digest.update(part)
-    return digest.hexdigest()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from common.files import sha256
 from common.problems import Problem
 from nvidia_mlperf.make import builders, checks, engines
 from nvidia_mlperf.make.builders import BUILDERS
-from nvidia_mlperf.make.files import checksum, sidecar
+from nvidia_mlperf.make.files import sidecar
 from nvidia_mlperf.make.flow import STAND_IN, Flow
 from nvidia_mlperf.make.work import PlannedRun, WorkPlan, plan
 
@@ -46,7 +47,7 @@ def _stays(item: PlannedRun, engine: Path, builder: str, why: str) -> bool:
         return builder not in BUILDERS and not why
     # A stand-in never replaces a plan; a run reports why that cannot be used.
     facts = sidecar(engine)
-    whole = facts.get("builder") == builder and facts.get("sha256") == checksum(engine)
+    whole = facts.get("builder") == builder and facts.get("sha256") == sha256(engine)
     return builder not in BUILDERS or (whole and not engines.unlike(item, engine))
 
 

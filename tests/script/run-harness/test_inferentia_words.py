@@ -13,6 +13,7 @@ import pytest
 
 import nvidia_flow_lab as nv
 from aws_neuron import artifact
+from common.files import sha256
 from common.problems import Problem
 from nvidia_mlperf.flow.systems import NeuronDevices
 from nvidia_mlperf.make import (
@@ -56,7 +57,7 @@ def compiled(flow_: flow.Flow, item: work.PlannedRun, target: str) -> Path:
     artefact = artifact.NeuronArtefact(
         name="m",
         file=path.name,
-        sha256=artifact.sha256(path),
+        sha256=sha256(path),
         bytes=8,
         precision="float32",
         inputs=tensor,

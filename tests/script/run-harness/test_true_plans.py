@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cmbench.doctor.vendors import subject_of
+from common.files import sha256
 from common.problems import Problem
 from nvidia_flow_lab import Hands, a_flow
 from nvidia_mlperf.flow.systems import GpuMachine
@@ -32,7 +33,7 @@ def a_plan(flow_: Flow, builder: str = "tensorrt-rtx") -> Path:
         "version": "1.7.1.116",
         "compute_capabilities": ["7.5"],
         "precision": "int8",
-        "sha256": engines.checksum(plan),
+        "sha256": sha256(plan),
         "model": "resnet50.onnx",
     }
     plan.with_name(f"{plan.name}.json").write_text(json.dumps(told))
@@ -116,7 +117,7 @@ class Builder(Hands):
                 "version": "10.9",
                 "compute_capabilities": ["7.5"],
                 "precision": "int8",
-                "sha256": engines.checksum(folder / name),
+                "sha256": sha256(folder / name),
             }
             (folder / f"{name}.json").write_text(json.dumps(told))
         facts = {"file": files["a"], "parts": [{"name": "step", "file": files["b"]}]}

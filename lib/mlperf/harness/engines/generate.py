@@ -13,7 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .. import digests, records
+from common.files import sha256
+
+from .. import records
 from ..errors import HarnessError
 from ..settings import MAIN
 from . import builder, half, profiles, sidecar
@@ -142,7 +144,7 @@ def write_engine(
         fields_sha256=sidecar.digest(fields),
         model=source.name,
         model_sha256=str(described["sha256"]),
-        sha256=digests.sha256(target),
+        sha256=sha256(target),
         bytes=target.stat().st_size,
         profiles=dict(shapes),
         seconds=round(time.monotonic() - began, 3),

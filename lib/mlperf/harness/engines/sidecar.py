@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .. import digests, records
+from common.files import sha256
+
+from .. import records
 from ..errors import HarnessError
 
 # Who builds. The last one builds nothing: its file is an ONNX graph that a CPU runs.
@@ -71,7 +73,7 @@ def read(engine: Path) -> Sidecar:
     facts = records.read(Sidecar, place(engine))
     if facts.stands_in == (engine.suffix == PLAN):
         raise HarnessError(f"{engine} is of {facts.builder}, which writes no such file", made)
-    if engine.stat().st_size != facts.bytes or digests.sha256(engine) != facts.sha256:
+    if engine.stat().st_size != facts.bytes or sha256(engine) != facts.sha256:
         raise HarnessError(f"{engine} is not the file that {place(engine).name} describes", made)
     return facts
 

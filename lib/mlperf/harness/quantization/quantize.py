@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import digests, records
+from common.files import sha256
+
+from .. import records
 from ..benchmarks import registry as benchmarks
 from ..errors import HarnessError
 from ..measuring import memory
@@ -118,7 +120,7 @@ def _data_files(folder: Path, written: Iterable[dict[str, Any]]) -> list[str]:
 
 def _file(path: Path) -> dict[str, Any]:
     """What model.json says of a file."""
-    return {"file": path.name, "sha256": digests.sha256(path), "bytes": path.stat().st_size}
+    return {"file": path.name, "sha256": sha256(path), "bytes": path.stat().st_size}
 
 
 def _spec(facts: dict[str, Any], source: Path) -> ModelSpec:

@@ -9,10 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from common.files import sha256
 from mlperf import catalog
 from mlperf.catalog import Scenario, stand_in
 
-from .. import digests, host, records
+from .. import host, records
 from ..backends import registry as backends
 from ..errors import DAMAGED, HarnessError
 from ..measuring import memory
@@ -263,14 +264,14 @@ def is_compared(tree: ResultTree, test: ComplianceResult) -> bool:
 def _dataset_facts(folder: Path) -> dict[str, Any]:
     path = folder / "dataset.json"
     facts = records.read_json(path)
-    return {"name": facts["name"], "count": facts["count"], "sha256": digests.sha256(path)}
+    return {"name": facts["name"], "count": facts["count"], "sha256": sha256(path)}
 
 
 def _check_model(settings: SessionSettings) -> None:
     models = (settings.model, *settings.scenario_models.values())
     for graph in (graph for model in models for graph in model.graphs()):
         try:
-            digest = digests.sha256(Path(graph.path))
+            digest = sha256(Path(graph.path))
         except OSError as error:
             raise HarnessError(f"cannot read the model {graph.path}: {error}") from error
         if digest != graph.sha256:

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from common.files import sha256
 from mlperf.catalog import Answers, BenchmarkSpec, Scenario, Target, rounds
 from mlperf.catalog.scenario import of_log
-from mlperf.harness.digests import sha256
 from mlperf.harness.measuring import agreement
 from mlperf.harness.measuring.detail_log import DetailLog
 

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelzoo.files import check_disk, replace_text
+from common.files import replace_text
+from modelzoo.files import check_disk
 from modelzoo.program import ProgramError
 from modelzoo.progress import Progress
 
