@@ -6,17 +6,21 @@ import os
 import re
 import shlex
 import tempfile
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from cmbench.errors import Error
-from cmbench.lib import pythons
+from cmbench.lib import causes, pythons
 from cmbench.lib.programs import run_program
 from cmbench.lib.text_files import read_or_empty
-from cmbench.lib.versions import is_standard, satisfies_pip
+from cmbench.lib.versions import satisfies_pip
 from cmbench.lib.yes_no import is_yes
-from common.failure_output import explained
+from common.failure_output import explained, first_cause
 
 LAST_LINES = 12
+CONSTRAINTS = "packages-of-the-base.txt"
+BUILDS = ("torchvision-build", "driver-too-old", "cudnn-missing", "numpy-abi")
+"""Known causes of a failed import that another install of the same package does not mend."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._ -]+\])?")
 NAME_IT = "name it:\ncm run script --tags=get,generic-python-lib,_package.NAME"
 BOUNDS_APART = "give bounds apart from the name: --version=1.2, --version_min=1, --version_max=2"
@@ -48,8 +52,9 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     wanted = read_wanted(i)
     present = pythons.installed(wanted.python, wanted.name)
     reason = why_install(wanted, present)
-    if not reason and present is not None and present.record:
-        print(f"{present.name} {present.version} is used, of {folder_of(present)}")
+    base = folder_of_base(wanted, present) if present else ""
+    if base and present and not reason:
+        print(f"{present.name} {present.version} is used, of {base}")
     if reason:
         print(f"{wanted.name}: {reason}")
         install(i, wanted, present)
@@ -81,9 +86,11 @@ def foresee(i: dict[str, Any]) -> dict[str, Any]:
     return {"present": f"{package.name} {package.version} of {package.folder}"}
 
 
-def folder_of(present: pythons.Distribution) -> str:
-    """Return the folder of packages that has one."""
-    return os.path.dirname(os.path.dirname(present.record))
+def folder_of_base(wanted: RequestedPackage, present: pythons.Distribution) -> str:
+    """Return the folder that has a package; empty for one of the environment itself."""
+    folder = os.path.dirname(os.path.dirname(present.record))
+    own = os.path.dirname(os.path.dirname(wanted.python))
+    return "" if f"{folder}{os.sep}".startswith(f"{own}{os.sep}") else folder
 
 
 def read_wanted(i: dict[str, Any]) -> RequestedPackage:
@@ -115,7 +122,9 @@ def why_install(wanted: RequestedPackage, present: pythons.Distribution | None) 
     if wanted.force:
         return f"{present.version} is there, a new install was asked for"
     if not satisfies_pip(present.version, wanted.bounds):
-        return f"{present.version} is there ({folder_of(present)}), {wanted.bounds} is wanted"
+        base = folder_of_base(wanted, present)
+        where = f"there ({base})" if base else "there"
+        return f"{present.version} is {where}, {wanted.bounds} is wanted"
     # Only pip knows whether the packages of an extra are installed.
     return f"{present.version} is there, its extras are looked at" if "[" in wanted.name else ""
 
@@ -141,6 +150,8 @@ def install(
     finally:
         # An index URL may hold a password.
         os.unlink(arguments)
+        with suppress(FileNotFoundError):
+            os.unlink(os.path.join(env["CM_TMP_RUN_DIR"], CONSTRAINTS))
 
 
 def installable(wanted: RequestedPackage) -> pythons.Python:
@@ -212,17 +223,10 @@ def constraints(env: dict[str, Any], wanted: RequestedPackage, python: pythons.P
     Only the requested package itself may be installed over that of the base: what follows from it
     must fit the rest, which was built and tried together.
     """
-    requested = pythons.normal_name(wanted.name)
-    pinned = [
-        f"{package.name}=={package.version}"
-        for name, package in sorted(pythons.packages(python.path).items())
-        if name != requested
-        and not package.is_within(python.prefix)
-        and is_standard(package.version)
-    ]
-    if not python.virtual or not pinned:
+    pinned = pythons.pins(python.path, [wanted.name], python.prefix) if python.virtual else []
+    if not pinned:
         return []
-    path = os.path.join(env["CM_TMP_RUN_DIR"], "packages-of-the-base.txt")
+    path = os.path.join(env["CM_TMP_RUN_DIR"], CONSTRAINTS)
     with open(path, "w", encoding="utf-8") as out:
         out.write("\n".join(pinned) + "\n")
     return ["--constraint", path]
@@ -286,8 +290,11 @@ def prove_import(wanted: RequestedPackage, present: pythons.Distribution) -> Non
     if failed is None:
         return
     library = re.search(r"ImportError: (lib\S+?): cannot open shared object", failed.output)
+    known = causes.find_cause("\n".join(first_cause(failed.output.splitlines())))
     hint = "install it again with --force_install, or another version with --version"
-    if library:
+    if known and known.name in BUILDS:
+        hint = str(known)
+    elif library:
         hint = f"it needs {library[1]} of the system: install the package that has it"
     elif re.search(r"GLIBC(XX)?_\S+ not found", failed.output):
         hint = "it was built for a newer system: choose an older version with --version_max"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 INSTALLER = "94b62a682bc44791"
 """The uid of the script that installs Python packages: get-generic-python-lib."""
+BASE = "CM_PYTHON_LAYER_BASE"
 NAME, BOUNDS = "CM_GENERIC_PYTHON_PACKAGE_NAME", "CM_TMP_PIP_VERSION_STRING"
 SOURCE, INDEX = "CM_GENERIC_PYTHON_PIP_URL", "CM_GENERIC_PYTHON_PIP_EXTRA_INDEX_URL"
 
@@ -53,19 +54,19 @@ def prepare(request: RunRequest, folder: str, wheels_for: str, say: Say) -> Prep
     ``Error`` where one of them cannot be had.
     """
     from cmbench.api.planning import plan
-    from cmbench.lib.wheels import WheelTarget, fetch_wheels
+    from cmbench.lib.wheels import WheelTarget
     from cmbench.plan.planned_step import walk
     from cmbench.run.prefetch import wish_of
 
     target = WheelTarget.parse(wheels_for).options() if wheels_for else []
-    nodes = [node for node in walk(plan(request).plan.root) if node.cached != "fact"]
-    steps = [node.frame for node in nodes if node.frame is not None]
+    root = plan(request).plan.root
+    nodes = [node for node in walk(root) if node.cached not in ("fact", "above")]
+    steps = [node.frame for node in nodes if node.frame and not node.detail.needs.present]
     packages, missing = _packages(steps)
+    base = _values(root.frame).get(BASE, "") if root.frame and not wheels_for else ""
     wheels: list[str] = []
     if packages:
-        say(f"fetching wheels: {', '.join(packages)}")
-        place = os.path.join(folder, "wheels")
-        wheels = fetch_wheels(_python(), list(packages), place, [*target, *_indexes(steps)])
+        wheels = _fetch_wheels(packages, base, [*target, *_indexes(steps)], folder, say)
     files = []
     for wish in dict.fromkeys(filter(None, map(wish_of, steps))):
         say(f"fetching {wish.urls[0]}")
@@ -73,7 +74,23 @@ def prepare(request: RunRequest, folder: str, wheels_for: str, say: Say) -> Prep
     return PreparedFolder(folder, wheels, files, [*missing, *_uncovered(nodes)])
 
 
-def _packages(steps: Sequence[StepRun]) -> tuple[dict[str, None], list[str]]:
+def _fetch_wheels(
+    packages: Sequence[str], base: str, words: Sequence[str], folder: str, say: Say
+) -> list[str]:
+    """Fetch wheels of ``packages``; of their needs only those that the Python ``base`` lacks."""
+    from cmbench.lib.pythons import interpreter_of
+    from cmbench.lib.wheels import fetch_wheels, lacking
+
+    say(f"fetching wheels: {', '.join(packages)}")
+    place = os.path.join(folder, "wheels")
+    if not base:
+        return fetch_wheels(_python(), packages, place, words)
+    python = str(interpreter_of(base))
+    added = lacking(python, packages, words)
+    return fetch_wheels(python, added, place, ["--no-deps", *words]) if added else []
+
+
+def _packages(steps: Sequence[StepRun]) -> tuple[list[str], list[str]]:
     """Return the requirements of the packages of a plan, and those that no wheel is had of."""
     requirements: dict[str, None] = {}
     missing = []
@@ -86,7 +103,7 @@ def _packages(steps: Sequence[StepRun]) -> tuple[dict[str, None], list[str]]:
             missing.append(f"Python package {name}: it comes from {values[SOURCE]}")
         else:
             requirements[name + values.get(BOUNDS, "")] = None
-    return requirements, list(dict.fromkeys(missing))
+    return list(requirements), list(dict.fromkeys(missing))
 
 
 def _values(step: StepRun) -> Mapping[str, str]:

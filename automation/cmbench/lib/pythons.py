@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.lib.probe import ProbeResult, is_executable, probe
-from cmbench.lib.versions import describe_range, in_series, misfit, parse
+from cmbench.lib.versions import describe_range, in_series, is_standard, misfit, parse
 
 _DESCRIBE = """
 import importlib.util, json, os, platform, struct, sys, sysconfig
@@ -312,6 +312,21 @@ def packages(python: str) -> dict[str, InstalledVersion]:
         normal_name(name): InstalledVersion(name, version, folder)
         for name, (version, folder) in facts.items()
     }
+
+
+def pins(python: str, free: Iterable[str], layer: str = "") -> list[str]:
+    """Return the packages that ``python`` sees as constraints for pip, such as ``numpy==2.1.0``.
+
+    Left out are those that are ``free`` to change, by name, and those of the environment ``layer``.
+    """
+    names = {normal_name(name) for name in free}
+    return [
+        f"{package.name}=={package.version}"
+        for name, package in sorted(packages(python).items())
+        if name not in names
+        and not (layer and package.is_within(layer))
+        and is_standard(package.version)
+    ]
 
 
 def package_folders(python: str) -> list[str]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cmbench.errors import Error
-from cmbench.lib.probe import probe
+from cmbench.lib.probe import ProbeResult, probe
+from cmbench.lib.pythons import pins
 
 TIMEOUT_S = 3600.0
 NEWEST_GLIBC = 34
@@ -48,6 +51,28 @@ class WheelTarget:
         ]
 
 
+def lacking(python: str, requirements: Sequence[str], words: Sequence[str]) -> list[str]:
+    """Return which packages, with their versions, a layer over ``python`` would get.
+
+    Nothing of it is replaced but ``requirements`` themselves, and nothing changed. Raises
+    ``pip-failed``.
+    """
+    command = [python, "-B", "-m", "pip", "--disable-pip-version-check", "--no-input", "install"]
+    command += ["--dry-run", "--quiet", "--only-binary", ":all:", "--report", "-"]
+    names = [re.split(r"[\[<>=!~; ]", text)[0] for text in requirements]
+    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as constraints:
+        constraints.write("\n".join(pins(python, names)))
+        constraints.flush()
+        words = [*words, "--constraint", constraints.name]
+        done = probe([*command, *words, *requirements], timeout=TIMEOUT_S)
+    try:
+        report = json.loads(done.stdout) if done.ok else {}
+        added = [item["metadata"] for item in report["install"]]
+    except (ValueError, KeyError):
+        raise _failed(requirements, done) from None
+    return [f"{package['name']}=={package['version']}" for package in added]
+
+
 def fetch_wheels(
     python: str, requirements: Sequence[str], folder: str, words: Sequence[str]
 ) -> list[str]:
@@ -61,12 +86,16 @@ def fetch_wheels(
     command += ["--quiet", "--only-binary", ":all:", "--dest", folder, *words, *requirements]
     done = probe(command, timeout=TIMEOUT_S)
     if not done.ok:
-        raise Error(
-            "pip-failed",
-            f"pip could not fetch wheels of {', '.join(requirements)}",
-            context=done.tail(12),
-            hint="choose another interpreter with --for, or a version that it has wheels of, as "
-            "with --adr.numpy.version=2.1.0",
-            exit_code=2,
-        )
+        raise _failed(requirements, done)
     return sorted(name for name in os.listdir(folder) if name.endswith(".whl"))
+
+
+def _failed(requirements: Sequence[str], done: ProbeResult) -> Error:
+    return Error(
+        "pip-failed",
+        f"pip could not fetch wheels of {', '.join(requirements)}",
+        context=done.tail(12),
+        hint="choose another interpreter with --for, or a version that it has wheels of, as "
+        "with --adr.numpy.version=2.1.0",
+        exit_code=2,
+    )

@@ -204,6 +204,10 @@ def test_an_import_that_fails_is_reported(package: Package, tmp_path: Path) -> N
             'ImportError("/lib/libm.so.6: version `GLIBC_2.38\' not found (required by x.so)")',
             "it was built for a newer system: choose an older version with --version_max",
         ),
+        (
+            "RuntimeError('operator torchvision::nms does not exist')",
+            "this torchvision was built for another PyTorch",
+        ),
     ],
 )
 def test_known_reasons_of_a_failed_import(
@@ -211,7 +215,7 @@ def test_known_reasons_of_a_failed_import(
 ) -> None:
     name = "demo_reason" + str(len(hint))
     wheel(tmp_path / "wheels", name, "1.0", {f"{name}.py": f"raise {raised}"})
-    assert refusal(package(name)).hint == hint
+    assert refusal(package(name)).hint.startswith(hint)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 
 from cmbench.errors import Error
 from cmbench.format.model import Script
-from cmbench.lib import pythons
+from cmbench.lib import pythons, wheels
 from cmbench.session.chosen_python import with_chosen_python
 from steps import Step, fake_python
 
@@ -204,3 +204,21 @@ def test_every_way_to_name_a_python_becomes_one() -> None:
     assert chosen(by_name, "virtual,of-install-python-venv_1f") == by_name
     with pytest.raises(Error, match="contradict each other"):
         chosen({"python": "/y", **by_path})
+
+
+def test_a_prepared_folder_has_no_package_of_the_base(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = state(base)
+    put(tmp_path / "index", "demo_more", "1.0", "Requires-Dist: demo_base\n")
+    put(tmp_path / "index", "demo_base", "2.0")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    python = str(base / "bin/python3")
+    assert wheels.lacking(python, ["demo_more>=1"], []) == ["demo_more==1.0"]
+    assert wheels.lacking(python, ["demo_base"], []) == []
+    assert wheels.lacking(python, ["demo_base>=2"], []) == ["demo_base==2.0"]
+    with pytest.raises(Error, match="could not fetch wheels of demo_none"):
+        wheels.lacking(python, ["demo_none"], [])
+    assert state(base) == before
