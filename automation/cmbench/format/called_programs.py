@@ -1,4 +1,4 @@
-"""Which programs and files the sources of a script name, and what each of them is now.
+"""Which programs and files the source of a hook names, and which programs a shell script starts.
 
 A program has a bare name, a file an absolute one or one in the user's home folder. A source is
 looked at for words that stand where a program is named. Too many such words cost nothing but a
@@ -45,15 +45,7 @@ _HOME = rb"(?:os\.path\.)?expanduser\(\s*['\"]~['\"]\s*\)|os\.environ\[\s*['\"]H
 _ANY_HOME = (
     _HOME + rb"|(?:pathlib\.)?Path\.home\(\)|os\.(?:getenv|environ\.get)\(\s*['\"]HOME['\"]\s*\)"
 )
-_HOME_OF_SHELL = (
-    rb"(?m)^[ \t]*(?:export[ \t]+)?(\w+)=[\"']?(?:\$HOME|\$\{HOME\}|~)/?[\"']?[ \t]*(?:;|$)"
-)
 _HOME_OF_PYTHON = rb"(?m)^[ \t]*(\w+)\s*=\s*(?:str\()?(?:" + _ANY_HOME + rb")\)?[ \t]*$"
-_BY_START = {
-    rb"\b(?:ba|z)?sh\s+(?:-\w+\s+)*(?:-\w*l|--login\b)": (b"~/.bash_profile", b"~/.profile"),
-    rb"\bbash\s+(?:-\w+\s+)*-\w*i\w*\b": (b"~/.bashrc",),
-}
-"""What a shell reads first where it is started as one of a user."""
 _JOINED = (
     rb"(?:\b(?:pathlib\.)?Path\.home\(\)|\bPath\((?:"
     + _HOME
@@ -140,9 +132,7 @@ def read_by_calls(code: bytes) -> set[bytes]:
 def named_files(code: bytes) -> set[bytes]:
     """Absolute paths in ``code``, and those in the user's home folder, which begin with ``~``."""
     code = _with_home(re.sub(rb"\A#!.*$", b"", code, flags=re.MULTILINE))
-    paths = {
-        place for start, places in _BY_START.items() if re.search(start, code) for place in places
-    }
+    paths: set[bytes] = set()
     for match in re.finditer(_PLACE, code):
         if match.start(1) > match.start():
             paths.add(b"~" + match[1])
@@ -153,9 +143,6 @@ def named_files(code: bytes) -> set[bytes]:
 
 def _with_home(code: bytes) -> bytes:
     """``code`` with the user's home folder written as ``$HOME`` where it has another name."""
-    code = re.sub(rb"\$\{\w+:?-((?:\$HOME|\$\{HOME\}|~)[^}\n]*)\}", rb"\1", code)
-    for name in set(re.findall(_HOME_OF_SHELL, code)):
-        code = re.sub(rb"\$(?:\{" + name + rb"\}|" + name + rb"\b)", b"$HOME", code)
     for name in set(re.findall(_HOME_OF_PYTHON, code)):
         code = re.sub(rb"(?<![\w.'\"])" + name + rb"\b(?!\s*=)", b"Path.home()", code)
     code = re.sub(rb"\{(?:" + _ANY_HOME + rb")\}(?=/)", b"$HOME", code)
