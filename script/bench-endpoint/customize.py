@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from typing import Any
 
 from cmbench.lib.programs import run_program
 from serving.bench import step
 from serving.endpoint.options import OPTIONS, read
+from serving.llama.inputs import settings_of
 
 PREFIX = "CM_ENDPOINT_BENCH_"
 FIGURES = ("output_tokens_per_s", "requests_per_s", "ttft_p99_ms", "best_load")
 FILES = {"dataset": "random"}
+OWN = "http://127.0.0.1:0"
+"""Stands for the URL of a server that is to be started."""
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Measure; raise Problem for what the program does not understand, before it starts."""
     env = i["env"]
-    # A server that a step before has started, unless another URL is named.
-    defaults = {"url": env.get("CM_LLAMA_SERVER_URL")}
-    words = list(step.arguments(OPTIONS, env, PREFIX, FILES, defaults))
+    own = env.get(f"{PREFIX}SERVER") == "llama"
+    words = list(step.arguments(OPTIONS, env, PREFIX, FILES, {"url": OWN} if own else {}))
     step.hand_over(env, PREFIX, words, read)
+    env[f"{PREFIX}MODULE"] = "serving.endpoint.served" if own else "serving.endpoint"
+    if own:
+        env[f"{PREFIX}SERVER_SETTINGS"] = json.dumps(asdict(settings_of(env)))
     done = run_program(i, "measure")
     step.take_answer(env, PREFIX, FIGURES)
     return done

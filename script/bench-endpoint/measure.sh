@@ -8,4 +8,4 @@ rm -f -- "${CM_ENDPOINT_BENCH_ARGUMENTS}"
 # Not in the user's folder, whose modules `python -m` would import first. The program replaces this
 # shell, so that a signal reaches it and not only the shell.
 cd "${CM_TMP_RUN_DIR}"
-exec "${CM_PYTHON_BIN_WITH_PATH}" -m serving.endpoint "${words[@]}"
+exec "${CM_PYTHON_BIN_WITH_PATH}" -m "${CM_ENDPOINT_BENCH_MODULE}" "${words[@]}"

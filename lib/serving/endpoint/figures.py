@@ -13,6 +13,8 @@ from serving.bench.results import BUSY, LATE_MS, OUTSIDE, Load, RunCosts
 
 from .load import StreamRecord
 
+FEW = 10
+"""With fewer answers within the duration a rate says little."""
 CACHED_SHARE = 0.2
 """More of the input than a template has in front of every prompt."""
 
@@ -59,14 +61,15 @@ class StreamLatencies:
 class TokenTotals:
     """Tokens of the requests that were answered within ``seconds``, and how they were counted.
 
-    ``cached`` are input tokens that the server says it had; ``uncounted`` requests without usage.
+    ``cached_share`` is that of the input tokens which the server says it had, of all requests;
+    ``uncounted`` are requests without usage.
     """
 
     seconds: float
     requests: int
     output: int
     input: int
-    cached: int
+    cached_share: float
     uncounted: int
     events: int
     finishes: Mapping[str, int]
@@ -176,7 +179,7 @@ def totals(
         requests=len(within),
         output=sum(request.tokens for request in within),
         input=sum(request.input_tokens for request in within),
-        cached=counts["cached_tokens"],
+        cached_share=counts["cached_tokens"] / (sum(r.input_tokens for r in requests) or 1),
         uncounted=counts["uncounted"],
         events=counts["events"],
         finishes=dict(finishes),
@@ -212,12 +215,14 @@ def warnings(point: EndpointPoint, cores: int, salted: bool) -> dict[str, str]:
         texts["late"] = f"requests were sent late: p99 {late:.2f} ms; latency counts it"
     if point.unsent:
         texts["unsent"] = f"{point.unsent} requests were due and never sent: --connections"
+    if point.requests and tokens.requests < FEW:
+        texts["few"] = f"{tokens.requests} answers were complete in time: a longer --duration"
     if tokens.uncounted:
         texts["uncounted"] = (
             f"{tokens.uncounted} answers came without usage: their tokens are counted as events"
         )
-    if salted and tokens.cached > CACHED_SHARE * tokens.input:
-        share = 100 * tokens.cached / tokens.input
+    if salted and tokens.cached_share > CACHED_SHARE:
+        share = 100 * tokens.cached_share
         texts["cached"] = f"the server took {share:.0f} % of the input tokens from its cache"
     return texts | results.machine_warnings(at, cores)
 

@@ -1,0 +1,41 @@
+"""``python -m serving.endpoint.served``: against a server that lives as long as it measures."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from common.problems import Problem
+from serving.bench.exit_status import INTERRUPTED, OK
+from serving.llama.owned import running
+from serving.llama.settings import LlamaSettings
+
+from . import session
+
+
+def main(arguments: Sequence[str], settings: LlamaSettings, answer: str) -> int:
+    """Start llama.cpp's server, measure, end it; the exit status as of ``session.main``."""
+    folder = Path(tempfile.mkdtemp(prefix="llama-bench-"))
+    try:
+        with running(settings, folder) as url:
+            session.say(f"llama.cpp at {url}, for as long as this takes")
+            for note in settings.notes():
+                session.say(f"note: {note}")
+            return session.main([*arguments, f"--url={url}"], answer)
+    except Problem as error:
+        Path(answer).write_text(json.dumps(error.answer()), encoding="utf-8")
+        return OK
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    SERVER = LlamaSettings(**json.loads(os.environ["CM_ENDPOINT_BENCH_SERVER_SETTINGS"]))
+    sys.exit(main(sys.argv[1:], SERVER, os.environ["CM_ENDPOINT_BENCH_ANSWER"]))

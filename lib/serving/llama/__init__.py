@@ -1,0 +1,1 @@
+"""llama.cpp's server out of the wheel ``xllamacpp``: its settings, and one for a while."""
