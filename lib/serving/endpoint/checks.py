@@ -86,16 +86,9 @@ class EndpointChecks:
 
 def find_model(call: EndpointCall) -> str:
     """Return the model's name; raise Problem where the endpoint does not say, or lacks it."""
-    wanted = call.endpoint.model
-    connection = connect(call.endpoint)
-    try:
-        names = list(models(connection))
-    except EndpointFault as error:
-        if wanted and error.kind in ("status-404", "status-405", "protocol"):
-            return wanted
-        raise explained(error) from error
-    finally:
-        connection.close()
+    wanted, names = call.endpoint.model, _listed_models(call)
+    if names is None:
+        return wanted
     if wanted and names and wanted not in names:
         near = difflib.get_close_matches(wanted, names, n=1, cutoff=0.4) or names[:1]
         text = f"the server has no model {wanted}; it has {', '.join(names[:8])}"
@@ -108,6 +101,19 @@ def find_model(call: EndpointCall) -> str:
             hint="--model=NAME",
         )
     return wanted or names[0]
+
+
+def _listed_models(call: EndpointCall) -> list[str] | None:
+    """Return the models that the server lists; None where it lists none and one is named."""
+    connection = connect(call.endpoint)
+    try:
+        return list(models(connection))
+    except EndpointFault as error:
+        if call.endpoint.model and error.kind in ("status-404", "status-405", "protocol"):
+            return None
+        raise explained(error) from error
+    finally:
+        connection.close()
 
 
 def first_answer(target: EndpointTarget) -> EndpointChecks:

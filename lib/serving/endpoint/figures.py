@@ -202,7 +202,7 @@ def keeps(point: EndpointPoint, slo: Mapping[str, float], percentile: float) -> 
 
 def warnings(point: EndpointPoint, cores: int, salted: bool) -> dict[str, str]:
     """Return what a reader must know before believing the figures, by its kind."""
-    texts, at, tokens = {}, point.costs, point.tokens
+    texts, at = _token_warnings(point.tokens, point.requests, salted), point.costs
     if not point.load.open_loop and at.outside > OUTSIDE:
         texts["outside"] = (
             f"the client is the limit: no request was under way for {100 * at.outside:.0f} % of "
@@ -215,7 +215,13 @@ def warnings(point: EndpointPoint, cores: int, salted: bool) -> dict[str, str]:
         texts["late"] = f"requests were sent late: p99 {late:.2f} ms; latency counts it"
     if point.unsent:
         texts["unsent"] = f"{point.unsent} requests were due and never sent: --connections"
-    if point.requests and tokens.requests < FEW:
+    return texts | results.machine_warnings(at, cores)
+
+
+def _token_warnings(tokens: TokenTotals, requests: int, salted: bool) -> dict[str, str]:
+    """Return how the tokens were counted, where that is not as it should be."""
+    texts = {}
+    if requests and tokens.requests < FEW:
         texts["few"] = f"{tokens.requests} answers were complete in time: a longer --duration"
     if tokens.uncounted:
         texts["uncounted"] = (
@@ -224,7 +230,7 @@ def warnings(point: EndpointPoint, cores: int, salted: bool) -> dict[str, str]:
     if salted and tokens.cached_share > CACHED_SHARE:
         share = 100 * tokens.cached_share
         texts["cached"] = f"the server took {share:.0f} % of the input tokens from its cache"
-    return texts | results.machine_warnings(at, cores)
+    return texts
 
 
 def finite(value: float | None) -> float | None:

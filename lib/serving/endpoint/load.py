@@ -33,6 +33,16 @@ class StreamRecord(Record):
     finishes: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
 
+    def note(self, answer: StreamedAnswer) -> None:
+        """Add the tokens of a complete answer."""
+        self.first.append(answer.first)
+        self.last.append(answer.last)
+        self.tokens.append(answer.tokens)
+        self.input_tokens.append(answer.input_tokens)
+        self.gaps.extend(answer.gaps)
+        self.finishes[answer.finish] += 1
+        self.counts.update(_counts(answer))
+
 
 class PromptQueue:
     """Prompts in turn, for all workers together."""
@@ -86,13 +96,7 @@ class StreamWorker(Sender[StreamRecord]):
         record.due.append(due)
         record.start.append(start)
         record.done.append(done)
-        record.first.append(answer.first)
-        record.last.append(answer.last)
-        record.tokens.append(answer.tokens)
-        record.input_tokens.append(answer.input_tokens)
-        record.gaps.extend(answer.gaps)
-        record.finishes[answer.finish] += 1
-        record.counts.update(_counts(answer))
+        record.note(answer)
 
     def _conversation(self, prompt: EndpointPrompt) -> Iterator[tuple[bytes, int, StreamedAnswer]]:
         said: list[str] = []

@@ -26,7 +26,7 @@ from .checks import EndpointChecks
 from .figures import EndpointPoint
 from .measure import EndpointTarget, measure
 from .options import MOST_CONNECTIONS, PROGRAM, EndpointCall, read
-from .prompts import generated, read_prompts
+from .prompts import EndpointPrompt, generated, read_prompts
 from .report import EndpointSession
 
 MAKERS = {"json": report.as_json, "csv": report.as_csv, "html": page.render}
@@ -50,15 +50,7 @@ def main(arguments: Sequence[str], answer: str = "") -> int:
 
 def _run(call: EndpointCall, command: str, answer: dict[str, object]) -> int:
     require_writable(call.endpoint.files)
-    prompts = call.prompts
-    if prompts.dataset == "random":
-        made = generated(prompts.count, prompts.inputs, prompts.outputs, prompts.seed)
-    else:
-        made = read_prompts(Path(prompts.dataset), prompts.outputs[1])
-    if call.load.open_loop and any(len(prompt.turns) > 1 for prompt in made):
-        raise bad_value("conversations wait for their answers", hint="--concurrency, not --rate")
-    made = tuple(sorted(made, key=lambda prompt: prompt.at))
-    target = EndpointTarget(call, checks.find_model(call), made)
+    target = EndpointTarget(call, checks.find_model(call), _prompts(call))
     proof = _check(target)
     session = _measured(target, proof, command)
     show(report.text(session))
@@ -76,6 +68,17 @@ def _run(call: EndpointCall, command: str, answer: dict[str, object]) -> int:
         best_load=session.best,
     )
     return OK
+
+
+def _prompts(call: EndpointCall) -> tuple[EndpointPrompt, ...]:
+    """Return the prompts in the order of their times; raise Problem where a file has none."""
+    settings = call.prompts
+    if settings.dataset == "random":
+        return generated(settings.count, settings.inputs, settings.outputs, settings.seed)
+    made = read_prompts(Path(settings.dataset), settings.outputs[1])
+    if call.load.open_loop and any(len(prompt.turns) > 1 for prompt in made):
+        raise bad_value("conversations wait for their answers", hint="--concurrency, not --rate")
+    return tuple(sorted(made, key=lambda prompt: prompt.at))
 
 
 def _check(target: EndpointTarget) -> EndpointChecks | None:
