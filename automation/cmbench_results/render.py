@@ -151,7 +151,7 @@ def frontier(rows: Sequence[Row], x: str, y: str, total: int) -> str:
     return "\n".join([*lines, f"{len(rows)} of {count(total, 'result')} are not beaten by another"])
 
 
-def whole(result: BenchmarkResult, spread: Spread, costs: CostModel) -> str:
+def result_text(result: BenchmarkResult, spread: Spread, costs: CostModel) -> str:
     """Return all that is known of a result."""
     work, system, software = result.workload, result.system, result.software
     row: dict[str, Any]

@@ -140,7 +140,7 @@ def show_results(command: Command) -> Reply:
         spread = compare.spread(store, result)
     data = {"uid": result.uid, "series": result.series, **json.loads(to_json(result))}
     costs = cost.of_flags(command.flags)
-    return Reply(data, lambda: render.whole(result, spread, costs), data)
+    return Reply(data, lambda: render.result_text(result, spread, costs), data)
 
 
 def _places(sources: Sequence[ResultSource]) -> Reply:
@@ -296,12 +296,12 @@ def _filter(command: Command) -> Filter:
 def _page(store: Store, filters: Filter, command: Command, most: int) -> Page:
     from cmbench_results import query
 
-    limit = _whole(command.flags, "limit", most)
-    offset = _whole(command.flags, "offset", 0)
+    limit = _integer(command.flags, "limit", most)
+    offset = _integer(command.flags, "offset", 0)
     return query.find(store, filters, str(command.flags.get("sort") or ""), limit, offset)
 
 
-def _whole(flags: Mapping[str, Any], name: str, otherwise: int) -> int:
+def _integer(flags: Mapping[str, Any], name: str, otherwise: int) -> int:
     value = str(flags.get(name, otherwise))
     if not (value.isascii() and value.isdigit()):
         raise Error("bad-value", f"--{name}={value} is not a number", hint=f"write --{name}=50")

@@ -30,7 +30,7 @@ from cmbench.lib.text_files import counted
 from cmbench_sweep import deployment
 from cmbench_sweep.jobs import ARRIVING, Jobs, SubmittedJob, attend
 from cmbench_sweep.preparing import at_hand, samples
-from cmbench_sweep.ssh import (
+from cmbench_sweep.ssh_jobs import (
     PYTHON,
     HostReservation,
     ResultReceiver,

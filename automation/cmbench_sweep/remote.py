@@ -17,7 +17,7 @@ from cmbench.errors import Error, did_you_mean
 from cmbench.lib import ssh
 from cmbench_sweep import driver
 from cmbench_sweep.hosts import LabeledHost, SshSite
-from cmbench_sweep.ssh import SshHost
+from cmbench_sweep.ssh_jobs import SshHost
 from cmbench_sweep.values import FAILED, MEASURED, PointOutcome, Sweep
 
 USED = ("host", "port", "user", "client_refresh", "ssh_key_file", "pre_run_cmds", "post_run_cmds")

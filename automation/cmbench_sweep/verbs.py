@@ -271,7 +271,7 @@ def _check_flags(on: str, flags: Mapping[str, Any]) -> None:
 def _hosts(flags: Mapping[str, Any]) -> driver.ExecutionSite:
     """Return the machines of ``--hosts=a,b=gpu+big``; all have those of ``--labels``."""
     from cmbench_sweep.hosts import FOLDER, LabeledHost, SshSite
-    from cmbench_sweep.ssh import SshHost
+    from cmbench_sweep.ssh_jobs import SshHost
 
     common = set(filter(None, str(flags.get("labels") or "").split(",")))
     machines: dict[str, LabeledHost] = {}

@@ -13,7 +13,7 @@ import pytest
 
 from cmbench_sweep import remote_agent
 from cmbench_sweep.hosts import LabeledHost, SshSite, _Round
-from cmbench_sweep.ssh import SshHost
+from cmbench_sweep.ssh_jobs import SshHost
 from cmbench_sweep.store import PointStore
 
 

@@ -37,8 +37,8 @@ VAGUE = re.compile(
 PROSE = {
     r"tell|tells|told|telling": 1.5,
     r"what (is|it)": 12.3,
-    r"each": 11.9,
-    r"asked|asks": 3.6,
+    r"each": 11.8,
+    r"asked|asks": 3.4,
     r"place|places": 5.0,
     r"stands|beside": 4.7,
     r"somebody|nobody|whoever": 2.5,

@@ -30,7 +30,7 @@ def create(name: str, device: str, precision: str, options: Options | None = Non
     # other processes need these too. Its library reads this once, when it is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     spec, setup = _setup(name, device, precision, options or {})
-    backend: Backend = _found(spec.module, name)(setup)
+    backend: Backend = _load(spec.module, name)(setup)
     return backend
 
 
@@ -46,7 +46,7 @@ def service(
     spec, setup = _setup(name, device, precision, options)
     if not spec.service:
         return nullcontext({})
-    started: AbstractContextManager[Mapping[str, Any]] = _found(spec.service, name)(setup, models)
+    started: AbstractContextManager[Mapping[str, Any]] = _load(spec.service, name)(setup, models)
     return started
 
 
@@ -71,7 +71,7 @@ def _setup(name: str, device: str, precision: str, options: Options) -> tuple[Ba
     return spec, Setup(device, precision, {**defaults, **settings})
 
 
-def _found(class_path: str, name: str) -> Any:
+def _load(class_path: str, name: str) -> Any:
     """``module:attribute`` of the user's own folder, or of this package."""
     try:
         return plugins.named_class(class_path, PACKAGE)
