@@ -33,8 +33,6 @@ LEAST_S, MOST_S = 8.0, 120.0
 # A measurement of the bare loop takes so many seconds, in so many parts of which the best counts.
 BARE_S, PARTS = 1.5, 3
 BATCHES = (64, 256)
-# A Python for the bare loop: the one given, or the one that the harness has made.
-ENVIRONMENT = "mlperf"
 TINY = (
     *("resnet50", "gptj-99", "bert-99", "rnnt", "retinanet", "ssd-mobilenet", "ssd-resnet34"),
     *("3d-unet-99", "3d-unet-brats-99", "dlrm-99", "dlrm-v2-99"),
@@ -201,7 +199,7 @@ def _words(step: Step, options: argparse.Namespace, environment: dict[str, str])
     python = options.python
     if not python:
         # The newest environment that the harness has made.
-        found = Path(environment["CM_REPOS"]).rglob(f"*{ENVIRONMENT}*/bin/python")
+        found = Path(environment["CM_REPOS"]).rglob("venv/bin/python")
         python = str(max(found, key=lambda path: path.lstat().st_mtime, default=sys.executable))
     return [python, str(Path(__file__).resolve()), *step.words]
 
