@@ -118,9 +118,8 @@ def test_a_run_refuses_what_a_later_step_is_sure_to_refuse_before_it_begins(lab:
     # Whether it is asked for at all, or with what, is known once others have run.
     skipped = {"tags": "paint", "enable_if_env": {"CM_LATER": ["yes"]}}
     later = {"tags": "paint", "env": {"CM_COLOUR": "<<<CM_LATER>>>"}}
-    lab.script(
-        "decide", new_env_keys=["CM_LATER"], customize="def preprocess(i): return {'return': 0}"
-    )
+    decide = "def preprocess(i):\n    i['env']['CM_LATER'] = 'no'\n    return {'return': 0}\n"
+    lab.script("decide", new_env_keys=["CM_LATER"], customize=decide)
     lab.script("house", deps=[{"tags": "install"}, {"tags": "paint"}])
     lab.script("shed", deps=[{"tags": "decide"}, skipped])
     lab.script("hut", deps=[{"tags": "decide"}, later])

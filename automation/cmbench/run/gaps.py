@@ -10,9 +10,10 @@ from cmbench.plan.step_run import StepRun
 def refuse_gaps(frame: StepRun) -> None:
     """Raise ``missing-input`` where a caller passes a ``<<<KEY>>>`` for which nothing has a value.
 
-    Scripts that were written for other engines are used to such values.
+    What the user has typed for the requested script is taken as it is. Scripts that were written
+    for other engines are used to such values.
     """
-    if not frame.script.dialect.faults_bind:
+    if frame.parent is None or not frame.script.dialect.faults_bind:
         return
     for key in frame.request.env:
         value = frame.env.peek(key, "")
