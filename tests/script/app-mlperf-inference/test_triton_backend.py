@@ -24,6 +24,7 @@ import network_lab
 import tls_lab
 import triton_lab
 from aws_neuron import artifact
+from common.files import sha256
 from common.problems import Problem
 from common.python_path import VARIABLE, child_env
 from mlperf import catalog
@@ -136,7 +137,7 @@ def test_a_compiled_model_is_served_on_a_core_for_each_instance(tmp_path: Path) 
     tensors = (artifact.ArtefactTensor("INPUT__0", "int32", (4,)),)
     path = tmp_path / "m.pt"
     path.write_bytes(b"x")
-    digest = artifact.sha256(path)
+    digest = sha256(path)
     artifact.write(path, artifact.NeuronArtefact(
         "m", path.name, digest, 1, "fp32", tensors, tensors, "bert", "cpu", 3, False, "torch", {},
         artifact.SourceModel("m", "m.pt", digest),

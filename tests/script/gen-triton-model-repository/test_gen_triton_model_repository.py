@@ -16,6 +16,7 @@ import pytest
 import triton_lab
 from aws_neuron import artifact
 from cmbench.errors import Error
+from common.files import sha256
 from common.problems import Problem
 from common.python_path import child_env
 from serving.kserve import KserveError, connect
@@ -220,7 +221,7 @@ def compiled(
     path = folder / "resnet50_neuron_bs4_dynamic.pt"
     path.write_bytes(content)
     tensors = tuple(artifact.ArtefactTensor(t.name, t.dtype, t.shape) for t in INPUTS)
-    digest = artifact.sha256(path)
+    digest = sha256(path)
     source = artifact.SourceModel("resnet50_tiny", "m.pt", digest)
     about = artifact.NeuronArtefact(
         "m", path.name, digest, len(content), "fp32", tensors, tensors, "resnet50", target, 4,
@@ -258,7 +259,7 @@ def test_a_compiled_model_tells_its_tensors_and_its_device(runtime: str, tmp_pat
         assert (plan.runtime, plan.device) == ("neuron", "trn1")
         assert plan.inputs == plan.outputs == INPUTS
         assert (plan.fixed_batch, "FIXED_BATCH" in plan.all_parameters()) == (0, False)
-        assert plan.artefact == ModelArtefact(str(artefact), artifact.sha256(artefact))
+        assert plan.artefact == ModelArtefact(str(artefact), sha256(artefact))
 
 
 @pytest.mark.parametrize(
@@ -477,7 +478,7 @@ def for_the_processor(launcher: Path, folder: Path) -> Path:
     run([str(python), "-c", NET, str(path)]).ok()
     tensors = {"inputs": [{"name": "x", "dtype": "float32", "shape": [3, 28, 28]}]}
     tensors["outputs"] = [{"name": "y", "dtype": "float32", "shape": [1]}]
-    facts = {"name": "net", "file": path.name, "sha256": artifact.sha256(path)}
+    facts = {"name": "net", "file": path.name, "sha256": sha256(path)}
     facts |= {"precision": "fp32", "accuracy": {}}
     (folder / "model.json").write_text(json.dumps({**facts, **tensors}))
     request = {"answer": str(answer), "batch_size": 4, "benchmark": "resnet50"}
