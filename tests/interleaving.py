@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from cmbench.cache import records, store
+from cmbench.cache import records, staging, store
 from cmbench.lib import locks
 
 Key = tuple[Any, ...]
@@ -150,12 +150,12 @@ def patch(patched: pytest.MonkeyPatch) -> None:
     steps |= {"urandom": _urandom, "path": SimpleNamespace(**{**there, **paths})}
     # Nothing here is about power cuts.
     steps["fsync"] = lambda handle: None
-    for module in (store, records, locks):
+    for module in (store, staging, records, locks):
         patched.setattr(module, "os", SimpleNamespace(**{**everything, **steps}))
     patched.setattr(locks, "fcntl", SimpleNamespace(**{**vars(fcntl), "flock": _flock}))
-    for module in (store, records):
+    for module in (store, staging, records):
         patched.setattr(module, "open", _step("write", builtins.open), raising=False)
-    patched.setattr(store, "remove_tree", _remove_tree)
+    patched.setattr(staging, "remove_tree", _remove_tree)
     patched.setattr(records, "owner", lambda: {"host": "here", "pid": 1, "since": 0})
 
 
