@@ -63,6 +63,7 @@ OPTIONS_UNCOUNTED = {
     "debug": "how much is printed of a failure",
     "offline": "a step that needs the network fails, and makes nothing",
     "prefetch": "when a download begins",
+    "prepared": "where wheels and downloads come from; these are checked by name and checksum",
     "jobs": "how many steps run at once, not what they make",
     "renew_from": "which entries are not used",
     "out": "in which form the result is printed",

@@ -7,8 +7,11 @@ from pathlib import Path
 
 from common.problems import ProgramError, run_program
 
-PROGRAM = "mlperf.harness"
-"""What precedes an error of a program of this package."""
+PROGRAM = __name__.rpartition(".")[0]
+"""What precedes an error of a program of this package.
+
+Not written out: who names a package in a string imports all of it, as far as a cache can see.
+"""
 
 DAMAGED = "see what in the cache has changed since it was made: cm verify cache"
 OTHER_MODEL = f"check that the file is the model of this benchmark, and whole; {DAMAGED}"
