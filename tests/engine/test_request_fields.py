@@ -64,6 +64,7 @@ OPTIONS_UNCOUNTED = {
     "offline": "a step that needs the network fails, and makes nothing",
     "prefetch": "when a download begins",
     "prepared": "where wheels and downloads come from; these are checked by name and checksum",
+    "package_files": "where pip finds the packages, whose names and versions count",
     "jobs": "how many steps run at once, not what they make",
     "renew_from": "which entries are not used",
     "out": "in which form the result is printed",

@@ -7,7 +7,6 @@ consequences: the step itself retries, with all its mirrors, and reports its err
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -77,6 +76,8 @@ def adopt(folder: str, ahead: str) -> None:
 
     Each step verifies its own. Raises ``file-not-found`` where there is no such folder.
     """
+    import shutil
+
     from cmbench.lib.named_paths import FOLDER, require_place
 
     require_place(folder, "prepared", FOLDER)

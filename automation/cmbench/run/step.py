@@ -21,13 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 from cmbench.cache.store import disk_error
 from cmbench.errors import Error, shell_word, visible
-from cmbench.format.env import expanded_env, process_env
+from cmbench.format.env import expanded_env, process_env, unresolved
 from cmbench.lib.secrecy import Secrets
 from cmbench.plan.step_run import StepRun
 from cmbench.run.cm_objects import Automation, FailedAnswer, StepFolders
 from cmbench.run.customize import crash, file_failure, load, programs, unanswered
-from cmbench.run.gaps import refuse_gaps
-from cmbench.run.native_reads import native_reads
 from cmbench.run.reporter import Reporter, StepOutput
 from cmbench.values import immutable
 
@@ -90,7 +88,7 @@ class StepRunner:
         module = self._module(frame)
         function = getattr(module, name, None) if module else None
         if name == "preprocess":
-            refuse_gaps(frame)
+            _refuse_gaps(frame)
         if function is None:
             return {}
         answer = self._call(frame, place, f"customize.py {name}", function)
@@ -245,7 +243,6 @@ class StepRunner:
     def native(self, frame: StepRun, place: StepFolders, path: str, words: tuple[str, ...]) -> None:
         """Run a native script and take over its results; raises ``Error`` when it fails."""
         self.set_place(frame, place)
-        frame.note(native_reads(frame, words))
         from cmbench.run.executor import Job
         from cmbench.run.native_files import (
             changed_values,
@@ -254,7 +251,9 @@ class StepRunner:
             with_package_files,
             write_repeat_file,
         )
+        from cmbench.run.native_reads import native_reads
 
+        frame.note(native_reads(frame, words))
         prefix_lines = [str(line) for line in frame.state.get("script_prefix") or []]
         env = frame.env.plain()
         if frame.script.dialect.values_expand:
@@ -461,3 +460,21 @@ def _files_of_failure(frame: StepRun, cwd: str) -> Iterator[str]:
         with suppress(OSError), open(path, encoding="utf-8", errors="replace") as stream:
             yield f"{name}:"
             yield from (line.rstrip() for line in deque(stream, maxlen=TAIL_LINES))
+
+
+def _refuse_gaps(frame: StepRun) -> None:
+    """Raise ``missing-input`` where a caller passes a ``<<<KEY>>>`` for which nothing has a value.
+
+    What the user has typed for the requested script is taken as it is. Scripts that were written
+    for other engines are used to such values.
+    """
+    if frame.parent is None or not frame.script.dialect.faults_bind:
+        return
+    for key in frame.request.env:
+        value = frame.env.peek(key, "")
+        if unresolved(value):
+            raise Error(
+                "missing-input",
+                f"{frame.script.alias} needs {key}, and nothing has set {value}",
+                hint="see which step sets it: cm plan script --explain, or set it: --env.KEY=VALUE",
+            )
