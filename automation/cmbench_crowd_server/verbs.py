@@ -153,7 +153,7 @@ def _opened(command: Command, tokens: Path | None = None) -> CrowdServer:
     store = Store(Places(root), str(flags.get("db") or ""))
     ledger = Ledger(store, kept_key(home))
     files = Files(root / "crowd" / "files")
-    _same_age(ledger, root / "crowd")
+    _check_database_has_uploads(ledger, root / "crowd")
     publish = str(flags.get("publish") or "")
     if publish not in ("", "checked"):
         hint = "write --publish=checked, or leave it out: then people review first"
@@ -162,7 +162,7 @@ def _opened(command: Command, tokens: Path | None = None) -> CrowdServer:
     return CrowdServer(ledger, files, checker, tokens, is_true(flags.get("proxied", False)))
 
 
-def _same_age(ledger: Ledger, folder: Path) -> None:
+def _check_database_has_uploads(ledger: Ledger, folder: Path) -> None:
     """Raise ``no-database`` where files were uploaded that a database without uploads lacks."""
     uploads = folder / "files"
     if uploads.is_dir() and any(uploads.iterdir()) and ledger.is_new():
@@ -174,7 +174,7 @@ def _same_age(ledger: Ledger, folder: Path) -> None:
 
 
 def review_results(command: Command) -> Reply:
-    """``cm review results``: see what waits, publish it or not; on the server's machine.
+    """``cm review results``: list uploads; publish or reject them, block a contributor, queue work.
 
     Raises ``upload-not-found``, ``wrong-state``, ``needs-input``, ``bad-value``.
     """
@@ -194,7 +194,7 @@ def review_results(command: Command) -> Reply:
         server.ledger.block(sender, who)
         done.append(f"nothing more is accepted from {sender}")
     if flags.get("want"):
-        done += _want(server, Path(str(flags["want"])))
+        done += _queue_work(server, Path(str(flags["want"])))
     if done:
         return Reply({"done": done}, "\n".join(done))
     return _waiting(server, command.names)
@@ -215,7 +215,7 @@ def _words(flags: Mapping[str, Any], name: str) -> list[str]:
     return [word for word in str(value or "").split(",") if word]
 
 
-def _want(server: CrowdServer, path: Path) -> list[str]:
+def _queue_work(server: CrowdServer, path: Path) -> list[str]:
     from cmbench_crowd_server import work
 
     try:

@@ -15,7 +15,7 @@ from cmbench.session.workspace import Workspace
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One server: its address, its CM home and its secrets.
+    """One server: the address and port that it listens on, its CM home and its secrets.
 
     ``home`` is the CM home, ``key`` its secret of 32 bytes, ``folder`` the directory in which
     commands run, ``db`` a shared database of results in place of the home's own. Without
@@ -65,7 +65,8 @@ def site_of(request: Request) -> Site:
 def kept_key(home: str) -> bytes:
     """Return the secret of a CM home, made on first use and readable by its owner alone.
 
-    It is kept, so that pages and links survive the server. Raises OSError where it cannot be.
+    It is stored, so that links stay valid after a restart; a damaged one is replaced.
+    Raises OSError where it cannot be.
     """
     folder = os.path.join(home, "cmbench", "gui")
     os.makedirs(folder, mode=0o700, exist_ok=True)

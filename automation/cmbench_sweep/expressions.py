@@ -189,7 +189,7 @@ def _call(node: ast.Call, names: _Scope) -> Any:
 
 
 def _made(value: Any, names: _Scope) -> Any:
-    """Return a value; those of a list count."""
+    """Charge the length of a list or text to the step budget; return the value."""
     names.spend(len(value) if isinstance(value, list | str) else 0)
     return value
 

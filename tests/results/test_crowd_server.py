@@ -704,10 +704,10 @@ def test_one_home_has_one_server(tmp_path: Path) -> None:
 def test_files_of_a_lost_database_are_not_taken_for_none(tmp_path: Path) -> None:
     store = Store(Places(tmp_path / "cmbench"))
     ledger = Ledger(store, b"secret")
-    verbs._same_age(ledger, tmp_path)
+    verbs._check_database_has_uploads(ledger, tmp_path)
     (tmp_path / "files" / "a").mkdir(parents=True)
     with pytest.raises(Error, match="not in the database, which is new"):
-        verbs._same_age(ledger, tmp_path)
+        verbs._check_database_has_uploads(ledger, tmp_path)
     store.close()
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Scheduler:
-    """Runs requests one after another, and what they need before them."""
+    """Executes a request and its dependencies, independent siblings in parallel if allowed."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
@@ -116,6 +116,7 @@ class Scheduler:
         return frame, outcome
 
     def _perform(self, frame: StepRun, depth: int) -> tuple[str, str, StepOutcome]:
+        """Return status (``fact``, ``cached`` or ``done``), reason and outcome of a step."""
         if frame.script.host_facts:
             return "fact", "", self._context.plan.facts(frame.script.path)
         if not frame.step.cacheable:
@@ -302,7 +303,7 @@ class Scheduler:
     def _phase_together(
         self, together: ParallelSteps, frame: StepRun, phase: str, depth: int
     ) -> None:
-        """As ``_phase``, with siblings that do not meet side by side."""
+        """Run a phase; run in parallel the siblings that are forecast to be independent."""
         group = together.group(frame, phase)
         live = self._resolver.dependencies(frame, phase)
         entries = frame.step.deps.get(phase, ())

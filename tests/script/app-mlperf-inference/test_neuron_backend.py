@@ -16,6 +16,7 @@ import pytest
 import benchmark_forms as forms
 import benchmark_lab as lab
 import neuron_lab
+from common.problems import Problem
 from mlperf import catalog
 from mlperf.catalog.run_inputs import CatalogError
 from mlperf.catalog.run_inputs import backend as asked_backend
@@ -151,14 +152,14 @@ def test_another_target_or_file_is_refused(tmp_path: Path, devices: Path) -> Non
     beside = tmp_path / f"{path.name}.json"
     told = beside.read_text()
     beside.write_text(told.replace('"target": "cpu"', '"target": "inf1"'))
-    with pytest.raises(HarnessError, match="was compiled for inf1, and cpu is to run it") as caught:
+    with pytest.raises(Problem, match="was compiled for inf1, and cpu is to run it") as caught:
         create().open(moved, ["OUTPUT__0"], 1, 1)
     assert "--target=cpu" in caught.value.hint
     beside.unlink()
-    with pytest.raises(HarnessError, match="nothing tells what"):
+    with pytest.raises(Problem, match="nothing tells what"):
         create().open(moved, ["OUTPUT__0"], 1, 1)
     beside.write_text(told)
-    with pytest.raises(HarnessError, match="is not the model that the session was given"):
+    with pytest.raises(Problem, match="is not the model that the session was given"):
         create().open(replace(moved, sha256="0" * 64), ["OUTPUT__0"], 1, 1)
 
 

@@ -275,7 +275,6 @@ def test_a_stand_in_from_the_command_and_again_from_the_cache(lab: Lab) -> None:
         ("generate,engine,nvidia,_tensorrt,_tiny", ["NVIDIA's, of TensorRT"]),
         ("generate,engine,nvidia,_stand-in,_tiny", []),
         ("get,tensorrt,_lean", ["NVIDIA's, of TensorRT"]),
-        ("get,tensorrt", []),
     ],
 )
 def test_a_plan_names_the_licence_of_what_is_fetched(

@@ -9,7 +9,7 @@ from ..words import Answers
 
 
 def _targets(*references: float) -> tuple[Target, ...]:
-    """Return the bounds in order: ROUGE-1, -2, -L, gsm8k, mbxp, tokens in a sample."""
+    """Return targets; references are ROUGE-1, -2, -L, gsm8k, mbxp, tokens per sample."""
     *figures, length = references
     # The most is that of the first round, whose reference was 145.9.
     most = 1.1 * 145.9 / length

@@ -299,7 +299,7 @@ class Triton(Backend):
         return (1,)
 
     def copies(self, workers: int, threads: int) -> int:
-        """None: the weights are in the server."""
+        """Return 0: the weights are in the server."""
         return 0
 
 

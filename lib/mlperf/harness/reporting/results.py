@@ -1,4 +1,4 @@
-"""The result tree: where runs are made, when they become visible, and what is said about them."""
+"""Records of results, and the tree of folders in which complete runs are published."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from ..measuring.verdict import RuleViolation
 from ..settings import ACCURACY, FIND, FLOAT32, PERFORMANCE, Options, Targets, WorkerShape
 
 RESULT_FILE = "result.json"
-# What the machine did during a run, for charts.
 # The backend of runs whose model is on other machines.
 NETWORK = "network"
+# What the machine did during a run, for charts.
 MACHINE = "machine.json"
 REPORTS = ("results.json", "summary.txt", "report.html")
 
@@ -365,7 +365,7 @@ class ResultTree:
         return place
 
     def keep_attempt(self, folder: Path, scenario: str, mode: str, number: int) -> Path:
-        """Move a run that does not count, but explains why, out of the way."""
+        """Move an INVALID or failed run to ``attempts/<mode>-<number>``; return that folder."""
         kept = self.scenario(scenario) / "attempts" / f"{mode}-{number}"
         shutil.rmtree(kept, ignore_errors=True)
         kept.parent.mkdir(exist_ok=True)

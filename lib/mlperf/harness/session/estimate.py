@@ -20,7 +20,7 @@ from .context import START_S
 # A Server search seldom needs all of its tries.
 USUAL_TRIES = {search.BRACKET: 3, search.CLOSE: 7, search.CONFIRM: 2}
 # Test runs longer than this come with a hint how to shorten them.
-LONG_TEST_S = 1800.0
+HINT_THRESHOLD_S = 1800.0
 
 Run = tuple[Scenario, str]
 
@@ -74,7 +74,7 @@ def _accuracy(profile: SpeedProfile, scenario: Scenario) -> float:
 
 
 def _search(profile: SpeedProfile, effort: search.Effort) -> float:
-    """Return the search of the Server rate; nothing where no rate can be in time."""
+    """Return the seconds of a Server rate search; 0 where no rate can meet the limit."""
     if targets.hopeless(profile, SERVER):
         return 0.0
     rate = targets.SERVER_SHARE * profile.server.samples_per_s
@@ -103,6 +103,6 @@ def in_words(
             f"{duration(again)} more at worst"
         )
     fewer = sum(part for part, (_, mode) in zip(parts, runs, strict=True) if mode != ACCURACY)
-    if settings.style != "valid" and fewer > LONG_TEST_S:
+    if settings.style != "valid" and fewer > HINT_THRESHOLD_S:
         text += "; shorter: --performance_sample_count=N, --min_query_count=N"
     return sum(parts), text
