@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import cmbench  # noqa: F401 - makes the libraries importable
 from common.python_path import VARIABLE, child_env
 
 ROOT = Path(__file__).resolve().parents[1]
