@@ -412,3 +412,20 @@ def test_mode_and_target_of_a_script_s_own_file_count(
     assert lab.run("get,x").status["get-x"] == "cached"
     change(path / "data")
     assert lab.run("get,x").status["get-x"] == "done"
+
+
+def test_what_others_put_into_a_home_costs_no_hit(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "user"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    run = "ls ~ > /dev/null; cat ~/.config/tool/settings 2>/dev/null || echo none > own\n"
+    lab.script("get-x", cache=True, run=run)
+    assert lab.run("get,x").status["get-x"] == "done"
+    (home / ".config/other").mkdir(parents=True)
+    (home / "notes").touch()
+    assert lab.run("get,x").status["get-x"] == "cached"
+    (home / ".config/tool").mkdir()
+    (home / ".config/tool/settings").write_text("x\n")
+    assert lab.run("get,x").status["get-x"] == "done"

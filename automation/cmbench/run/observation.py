@@ -180,6 +180,8 @@ class CountedPaths:
         self._folders: dict[str, str] = {}
         # A shell looks whether these are folders.
         self._where_the_user_was = {os.environ.get("PWD"), os.environ.get("OLDPWD")}
+        # Which names a home has, every program of its user changes.
+        self._homes = {os.path.realpath(os.path.expanduser("~")), os.path.expanduser("~")}
         self._search = frozenset(search_folders(os.environ.get("PATH", os.defpath)))
         temporary = os.environ.get("TMPDIR", "").rstrip("/")
         self._temporary = (*_TEMPORARY, *([f"{temporary}/"] if temporary else []))
@@ -200,7 +202,7 @@ class CountedPaths:
     def _name(self, path: str, kind: str) -> str:
         """Return what counts of ``path``, or an empty string."""
         real = self._real(path)
-        if path == "/" or self._is_own(real):
+        if path == "/" or path in self._homes or self._is_own(real):
             return ""
         if self._is_own(path):
             # What was read is what a link in it leads to.
@@ -247,8 +249,13 @@ class CountedPaths:
         return f"{path}/" if stat.S_ISDIR(info.st_mode) and kind == observer.OPENED else path
 
     def _missing(self, path: str, is_temporary: bool) -> str:
-        """Return the first folder on the way to ``path`` that does not exist, or ``path``."""
+        """Return the first folder on the way to ``path`` that does not exist, or ``path``.
+
+        In a home it is ``path``: others make the first folders, such as ``.config``, there.
+        """
         folder = os.path.dirname(path)
+        if path.startswith(tuple(f"{home}/" for home in self._homes)):
+            return path
         while not os.path.lexists(folder):
             path, folder = folder, os.path.dirname(folder)
         return path if not is_temporary or self._is_older(folder) else ""
