@@ -21,6 +21,9 @@ DAY_S = 86_400
 LINE = re.compile(r"^ *([^:\n]*?) *: *(-?[\d.]+(?:e[+-]?\d+)?) *$", re.MULTILINE)
 TOKENS_PER_SAMPLE = re.compile(r"'?tokens_per_sample'?: *(?:np\.float64\()?([\d.]+)")
 
+SHORTEST_S = 0.2
+"""Shorter times are not known to 1 %, which relations allow: two moments, each to 1 ms."""
+
 
 def contradictions(
     log: DetailLog, summary: str = "", more: Mapping[str, float] | None = None
@@ -53,19 +56,24 @@ def derived(path: Path, log: DetailLog, accuracy: str = "") -> dict[str, float]:
 
 
 def _log_seconds(path: Path) -> float | None:
-    """Return the time between the first and the last record of a log, in s."""
+    """Return the time between the first and the last record of a log, in s; None if too short."""
     times: list[float] = []
     for line in path.read_text("utf-8", "replace").splitlines():
         time_ms = relations.TIME_MS.search(line)
         if time_ms and record(line) is not None:
             times.append(float(time_ms[1]))
-    return (max(times) - min(times)) / 1000 if times else None
+    return _comparable((max(times) - min(times)) / 1000) if times else None
 
 
 def _power_seconds(log: DetailLog) -> float | None:
-    """Return the time between power_begin and power_end, in s."""
+    """Return the time between power_begin and power_end, in s; None if too short."""
     begin, end = (moment(log.values.get(f"power_{word}")) for word in ("begin", "end"))
-    return (end - begin).total_seconds() if begin and end else None
+    return _comparable((end - begin).total_seconds()) if begin and end else None
+
+
+def _comparable(seconds: float) -> float | None:
+    """Return a time that was read off a clock of whole ms, where it is known to 1 %."""
+    return seconds if abs(seconds) >= SHORTEST_S else None
 
 
 def _summary(figures: Mapping[str, float], summary: str, queries: bool) -> Iterator[Contradiction]:
