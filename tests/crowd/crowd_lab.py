@@ -25,6 +25,7 @@ from samples import log
 
 from cmbench_crowd import manifest as m
 from cmbench_crowd_server.ledger import sender_of
+from support import LIB, python_env
 
 ID = "0123456789ab4cde8f00112233445566"
 ROUND = "5.1"
@@ -43,7 +44,9 @@ def run_logs(folder: Path, count: int, seeds: str = ROUND) -> list[Logs]:
     program = Path(__file__).parent / "loadgen_once.py"
     places = [folder / str(number) for number in range(count)]
     runs = [
-        subprocess.Popen([sys.executable, program, place, str(2 + number / 100), seeds])
+        subprocess.Popen(
+            [sys.executable, program, place, str(2 + number / 100), seeds], env=python_env(LIB)
+        )
         for number, place in enumerate(places)
     ]
     for run in runs:
@@ -185,6 +188,9 @@ def really_measured(folder: Path, logs: Logs, **changes: Any) -> Path:
     known = json.loads(path.read_text(encoding="utf-8"))
     known["results"][0]["value"] = known["results"][0]["performance_run"]["value"] = value
     known["results"][0]["accuracy"] = None
+    # The log is of today.
+    today = datetime.now(timezone.utc).isoformat()
+    known["results"][0]["performance_run"]["circumstances"]["measured_at"] = today
     # What answers without computing is as fast as a large machine.
     known["host"]["cores_usable"] = 64
     path.write_text(json.dumps(known), encoding="utf-8")
