@@ -87,7 +87,9 @@ def adopt(folder: str, ahead: str) -> None:
         if not os.path.exists(place) and os.path.isfile(source):
             os.makedirs(ahead, exist_ok=True)
             # A step moves its file away from there: the folder keeps its own copy.
-            shutil.copyfile(source, place)
+            part = f"{place}.{os.getpid()}.part"
+            shutil.copyfile(source, part)
+            os.replace(part, place)
 
 
 class _Known(dict[str, str]):
