@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -261,8 +260,3 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     if not colon or not name or not re.fullmatch(r"\d+(,\d+)*", sizes):
         raise Problem("bad-value", f"--shape={text} is not INPUT:D1,D2")
     return name, tuple(int(size) for size in sizes.split(","))
-
-
-def say(text: str) -> None:
-    """A note on standard error: standard output is guide 003's."""
-    print(text, file=sys.stderr, flush=True)

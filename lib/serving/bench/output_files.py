@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from common.problems import Problem, bad_value
+
+SessionType = TypeVar("SessionType")
 
 
 def require_writable(files: Mapping[str, str]) -> None:
@@ -29,6 +32,16 @@ def require_writable(files: Mapping[str, str]) -> None:
 def is_special(path: Path) -> bool:
     """Return whether it is there and no plain file, as /dev/stdout: written to, never replaced."""
     return path.exists() and not path.is_file()
+
+
+def write_all(
+    files: Mapping[str, str],
+    makers: Mapping[str, Callable[[SessionType], str]],
+    session: SessionType,
+) -> None:
+    """Write ``files`` (path by kind) of a session; raise Problem when one cannot be written."""
+    for kind, name in files.items():
+        write_whole(name, makers[kind](session))
 
 
 def write_whole(name: str, document: str) -> None:

@@ -15,8 +15,8 @@ from serving.server import server
 from serving.server.wanted import ServerSpec
 
 from . import session
-from .exit_status import INTERRUPTED
-from .options import read, say
+from .command import INTERRUPTED, say
+from .options import read
 
 
 def main(arguments: Sequence[str], answer: str) -> int:

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import shlex
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 
 from common.problems import Problem
 from mlperf import rate_search
 from mlperf.rate_search import RateTrial
 
 from . import guide, machine, page, report
-from .exit_status import INTERRUPTED, OK, run_session
+from .command import INTERRUPTED, OK, print_lines, require_all, run_command, say
 from .load import CTRL_C
 from .measure import measure
-from .option_table import bare
-from .options import BenchSettings, read, say
-from .output_files import require_writable, write_whole
+from .options import PROGRAM, BenchSettings, read
+from .output_files import require_writable, write_all
 from .probe import probe
 from .report import BenchSession
 from .results import Load, LoadPoint
 from .target import ProbedModel
 
+MAKERS = {
+    "json": report.as_json,
+    "csv": report.as_csv,
+    "markdown": report.markdown,
+    "html": page.render,
+}
 # How much longer than --duration the runs of a search are, and that duration without one.
 LONGER = {rate_search.BRACKET: 1, rate_search.CLOSE: 1, rate_search.CONFIRM: 3}
 TRY_S = 5.0
@@ -37,48 +40,28 @@ def main(arguments: Sequence[str], answer: str = "") -> int:
     For a program that starts it, figures and a failure are written to the file ``answer``, and a
     failure that stands there is no failure of the process.
     """
-
-    def run(record: dict[str, object]) -> int:
-        settings, notes = read(arguments)
-        for note in notes:
-            say(f"note: {note}")
-        return _run(settings, hidden(arguments), record)
-
-    return run_session(run, answer)
+    return run_command(PROGRAM, arguments, read, _run, answer)
 
 
 def _run(settings: BenchSettings, command: str, answer: dict[str, object]) -> int:
     require_writable(settings.files)
     if not settings.benchmark:
-        tell([guide.named(settings)])
+        print_lines([guide.named(settings)])
     target = probe(settings)
-    tell(guide.judged(target))
+    print_lines(guide.judged(target))
     if target.problems:
         raise Problem("requests-failed", "the answer is wrong: " + "; ".join(target.problems))
     if not settings.benchmark:
         return OK
     session = _measured(target, command)
-    tell(["", *report.text(session)])
-    write(session)
+    print_lines(["", *report.text(session)])
+    write_all(settings.files, MAKERS, session)
     if any(point.stopped == CTRL_C for point in session.points):
         return INTERRUPTED
-    require_all(session.points)
+    require_all(session.points, "a longer --limit")
     best = max(session.points, key=lambda point: point.rate)
     answer.update(rate=best.rate, p99_ms=best.tail_ms, highest=session.highest)
     return OK
-
-
-def require_all(points: Sequence[LoadPoint]) -> None:
-    """Raise Problem where requests failed, or none was answered."""
-    failures: Counter[str] = Counter()
-    for point in points:
-        failures.update(point.failures)
-    if failures:
-        counts = ", ".join(f"{count} {kind}" for kind, count in failures.most_common())
-        total = sum(point.scheduled for point in points)
-        raise Problem("requests-failed", f"{failures.total()} of {total} requests failed: {counts}")
-    if not any(point.requests for point in points):
-        raise Problem("requests-failed", "no request was answered in time", hint="a longer --limit")
 
 
 def _measured(target: ProbedModel, command: str) -> BenchSession:
@@ -104,12 +87,12 @@ def sweep(target: ProbedModel) -> list[LoadPoint]:
         stable = bool(settings.stable_percent)
         load = Load(size, settings.open_loop, settings.seconds, settings.count, stable)
         if alone:
-            tell(guide.announced(settings, int(size)))
+            print_lines(guide.announced(settings, int(size)))
         else:
             say(f"measuring {report.load_in_words(load)}")
         points.append(measure(target, load))
         if alone:
-            tell(guide.measured(settings, points[-1]))
+            print_lines(guide.measured(settings, points[-1]))
         if points[-1].stopped == CTRL_C:
             break
     return points
@@ -160,31 +143,3 @@ def as_try(point: LoadPoint, purpose: str) -> RateTrial:
 
 def _tail(tried: RateTrial) -> str:
     return "-" if tried.tail_ms is None else f"{tried.tail_ms:.2f} ms"
-
-
-def hidden(arguments: Sequence[str]) -> str:
-    """Return the command for a report; what a header says may be a secret."""
-    words, before = ["triton-http-client.py"], ""
-    for word in arguments:
-        secret = before == "header" or bare(word).startswith("header=")
-        words.append(f"{word.partition(':')[0]}:***" if secret else word)
-        before = bare(word)
-    return shlex.join(words)
-
-
-def write(session: BenchSession) -> None:
-    """Write the output files, each atomically; raise Problem when one cannot be written."""
-    makers: dict[str, Callable[[BenchSession], str]] = {
-        "json": report.as_json,
-        "csv": report.as_csv,
-        "markdown": report.markdown,
-        "html": page.render,
-    }
-    for kind, name in session.settings.files.items():
-        write_whole(name, makers[kind](session))
-
-
-def tell(lines: Iterable[str]) -> None:
-    """Lines on standard output, at once: they may be watched."""
-    for line in lines:
-        print(line, flush=True)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from common.problems import Problem
-from serving.bench.exit_status import INTERRUPTED, OK
+from serving.bench.command import INTERRUPTED, OK, say
 from serving.llama.owned import running
 from serving.llama.settings import LlamaSettings
 
@@ -23,9 +23,9 @@ def main(arguments: Sequence[str], settings: LlamaSettings, answer: str) -> int:
     folder = Path(tempfile.mkdtemp(prefix="llama-bench-"))
     try:
         with running(settings, folder) as url:
-            session.say(f"llama.cpp at {url}, for as long as this takes")
+            say(f"llama.cpp at {url}, for as long as this takes")
             for note in settings.notes():
-                session.say(f"note: {note}")
+                say(f"note: {note}")
             return session.main([*arguments, f"--url={url}"], answer)
     except Problem as error:
         Path(answer).write_text(json.dumps(error.answer()), encoding="utf-8")

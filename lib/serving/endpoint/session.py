@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 import time
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +11,16 @@ from common.problems import Problem, bad_value
 from mlperf import rate_search
 from mlperf.rate_search import RateTrial
 from serving.bench import machine
-from serving.bench.exit_status import INTERRUPTED, OK, run_session
+from serving.bench.command import (
+    INTERRUPTED,
+    OK,
+    print_lines,
+    require_all,
+    run_command,
+    say,
+)
 from serving.bench.load import CTRL_C
-from serving.bench.option_table import bare
-from serving.bench.output_files import require_writable, write_whole
+from serving.bench.output_files import require_writable, write_all
 from serving.bench.report import load_in_words, ms
 from serving.bench.results import Load
 
@@ -38,14 +41,7 @@ def main(arguments: Sequence[str], answer: str = "") -> int:
     For a program that starts it, figures and a failure are written to the file ``answer``, and a
     failure that stands there is no failure of the process.
     """
-
-    def run(record: dict[str, object]) -> int:
-        call, notes = read(arguments)
-        for note in notes:
-            say(f"note: {note}")
-        return _run(call, hidden(arguments), record)
-
-    return run_session(run, answer)
+    return run_command(PROGRAM, arguments, read, _run, answer)
 
 
 def _run(call: EndpointCall, command: str, answer: dict[str, object]) -> int:
@@ -53,12 +49,11 @@ def _run(call: EndpointCall, command: str, answer: dict[str, object]) -> int:
     target = EndpointTarget(call, checks.find_model(call), _prompts(call))
     proof = _check(target)
     session = _measured(target, proof, command)
-    show(report.text(session))
-    for kind, name in call.endpoint.files.items():
-        write_whole(name, MAKERS[kind](session))
+    print_lines(report.text(session))
+    write_all(call.endpoint.files, MAKERS, session)
     if any(point.stopped == CTRL_C for point in session.points):
         return INTERRUPTED
-    require_all(session.points)
+    require_all(session.points, "a longer --duration")
     best = max(session.points, key=lambda point: point.tokens.rate)
     ttft = best.latencies.ttft
     answer.update(
@@ -85,12 +80,12 @@ def _check(target: EndpointTarget) -> EndpointChecks | None:
     call = target.call
     if not call.endpoint.checks:
         return None
-    show([f"{target.model} at {call.endpoint.address}"])
+    print_lines([f"{target.model} at {call.endpoint.address}"])
     proof = checks.first_answer(target)
     proof = replace(proof, cache=checks.prefix_cache(target))
     compared, equal = checks.equal_answers(target)
     proof = replace(proof, compared=compared, equal=equal)
-    show(f"  {line}" for line in report.checked(proof, call.prompts.salted))
+    print_lines(f"  {line}" for line in report.checked(proof, call.prompts.salted))
     return proof
 
 
@@ -185,39 +180,3 @@ def as_trial(point: EndpointPoint, call: EndpointCall, purpose: str) -> RateTria
         seconds=point.seconds,
         purpose=purpose,
     )
-
-
-def require_all(points: Sequence[EndpointPoint]) -> None:
-    """Raise Problem where requests failed, or none was answered."""
-    failures: Counter[str] = Counter()
-    for point in points:
-        failures.update(point.failures)
-    if failures:
-        counts = ", ".join(f"{count} {kind}" for kind, count in failures.most_common())
-        total = sum(point.scheduled for point in points)
-        raise Problem("requests-failed", f"{failures.total()} of {total} requests failed: {counts}")
-    if not any(point.requests for point in points):
-        raise Problem(
-            "requests-failed", "no request was answered in time", hint="a longer --duration"
-        )
-
-
-def hidden(arguments: Sequence[str]) -> str:
-    """Return the command for a report; what a header says may be a secret."""
-    words, before = [PROGRAM], ""
-    for word in arguments:
-        secret = before == "header" or bare(word).startswith("header=")
-        words.append(f"{word.partition(':')[0]}:***" if secret else word)
-        before = bare(word)
-    return shlex.join(words)
-
-
-def say(text: str) -> None:
-    """Print a note on standard error."""
-    print(text, file=sys.stderr, flush=True)
-
-
-def show(lines: Iterable[str]) -> None:
-    """Print lines on standard output at once: they may be watched."""
-    for line in lines:
-        print(line, flush=True)
