@@ -222,7 +222,7 @@ def _token_warnings(tokens: TokenTotals, requests: int, salted: bool) -> dict[st
     """Return how the tokens were counted, where that is not as it should be."""
     texts = {}
     if requests and tokens.requests < FEW:
-        texts["few"] = f"{tokens.requests} answers were complete in time: a longer --duration"
+        texts["few"] = f"too few complete answers ({tokens.requests}): a longer --duration"
     if tokens.uncounted:
         texts["uncounted"] = (
             f"{tokens.uncounted} answers came without usage: their tokens are counted as events"
