@@ -285,6 +285,13 @@ def test_a_plan_names_the_licence_of_what_is_fetched(
     assert planned.answer["plan"]["totals"]["licences"] == licences
 
 
+def test_a_plan_refuses_a_tensorrt_that_is_not_there_and_names_no_licence(lab: Lab) -> None:
+    planned = lab.plan("get,tensorrt", quiet=True)
+    assert planned.answer["return"] != 0
+    assert "[not-detected]" in planned.err
+    assert "licence" not in planned.out
+
+
 # ---------------------------------------------------------------- the real builder
 
 
