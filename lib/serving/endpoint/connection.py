@@ -21,6 +21,7 @@ from common.problems import bad_value
 
 READ = 1 << 16
 LONGEST_HEAD = 1 << 16
+HTML = "a page of HTML, and no answer of the API"
 PORTS = {"http": 80, "https": 443}
 HEXADECIMAL = re.compile(rb"[0-9a-fA-F]{1,12}")
 ROUTES = ("/chat/completions", "/completions", "/models")
@@ -325,7 +326,7 @@ def _refusal(head: StreamHead, body: bytes) -> EndpointFault:
     kind, hint = f"status-{head.status}", ""
     if head.status in (401, 403):
         hint = "--api_key_env=NAME of a variable that holds the key"
-    elif head.status == 404:
+    elif head.status == 404 or message == HTML:
         hint = "does the URL end in /v1, and is the model's name right? --url, --model"
     elif head.status in (429, 503):
         wait = head.headers.get("retry-after", "")
@@ -338,7 +339,7 @@ def error_text(body: bytes) -> str:
     try:
         document = json.loads(body)
     except ValueError:
-        return body.decode("utf-8", "replace")
+        return HTML if body.lstrip()[:1] == b"<" else body.decode("utf-8", "replace")
     error = document.get("error", document) if isinstance(document, dict) else document
     if isinstance(error, dict):
         error = error.get("message") or error.get("detail") or error

@@ -225,6 +225,7 @@ def test_a_bad_stream_is_counted_and_measures_nothing(
         ({"status": 503, "plain": b"loading"}, "(status-503) HTTP 503: loading"),
         ({"status": 401, "plain": b'{"error": {"message": "no key"}}'}, "no key|--api_key_env"),
         ({"status": 404, "plain": b"not here"}, "HTTP 404|does the URL end in /v1"),
+        ({"status": 501, "plain": b"<!DOCTYPE HTML> <html>"}, "a page of HTML|the URL end in /v1"),
         ({"plain": b"<html>", "head": {"content-type": "text/html"}},
          "text/html, not a stream|ends in /v1"),
         ({"plain": b'{"choices": []}', "head": {"content-type": "application/json"}},
