@@ -22,13 +22,13 @@ def resolved(monkeypatch: pytest.MonkeyPatch) -> Counted:
     resolve, look_up = Resolver.resolve, CacheLookup.look_up
 
     def counted(self: Resolver, request: Any, parent: Any) -> Any:
-        frame = resolve(self, request, parent)
-        counts[frame.script.alias] += 1
-        return frame
+        step_run = resolve(self, request, parent)
+        counts[step_run.script.alias] += 1
+        return step_run
 
-    def looked_up(self: CacheLookup, frame: Any) -> Any:
-        counts[f"look {frame.script.alias}"] += 1
-        return look_up(self, frame)
+    def looked_up(self: CacheLookup, step_run: Any) -> Any:
+        counts[f"look {step_run.script.alias}"] += 1
+        return look_up(self, step_run)
 
     monkeypatch.setattr(Resolver, "resolve", counted)
     monkeypatch.setattr(CacheLookup, "look_up", looked_up)

@@ -117,7 +117,7 @@ class EntryReasons:
 class CacheForecast:
     """What the cache would answer to a call: the root of its plan, and how near entries differ."""
 
-    node: PlannedStep
+    planned_step: PlannedStep
     misses: Sequence[str]
 
 

@@ -46,7 +46,7 @@ def design_container(
     workspace = request.workspace
     context = make_context(workspace, silent_facts(workspace), open_lock(request))
     plan = make_plan(workspace, request.request, context)
-    options = options_in.options(own, options_in.declared(plan.frame))
+    options = options_in.options(own, options_in.declared(plan.step_run))
     skip = {"artifact", "artifacts"} - set(request.script.inputs)
     world = ContainerContext(
         root=workspace.root,

@@ -79,20 +79,20 @@ class EventPublisher:
         """A run of about ``total`` steps starts."""
         self.tell("began", total=total)
 
-    def started(self, frame: StepRun, depth: int) -> None:
+    def started(self, step_run: StepRun, depth: int) -> None:
         """A step has started."""
-        self.tell("started", step=self._step(frame, depth))
+        self.tell("started", step=self._step(step_run, depth))
 
-    def left(self, frame: StepRun) -> None:
+    def left(self, step_run: StepRun) -> None:
         """A step does not run any more."""
-        self.tell("left", step=self._step(frame, 0))
+        self.tell("left", step=self._step(step_run, 0))
 
-    def finished(self, frame: StepRun, depth: int, end: StepEnd) -> None:
+    def finished(self, step_run: StepRun, depth: int, end: StepEnd) -> None:
         """A step has ended."""
         shown = self._secrets.text
         why, error = shown(end.why), end.error and shown(end.error)
         hidden = StepEnd(end.status, end.seconds, why, end.outcome, error)
-        self.tell("finished", step=self._step(frame, depth, hidden))
+        self.tell("finished", step=self._step(step_run, depth, hidden))
 
     def progress(self, data: Mapping[str, Any]) -> None:
         """A long piece of work moved on."""
@@ -118,9 +118,9 @@ class EventPublisher:
         """The run is over."""
         self.tell("ended")
 
-    def _step(self, frame: StepRun, depth: int, end: StepEnd | None = None) -> EventStep:
-        label, step_id = self._secrets.known(frame.step.label), id(frame)
-        caller = id(frame.parent) if frame.parent is not None else 0
+    def _step(self, step_run: StepRun, depth: int, end: StepEnd | None = None) -> EventStep:
+        label, step_id = self._secrets.known(step_run.step.label), id(step_run)
+        caller = id(step_run.parent) if step_run.parent is not None else 0
         if end is None:
             return EventStep(label, depth, step_id, caller)
         version = self._secrets.known(end.outcome.version) if end.outcome else ""

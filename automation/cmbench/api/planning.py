@@ -88,15 +88,16 @@ def plan(request: RunRequest, explain: str = "") -> PlannedRun:
     notes = PlanNotes(context, key)
     made = make_plan(request.workspace, request.request, context, notes)
     if not explain:
-        refuse(made.frame)
-    nodes = list(walk(made.root))
-    for node in nodes:
-        _see_present(node)
+        refuse(made.step_run)
+    planned_steps = list(walk(made.root))
+    for planned_step in planned_steps:
+        _see_present(planned_step)
     all_needs, certain_needs = (
-        [node.detail.needs for node in some] for some in (nodes, sure(made.root))
+        [planned_step.detail.needs for planned_step in some]
+        for some in (planned_steps, sure(made.root))
     )
     # Steps that are decided during the run may have the names.
-    decided = all(node.script for node in nodes)
+    decided = all(planned_step.script for planned_step in planned_steps)
     return PlannedRun(
         request,
         made,
@@ -111,18 +112,22 @@ def plan(request: RunRequest, explain: str = "") -> PlannedRun:
     )
 
 
-def _see_present(node: PlannedStep) -> None:
+def _see_present(planned_step: PlannedStep) -> None:
     """Take from the needs of a step of the plan those that this machine already satisfies."""
     from cmbench.run.customize import foresee
 
-    if node.frame is None or not node.detail.needs.downloads:
+    if planned_step.step_run is None or not planned_step.detail.needs.downloads:
         return
-    present = foresee(node.frame)
+    present = foresee(planned_step.step_run)
     if present:
         needs = replace(
-            node.detail.needs, downloads=(), disk=0, disk_known_from="is present", present=present
+            planned_step.detail.needs,
+            downloads=(),
+            disk=0,
+            disk_known_from="is present",
+            present=present,
         )
-        node.detail = replace(node.detail, needs=needs)
+        planned_step.detail = replace(planned_step.detail, needs=needs)
 
 
 def _notes_of(check: Callable[[], None]) -> Iterator[str]:

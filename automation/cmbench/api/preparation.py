@@ -60,10 +60,16 @@ def prepare(request: RunRequest, folder: str, wheels_for: str, say: Say) -> Prep
 
     target = WheelTarget.parse(wheels_for).options() if wheels_for else []
     root = plan(request).plan.root
-    nodes = [node for node in walk(root) if node.cached not in ("fact", "above")]
-    steps = [node.frame for node in nodes if node.frame and not node.detail.needs.present]
+    planned_steps = [
+        planned_step for planned_step in walk(root) if planned_step.cached not in ("fact", "above")
+    ]
+    steps = [
+        planned_step.step_run
+        for planned_step in planned_steps
+        if planned_step.step_run and not planned_step.detail.needs.present
+    ]
     packages, missing = _packages(steps)
-    base = _values(root.frame).get(BASE, "") if root.frame and not wheels_for else ""
+    base = _values(root.step_run).get(BASE, "") if root.step_run and not wheels_for else ""
     wheels: list[str] = []
     if packages:
         wheels = _fetch_wheels(packages, base, [*target, *_indexes(steps)], folder, say)
@@ -71,7 +77,7 @@ def prepare(request: RunRequest, folder: str, wheels_for: str, say: Say) -> Prep
     for wish in dict.fromkeys(filter(None, map(wish_of, steps))):
         say(f"fetching {wish.urls[0]}")
         files.append(_fetch(wish, os.path.join(folder, "files")))
-    return PreparedFolder(folder, wheels, files, [*missing, *_uncovered(nodes)])
+    return PreparedFolder(folder, wheels, files, [*missing, *_uncovered(planned_steps)])
 
 
 def _fetch_wheels(
@@ -143,15 +149,17 @@ def _fetch(wish: PrefetchFile, folder: str) -> str:
     return place.name
 
 
-def _uncovered(nodes: Sequence[PlannedStep]) -> Iterator[str]:
+def _uncovered(planned_steps: Sequence[PlannedStep]) -> Iterator[str]:
     """Yield the downloads of a plan that are neither packages nor files with a checksum."""
     from cmbench.run.prefetch import wish_of
 
     seen = {
         download.what
-        for node in nodes
-        for download in node.detail.needs.downloads
-        if node.frame is None
-        or (node.frame.script.uid != INSTALLER and wish_of(node.frame) is None)
+        for planned_step in planned_steps
+        for download in planned_step.detail.needs.downloads
+        if planned_step.step_run is None
+        or (
+            planned_step.step_run.script.uid != INSTALLER and wish_of(planned_step.step_run) is None
+        )
     }
     yield from sorted(seen)

@@ -39,27 +39,31 @@ def needs_of(request: RunRequest, machine: MachineProbe) -> list[Finding]:
     Raises ``Error`` where the request cannot be planned.
     """
     planned = plan(request)
-    nodes = [node for node in walk(planned.plan.root) if node.detail.needs is not NOTHING]
-    programs = _called(request, _certain(planned, nodes))
-    perhaps = {k: v for k, v in _called(request, nodes).items() if k not in programs}
+    planned_steps = [
+        planned_step
+        for planned_step in walk(planned.plan.root)
+        if planned_step.detail.needs is not NOTHING
+    ]
+    programs = _called(request, _certain(planned, planned_steps))
+    perhaps = {k: v for k, v in _called(request, planned_steps).items() if k not in programs}
     checks = (
-        partial(_steps, planned=planned, nodes=nodes),
+        partial(_steps, planned=planned, planned_steps=planned_steps),
         partial(_programs, programs=programs),
         partial(_perhaps, programs=perhaps),
-        partial(_packages, nodes=nodes),
+        partial(_packages, planned_steps=planned_steps),
         partial(_room, planned=planned),
         partial(_network, planned=planned),
         partial(_privileges, planned=planned),
-        partial(_accelerators, nodes=nodes),
+        partial(_accelerators, planned_steps=planned_steps),
     )
     return [finding for check in checks for finding in checked(check, machine)]
 
 
 def _steps(
-    machine: MachineProbe, planned: PlannedRun, nodes: list[PlannedStep]
+    machine: MachineProbe, planned: PlannedRun, planned_steps: list[PlannedStep]
 ) -> Iterator[Finding]:
     text = f"{counted(planned.plan.steps, 'step')}, {planned.plan.hits} of them from the cache"
-    open_steps = sum(not node.script for node in nodes)
+    open_steps = sum(not planned_step.script for planned_step in planned_steps)
     if open_steps:
         text += f"; what {open_steps} of them will be is known only during the run"
     yield Finding("plan", INFO, text)
@@ -68,10 +72,10 @@ def _steps(
         yield Finding("licences", LOOK, f"to be accepted: {licences}")
 
 
-def _certain(planned: PlannedRun, nodes: list[PlannedStep]) -> list[PlannedStep]:
+def _certain(planned: PlannedRun, planned_steps: list[PlannedStep]) -> list[PlannedStep]:
     """Return those that are wanted whatever the run finds on its way."""
-    certain = {id(node) for node in sure(planned.plan.root)}
-    return [node for node in nodes if id(node) in certain]
+    certain = {id(planned_step) for planned_step in sure(planned.plan.root)}
+    return [planned_step for planned_step in planned_steps if id(planned_step) in certain]
 
 
 def _perhaps(machine: MachineProbe, programs: Mapping[str, list[str]]) -> Iterator[Finding]:
@@ -85,15 +89,17 @@ def _perhaps(machine: MachineProbe, programs: Mapping[str, list[str]]) -> Iterat
         yield Finding("perhaps", INFO, f"missing, but called only if needed: {', '.join(missing)}")
 
 
-def _called(request: RunRequest, nodes: list[PlannedStep]) -> dict[str, list[str]]:
+def _called(request: RunRequest, planned_steps: list[PlannedStep]) -> dict[str, list[str]]:
     """Programs with the scripts that call them, but for those that a step of the plan finds."""
-    frames = [node.frame for node in nodes if node.frame is not None]
-    brought = {tag for frame in frames for tag in frame.script.tags}
+    step_runs = [
+        planned_step.step_run for planned_step in planned_steps if planned_step.step_run is not None
+    ]
+    brought = {tag for step_run in step_runs for tag in step_run.script.tags}
     users_by_program: dict[str, list[str]] = {}
-    for frame in frames:
-        programs = request.workspace.index.contents.programs(frame.script.path).called
+    for step_run in step_runs:
+        programs = request.workspace.index.contents.programs(step_run.script.path).called
         for name in (programs & _PROGRAMS) - brought:
-            users_by_program.setdefault(name, []).append(frame.script.alias)
+            users_by_program.setdefault(name, []).append(step_run.script.alias)
     return users_by_program
 
 
@@ -125,13 +131,13 @@ def _install(machine: MachineProbe, name: str) -> str:
     return install_command(manager, packages, as_root=machine.uid == 0)
 
 
-def _packages(machine: MachineProbe, nodes: list[PlannedStep]) -> Iterator[Finding]:
+def _packages(machine: MachineProbe, planned_steps: list[PlannedStep]) -> Iterator[Finding]:
     """Packages of the system and of Python that steps of the plan look for, else install."""
     packages_by_kind: dict[str, list[str]] = {"system": [], "Python": []}
-    for node in nodes:
-        kind = _KINDS.get(node.frame.script.alias if node.frame else "")
-        if kind and node.variations:
-            packages_by_kind[kind].append(node.variations[0].removeprefix("package."))
+    for planned_step in planned_steps:
+        kind = _KINDS.get(planned_step.step_run.script.alias if planned_step.step_run else "")
+        if kind and planned_step.variations:
+            packages_by_kind[kind].append(planned_step.variations[0].removeprefix("package."))
     names = [name for name in dict.fromkeys(packages_by_kind["system"]) if not machine.find(name)]
     if names:
         manager = os_facts(machine.root).package_manager or "a package manager"
@@ -184,6 +190,6 @@ def _privileges(machine: MachineProbe, planned: PlannedRun) -> Iterator[Finding]
         yield Finding("privileges", LOOK, text, "run as root, or install what is missing before")
 
 
-def _accelerators(machine: MachineProbe, nodes: list[PlannedStep]) -> Iterator[Finding]:
-    if any(_ACCELERATED.search(node.tags) for node in nodes):
+def _accelerators(machine: MachineProbe, planned_steps: list[PlannedStep]) -> Iterator[Finding]:
+    if any(_ACCELERATED.search(planned_step.tags) for planned_step in planned_steps):
         yield from accelerators(machine)

@@ -205,9 +205,9 @@ class _Run:
             together,
             self._prefetcher,
         )
-        frame, outcome = Scheduler(run_context).run(self._request.request, plan)
-        self._dependency_tags = _reported_dependencies(frame, context.resolver)
-        for text in (*_unused_names(frame, context), *self._not_met()):
+        step_run, outcome = Scheduler(run_context).run(self._request.request, plan)
+        self._dependency_tags = _reported_dependencies(step_run, context.resolver)
+        for text in (*_unused_names(step_run, context), *self._not_met()):
             self._teller.tell("warning", text)
         if self._lock is not None:
             from cmbench.repeat.lockfile import check_result
@@ -302,32 +302,34 @@ class _Run:
         return data
 
 
-def _takes_room(node: PlannedStep) -> bool:
+def _takes_room(planned_step: PlannedStep) -> bool:
     """Return whether a step fetches anything, or caches its results."""
-    return bool(node.fetches) or (node.frame is not None and node.frame.step.cacheable)
+    return bool(planned_step.fetches) or (
+        planned_step.step_run is not None and planned_step.step_run.step.cacheable
+    )
 
 
-def _reported_dependencies(frame: StepRun, resolver: Resolver) -> tuple[str, ...]:
+def _reported_dependencies(step_run: StepRun, resolver: Resolver) -> tuple[str, ...]:
     """Return the dependencies that the result of the script reports."""
-    if frame.script.dialect.deps_told != "entries":
-        return tuple(str(request.tags) for request in frame.requests)
+    if step_run.script.dialect.deps_told != "entries":
+        return tuple(str(request.tags) for request in step_run.requests)
     from cmbench.plan.dependency_request import tags_of_deps
 
-    return tags_of_deps(frame, resolver.dependencies(frame, "deps"))
+    return tags_of_deps(step_run, resolver.dependencies(step_run, "deps"))
 
 
-def _unused_names(frame: StepRun, context: PlanContext) -> list[str]:
+def _unused_names(step_run: StepRun, context: PlanContext) -> list[str]:
     """Return warnings about the user's updates of dependencies by name."""
-    request = frame.request
+    request = step_run.request
     if not request.ad and not request.adr:
         return []
     from cmbench.plan.names import unused
     from cmbench.plan.step_run import HANDED_ON
 
     names = context.names
-    if frame.adr.whole:
+    if step_run.adr.whole:
         names.add(HANDED_ON["adr"])
-    if not {"ad", "add_deps"}.isdisjoint(frame.hooks.call.reads):
+    if not {"ad", "add_deps"}.isdisjoint(step_run.hooks.call.reads):
         names.add(HANDED_ON["ad"])
     return unused(request, names)
 
@@ -362,7 +364,7 @@ _ENDS_A_RUN = (signal.SIGTERM, signal.SIGHUP)
 def interruptible() -> Iterator[None]:
     """Let SIGTERM and SIGHUP end a run the way Ctrl-C does, where they are not ignored (nohup)."""
 
-    def stop(number: int, frame: Any) -> None:
+    def stop(number: int, step_run: Any) -> None:
         raise KeyboardInterrupt
 
     before = {}

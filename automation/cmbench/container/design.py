@@ -88,7 +88,7 @@ def design(
     world: ContainerContext,
 ) -> ContainerDesign:
     """The container for ``plan``; raises ``bad-value`` for what cannot be."""
-    top = plan.frame
+    top = plan.step_run
     base, manager = base_image(options.base_image, options.os, options.os_version)
     baked = _baked(options, plan, world)
     labels = {"org.opencontainers.image.title": f"cmbench {top.script.alias}"}
@@ -131,12 +131,12 @@ def design(
 def _tools(plan: Plan, options: ContainerOptions) -> tuple[str, ...]:
     """Return the packages that the steps of the plan, and the user, require."""
     tools: list[str] = list(options.packages)
-    for node in walk(plan.root):
-        frame = node.frame
-        if frame is not None:
-            packages = declared(frame).get("packages")
+    for planned_step in walk(plan.root):
+        step_run = planned_step.step_run
+        if step_run is not None:
+            packages = declared(step_run).get("packages")
             tools += map(
-                str, packages if isinstance(packages, list) else tools_of(frame.script.alias)
+                str, packages if isinstance(packages, list) else tools_of(step_run.script.alias)
             )
     return tuple(sorted(set(tools)))
 
@@ -147,7 +147,7 @@ def _baked(
     """The entries that the plan found, and those that they were made with."""
     if options.cached != "bake":
         return ()
-    paths = {node.entry for node in walk(plan.root) if node.entry}
+    paths = {planned_step.entry for planned_step in walk(plan.root) if planned_step.entry}
     store = world.store
     entries = (store.entry(e.key) for e in store.listed() if e.path in paths and store.owns(e))
     hits = [entry for entry in entries if entry is not None]

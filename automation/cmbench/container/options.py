@@ -135,15 +135,15 @@ def _check(short: str, name: str) -> None:
         )
 
 
-def declared(frame: StepRun) -> dict[str, Any]:
+def declared(step_run: StepRun) -> dict[str, Any]:
     """The section ``docker:`` of the step's script with those of its active variations."""
-    meta = frame.script.meta
+    meta = step_run.script.meta
     blocks: list[Any] = [
         {key: value for key, value in meta.items() if key.startswith("docker_")},
         meta.get("docker"),
     ]
     variations = meta.get("variations") or {}
-    for name in merge_order(frame.step.choice):
+    for name in merge_order(step_run.step.choice):
         block = variations.get(name) or variations.get(name.partition(".")[0] + ".#")
         blocks.append(block.get("docker") if isinstance(block, Mapping) else None)
     merged: dict[str, Any] = {}

@@ -55,51 +55,51 @@ class CacheLookup:
         """Look at entries again: steps have worked since, and may have changed what those need."""
         self._sound.clear()
 
-    def look_up(self, frame: StepRun) -> tuple[CacheEntry | None, str]:
-        """Return the entry that answers ``frame``, or ``None``; in words why, either way."""
-        if frame.request.new or frame.request.renew:
+    def look_up(self, step_run: StepRun) -> tuple[CacheEntry | None, str]:
+        """Return the entry that answers ``step_run``, or ``None``; in words why, either way."""
+        if step_run.request.new or step_run.request.renew:
             return None, "a new entry was asked for"
         why = "no entry was made by a call like this"
-        if frame.request.name:
+        if step_run.request.name:
             from cmbench.plan.names import registered
 
-            named = registered(frame, self.store, self.unsound)
+            named = registered(step_run, self.store, self.unsound)
             if named is None:
-                why = f"nothing is registered as {frame.request.name}"
-            elif not (why := self._missing_secret(named, frame)):
-                return self._answered(named, frame), f"registered as {frame.request.name}"
-        if frame.request.extra_cache_tags:
+                why = f"nothing is registered as {step_run.request.name}"
+            elif not (why := self._missing_secret(named, step_run)):
+                return self._answered(named, step_run), f"registered as {step_run.request.name}"
+        if step_run.request.extra_cache_tags:
             from cmbench.plan.names import selected
 
-            if (tagged := selected(frame, self.store, self._mismatch)) is not None:
-                return self._answered(tagged, frame), "it has the requested tags"
-        entry, reason = self._made_alike(frame)
+            if (tagged := selected(step_run, self.store, self._mismatch)) is not None:
+                return self._answered(tagged, step_run), "it has the requested tags"
+        entry, reason = self._made_alike(step_run)
         return entry, reason or why
 
-    def _made_alike(self, frame: StepRun) -> tuple[CacheEntry | None, str]:
+    def _made_alike(self, step_run: StepRun) -> tuple[CacheEntry | None, str]:
         """Return the entry of an equal call, or of one that supplied what this one lacks."""
         why = ""
-        unwanted = set(frame.request.tags.unwanted)
-        for entry in self.store.candidates(frame.step.identity):
+        unwanted = set(step_run.request.tags.unwanted)
+        for entry in self.store.candidates(step_run.step.identity):
             if unwanted & set(entry.tags):
                 why = f"the existing entry has an unwanted tag: {','.join(unwanted)}"
-            elif not (why := self._mismatch(entry, frame)):
-                return self._answered(entry, frame), "same script, variations and inputs"
-        if frame.script.meta.get("registered_by"):
+            elif not (why := self._mismatch(entry, step_run)):
+                return self._answered(entry, step_run), "same script, variations and inputs"
+        if step_run.script.meta.get("registered_by"):
             from cmbench.plan.names import handed_in
 
-            if (alike := handed_in(frame, self.store, self._mismatch)) is not None:
-                return self._answered(alike, frame), "it was made of what a user handed in"
+            if (alike := handed_in(step_run, self.store, self._mismatch)) is not None:
+                return self._answered(alike, step_run), "it was made of what a user handed in"
         return None, why
 
-    def _answered(self, entry: CacheEntry, frame: StepRun) -> CacheEntry:
+    def _answered(self, entry: CacheEntry, step_run: StepRun) -> CacheEntry:
         """``entry`` with its secrets; its dependencies had names that are not seen again."""
         self.see_names(entry)
-        if frame.parent is None and not {"call:ad", "call:add_deps"}.isdisjoint(entry.reads):
+        if step_run.parent is None and not {"call:ad", "call:add_deps"}.isdisjoint(entry.reads):
             self.names.add(HANDED_ON["ad"])
         if not entry.secrets:
             return entry
-        secrets = {key: frame.env.peek(key) for key in entry.secrets}
+        secrets = {key: step_run.env.peek(key) for key in entry.secrets}
         return replace(entry, new_env={**entry.new_env, **secrets})
 
     def see_names(self, entry: CacheEntry) -> None:
@@ -108,30 +108,30 @@ class CacheLookup:
         self.names.update(key.removeprefix(USER) or HANDED_ON["adr"] for key in keys)
 
     def _mismatch(
-        self, entry: CacheEntry, frame: StepRun, keys: Collection[str] | None = None
+        self, entry: CacheEntry, step_run: StepRun, keys: Collection[str] | None = None
     ) -> str:
-        """Return why ``entry`` does not answer ``frame``; an empty string when it does.
+        """Return why ``entry`` does not answer ``step_run``; an empty string when it does.
 
         With ``keys`` only these of all that it has read count.
         """
         # In an order of its own: steps that run at once may read in any.
-        for key, then in sorted(recorded(entry, frame).items()):
+        for key, then in sorted(recorded(entry, step_run).items()):
             if keys is not None and key not in keys and not key.startswith(REQUEST):
                 continue
-            now = value_now(key, frame)
+            now = value_now(key, step_run)
             if isinstance(now, Pending):
                 return f"unknown until {now.producer} has run ({key})"
             if then != now and not self.store.is_same(then, now):
                 from cmbench.plan.read_values import changed
 
                 return changed(key, then, now)
-        secret = self._missing_secret(entry, frame)
-        return secret or _too_old(entry, frame.request.expires) or self.unsound(entry)
+        secret = self._missing_secret(entry, step_run)
+        return secret or _too_old(entry, step_run.request.expires) or self.unsound(entry)
 
-    def _missing_secret(self, entry: CacheEntry, frame: StepRun) -> str:
+    def _missing_secret(self, entry: CacheEntry, step_run: StepRun) -> str:
         """Why an entry cannot give back all that it gave: a secret is had from the caller only."""
         for key, then in entry.secrets.items():
-            if not self.store.is_same(then, fingerprint(key, frame.env.peek(key))):
+            if not self.store.is_same(then, fingerprint(key, step_run.env.peek(key))):
                 return f"it gave back the secret {key}, which no cache keeps"
         return ""
 

@@ -20,13 +20,13 @@ from cmbench.lib.secrecy import mask_word
 from cmbench.plan.step_run import StepRun
 
 
-def request_of(frame: StepRun, entry: Dependency, known_only: bool = False) -> Request | Pending:
+def request_of(step_run: StepRun, entry: Dependency, known_only: bool = False) -> Request | Pending:
     """Return the request that a dependency entry makes; pending when its tags are not yet known.
 
     With ``known_only`` it is made without the tags that are not.
     """
-    env = frame.env
-    text = _tags_text(frame, entry, known_only)
+    env = step_run.env
+    text = _tags_text(step_run, entry, known_only)
     if isinstance(text, Pending):
         return text
     inputs = {k: substitute(v, env) for k, v in entry.inputs.items()}
@@ -35,14 +35,14 @@ def request_of(frame: StepRun, entry: Dependency, known_only: bool = False) -> R
         tags=parse_tags(text),
         inputs=inputs,
         env={**_forced(entry, env), **{k: substitute(v, env) for k, v in entry.env.items()}},
-        version=_child_version(frame, entry),
+        version=_child_version(step_run, entry),
         name=str(inputs.get("name", "")),
         path=str(inputs.get("path", "")),
         extra_cache_tags=tuple(t for t in str(extra).split(",") if t),
         force_new_env_keys=entry.force_new_env_keys,
-        expires=_expiration(frame, entry),
+        expires=_expiration(step_run, entry),
         ad=entry.ad,
-        adr=_passed_down(frame, entry),
+        adr=_passed_down(step_run, entry),
         force_cache=bool(entry.force_cache),
         call=_call(entry),
     )
@@ -54,31 +54,31 @@ def _call(entry: Dependency) -> dict[str, Any]:
     return {**names, "adr": {}} if entry.adr else names
 
 
-def tags_of_deps(frame: StepRun, entries: Iterable[Dependency]) -> tuple[str, ...]:
+def tags_of_deps(step_run: StepRun, entries: Iterable[Dependency]) -> tuple[str, ...]:
     """Return the tags of all of ``entries``, as a result of MLC lists the dependencies of a script.
 
     They are its own ``deps``, listed whether they are active or not.
     """
     tags_of_entries = []
     for entry in entries:
-        is_active = decide(entry.conditions, frame.env)[0]
-        request = request_of(frame, entry, known_only=True) if is_active else None
+        is_active = decide(entry.conditions, step_run.env)[0]
+        request = request_of(step_run, entry, known_only=True) if is_active else None
         tags_of_entries.append(str(request.tags) if isinstance(request, Request) else entry.tags)
     return tuple(tags_of_entries)
 
 
-def _tags_text(frame: StepRun, entry: Dependency, known_only: bool) -> Any:
+def _tags_text(step_run: StepRun, entry: Dependency, known_only: bool) -> Any:
     """Return the tags of the entry as text; ``Pending`` where one is known only during a run."""
-    words = list(_tag_words(frame, entry))
+    words = list(_tag_words(step_run, entry))
     pending = [word for word in words if isinstance(word, Pending)]
     if pending and not known_only:
         return pending[0]
     resolved = [str(word) for word in words if word and not isinstance(word, Pending)]
-    return substitute(",".join(resolved), frame.env)
+    return substitute(",".join(resolved), step_run.env)
 
 
-def _tag_words(frame: StepRun, entry: Dependency) -> Iterator[Any]:
-    env = frame.env
+def _tag_words(step_run: StepRun, entry: Dependency) -> Iterator[Any]:
+    env = step_run.env
     yield entry.tags
     for prefix, keys in entry.tags_from_env_with_prefix:
         for key in keys:
@@ -88,7 +88,7 @@ def _tag_words(frame: StepRun, entry: Dependency) -> Iterator[Any]:
     for tag, rules in entry.tags_if_env:
         yield _tag_if(tag, rules, env)
     if entry.inherit_variation_tags:
-        yield from _inherited(frame, entry)
+        yield from _inherited(step_run, entry)
 
 
 def command_of(request: Request) -> str:
@@ -132,15 +132,15 @@ def _prefixed(prefix: str, value: Any) -> Any:
     return ",".join(f"{prefix}{item}" for item in items)
 
 
-def _inherited(frame: StepRun, entry: Dependency) -> list[str]:
+def _inherited(step_run: StepRun, entry: Dependency) -> list[str]:
     skipped = set(entry.skip_inherit_variation_groups)
     refused = {word[2:] for word in entry.tags.split(",") if word.startswith("-_")}
     return [
         "_" + name
-        for name in frame.step.choice.variations
+        for name in step_run.step.choice.variations
         if name not in refused
         and "," not in name
-        and variation_of(frame.script, name).group not in skipped
+        and variation_of(step_run.script, name).group not in skipped
     ]
 
 
@@ -150,16 +150,16 @@ def _forced(entry: Dependency, env: TracedEnv) -> dict[str, Any]:
     return {key: env[key] for key in select_keys(dict.keys(env), entry.force_env_keys)}
 
 
-def _child_version(frame: StepRun, entry: Dependency) -> VersionRange:
-    return entry.version or (frame.step.version if entry.reuse_version else entry.version)
+def _child_version(step_run: StepRun, entry: Dependency) -> VersionRange:
+    return entry.version or (step_run.step.version if entry.reuse_version else entry.version)
 
 
-def _expiration(frame: StepRun, entry: Dependency) -> str:
-    return entry.expires or (frame.step.expires if entry.inherits_expiration else "")
+def _expiration(step_run: StepRun, entry: Dependency) -> str:
+    return entry.expires or (step_run.step.expires if entry.inherits_expiration else "")
 
 
-def _passed_down(frame: StepRun, entry: Dependency) -> Mapping[str, Dependency]:
-    adr: dict[str, Dependency] = frame.adr.plain()
+def _passed_down(step_run: StepRun, entry: Dependency) -> Mapping[str, Dependency]:
+    adr: dict[str, Dependency] = step_run.adr.plain()
     for name, update in entry.adr.items():
         adr[name] = merge_dependency(adr[name], update) if name in adr else update
     return adr

@@ -1,6 +1,6 @@
 """Why a plan is as it is: who requests a step, what its cache entry lacks, where a value is from.
 
-A ``PlanNotes`` object watches the planner. It derives everything from the frames that the planner
+A ``PlanNotes`` object watches the planner. It derives everything from the steps that the planner
 makes anyway, so that neither a plan without explanations nor a run pays for it.
 """
 
@@ -22,7 +22,7 @@ from cmbench.index.select import merge_order
 from cmbench.lib.secrecy import mask_values
 from cmbench.plan.cache_lookup import CacheLookup
 from cmbench.plan.entry_reads import recorded, value_now
-from cmbench.plan.planned_step import NodeDetail, PlannedStep
+from cmbench.plan.planned_step import PlannedStep, PlannedStepDetail
 from cmbench.plan.read_values import changed
 from cmbench.plan.requirements import Estimator
 from cmbench.plan.resolve import PlanContext, call_env
@@ -58,7 +58,7 @@ class ValueOrigin:
 
 
 class PlanNotes:
-    """A watcher of the planner: sets the ``NodeDetail`` of nodes, collects origins of one key."""
+    """A watcher of the planner: sets their ``PlannedStepDetail``, collects origins of one key."""
 
     def __init__(self, context: PlanContext, key: str = "") -> None:
         self.origins: list[ValueOrigin] = []
@@ -73,15 +73,15 @@ class PlanNotes:
         self._made: dict[str, list[EntrySummary]] | None = None
         self._makers = store.makers()
 
-    def resolved(self, frame: StepRun, entry: Dependency | None) -> None:
+    def resolved(self, step_run: StepRun, entry: Dependency | None) -> None:
         """Record origins and the differences to cache entries, once settings are merged."""
-        seen = _Seen(len(self._seen), _requester(frame.parent, entry))
-        self._seen[frame.step] = seen
-        if frame.step.cacheable and not frame.script.host_facts:
-            seen.misses = tuple(misses(self._lookup, frame, self._made_by))
+        seen = _Seen(len(self._seen), _requester(step_run.parent, entry))
+        self._seen[step_run.step] = seen
+        if step_run.step.cacheable and not step_run.script.host_facts:
+            seen.misses = tuple(misses(self._lookup, step_run, self._made_by))
         if self._key:
-            self._known.update(dict.keys(frame.env))
-            self._see_settings(frame, entry)
+            self._known.update(dict.keys(step_run.env))
+            self._see_settings(step_run, entry)
 
     def _made_by(self, script: Script) -> Sequence[EntrySummary]:
         """Return the entries of one script; all are listed, once, when one of the steps has any."""
@@ -93,75 +93,75 @@ class PlanNotes:
                 self._made.setdefault(entry.script_uid, []).append(entry)
         return self._made.get(script.uid, ())
 
-    def planned(self, node: PlannedStep) -> None:
+    def planned(self, planned_step: PlannedStep) -> None:
         """Add the detail of a planned step, and record what it returned to its caller."""
-        frame = node.frame
-        seen = self._seen[frame.step] if frame else None
-        missed = node.cached in ("miss", "maybe")
-        node.detail = NodeDetail(
-            requested_by=seen.requested_by if seen else _requester(None, node.entry_of),
-            variations=dict(frame.step.choice.reasons) if frame else {},
-            version_from=_version_origin(frame) if frame else "",
+        step_run = planned_step.step_run
+        seen = self._seen[step_run.step] if step_run else None
+        missed = planned_step.cached in ("miss", "maybe")
+        planned_step.detail = PlannedStepDetail(
+            requested_by=seen.requested_by if seen else _requester(None, planned_step.entry_of),
+            variations=dict(step_run.step.choice.reasons) if step_run else {},
+            version_from=_version_origin(step_run) if step_run else "",
             misses=seen.misses if seen and missed else (),
-            needs=self._estimator.needs(node),
+            needs=self._estimator.needs(planned_step),
         )
-        if self._key and frame is not None and frame.parent is not None:
-            self._see_gift(frame, frame.parent, node)
+        if self._key and step_run is not None and step_run.parent is not None:
+            self._see_gift(step_run, step_run.parent, planned_step)
 
-    def _see_settings(self, frame: StepRun, entry: Dependency | None) -> None:
+    def _see_settings(self, step_run: StepRun, entry: Dependency | None) -> None:
         key = self._key
-        layers = list(_layers(frame, entry, key))
-        now = frame.env.peek(key, MISSING)
-        self._seen[frame.step].now = now
-        self._see_uses(frame, now)
+        layers = list(_layers(step_run, entry, key))
+        now = step_run.env.peek(key, MISSING)
+        self._seen[step_run.step].now = now
+        self._see_uses(step_run, now)
         if all(layer[0].startswith("from ") for layer in layers):
             return
         last = max((n for n, (_, _, used) in enumerate(layers) if used), default=-1)
         for number, (where, value, _) in enumerate(layers):
-            self._add(frame, where, value, number == last)
+            self._add(step_run, where, value, number == last)
         if now is not MISSING and now != layers[last][1]:
-            self._add(frame, "with its references filled in", now, True)
+            self._add(step_run, "with its references filled in", now, True)
 
-    def _see_uses(self, frame: StepRun, now: Any) -> None:
-        if frame.parent is None:
-            pairs = {pair for block in frame.step.blocks for pair in block.input_mapping.items()}
+    def _see_uses(self, step_run: StepRun, now: Any) -> None:
+        if step_run.parent is None:
+            pairs = {pair for block in step_run.step.blocks for pair in block.input_mapping.items()}
             self.inputs = sorted(name for name, key in pairs if key == self._key)
-        sets, reads = self._uses(frame)
+        sets, reads = self._uses(step_run)
         if sets:
-            self._add(frame, "its own code can set it", MISSING, True)
+            self._add(step_run, "its own code can set it", MISSING, True)
         if reads:
             steps = self.readers.setdefault(_now_text(self._key, now), [])
-            if frame.script.alias not in steps:
-                steps.append(frame.script.alias)
+            if step_run.script.alias not in steps:
+                steps.append(step_run.script.alias)
 
-    def _uses(self, frame: StepRun) -> tuple[bool, bool]:
+    def _uses(self, step_run: StepRun) -> tuple[bool, bool]:
         """Whether the step's own code sets the key, and whether it or a condition reads it."""
-        sets, names = self._programs(frame.script.path).uses(self._key)
+        sets, names = self._programs(step_run.script.path).uses(self._key)
         conditions = (
-            c for entries in frame.step.deps.values() for e in entries for c in e.conditions
+            c for entries in step_run.step.deps.values() for e in entries for c in e.conditions
         )
         in_conditions = any(self._key in condition.keys for condition in conditions)
         return sets, in_conditions or names
 
-    def _see_gift(self, frame: StepRun, parent: StepRun, node: PlannedStep) -> None:
+    def _see_gift(self, step_run: StepRun, parent: StepRun, planned_step: PlannedStep) -> None:
         now = parent.env.peek(self._key, MISSING)
         seen = self._seen[parent.step]
         if _same(now, seen.now):
             return
         seen.now = now
-        source = "the cached entry of " if node.cached == "hit" else ""
+        source = "the cached entry of " if planned_step.cached == "hit" else ""
         if isinstance(now, Pending):
             where = f"will be set by {now.producer} when it has run"
             self._add(parent, where, MISSING, True)
         else:
-            self._add(parent, f"given back by {source}{frame.step.label}", now, True)
+            self._add(parent, f"given back by {source}{step_run.step.label}", now, True)
 
-    def _add(self, frame: StepRun, where: str, value: Any, in_force: bool) -> None:
+    def _add(self, step_run: StepRun, where: str, value: Any, in_force: bool) -> None:
         text = "" if value is MISSING else _shown(self._key, value)
-        depth = len(frame.chain()) - 1
+        depth = len(step_run.chain()) - 1
         self.origins.append(
             ValueOrigin(
-                frame.step.label, self._seen[frame.step].number, depth, where, text, in_force
+                step_run.step.label, self._seen[step_run.step].number, depth, where, text, in_force
             )
         )
 
@@ -181,53 +181,53 @@ Layer = tuple[str, Any, bool]
 """Where a value comes from, the value as written, and whether it was put in."""
 
 
-def _layers(frame: StepRun, entry: Dependency | None, key: str) -> Iterator[Layer]:
+def _layers(step_run: StepRun, entry: Dependency | None, key: str) -> Iterator[Layer]:
     """Everything that lays ``key`` over the caller's env, in the order in which it is laid."""
     present = False
-    if frame.parent is not None:
-        value = visible_env(frame.parent, frame.request).get(key, MISSING)
+    if step_run.parent is not None:
+        value = visible_env(step_run.parent, step_run.request).get(key, MISSING)
         if value is not MISSING:
             present = True
-            yield f"from {frame.parent.step.label}, its caller", value, True
-    for layer in _call_layers(frame, entry, key):
+            yield f"from {step_run.parent.step.label}, its caller", value, True
+    for layer in _call_layers(step_run, entry, key):
         present = True
         yield layer
-    for label, block in _labelled_blocks(frame):
-        for layer in _block_layers(frame, entry, label, block, key, present):
+    for label, block in _labelled_blocks(step_run):
+        for layer in _block_layers(step_run, entry, label, block, key, present):
             present = True
             yield layer
-    if key in frame.request.const:
-        yield f"--const.{key} on the command line", frame.request.const[key], True
+    if key in step_run.request.const:
+        yield f"--const.{key} on the command line", step_run.request.const[key], True
 
 
-def _call_layers(frame: StepRun, entry: Dependency | None, key: str) -> Iterator[Layer]:
-    request = frame.request
+def _call_layers(step_run: StepRun, entry: Dependency | None, key: str) -> Iterator[Layer]:
+    request = step_run.request
     if key in request.env:
-        if frame.parent is None or entry is None:
+        if step_run.parent is None or entry is None:
             yield f"--env.{key} on the command line", request.env[key], True
         else:
-            yield _entry_origin(frame.parent, entry, "env", key), request.env[key], True
-    dialect = frame.script.dialect
+            yield _entry_origin(step_run.parent, entry, "env", key), request.env[key], True
+    dialect = step_run.script.dialect
     prefix = dialect.prefix
-    laid = call_env(request, frame.step.version, dialect)
+    laid = call_env(request, step_run.step.version, dialect)
     if key not in laid or (key in request.env and laid[key] == request.env[key]):
         return
     if key.startswith((prefix + "VERSION", prefix + "TMP_PIP_VERSION")):
-        yield f"version {_version_origin(frame)}", laid[key], True
+        yield f"version {_version_origin(step_run)}", laid[key], True
         return
     names = {prefix + name.upper(): name for name in dialect.inputs}
     names[prefix + "TMP_PATH"] = "path"
-    yield _input_origin(frame, entry, names.get(key, "")), laid[key], True
+    yield _input_origin(step_run, entry, names.get(key, "")), laid[key], True
 
 
-def _input_origin(frame: StepRun, entry: Dependency | None, name: str) -> str:
-    if frame.parent is None or entry is None:
+def _input_origin(step_run: StepRun, entry: Dependency | None, name: str) -> str:
+    if step_run.parent is None or entry is None:
         return f"--{name} on the command line"
-    return f"--{name}: {_entry_origin(frame.parent, entry, 'inputs', name)}"
+    return f"--{name}: {_entry_origin(step_run.parent, entry, 'inputs', name)}"
 
 
 def _block_layers(
-    frame: StepRun,
+    step_run: StepRun,
     entry: Dependency | None,
     label: str,
     block: ScriptSettings,
@@ -239,22 +239,22 @@ def _block_layers(
     if key in block.env:
         yield f"env of {label}", block.env[key], True
     for name, target in block.input_mapping.items():
-        if target == key and name in frame.request.inputs:
-            yield _input_origin(frame, entry, name), frame.request.inputs[name], True
+        if target == key and name in step_run.request.inputs:
+            yield _input_origin(step_run, entry, name), step_run.request.inputs[name], True
     if key in block.const:
         yield f"const of {label}", block.const[key], True
 
 
-def _labelled_blocks(frame: StepRun) -> Iterator[tuple[str, ScriptSettings]]:
-    names = merge_order(frame.step.choice)
-    for number, block in enumerate(frame.step.blocks):
+def _labelled_blocks(step_run: StepRun) -> Iterator[tuple[str, ScriptSettings]]:
+    names = merge_order(step_run.step.choice)
+    for number, block in enumerate(step_run.step.blocks):
         if number == 0:
             yield "the script", block
         elif number <= len(names):
             name = names[number - 1]
-            yield f"variation _{name} ({frame.step.choice.reasons.get(name, 'active')})", block
-        elif block is frame.script.versions.get(frame.step.version.exact):
-            yield f"version {frame.step.version.exact}", block
+            yield f"variation _{name} ({step_run.step.choice.reasons.get(name, 'active')})", block
+        elif block is step_run.script.versions.get(step_run.step.version.exact):
+            yield f"version {step_run.step.version.exact}", block
         else:
             yield "a block that its conditions chose", block
 
@@ -289,11 +289,11 @@ def _updates(parent: StepRun) -> Iterator[tuple[Mapping[str, Dependency], str]]:
         above = above.parent
 
 
-def _version_origin(frame: StepRun) -> str:
-    bounds = frame.request.version
+def _version_origin(step_run: StepRun) -> str:
+    bounds = step_run.request.version
     if bounds:
-        return "asked for by " + (frame.parent.step.label if frame.parent else "the command")
-    return "default_version of the script or variation" if frame.step.version.exact else ""
+        return "asked for by " + (step_run.parent.step.label if step_run.parent else "the command")
+    return "default_version of the script or variation" if step_run.step.version.exact else ""
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -336,28 +336,28 @@ def _now_text(key: str, value: Any) -> str:
 
 
 def misses(
-    lookup: CacheLookup, frame: StepRun, made_by: Callable[[Script], Sequence[EntrySummary]]
+    lookup: CacheLookup, step_run: StepRun, made_by: Callable[[Script], Sequence[EntrySummary]]
 ) -> Iterator[str]:
-    """Return why no entry answers ``frame``: every difference to the entries that come near.
+    """Return why no entry answers ``step_run``: every difference to the entries that come near.
 
     ``made_by`` returns the entries that a script has made.
     """
-    if frame.request.new or frame.request.renew:
+    if step_run.request.new or step_run.request.renew:
         yield "a new entry was asked for"
         return
-    candidates = lookup.store.candidates(frame.step.identity)
+    candidates = lookup.store.candidates(step_run.step.identity)
     for entry in candidates[:3]:
-        for text in differences(lookup, entry, frame):
+        for text in differences(lookup, entry, step_run):
             yield f"{_entry_text(entry)}: {text}"
     if not candidates:
-        yield from _nearest_entry(lookup.store, made_by(frame.script), frame)
+        yield from _nearest_entry(lookup.store, made_by(step_run.script), step_run)
 
 
-def differences(lookup: CacheLookup, entry: CacheEntry, frame: StepRun) -> list[str]:
-    """Return everything that keeps ``entry`` from answering ``frame``; empty when it does."""
+def differences(lookup: CacheLookup, entry: CacheEntry, step_run: StepRun) -> list[str]:
+    """Return everything that keeps ``entry`` from answering ``step_run``; empty when it does."""
     reasons = []
-    for key, then in recorded(entry, frame).items():
-        now = value_now(key, frame)
+    for key, then in recorded(entry, step_run).items():
+        now = value_now(key, step_run)
         if isinstance(now, Pending):
             reasons.append(f"{key} is unknown until {now.producer} has run")
         elif not lookup.store.is_same(then, now):
@@ -367,35 +367,35 @@ def differences(lookup: CacheLookup, entry: CacheEntry, frame: StepRun) -> list[
 
 
 def _nearest_entry(
-    store: CacheStore, same: Sequence[EntrySummary], frame: StepRun
+    store: CacheStore, same: Sequence[EntrySummary], step_run: StepRun
 ) -> Iterator[str]:
     if not same:
         yield "this script has made no entry yet"
         return
-    active = set(frame.step.choice.variations)
+    active = set(step_run.step.choice.variations)
     nearest = max(same, key=lambda e: (-len(active ^ set(e.variations)), e.created))
     head = _entry_text(nearest)
     if set(nearest.variations) != active:
-        then, now = _names(nearest.variations), _names(frame.step.choice.variations)
+        then, now = _names(nearest.variations), _names(step_run.step.choice.variations)
         yield f"{head} has the variations {then}, wanted are {now}"
         return
     entry = store.entry(nearest.key)
     made_by = entry.scripts if entry is not None else {}
-    if made_by.get(frame.script.path) != frame.step.content:
+    if made_by.get(step_run.script.path) != step_run.step.content:
         yield f"{head}: the script was edited since"
-    elif edited := _edited_libraries(entry, frame):
+    elif edited := _edited_libraries(entry, step_run):
         yield f"{head}: the library {edited[0]} was edited since"
-    elif nearest.name != frame.request.name:
+    elif nearest.name != step_run.request.name:
         yield f"{head} has the name {nearest.name or '(none)'}"
     else:
         version = f" (it has {nearest.version})" if nearest.version else ""
         yield f"{head} was made for other version bounds{version} or other extra tags"
 
 
-def _edited_libraries(entry: CacheEntry | None, frame: StepRun) -> list[str]:
-    path = frame.script.path
+def _edited_libraries(entry: CacheEntry | None, step_run: StepRun) -> list[str]:
+    path = step_run.script.path
     then = entry.libraries.get(path, {}) if entry is not None else {}
-    return [name for name, d in frame.step.libraries.items() if then.get(name) != d]
+    return [name for name, d in step_run.step.libraries.items() if then.get(name) != d]
 
 
 def _entry_text(entry: EntryLike) -> str:
@@ -417,26 +417,26 @@ def key_of(word: str, blocks: Sequence[ScriptSettings]) -> str:
     return word
 
 
-def node_data(node: PlannedStep) -> dict[str, Any]:
-    """``node`` and all below it as JSON holds it, details included."""
-    detail = node.detail
+def node_data(planned_step: PlannedStep) -> dict[str, Any]:
+    """``planned_step`` and all below it as JSON holds it, details included."""
+    detail = planned_step.detail
     needs = detail.needs
-    acquires = [c.tags for c in node.children if acquires_for(node, c)]
+    acquires = [c.tags for c in planned_step.children if acquires_for(planned_step, c)]
     return {
-        "tags": node.tags,
-        "script": node.script,
-        "variations": node.variations,
+        "tags": planned_step.tags,
+        "script": planned_step.script,
+        "variations": planned_step.variations,
         "variation_reasons": dict(detail.variations),
-        "version": node.version,
+        "version": planned_step.version,
         "version_from": detail.version_from,
-        "phase": node.phase,
+        "phase": planned_step.phase,
         "asked": detail.requested_by,
-        "when": node.when,
-        "cached": node.cached,
-        "why": node.why,
+        "when": planned_step.when,
+        "cached": planned_step.cached,
+        "why": planned_step.why,
         "misses": list(detail.misses),
-        "arms": {"detect": node.script, "acquire": acquires} if acquires else None,
-        "fetches": node.fetches,
+        "arms": {"detect": planned_step.script, "acquire": acquires} if acquires else None,
+        "fetches": planned_step.fetches,
         "downloads": [
             {
                 "what": d.what,
@@ -452,12 +452,14 @@ def node_data(node: PlannedStep) -> dict[str, Any]:
         "privileges": list(needs.privileges),
         "licences": list(needs.licences),
         "present": needs.present,
-        "entry": node.entry,
-        "children": [node_data(child) for child in node.children],
+        "entry": planned_step.entry,
+        "children": [node_data(child) for child in planned_step.children],
     }
 
 
-def acquires_for(node: PlannedStep, child: PlannedStep) -> bool:
-    """Return whether ``child`` is what ``node`` falls back to when its own code finds nothing."""
-    decides = child.when.endswith(f" from {node.script}") and not child.when.startswith(TAGS_FROM)
+def acquires_for(planned_step: PlannedStep, child: PlannedStep) -> bool:
+    """Return whether ``planned_step`` falls back to ``child`` when its own code finds nothing."""
+    decides = child.when.endswith(f" from {planned_step.script}") and not child.when.startswith(
+        TAGS_FROM
+    )
     return child.phase == "prehook_deps" and decides

@@ -16,25 +16,25 @@ from cmbench.format.model import InputSpec
 from cmbench.plan.step_run import StepRun
 
 
-def refuse_idle(frame: StepRun, names: Iterable[str], prefix: str = "") -> None:
+def refuse_idle(step_run: StepRun, names: Iterable[str], prefix: str = "") -> None:
     """Raise ``bad-value`` for an input of ``names`` that has no effect in this step.
 
     ``prefix`` comes before the name where it was typed, such as ``adr.python.``.
     """
-    specs = [frame.script.inputs[name] for name in names if name in frame.script.inputs]
+    specs = [step_run.script.inputs[name] for name in names if name in step_run.script.inputs]
     bound = [spec for spec in specs if spec.only_with or spec.not_with]
-    env = frame.env.plain() if bound else {}
+    env = step_run.env.plain() if bound else {}
     for spec in bound:
         value, typed = env.get(spec.env), f"--{prefix}{spec.name}"
         if spec.only_with and _has_value(value, spec):
-            _check_needed(spec, frame, env, typed)
+            _check_needed(spec, step_run, env, typed)
         # A value that happens to be the default contradicts as any other does.
         if spec.not_with and _has_value(value, replace(spec, default="")):
-            _check_excluded(spec, frame, env, typed)
+            _check_excluded(spec, step_run, env, typed)
 
 
-def _check_needed(spec: InputSpec, frame: StepRun, env: Mapping[str, Any], typed: str) -> None:
-    if not any(_holds(condition, frame, env) for condition in spec.only_with):
+def _check_needed(spec: InputSpec, step_run: StepRun, env: Mapping[str, Any], typed: str) -> None:
+    if not any(_holds(condition, step_run, env) for condition in spec.only_with):
         conditions = " or ".join(map(_as_typed, spec.only_with))
         raise Error(
             "bad-value",
@@ -43,9 +43,9 @@ def _check_needed(spec: InputSpec, frame: StepRun, env: Mapping[str, Any], typed
         )
 
 
-def _check_excluded(spec: InputSpec, frame: StepRun, env: Mapping[str, Any], typed: str) -> None:
+def _check_excluded(spec: InputSpec, step_run: StepRun, env: Mapping[str, Any], typed: str) -> None:
     for condition in spec.not_with:
-        if _holds(condition, frame, env):
+        if _holds(condition, step_run, env):
             raise Error(
                 "bad-value",
                 f"{typed} has no effect with {_as_typed(condition)}",
@@ -59,11 +59,11 @@ def _has_value(value: Any, spec: InputSpec) -> bool:
     return text not in ("", spec.default) and (spec.type != "bool" or is_true(value))
 
 
-def _holds(condition: str, frame: StepRun, env: Mapping[str, Any]) -> bool:
+def _holds(condition: str, step_run: StepRun, env: Mapping[str, Any]) -> bool:
     if condition.startswith("_"):
-        return condition[1:] in frame.step.choice.variations
+        return condition[1:] in step_run.step.choice.variations
     name, _, expected = condition.partition("=")
-    spec = frame.script.inputs.get(name)
+    spec = step_run.script.inputs.get(name)
     value = env.get(spec.env) if spec else None
     if isinstance(value, Pending):
         return True

@@ -26,34 +26,34 @@ _LISTED = 20
 
 
 def registered(
-    frame: StepRun, store: CacheStore, unsound: Callable[[CacheEntry], str]
+    step_run: StepRun, store: CacheStore, unsound: Callable[[CacheEntry], str]
 ) -> CacheEntry | None:
-    """Return the entry that is registered under the name that ``frame`` requests.
+    """Return the entry that is registered under the name that ``step_run`` requests.
 
     Raises ``Error`` (``not-registered``) where the user chose the name for a dependency, and it is
     nearly that of another entry.
     """
-    name = frame.request.name
-    labels = {*frame.labels()} - {f"name-{name}"}
-    entries = store.entries(lambda entry: entry.script_uid == frame.script.uid)
+    name = step_run.request.name
+    labels = {*step_run.labels()} - {f"name-{name}"}
+    entries = store.entries(lambda entry: entry.script_uid == step_run.script.uid)
     fitting = [
         entry
         for entry in entries
         if (name == entry.name or name.lower() in _tagged_names(entry))
         and labels <= {*entry.tags, *("_" + v for v in entry.variations)}
         and not unsound(entry)
-        and _is_within(entry, frame.step.version)
-        and _is_of_named_path(entry, frame, store)
+        and _is_within(entry, step_run.step.version)
+        and _is_of_named_path(entry, step_run, store)
     ]
     if fitting:
         return max(fitting, key=lambda entry: entry.created)
-    if _chosen_by_user(frame):
-        _refuse_misspelt(frame, {n for e in entries for n in (e.name, *_tagged_names(e))})
+    if _chosen_by_user(step_run):
+        _refuse_misspelt(step_run, {n for e in entries for n in (e.name, *_tagged_names(e))})
     return None
 
 
 def selected(
-    frame: StepRun,
+    step_run: StepRun,
     store: CacheStore,
     mismatch: Callable[[CacheEntry, StepRun, set[str]], str],
 ) -> CacheEntry | None:
@@ -62,23 +62,23 @@ def selected(
     What that call itself sets must be as the entry has seen it (``mismatch``); the tags stand for
     all the rest.
     """
-    tags = set(frame.request.extra_cache_tags)
-    if not tags or frame.script.dialect.inputs_bind or not _tagged_by_user(frame):
+    tags = set(step_run.request.extra_cache_tags)
+    if not tags or step_run.script.dialect.inputs_bind or not _tagged_by_user(step_run):
         return None
-    tags |= {"_" + name for name in frame.request.tags.variations}
+    tags |= {"_" + name for name in step_run.request.tags.variations}
     fitting = [
         entry
-        for entry in store.entries(lambda entry: entry.script_uid == frame.script.uid)
+        for entry in store.entries(lambda entry: entry.script_uid == step_run.script.uid)
         if tags <= {*entry.tags, *("_" + v for v in entry.variations)}
-        and not {*frame.request.tags.unwanted} & {*entry.tags}
-        and _is_within(entry, frame.step.version)
-        and not mismatch(entry, frame, _set_by_call(frame))
+        and not {*step_run.request.tags.unwanted} & {*entry.tags}
+        and _is_within(entry, step_run.step.version)
+        and not mismatch(entry, step_run, _set_by_call(step_run))
     ]
     return max(fitting, key=lambda entry: entry.created, default=None)
 
 
 def handed_in(
-    frame: StepRun,
+    step_run: StepRun,
     store: CacheStore,
     mismatch: Callable[[CacheEntry, StepRun, set[str]], str],
 ) -> CacheEntry | None:
@@ -88,63 +88,65 @@ def handed_in(
     that the entry has read must be as it was, and what the call sets must be among it; versions
     only have to fit.
     """
-    keys = {str(key) for key in frame.script.meta.get("registered_by") or ()}
-    if not keys or frame.request.name or any(frame.env.peek(key) for key in keys):
+    keys = {str(key) for key in step_run.script.meta.get("registered_by") or ()}
+    if not keys or step_run.request.name or any(step_run.env.peek(key) for key in keys):
         return None
     fitting = [
         entry
-        for entry in store.entries(lambda entry: entry.script_uid == frame.script.uid)
+        for entry in store.entries(lambda entry: entry.script_uid == step_run.script.uid)
         if any(entry.reads.get(key, MISSING) not in (MISSING, "") for key in keys)
-        and _is_labelled(entry, frame)
-        and _set_by_call(frame) <= {*entry.reads} | _VERSIONS
-        and not mismatch(entry, frame, _reads_beside(entry, frame, keys))
+        and _is_labelled(entry, step_run)
+        and _set_by_call(step_run) <= {*entry.reads} | _VERSIONS
+        and not mismatch(entry, step_run, _reads_beside(entry, step_run, keys))
     ]
     return max(fitting, key=lambda entry: entry.created, default=None)
 
 
-def _is_labelled(entry: CacheEntry, frame: StepRun) -> bool:
+def _is_labelled(entry: CacheEntry, step_run: StepRun) -> bool:
     """Return whether an entry has the variations, the tags and a version of a call."""
     return (
-        {*entry.variations} == {*frame.step.choice.variations}
-        and {*frame.labels()} <= {*entry.tags, *("_" + v for v in entry.variations)}
-        and not {*frame.request.tags.unwanted} & {*entry.tags}
-        and _is_within(entry, frame.step.version)
+        {*entry.variations} == {*step_run.step.choice.variations}
+        and {*step_run.labels()} <= {*entry.tags, *("_" + v for v in entry.variations)}
+        and not {*step_run.request.tags.unwanted} & {*entry.tags}
+        and _is_within(entry, step_run.step.version)
     )
 
 
-def _reads_beside(entry: CacheEntry, frame: StepRun, keys: set[str]) -> set[str]:
+def _reads_beside(entry: CacheEntry, step_run: StepRun, keys: set[str]) -> set[str]:
     """Return the reads of an entry other than versions and ``keys``, which name supplied files."""
     free = keys | _VERSIONS | {f"const:{key}" for key in keys}
     for read, then in entry.reads.items():
         kind, _, pattern = read.partition(":")
         # Those of the keys that the script gives back were set, and are not in this call.
-        if kind == "laid" and {*then.split()} - keys == {*frame.laid(pattern).split()}:
+        if kind == "laid" and {*then.split()} - keys == {*step_run.laid(pattern).split()}:
             free.add(read)
     return {*entry.reads} - free
 
 
-def _set_by_call(frame: StepRun) -> set[str]:
+def _set_by_call(step_run: StepRun) -> set[str]:
     """Return the env keys that the call itself sets, by its inputs too."""
-    request = frame.request
-    pairs = (pair for block in frame.step.blocks for pair in block.input_mapping.items())
+    request = step_run.request
+    pairs = (pair for block in step_run.step.blocks for pair in block.input_mapping.items())
     mapped = (key for name, key in pairs if name in request.inputs)
     return {*request.env, *request.const, *mapped}
 
 
-def _tagged_by_user(frame: StepRun) -> bool:
+def _tagged_by_user(step_run: StepRun) -> bool:
     """Return whether the tags are of the user's own call, or of ``--adr.NAME`` or ``--ad.NAME``."""
-    if frame.parent is None:
+    if step_run.parent is None:
         return True
-    tags = set(frame.request.extra_cache_tags)
-    return any(tags & {*update.extra_cache_tags.split(",")} for update in _updates(frame.parent))
+    tags = set(step_run.request.extra_cache_tags)
+    return any(tags & {*update.extra_cache_tags.split(",")} for update in _updates(step_run.parent))
 
 
-def _is_of_named_path(entry: CacheEntry, frame: StepRun, store: CacheStore) -> bool:
+def _is_of_named_path(entry: CacheEntry, step_run: StepRun, store: CacheStore) -> bool:
     """Return whether an entry was made of the path that a call names next to the name, if any."""
-    request, inputs = frame.request, frame.script.inputs.items()
-    keys = [frame.script.dialect.prefix + "TMP_PATH"] if request.path else []
+    request, inputs = step_run.request, step_run.script.inputs.items()
+    keys = [step_run.script.dialect.prefix + "TMP_PATH"] if request.path else []
     keys += [spec.env for name, spec in inputs if spec.type == "path" and name in request.inputs]
-    pairs = ((entry.reads.get(key), fingerprint(key, frame.env.peek(key, MISSING))) for key in keys)
+    pairs = (
+        (entry.reads.get(key), fingerprint(key, step_run.env.peek(key, MISSING))) for key in keys
+    )
     return all(then is None or store.is_same(then, now) for then, now in pairs)
 
 
@@ -159,11 +161,11 @@ def _tagged_names(entry: CacheEntry) -> set[str]:
     return {tag.removeprefix("name-") for tag in entry.tags if tag.startswith("name-")}
 
 
-def _chosen_by_user(frame: StepRun) -> bool:
+def _chosen_by_user(step_run: StepRun) -> bool:
     """Return whether ``--adr.NAME.name`` or ``--ad.NAME.name`` gave the name, and no script."""
-    parent = frame.parent
+    parent = step_run.parent
     updates = _updates(parent) if parent else ()
-    return any(update.inputs.get("name") == frame.request.name for update in updates)
+    return any(update.inputs.get("name") == step_run.request.name for update in updates)
 
 
 def _updates(parent: StepRun) -> Iterator[Dependency]:
@@ -173,15 +175,15 @@ def _updates(parent: StepRun) -> Iterator[Dependency]:
         yield from parent.request.ad.values()
 
 
-def _refuse_misspelt(frame: StepRun, names: set[str]) -> None:
-    name, tags = frame.request.name, frame.request.tags
+def _refuse_misspelt(step_run: StepRun, names: set[str]) -> None:
+    name, tags = step_run.request.name, step_run.request.tags
     close = [] if name in names else nearest(name, names - {""})
     if close:
         choice = ",".join((*tags.wanted, *("_" + v for v in tags.variations)))
         names_text = ", ".join(sorted(names - {""}))
         raise Error(
             "not-registered",
-            f'no {frame.script.alias} is registered under the name "{name}"',
+            f'no {step_run.script.alias} is registered under the name "{name}"',
             context=[f"registered: {names_text}"],
             hint=f'did you mean "{close[0]}"? For a new name, register it first:\n'
             f"cm run script --tags={choice} --name={name}",

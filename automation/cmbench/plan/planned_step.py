@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
-class NodeDetail:
-    """Details that an explanation adds to a node: its requester, what its cache entries lack."""
+class PlannedStepDetail:
+    """Details that an explanation adds to a step: its requester, what its cache entries lack."""
 
     requested_by: str
     variations: Mapping[str, str]
@@ -31,19 +31,19 @@ class NodeDetail:
 class PlannedStep:
     """One step of a plan, and of the run that resumes from it.
 
-    ``frame`` is the step with its planned values, ``None`` where only a run can tell which step it
-    is; ``entry_of`` is the dependency entry that requests it, ``None`` for the request itself.
+    ``step_run`` is the step with its planned values, ``None`` where only a run can decide which
+    one; ``entry_of`` is the dependency entry that requests it, ``None`` for the request itself.
     ``when`` is empty for a sure step, else the condition that only a run can decide. ``cached`` is
     ``hit``, ``miss``, ``no`` (never cached), ``fact``, ``above`` (made by an earlier step of the
     same plan) or ``maybe``; ``why`` explains it. ``cached_entry`` is that of a hit. ``detail`` is
     set when an explanation is requested.
 
-    ``children`` are the steps below it, in the order of the run; ``below`` has the nodes of the
+    ``children`` are the steps below it, in the order of the run; ``below`` has the steps of the
     entries of all dependency lists, ``None`` where one is not active. ``gives`` is the env that it
     exports, as far as that is certain.
     """
 
-    frame: StepRun | None
+    step_run: StepRun | None
     entry_of: Dependency | None
     tags: str
     phase: str
@@ -56,27 +56,29 @@ class PlannedStep:
     below: Mapping[str, tuple[PlannedStep | None, ...]] = field(default_factory=dict)
     gives: Mapping[str, Any] | None = None
     children: tuple[PlannedStep, ...] = field(init=False)
-    _detail: NodeDetail | None = None
+    _detail: PlannedStepDetail | None = None
 
     def __post_init__(self) -> None:
-        nodes = [node for below in self.below.values() for node in below]
-        self.children = tuple(node for node in nodes if node is not None)
+        planned_steps = [planned_step for below in self.below.values() for planned_step in below]
+        self.children = tuple(
+            planned_step for planned_step in planned_steps if planned_step is not None
+        )
 
     @property
     def start(self) -> ResolvedStep | None:
         """The step for a run to begin with, without resolving it again; None if that is open."""
-        step = self.frame.step if self.frame is not None else None
+        step = self.step_run.step if self.step_run is not None else None
         return step if step is not None and type(step.env) is TracedEnv else None
 
     @property
     def script(self) -> str:
         """The alias of its script, empty where only a run can tell."""
-        return self.frame.script.alias if self.frame is not None else ""
+        return self.step_run.script.alias if self.step_run is not None else ""
 
     @property
     def variations(self) -> tuple[str, ...]:
         """Its variations, the default ones included."""
-        return self.frame.step.choice.variations if self.frame is not None else ()
+        return self.step_run.step.choice.variations if self.step_run is not None else ()
 
     @property
     def entry(self) -> str:
@@ -84,13 +86,13 @@ class PlannedStep:
         return self.cached_entry.path if self.cached_entry else ""
 
     @property
-    def detail(self) -> NodeDetail:
+    def detail(self) -> PlannedStepDetail:
         """What an explanation has added."""
         assert self._detail is not None, "nobody has explained this plan"
         return self._detail
 
     @detail.setter
-    def detail(self, detail: NodeDetail) -> None:
+    def detail(self, detail: PlannedStepDetail) -> None:
         self._detail = detail
 
 
@@ -104,19 +106,19 @@ class Plan:
     seconds: float
 
     @property
-    def frame(self) -> StepRun:
+    def step_run(self) -> StepRun:
         """The request itself, resolved; it is never open."""
-        assert self.root.frame is not None
-        return self.root.frame
+        assert self.root.step_run is not None
+        return self.root.step_run
 
 
-def walk(node: PlannedStep) -> Iterator[PlannedStep]:
-    """``node`` and everything below it, in the order of the run."""
-    pending = [node]
+def walk(planned_step: PlannedStep) -> Iterator[PlannedStep]:
+    """``planned_step`` and everything below it, in the order of the run."""
+    pending = [planned_step]
     while pending:
-        node = pending.pop()
-        yield node
-        pending.extend(reversed(node.children))
+        planned_step = pending.pop()
+        yield planned_step
+        pending.extend(reversed(planned_step.children))
 
 
 def in_every_arm(root: PlannedStep) -> Iterator[PlannedStep]:
@@ -124,9 +126,9 @@ def in_every_arm(root: PlannedStep) -> Iterator[PlannedStep]:
 
     Alternatives are dependencies of one script under different conditions.
     """
-    for node in sure(root):
+    for planned_step in sure(root):
         arms: dict[str, list[PlannedStep]] = {}
-        for child in node.children:
+        for child in planned_step.children:
             if child.when:
                 arms.setdefault(child.script, []).append(child)
         for first, *others in arms.values():
@@ -136,10 +138,10 @@ def in_every_arm(root: PlannedStep) -> Iterator[PlannedStep]:
                     yield step
 
 
-def sure(node: PlannedStep) -> Iterator[PlannedStep]:
-    """Of ``node`` and everything below it, the steps that will work whatever happens."""
-    if node.when or node.cached not in ("no", "miss"):
+def sure(planned_step: PlannedStep) -> Iterator[PlannedStep]:
+    """Of ``planned_step`` and everything below it, the steps that will work whatever happens."""
+    if planned_step.when or planned_step.cached not in ("no", "miss"):
         return
-    yield node
-    for child in node.children:
+    yield planned_step
+    for child in planned_step.children:
         yield from sure(child)

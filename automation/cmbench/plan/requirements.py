@@ -52,76 +52,80 @@ class Estimator:
         self._seconds: dict[tuple[str, tuple[str, ...]], float] | None = None
         self._programs = programs
 
-    def needs(self, node: PlannedStep) -> StepNeeds:
-        """Return what the step ``node`` takes if it runs."""
-        frame = node.frame
-        if frame is None:
+    def needs(self, planned_step: PlannedStep) -> StepNeeds:
+        """Return what the step ``planned_step`` takes if it runs."""
+        step_run = planned_step.step_run
+        if step_run is None:
             return UNKNOWN
-        if node.cached in ("hit", "above", "fact"):
+        if planned_step.cached in ("hit", "above", "fact"):
             return NOTHING
-        disk, source = self._disk(node, frame)
+        disk, source = self._disk(planned_step, step_run)
         return StepNeeds(
-            downloads=tuple(downloads_of(node, frame) if node.fetches else self._own(frame)),
+            downloads=tuple(
+                downloads_of(planned_step, step_run)
+                if planned_step.fetches
+                else self._own(step_run)
+            ),
             disk=disk,
             disk_known_from=source,
-            seconds=self._time(frame),
-            privileges=self._privileges(frame),
-            licences=_declared(frame, "licence"),
+            seconds=self._time(step_run),
+            privileges=self._privileges(step_run),
+            licences=_declared(step_run, "licence"),
         )
 
-    def _time(self, frame: StepRun) -> float:
+    def _time(self, step_run: StepRun) -> float:
         if self._seconds is None:
             self._seconds = own_seconds(self._runs)
-        return self._seconds.get(_kind(frame.script.uid, frame.step.choice.variations), -1.0)
+        return self._seconds.get(_kind(step_run.script.uid, step_run.step.choice.variations), -1.0)
 
-    def _made_before(self, frame: StepRun) -> EntrySummary | None:
-        variations = set(frame.step.choice.variations)
-        same = [e for e in self._made_by(frame.script) if set(e.variations) == variations]
+    def _made_before(self, step_run: StepRun) -> EntrySummary | None:
+        variations = set(step_run.step.choice.variations)
+        same = [e for e in self._made_by(step_run.script) if set(e.variations) == variations]
         return max(same, key=lambda entry: entry.created, default=None)
 
-    def _disk(self, node: PlannedStep, frame: StepRun) -> tuple[int, str]:
-        if not frame.step.cacheable:
+    def _disk(self, planned_step: PlannedStep, step_run: StepRun) -> tuple[int, str]:
+        if not step_run.step.cacheable:
             return 0, "keeps nothing"
-        declared = declared_room(node, frame)
+        declared = declared_room(planned_step, step_run)
         if declared is not None:
             return declared, "declared"
-        before = self._made_before(frame)
+        before = self._made_before(step_run)
         return (before.size, "as last time") if before else (-1, "")
 
-    def _privileges(self, frame: StepRun) -> tuple[str, ...]:
-        declared = _declared(frame, "privileges")
+    def _privileges(self, step_run: StepRun) -> tuple[str, ...]:
+        declared = _declared(step_run, "privileges")
         if declared:
             return declared
-        programs = self._programs(frame.script.path)
+        programs = self._programs(step_run.script.path)
         return ("can call sudo, if you allow it",) if programs.calls_sudo else ()
 
-    def _own(self, frame: StepRun) -> Iterable[Download]:
+    def _own(self, step_run: StepRun) -> Iterable[Download]:
         """What a script that says nothing of downloads may fetch, to judge by its programs."""
-        if self._programs(frame.script.path).fetches:
-            what = f"what {frame.script.alias} may fetch by itself"
+        if self._programs(step_run.script.path).fetches:
+            what = f"what {step_run.script.alias} may fetch by itself"
             yield Download(what, "addresses not known yet")
 
 
-def declared_room(node: PlannedStep, frame: StepRun) -> int | None:
+def declared_room(planned_step: PlannedStep, step_run: StepRun) -> int | None:
     """Return the bytes of disk that the entry of a step takes at least; None if not declared.
 
     Variations override the script. Of several the smallest counts, such as ``_tiny`` with a default
     of the full size; in the format of the first engines they add up. The size of a download is a
     declaration too. Nothing is declared where the user names a path: files there need no room, or
-    none in the cache. ``node`` is the step of the plan that ``frame`` belongs to.
+    none in the cache. ``planned_step`` is the step of the plan that ``step_run`` belongs to.
     """
-    own, *more = (_megabytes(block) for block in _active_blocks(frame))
+    own, *more = (_megabytes(block) for block in _active_blocks(step_run))
     said = [size for size in more if size is not None]
     if said:
-        size_bytes: int | None = min(said) if frame.script.dialect.inputs_bind else sum(said)
+        size_bytes: int | None = min(said) if step_run.script.dialect.inputs_bind else sum(said)
     else:
-        size_bytes = _size_of_own_download(frame) if own is None else own
-    return None if size_bytes and _names_a_place(node, frame) else size_bytes
+        size_bytes = _size_of_own_download(step_run) if own is None else own
+    return None if size_bytes and _names_a_place(planned_step, step_run) else size_bytes
 
 
-def installs_packages(frame: StepRun) -> bool:
+def installs_packages(step_run: StepRun) -> bool:
     """Return whether all that a step makes lies within a Python, which may have it already."""
-    said = frame.script.settings.fetches
+    said = step_run.script.settings.fetches
     return bool(said) and all(map(_is_package, said))
 
 
@@ -130,24 +134,24 @@ def _megabytes(block: Mapping[str, Any]) -> int | None:
     return int(text) * _MEGABYTE if text.isdecimal() else None
 
 
-def _names_a_place(node: PlannedStep, frame: StepRun) -> bool:
+def _names_a_place(planned_step: PlannedStep, step_run: StepRun) -> bool:
     """Return whether one of the script's paths is set, as an input or by its env key.
 
     A path that a dependency takes too is a source of the entry, and does not replace it.
     """
-    below = [child.frame.script for child in node.children if child.frame is not None]
+    below = [child.step_run.script for child in planned_step.children if child.step_run is not None]
     sources = {spec.env for script in below for spec in script.inputs.values()}
-    paths = {spec.env for spec in frame.script.inputs.values() if spec.type == "path"}
+    paths = {spec.env for spec in step_run.script.inputs.values() if spec.type == "path"}
     keys = paths - sources - {""}
-    return bool(frame.request.path) or any(frame.env.peek(key, "") for key in keys)
+    return bool(step_run.request.path) or any(step_run.env.peek(key, "") for key in keys)
 
 
-def _size_of_own_download(frame: StepRun) -> int | None:
+def _size_of_own_download(step_run: StepRun) -> int | None:
     """Return the bytes of its download by the script's own env; a caller's is of another file."""
-    prefix = frame.script.dialect.prefix
+    prefix = step_run.script.dialect.prefix
     for key in (prefix + "DOWNLOAD_SIZE", prefix + "DOWNLOAD_SIZE_ABOUT"):
-        if any(key in block.env or key in block.default_env for block in frame.step.blocks):
-            size = _known(frame, key)
+        if any(key in block.env or key in block.default_env for block in step_run.step.blocks):
+            size = _known(step_run, key)
             return int(size) if size.isdecimal() else None
     return None
 
@@ -176,23 +180,23 @@ def own_seconds(runs: str) -> dict[tuple[str, tuple[str, ...]], float]:
     return seconds_by_kind
 
 
-def _declared(frame: StepRun, key: str) -> tuple[str, ...]:
+def _declared(step_run: StepRun, key: str) -> tuple[str, ...]:
     """Return what the script's meta and its active variations say under ``key``."""
-    if key not in _words(frame.script):
+    if key not in _words(step_run.script):
         return ()
     texts: list[str] = []
-    for block in _active_blocks(frame):
+    for block in _active_blocks(step_run):
         value = block.get(key)
         texts += [str(v) for v in (value if isinstance(value, list) else [value]) if v]
     return tuple(dict.fromkeys(texts))
 
 
-def _active_blocks(frame: StepRun) -> Iterator[Mapping[str, Any]]:
+def _active_blocks(step_run: StepRun) -> Iterator[Mapping[str, Any]]:
     """Yield the meta of the script and of its active variations, as written."""
-    meta = frame.script.meta
+    meta = step_run.script.meta
     yield meta
     variations = meta.get("variations") or {}
-    for name in frame.step.choice.variations:
+    for name in step_run.step.choice.variations:
         block = variations.get(name) or variations.get(name.partition(".")[0] + ".#")
         if isinstance(block, Mapping):
             yield block
@@ -205,10 +209,10 @@ def _words(script: Script) -> frozenset[str]:
     return frozenset(key for block in blocks if isinstance(block, Mapping) for key in block)
 
 
-def downloads_of(node: PlannedStep, frame: StepRun) -> Iterator[Download]:
+def downloads_of(planned_step: PlannedStep, step_run: StepRun) -> Iterator[Download]:
     """What the step says that it takes from the network, with its size as far as that is known."""
-    prefix = frame.script.dialect.prefix
-    for text in node.fetches:
+    prefix = step_run.script.dialect.prefix
+    for text in planned_step.fetches:
         from urllib.parse import urlsplit
 
         if _KEY.fullmatch(text):
@@ -218,13 +222,13 @@ def downloads_of(node: PlannedStep, frame: StepRun) -> Iterator[Download]:
         if url.scheme not in ("http", "https", "ftp", "s3"):
             yield Download(text, "Python package index" if _is_package(text) else "")
             continue
-        exact = _known(frame, prefix + "DOWNLOAD_SIZE")
-        size = exact or _known(frame, prefix + "DOWNLOAD_SIZE_ABOUT")
+        exact = _known(step_run, prefix + "DOWNLOAD_SIZE")
+        size = exact or _known(step_run, prefix + "DOWNLOAD_SIZE_ABOUT")
         yield Download(
             text,
             url.hostname or "",
             int(size) if size.isdigit() else 0,
-            _known(frame, prefix + "DOWNLOAD_CHECKSUM"),
+            _known(step_run, prefix + "DOWNLOAD_CHECKSUM"),
             about=bool(size) and not exact,
         )
 
@@ -233,8 +237,8 @@ def _is_package(text: str) -> bool:
     return text.startswith("Python package ")
 
 
-def _known(frame: StepRun, key: str) -> str:
-    value = frame.env.peek(key, MISSING)
+def _known(step_run: StepRun, key: str) -> str:
+    value = step_run.env.peek(key, MISSING)
     return "" if value is MISSING or isinstance(value, Pending) else mask(as_text(value)).strip()
 
 

@@ -206,22 +206,22 @@ class Resolver:
             self.memory.dependencies[key] = merged
         return merged
 
-    def dependencies(self, frame: StepRun, phase: str) -> Iterator[Dependency]:
+    def dependencies(self, step_run: StepRun, phase: str) -> Iterator[Dependency]:
         """Yield the entries of one phase, with the updates that reach them by name."""
-        for entry in frame.step.deps.get(phase, ()):
-            yield self.updated(frame, entry)
+        for entry in step_run.step.deps.get(phase, ()):
+            yield self.updated(step_run, entry)
 
-    def updated(self, frame: StepRun, entry: Dependency) -> Dependency:
+    def updated(self, step_run: StepRun, entry: Dependency) -> Dependency:
         """One dependency entry with the updates that reach it by name."""
         if not entry.names:
             return entry
         self.names.update(entry.names)
-        sources: list[Mapping[str, Dependency]] = [block.ad for block in frame.step.blocks]
-        sources += [frame.hooks.late_updates, frame.request.ad, frame.adr]
+        sources: list[Mapping[str, Dependency]] = [block.ad for block in step_run.step.blocks]
+        sources += [step_run.hooks.late_updates, step_run.request.ad, step_run.adr]
         updates = [source.get(name) for source in sources for name in entry.names]
-        updates += [frame.adr.get(USER + name) for name in entry.names]
+        updates += [step_run.adr.get(USER + name) for name in entry.names]
         for update in updates:
-            if update and decide(update.conditions, frame.env)[0]:
+            if update and decide(update.conditions, step_run.env)[0]:
                 entry = merge_dependency(entry, update)
         return entry
 

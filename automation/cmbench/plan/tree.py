@@ -89,10 +89,10 @@ class PlanEnv(TracedEnv):
 class Watcher(Protocol):
     """Who wants to see a plan while it is made, such as an explanation."""
 
-    def resolved(self, frame: StepRun, entry: Dependency | None) -> None:
+    def resolved(self, step_run: StepRun, entry: Dependency | None) -> None:
         """Settings are laid, nothing else has happened; ``entry`` is the caller's entry."""
 
-    def planned(self, node: PlannedStep) -> None:
+    def planned(self, planned_step: PlannedStep) -> None:
         """The step and all below it are planned."""
 
 
@@ -121,11 +121,11 @@ class Planner:
         started = time.perf_counter()
         with _no_collection():
             root = self._step(request, None, "", "")
-        nodes = list(walk(root))
+        planned_steps = list(walk(root))
         return Plan(
             root=root,
-            steps=len(nodes),
-            hits=sum(node.cached == "hit" for node in nodes),
+            steps=len(planned_steps),
+            hits=sum(planned_step.cached == "hit" for planned_step in planned_steps),
             seconds=time.perf_counter() - started,
         )
 
@@ -137,151 +137,153 @@ class Planner:
         when: str,
         entry: Dependency | None = None,
     ) -> PlannedStep:
-        frame = look_at(self._resolver.resolve(request, parent), parent)
+        step_run = look_at(self._resolver.resolve(request, parent), parent)
         try:
             if self._watcher is not None:
-                self._watcher.resolved(frame, entry)
-            node = self._planned(frame, entry, phase, when)
+                self._watcher.resolved(step_run, entry)
+            planned_step = self._planned(step_run, entry, phase, when)
         except Error as error:
             from cmbench.plan.typed_options import add_step
 
-            add_step(error, frame)
+            add_step(error, step_run)
             raise
         if self._watcher is not None:
-            self._watcher.planned(node)
-        return node
+            self._watcher.planned(planned_step)
+        return planned_step
 
     def _planned(
-        self, frame: StepRun, caller_entry: Dependency | None, phase: str, when: str
+        self, step_run: StepRun, caller_entry: Dependency | None, phase: str, when: str
     ) -> PlannedStep:
-        cached, why, entry = self._state(frame)
-        goes_on = cached not in ("fact", "above") and _is_looked_into(frame, cached)
+        cached, why, entry = self._state(step_run)
+        goes_on = cached not in ("fact", "above") and _is_looked_into(step_run, cached)
         # Planning goes on with a copy of the values: the run begins with those of the step.
-        view = _view(frame) if goes_on else frame
+        view = _view(step_run) if goes_on else step_run
         below = self._below(view, dynamic_only=cached == "hit") if goes_on else {}
         gives = self._give(view, cached, entry, when)
         fetches = () if cached in ("hit", "above") else view.texts("fetches")
         return PlannedStep(
-            frame=view,
+            step_run=view,
             entry_of=caller_entry,
-            tags=str(frame.request.tags) or frame.script.alias,
+            tags=str(step_run.request.tags) or step_run.script.alias,
             phase=phase,
             when=when,
             cached=cached,
             why=why,
-            version=(entry.version if entry else "") or _version_text(frame),
+            version=(entry.version if entry else "") or _version_text(step_run),
             fetches=tuple([mask(re.sub(r"<<<(\w+)>>>", r"\1", text)) for text in fetches]),
             cached_entry=entry,
             below=below,
             gives=gives,
         )
 
-    def _state(self, frame: StepRun) -> tuple[str, str, CacheEntry | None]:
-        """Return how a node is ``cached``, why, and the entry that answers."""
-        if frame.script.host_facts:
+    def _state(self, step_run: StepRun) -> tuple[str, str, CacheEntry | None]:
+        """Return how a step is ``cached``, why, and the entry that answers."""
+        if step_run.script.host_facts:
             return "fact", "read from this machine, at every run", None
-        if not frame.step.cacheable:
+        if not step_run.step.cacheable:
             return "no", "runs every time", None
-        entry, why = self._lookup.look_up(frame)
+        entry, why = self._lookup.look_up(step_run)
         if entry is not None:
             return "hit", why, entry
-        if self._made_above(frame):
+        if self._made_above(step_run):
             return "above", "made by an earlier step of this plan", None
         return "maybe" if why.startswith("unknown until") else "miss", why, None
 
-    def _made_above(self, frame: StepRun) -> bool:
+    def _made_above(self, step_run: StepRun) -> bool:
         """Whether an earlier step makes this entry too; from now on, this one counts as such."""
-        earlier = self._made.setdefault(frame.step.identity, [])
-        if any(self._asks_the_same(frame, request) for request in earlier):
+        earlier = self._made.setdefault(step_run.step.identity, [])
+        if any(self._asks_the_same(step_run, request) for request in earlier):
             return True
-        earlier.append(frame.request)
+        earlier.append(step_run.request)
         return False
 
-    def _asks_the_same(self, frame: StepRun, request: Request) -> bool:
-        """Return whether ``request`` equals that of ``frame``, as far as its script reads it."""
-        if changes_of(request) != changes_of(frame.request):
+    def _asks_the_same(self, step_run: StepRun, request: Request) -> bool:
+        """Return whether ``request`` equals that of ``step_run``, as far as its script reads it."""
+        if changes_of(request) != changes_of(step_run.request):
             return False
-        own, other = frame.request.env, request.env
+        own, other = step_run.request.env, request.env
         keys = [key for key in {**own, **other} if own.get(key) != other.get(key)]
-        text = f"{self._programs(frame).hooks}{frame.script.meta}" if keys else ""
+        text = f"{self._programs(step_run).hooks}{step_run.script.meta}" if keys else ""
         return not any(key in text for key in keys)
 
     def _below(
-        self, frame: StepRun, dynamic_only: bool
+        self, step_run: StepRun, dynamic_only: bool
     ) -> dict[str, tuple[PlannedStep | None, ...]]:
-        """Return the nodes of the dependency entries by phase, ``None`` where one is not active."""
-        nodes: dict[str, tuple[PlannedStep | None, ...]] = {}
+        """Return the steps of the dependency entries by phase, ``None`` where one is not active."""
+        planned_steps: dict[str, tuple[PlannedStep | None, ...]] = {}
         for phase in PHASES:
             if phase != "deps":
-                self._promise_own_keys(frame, phase)
-            if phase in frame.step.deps:
-                nodes[phase] = tuple(
-                    self._child(frame, entry, phase) if entry.dynamic or not dynamic_only else None
-                    for entry in self._resolver.dependencies(frame, phase)
+                self._promise_own_keys(step_run, phase)
+            if phase in step_run.step.deps:
+                planned_steps[phase] = tuple(
+                    self._child(step_run, entry, phase)
+                    if entry.dynamic or not dynamic_only
+                    else None
+                    for entry in self._resolver.dependencies(step_run, phase)
                 )
-        return nodes
+        return planned_steps
 
-    def below(self, frame: StepRun, entry: Dependency, phase: str) -> PlannedStep | None:
-        """Return the plan of one dependency of ``frame``, its updates by name included."""
-        return self._child(frame, self._resolver.updated(frame, entry), phase)
+    def below(self, step_run: StepRun, entry: Dependency, phase: str) -> PlannedStep | None:
+        """Return the plan of one dependency of ``step_run``, its updates by name included."""
+        return self._child(step_run, self._resolver.updated(step_run, entry), phase)
 
-    def _child(self, frame: StepRun, entry: Dependency, phase: str) -> PlannedStep | None:
-        answer, reason = decide(entry.conditions, frame.env)
+    def _child(self, step_run: StepRun, entry: Dependency, phase: str) -> PlannedStep | None:
+        answer, reason = decide(entry.conditions, step_run.env)
         if answer is False:
             return None
         when = reason if answer is None else ""
-        request = request_of(frame, entry)
+        request = request_of(step_run, entry)
         if isinstance(request, Pending):
             question = TAGS_FROM + request.producer
-            partial_request = self._partial_request(frame, entry) if self._guess else None
+            partial_request = self._partial_request(step_run, entry) if self._guess else None
             if partial_request is None:
                 return self._open(entry, phase, question, "the step to run is not known yet")
             when, request = when or question, partial_request
-        if when and request.tags in _tags_above(frame):
+        if when and request.tags in _tags_above(step_run):
             why = "it refers back to a step above, which a run may execute again"
             return self._open(entry, phase, when, why)
         try:
-            return self._step(request, frame, phase, when, entry)
+            return self._step(request, step_run, phase, when, entry)
         except Error as error:
             if not when:
                 raise
             return self._open(entry, phase, when, f"if so: {error.message}")
 
-    def _partial_request(self, frame: StepRun, entry: Dependency) -> Request | None:
+    def _partial_request(self, step_run: StepRun, entry: Dependency) -> Request | None:
         """The request without the tags that are not known yet, if it can mean one script only."""
-        request = request_of(frame, entry, known_only=True)
+        request = request_of(step_run, entry, known_only=True)
         if isinstance(request, Pending):
             return None
         try:
-            scripts = candidates(self._resolver.index, request.tags, caller=frame.script)
+            scripts = candidates(self._resolver.index, request.tags, caller=step_run.script)
         except Error:
             return None
         return request if len(scripts) == 1 else None
 
     def _open(self, entry: Dependency, phase: str, when: str, why: str) -> PlannedStep:
-        node = PlannedStep(None, entry, entry.tags, phase, when, "maybe", why)
+        planned_step = PlannedStep(None, entry, entry.tags, phase, when, "maybe", why)
         if self._watcher is not None:
-            self._watcher.planned(node)
-        return node
+            self._watcher.planned(planned_step)
+        return planned_step
 
-    def _promise_own_keys(self, frame: StepRun, phase: str) -> None:
+    def _promise_own_keys(self, step_run: StepRun, phase: str) -> None:
         """Mark keys as pending that this step's own code may set before ``phase`` reads them."""
-        programs = self._programs(frame)
+        programs = self._programs(step_run)
         source = programs.hooks
-        if not source or not isinstance(frame.env, PlanEnv):
+        if not source or not isinstance(step_run.env, PlanEnv):
             return
         if phase != "prehook_deps":
-            frame.env.promise(frame.texts("new_env_keys"), frame.script.alias)
-        entries = frame.step.deps.get(phase, ())
+            step_run.env.promise(step_run.texts("new_env_keys"), step_run.script.alias)
+        entries = step_run.step.deps.get(phase, ())
         for key in (key for e in entries for c in e.conditions for key in c.keys):
-            if key in source and frame.env.peek(key, MISSING) is MISSING:
-                frame.env.promise((key,), frame.script.alias)
+            if key in source and step_run.env.peek(key, MISSING) is MISSING:
+                step_run.env.promise((key,), step_run.script.alias)
         for key in (key for entry in entries for key in _tag_keys(entry)):
-            if frame.env.peek(key, "") == "" and programs.hooks_set(key):
-                frame.env.doubt(key, frame.script.alias)
+            if step_run.env.peek(key, "") == "" and programs.hooks_set(key):
+                step_run.env.doubt(key, step_run.script.alias)
 
-    def _programs(self, frame: StepRun) -> Programs:
-        return self._resolver.index.contents.programs(frame.script.path)
+    def _programs(self, step_run: StepRun) -> Programs:
+        return self._resolver.index.contents.programs(step_run.script.path)
 
     def _tell_facts(self, path: str, env: PlanEnv) -> Mapping[str, Any]:
         new = self._facts(path).new_env
@@ -290,19 +292,19 @@ class Planner:
         return new
 
     def _give(
-        self, frame: StepRun, cached: str, entry: CacheEntry | None, when: str
+        self, step_run: StepRun, cached: str, entry: CacheEntry | None, when: str
     ) -> Mapping[str, Any] | None:
         """Pass what the step gives back to its caller; returns it where it is all known."""
-        env = frame.parent.env if frame.parent else None
+        env = step_run.parent.env if step_run.parent else None
         if not isinstance(env, PlanEnv):
             return None
         if cached == "fact":
-            return self._tell_facts(frame.script.path, env)
-        new = entry.new_env if entry else _known_exports(frame)
-        env.take(dict.fromkeys(new, Pending(frame.script.alias)) if when else new)
-        if entry is None and self._programs(frame).hooks:
-            rest = [pattern for pattern in frame.texts("new_env_keys") if pattern not in new]
-            env.promise(rest, frame.script.alias)
+            return self._tell_facts(step_run.script.path, env)
+        new = entry.new_env if entry else _known_exports(step_run)
+        env.take(dict.fromkeys(new, Pending(step_run.script.alias)) if when else new)
+        if entry is None and self._programs(step_run).hooks:
+            rest = [pattern for pattern in step_run.texts("new_env_keys") if pattern not in new]
+            env.promise(rest, step_run.script.alias)
             return None
         return None if when else new
 
@@ -319,29 +321,29 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _is_looked_into(frame: StepRun, cached: str) -> bool:
+def _is_looked_into(step_run: StepRun, cached: str) -> bool:
     """Return whether a plan needs more of a step than its settings."""
-    return bool(frame.step.deps) or (
-        cached != "hit" and any(block.fetches for block in frame.step.blocks)
+    return bool(step_run.step.deps) or (
+        cached != "hit" and any(block.fetches for block in step_run.step.blocks)
     )
 
 
-def _view(frame: StepRun) -> StepRun:
+def _view(step_run: StepRun) -> StepRun:
     """Return the step for a plan to go on with, of which the step itself notices nothing."""
-    if isinstance(frame.env, PlanEnv):
-        return frame
+    if isinstance(step_run.env, PlanEnv):
+        return step_run
     env, adr = PlanEnv(), TracedEnv()
-    frame.env.copy_to(env)
-    frame.adr.copy_to(adr)
-    return replace(frame, env=env, adr=adr)
+    step_run.env.copy_to(env)
+    step_run.adr.copy_to(adr)
+    return replace(step_run, env=env, adr=adr)
 
 
-def _known_exports(frame: StepRun) -> dict[str, Any]:
+def _known_exports(step_run: StepRun) -> dict[str, Any]:
     """Return what a step that has not run gives back for certain: what its settings say."""
-    env = frame.env
+    env = step_run.env
     return {
         key: dict.__getitem__(env, key)
-        for key in select_keys(dict.keys(env), frame.texts("new_env_keys"))
+        for key in select_keys(dict.keys(env), step_run.texts("new_env_keys"))
         if key in env.written or key in env.laid
     }
 
@@ -355,13 +357,13 @@ def _tag_keys(entry: Dependency) -> Iterator[str]:
         yield from (key for condition in rules for key in condition.keys)
 
 
-def _tags_above(frame: StepRun) -> list[Tags]:
-    own = [frame.request.tags]
-    return own + _tags_above(frame.parent) if frame.parent else own
+def _tags_above(step_run: StepRun) -> list[Tags]:
+    own = [step_run.request.tags]
+    return own + _tags_above(step_run.parent) if step_run.parent else own
 
 
-def _version_text(frame: StepRun) -> str:
-    version = frame.step.version
+def _version_text(step_run: StepRun) -> str:
+    version = step_run.step.version
     if version.exact:
         return version.exact
     bounds = [f">={version.minimum}" if version.minimum else ""]

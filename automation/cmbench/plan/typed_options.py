@@ -26,28 +26,28 @@ _OPTION = r"(?<![\w.-])--(?P<name>[a-z]\w*)(?![\w.-])"
 _WORDS = re.compile(rf"(?P<whole>{_WHOLE})|(?P<tags>{_TAGS})|{_OPTION}", re.VERBOSE)
 
 
-def add_step(error: Error, frame: StepRun) -> None:
+def add_step(error: Error, step_run: StepRun) -> None:
     """Put a step in front of the chain of ``error``, which the step or one below it has raised.
 
     The options in the texts of the step that has raised it are translated.
     """
-    if not error.chain and frame.parent is not None:
-        translation = _Translation(frame)
+    if not error.chain and step_run.parent is not None:
+        translation = _Translation(step_run)
         error.message, error.hint = map(translation.text, (error.message, error.hint))
         if translation.own:
-            command = f"cm run script --tags={frame.request.tags or frame.script.alias}"
+            command = f"cm run script --tags={step_run.request.tags or step_run.script.alias}"
             names = " and ".join(f"--{name}" for name in translation.own)
             verb = "are options" if len(translation.own) > 1 else "is an option"
             error.hint += f"\n{names} {verb} of this step alone; run it first:\n{command} ..."
-    error.within(frame.step.label)
+    error.within(step_run.step.label)
 
 
 class _Translation:
     """The translation of one step's texts; ``own`` are the options that only the step has."""
 
-    def __init__(self, frame: StepRun) -> None:
-        self._frame = frame
-        self._root = next(each for each in _upwards(frame) if each.parent is None)
+    def __init__(self, step_run: StepRun) -> None:
+        self._step_run = step_run
+        self._root = next(each for each in _upwards(step_run) if each.parent is None)
         self.own: list[str] = []
 
     def text(self, text: str) -> str:
@@ -58,34 +58,34 @@ class _Translation:
         if match["tags"]:
             return f"cm run script {match['tags']}"
         name = match["name"]
-        names = (*self._frame.script.inputs, *_VERSIONS, *_PLACES)
+        names = (*self._step_run.script.inputs, *_VERSIONS, *_PLACES)
         if match["whole"] or name not in names:
             return match[0]
         return f"--{self._typed(name)}"
 
     def _typed(self, name: str) -> str:
         """Return the option of the typed command that reaches an input of the step."""
-        keys = _keys(self._frame, name)
-        env = self._frame.env.plain()
+        keys = _keys(self._step_run, name)
+        env = self._step_run.env.plain()
         typed = _by_value(self._root, {str(env.get(key) or "") for key in keys})
         typed = typed or _by_key(self._root, keys)
-        if not typed and (label := _name_of(self._frame)):
+        if not typed and (label := _name_of(self._step_run)):
             typed = f"adr.{label}.{name}"
         if not typed:
             self.own += [name] if name not in self.own else []
         return typed or name
 
 
-def _upwards(frame: StepRun) -> Iterator[StepRun]:
-    each: StepRun | None = frame
+def _upwards(step_run: StepRun) -> Iterator[StepRun]:
+    each: StepRun | None = step_run
     while each is not None:
         yield each
         each = each.parent
 
 
-def _keys(frame: StepRun, name: str) -> list[str]:
+def _keys(step_run: StepRun, name: str) -> list[str]:
     """Return the env keys that an input of a step may set."""
-    spec, prefix = frame.script.inputs.get(name), frame.script.dialect.prefix
+    spec, prefix = step_run.script.inputs.get(name), step_run.script.dialect.prefix
     if spec is not None and spec.env:
         return [spec.env]
     return [prefix + ("TMP_PATH" if name == "path" else name.upper())]
@@ -117,12 +117,12 @@ def _by_key(root: StepRun, keys: list[str]) -> str:
     return next((spec.name for spec in inputs if spec.env and spec.env in keys), "")
 
 
-def _name_of(frame: StepRun) -> str:
+def _name_of(step_run: StepRun) -> str:
     """Return a name under which ``--adr`` reaches a dependency; empty where it has none."""
-    if frame.parent is None:
+    if step_run.parent is None:
         return ""
-    tags = {*frame.script.tags}
-    entries = (entry for phase in frame.parent.step.deps.values() for entry in phase)
+    tags = {*step_run.script.tags}
+    entries = (entry for phase in step_run.parent.step.deps.values() for entry in phase)
     for entry in entries:
         words = {w for w in entry.tags.split(",") if w and w[0] not in "_-"}
         if entry.names and words and words <= tags:

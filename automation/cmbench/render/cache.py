@@ -72,7 +72,7 @@ def why_text(data: Mapping[str, Any]) -> str:
 
 def foreseen_text(forecast: CacheForecast) -> str:
     """What the cache would answer to a call that was not made, and how near entries differ."""
-    root = forecast.node
+    root = forecast.planned_step
     names = {"hit": "from the cache", "miss": "not in the cache", "no": "never kept"}
     name = root.tags if root.tags == root.script else f"{root.tags} ({root.script})"
     lines = wrapped(f"{name}: {names.get(root.cached, root.cached)}: {root.why}", "", "  ")

@@ -40,8 +40,8 @@ _LEAST_NAME, _LEAST_STATE = 20, 12
 def plan_text(plan: Plan, totals: Mapping[str, Any], reasons: bool = False) -> str:
     """Return the tree, one step a line (with ``reasons`` more), and its totals."""
     lines = list(_tree(plan.root, "", "", reasons))
-    nodes = list(walk(plan.root))
-    states = Counter(node.cached for node in nodes)
+    planned_steps = list(walk(plan.root))
+    states = Counter(planned_step.cached for planned_step in planned_steps)
     counts = {
         "from the cache": states["hit"],
         "to make": states["miss"],
@@ -51,25 +51,32 @@ def plan_text(plan: Plan, totals: Mapping[str, Any], reasons: bool = False) -> s
         "decided on the way": states["maybe"],
     }
     total = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
-    lines += ["", *wrapped(f"{counted(len(nodes), 'step')}: {total}")]
-    return "\n".join([*lines, *_needs_lines(nodes, totals)])
+    lines += ["", *wrapped(f"{counted(len(planned_steps), 'step')}: {total}")]
+    return "\n".join([*lines, *_needs_lines(planned_steps, totals)])
 
 
-def _tree(node: PlannedStep, lead: str, below: str, reasons: bool, word: str = "") -> Iterator[str]:
-    yield _plan_line(node, lead, word)
+def _tree(
+    planned_step: PlannedStep, lead: str, below: str, reasons: bool, word: str = ""
+) -> Iterator[str]:
+    yield _plan_line(planned_step, lead, word)
     if reasons:
-        yield from _reason_lines(node, below + ("|  " if node.children else "   "))
-    for number, child in enumerate(node.children):
-        last = number == len(node.children) - 1
+        yield from _reason_lines(planned_step, below + ("|  " if planned_step.children else "   "))
+    for number, child in enumerate(planned_step.children):
+        last = number == len(planned_step.children) - 1
         corner, bar = ("`- ", "   ") if last else ("|- ", "|  ")
-        word = "else: " if acquires_for(node, child) else ""
+        word = "else: " if acquires_for(planned_step, child) else ""
         yield from _tree(child, below + corner, below + bar, reasons, word)
 
 
-def _plan_line(node: PlannedStep, lead: str, word: str = "") -> str:
-    variations = [t for t in node.tags.split(",") if t.startswith("_")]
-    name = ",".join([node.script, *variations]) if node.script else node.tags
-    left, state = lead + word + name + (f" ({node.version})" if node.version else ""), _state(node)
+def _plan_line(planned_step: PlannedStep, lead: str, word: str = "") -> str:
+    variations = [t for t in planned_step.tags.split(",") if t.startswith("_")]
+    name = (
+        ",".join([planned_step.script, *variations]) if planned_step.script else planned_step.tags
+    )
+    left, state = (
+        lead + word + name + (f" ({planned_step.version})" if planned_step.version else ""),
+        _state(planned_step),
+    )
     if len(lead) > WIDTH - _LEAST_NAME - _LEAST_STATE:
         return f"{left}  {state}"
     state = cut(state, WIDTH - 2 - min(len(left), len(lead) + _LEAST_NAME), "...")
@@ -77,27 +84,27 @@ def _plan_line(node: PlannedStep, lead: str, word: str = "") -> str:
     return f"{cut(left, room, '...').ljust(room)}  {state}"
 
 
-def _state(node: PlannedStep) -> str:
-    """Return the state of a node, and its condition."""
-    state = _WORDS[node.cached]
-    if any(acquires_for(node, child) for child in node.children):
+def _state(planned_step: PlannedStep) -> str:
+    """Return the state of a step, and its condition."""
+    state = _WORDS[planned_step.cached]
+    if any(acquires_for(planned_step, child) for child in planned_step.children):
         state = f"detect, {state}"
-    if not node.when:
+    if not planned_step.when:
         return state
-    word = "" if state == "?" else "," if node.when.startswith(TAGS_FROM) else " if"
-    return f"{state}{word} {node.when}"
+    word = "" if state == "?" else "," if planned_step.when.startswith(TAGS_FROM) else " if"
+    return f"{state}{word} {planned_step.when}"
 
 
-def _reason_lines(node: PlannedStep, lead: str) -> Iterator[str]:
-    detail = node.detail
+def _reason_lines(planned_step: PlannedStep, lead: str) -> Iterator[str]:
+    detail = planned_step.detail
     yield from _reason(lead, "asked", detail.requested_by)
     if detail.variations:
         shown = "; ".join(f"_{name}: {why}" for name, why in detail.variations.items())
         yield from _reason(lead, "with", shown)
     if detail.version_from:
         yield from _reason(lead, "version", detail.version_from)
-    if node.cached in ("hit", "above", "no", "fact") or not detail.misses:
-        yield from _reason(lead, _WORDS[node.cached], node.why)
+    if planned_step.cached in ("hit", "above", "no", "fact") or not detail.misses:
+        yield from _reason(lead, _WORDS[planned_step.cached], planned_step.why)
     for miss in detail.misses:
         yield from _reason(lead, "no hit", miss)
 
@@ -107,9 +114,11 @@ def _reason(lead: str, title: str, text: str) -> list[str]:
     return wrapped(text, head, f"{lead}.   ", max(WIDTH, len(head) + 30))
 
 
-def _needs_lines(nodes: Sequence[PlannedStep], totals: Mapping[str, Any]) -> Iterator[str]:
-    yield from _download_lines(nodes, totals)
-    present = list(dict.fromkeys(n.detail.needs.present for n in nodes if n.detail.needs.present))
+def _needs_lines(planned_steps: Sequence[PlannedStep], totals: Mapping[str, Any]) -> Iterator[str]:
+    yield from _download_lines(planned_steps, totals)
+    present = list(
+        dict.fromkeys(n.detail.needs.present for n in planned_steps if n.detail.needs.present)
+    )
     yield from ["used as they are:", *(f"  {text}" for text in present)] if present else []
     size, left = totals["disk_bytes"], totals["steps_of_unknown_disk"]
     if size or left:
@@ -120,19 +129,27 @@ def _needs_lines(nodes: Sequence[PlannedStep], totals: Mapping[str, Any]) -> Ite
     if seconds or left:
         known = _bounded(seconds and _duration(seconds), totals, "seconds", left > 0)
         yield _total("time", known and f"{known}, as last time", left, "not measured yet")
-    yield from _consents(nodes)
+    yield from _consents(planned_steps)
 
 
-def _consents(nodes: Sequence[PlannedStep]) -> Iterator[str]:
+def _consents(planned_steps: Sequence[PlannedStep]) -> Iterator[str]:
     """Yield what the user has to grant or accept first."""
     for title, field in (("root", "privileges"), ("licence", "licences")):
-        consents = [(n.script, text) for n in nodes for text in getattr(n.detail.needs, field)]
+        consents = [
+            (n.script, text) for n in planned_steps for text in getattr(n.detail.needs, field)
+        ]
         for script, text in dict.fromkeys(consents):
             yield f"{title + ':':<9}{script}: {text}"
 
 
-def _download_lines(nodes: Sequence[PlannedStep], totals: Mapping[str, Any]) -> Iterator[str]:
-    downloads = list(dict.fromkeys(d for node in nodes for d in node.detail.needs.downloads))
+def _download_lines(
+    planned_steps: Sequence[PlannedStep], totals: Mapping[str, Any]
+) -> Iterator[str]:
+    downloads = list(
+        dict.fromkeys(
+            d for planned_step in planned_steps for d in planned_step.detail.needs.downloads
+        )
+    )
     steps = totals["open_steps"]
     if not downloads:
         left = f", but {counted(steps, 'step is', 'steps are')} open" if steps else ""
@@ -228,14 +245,18 @@ def _origin_lines(origin: ValueOrigin, lead: str) -> list[str]:
 def _merged(plan: Plan) -> tuple[dict[str, PlannedStep], dict[tuple[str, str], list[str]]]:
     """Nodes by id, equal steps as one, and the labels of the edges between them."""
     names: dict[tuple[Any, ...], str] = {}
-    nodes: dict[str, PlannedStep] = {}
+    planned_steps: dict[str, PlannedStep] = {}
     edges: dict[tuple[str, str], list[str]] = {}
 
-    def add(node: PlannedStep) -> str:
-        key = (node.script or node.tags, node.variations, node.version if node.script else "")
+    def add(planned_step: PlannedStep) -> str:
+        key = (
+            planned_step.script or planned_step.tags,
+            planned_step.variations,
+            planned_step.version if planned_step.script else "",
+        )
         name = names.setdefault(key, f"n{len(names)}")
-        nodes.setdefault(name, node)
-        for child in node.children:
+        planned_steps.setdefault(name, planned_step)
+        for child in planned_step.children:
             words = edges.setdefault((name, add(child)), [])
             label = f"if {child.when}" if child.when else ""
             if label and label not in words:
@@ -243,29 +264,29 @@ def _merged(plan: Plan) -> tuple[dict[str, PlannedStep], dict[tuple[str, str], l
         return name
 
     add(plan.root)
-    return nodes, edges
+    return planned_steps, edges
 
 
-def _graph_label(node: PlannedStep) -> list[str]:
-    variations = ["_" + name for name in node.variations]
-    lines = [node.script or node.tags, *variations]
-    if node.version:
-        lines.append(node.version)
-    return [*lines, f"[{_WORDS[node.cached]}]"]
+def _graph_label(planned_step: PlannedStep) -> list[str]:
+    variations = ["_" + name for name in planned_step.variations]
+    lines = [planned_step.script or planned_step.tags, *variations]
+    if planned_step.version:
+        lines.append(planned_step.version)
+    return [*lines, f"[{_WORDS[planned_step.cached]}]"]
 
 
 def dot_text(plan: Plan) -> str:
     """The plan for Graphviz; equal steps are one node."""
-    nodes, edges = _merged(plan)
+    planned_steps, edges = _merged(plan)
     lines = [
         "digraph plan {",
         "  rankdir=LR;",
         '  node [shape=box, style="rounded,filled", fontname="sans-serif", fontsize=10];',
         '  edge [fontname="sans-serif", fontsize=8];',
     ]
-    for name, node in nodes.items():
-        label = json.dumps("\n".join(_graph_label(node)), ensure_ascii=False)
-        lines.append(f'  {name} [label={label}, fillcolor="{_COLOURS[node.cached]}"];')
+    for name, planned_step in planned_steps.items():
+        label = json.dumps("\n".join(_graph_label(planned_step)), ensure_ascii=False)
+        lines.append(f'  {name} [label={label}, fillcolor="{_COLOURS[planned_step.cached]}"];')
     for (one, other), words in edges.items():
         label = json.dumps("\n".join(words), ensure_ascii=False)
         more = f" [label={label}, style=dashed]" if words else ""
@@ -275,16 +296,16 @@ def dot_text(plan: Plan) -> str:
 
 def mermaid_text(plan: Plan) -> str:
     """The plan for Mermaid, as Markdown pages of code hosts draw it; equal steps are one node."""
-    nodes, edges = _merged(plan)
+    planned_steps, edges = _merged(plan)
     lines = ["flowchart LR"]
-    for name, node in nodes.items():
-        label = "<br/>".join(_plain(part) for part in _graph_label(node))
-        lines.append(f'  {name}["{label}"]:::{node.cached}')
+    for name, planned_step in planned_steps.items():
+        label = "<br/>".join(_plain(part) for part in _graph_label(planned_step))
+        lines.append(f'  {name}["{label}"]:::{planned_step.cached}')
     for (one, other), words in edges.items():
         text = "<br/>".join(_plain(word) for word in words)
         lines.append(f'  {one} -. "{text}" .-> {other}' if text else f"  {one} --> {other}")
     for name, colour in _COLOURS.items():
-        if any(node.cached == name for node in nodes.values()):
+        if any(planned_step.cached == name for planned_step in planned_steps.values()):
             lines.append(f"  classDef {name} fill:{colour},stroke:#555,color:#000")
     return "\n".join(lines)
 

@@ -57,18 +57,18 @@ class Lock:
     met: Mapping[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
     downloads: Mapping[str, str] = field(default_factory=dict)
 
-    def version(self, frame: StepRun) -> str:
+    def version(self, step_run: StepRun) -> str:
         """The version that the lock has for this step; empty where it has none, or several."""
-        kind = _kind(frame.script.uid or frame.script.alias, frame.step.choice.variations)
-        for versions in (self.by_chain.get(frame.chain()), self.by_kind.get(kind)):
+        kind = _kind(step_run.script.uid or step_run.script.alias, step_run.step.choice.variations)
+        for versions in (self.by_chain.get(step_run.chain()), self.by_kind.get(kind)):
             if versions and len(versions) == 1:
                 return next(iter(versions))
         return ""
 
-    def checksum(self, frame: StepRun) -> str:
+    def checksum(self, step_run: StepRun) -> str:
         """SHA-256 of what this step downloads; empty where the lock does not know it."""
-        key = frame.script.dialect.prefix + _URL
-        return self.downloads.get(fingerprint(key, frame.env.peek(key, MISSING)), "")
+        key = step_run.script.dialect.prefix + _URL
+        return self.downloads.get(fingerprint(key, step_run.env.peek(key, MISSING)), "")
 
 
 def _kind(uid: str, variations: Iterable[str]) -> Kind:
@@ -118,21 +118,21 @@ class LockedResolver(Resolver):
         # Not before: some callers try a step, drop its error, and come again.
         self._unedited[script.path] = files
 
-    def _pinned(self, frame: StepRun) -> Request | None:
+    def _pinned(self, step_run: StepRun) -> Request | None:
         """Return the request with what the lock adds; ``None`` where it adds nothing."""
-        if frame.script.host_facts:
+        if step_run.script.host_facts:
             return None
-        version = "" if frame.step.version.exact else self._lock.version(frame)
-        key = frame.script.dialect.prefix + _CHECKSUM
-        checksum = "" if frame.env.peek(key) else self._lock.checksum(frame)
+        version = "" if step_run.step.version.exact else self._lock.version(step_run)
+        key = step_run.script.dialect.prefix + _CHECKSUM
+        checksum = "" if step_run.env.peek(key) else self._lock.checksum(step_run)
         if not (version or checksum):
             return None
-        if frame.step.cacheable:
+        if step_run.step.cacheable:
             # What was made before the lock was has no pinned version in its identity.
-            entry, _ = self._lookup.look_up(frame)
+            entry, _ = self._lookup.look_up(step_run)
             if entry is not None and entry.version == (version or entry.version):
                 return None
-        request = frame.request
+        request = step_run.request
         if version:
             request = replace(request, version=replace(request.version, exact=version))
         if checksum:

@@ -47,16 +47,18 @@ class Runner(Protocol):
     def actions(self) -> Actions:
         """What ``customize.py`` may ask of the tool itself."""
 
-    def native_script(self, frame: StepRun, base: str = "") -> str:
+    def native_script(self, step_run: StepRun, base: str = "") -> str:
         """Return the path of the native script for this platform; empty where there is none."""
 
-    def native(self, frame: StepRun, place: StepFolders, path: str, words: tuple[str, ...]) -> None:
+    def native(
+        self, step_run: StepRun, place: StepFolders, path: str, words: tuple[str, ...]
+    ) -> None:
         """Run a native script; raises ``script-failed``."""
 
-    def words(self, frame: StepRun) -> tuple[str, ...]:
+    def words(self, step_run: StepRun) -> tuple[str, ...]:
         """Return the env words that native programs of the step may read."""
 
-    def hook_input(self, frame: StepRun, place: StepFolders) -> dict[str, Any]:
+    def hook_input(self, step_run: StepRun, place: StepFolders) -> dict[str, Any]:
         """Return the dictionary that a hook of ``customize.py`` takes."""
 
 
@@ -75,9 +77,9 @@ _OF_THE_RUN = ("interrupted", "lock-broken", "internal")
 class Automation:
     """``i['automation']`` of one hook call."""
 
-    def __init__(self, runner: Runner, frame: StepRun, scratch: str) -> None:
+    def __init__(self, runner: Runner, step_run: StepRun, scratch: str) -> None:
         self._runner = runner
-        self._frame = frame
+        self._step_run = step_run
         self._scratch = scratch
         self.cmind = runner.cmind
         self.path = _AUTOMATIONS
@@ -105,23 +107,23 @@ class Automation:
         Keys that it sets are in that env, and a copy in ``env_tmp``. A failure of the script is
         returned as ``return`` and ``error``: the hook decides.
         """
-        frame, env = self._frame, i.get("env")
-        script = self._runner.native_script(frame, str(i.get("script_name", "")))
+        step_run, env = self._step_run, i.get("env")
+        script = self._runner.native_script(step_run, str(i.get("script_name", "")))
         if not script:
             name = i.get("script_name") or "run"
             return {"return": EXIT_NOT_FOUND, "error": f"native script {name} not found"}
-        words = self._runner.words(frame)
-        if isinstance(env, dict) and env is not frame.env:
-            frame = replace(frame, env=TracedEnv(env))
+        words = self._runner.words(step_run)
+        if isinstance(env, dict) and env is not step_run.env:
+            step_run = replace(step_run, env=TracedEnv(env))
         try:
-            self._runner.native(frame, self._place, script, words)
+            self._runner.native(step_run, self._place, script, words)
         except Error as error:
             if error.code in _OF_THE_RUN:
                 raise
             return FailedAnswer(error)
-        if isinstance(env, dict) and env is not frame.env:
-            env.update(frame.env.plain())
-        return {"return": 0, "env_tmp": frame.env.plain()}
+        if isinstance(env, dict) and env is not step_run.env:
+            env.update(step_run.env.plain())
+        return {"return": 0, "env_tmp": step_run.env.plain()}
 
     def detect_version_using_script(self, i: dict[str, Any]) -> dict[str, Any]:
         """Run the native script, then ``detect_version`` of this step, and check the range."""
@@ -135,13 +137,13 @@ class Automation:
         detect = getattr(i["run_script_input"].get("customize_code"), "detect_version", None)
         if detect is None:
             return {"return": 0}
-        answer: dict[str, Any] = detect(self._runner.hook_input(self._frame, self._place))
+        answer: dict[str, Any] = detect(self._runner.hook_input(self._step_run, self._place))
         if answer.get("return"):
             return answer
         from cmbench.lib import versions
 
         version = str(answer.get("version", ""))
-        bounds = self._frame.step.version
+        bounds = self._step_run.step.version
         if not version:
             return {"return": EXIT_NOT_FOUND, "error": "version was not detected"}
         if not versions.satisfies(version, bounds.minimum, bounds.maximum, bounds.exact):
@@ -160,17 +162,17 @@ class Automation:
         if not match:
             return {"return": EXIT_NOT_FOUND, "error": f"version not found in: {text.strip()}"}
         version = str(match.group(int(i.get("group_number", 1)))).strip()
-        env = i.get("which_env", self._frame.env)
+        env = i.get("which_env", self._step_run.env)
         if i.get("env_key"):
             env[str(i["env_key"])] = version
-        env[self._frame.script.dialect.prefix + "DETECTED_VERSION"] = version
+        env[self._step_run.script.dialect.prefix + "DETECTED_VERSION"] = version
         return {"return": 0, "version": version, "string": text}
 
     def get_default_path_list(self, i: dict[str, Any]) -> list[str]:
         """The directories of the search path ``default_path_env_key`` (``PATH`` by default)."""
         key = str(i.get("default_path_env_key") or "PATH")
-        self._frame.trace.os_reads.add(key)
-        extra = self._frame.env.get("+" + key) or []
+        self._step_run.trace.os_reads.add(key)
+        extra = self._step_run.env.get("+" + key) or []
         return [*extra, *filter(None, os.environ.get(key, "").split(os.pathsep))]
 
     def find_artifact(self, i: dict[str, Any]) -> dict[str, Any]:
@@ -179,8 +181,8 @@ class Automation:
         Accepts names with version suffixes (``gcc-12``, ``python3.11``); with ``detect_version``
         keeps only those whose version fits. Returns code 16 when none is found.
         """
-        env = self._frame.env
-        prefix = self._frame.script.dialect.prefix
+        env = self._step_run.env
+        prefix = self._step_run.script.dialect.prefix
         file_path = str(env.get(prefix + "INPUT") or "").strip()
         search_path = str(env.get(prefix + "TMP_PATH") or "").strip()
         if file_path:
@@ -196,10 +198,10 @@ class Automation:
 
     def _below_search_folder(self) -> list[str]:
         """The folder that ``--search_folder_path`` of MLC names, and those up to 4 levels below."""
-        dialect = self._frame.script.dialect
+        dialect = self._step_run.script.dialect
         if "search_folder_path" not in dialect.inputs:
             return []
-        top = str(self._frame.env.get(dialect.prefix + "SEARCH_FOLDER_PATH") or "").strip()
+        top = str(self._step_run.env.get(dialect.prefix + "SEARCH_FOLDER_PATH") or "").strip()
         folders = []
         for folder, below, _ in os.walk(top) if top else ():
             folders.append(folder)
@@ -209,7 +211,7 @@ class Automation:
         return folders
 
     def _first_fitting(self, i: dict[str, Any], paths: list[str]) -> dict[str, Any]:
-        env = self._frame.env
+        env = self._step_run.env
         key = str(i.get("env_path_key") or "")
         refused = []
         for path in paths:
@@ -228,7 +230,7 @@ class Automation:
     def _chosen(self, i: dict[str, Any], path: str) -> dict[str, Any]:
         directory = os.path.dirname(path)
         if directory not in self.get_default_path_list(i):
-            self._frame.env["+PATH"] = [directory]
+            self._step_run.env["+PATH"] = [directory]
         return {"return": 0, "found_path": directory, "found_files": [path]}
 
     def find_file_deep(self, i: dict[str, Any]) -> dict[str, Any]:
@@ -268,7 +270,7 @@ class Automation:
         """Change dependencies of this step that are still to run, by name (``update_deps``)."""
         from cmbench.format.meta import updates
 
-        self._frame.hooks.late_updates.update(updates(i.get("update_deps")))
+        self._step_run.hooks.late_updates.update(updates(i.get("update_deps")))
         return {"return": 0}
 
     def clean_some_tmp_files(self, i: dict[str, Any]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Ask = Callable[[str], str]
 
 
-def load(path: str, frame: StepRun, ask: Ask, offered: Mapping[str, ModuleType]) -> ModuleType:
+def load(path: str, step_run: StepRun, ask: Ask, offered: Mapping[str, ModuleType]) -> ModuleType:
     """The module at ``path``; it finds ``offered`` modules by name, and ``ask`` as ``input``.
 
     Raises ``Error`` (``customize-crashed``) when it cannot be loaded.
@@ -41,17 +41,17 @@ def load(path: str, frame: StepRun, ask: Ask, offered: Mapping[str, ModuleType])
 
     from cmbench.run.fresh_source import spec_of
 
-    name = f"cm_customize_{frame.script.uid or frame.script.alias}".replace("-", "_")
+    name = f"cm_customize_{step_run.script.uid or step_run.script.alias}".replace("-", "_")
     spec = spec_of(name, path)
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     names: dict[str, Any] = {**vars(builtins), "input": ask}
     names["__import__"] = _Imports(
-        frame.script.path, name, offered, names, _other_libraries(frame.script)
+        step_run.script.path, name, offered, names, _other_libraries(step_run.script)
     )
     if offered:
         # Some of that dialect use importlib for helpers in their own folder.
-        add_folder(frame.script.path)
+        add_folder(step_run.script.path)
     vars(module)["__builtins__"] = names
     sys.modules[name] = module
     try:
@@ -61,7 +61,7 @@ def load(path: str, frame: StepRun, ask: Ask, offered: Mapping[str, ModuleType])
         raise
     except (Exception, SystemExit) as problem:
         del sys.modules[name]
-        raise crash(problem, frame, "loading customize.py") from problem
+        raise crash(problem, step_run, "loading customize.py") from problem
     return module
 
 
@@ -85,26 +85,26 @@ def _other_libraries(script: Script) -> dict[str, IsolatedLibrary]:
     return {top: IsolatedLibrary.at(root) for top, root in others.items()}
 
 
-def refuse(frame: StepRun) -> None:
-    """Raise the ``Error`` that a run of ``frame`` would end with at once.
+def refuse(step_run: StepRun) -> None:
+    """Raise the ``Error`` that a run of ``step_run`` would end with at once.
 
     A ``customize.py`` may have a function ``refuse``, which looks at the env and changes nothing.
     """
-    _ask(frame, "refuse")
+    _ask(step_run, "refuse")
 
 
-def foresee(frame: StepRun) -> str:
-    """Return in words which things of this machine ``frame`` will use and not fetch; mostly empty.
+def foresee(step_run: StepRun) -> str:
+    """Return in words what of this machine ``step_run`` will use and not fetch; mostly empty.
 
     A ``customize.py`` may have a function ``foresee``, which returns it as ``present``.
     """
-    return str(_ask(frame, "foresee").get("present") or "")
+    return str(_ask(step_run, "foresee").get("present") or "")
 
 
-def _ask(frame: StepRun, name: str) -> Mapping[str, Any]:
+def _ask(step_run: StepRun, name: str) -> Mapping[str, Any]:
     """Call a function of a ``customize.py`` that plans call too; empty where it has none."""
-    path = os.path.join(frame.script.path, "customize.py")
-    if frame.script.dialect is not CM:
+    path = os.path.join(step_run.script.path, "customize.py")
+    if step_run.script.dialect is not CM:
         return {}
     try:
         with open(path, encoding="utf-8") as file:
@@ -113,25 +113,25 @@ def _ask(frame: StepRun, name: str) -> Mapping[str, Any]:
         return {}
     if not has_one:
         return {}
-    env = {k: v for k, v in frame.env.plain().items() if not isinstance(v, Pending)}
-    function = getattr(load(path, frame, _nobody, {}), name)
+    env = {k: v for k, v in step_run.env.plain().items() if not isinstance(v, Pending)}
+    function = getattr(load(path, step_run, _nobody, {}), name)
     try:
         answer = function({"env": env})
     except Error:
         raise
     except Exception as problem:
-        raise crash(problem, frame, f"customize.py {name}") from problem
+        raise crash(problem, step_run, f"customize.py {name}") from problem
     return answer if isinstance(answer, Mapping) else {}
 
 
 def refuse_each(root: PlannedStep) -> None:
     """Raise what the first step of a plan would end with that is sure to work and refuses to."""
-    for node in (*sure(root), *in_every_arm(root)):
-        if node.frame is not None and node.cached in ("no", "miss"):
+    for planned_step in (*sure(root), *in_every_arm(root)):
+        if planned_step.step_run is not None and planned_step.cached in ("no", "miss"):
             try:
-                refuse(node.frame)
+                refuse(planned_step.step_run)
             except Error as error:
-                error.chain = error.chain or node.frame.chain()
+                error.chain = error.chain or planned_step.step_run.chain()
                 raise
 
 
@@ -257,7 +257,7 @@ def _system(command: str) -> int:
     return status << 8 if status >= 0 else -status
 
 
-def file_failure(problem: OSError, frame: StepRun, doing: str, folders: Sequence[str]) -> Error:
+def file_failure(problem: OSError, step_run: StepRun, doing: str, folders: Sequence[str]) -> Error:
     """Return an ``OSError`` of a script's own code.
 
     That the disk is full, or that nothing may be written into the ``folders`` of the step, is the
@@ -273,10 +273,10 @@ def file_failure(problem: OSError, frame: StepRun, doing: str, folders: Sequence
         from cmbench.cache.disk import disk_error
 
         return disk_error(problem, path or folders[0])
-    return crash(problem, frame, doing)
+    return crash(problem, step_run, doing)
 
 
-def crash(problem: BaseException, frame: StepRun, doing: str) -> Error:
+def crash(problem: BaseException, step_run: StepRun, doing: str) -> Error:
     """Return a Python failure of a script's own code as an error with its own lines only."""
     import traceback
 
@@ -285,17 +285,17 @@ def crash(problem: BaseException, frame: StepRun, doing: str) -> Error:
     own = [
         f"customize.py:{item.lineno} in {item.name}: {item.line}"
         for item in traceback.extract_tb(problem.__traceback__)
-        if item.filename.startswith(frame.script.path)
+        if item.filename.startswith(step_run.script.path)
     ]
     if isinstance(problem, EOFError):
-        return unanswered("", frame, doing, own)
+        return unanswered("", step_run, doing, own)
     if isinstance(problem, SyntaxError) and problem.filename:
         own.append(
             f"{os.path.basename(problem.filename)}:{problem.lineno}: {problem.text}".rstrip()
         )
     return Error(
         "customize-crashed",
-        f"customize.py of {frame.script.alias} failed: {type(problem).__name__}: {problem}",
+        f"customize.py of {step_run.script.alias} failed: {type(problem).__name__}: {problem}",
         context=own,
         doing=doing,
         hint=_advice(problem),
@@ -324,23 +324,26 @@ def _missing_program(problem: BaseException) -> str:
     return name if started and isinstance(name, str) and os.sep not in name else ""
 
 
-def unanswered(prompt: str, frame: StepRun, doing: str, context: Iterable[str] = ()) -> Error:
+def unanswered(prompt: str, step_run: StepRun, doing: str, context: Iterable[str] = ()) -> Error:
     """Return the error of a question that has no terminal, with how to answer it in advance."""
     question = f': "{" ".join(prompt.split())}"' if prompt.strip() else ""
     return Error(
         "needs-input",
-        f"customize.py of {frame.script.alias} asks a question, but nobody can answer it{question}",
+        f"customize.py of {step_run.script.alias} asks a question, "
+        f"but nobody can answer it{question}",
         context=tuple(context),
         doing=doing,
-        hint=_answer_beforehand(frame),
+        hint=_answer_beforehand(step_run),
     )
 
 
-def _answer_beforehand(frame: StepRun) -> str:
+def _answer_beforehand(step_run: StepRun) -> str:
     """Return the input, or else the env key, that the script looked for last and did not find."""
-    prefix = frame.script.dialect.prefix
-    names = _inputs_by_key(frame)
-    missed = [key for key in reversed(frame.env.reads) if _is_empty(frame.env.peek(key, MISSING))]
+    prefix = step_run.script.dialect.prefix
+    names = _inputs_by_key(step_run)
+    missed = [
+        key for key in reversed(step_run.env.reads) if _is_empty(step_run.env.peek(key, MISSING))
+    ]
     named = [key for key in missed if key in names]
     if not named:
         keys = [key for key in missed if key.startswith(prefix) and "_TMP_" not in key]
@@ -350,17 +353,17 @@ def _answer_beforehand(frame: StepRun) -> str:
             else "repeat the command on a terminal, without --quiet"
         )
     name = names[named[0]]
-    if frame.parent is None:
+    if step_run.parent is None:
         return f"give the answer with the call: --{name}=VALUE"
-    tags = ",".join([*frame.script.tags, *("_" + v for v in frame.request.tags.variations)])
+    tags = ",".join([*step_run.script.tags, *("_" + v for v in step_run.request.tags.variations)])
     return f"run this step first, with the answer: cm run script --tags={tags} --{name}=VALUE"
 
 
-def _inputs_by_key(frame: StepRun) -> dict[str, str]:
+def _inputs_by_key(step_run: StepRun) -> dict[str, str]:
     """Return the name of the input that sets an env key."""
-    dialect = frame.script.dialect
+    dialect = step_run.script.dialect
     names = {dialect.prefix + name.upper(): name for name in dialect.inputs}
-    for block in frame.step.blocks:
+    for block in step_run.step.blocks:
         names.update({key: name for name, key in block.input_mapping.items()})
     return names
 

@@ -24,11 +24,18 @@ def require_room(root: PlannedStep, env: Mapping[str, Any], folder: str, ahead: 
     ``root`` is a plan's first step, ``env`` what the caller has set, and ``ahead`` the folder with
     the parts of earlier downloads. Unknown sizes count as 0.
     """
-    frames = [(node, node.frame) for node in sure(root) if node.frame is not None]
-    promised_bytes = {frame.step.label: _promised(node, frame) for node, frame in frames}
+    step_runs = [
+        (planned_step, planned_step.step_run)
+        for planned_step in sure(root)
+        if planned_step.step_run is not None
+    ]
+    promised_bytes = {
+        step_run.step.label: _promised(planned_step, step_run)
+        for planned_step, step_run in step_runs
+    }
     coming_bytes: dict[str, int] = {}
-    for node, frame in frames:
-        for download in _into_the_cache(node, frame):
+    for planned_step, step_run in step_runs:
+        for download in _into_the_cache(planned_step, step_run):
             coming_bytes[download.what] = max(0, download.size - _has_come(download, ahead))
     # One script declares an archive and what is unpacked of it: only the larger one is certain.
     larger = max((promised_bytes, coming_bytes), key=lambda sizes: sum(sizes.values()))
@@ -36,20 +43,26 @@ def require_room(root: PlannedStep, env: Mapping[str, Any], folder: str, ahead: 
         capacity.check_disk(env, _largest(larger), sum(larger.values()), folder)
 
 
-def _promised(node: PlannedStep, frame: StepRun) -> int:
+def _promised(planned_step: PlannedStep, step_run: StepRun) -> int:
     """Return the bytes that its entry is sure to take; in other collections a rough figure.
 
     What ``pip`` installs may be present already, and lies within its Python.
     """
-    promises = frame.script.dialect.inputs_bind and frame.step.cacheable
-    return (declared_room(node, frame) or 0) if promises and not installs_packages(frame) else 0
+    promises = step_run.script.dialect.inputs_bind and step_run.step.cacheable
+    return (
+        (declared_room(planned_step, step_run) or 0)
+        if promises and not installs_packages(step_run)
+        else 0
+    )
 
 
-def _into_the_cache(node: PlannedStep, frame: StepRun) -> Iterator[Download]:
+def _into_the_cache(planned_step: PlannedStep, step_run: StepRun) -> Iterator[Download]:
     """Yield what goes to the disk of the cache; a folder of the user's may be on another one."""
-    if not node.fetches or frame.env.peek(f"{frame.script.dialect.prefix}DOWNLOAD_PATH", ""):
+    if not planned_step.fetches or step_run.env.peek(
+        f"{step_run.script.dialect.prefix}DOWNLOAD_PATH", ""
+    ):
         return
-    yield from downloads_of(node, frame)
+    yield from downloads_of(planned_step, step_run)
 
 
 def _has_come(download: Download, ahead: str) -> int:

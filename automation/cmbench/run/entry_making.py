@@ -23,7 +23,7 @@ class EntryMaker:
 
     def make_entry(
         self,
-        frame: StepRun,
+        step_run: StepRun,
         staging: Staging,
         outcome: StepOutcome,
         report: HookReport,
@@ -32,52 +32,52 @@ class EntryMaker:
         """Return the entry of a step whose work began at ``started``."""
         from cmbench.cache.inventory import outputs_of, survey, without_hidden
 
-        frame.note(paths_given_back(outcome.new_env, os.path.dirname(self._store.root)))
+        step_run.note(paths_given_back(outcome.new_env, os.path.dirname(self._store.root)))
         new_env, secrets = without_secrets(outcome.new_env, self._secrets)
         new_state, more_secrets = without_secrets(outcome.new_state, self._secrets)
         version = [f"version-{outcome.version}"] if outcome.version else []
-        labels = [*frame.labels(), *version, *report.tags]
+        labels = [*step_run.labels(), *version, *report.tags]
         outputs = outputs_of(staging.path, outcome.new_env)
         size, files = survey(staging.path, outputs)
-        reads = self._hidden_reads(frame)
-        frame.trace.add_facts(frame.env.fact_reads)
+        reads = self._hidden_reads(step_run)
+        step_run.trace.add_facts(step_run.env.fact_reads)
         outputs, files = without_hidden(staging.path, outputs, files, self._secrets)
         if files:
             self._store.keep_files(staging.uid, files)
         return CacheEntry(
             uid=staging.uid,
-            identity=frame.step.identity,
-            script=frame.script.alias,
-            script_uid=frame.script.uid,
+            identity=step_run.step.identity,
+            script=step_run.script.alias,
+            script_uid=step_run.script.uid,
             tags=tuple(dict.fromkeys(map(str, labels))),
-            variations=frame.step.choice.variations,
+            variations=step_run.step.choice.variations,
             version=outcome.version,
             path=staging.path,
             reads=reads,
-            facts=frame.trace.facts,
-            scripts=dict(frame.trace.scripts),
-            deps=tuple(frame.trace.entries),
-            relies_on=reliances(frame, report.relies_on),
+            facts=step_run.trace.facts,
+            scripts=dict(step_run.trace.scripts),
+            deps=tuple(step_run.trace.entries),
+            relies_on=reliances(step_run, report.relies_on),
             new_env=new_env,
             new_state=new_state,
             secrets={k: self._store.keyed(v) for k, v in {**secrets, **more_secrets}.items()},
-            name=frame.request.name,
+            name=step_run.request.name,
             created=time.time(),
             seconds=time.time() - started,
             size=size,
             run=self._run,
             outputs=outputs,
-            expires=time.time() if frame.ignored else expires(frame, time.time()),
-            doubts=tuple(frame.trace.doubts),
-            chosen=frame.trace.chosen,
-            libraries=frame.trace.libraries,
+            expires=time.time() if step_run.ignored else expires(step_run, time.time()),
+            doubts=tuple(step_run.trace.doubts),
+            chosen=step_run.trace.chosen,
+            libraries=step_run.trace.libraries,
         )
 
-    def _hidden_reads(self, frame: StepRun) -> dict[str, str]:
+    def _hidden_reads(self, step_run: StepRun) -> dict[str, str]:
         """Return what was read, as metadata that others can read may hold it."""
-        reads, secrets = frame.reads(), self._secrets
+        reads, secrets = step_run.reads(), self._secrets
         shown = secrets.values(reads)
-        for key, text in frame.updates_read().items():
+        for key, text in step_run.updates_read().items():
             shown[key] = secrets.text(text) == text and shown[key]
         return {k: v if shown[k] == v else self._store.keyed(v) for k, v in reads.items()}
 

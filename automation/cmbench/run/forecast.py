@@ -77,86 +77,86 @@ class Forecaster:
         self._index = context.resolver.index
 
     def look(
-        self, frame: StepRun, entry: Dependency, phase: str, before: Sequence[Forecast]
+        self, step_run: StepRun, entry: Dependency, phase: str, before: Sequence[Forecast]
     ) -> Forecast | None:
         """Return the forecast of ``entry`` after those ``before``; ``None`` if it has to wait."""
-        env = WatchedEnv(frame.env.plain())
+        env = WatchedEnv(step_run.env.plain())
         env.others = tuple(key for one in before for key in one.writes)
-        env.rules = frame.env.rules
+        env.rules = step_run.env.rules
         env.laid, env.running = set(), True
         shadow = replace(
-            frame,
+            step_run,
             env=env,
-            state=TracedEnv(frame.state.plain()),
-            adr=TracedEnv(frame.adr.plain()),
+            state=TracedEnv(step_run.state.plain()),
+            adr=TracedEnv(step_run.adr.plain()),
             trace=DependencyTrace(),
         )
         try:
             planner = Planner(self._context, guess=False)
-            node = planner.below(shadow, entry, phase)
-            forecast = self._judged(node, env) if node else Forecast()
+            planned_step = planner.below(shadow, entry, phase)
+            forecast = self._judged(planned_step, env) if planned_step else Forecast()
         except Error:
             return None
         if forecast is None or env.touched or any(one.blocks(forecast) for one in before):
             return None
         return forecast
 
-    def _judged(self, node: PlannedStep, env: WatchedEnv) -> Forecast | None:
-        root = node.frame
-        if root is None or node.when or not _is_kept(root):
+    def _judged(self, planned_step: PlannedStep, env: WatchedEnv) -> Forecast | None:
+        root = planned_step.step_run
+        if root is None or planned_step.when or not _is_kept(root):
             return None
-        steps, writes = list(walk(node)), _writes(root)
-        working = [each.frame for each in steps if each.frame and _works(each)]
-        is_open = any(each.frame is None for each in steps)
+        steps, writes = list(walk(planned_step)), _writes(root)
+        working = [each.step_run for each in steps if each.step_run and _works(each)]
+        is_open = any(each.step_run is None for each in steps)
         if is_open or writes is None or any(map(self._must_be_alone, working)):
             return None
-        for frame in working:
-            words = (word for word in self._words(frame) if word not in frame.env.laid)
+        for step_run in working:
+            words = (word for word in self._words(step_run) if word not in step_run.env.laid)
             env.touched.update(select_keys(words, env.others))
         return Forecast(
             writes,
-            uses=_of_entries(each.frame for each in steps),
+            uses=_of_entries(each.step_run for each in steps),
             makes=_of_entries(working),
             works=bool(working),
         )
 
-    def _must_be_alone(self, frame: StepRun) -> bool:
-        names = self._index.contents.get(frame.script.path).names
+    def _must_be_alone(self, step_run: StepRun) -> bool:
+        names = self._index.contents.get(step_run.script.path).names
         return (
             "validate_cache.sh" in names
-            or any(ALONE in name.split() or "<" in name for name in frame.texts("exclusive"))
-            or self._index.contents.programs(frame.script.path).runs_us
+            or any(ALONE in name.split() or "<" in name for name in step_run.texts("exclusive"))
+            or self._index.contents.programs(step_run.script.path).runs_us
         )
 
-    def _words(self, frame: StepRun) -> Iterable[str]:
-        index, path = self._index, frame.script.path
+    def _words(self, step_run: StepRun) -> Iterable[str]:
+        index, path = self._index, step_run.script.path
         used = [
             word
-            for name in frame.step.uses
+            for name in step_run.step.uses
             for word in index.contents.libraries.find(path, name).words
         ]
         return {*index.contents.get(path).words, *index.contents.programs(path).keys, *used}
 
 
-def _is_kept(frame: StepRun) -> bool:
+def _is_kept(step_run: StepRun) -> bool:
     """Return whether its results are kept: what runs every time has unknown effects."""
-    return frame.step.cacheable or frame.script.host_facts
+    return step_run.step.cacheable or step_run.script.host_facts
 
 
-def _works(node: PlannedStep) -> bool:
+def _works(planned_step: PlannedStep) -> bool:
     """Return whether code of the step's script is going to run."""
-    return node.cached not in ("hit", "fact")
+    return planned_step.cached not in ("hit", "fact")
 
 
-def _of_entries(frames: Iterable[StepRun | None]) -> frozenset[str]:
+def _of_entries(step_runs: Iterable[StepRun | None]) -> frozenset[str]:
     """Return the scripts of those steps that have entries in the cache."""
-    cacheable = (f for f in frames if f and f.step.cacheable and not f.script.host_facts)
-    return frozenset(frame.script.path for frame in cacheable)
+    cacheable = (f for f in step_runs if f and f.step.cacheable and not f.script.host_facts)
+    return frozenset(step_run.script.path for step_run in cacheable)
 
 
-def _writes(frame: StepRun) -> tuple[str, ...] | None:
+def _writes(step_run: StepRun) -> tuple[str, ...] | None:
     """The patterns of all env keys that a step may give back; ``None`` where that is open."""
-    state = [key for block in frame.step.blocks for key in block.new_state_keys]
-    raw = [key for block in frame.step.blocks for key in block.new_env_keys]
-    raw += frame.request.force_new_env_keys
+    state = [key for block in step_run.step.blocks for key in block.new_state_keys]
+    raw = [key for block in step_run.step.blocks for key in block.new_env_keys]
+    raw += step_run.request.force_new_env_keys
     return None if state or any("<<<" in key for key in raw) else tuple(raw)

@@ -39,32 +39,37 @@ _NATIVE_FILES = {
 
 
 def hook_input(
-    frame: StepRun,
+    step_run: StepRun,
     module: ModuleType | None,
     automation: Automation,
     command: str,
     verbose: bool,
 ) -> dict[str, Any]:
     """``i`` for a hook of ``module``; ``command`` is the command line of the whole run."""
-    script = frame.script
+    script = step_run.script
     meta = copy.deepcopy(dict(script.meta))
-    values = {"env": frame.env, "state": frame.state, "const": frame.const, "const_state": {}}
-    state = run_state(frame, command, meta)
+    values = {
+        "env": step_run.env,
+        "state": step_run.state,
+        "const": step_run.const,
+        "const_state": {},
+    }
+    state = run_state(step_run, command, meta)
     common = {
-        "input": _call(frame, values, state, command),
+        "input": _call(step_run, values, state, command),
         "automation": automation,
         "artifact": artifact(script.path, script.repo, meta),
         "customize": dict(meta.get("customize") or {}),
-        "os_info": os_info(frame),
-        "recursion_spaces": _indent(frame),
+        "os_info": os_info(step_run),
+        "recursion_spaces": _indent(step_run),
         "script_tags": list(script.tags),
-        "variation_tags": list(frame.step.choice.variations),
+        "variation_tags": list(step_run.step.choice.variations),
     }
     # One object for all hooks of a step: what one writes, such as another script_name, counts.
-    frame.hooks.shared.update(
+    step_run.hooks.shared.update(
         **values,
         **_NATIVE_FILES,
-        **_of_the_step(frame),
+        **_of_the_step(step_run),
         meta=meta,
         path=script.path,
         run_state=state,
@@ -76,49 +81,51 @@ def hook_input(
         self=automation,
         verbose=verbose,
     )
-    return {**common, **values, "meta": meta, "run_script_input": frame.hooks.shared}
+    return {**common, **values, "meta": meta, "run_script_input": step_run.hooks.shared}
 
 
-def _of_the_step(frame: StepRun) -> dict[str, Any]:
+def _of_the_step(step_run: StepRun) -> dict[str, Any]:
     """Return what ``run_script_input`` says of how a step was chosen and of where the run is."""
-    script, dialect = frame.script, frame.script.dialect
+    script, dialect = step_run.script, step_run.script.dialect
     hidden = [*dialect.hidden, *(f"{start}*" for start in dialect.hidden_starts)]
     values = {
         "bat_ext": ".sh",
         "reuse_cached": False,
         "found_cached": False,
-        "recursion": frame.parent is not None,
-        "recursion_spaces": _indent(frame),
+        "recursion": step_run.parent is not None,
+        "recursion_spaces": _indent(step_run),
         "remembered_selections": [],
         "local_env_keys": [dialect.prefix + name for name in hidden],
         "local_env_keys_from_meta": list(script.meta.get("local_env_keys") or []),
         "posthook_deps": copy.deepcopy(list(script.meta.get("posthook_deps") or [])),
-        "add_deps_recursive": TracedUpdates(frame.adr),
+        "add_deps_recursive": TracedUpdates(step_run.adr),
         "found_script_tags": list(script.tags),
-        "variation_tags_string": ",".join(f"_{name}" for name in frame.step.choice.variations),
-        "debug_script_tags": str(frame.request.call.get("debug_script_tags") or ""),
+        "variation_tags_string": ",".join(f"_{name}" for name in step_run.step.choice.variations),
+        "debug_script_tags": str(step_run.request.call.get("debug_script_tags") or ""),
     }
-    if "ignore_script_error" in frame.request.modes:
+    if "ignore_script_error" in step_run.request.modes:
         values["ignore_script_error"] = True
     return values
 
 
 def _call(
-    frame: StepRun, values: Mapping[str, Any], state: Mapping[str, Any], command: str
+    step_run: StepRun, values: Mapping[str, Any], state: Mapping[str, Any], command: str
 ) -> HookCall:
     """``i['input']``; of a dependency it says more than of a call."""
-    is_mlc = bool(frame.script.dialect.modules)
-    if not isinstance(frame.hooks.call, HookCall):
+    is_mlc = bool(step_run.script.dialect.modules)
+    if not isinstance(step_run.hooks.call, HookCall):
         unseen = OF_CMIND if is_mlc else ()
-        frame.hooks.call = HookCall(frame.request, frame.adr, frame.parent is not None, unseen)
+        step_run.hooks.call = HookCall(
+            step_run.request, step_run.adr, step_run.parent is not None, unseen
+        )
     shown: dict[str, Any] = {"env": values["env"]}
-    if frame.parent is not None:
+    if step_run.parent is not None:
         shown = {
             **values,
             **{f"local_{name}": {} for name in values},
-            "local_env": dict(frame.request.env),
+            "local_env": dict(step_run.request.env),
             "recursion": True,
-            "recursion_spaces": _indent(frame),
+            "recursion_spaces": _indent(step_run),
             "remembered_selections": [],
             "run_state": state,
             "automation": f"script,{_UID}",
@@ -127,20 +134,20 @@ def _call(
     if not is_mlc:
         parsed = [("script", _UID)]
         shown = {"automation": "script", **shown, "action": "run", "parsed_automation": parsed}
-    elif frame.parent is None:
-        shown.update(details=str(frame.request.tags), mlc_run_cmd=command)
-    frame.hooks.call.show(shown)
-    return frame.hooks.call
+    elif step_run.parent is None:
+        shown.update(details=str(step_run.request.tags), mlc_run_cmd=command)
+    step_run.hooks.call.show(shown)
+    return step_run.hooks.call
 
 
-def _indent(frame: StepRun) -> str:
-    return "  " * (len(frame.chain()) - 1)
+def _indent(step_run: StepRun) -> str:
+    return "  " * (len(step_run.chain()) - 1)
 
 
-def os_info(frame: StepRun) -> dict[str, Any]:
+def os_info(step_run: StepRun) -> dict[str, Any]:
     """The ``os_info`` dictionary: platform, word size, and how this platform spells things."""
     bits = str(struct.calcsize("P") * 8)
-    dialect = frame.script.dialect
+    dialect = step_run.script.dialect
     facts = {"HOST_PLATFORM_FLAVOR": os.uname().machine, "HOST_OS_TYPE": sys.platform}
     return {
         "platform": "windows" if sys.platform.startswith("win") else sys.platform,
@@ -177,38 +184,38 @@ def artifact(path: str, repository: str, meta: Mapping[str, Any]) -> SimpleNames
     )
 
 
-def run_state(frame: StepRun, command: str, meta: Mapping[str, Any]) -> dict[str, Any]:
+def run_state(step_run: StepRun, command: str, meta: Mapping[str, Any]) -> dict[str, Any]:
     """``run_script_input['run_state']``: how this step was chosen, and what it has taken so far.
 
     Besides the format's own keys: ``command`` is the command line of the whole run as the record
     has it, and ``commands`` has one per dependency, which runs it alone.
     """
-    script = frame.script
-    above = frame.parent.script if frame.parent is not None else None
-    taken = [str(request.tags) for request in frame.requests]
+    script = step_run.script
+    above = step_run.parent.script if step_run.parent is not None else None
+    taken = [str(request.tags) for request in step_run.requests]
     return {
         **{key: list(meta.get(key) or []) for key in _LISTS_OF_META},
         **{key: dict(meta.get(key) or {}) for key in _GROUPS_OF_META},
         "script_id": f"{script.alias},{script.uid}",
         "script_tags": list(script.tags),
-        "script_variation_tags": list(frame.step.choice.variations),
+        "script_variation_tags": list(step_run.step.choice.variations),
         "script_repo_alias": script.repo,
         "script_repo_git": False,
         "script_entry_repo_alias": script.repo,
         "script_entry_repo_git": False,
         "script_entry_repo_to_report_errors": "",
-        "variation_groups": _groups(frame),
-        "default_version": frame.step.last("default_version"),
-        "cache": frame.step.cacheable,
-        "cache_expiration": frame.step.expires or False,
-        "fake_deps": "fake_deps" in frame.request.modes,
+        "variation_groups": _groups(step_run),
+        "default_version": step_run.step.last("default_version"),
+        "cache": step_run.step.cacheable,
+        "cache_expiration": step_run.step.expires or False,
+        "fake_deps": "fake_deps" in step_run.request.modes,
         "parent": f"{above.alias},{above.uid}" if above is not None else None,
         "version_info": [],
         # One of the engines keeps entries of the meta there, the other the tags of what has run.
         "deps": list(meta.get("deps") or []) if script.dialect.deps_told == "entries" else taken,
         "full_deps": taken,
         "command": command,
-        "commands": _commands(frame.requests) if frame.requests else [],
+        "commands": _commands(step_run.requests) if step_run.requests else [],
     }
 
 
@@ -219,10 +226,10 @@ _LISTS_OF_META = (
 _GROUPS_OF_META = ("docker", "apptainer", "remote_run", "input_mapping")
 
 
-def _groups(frame: StepRun) -> dict[str, dict[str, Any]]:
+def _groups(step_run: StepRun) -> dict[str, dict[str, Any]]:
     """Return the groups of variations: their members, and their default where they have one."""
     groups: dict[str, dict[str, Any]] = {}
-    for name, variation in frame.script.variations.items():
+    for name, variation in step_run.script.variations.items():
         if variation.group:
             group = groups.setdefault(variation.group, {"variations": []})
             group["variations"].append(name)

@@ -22,7 +22,7 @@ def take_away(cwd: str) -> None:
             os.unlink(os.path.join(cwd, name))
 
 
-def take_over(frame: StepRun, cwd: str) -> None:
+def take_over(step_run: StepRun, cwd: str) -> None:
     """Read what a native script left for the engine, and remove those files."""
     path = os.path.join(cwd, _ENV_FILE)
     with suppress(FileNotFoundError):
@@ -30,13 +30,13 @@ def take_over(frame: StepRun, cwd: str) -> None:
             for text in stream:
                 key, equals, value = text.rstrip("\n").partition("=")
                 if equals and key.strip():
-                    frame.env[key.strip()] = value
+                    step_run.env[key.strip()] = value
         os.unlink(path)
     path = os.path.join(cwd, _STATE_FILE)
     with suppress(FileNotFoundError):
         with open(path, encoding="utf-8") as stream:
             for key, value in json.load(stream).items():
-                frame.state[key] = value
+                step_run.state[key] = value
         os.unlink(path)
 
 
@@ -58,12 +58,12 @@ def with_package_files(variables: Mapping[str, str], place: str) -> dict[str, st
 
 
 def write_repeat_file(
-    frame: StepRun, place: StepFolders, command: list[str], changed: Mapping[str, str]
+    step_run: StepRun, place: StepFolders, command: list[str], changed: Mapping[str, str]
 ) -> str:
     """Return a shell file that repeats a failed step, with the ``changed`` keys of its env."""
     import shlex
 
-    path = os.path.join(place.scratch, f"{frame.script.alias}.sh")
+    path = os.path.join(place.scratch, f"{step_run.script.alias}.sh")
     lines = ["#!/usr/bin/env bash", f"cd {shlex.quote(place.cwd)}"]
     # A shell passes on a variable with another name, but it cannot set one.
     named = [key for key in sorted(changed) if re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII)]

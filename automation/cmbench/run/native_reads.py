@@ -12,7 +12,7 @@ _OF_BASH = frozenset(
 )
 
 
-def native_reads(frame: StepRun, words: Sequence[str]) -> list[str]:
+def native_reads(step_run: StepRun, words: Sequence[str]) -> list[str]:
     """Return what a native script counts as reading.
 
     Every word it names, from the env or else from the process, the facts that it asks for, and
@@ -22,9 +22,9 @@ def native_reads(frame: StepRun, words: Sequence[str]) -> list[str]:
         words = [*words, "all:", "os:*"]
     facts = [f"os:{word}" for word in words if word.startswith(HOST)]
     named = [word for word in words if not _is_of_bash(word)]
-    mapped = [key for block in frame.step.blocks for key in block.input_mapping.values()]
-    variables = variable_reads(frame, named)
-    return [*variables, *facts, *mapped, *frame.request.env, *frame.request.const]
+    mapped = [key for block in step_run.step.blocks for key in block.input_mapping.values()]
+    variables = variable_reads(step_run, named)
+    return [*variables, *facts, *mapped, *step_run.request.env, *step_run.request.const]
 
 
 def _is_of_bash(word: str) -> bool:
@@ -32,9 +32,9 @@ def _is_of_bash(word: str) -> bool:
     return word in _OF_BASH or (word != "BASH_ENV" and word.startswith(("*", "BASH_", HOST)))
 
 
-def variable_reads(frame: StepRun, named: Sequence[str]) -> list[str]:
+def variable_reads(step_run: StepRun, named: Sequence[str]) -> list[str]:
     """The reads of variables: from the env of the step, and what it does not have from outside."""
-    present = {key for key, value in frame.env.plain().items() if value is not None}
+    present = {key for key, value in step_run.env.plain().items() if value is not None}
     outside = [
         f"os:{word}"
         for word in named

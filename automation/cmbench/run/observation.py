@@ -54,30 +54,30 @@ _MOST_NAMES = 300
 """More names than these looked at in one folder count as one look at the folder."""
 
 
-def run_observed(frame: StepRun, job: Job, run: Callable[[Job], Ended]) -> Ended:
+def run_observed(step_run: StepRun, job: Job, run: Callable[[Job], Ended]) -> Ended:
     """``run`` a native program of a step; record its reads outside. Return its result."""
-    observation = StepObservation(frame, job)
+    observation = StepObservation(step_run, job)
     ended = run(observation.job)
     if observation.was_refused():
         ended = run(job)
-    frame.note(observation.reads())
-    frame.note(variable_reads(frame, observation.variables()))
+    step_run.note(observation.reads())
+    step_run.note(variable_reads(step_run, observation.variables()))
     return ended
 
 
 class StepObservation:
     """Observes one native program of a step: ``job`` is the one to run, ``reads`` its reads."""
 
-    def __init__(self, frame: StepRun, job: Job) -> None:
+    def __init__(self, step_run: StepRun, job: Job) -> None:
         self._environment = job.environment
         shared = os.environ.get("CMBENCH_SHARED", "")
-        libraries = [folder for folder in job.reads if folder != frame.script.path]
+        libraries = [folder for folder in job.reads if folder != step_run.script.path]
         folders = [job.cwd, job.scratch, _home(job.scratch), shared, *libraries]
         self._own = [folder for folder in folders if folder]
-        self._script = frame.script.path
+        self._script = step_run.script.path
         self._path = os.path.join(job.scratch, _REPORT)
         self._report: dict[str, Any] = {}
-        self._obstacle = _obstacle(frame)
+        self._obstacle = _obstacle(step_run)
         self.job = job
         if not self._obstacle:
             plan = json.dumps({"report": self._path, "ignored": _STATES})
@@ -135,13 +135,13 @@ def _module(path: str) -> str:
     return os.path.basename(folder) if name == "__main__.py" else ""
 
 
-def _obstacle(frame: StepRun) -> str:
+def _obstacle(step_run: StepRun) -> str:
     """Return why a step cannot be observed, as far as that is known before."""
-    if MEASURES in frame.texts("exclusive"):
+    if MEASURES in step_run.texts("exclusive"):
         return "it measures"
     if not sys.platform.startswith("linux"):
         return "this is not Linux"
-    if os.geteuid() and _asks_for_privileges(frame.script.path):
+    if os.geteuid() and _asks_for_privileges(step_run.script.path):
         return "sudo needs privileges"
     return ""
 

@@ -51,29 +51,29 @@ class FactReader:
             assert self.resolver is not None
             alias = self.resolver.index.rows()[path].alias
             step = self.resolver.resolve(Request(tags=Tags(), uid=alias), None)
-            frame = begin(step, None)
+            step_run = begin(step, None)
             place = StepFolders(os.getcwd(), self._scratch)
             for name in ("preprocess", "postprocess"):
-                self._runner.hook(frame, place, name)
-            self._outcomes[path] = StepOutcome(exports(frame), state_exports(frame))
+                self._runner.hook(step_run, place, name)
+            self._outcomes[path] = StepOutcome(exports(step_run), state_exports(step_run))
         return self._outcomes[path]
 
 
-def expires(frame: StepRun, now: float) -> float:
+def expires(step_run: StepRun, now: float) -> float:
     """When the result of the step gets too old, in seconds; raises ``bad-meta``."""
     try:
-        return expiration(frame.step.expires, now)
+        return expiration(step_run.step.expires, now)
     except ValueError:
         raise Error(
             "bad-meta",
-            f"{frame.script.alias}: cache_expiration: {frame.step.expires} is not a time",
+            f"{step_run.script.alias}: cache_expiration: {step_run.step.expires} is not a time",
             hint="write a number with its unit: 30m, 2h, 5d",
         ) from None
 
 
-def check_version(frame: StepRun, version: str) -> None:
+def check_version(step_run: StepRun, version: str) -> None:
     """Raise ``version-not-found`` for a result outside the requested version bounds."""
-    bounds = frame.step.version
+    bounds = step_run.step.version
     if not (bounds.minimum or bounds.maximum):
         return
     from cmbench.lib import versions
@@ -86,64 +86,64 @@ def check_version(frame: StepRun, version: str) -> None:
     if version and not versions.satisfies(version, bounds.minimum, bounds.maximum, ""):
         raise Error(
             "version-not-found",
-            f"{frame.script.alias} has version {version}, asked for {bounds_text}",
+            f"{step_run.script.alias} has version {version}, asked for {bounds_text}",
             hint="install one that fits, give its location with --path, or ask for other bounds",
         )
-    binds = frame.script.dialect.versions_bind
-    if binds and not version and frame.parent is None and not bounds.exact:
+    binds = step_run.script.dialect.versions_bind
+    if binds and not version and step_run.parent is None and not bounds.exact:
         raise Error(
             "version-not-found",
-            f"{frame.script.alias} reports no version, asked for {bounds_text}",
+            f"{step_run.script.alias} reports no version, asked for {bounds_text}",
             hint="leave out the version bounds: this script cannot check them",
         )
 
 
-def working_directory(frame: StepRun) -> str:
+def working_directory(step_run: StepRun) -> str:
     """Where an uncached step works: in the entry that is being made, else where the user is."""
-    return frame.parent.cwd if frame.parent and frame.parent.cwd else os.getcwd()
+    return step_run.parent.cwd if step_run.parent and step_run.parent.cwd else os.getcwd()
 
 
-def absorb(frame: StepRun, child: StepRun, outcome: StepOutcome) -> None:
-    """Add the reads and the exported values of a dependency to ``frame``.
+def absorb(step_run: StepRun, child: StepRun, outcome: StepOutcome) -> None:
+    """Add the reads and the exported values of a dependency to ``step_run``.
 
     Its reads come first: once its values are written, they would no longer count as read.
     """
-    frame.note(name for name in child.outer_reads() if name not in child.request.env)
+    step_run.note(name for name in child.outer_reads() if name not in child.request.env)
     if not child.request.uid:
-        choices = frame.trace.chosen.setdefault(frame.script.path, {})
+        choices = step_run.trace.chosen.setdefault(step_run.script.path, {})
         choices[str(child.request.tags)] = child.script.uid
     if outcome.entry:
-        frame.trace.entries[outcome.entry] = None
+        step_run.trace.entries[outcome.entry] = None
     else:
-        frame.trace.add(child.trace)
-        frame.trace.add_facts(child.env.fact_reads)
+        step_run.trace.add(child.trace)
+        step_run.trace.add_facts(child.env.fact_reads)
     for key, value in outcome.new_env.items():
         if child.script.host_facts:
-            frame.env.learn(key, value, child.script.path)
+            step_run.env.learn(key, value, child.script.path)
         else:
-            frame.env[key] = merge_value(frame.env.peek(key), value)
+            step_run.env[key] = merge_value(step_run.env.peek(key), value)
     for key, value in outcome.new_state.items():
-        frame.state[key] = merge_value(frame.state.peek(key), value)
+        step_run.state[key] = merge_value(step_run.state.peek(key), value)
 
 
-def settle(frame: StepRun) -> bool:
+def settle(step_run: StepRun) -> bool:
     """Constants win over whatever a step or a dependency has set; whether any had to."""
-    changed = {k: v for k, v in frame.const.items() if frame.env.peek(k, MISSING) != v}
-    frame.env.update(changed)
+    changed = {k: v for k, v in step_run.const.items() if step_run.env.peek(k, MISSING) != v}
+    step_run.env.update(changed)
     return bool(changed)
 
 
-def exports(frame: StepRun) -> dict[str, Any]:
+def exports(step_run: StepRun) -> dict[str, Any]:
     """Return the env that a step gives back: what ``new_env_keys`` names and the step itself set.
 
     A value that settings or inputs have set counts as read: it is part of the result.
     """
-    prefix = frame.script.dialect.prefix
+    prefix = step_run.script.dialect.prefix
     of_the_engine = tuple([prefix + name for name in OF_THE_ENGINE])
-    patterns = frame.given_back()
-    env = frame.env
+    patterns = step_run.given_back()
+    env = step_run.env
     own = {*env.written, *env.laid, *env.facts}
-    if not frame.script.dialect.inputs_bind:
+    if not step_run.script.dialect.inputs_bind:
         # As with the first engines: what the caller passed too. It counts as read, below.
         own |= {*dict.keys(env)}
     named = select_keys(dict.keys(env), patterns)
@@ -153,10 +153,10 @@ def exports(frame: StepRun) -> dict[str, Any]:
     return {key: _storable(values.get(key)) for key in keys}
 
 
-def state_exports(frame: StepRun) -> dict[str, Any]:
+def state_exports(step_run: StepRun) -> dict[str, Any]:
     """Return the state that the step gives back."""
-    state: TracedEnv = frame.state
-    keys = select_keys(dict.keys(state), frame.texts("new_state_keys"))
+    state: TracedEnv = step_run.state
+    keys = select_keys(dict.keys(state), step_run.texts("new_state_keys"))
     state.note_each(keys)
     return {key: state.peek(key) for key in keys}
 
@@ -179,44 +179,44 @@ def _storable(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool) else str(value)
 
 
-def rely(frame: StepRun, paths: Iterable[str]) -> None:
+def rely(step_run: StepRun, paths: Iterable[str]) -> None:
     """Record the state of files outside that a hook names, before anything else is done.
 
     A file that does not exist yet is read when the step has ended.
     """
     for path in paths:
         with suppress(OSError):
-            frame.trace.relies_on.setdefault(path, reliance(path))
+            step_run.trace.relies_on.setdefault(path, reliance(path))
 
 
-def named_by_env(frame: StepRun) -> list[str]:
+def named_by_env(step_run: StepRun) -> list[str]:
     """Return the file that a step relies on by the older way: a key of its env."""
-    key = frame.script.dialect.prefix + "GET_DEPENDENT_CACHED_PATH"
-    path = frame.env.peek(key) if key in frame.env.written else None
+    key = step_run.script.dialect.prefix + "GET_DEPENDENT_CACHED_PATH"
+    path = step_run.env.peek(key) if key in step_run.env.written else None
     return [str(path)] if path else []
 
 
-def reliances(frame: StepRun, paths: Sequence[str]) -> tuple[Reliance, ...]:
+def reliances(step_run: StepRun, paths: Sequence[str]) -> tuple[Reliance, ...]:
     """Return the files outside that the entry relies on; raises ``bad-customize``."""
-    rely(frame, paths)
-    missing = next((path for path in paths if path not in frame.trace.relies_on), "")
-    if missing and not frame.script.dialect.faults_bind:
+    rely(step_run, paths)
+    missing = next((path for path in paths if path not in step_run.trace.relies_on), "")
+    if missing and not step_run.script.dialect.faults_bind:
         # The first engines look at it when the entry is to be used again, and make another.
-        frame.trace.doubts[f"it relies on {missing}, which did not exist"] = None
+        step_run.trace.doubts[f"it relies on {missing}, which did not exist"] = None
     elif missing:
         raise Error(
-            "bad-customize", f"{frame.script.alias} relies on {missing}, which does not exist"
+            "bad-customize", f"{step_run.script.alias} relies on {missing}, which does not exist"
         )
-    return tuple(frame.trace.relies_on.values())
+    return tuple(step_run.trace.relies_on.values())
 
 
-def files_of_user(frame: StepRun) -> tuple[Reliance, ...]:
+def files_of_user(step_run: StepRun) -> tuple[Reliance, ...]:
     """The files that inputs of this call name, as they are before the step: their content counts.
 
     Of a folder the path counts, as before: it may be where the step writes.
     """
-    inputs = frame.request.inputs
-    of_type = [name for name, spec in frame.script.inputs.items() if spec.type == "path"]
+    inputs = step_run.request.inputs
+    of_type = [name for name, spec in step_run.script.inputs.items() if spec.type == "path"]
     paths = [os.path.expanduser(str(inputs[name])) for name in of_type if name in inputs]
     return tuple(reliance(path) for path in paths if os.path.isfile(path))
 

@@ -29,9 +29,9 @@ class ParallelSteps:
         self.forecaster = forecaster
         self.reporter = reporter
 
-    def group(self, frame: StepRun, phase: str) -> SiblingGroup:
-        """Return the dependencies of ``frame`` in one phase."""
-        return SiblingGroup(self, frame, phase)
+    def group(self, step_run: StepRun, phase: str) -> SiblingGroup:
+        """Return the dependencies of ``step_run`` in one phase."""
+        return SiblingGroup(self, step_run, phase)
 
     def ended(self, entry: str, status: str, first: int) -> bool:
         """Keep the events of a step that made ``entry``, from ``first`` on.
@@ -53,18 +53,18 @@ class ParallelSteps:
             task.made[entry] = events
         return True
 
-    def begun(self, frame: StepRun) -> int:
-        """``frame`` is what this thread works on now; returns how many events there are so far.
+    def begun(self, step_run: StepRun) -> int:
+        """``step_run`` is what this thread works on now; returns how many events there are so far.
 
-        The first frame of a task is its root.
+        The first step of a task is its root.
         """
         task = self.crew.here
         if task is not None and task.root is None:
-            task.root = frame
+            task.root = step_run
         return len(task.events) if task is not None else 0
 
-    def await_turn(self, frame: StepRun) -> None:
-        """Wait until what ``frame`` has made counts; raises ``TaskWithdrawn`` where it must not."""
+    def await_turn(self, step_run: StepRun) -> None:
+        """Wait until results of ``step_run`` count; raise ``TaskWithdrawn`` if they must not."""
         task = self.crew.here
         if task is None:
             return
@@ -72,7 +72,7 @@ class ParallelSteps:
             with self.crew.resting():
                 self.crew.wait(lambda: task.counts)
         self.crew.check()
-        meeting = _meeting(frame, task)
+        meeting = _meeting(step_run, task)
         if meeting is not None:
             meeting.withdraw(again=True)
             raise TaskWithdrawn
@@ -81,10 +81,10 @@ class ParallelSteps:
 class SiblingGroup:
     """The siblings of one phase; a context that leaves none of them running."""
 
-    def __init__(self, together: ParallelSteps, frame: StepRun, phase: str) -> None:
+    def __init__(self, together: ParallelSteps, step_run: StepRun, phase: str) -> None:
         self._together = together
         self._crew = together.crew
-        self._frame = frame
+        self._step_run = step_run
         self._phase = phase
         self._running: list[tuple[Task, Forecast, Step, Take]] = []
         self._number = 0
@@ -110,7 +110,7 @@ class SiblingGroup:
     def forecast(self, entry: Dependency) -> Forecast | None:
         """Return the forecast of ``entry`` if it may start now; ``None`` if it has to wait."""
         before = [forecast for _, forecast, *_ in self._running]
-        return self._together.forecaster.look(self._frame, entry, self._phase, before)
+        return self._together.forecaster.look(self._step_run, entry, self._phase, before)
 
     def start(self, label: str, forecast: Forecast, step: Step, take: Take) -> None:
         """Start ``step`` in parallel with those that run; ``take`` is called in its turn."""
@@ -121,9 +121,9 @@ class SiblingGroup:
         self._crew.start(task, lambda: self._finished(step))
 
     def _finished(self, step: Step) -> tuple[StepRun, StepOutcome]:
-        frame, outcome = step()
-        self._together.await_turn(frame)
-        return frame, outcome
+        step_run, outcome = step()
+        self._together.await_turn(step_run)
+        return step_run, outcome
 
     def take_over(self) -> None:
         """Take over what the siblings give, in their order; raises the first error."""
@@ -167,27 +167,27 @@ def _result(task: Task) -> tuple[StepRun, StepOutcome]:
     return result
 
 
-def _meeting(frame: StepRun, task: Task) -> Task | None:
-    """Return the task that has read, as far as ``frame`` shows, what a sibling has set since."""
+def _meeting(step_run: StepRun, task: Task) -> Task | None:
+    """Return the task that has read, as far as ``step_run`` shows, what a sibling has set since."""
     names: set[str] = set()
     current: Task | None = task
     while current is not None and current.root is not None:
-        names = _read(frame, current.root, names)
+        names = _read(step_run, current.root, names)
         if names & current.changed:
             return current
-        frame = current.root.parent
+        step_run = current.root.parent
         current = current.above
     return None
 
 
-def _read(frame: StepRun, root: StepRun, names: set[str]) -> set[str]:
-    """What the steps from ``frame`` up to ``root`` have read of the env that ``root`` came with."""
+def _read(step_run: StepRun, root: StepRun, names: set[str]) -> set[str]:
+    """Return what the steps from ``step_run`` up to ``root`` have read of the env of ``root``."""
     while True:
-        env = frame.env
-        inner = env.laid | env.written | set(frame.request.env)
+        env = step_run.env
+        inner = env.laid | env.written | set(step_run.request.env)
         names = {name for name in names if name not in inner}
-        names |= {name for name in env.outer if name not in frame.request.env}
-        parent = frame.parent
-        if frame is root or parent is None:
+        names |= {name for name in env.outer if name not in step_run.request.env}
+        parent = step_run.parent
+        if step_run is root or parent is None:
             return names
-        frame = parent
+        step_run = parent

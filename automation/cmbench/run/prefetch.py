@@ -40,19 +40,19 @@ class PrefetchFile:
 def certain(root: PlannedStep) -> list[PrefetchFile]:
     """Return the files that steps of the plan will certainly need, without duplicates."""
     downloads: dict[str, PrefetchFile] = {}
-    for node in sure(root):
-        if node.frame is not None:
-            wish = wish_of(node.frame)
+    for planned_step in sure(root):
+        if planned_step.step_run is not None:
+            wish = wish_of(planned_step.step_run)
             if wish is not None:
                 downloads.setdefault(wish.checksum, wish)
     return list(downloads.values())
 
 
-def wish_of(frame: StepRun) -> PrefetchFile | None:
+def wish_of(step_run: StepRun) -> PrefetchFile | None:
     """Return the file that a step is sure to fetch, where it has a checksum to prove itself by."""
-    if frame.script.uid != FETCHER:
+    if step_run.script.uid != FETCHER:
         return None
-    env = _Known(frame)
+    env = _Known(step_run)
     if env.get("CM_DOWNLOAD_LOCAL_FILE_PATH") or env.is_pending("CM_DOWNLOAD_LOCAL_FILE_PATH"):
         return None
     from cmbench.lib.download_request import read_request
@@ -95,16 +95,16 @@ def adopt(folder: str, ahead: str) -> None:
 class _Known(dict[str, str]):
     """The values of a step that are known before its turn; all others are empty."""
 
-    def __init__(self, frame: StepRun) -> None:
+    def __init__(self, step_run: StepRun) -> None:
         super().__init__()
-        self._frame = frame
+        self._step_run = step_run
 
     def is_pending(self, key: str) -> bool:
         """Return whether an earlier step is going to set it."""
-        return isinstance(self._frame.env.peek(key), Pending)
+        return isinstance(self._step_run.env.peek(key), Pending)
 
     def get(self, key: str, default: Any = "") -> str:
-        value = self._frame.env.peek(key, MISSING)
+        value = self._step_run.env.peek(key, MISSING)
         if value is MISSING or isinstance(value, Pending) or "<<<" in str(value):
             return ""
         return str(value).strip()

@@ -64,35 +64,35 @@ class RunRecorder:
     def begin(self, total: int) -> None:
         """Nothing to keep: the number of steps follows from the steps."""
 
-    def started(self, frame: StepRun, depth: int) -> None:
+    def started(self, step_run: StepRun, depth: int) -> None:
         """Write a heading into the log."""
-        self._tell(chain=frame.chain(), at=round(time.time(), 3))
-        self._write(f"== {' > '.join(frame.chain())}")
+        self._tell(chain=step_run.chain(), at=round(time.time(), 3))
+        self._write(f"== {' > '.join(step_run.chain())}")
 
-    def left(self, frame: StepRun) -> None:
+    def left(self, step_run: StepRun) -> None:
         """What was under way is over."""
         if self._progress_at:
             self._progress_at = 0.0
             with suppress(OSError):
                 os.unlink(os.path.join(self.directory, PROGRESS))
 
-    def finished(self, frame: StepRun, depth: int, end: StepEnd) -> None:
+    def finished(self, step_run: StepRun, depth: int, end: StepEnd) -> None:
         """Keep the step."""
         outcome = end.outcome
-        used = frame.trace.libraries.get(frame.script.path)
+        used = step_run.trace.libraries.get(step_run.script.path)
         self._steps.append(
             {
-                "step": frame.step.label,
-                "chain": list(frame.chain()),
-                "script": frame.script.alias,
-                "script_uid": frame.script.uid,
-                "content": frame.step.content,
-                "variations": list(frame.step.choice.variations),
+                "step": step_run.step.label,
+                "chain": list(step_run.chain()),
+                "script": step_run.script.alias,
+                "script_uid": step_run.script.uid,
+                "content": step_run.step.content,
+                "variations": list(step_run.step.choice.variations),
                 "status": end.status,
                 "why": end.why,
                 "seconds": round(end.seconds, 4),
                 "version": outcome.version if outcome else "",
-                "reads": frame.reads(),
+                "reads": step_run.reads(),
                 "entry": outcome.entry if outcome else "",
                 "new_env": outcome.new_env if outcome else {},
                 **({"libraries": used} if used else {}),
@@ -100,12 +100,12 @@ class RunRecorder:
             }
         )
         self._tell(
-            chain=frame.chain(),
+            chain=step_run.chain(),
             status=end.status,
             seconds=round(end.seconds, 3),
             version=outcome.version if outcome else "",
         )
-        self._write(f"== {frame.step.label}: {end.status} in {end.seconds:.2f} s")
+        self._write(f"== {step_run.step.label}: {end.status} in {end.seconds:.2f} s")
 
     def progress(self, data: Mapping[str, Any]) -> None:
         """Write the newest, at most one in a second, for other processes that show the run."""

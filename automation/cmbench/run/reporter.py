@@ -36,13 +36,13 @@ class Reporter(Protocol):
     def begin(self, total: int) -> None:
         """A run of about ``total`` steps starts."""
 
-    def started(self, frame: StepRun, depth: int) -> None:
+    def started(self, step_run: StepRun, depth: int) -> None:
         """A step has started."""
 
-    def left(self, frame: StepRun) -> None:
+    def left(self, step_run: StepRun) -> None:
         """A step does not run any more; ``finished`` follows when its turn has come."""
 
-    def finished(self, frame: StepRun, depth: int, end: StepEnd) -> None:
+    def finished(self, step_run: StepRun, depth: int, end: StepEnd) -> None:
         """A step has ended."""
 
     def progress(self, data: Mapping[str, Any]) -> None:
@@ -80,16 +80,16 @@ class StepOutput:
         self._crew = crew
 
     @contextmanager
-    def captured(self, frame: StepRun, secrets: Secrets) -> Iterator[None]:
+    def captured(self, step_run: StepRun, secrets: Secrets) -> Iterator[None]:
         """What ``customize.py`` prints goes into the log, of a step that speaks to the user too."""
         from contextlib import redirect_stderr, redirect_stdout
 
         def learned(show: Callable[..., None], lines: Sequence[str]) -> None:
             # It may print what it has only just put into the env.
-            secrets.learn(frame.env.written_now())
+            secrets.learn(step_run.env.written_now())
             show(*lines)
 
-        shown = partial(learned, self.say if frame.speaks else self.log)
+        shown = partial(learned, self.say if step_run.speaks else self.log)
         logged = partial(learned, self.log)
         with redirect_stdout(_LineWriter(shown)), redirect_stderr(_LineWriter(logged)):
             yield

@@ -24,38 +24,38 @@ if TYPE_CHECKING:
 
 
 class PlanCourse:
-    """The nodes of the plan that steps of a run follow; ``has_worked`` once code of one has run."""
+    """The steps of the plan that a run follows; ``has_worked`` once code of one has run."""
 
     def __init__(self, lookup: CacheLookup) -> None:
         self.has_worked = False
         self._lookup = lookup
-        self._nodes: dict[StepRun, PlannedStep] = {}
+        self._planned_steps: dict[StepRun, PlannedStep] = {}
 
-    def act(self, frame: StepRun) -> None:
+    def act(self, step_run: StepRun) -> None:
         """Code of the script is going to run: what comes of it, no plan can foresee."""
-        self.leave(frame)
+        self.leave(step_run)
         if not self.has_worked:
             self.has_worked = True
             self._lookup.forget()
 
-    def follow(self, frame: StepRun, node: PlannedStep | None) -> None:
-        """From now on the step goes as ``node`` says, if there is one."""
-        if node is not None:
-            self._nodes[frame] = node
+    def follow(self, step_run: StepRun, planned_step: PlannedStep | None) -> None:
+        """From now on the step goes as ``planned_step`` says, if there is one."""
+        if planned_step is not None:
+            self._planned_steps[step_run] = planned_step
 
-    def leave(self, frame: StepRun) -> PlannedStep | None:
-        """The step goes another way now, or has ended; return the node that it followed."""
-        return self._nodes.pop(frame, None)
+    def leave(self, step_run: StepRun) -> PlannedStep | None:
+        """The step goes another way now, or has ended; return the planned step that it followed."""
+        return self._planned_steps.pop(step_run, None)
 
-    def node(self, frame: StepRun) -> PlannedStep | None:
-        """Return the node that the step follows."""
-        return self._nodes.get(frame)
+    def planned_step(self, step_run: StepRun) -> PlannedStep | None:
+        """Return the planned step that the step follows."""
+        return self._planned_steps.get(step_run)
 
-    def below(self, frame: StepRun, phase: str, number: int) -> PlannedStep | None:
-        """Return the node of one of its dependencies, as far as the plan still holds."""
-        node = self._nodes.get(frame)
-        nodes = node.below.get(phase) if node is not None else None
-        return nodes[number] if nodes else None
+    def below(self, step_run: StepRun, phase: str, number: int) -> PlannedStep | None:
+        """Return the planned step of one of its dependencies, as far as the plan still holds."""
+        planned_step = self._planned_steps.get(step_run)
+        planned_steps = planned_step.below.get(phase) if planned_step is not None else None
+        return planned_steps[number] if planned_steps else None
 
 
 class StepReports:
@@ -65,28 +65,28 @@ class StepReports:
         self._reporters = reporters
         self._crew = crew
 
-    def started(self, frame: StepRun, depth: int) -> None:
+    def started(self, step_run: StepRun, depth: int) -> None:
         """Report that a step has started."""
         for reporter in self._reporters:
-            reporter.started(frame, depth)
+            reporter.started(step_run, depth)
 
-    def failed(self, frame: StepRun, depth: int, started: float, error: Error) -> None:
+    def failed(self, step_run: StepRun, depth: int, started: float, error: Error) -> None:
         """Report that a step which began at ``started`` has failed."""
         seconds = time.perf_counter() - started
-        self.ended(frame, depth, StepEnd("failed", seconds, error=error.message))
+        self.ended(step_run, depth, StepEnd("failed", seconds, error=error.message))
 
-    def ended(self, frame: StepRun, depth: int, end: StepEnd, is_reported: bool = False) -> None:
+    def ended(self, step_run: StepRun, depth: int, end: StepEnd, is_reported: bool = False) -> None:
         """Report an end in its turn; ``is_reported`` says that this has been done before."""
         for reporter in self._reporters:
-            reporter.left(frame)
+            reporter.left(step_run)
         if is_reported:
             return
         task = self._crew.here if self._crew is not None else None
         for reporter in self._reporters:
             if task is None:
-                reporter.finished(frame, depth, end)
+                reporter.finished(step_run, depth, end)
             else:
-                task.events.append(partial(reporter.finished, frame, depth, end))
+                task.events.append(partial(reporter.finished, step_run, depth, end))
 
     def waiting(self, does: str) -> Callable[[str], None]:
         """Return what reports for whom the run waits, who ``does`` something."""

@@ -79,23 +79,23 @@ class StepRunner:
         self._actions: Actions | None = None
         self._asking: list[tuple[StepRun, str]] = []
 
-    def customized(self, frame: StepRun) -> bool:
+    def customized(self, step_run: StepRun) -> bool:
         """Return whether the step has a ``customize.py``."""
-        return self._module(frame) is not None
+        return self._module(step_run) is not None
 
-    def hook(self, frame: StepRun, place: StepFolders, name: str) -> dict[str, Any]:
+    def hook(self, step_run: StepRun, place: StepFolders, name: str) -> dict[str, Any]:
         """Call ``preprocess`` or ``postprocess``; raises ``Error`` for any kind of failure."""
-        module = self._module(frame)
+        module = self._module(step_run)
         function = getattr(module, name, None) if module else None
         if name == "preprocess":
-            _refuse_gaps(frame)
+            _refuse_gaps(step_run)
         if function is None:
             return {}
-        answer = self._call(frame, place, f"customize.py {name}", function)
+        answer = self._call(step_run, place, f"customize.py {name}", function)
         if not isinstance(answer, dict):
             raise Error(
                 "bad-customize",
-                f"{name} in customize.py of {frame.script.alias} returned no dictionary",
+                f"{name} in customize.py of {step_run.script.alias} returned no dictionary",
                 hint="let it return {'return': 0}",
                 doing=f"customize.py {name}",
             )
@@ -113,26 +113,26 @@ class StepRunner:
 
     def _call(
         self,
-        frame: StepRun,
+        step_run: StepRun,
         place: StepFolders,
         doing: str,
         function: Callable[[dict[str, Any]], Any],
     ) -> Any:
         here = os.getcwd()
-        self.set_place(frame, place)
-        frame.note(word for word in self.words(frame) if word.startswith("os:"))
-        self._asking.append((frame, doing))
+        self.set_place(step_run, place)
+        step_run.note(word for word in self.words(step_run) if word.startswith("os:"))
+        self._asking.append((step_run, doing))
         try:
             os.chdir(place.cwd)
             with ExitStack() as stack:
                 if self._settings.crew is not None:
                     stack.enter_context(self._settings.crew.hook(place.scratch))
-                stack.enter_context(self._output.captured(frame, self.secrets))
-                key = frame.script.dialect.prefix + "TMP_RUN_DIR"
+                stack.enter_context(self._output.captured(step_run, self.secrets))
+                key = step_run.script.dialect.prefix + "TMP_RUN_DIR"
                 stack.enter_context(programs(key, place.scratch))
-                answer = _answer(function, self.hook_input(frame, place), frame, place, doing)
+                answer = _answer(function, self.hook_input(step_run, place), step_run, place, doing)
                 # Where a hook goes, the rest of its step follows.
-                frame.cwd = os.getcwd()
+                step_run.cwd = os.getcwd()
                 return answer
         except Error as error:
             error.doing = error.doing or doing
@@ -140,22 +140,22 @@ class StepRunner:
         except OSError as problem:
             raise disk_error(problem, str(problem.filename or place.cwd)) from problem
         finally:
-            self._learn(frame)
+            self._learn(step_run)
             self._asking.pop()
             os.chdir(here)
 
-    def _learn(self, frame: StepRun) -> None:
+    def _learn(self, step_run: StepRun) -> None:
         """See which values and inputs of a step are secret."""
-        for block in frame.step.blocks:
+        for block in step_run.step.blocks:
             self.secrets.learn_flags(block.input_mapping)
-        self.secrets.learn(frame.env.plain())
-        self.secrets.learn(frame.state.plain())
+        self.secrets.learn(step_run.env.plain())
+        self.secrets.learn(step_run.state.plain())
 
-    def set_place(self, frame: StepRun, place: StepFolders) -> None:
+    def set_place(self, step_run: StepRun, place: StepFolders) -> None:
         """Set the folders of a step in its env, without counting that as a read."""
-        prefix = frame.script.dialect.prefix
+        prefix = step_run.script.dialect.prefix
         values = {
-            "TMP_CURRENT_SCRIPT_PATH": frame.script.path,
+            "TMP_CURRENT_SCRIPT_PATH": step_run.script.path,
             "TMP_CURRENT_PATH": place.cwd,
             "TMP_RUN_DIR": place.scratch,
             "PROGRESS_FILE": os.path.join(place.scratch, "progress.json"),
@@ -168,35 +168,39 @@ class StepRunner:
             values["TMP_PACKAGE_FILES"] = self._settings.wheels
         if self._settings.downloads:
             values["TMP_DOWNLOADS"] = self._settings.downloads
-        frame.env.update({prefix + key: value for key, value in values.items()})
-        self._learn(frame)
+        step_run.env.update({prefix + key: value for key, value in values.items()})
+        self._learn(step_run)
         self.progress.watch(values["PROGRESS_FILE"])
 
-    def hook_input(self, frame: StepRun, place: StepFolders) -> dict[str, Any]:
+    def hook_input(self, step_run: StepRun, place: StepFolders) -> dict[str, Any]:
         """Return the dictionary ``i`` of the CM format."""
         from cmbench.run.hook_input import hook_input
 
-        automation = Automation(self, frame, place.scratch)
+        automation = Automation(self, step_run, place.scratch)
         return hook_input(
-            frame, self._module(frame), automation, self._settings.command, self._output.verbose
+            step_run,
+            self._module(step_run),
+            automation,
+            self._settings.command,
+            self._output.verbose,
         )
 
-    def _module(self, frame: StepRun) -> ModuleType | None:
-        path = os.path.join(frame.script.path, "customize.py")
+    def _module(self, step_run: StepRun) -> ModuleType | None:
+        path = os.path.join(step_run.script.path, "customize.py")
         if path not in self._modules:
             there = os.path.isfile(path)
-            self._modules[path] = self._load(path, frame) if there else None
+            self._modules[path] = self._load(path, step_run) if there else None
         return self._modules[path]
 
-    def _load(self, path: str, frame: StepRun) -> ModuleType:
+    def _load(self, path: str, step_run: StepRun) -> ModuleType:
         offered: Mapping[str, ModuleType] = {}
-        if frame.script.dialect.modules:
+        if step_run.script.dialect.modules:
             if self._offered is None:
                 from cmbench.run.mlc_modules import modules
 
                 self._offered = modules(self.actions)
             offered = self._offered
-        return load(path, frame, self._ask, offered)
+        return load(path, step_run, self._ask, offered)
 
     @property
     def actions(self) -> Actions:
@@ -209,40 +213,45 @@ class StepRunner:
 
     def _ask(self, prompt: str = "") -> str:
         """Return an answer from the terminal, as ``input`` of ``customize.py``."""
-        frame, doing = self._asking[-1]
+        step_run, doing = self._asking[-1]
         stdin = sys.__stdin__
         if self._settings.quiet or stdin is None or not stdin.isatty():
-            raise unanswered(prompt, frame, doing)
+            raise unanswered(prompt, step_run, doing)
         self._output.reporter.end()
         print(
-            visible(f"{frame.step.label} asks: {prompt}"), end="", file=sys.__stderr__, flush=True
+            visible(f"{step_run.step.label} asks: {prompt}"),
+            end="",
+            file=sys.__stderr__,
+            flush=True,
         )
         answer = stdin.readline()
         self._output.reporter.begin(0)
         if not answer:
-            raise unanswered(prompt, frame, doing)
+            raise unanswered(prompt, step_run, doing)
         return answer.rstrip("\n")
 
-    def words(self, frame: StepRun) -> tuple[str, ...]:
+    def words(self, step_run: StepRun) -> tuple[str, ...]:
         """Return what native programs of this step may read, as far as an entry keeps it."""
-        return self._words(frame.script.path, frame.step.uses, frame.is_kept)
+        return self._words(step_run.script.path, step_run.step.uses, step_run.is_kept)
 
-    def native_script(self, frame: StepRun, base: str = "") -> str:
+    def native_script(self, step_run: StepRun, base: str = "") -> str:
         """Return the path of the native script for this machine, or an empty string."""
-        chosen = frame.hooks.shared.get("script_name")
-        base = base or str(chosen or "") or frame.step.last("script_name") or "run"
-        dialect, env = frame.script.dialect, frame.env
+        chosen = step_run.hooks.shared.get("script_name")
+        base = base or str(chosen or "") or step_run.step.last("script_name") or "run"
+        dialect, env = step_run.script.dialect, step_run.env
         for keys in (*dialect.suffixes, ()):
             suffix = [str(env.peek(dialect.prefix + key, "")) for key in keys]
             if all(suffix):
-                path = os.path.join(frame.script.path, "-".join((base, *suffix)) + ".sh")
+                path = os.path.join(step_run.script.path, "-".join((base, *suffix)) + ".sh")
                 if os.path.isfile(path):
                     return path
         return ""
 
-    def native(self, frame: StepRun, place: StepFolders, path: str, words: tuple[str, ...]) -> None:
+    def native(
+        self, step_run: StepRun, place: StepFolders, path: str, words: tuple[str, ...]
+    ) -> None:
         """Run a native script and take over its results; raises ``Error`` when it fails."""
-        self.set_place(frame, place)
+        self.set_place(step_run, place)
         from cmbench.run.executor import Job
         from cmbench.run.native_files import (
             changed_values,
@@ -253,18 +262,18 @@ class StepRunner:
         )
         from cmbench.run.native_reads import native_reads
 
-        frame.note(native_reads(frame, words))
-        prefix_lines = [str(line) for line in frame.state.get("script_prefix") or []]
-        env = frame.env.plain()
-        if frame.script.dialect.values_expand:
+        step_run.note(native_reads(step_run, words))
+        prefix_lines = [str(line) for line in step_run.state.get("script_prefix") or []]
+        env = step_run.env.plain()
+        if step_run.script.dialect.values_expand:
             env = expanded_env(env, os.environ)
         environment = process_env(env, with_package_files(os.environ, self._settings.wheels))
         libraries: Sequence[str] = ()
-        if names := frame.step.uses:
+        if names := step_run.step.uses:
             from cmbench.format.libraries import search_path
             from common.python_path import child_env
 
-            libraries = search_path(frame.script.path, names)
+            libraries = search_path(step_run.script.path, names)
             environment = child_env(*libraries, base=environment)
         command = ["bash", path]
         if prefix_lines:
@@ -275,52 +284,56 @@ class StepRunner:
             cwd=place.cwd,
             environment=environment,
             scratch=place.scratch,
-            reads=(frame.script.path, *libraries, *filter(os.path.isabs, [self._settings.wheels])),
-            entries=tuple(frame.trace.entries),
+            reads=(
+                step_run.script.path,
+                *libraries,
+                *filter(os.path.isabs, [self._settings.wheels]),
+            ),
+            entries=tuple(step_run.trace.entries),
         )
         take_away(place.cwd)
-        show = self._output.say if frame.speaks_natively else self._output.log
-        if frame.is_kept:
+        show = self._output.say if step_run.speaks_natively else self._output.log
+        if step_run.is_kept:
             from cmbench.run.observation import run_observed
 
-            status, output = run_observed(frame, job, partial(self._process, show=show))
+            status, output = run_observed(step_run, job, partial(self._process, show=show))
         else:
             status, output = self._process(job, show)
-        if status and "ignore_script_error" in frame.request.modes:
-            frame.ignored = True
+        if status and "ignore_script_error" in step_run.request.modes:
+            step_run.ignored = True
             name = os.path.basename(path)
             self._output.reporter.note(
-                f"continuing: {name} of {frame.script.alias} {_status_text(status)}"
+                f"continuing: {name} of {step_run.script.alias} {_status_text(status)}"
             )
         elif status:
             repeat = write_repeat_file(
-                frame, place, command, self.secrets.data(changed_values(environment))
+                step_run, place, command, self.secrets.data(changed_values(environment))
             )
             seen, advice = _explained(output)
             raise Error(
                 "script-failed",
-                f"{os.path.basename(path)} of {frame.script.alias} {_status_text(status)}",
-                context=(*seen, *_files_of_failure(frame, place.cwd)),
+                f"{os.path.basename(path)} of {step_run.script.alias} {_status_text(status)}",
+                context=(*seen, *_files_of_failure(step_run, place.cwd)),
                 doing=os.path.basename(path),
                 hint=f"{advice}\nrepeat this step alone: bash {shell_word(repeat)}".lstrip("\n"),
             )
-        take_over(frame, place.cwd)
-        self._learn(frame)
+        take_over(step_run, place.cwd)
+        self._learn(step_run)
 
-    def shell(self, frame: StepRun, place: StepFolders) -> None:
+    def shell(self, step_run: StepRun, place: StepFolders) -> None:
         """Open a shell on the terminal, with the env and in the folder of the step."""
         import subprocess
 
         self._output.reporter.end()
-        environment = process_env(frame.env.plain(), os.environ)
+        environment = process_env(step_run.env.plain(), os.environ)
         subprocess.run(["bash"], cwd=place.cwd, env=environment, check=False)
         self._output.reporter.begin(0)
 
-    def save_env(self, frame: StepRun, place: StepFolders) -> None:
+    def save_env(self, step_run: StepRun, place: StepFolders) -> None:
         """Write env and state where the step works, as the first engines do; secrets are hidden."""
         import shlex
 
-        env, state = (self.secrets.data(v.plain()) for v in (frame.env, frame.state))
+        env, state = (self.secrets.data(v.plain()) for v in (step_run.env, step_run.state))
         lines = [f"export {k}={shlex.quote(v)}\n" for k, v in process_env(env, {}).items()]
         texts = {
             "tmp-env.sh": "".join(lines),
@@ -360,7 +373,7 @@ class StepRunner:
 def _answer(
     function: Callable[[dict[str, Any]], Any],
     i: dict[str, Any],
-    frame: StepRun,
+    step_run: StepRun,
     place: StepFolders,
     doing: str,
 ) -> Any:
@@ -370,9 +383,9 @@ def _answer(
     except (Error, KeyboardInterrupt):
         raise
     except OSError as problem:
-        raise file_failure(problem, frame, doing, (place.cwd, place.scratch)) from problem
+        raise file_failure(problem, step_run, doing, (place.cwd, place.scratch)) from problem
     except (Exception, SystemExit) as problem:
-        raise crash(problem, frame, doing) from problem
+        raise crash(problem, step_run, doing) from problem
 
 
 class ProgressFiles:
@@ -453,28 +466,28 @@ def _explained(output: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
     return shown, advice
 
 
-def _files_of_failure(frame: StepRun, cwd: str) -> Iterator[str]:
+def _files_of_failure(step_run: StepRun, cwd: str) -> Iterator[str]:
     """Yield the last lines of the files that a script wants to be shown when it fails."""
-    for name in frame.script.files_of_failure:
+    for name in step_run.script.files_of_failure:
         path = os.path.join(cwd, name)
         with suppress(OSError), open(path, encoding="utf-8", errors="replace") as stream:
             yield f"{name}:"
             yield from (line.rstrip() for line in deque(stream, maxlen=TAIL_LINES))
 
 
-def _refuse_gaps(frame: StepRun) -> None:
+def _refuse_gaps(step_run: StepRun) -> None:
     """Raise ``missing-input`` where a caller passes a ``<<<KEY>>>`` for which nothing has a value.
 
     What the user has typed for the requested script is taken as it is. Scripts that were written
     for other engines are used to such values.
     """
-    if frame.parent is None or not frame.script.dialect.faults_bind:
+    if step_run.parent is None or not step_run.script.dialect.faults_bind:
         return
-    for key in frame.request.env:
-        value = frame.env.peek(key, "")
+    for key in step_run.request.env:
+        value = step_run.env.peek(key, "")
         if unresolved(value):
             raise Error(
                 "missing-input",
-                f"{frame.script.alias} needs {key}, and nothing has set {value}",
+                f"{step_run.script.alias} needs {key}, and nothing has set {value}",
                 hint="see which step sets it: cm plan script --explain, or set it: --env.KEY=VALUE",
             )

@@ -559,22 +559,22 @@ def check_typed_below(root: PlannedStep) -> None:
     Checked are the steps below the plan's ``root``, those that may not run too, and only what the
     user has typed: what a step passes to another need not exist yet.
     """
-    typed = _typed_for_dependencies(root.frame.request) if root.frame else {}
+    typed = _typed_for_dependencies(root.step_run.request) if root.step_run else {}
     if not typed:
         return
     from cmbench.plan.idle_inputs import refuse_idle
 
-    for node in walk(root):
-        if node.frame is None or node is root:
+    for planned_step in walk(root):
+        if planned_step.step_run is None or planned_step is root:
             continue
-        request, script = node.frame.request, node.frame.script
+        request, script = planned_step.step_run.request, planned_step.step_run.script
         for name, spec in script.inputs.items():
             value = request.inputs.get(name) or request.env.get(spec.env)
             if str(value) in typed:
                 flag = typed[str(value)]
                 check_place(name, value, script, flag)
                 if flag.endswith(f".{name}"):
-                    refuse_idle(node.frame, [name], flag.removesuffix(name))
+                    refuse_idle(planned_step.step_run, [name], flag.removesuffix(name))
 
 
 def _typed_for_dependencies(request: Request) -> dict[str, str]:

@@ -132,7 +132,7 @@ def why_cache(command: Command) -> Reply:
 
 def _why_call(command: Command) -> Reply:
     forecast = cache.foresee(request_of(command))
-    root, misses = forecast.node, list(forecast.misses)
+    root, misses = forecast.planned_step, list(forecast.misses)
     data = {
         "tags": root.tags,
         "script": root.script,
