@@ -105,7 +105,7 @@ def _refusal(request: Request, body: bytes) -> Response | None:
         return _let_in(request, site)
     if request.url.path.startswith("/static/"):
         return None
-    if not _same(request.cookies.get(site.cookie, ""), site.session):
+    if not _same(request.cookies.get(site.cookie, ""), site.cookie_value):
         return _refused(request, "this browser has no access yet", 401)
     return _write_refusal(request, site, body) if request.method == "POST" else None
 
@@ -142,7 +142,9 @@ def _let_in(request: Request, site: Site) -> Response:
     # Only a path of this server: "//host" and "/\host" are other servers.
     inside = target.startswith("/") and not target.startswith(("//", "/\\"))
     answer = RedirectResponse(target if inside else "/", 303)
-    answer.set_cookie(site.cookie, site.session, httponly=True, samesite="lax", max_age=31_536_000)
+    answer.set_cookie(
+        site.cookie, site.cookie_value, httponly=True, samesite="lax", max_age=31_536_000
+    )
     return answer
 
 

@@ -35,12 +35,12 @@ class Site:
 
     @property
     def cookie(self) -> str:
-        """The name of its cookie; browsers keep those of all ports of a host together."""
+        """Return the name of its cookie; browsers keep those of all ports of a host together."""
         return f"cmbench-{self.port}"
 
     @property
-    def session(self) -> str:
-        """What the cookie must hold."""
+    def cookie_value(self) -> str:
+        """Return the value of the cookie of a signed-in browser."""
         return self._derived(b"session")
 
     @property

@@ -46,7 +46,7 @@ def _classes(configurations: Configurations, name: str) -> tuple[int, ...]:
     return tuple(numbers.setdefault(value, len(numbers)) for value in values)
 
 
-def facts_of(results: Mapping[str, BenchmarkResult]) -> dict[str, dict[str, str]]:
+def differing_facts(results: Mapping[str, BenchmarkResult]) -> dict[str, dict[str, str]]:
     """Return the facts in which results differ, with their values, by the id of a result."""
     configurations = {uid: configuration_of(result) for uid, result in results.items()}
     names = differing(list(configurations.values()))

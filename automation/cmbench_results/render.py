@@ -7,7 +7,7 @@ from typing import Any
 
 from cmbench_results.compare import ResultComparison, Spread
 from cmbench_results.cost import CostModel
-from cmbench_results.distinguish import facts_of, identity, in_words
+from cmbench_results.distinguish import differing_facts, identity, in_words
 from cmbench_results.places import ResultSource
 from cmbench_results.values import OFFICIAL, PER_ACCELERATOR, PER_CORE, PER_WATT, BenchmarkResult
 from common.text import wrapped
@@ -57,7 +57,7 @@ def table(
 
     Those of ``own`` have model, backend, time, and all facts in which they differ.
     """
-    facts = facts_of(own or {})
+    facts = differing_facts(own or {})
     if not rows:
         return "no result matches"
     lines: list[str] = []

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-LONGEST = 2_000
-MOST = 100_000
-"""So many values an expression may have."""
-_STEPS = 2_000_000
-"""So much may be done for the value of an expression: parts looked at, values made."""
+MAX_CHARACTERS = 2_000
+MAX_VALUES = 100_000
+"""The most values of a list in an expression."""
+MAX_STEPS = 2_000_000
+"""The most steps of an evaluation: nodes visited, and values made."""
 
 
 class ExpressionError(ValueError):
@@ -26,7 +26,7 @@ class ExpressionError(ValueError):
 
 
 class _Scope(dict[str, Any]):
-    """Names with their values, and what may still be done; inner ones share that."""
+    """Names with their values, and the budget of steps, which inner scopes share."""
 
     def __init__(self, names: Mapping[str, Any], left: list[int]) -> None:
         super().__init__(names)
@@ -43,7 +43,7 @@ class _Scope(dict[str, Any]):
         return _Scope({**self, name: value}, self._left)
 
 
-def names_in(text: str) -> set[str]:
+def referenced_names(text: str) -> set[str]:
     """Return the names that an expression uses; raise ``ExpressionError``."""
     tree = _parsed(text)
     bound = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and _is_target(n)}
@@ -57,8 +57,8 @@ def names_in(text: str) -> set[str]:
 _AXIS = "axis"
 
 
-def named(name: str) -> str:
-    """How an expression says a name, which need not be one of Python's: ``axis('adr.a-b.c')``."""
+def reference_to(name: str) -> str:
+    """Return a name as an expression writes it: ``axis('adr.a-b.c')`` if it is not Python's."""
     plain = all(part.isascii() and part.isidentifier() for part in name.split("."))
     has_keyword = any(keyword.iskeyword(part) for part in name.split("."))
     return name if plain and not has_keyword else f"{_AXIS}({name!r})"
@@ -79,7 +79,7 @@ def evaluate(text: str, names: Mapping[str, Any]) -> Any:
     Raises ``ExpressionError``.
     """
     try:
-        return _value(_parsed(text), _Scope(names, [_STEPS]))
+        return _value(_parsed(text), _Scope(names, [MAX_STEPS]))
     except ExpressionError:
         raise
     except (TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as problem:
@@ -96,7 +96,7 @@ def _is_target(node: ast.Name) -> bool:
 
 @lru_cache(maxsize=256)
 def _parsed(text: str) -> ast.expr:
-    if len(text) > LONGEST:
+    if len(text) > MAX_CHARACTERS:
         raise ExpressionError(f"an expression of {len(text)} characters is too long")
     try:
         return ast.parse(text.strip(), mode="eval").body
@@ -147,7 +147,7 @@ def _binary(node: ast.BinOp, names: _Scope) -> Any:
     left, right = _value(node.left, names), _value(node.right, names)
     do = _operator(_BINARY, node.op, node)
     _check_size(node.op, left, right)
-    return _made(do(left, right), names)
+    return _charged(do(left, right), names)
 
 
 def _check_size(op: ast.operator, left: Any, right: Any) -> None:
@@ -185,10 +185,10 @@ def _call(node: ast.Call, names: _Scope) -> Any:
     name = ast.unparse(node.func)
     if name not in _CALLS or node.keywords:
         raise ExpressionError(f"{name}() is not possible here; {', '.join(_CALLS)} are")
-    return _made(_CALLS[name](*[_value(argument, names) for argument in node.args]), names)
+    return _charged(_CALLS[name](*[_value(argument, names) for argument in node.args]), names)
 
 
-def _made(value: Any, names: _Scope) -> Any:
+def _charged(value: Any, names: _Scope) -> Any:
     """Charge the length of a list or text to the step budget; return the value."""
     names.spend(len(value) if isinstance(value, list | str) else 0)
     return value
@@ -196,16 +196,16 @@ def _made(value: Any, names: _Scope) -> Any:
 
 def _range(*args: int) -> list[int]:
     numbers = range(*args)
-    if len(numbers) > MOST:
+    if len(numbers) > MAX_VALUES:
         raise ExpressionError(f"{len(numbers)} values are too many")
     return list(numbers)
 
 
 def _comprehension(node: ast.ListComp, names: _Scope) -> list[Any]:
     scopes = _scopes(node.generators, names)
-    values = [_value(node.elt, scope) for scope in itertools.islice(scopes, MOST + 1)]
-    if len(values) > MOST:
-        raise ExpressionError(f"more than {MOST:,} values are too many")
+    values = [_value(node.elt, scope) for scope in itertools.islice(scopes, MAX_VALUES + 1)]
+    if len(values) > MAX_VALUES:
+        raise ExpressionError(f"more than {MAX_VALUES:,} values are too many")
     return values
 
 

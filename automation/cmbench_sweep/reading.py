@@ -12,7 +12,7 @@ from typing import Any
 
 from cmbench.errors import Error, did_you_mean
 from cmbench.format.meta import load_yaml
-from cmbench_sweep.expressions import ExpressionError, evaluate, named, names_in
+from cmbench_sweep.expressions import ExpressionError, evaluate, reference_to, referenced_names
 from cmbench_sweep.spelling import loader
 from cmbench_sweep.values import HIGHER, LOWER, Budget, Repeat, SearchSettings, Sweep
 
@@ -83,10 +83,10 @@ def _twice(keys: Iterable[Any]) -> Iterator[tuple[str, str]]:
     """Return the scalars among the keys of a mapping that occurred before, with their lines."""
     seen = set()
     for key in keys:
-        named = (key.tag, str(key.value))
-        if named in seen and key.id == "scalar":
+        reference_to = (key.tag, str(key.value))
+        if reference_to in seen and key.id == "scalar":
             yield f"line {key.start_mark.line + 1}", key.value
-        seen.add(named)
+        seen.add(reference_to)
 
 
 class Faults:
@@ -279,7 +279,9 @@ def _conditions(where: str) -> Callable[[Any, Faults], tuple[str, ...]]:
         for condition in faults.items(where, data):
             if isinstance(condition, Mapping):
                 texts.append(
-                    " and ".join(f"{named(str(n))} in {_alike(v)!r}" for n, v in condition.items())
+                    " and ".join(
+                        f"{reference_to(str(n))} in {_alike(v)!r}" for n, v in condition.items()
+                    )
                 )
             else:
                 texts.append(str(condition))
@@ -432,7 +434,7 @@ def _check_zips(groups: Iterable[tuple[str, ...]], axes: Mapping[str, Any], faul
 
 def _names(where: str, text: str, faults: Faults) -> set[str]:
     try:
-        return names_in(text)
+        return referenced_names(text)
     except ExpressionError as problem:
         faults.add(where, str(problem))
         return set()

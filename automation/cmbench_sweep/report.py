@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cmbench.errors import Error, did_you_mean
-from cmbench_sweep.expressions import ExpressionError, evaluate, names_in
+from cmbench_sweep.expressions import ExpressionError, evaluate, referenced_names
 from cmbench_sweep.values import HIGHER, LOWER, MEASURED, PointOutcome, Sweep, SweepPoint, median
 
 _LOWER_IS_BETTER = ("latency", "seconds", "time", "energy", "power", "memory", "bytes", "value")
@@ -89,7 +89,7 @@ def good(sweep_report: Report) -> list[MeasuredPoint]:
 
     A figure that some points have is not fulfilled by those that lack it.
     """
-    names = {name for text in sweep_report.sweep.constraints for name in names_in(text)}
+    names = {name for text in sweep_report.sweep.constraints for name in referenced_names(text)}
     names &= {*sweep_report.figures}
     having = (entry for entry in sweep_report.measured if names.issubset(entry.figures))
     return [entry for entry in having if _fulfils(sweep_report.sweep, entry)]

@@ -13,7 +13,7 @@ from typing import Any
 from cmbench.errors import Error
 from cmbench.lib import checkouts
 from mlperf.catalog import run_inputs
-from mlperf.harness.engines import handed, sidecar
+from mlperf.harness.engines import existing_engine, sidecar
 from modelzoo.hooks import ml_models
 
 # The overrides of the harness: the env keys of the value, most special first, and its type.
@@ -158,7 +158,7 @@ def backend_options(env: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     spec = run_inputs.backend(env)
     options = run_inputs.options(env, spec)
     if (engine := env.get("CM_MLPERF_ENGINE_PATH")) and "batch" in spec.options:
-        built_for = handed.greatest_batch(sidecar.read(Path(engine)))
+        built_for = existing_engine.greatest_batch(sidecar.read(Path(engine)))
         options = {**({"batch": str(built_for)} if built_for else {}), **options}
     return {"backend_options": options} if options else {}
 
@@ -222,7 +222,7 @@ def engine_of(env: Mapping[str, Any]) -> tuple[str, str]:
         hint = "build it anew: cm run script --tags=generate,engine,nvidia ..."
         text = f"{engine} was built of another model than {model['file']} of this run"
         raise Error("engine-missing", text, hint=hint)
-    return str(handed.facts_of(engine)), str(engine)
+    return str(existing_engine.model_facts_file(engine)), str(engine)
 
 
 def accuracy(benchmark: str, stated: Mapping[str, Any]) -> dict[str, Any]:

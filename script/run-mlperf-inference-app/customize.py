@@ -18,7 +18,7 @@ from cmbench.lib.yes_no import is_yes
 from common.text import wrapped
 from mlperf.catalog import Category, Division, run_inputs
 from mlperf.harness import entrance
-from mlperf.harness.engines import handed
+from mlperf.harness.engines import existing_engine
 from mlperf.harness.errors import HarnessError
 from nvidia_mlperf.flow import inputs
 
@@ -108,7 +108,7 @@ def take_engine(env: dict[str, Any]) -> None:
     usual = spec.options["product"].default if "product" in spec.options else ""
     product = run_inputs.options(env, spec).get("product") or str(usual)
     try:
-        handed.check(engine, spec.name, product)
+        existing_engine.check_engine(engine, spec.name, product)
     except HarnessError as error:
         error.code = "engine-missing"
         raise

@@ -22,7 +22,7 @@ from cmbench_gui.explorer.plot import (
 from cmbench_gui.explorer.table import trust
 from cmbench_gui.explorer.view import COST, ExplorerView
 from cmbench_results import query
-from cmbench_results.distinguish import facts_of, identity, in_words
+from cmbench_results.distinguish import differing_facts, identity, in_words
 from cmbench_results.query import Filter
 from cmbench_results.store import Store
 from cmbench_results.values import LOWER, OFFICIAL
@@ -80,7 +80,7 @@ def _bars(store: Store, view: ExplorerView, kind: PlotKind) -> Plot:
     names: dict[str, int] = {}
     ranks = []
     own = query.own(store, page.rows)
-    facts = facts_of(own)
+    facts = differing_facts(own)
     for row in page.rows:
         number = names.setdefault(series_of(view, row, energy), len(names))
         said = kind.said(view.y, row[view.y])
@@ -108,7 +108,7 @@ def _course(store: Store, view: ExplorerView, kind: PlotKind) -> Plot:
     columns = sorted({_when(row) for row in page.rows}, key=_age)
     places = {name: number for number, name in enumerate(columns)}
     series: dict[str, list[tuple[int, float, str, str]]] = {}
-    facts = facts_of(query.own(store, page.rows))
+    facts = differing_facts(query.own(store, page.rows))
     for row in page.rows:
         mine = in_words(facts.get(row["uid"], {}))
         where = ", ".join(filter(None, (row["system"], mine, _when(row))))

@@ -16,7 +16,7 @@ from cmbench_gui.explorer.plot import Best, Plot, PlotKind, energetic, series_of
 from cmbench_gui.explorer.view import COST, ExplorerView
 from cmbench_results import query
 from cmbench_results.cost import CostModel
-from cmbench_results.distinguish import facts_of, identity, in_words
+from cmbench_results.distinguish import differing_facts, identity, in_words
 from cmbench_results.store import Store
 from cmbench_results.values import CERTIFIED, OFFICIAL, TELEMETRY
 
@@ -118,7 +118,7 @@ def _recognizable(store: Store, spots: list[PlanePoint]) -> list[PlanePoint]:
     if sum(spot.tier != OFFICIAL for spot in spots) > _RECOGNIZABLE:
         return spots
     own = query.own(store, [{"uid": spot.uid, "tier": spot.tier} for spot in spots])
-    facts = facts_of(own)
+    facts = differing_facts(own)
     words = {
         spot.uid: (spot.system, in_words(facts[spot.uid]), identity(own[spot.uid]))
         for spot in spots

@@ -10,7 +10,7 @@ from cmbench_gui.explorer.columns import Columns
 from cmbench_gui.explorer.view import ROWS, ExplorerView
 from cmbench_results import query
 from cmbench_results.cost import CostModel
-from cmbench_results.distinguish import facts_of, moment
+from cmbench_results.distinguish import differing_facts, moment
 from cmbench_results.render import figure, per_part
 from cmbench_results.store import Store
 from cmbench_results.values import OFFICIAL, BenchmarkResult
@@ -193,7 +193,7 @@ def _cells(store: Store, rows: Sequence[Row], costs: CostModel | None) -> list[d
     Results of one's own have what they are recognized by, and all in which they differ.
     """
     own = query.own(store, rows)
-    facts = facts_of(own)
+    facts = differing_facts(own)
     lines = [_cells_of(row, own.get(row["uid"]), facts.get(row["uid"], {}), costs) for row in rows]
     names = dict.fromkeys(name for line in lines for name in line)
     ordered = sorted(names, key=lambda name: name in _LAST)

@@ -14,8 +14,16 @@ DTYPES = ("float32", "float16", "bfloat16", "int32", "int64")
 FORMAT = 1
 SHA256 = re.compile(r"[0-9a-f]{64}")
 # What model.json of every model has, and what only a compiled one has.
-FACTS = ("name", "file", "sha256", "bytes", "precision", "options", "accuracy")
-NEURON = ("benchmark", "target", "batch_size", "dynamic_batch", "sdk", "versions", "compiler_flags")
+MODEL_KEYS = ("name", "file", "sha256", "bytes", "precision", "options", "accuracy")
+NEURON_KEYS = (
+    "benchmark",
+    "target",
+    "batch_size",
+    "dynamic_batch",
+    "sdk",
+    "versions",
+    "compiler_flags",
+)
 AGAIN = "compile it again: cm run script --tags=compile,neuron-model"
 
 
@@ -93,13 +101,13 @@ class NeuronArtefact:
 
     def facts(self) -> dict[str, Any]:
         """Return the content of its sidecar."""
-        record: dict[str, Any] = {key: getattr(self, key) for key in FACTS}
+        record: dict[str, Any] = {key: getattr(self, key) for key in MODEL_KEYS}
         for kind in ("inputs", "outputs"):
             record[kind] = [
                 {"name": t.name, "dtype": t.dtype, "shape": list(t.shape)}
                 for t in getattr(self, kind)
             ]
-        neuron = {key: getattr(self, key) for key in NEURON}
+        neuron = {key: getattr(self, key) for key in NEURON_KEYS}
         source = self.source
         model = {"name": source.name, "file": source.file, "sha256": source.sha256}
         record["neuron"] = {"format": FORMAT, **neuron, "model": model}
@@ -116,7 +124,7 @@ def from_facts(record: Any, where: str) -> NeuronArtefact:
         if neuron.get("format") != FORMAT:
             made = f"format {neuron.get('format')} and not {FORMAT}"
             raise ArtefactError(f"{where} is of {made}")
-        plain = {key: record[key] for key in FACTS} | {key: neuron[key] for key in NEURON}
+        plain = {key: record[key] for key in MODEL_KEYS} | {key: neuron[key] for key in NEURON_KEYS}
         tensors: dict[str, Any] = {
             kind: tuple(map(_tensor, record[kind])) for kind in ("inputs", "outputs")
         }

@@ -15,10 +15,10 @@ def sidecar_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.json")
 
 
-def read(path: Path, *, whole: bool = True) -> NeuronArtefact:
+def read(path: Path, *, verify_digest: bool = True) -> NeuronArtefact:
     """Read the artefact or sidecar at ``path``; raise ArtefactError.
 
-    With ``whole`` the SHA-256 of the artefact is compared too, which takes a second per GB.
+    With ``verify_digest`` the SHA-256 of the artefact is compared too, which takes a second per GB.
     """
     beside = path if path.suffix == ".json" else sidecar_of(path)
     try:
@@ -29,7 +29,7 @@ def read(path: Path, *, whole: bool = True) -> NeuronArtefact:
     except ValueError as error:
         raise ArtefactError(f"{beside} is not JSON: {error}") from error
     artefact = from_facts(record, str(beside))
-    _compare(beside.with_name(artefact.file), artefact, whole)
+    _compare(beside.with_name(artefact.file), artefact, verify_digest)
     return artefact
 
 
@@ -40,8 +40,8 @@ def write(path: Path, artefact: NeuronArtefact) -> Path:
     return beside
 
 
-def _compare(path: Path, artefact: NeuronArtefact, whole: bool) -> None:
+def _compare(path: Path, artefact: NeuronArtefact, verify_digest: bool) -> None:
     if not path.is_file():
         raise ArtefactError(f"there is no {path}, which the file beside it describes")
-    if path.stat().st_size != artefact.bytes or (whole and sha256(path) != artefact.sha256):
+    if path.stat().st_size != artefact.bytes or (verify_digest and sha256(path) != artefact.sha256):
         raise ArtefactError(f"{path} is not the file that was compiled")

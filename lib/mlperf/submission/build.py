@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from mlperf import catalog
 from mlperf.catalog import Division
-from mlperf.harness.reporting.results import private_folder, sweep
+from mlperf.harness.reporting.results import remove_stale_folders, staging_folder
 
 from . import layouts, names, texts, truncate
 from .errors import SubmissionError
@@ -93,8 +93,8 @@ def build(
         check_name(part.run.sut, "the name of the system")
     refuse_foreign(target)
     target.parent.mkdir(parents=True, exist_ok=True)
-    sweep(target.parent.glob(f".{target.name}.*"))
-    with private_folder(target.parent, target.name) as folder:
+    remove_stale_folders(target.parent.glob(f".{target.name}.*"))
+    with staging_folder(target.parent, target.name) as folder:
         if target.exists() and not order.clean:
             shutil.copytree(target, folder, dirs_exist_ok=True, symlinks=True)
         built = _fill(folder, parts, order)
@@ -282,8 +282,8 @@ def edit(target: Path, change: Callable[[Path], list[T]]) -> list[T]:
     """
     if not target.is_dir():
         raise SubmissionError(f"there is no tree {target}", "check --submission_dir")
-    sweep(target.parent.glob(f".{target.name}.*"))
-    with private_folder(target.parent, target.name) as folder:
+    remove_stale_folders(target.parent.glob(f".{target.name}.*"))
+    with staging_folder(target.parent, target.name) as folder:
         shutil.copytree(target, folder, dirs_exist_ok=True, symlinks=True)
         changed = change(folder)
         publish(folder, target)

@@ -23,7 +23,7 @@ BUILDERS = {"tensorrt": "TensorRT", "tensorrt-rtx": "TensorRT-RTX"}
 """The builders of true engines, as their sidecars name them (generate,engine,nvidia)."""
 VARIATIONS = {"tensorrt": "_tensorrt", "tensorrt-rtx": "_rtx", STAND_IN: f"_{STAND_IN}"}
 PRECISIONS = {"fp32": "float32", "fp16": "float16", "int8": "int8", "fp8": "fp8"}
-MODEL = ".model.json"
+FACTS_SUFFIX = ".model.json"
 MIB = 1 << 20
 
 
@@ -68,7 +68,7 @@ def put(env: Mapping[str, Any], place: Path, fields_sha256: str) -> None:
     if source.suffix != place.suffix or sidecar(source).get("builder") not in BUILDERS:
         raise Problem("engine-missing", f"{source} is not an engine of TensorRT")
     facts = json.loads(source.with_name("model.json").read_text(encoding="utf-8"))
-    described = place.with_name(f"{place.name}{MODEL}")
+    described = place.with_name(f"{place.name}{FACTS_SUFFIX}")
     place.parent.mkdir(parents=True, exist_ok=True)
     described.unlink(missing_ok=True)
     parts = [part["file"] for part in facts.get("parts", ())]
@@ -84,7 +84,7 @@ def put(env: Mapping[str, Any], place: Path, fields_sha256: str) -> None:
 def model_of(plan: Path) -> dict[str, Any]:
     """Return the description of an engine's model; empty where there is none."""
     try:
-        model = json.loads(plan.with_name(f"{plan.name}{MODEL}").read_text(encoding="utf-8"))
+        model = json.loads(plan.with_name(f"{plan.name}{FACTS_SUFFIX}").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return model if isinstance(model, dict) else {}

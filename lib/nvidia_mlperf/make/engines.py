@@ -169,17 +169,17 @@ def unlike(item: PlannedRun, engine: Path) -> str:
     """Return why a plan does not match its item; empty where it does or is unknown."""
     described = builders.model_of(engine)
     if not described:
-        return f"nothing describes its model: {engine.name}{builders.MODEL} is not there"
+        return f"nothing describes its model: {engine.name}{builders.FACTS_SUFFIX} is not there"
     same = described.get("fields_sha256") in (None, digest(fields_of(item)))
     return "" if same else "it was made with other fields"
 
 
 def require(
-    flow: Flow, items: Sequence[PlannedRun], named: Mapping[str, str] | None = None
+    flow: Flow, items: Sequence[PlannedRun], system_flags: Mapping[str, str] | None = None
 ) -> None:
     """Raise Problem unless every item has an engine that fits, with the line that makes them.
 
-    ``named`` are the flags of RUN_ARGS that say whose values count.
+    ``system_flags`` are the flags of RUN_ARGS that say whose values count.
     """
     wrong, missing, plans = [], [], []
     ending = ".plan" if builders.chosen(flow, flow.doer.machine()) in BUILDERS else ".onnx"
@@ -192,7 +192,7 @@ def require(
             plans += [shown(flow, engine)] if engine and is_plan(engine) else []
     if wrong:
         text = f"engines do not fit: {'; '.join(wrong)}"
-        hint = f"{aside(plans)}{make_line(missing, named)}"
+        hint = f"{aside(plans)}{make_line(missing, system_flags)}"
         if plans and flow.settings.builder in BUILDERS and flow.doer.machine() is None:
             hint = (
                 f"take this folder to that GPU; here, with builder: {STAND_IN} in flow.yaml: {hint}"
@@ -219,14 +219,14 @@ def aside(plans: Sequence[str]) -> str:
     return f"rm -f {shlex.join(files)} && " if files else ""
 
 
-def make_line(items: Sequence[PlannedRun], named: Mapping[str, str] | None = None) -> str:
-    """The line of make that makes the engines of these items; ``named`` as in ``require``."""
+def make_line(items: Sequence[PlannedRun], system_flags: Mapping[str, str] | None = None) -> str:
+    """Return the line of make that builds these engines; ``system_flags`` as in ``require``."""
     overrides = {name: value for item in items for name, value in item.overrides.items()}
     flags = {
         "benchmarks": _once(item.config.benchmark for item in items),
         "scenarios": _once(item.config.scenario for item in items),
         "config_ver": _once(item.config.ver for item in items),
-        **(named or {}),
+        **(system_flags or {}),
         **{name: str(value) for name, value in overrides.items() if name in BUILT_WITH},
     }
     run_args = " ".join(f"--{key}={value}" for key, value in flags.items())

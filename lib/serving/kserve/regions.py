@@ -64,7 +64,7 @@ class Region:
         self.name = f"{_own_prefix()}-{next(_numbers)}"
         self.size = size
         self._registry = registry
-        sweep(registry)
+        remove_stale_regions(registry)
         descriptor = _reserve(size)
         try:
             self._map = mmap.mmap(descriptor, size)
@@ -138,8 +138,8 @@ def _named(descriptor: int, name: str) -> Iterator[None]:
             os.close(folder)
 
 
-def sweep(registry: RegionRegistry) -> None:
-    """Have the server forget regions of processes of this machine that are gone."""
+def remove_stale_regions(registry: RegionRegistry) -> None:
+    """Unregister the regions of processes of this machine that have ended."""
     for region in registry.regions():
         if abandoned(region.name):
             with contextlib.suppress(KserveError):

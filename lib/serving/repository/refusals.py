@@ -121,8 +121,8 @@ def _signature(plan: RepositoryPlan) -> Iterator[str]:
             return
         inputs, outputs = signature
     wanted = [_samples(plan, tensors) for tensors in (plan.inputs, plan.outputs)]
-    yield from _differences("input", wanted[0], inputs, whole=True)
-    yield from _differences("output", wanted[1], outputs, whole=False)
+    yield from _differences("input", wanted[0], inputs, reject_others=True)
+    yield from _differences("output", wanted[1], outputs, reject_others=False)
 
 
 def _samples(plan: RepositoryPlan, tensors: Sequence[ModelTensor]) -> Sequence[ModelTensor]:
@@ -134,7 +134,7 @@ def _samples(plan: RepositoryPlan, tensors: Sequence[ModelTensor]) -> Sequence[M
 def _sidecar(path: Path) -> tuple[tuple[ModelTensor, ...], tuple[ModelTensor, ...]] | None:
     """Return the tensors in a compiled model's sidecar; None without one."""
     try:
-        artefact = artifact.read(path, whole=False)
+        artefact = artifact.read(path, verify_digest=False)
     except ArtefactError:
         return None
     inputs, outputs = (
@@ -145,7 +145,7 @@ def _sidecar(path: Path) -> tuple[tuple[ModelTensor, ...], tuple[ModelTensor, ..
 
 
 def _differences(
-    kind: str, wanted: Sequence[ModelTensor], actual: Sequence[ModelTensor], whole: bool
+    kind: str, wanted: Sequence[ModelTensor], actual: Sequence[ModelTensor], reject_others: bool
 ) -> Iterator[str]:
     real = {tensor.name: tensor for tensor in actual}
     for tensor in wanted:
@@ -155,7 +155,7 @@ def _differences(
             yield f"the model has no {kind} {tensor.name}; its {kind}s are {names}"
         elif there.dtype != tensor.dtype or not _fits(tensor.shape, there.shape):
             yield f"{kind} {tensor} is {there} in the model"
-    if whole and real:
+    if reject_others and real:
         yield f"the model needs {kind} {', '.join(map(str, real.values()))} too"
 
 

@@ -18,7 +18,7 @@ from common.problems import Problem
 from . import remains
 from .server import GRACE_S, RunningServer
 
-FACTS = "server.json"
+SERVER_RECORD = "server.json"
 
 
 def home() -> Path:
@@ -48,7 +48,7 @@ def note(server: RunningServer) -> Mapping[str, Any]:
         "keeper": server.keeper.pid,
         "log": str(server.kept.log),
     }
-    path = Path(server.kept.folder, FACTS)
+    path = Path(server.kept.folder, SERVER_RECORD)
     path.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     return facts
 
@@ -56,7 +56,7 @@ def note(server: RunningServer) -> Mapping[str, Any]:
 def noted() -> dict[int, Mapping[str, Any]]:
     """Return the servers that still run, by their HTTP port; notes of others are removed."""
     records = {}
-    for path in sorted(home().glob(f"*/{FACTS}")):
+    for path in sorted(home().glob(f"*/{SERVER_RECORD}")):
         with contextlib.suppress(OSError, ValueError):
             facts = json.loads(path.read_text(encoding="utf-8"))
             if remains.processes(facts["mark"]):

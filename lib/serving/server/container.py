@@ -17,12 +17,12 @@ from .settings import Ports
 
 # The default address at which container engines publish ports.
 EVERYWHERE = "0.0.0.0"
-FACTS = Path(__file__).with_name("container.json")
+CONTAINER_FACTS = Path(__file__).with_name("container.json")
 
 
 def facts() -> dict[str, Any]:
     """What all containers are started with: the options that the guide gives."""
-    record: dict[str, Any] = json.loads(FACTS.read_text(encoding="utf-8"))
+    record: dict[str, Any] = json.loads(CONTAINER_FACTS.read_text(encoding="utf-8"))
     return record
 
 

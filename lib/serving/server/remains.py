@@ -63,8 +63,8 @@ def end(mark: str, but: Collection[int] = (), patience_s: float = 2.0) -> None:
         region.unlink(missing_ok=True)
 
 
-def sweep() -> None:
-    """Remove regions of ours whose server has gone and could not do so itself."""
+def remove_stale_regions() -> None:
+    """Remove shared memory of this user's servers that were killed before they could."""
     leftovers: dict[str, list[Path]] = {}
     for path in regions(f"{FAMILY}{os.getuid()}-"):
         mark = "-".join(path.name.split("-")[:3]) + "-"

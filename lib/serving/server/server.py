@@ -101,7 +101,7 @@ def start(
 
     Raises Problem when the server does not become ready or finds no free port.
     """
-    remains.sweep()
+    remains.remove_stale_regions()
     wanted = _reachable(wanted, folder)
     if wanted.image:
         container.fetch(wanted.engine, wanted.image, say)

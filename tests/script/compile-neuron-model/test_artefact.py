@@ -118,12 +118,12 @@ def test_tensors_and_names_are_looked_at(change: dict[str, Any], says: str, tmp_
 def test_another_file_than_the_one_described_is_told(tmp_path: Path) -> None:
     path = written(tmp_path)
     path.write_bytes(CONTENT[::-1])
-    assert artefacts.read(path, whole=False) == SAMPLE
+    assert artefacts.read(path, verify_digest=False) == SAMPLE
     with pytest.raises(ArtefactError, match="is not the file that was compiled"):
         artefacts.read(path)
     path.write_bytes(CONTENT + b"!")
     with pytest.raises(ArtefactError, match="is not the file that was compiled"):
-        artefacts.read(path, whole=False)
+        artefacts.read(path, verify_digest=False)
     path.unlink()
     with pytest.raises(ArtefactError, match="there is no"):
         artefacts.read(path)

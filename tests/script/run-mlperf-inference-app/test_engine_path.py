@@ -12,7 +12,7 @@ import benchmark_lab as lab
 from cmbench.errors import Error
 from mlperf.harness import records
 from mlperf.harness.backends import registry as backends
-from mlperf.harness.engines import generate, handed, sidecar
+from mlperf.harness.engines import existing_engine, generate, sidecar
 from mlperf.harness.errors import HarnessError
 from mlperf.harness.settings import ModelSpec
 
@@ -108,4 +108,4 @@ def test_an_engine_of_another_model_is_refused(engine: Path, tmp_path: Path) -> 
     assert caught.value.code == "engine-missing"
     engine.write_bytes(b"cut off")
     with pytest.raises(HarnessError, match="is not the file that"):
-        handed.check(engine, "stand-in", "")
+        existing_engine.check_engine(engine, "stand-in", "")

@@ -295,7 +295,7 @@ def test_leftovers_of_a_server_that_is_gone_are_removed_and_no_others(tmp_path: 
     gone.touch()
     foreign = Path(f"/dev/shm/other-{os.getpid()}")
     foreign.touch()
-    remains.sweep()
+    remains.remove_stale_regions()
     assert not gone.exists()
     assert foreign.exists()
     assert remains.regions(kept.mark)

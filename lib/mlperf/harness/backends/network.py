@@ -31,7 +31,7 @@ CONNECT_S, ANSWER_S = 10.0, 600.0
 # What the rules want in the name of such a system (LoadGen over the network, QDL constraints).
 NAMED = "Network SUT"
 START = "start one there: cm run script --tags=run-mlperf,inference --network=sut …"
-FACTS = (
+DESCRIPTION_KEYS = (
     *("name", "benchmark", "backend", "precision", "device", "model", "model_sha256"),
     "samples",
 )
@@ -234,7 +234,7 @@ def _node(address: tuple[str, int], head: dict[str, Any]) -> NodeDescription:
     result = head["result"]
     return NodeDescription(
         address=address,
-        facts={key: str(head[key]) for key in FACTS},
+        facts={key: str(head[key]) for key in DESCRIPTION_KEYS},
         host={str(key): str(value) for key, value in head["host"].items()},
         versions={str(key): str(value) for key, value in head["versions"].items()},
         inputs=inputs,
@@ -251,7 +251,7 @@ def _check_alike(nodes: Sequence[NodeDescription], setup: Setup) -> None:
         raise HarnessError(text, "start each with a name of its own: --sut_name=NAME")
     first = nodes[0]
     for node in nodes[1:]:
-        for key in FACTS[1:]:
+        for key in DESCRIPTION_KEYS[1:]:
             if node.facts[key] != first.facts[key]:
                 raise HarnessError(
                     f"the nodes differ: {key} is {first.facts[key]} at {first.place}, "

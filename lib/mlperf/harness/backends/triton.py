@@ -25,7 +25,7 @@ from .base import Array, Backend, Feeds, Layout, Predictor, check_signature, des
 IN_FLIGHT = (1, 2, 4, 8)
 TIMEOUT_S = 600.0
 CONTENT = "CONTENT_SHA256"
-LOOK = "look at the model's program in the repository, and at the server's log"
+INSPECT_SERVER = "look at the model's program in the repository, and at the server's log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class TritonPredictor(Predictor):
         self._regions: list[tuple[int, Region]] = []
         self._places: dict[str, Region] = {}
         # Earlier requests, by the location of their tensors: (request, the slices that it reads).
-        self._made: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+        self._requests: dict[tuple[Any, ...], tuple[Any, Any]] = {}
 
     def buffer(self, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
         """See ``base.Predictor``."""
@@ -76,17 +76,17 @@ class TritonPredictor(Predictor):
         """See ``base.Predictor``; what is more than the server takes goes in several requests."""
         count = len(next(iter(feeds.values())))
         if not 0 < self._served.most < count:
-            return self._ask(feeds, count)
+            return self._infer(feeds, count)
         cuts = range(0, count, self._served.most)
         parts = [{name: a[at : at + self._served.most] for name, a in feeds.items()} for at in cuts]
         # What lies in shared memory is another's after the next request.
         answers = [
-            [array.copy() for array in self._ask(part, len(next(iter(part.values()))))]
+            [array.copy() for array in self._infer(part, len(next(iter(part.values()))))]
             for part in parts
         ]
         return [np.concatenate(outputs) for outputs in zip(*answers, strict=True)]
 
-    def _ask(self, feeds: Feeds, count: int) -> Sequence[Array]:
+    def _infer(self, feeds: Feeds, count: int) -> Sequence[Array]:
         try:
             tensors = self._connection.run(self._request(feeds))
             return [self._array(tensor, tensors[tensor.name], count) for tensor in self._outputs]
@@ -94,17 +94,17 @@ class TritonPredictor(Predictor):
             raise harness_error(error, f"the server did not answer for {self._model}") from error
 
     def _request(self, feeds: Feeds) -> Any:
-        """A request with these inputs; those that lie where earlier ones did are not made again."""
+        """Return a request with these inputs; one with tensors at the same location is reused."""
         # Triton takes no memory of no size: a cache that is still empty lies in the request.
         if self._shared and all(array.nbytes for array in feeds.values()):
-            feeds = self._kept(feeds)
-            places = {name: self._placed(name, array) for name, array in feeds.items()}
+            feeds = self._safe_feeds(feeds)
+            places = {name: self._input_slice(name, array) for name, array in feeds.items()}
             key = tuple((p.region, p.offset, p.shape) for p in places.values())
-            if key not in self._made:
+            if key not in self._requests:
                 count = len(next(iter(feeds.values())))
-                request = self._connection.prepare(self._model, places, self._answers(count))
-                self._made[key] = (request, places)
-            return self._made[key][0]
+                request = self._connection.prepare(self._model, places, self._output_slices(count))
+                self._requests[key] = (request, places)
+            return self._requests[key][0]
         arrays = {name: self._shaped(name, array) for name, array in feeds.items()}
         names = [tensor.name for tensor in self._outputs]
         return self._connection.prepare(self._model, arrays, names)
@@ -114,44 +114,48 @@ class TritonPredictor(Predictor):
         single = self._served.most and not self._inputs[name].shape
         return array.reshape(-1, 1) if single else array
 
-    def _placed(self, name: str, array: Array) -> RegionSlice:
-        """Where an input lies in shared memory; copied there where it lies elsewhere."""
+    def _input_slice(self, name: str, array: Array) -> RegionSlice:
+        """Return the slice of shared memory with an input, which is copied there if necessary."""
         array = self._shaped(name, array)
         kind = NAMES[self._inputs[name].dtype]
-        if own_region := self._own(array):
+        if own_region := self._buffer_region(array):
             region, offset = own_region
             return region.slice(offset, kind, array.shape, array.nbytes)
-        region = self._room(name, array.nbytes)
+        region = self._region(name, array.nbytes)
         np.copyto(np.frombuffer(region.memory, array.dtype, array.size).reshape(array.shape), array)
         return region.slice(0, kind, array.shape, array.nbytes)
 
-    def _own(self, array: Array) -> tuple[Region, int] | None:
-        """The region that an array of ``buffer`` lies in, and where; None for another one."""
+    def _buffer_region(self, array: Array) -> tuple[Region, int] | None:
+        """Return the region and offset of an array of ``buffer``; None for another array."""
         start = array.ctypes.data
         for first, region in self._regions:
             if first <= start and start + array.nbytes <= first + region.size:
                 return region, start - first
         return None
 
-    def _kept(self, feeds: Feeds) -> Feeds:
+    def _safe_feeds(self, feeds: Feeds) -> Feeds:
         """Return the inputs, copied where registering a new region would invalidate them.
 
         An answer that is an input again lies where the connection receives the next one.
         """
         rooms = {name: self._places.get(name) for name in feeds}
         new = any(room is None or room.size < feeds[name].nbytes for name, room in rooms.items())
-        return {n: a if self._own(a) else a.copy() for n, a in feeds.items()} if new else feeds
+        return (
+            {n: a if self._buffer_region(a) else a.copy() for n, a in feeds.items()}
+            if new
+            else feeds
+        )
 
-    def _room(self, name: str, size: int) -> Region:
+    def _region(self, name: str, size: int) -> Region:
         """Return the region of a tensor, of this size at least."""
         region = self._places.get(name)
         if region is None or region.size < size:
-            self._made.clear()
+            self._requests.clear()
             region = self._places[name] = Region(self._connection, size)
         return region
 
-    def _answers(self, count: int) -> Mapping[str, RegionSlice | None]:
-        """Where the outputs go; one whose size the model decides comes with the answer."""
+    def _output_slices(self, count: int) -> Mapping[str, RegionSlice | None]:
+        """Return the slices for the outputs; None where the model decides the size."""
         slices: dict[str, RegionSlice | None] = {}
         for tensor in self._outputs:
             if not self._served.most or min(tensor.shape, default=0) < 0:
@@ -159,7 +163,7 @@ class TritonPredictor(Predictor):
                 continue
             shape = (count, *(tensor.shape or (1,)))
             size = int(np.prod(shape)) * np.dtype(tensor.dtype).itemsize
-            region = self._room(f"output {tensor.name}", size)
+            region = self._region(f"output {tensor.name}", size)
             slices[tensor.name] = region.slice(0, NAMES[tensor.dtype], shape, size)
         return slices
 
@@ -172,7 +176,7 @@ class TritonPredictor(Predictor):
         if TYPES.get(answer.datatype) != output.dtype or not fits:
             came = f"{answer.datatype} {list(answer.shape)}"
             text = f"{self._model} answers {output.name} as {came}; {describe(output)} is needed"
-            raise HarnessError(text, LOOK)
+            raise HarnessError(text, INSPECT_SERVER)
         array = np.frombuffer(answer.data, output.dtype).reshape(answer.shape)
         return array if output.shape else array.reshape(-1)
 
@@ -237,7 +241,7 @@ class Triton(Backend):
             TritonPredictor(self._connect(), TritonModel(model, most), graph, outputs, self._shared)
             for _ in range(workers)
         ]
-        _prove(team[0], graph, model)
+        _probe(team[0], graph, model)
         return team
 
     def _model(self, graph: GraphSpec) -> str:
@@ -245,17 +249,17 @@ class Triton(Backend):
         requested, ours = str(self.setup.options["model"]), f"m-{graph.sha256[:16]}"
         for name in (requested, ours) if not requested else (requested,):
             if name in self._names:
-                return self._as_asked(name)
+                return self._with_matching_runtime(name)
         if not requested and len(self._names) == 1:
-            return self._as_asked(next(iter(self._names)))
-        there = ", ".join(self._names) or "none"
-        text = f"the server has no model {requested or ours}; those that are ready: {there}"
+            return self._with_matching_runtime(next(iter(self._names)))
+        ready = ", ".join(self._names) or "none"
+        text = f"the server has no model {requested or ours}; those that are ready: {ready}"
         raise HarnessError(text, "name one of them: --backend_options=model=NAME")
 
-    def _as_asked(self, name: str) -> str:
-        """Return the name, if the model computes with and on what results will say.
+    def _with_matching_runtime(self, name: str) -> str:
+        """Return the name of a model that computes with the requested runtime and device.
 
-        Raises HarnessError where the server does otherwise.
+        Raises HarnessError where it computes with another.
         """
         config, requested = self._configs[name], str(self.setup.options["backend"])
         parameters = _parameters(config)
@@ -303,13 +307,15 @@ class Triton(Backend):
         return 0
 
 
-def _prove(predictor: TritonPredictor, graph: GraphSpec, model: str) -> None:
-    """Ask once, where zeros are a sample: raises HarnessError for answers that are no numbers."""
+def _probe(predictor: TritonPredictor, graph: GraphSpec, model: str) -> None:
+    """Send one batch of zeros, if they can be a sample; raise HarnessError for NaN or inf."""
     if any(-1 in tensor.shape for tensor in graph.inputs):
         return
     for answer in predictor.predict(empty_batch(graph.inputs, 1)):
         if answer.dtype.kind == "f" and not np.isfinite(answer).all():
-            raise HarnessError(f"{model} answers values that are no numbers (NaN, inf)", LOOK)
+            raise HarnessError(
+                f"{model} answers values that are no numbers (NaN, inf)", INSPECT_SERVER
+            )
 
 
 def _tensors(infos: Sequence[Any], expected: Sequence[TensorSpec]) -> list[TensorSpec]:
@@ -332,18 +338,18 @@ def _parameters(config: Mapping[str, Any]) -> dict[str, str]:
 
 def _facts(config: Mapping[str, Any]) -> dict[str, str]:
     """Return the fields of a model's configuration that identify it."""
-    told_of = _parameters(config)
+    parameters = _parameters(config)
     groups = config.get("instance_group") or [{}]
     batching = config.get("dynamic_batching") or {}
     text = json.dumps(config, sort_keys=True)
-    version = told_of.get("RUNTIME_VERSION", "")
+    version = parameters.get("RUNTIME_VERSION", "")
     facts = {
-        "served by": f"{told_of.get('RUNTIME', config.get('backend', ''))} {version}".strip(),
+        "served by": f"{parameters.get('RUNTIME', config.get('backend', ''))} {version}".strip(),
         "instances": str(sum(int(group.get("count", 1)) for group in groups)),
-        "threads of an instance": told_of.get("THREADS", ""),
+        "threads of an instance": parameters.get("THREADS", ""),
         "preferred batch": ", ".join(map(str, batching.get("preferred_batch_size", ()))) or "none",
         # Of a repository that we have not written, the configuration is all that can be seen.
-        "repository": told_of.get(CONTENT) or hashlib.sha256(text.encode()).hexdigest(),
+        "repository": parameters.get(CONTENT) or hashlib.sha256(text.encode()).hexdigest(),
     }
     return {key: value for key, value in facts.items() if value}
 

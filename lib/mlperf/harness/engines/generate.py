@@ -25,7 +25,7 @@ from .sidecar import ONNX, PLAN, STAND_IN, TITLES, Sidecar
 # A float32 graph is written in another type here; other types come with the graph.
 MADE_HERE = {"fp32": ("float32", "float16", "fp8"), "int8": ("int8",), "fp16": ("float16",)}
 MADE_HERE |= {"fp8": ("fp8",)}
-FACTS = "CM_ML_MODEL_FACTS_FILE_WITH_PATH"
+MODEL_FACTS_VARIABLE = "CM_ML_MODEL_FACTS_FILE_WITH_PATH"
 # Options of models that take one sample, or one window of it, at a time.
 ALONE = ("fixed_batch", "images_per_call", "windows_per_call")
 MIB = 1 << 20
@@ -60,7 +60,7 @@ class EngineRequest:
 def main(config: Path) -> int:
     """Build as ``config`` says and write ``model.json`` last; raises HarnessError."""
     request = records.read(EngineRequest, config)
-    request = replace(request, facts=request.facts or os.environ[FACTS])
+    request = replace(request, facts=request.facts or os.environ[MODEL_FACTS_VARIABLE])
     facts = records.read_json(Path(request.facts))
     if any(facts.get("options", {}).get(key) for key in ALONE):
         request = replace(request, batch="1")

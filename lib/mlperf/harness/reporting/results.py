@@ -310,8 +310,8 @@ class Results:
 
 
 @contextmanager
-def private_folder(parent: Path, name: str) -> Iterator[Path]:
-    """A hidden folder of this process; removed at the end if it still exists."""
+def staging_folder(parent: Path, name: str) -> Iterator[Path]:
+    """Yield a hidden folder of this process; remove it at the end if it still exists."""
     folder = parent / f".{name}.{os.getpid()}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -321,8 +321,8 @@ def private_folder(parent: Path, name: str) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def sweep(folders: Iterable[Path]) -> None:
-    """Remove those hidden folders whose process is gone: what killed sessions have left."""
+def remove_stale_folders(folders: Iterable[Path]) -> None:
+    """Remove the staging folders whose process has ended: the remains of killed sessions."""
     for folder in folders:
         owner = folder.name.rpartition(".")[2]
         if folder.is_dir() and owner.isdigit() and not _alive(int(owner)):
@@ -352,7 +352,7 @@ class ResultTree:
         self.root.mkdir(parents=True, exist_ok=True)
         for name in REPORTS:
             (self.root / name).unlink(missing_ok=True)
-        sweep(self.root.glob("*/.*.*"))
+        remove_stale_folders(self.root.glob("*/.*.*"))
 
     def publish(self, folder: Path, scenario: str, mode: str) -> Path:
         """Move a complete run to its final path, replacing an earlier one."""

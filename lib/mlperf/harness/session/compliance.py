@@ -17,7 +17,7 @@ from ..measuring.accuracy_log import read_logged
 from ..measuring.telemetry import Telemetry
 from ..measuring.verdict import RuleViolation, laid_to
 from ..measuring.verify import VerificationResult
-from ..reporting.results import RESULT_FILE, ComplianceResult, PerformanceResult, private_folder
+from ..reporting.results import RESULT_FILE, ComplianceResult, PerformanceResult, staging_folder
 from ..settings import ACCURACY, PERFORMANCE, Targets
 from ..tuning import targets
 from .context import Context
@@ -59,7 +59,7 @@ def measure(context: Context, scenario: Scenario, test: str) -> str:
         say(reason)
         return reason
     began = time.monotonic()
-    with private_folder(context.tree.scenario(scenario), test) as folder:
+    with staging_folder(context.tree.scenario(scenario), test) as folder:
         tested = _until_passed(context, scenario, test, submitted, folder)
         _lay_out(folder, test, tested)
         result = _result(context, scenario, test, tested, time.monotonic() - began)

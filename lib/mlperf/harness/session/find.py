@@ -18,7 +18,7 @@ from ..measuring import detail_log
 from ..measuring.detail_log import DetailLog
 from ..measuring.telemetry import Monitor
 from ..measuring.verdict import RuleViolation, laid_to
-from ..reporting.results import RESULT_FILE, FindResult, private_folder
+from ..reporting.results import RESULT_FILE, FindResult, staging_folder
 from ..settings import FIND, PERFORMANCE, SessionSettings, Targets
 from ..tuning import one_round, targets
 from ..tuning.profile import SpeedProfile
@@ -69,7 +69,7 @@ def measure(context: Context, scenario: Scenario) -> None:
         seconds=time.monotonic() - began,
         circumstances=context.circumstances(scenario, context.probe.versions, seen),
     )
-    with private_folder(context.tree.scenario(scenario), FIND) as folder:
+    with staging_folder(context.tree.scenario(scenario), FIND) as folder:
         records.write(folder / RESULT_FILE, result)
         context.tree.publish(folder, scenario, FIND)
     value = "nothing found" if outcome.qps is None else f"{figures(outcome.qps)} {unit}"
@@ -219,7 +219,7 @@ def _short(context: Context, duration_ms: int) -> int:
 def _try(
     context: Context, scenario: Scenario, aim: Targets, least: int, doing: str = ""
 ) -> DetailLog:
-    with private_folder(context.tree.scenario(scenario), FIND) as folder:
+    with staging_folder(context.tree.scenario(scenario), FIND) as folder:
         run = context.run_settings(scenario, PERFORMANCE, aim, folder)
         shorter = one_round.shortened(context.settings, context.profile(scenario), scenario, aim)
         overrides = replace(shorter, min_query_count=least)

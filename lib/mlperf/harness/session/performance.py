@@ -21,7 +21,7 @@ from ..reporting.results import (
     RESULT_FILE,
     Attempt,
     accuracy_in_words,
-    private_folder,
+    staging_folder,
     write_accuracy_text,
 )
 from ..settings import ACCURACY, PERFORMANCE, RunSettings, Targets
@@ -62,7 +62,7 @@ def measure(context: Context, scenario: Scenario) -> None:
     while aim is not None:
         number = len(attempts) + 1
         context.patience.wait()
-        with private_folder(context.tree.scenario(scenario), PERFORMANCE) as folder:
+        with staging_folder(context.tree.scenario(scenario), PERFORMANCE) as folder:
             made = attempt(context, scenario, aim, folder, number)
             attempts.append(made.attempt)
             aim = _next_aim(context, made)
@@ -139,7 +139,7 @@ def measure_accuracy(context: Context, scenario: Scenario) -> None:
     overrides = settings.overrides
     aim = targets.initial(context.profile(scenario), overrides, scenario, ACCURACY, settings.style)
     began = time.monotonic()
-    with private_folder(context.tree.scenario(scenario), ACCURACY) as folder:
+    with staging_folder(context.tree.scenario(scenario), ACCURACY) as folder:
         run = context.run_settings(scenario, ACCURACY, aim, folder)
         outcome, seen = context.launch(run, folder, ACCURACY)
         figure = outcome.accuracy

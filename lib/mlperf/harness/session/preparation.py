@@ -10,7 +10,7 @@ from mlperf.catalog import SINGLE_STREAM
 
 from .. import records
 from ..jobs import Probe, ProbeRequest
-from ..reporting.results import private_folder, sweep
+from ..reporting.results import remove_stale_folders, staging_folder
 from ..settings import ModelSpec, Options, SessionSettings
 from ..tuning import kept
 from ..tuning.profile import SpeedProfile
@@ -42,8 +42,8 @@ def request(settings: SessionSettings, model: ModelSpec, options: Options) -> Pr
 def probe(launcher: Launcher, settings: SessionSettings, options: Options) -> Probe:
     """Look at libraries, device and data; raises HarnessError when they cannot be used."""
     results_dir = Path(settings.results_dir)
-    sweep(results_dir.glob(".probe.*"))
-    with private_folder(results_dir, "probe") as folder:
+    remove_stale_folders(results_dir.glob(".probe.*"))
+    with staging_folder(results_dir, "probe") as folder:
         probe_request = request(settings, settings.model, options)
         launcher.execute("probe", folder, probe_request, "looking", PROBE_S)
         return records.read(Probe, folder / "outcome.json")
@@ -98,8 +98,8 @@ def tuned(
     """Measure how fast a backend is with the files that it opens, in a process of its own."""
     results_dir = Path(settings.results_dir)
     for name in ("tune", "calibrate"):  # the second is what earlier versions called it
-        sweep(results_dir.glob(f".{name}.*"))
-    with private_folder(results_dir, "tune") as folder:
+        remove_stale_folders(results_dir.glob(f".{name}.*"))
+    with staging_folder(results_dir, "tune") as folder:
         tuning_request = request(settings, model, options)
         launcher.execute("tune", folder, tuning_request, "tuning", TUNING_S)
         return records.read(SpeedProfile, folder / "outcome.json")

@@ -9,38 +9,38 @@ from ..errors import HarnessError
 from . import sidecar
 from .sidecar import COMMAND, STAND_IN, Sidecar
 
-MODEL = ".model.json"
-FACTS = "model.json"
+FACTS_SUFFIX = ".model.json"
+MODEL_FACTS = "model.json"
 
 
-def facts_of(engine: Path) -> Path:
-    """The file that describes the model of an engine: ``FILE.model.json``, or ``model.json``.
+def model_facts_file(engine: Path) -> Path:
+    """Return the file that describes an engine's model: ``FILE.model.json``, or ``model.json``.
 
     Raises HarnessError where there is neither, or the second is of another engine.
     """
-    own, common = engine.with_name(f"{engine.name}{MODEL}"), engine.with_name(FACTS)
+    own, common = engine.with_name(f"{engine.name}{FACTS_SUFFIX}"), engine.with_name(MODEL_FACTS)
     if own.is_file():
         return own
     if common.is_file() and records.read_json(common).get("file") == engine.name:
         return common
     raise HarnessError(
-        f"nothing describes the model of {engine}: {own.name} or {FACTS} beside it",
+        f"nothing describes the model of {engine}: {own.name} or {MODEL_FACTS} beside it",
         f"make it with them: {COMMAND}",
     )
 
 
-def check(engine: Path, backend: str, product: str) -> Sidecar:
-    """What an engine says of itself, where ``backend`` opens it.
+def check_engine(engine: Path, backend: str, product: str) -> Sidecar:
+    """Return the sidecar of an engine that ``backend`` can open.
 
-    ``product`` builds and runs the engines of the backend tensorrt. Raises HarnessError where it
-    was made for something else, or has been changed.
+    ``product`` builds and runs the engines of the backend tensorrt. Raises HarnessError where the
+    engine was made for something else, or has been changed.
     """
     facts, opens = sidecar.read(engine), STAND_IN if backend == STAND_IN else product
     if facts.builder != opens:
         flag = f"--backend={STAND_IN}" if facts.stands_in else f"--tensorrt_product={facts.builder}"
         text = f"{engine.name} is of {facts.builder}, and {opens} is to open it"
         raise HarnessError(text, f"give {flag}, or another --engine_path")
-    facts_of(engine)
+    model_facts_file(engine)
     return facts
 
 
