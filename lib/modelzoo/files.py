@@ -11,7 +11,7 @@ from typing import Any
 from common.files import replace_text, sha256
 from modelzoo.program import ProgramError
 
-FACTS = "dataset.json"
+DATASET_FACTS = "dataset.json"
 
 
 def file_facts(path: Path) -> dict[str, Any]:
@@ -26,12 +26,12 @@ def facts_of_files(folder: Path, names: Iterable[str]) -> dict[str, Any]:
 
 def write_facts(folder: Path, facts: Mapping[str, Any], indent: int = 1) -> None:
     """Write dataset.json, which a program does last of all."""
-    replace_text(folder / FACTS, json.dumps(facts, indent=indent) + "\n")
+    replace_text(folder / DATASET_FACTS, json.dumps(facts, indent=indent) + "\n")
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
     """Return dataset.json of ``folder``."""
-    facts: dict[str, Any] = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+    facts: dict[str, Any] = json.loads((folder / DATASET_FACTS).read_text(encoding="utf-8"))
     return facts
 
 
@@ -40,7 +40,7 @@ def intact_facts(folder: Path) -> dict[str, Any]:
     facts = read_facts(folder)
     for name, file in facts["files"].items():
         if sha256(folder / name) != file["sha256"]:
-            raise ValueError(f"{folder / name} does not have the sha256 noted in {FACTS}")
+            raise ValueError(f"{folder / name} does not have the sha256 noted in {DATASET_FACTS}")
     return facts
 
 

@@ -42,33 +42,33 @@ class OnnxGraph:
     def const(
         self, values: npt.ArrayLike, dtype: npt.DTypeLike = np.float32, name: str = ""
     ) -> str:
-        """A constant, by default of float32."""
+        """Add a constant, by default of float32."""
         name = name or f"{self._constants}{len(self.weights)}"
         self.weights.append(numpy_helper.from_array(np.asarray(values, dtype=dtype), name))
         return name
 
-    def whole(self, *values: int) -> str:
-        """A constant int64 [n], as shapes and axes are given."""
+    def ints(self, *values: int) -> str:
+        """Add a constant int64 [n]: shapes, axes and bounds of other operations."""
         return self.const(values, np.int64)
 
     def noise(self, *shape: int, scale: float) -> str:
-        """Random weights with the standard deviation ``scale``."""
+        """Add random weights with the standard deviation ``scale``."""
         values = self.random.standard_normal(shape, dtype=np.float32)
         return self.const(values * np.float32(scale))
 
     def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """A node with one output."""
+        """Add a node with one output."""
         return self.ops(kind, *inputs, outputs=1, **attributes)[0]
 
     def ops(self, kind: str, *inputs: str, outputs: int, **attributes: Any) -> list[str]:
-        """A node with several outputs."""
+        """Add a node with several outputs."""
         name = f"n{len(self.nodes)}"
         names = [name + (f"_{k}" if k else self._first) for k in range(outputs)]
         self.nodes.append(helper.make_node(kind, list(inputs), names, **attributes))
         return names
 
     def add(self, kind: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
-        """A node that is called as its output is."""
+        """Add a node that is called as its output is."""
         self.nodes.append(helper.make_node(kind, list(inputs), [output], output, **attributes))
         return output
 
@@ -82,8 +82,8 @@ class OnnxGraph:
         self.nodes.append(helper.make_node("Identity", [x], [wanted]))
 
     def cut(self, x: str, begin: int, end: int, axis: int) -> str:
-        """A part of ``x`` along one axis."""
-        return self.op("Slice", x, self.whole(begin), self.whole(end), self.whole(axis))
+        """Add a Slice of ``x`` along one axis."""
+        return self.op("Slice", x, self.ints(begin), self.ints(end), self.ints(axis))
 
     def stored(
         self,

@@ -11,7 +11,7 @@ import onnx
 
 from common.files import sha256
 
-FACTS = "model.json"
+MODEL_FACTS = "model.json"
 TARGET_SHARE = 0.99
 # What the options of a model say whose size is not the real one.
 OTHER_SIZE = {"reduced": "another size than that of MLPerf's model"}
@@ -51,5 +51,5 @@ def graph_facts(path: Path) -> dict[str, Any]:
 
 def write_facts(out: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
     """Write model.json into ``out``; return its contents."""
-    (out / FACTS).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    (out / MODEL_FACTS).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     return dict(facts)

@@ -57,7 +57,7 @@ def traced(graph: GraphSpec) -> Any:
 
 def convert(folder: Path) -> str:
     """Replace the graph by a TorchScript file and its facts; return a line about it."""
-    facts = read_json(folder / models.FACTS)
+    facts = read_json(folder / models.MODEL_FACTS)
     graph = graph_of(folder, facts)
     path = Path(graph.path).with_suffix(".pt")
     traced(graph).save(str(path))

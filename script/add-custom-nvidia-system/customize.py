@@ -40,7 +40,7 @@ def scaled_from(known: Any, machine: Any, vendor_round: str, allowed: str) -> An
 
     of_round = [s for s in known.systems.values() if vendor_round in s.rounds]
     if allowed:
-        return systems.named(allowed, known.systems.values(), vendor_round)
+        return systems.system_of_id(allowed, known.systems.values(), vendor_round)
     systems.of_one_kind(machine)
     for exact in systems.match(machine, of_round):
         hint = f"its values: --tags=explain,nvidia-config --system={exact.id}"

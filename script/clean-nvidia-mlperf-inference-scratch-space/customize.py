@@ -34,7 +34,7 @@ def chosen(env: Mapping[str, Any]) -> Path:
     """Return the scratch space; raise Error where there is none, or it does not look like one."""
     from nvidia_mlperf.flow import space
 
-    scratch = space.named(env.get("CM_NVIDIA_SCRATCH_PATH"), os.environ)
+    scratch = space.scratch_path(env.get("CM_NVIDIA_SCRATCH_PATH"), os.environ)
     root = Path(os.path.abspath(os.path.expanduser(scratch)))
     if not root.is_dir():
         raise Error("file-not-found", f"{root} is not there")

@@ -101,7 +101,7 @@ def chosen(env: dict[str, Any], known: Any, vendor_round: str) -> tuple[Any, str
 
     every = list(known.systems.values())
     if env.get("CM_NVIDIA_SYSTEM"):
-        return None, systems.named(str(env["CM_NVIDIA_SYSTEM"]), every, vendor_round).id
+        return None, systems.system_of_id(str(env["CM_NVIDIA_SYSTEM"]), every, vendor_round).id
     machine = nvidia_machine.this_machine()
     allowed = str(env.get("CM_NVIDIA_ALLOW_NEAREST") or "")
     system = systems.chosen(machine, every, vendor_round, allowed)

@@ -104,7 +104,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Set the folder and the number of articles; the full set must have all of them."""
     env = i["env"]
     folder = os.getcwd()
-    facts = datasets.facts_of(folder)
+    facts = datasets.read_facts(folder)
     if calibrates(env):
         return hand_out(env, folder)
     if not env.get("CM_DATASET_FORM") and facts["count"] != ARTICLES:

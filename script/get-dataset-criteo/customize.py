@@ -62,7 +62,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     if env.get("CM_DATASET_FORM") != "tiny":
         return {"return": 0}
     folder = os.getcwd()
-    facts = datasets.facts_of(folder)
+    facts = datasets.read_facts(folder)
     env["CM_DATASET_PATH"] = folder
     env["CM_DATASET_SIZE"] = str(facts["pairs"])
     env["CM_DATASET_ROWS"] = ",".join(str(rows) for rows in facts["rows"])

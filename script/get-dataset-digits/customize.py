@@ -12,7 +12,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Set where the two parts lie, from the facts file that the program left behind."""
     env = i["env"]
     root = os.getcwd()
-    facts = datasets.facts_of(root)
+    facts = datasets.read_facts(root)
     env["CM_DATASET_PATH"] = os.path.join(root, "val")
     env["CM_DATASET_SIZE"] = str(facts["parts"]["val"]["count"])
     env["CM_DATASET_TRAIN_PATH"] = os.path.join(root, "train")

@@ -12,7 +12,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Set where images and annotations lie, from the facts that the program left behind."""
     env = i["env"]
     root, part = os.getcwd(), f"{env['CM_SHAPES_PART']}2017"
-    facts = datasets.facts_of(root)
+    facts = datasets.read_facts(root)
     env["CM_DATASET_PATH"] = root
     env["CM_DATASET_IMAGES_PATH"] = os.path.join(root, part)
     annotations = os.path.join(root, "annotations", f"instances_{part}.json")

@@ -115,7 +115,7 @@ def _describe_export(path: str) -> str:
     graphs = [name for name in names if name.endswith(".onnx")]
     if len(graphs) != 1:
         raise Error("model-file", f"expected one ONNX file in {folder}, found {len(graphs)}")
-    others = [name for name in names if name not in (graphs[0], ml_models.FACTS)]
+    others = [name for name in names if name not in (graphs[0], ml_models.MODEL_FACTS)]
     data = [ml_models.facts_of_file(folder, name) for name in others]
     full = ml_models.published(__file__)
     facts = {"name": full["name"], "file": graphs[0], "data": data, **full}

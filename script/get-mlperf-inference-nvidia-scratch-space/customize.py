@@ -36,7 +36,7 @@ def chosen(env: Mapping[str, Any]) -> Path:
     from nvidia_mlperf.flow import space
 
     name = env.get("CM_NVIDIA_SCRATCH_PATH") or env.get("MLPERF_SCRATCH_PATH")
-    return Path(os.path.abspath(os.path.expanduser(space.named(name, os.environ))))
+    return Path(os.path.abspath(os.path.expanduser(space.scratch_path(name, os.environ))))
 
 
 def make(folder: Path) -> None:

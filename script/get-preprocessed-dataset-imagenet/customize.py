@@ -72,7 +72,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Set the folder and the facts of the arrays."""
     env = i["env"]
     folder = env["CM_DATASET_PREPROCESSED_OUT"]
-    names = [] if folder == os.getcwd() else ["dataset.json", *datasets.facts_of(folder)["files"]]
+    names = [] if folder == os.getcwd() else ["dataset.json", *datasets.read_facts(folder)["files"]]
     training = env["CM_DATASET_TYPE"] == "training"
     answer = datasets.hand_out(env, training=training, form="full", folder=folder)
     return {**answer, "relies_on": [os.path.join(folder, name) for name in names]}

@@ -67,8 +67,8 @@ def embeddings(graph: Bert, width: int) -> str:
 def attention(graph: Bert, x: str, absent: str, width: int) -> str:
     """Self-attention over all tokens; ``absent`` [n, 1, 1, t] is added to the scores."""
     heads = width // HEAD
-    split = graph.whole(0, 0, heads, HEAD)
-    joined = graph.whole(0, 0, width)
+    split = graph.ints(0, 0, heads, HEAD)
+    joined = graph.ints(0, 0, width)
 
     def headed(order: Sequence[int]) -> str:
         shaped = graph.op("Reshape", graph.linear(x, width, width), split)
@@ -89,7 +89,7 @@ def build(layers: int, width: int) -> Any:
     mask = graph.op("Cast", INPUTS[1], to=TensorProto.FLOAT)
     missing = graph.op("Sub", graph.const(1), mask)
     far = graph.op("Mul", missing, graph.const(-1e4))
-    absent = graph.op("Unsqueeze", far, graph.whole(1, 2))
+    absent = graph.op("Unsqueeze", far, graph.ints(1, 2))
     for _ in range(layers):
         x = graph.normed(graph.op("Add", x, attention(graph, x, absent, width)), width)
         wide = graph.gelu(graph.linear(x, width, 4 * width))

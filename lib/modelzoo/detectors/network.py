@@ -29,7 +29,7 @@ GRID = SIDE // STRIDE
 CLASSES = 6
 # Outputs, stride and dilation of the 3 x 3 convolutions.
 LAYERS = ((16, 2, 1), (32, 2, 1), (32, 1, 1), (48, 2, 1), (48, 1, 1), (48, 1, 2))
-MOST = 100
+MAX_DETECTIONS = 100
 LEAST_SCORE = 0.05
 MEANS = (0.485, 0.456, 0.406)
 DEVIATIONS = (0.229, 0.224, 0.225)
@@ -139,7 +139,7 @@ def _input(form: DetectorForm) -> onnx.ValueInfoProto:
 
 
 def _outputs(form: DetectorForm) -> list[onnx.ValueInfoProto]:
-    lead: tuple[Any, ...] = ("found",) if form.single else ("batch", MOST)
+    lead: tuple[Any, ...] = ("found",) if form.single else ("batch", MAX_DETECTIONS)
     about: dict[str, tuple[Any, ...]] = {
         "count": ("float32", "batch"),
         "boxes": ("float32", *lead, 4),
@@ -215,7 +215,7 @@ def _best(graph: TinyDetectorGraph, logits: str) -> tuple[str, str, str]:
     )
     shape = graph.fixed("flat/shape", [-1, CLASSES * GRID * GRID], np.int64)
     flat = graph.add("Reshape", [peaks, shape], "flat")
-    count = graph.fixed("top/count", [MOST], np.int64)
+    count = graph.fixed("top/count", [MAX_DETECTIONS], np.int64)
     graph.nodes.append(helper.make_node("TopK", [flat, count], ["top", "top/index"], "top", axis=1))
     cells = graph.fixed("cells", GRID * GRID, np.int64)
     classes = graph.add("Div", ["top/index", cells], "top/class")

@@ -30,8 +30,8 @@ from modelzoo.detectors.network import (
     DEVIATIONS,
     GRID,
     LEAST_SCORE,
+    MAX_DETECTIONS,
     MEANS,
-    MOST,
     SIDE,
     STRIDE,
     DetectorForm,
@@ -209,7 +209,7 @@ def signature(name: str, form: DetectorForm) -> dict[str, Any]:
     """Inputs, outputs and options of model.json."""
     shape = [SIDE, SIDE, 3] if form.images == "bytes" else [3, SIDE, SIDE]
     dtype = "uint8" if form.images == "bytes" else "float32"
-    lead = [] if form.single else [MOST]
+    lead = [] if form.single else [MAX_DETECTIONS]
     label = "float32" if form.float_labels else "int64"
     about: dict[str, tuple[str, list[int]]] = {
         "count": ("float32", []),
@@ -217,7 +217,7 @@ def signature(name: str, form: DetectorForm) -> dict[str, Any]:
         "labels": (label, lead),
         "scores": ("float32", lead),
     }
-    options: dict[str, Any] = {**form.outputs, "most": MOST, "least_score": LEAST_SCORE}
+    options: dict[str, Any] = {**form.outputs, "most": MAX_DETECTIONS, "least_score": LEAST_SCORE}
     if form.rows_first:
         options["order"] = "yxyx"
     if form.pixels:
@@ -236,8 +236,8 @@ def signature(name: str, form: DetectorForm) -> dict[str, Any]:
     }
 
 
-def facts_of(model: onnx.ModelProto, name: str, form: DetectorForm, out: Path) -> dict[str, Any]:
-    """Write the model; returns what the benchmark needs to know of it."""
+def write_model(model: onnx.ModelProto, name: str, form: DetectorForm, out: Path) -> dict[str, Any]:
+    """Write the model; return what model.json says of it, but for accuracy and training."""
     title = f"{name.replace('-', '_')}_tiny"
     return {
         "name": title,
@@ -253,7 +253,7 @@ def make(
     """Train, score, and write the model and its facts into ``out``."""
     watch = training.Stopwatch()
     form = forms(part.categories)[name]
-    facts = facts_of(to_onnx(train(part, recipe), form), name, form, out)
+    facts = write_model(to_onnx(train(part, recipe), form), name, form, out)
     value = figure_of(name, facts, out, held_out.folder).value
     data = {
         what: {"name": images.facts["name"], **images.facts["files"]["samples.npy"]}
@@ -279,7 +279,7 @@ def validate(name: str, part: AnnotatedImages, recipe: DetectorRecipe) -> float:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
         _write_rest(part.folder, cut, out)
-        return float(figure_of(name, facts_of(model, name, form, out), out, out).value)
+        return float(figure_of(name, write_model(model, name, form, out), out, out).value)
 
 
 def _write_rest(folder: Path, cut: int, out: Path) -> None:

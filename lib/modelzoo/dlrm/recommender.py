@@ -161,11 +161,11 @@ def looked_up(graph: Recommender, size: Size) -> list[str]:
     """Return the summed rows [n, 1, width] of the categories."""
     embeddings, begin = [], 0
     for feature, many in enumerate(size.hot):
-        bounds = (graph.whole(begin), graph.whole(begin + many), graph.whole(1))
+        bounds = (graph.ints(begin), graph.ints(begin + many), graph.ints(1))
         columns = graph.op("Slice", "indices", *bounds)
         rows = graph.op("Gather", graph.weight(table(size, feature)), columns, axis=0)
         if many > 1:
-            rows = graph.op("ReduceSum", rows, graph.whole(1), keepdims=1)
+            rows = graph.op("ReduceSum", rows, graph.ints(1), keepdims=1)
         embeddings.append(rows)
         begin += many
     return embeddings
@@ -175,14 +175,14 @@ def products(graph: Recommender, x: str, rows: str, size: Size) -> str:
     """The counts' vector, and all dot products [n, parts, parts] below the diagonal."""
     parts = len(size.rows) + 1
     dots = graph.op("MatMul", rows, graph.op("Transpose", rows, perm=[0, 2, 1]))
-    flat = graph.op("Reshape", dots, graph.whole(0, parts * parts))
+    flat = graph.op("Reshape", dots, graph.ints(0, parts * parts))
     below = [i * parts + j for i in range(parts) for j in range(i)]
-    return graph.op("Concat", x, graph.op("Gather", flat, graph.whole(*below), axis=1), axis=1)
+    return graph.op("Concat", x, graph.op("Gather", flat, graph.ints(*below), axis=1), axis=1)
 
 
 def crossed(graph: Recommender, rows: str, size: Size) -> str:
     """Return the cross network: x0 * (W V x + b) + x per layer."""
-    first = x = graph.op("Reshape", rows, graph.whole(0, size.joined))
+    first = x = graph.op("Reshape", rows, graph.ints(0, size.joined))
     name = "inter_arch.crossnet"
     for layer in range(size.cross):
         inner = graph.bare(x, f"{name}.V_kernels.{layer}")
@@ -194,7 +194,7 @@ def crossed(graph: Recommender, rows: str, size: Size) -> str:
 def build(graph: Recommender, size: Size) -> Any:
     """The whole network."""
     x = tower(graph, "dense_x", size, "bottom")
-    parts = [graph.op("Unsqueeze", x, graph.whole(1)), *looked_up(graph, size)]
+    parts = [graph.op("Unsqueeze", x, graph.ints(1)), *looked_up(graph, size)]
     rows = graph.op("Concat", *parts, axis=1)
     y = products(graph, x, rows, size) if size.version == "v1" else crossed(graph, rows, size)
     odds = tower(graph, y, size, "top")
@@ -222,7 +222,7 @@ def write(
     data = out / f"{path.name}.data"
     made = models.saved(path, build(Recommender(source, data, tell), size))
     onnx.checker.check_model(str(path))
-    whole = {
+    description = {
         **made,
         "data": models.graph_facts(data),
         "precision": "fp32",
@@ -235,7 +235,7 @@ def write(
         **facts,
         "options": {"layout": "pair-first", **facts.get("options", {})},
     }
-    models.write_facts(out, whole)
+    models.write_facts(out, description)
 
 
 def accuracy(reference: float) -> dict[str, Any]:

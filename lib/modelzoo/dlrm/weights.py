@@ -17,7 +17,7 @@ from modelzoo.program import ProgramError
 
 METADATA = ".snapshot_metadata"
 # How the checkpoint calls the whole model, below the number of a process.
-MODEL = "model"
+MODEL_ROOT = "model"
 RAW = "buffer_protocol"
 # What modules around the network put before its names.
 WRAPPERS = re.compile(r"^(?:_dmp_wrapped_module\.|module\.|model\.)+")
@@ -67,11 +67,11 @@ class WeightSnapshot:
         self._folder = folder
         self._shards: dict[str, dict[tuple[int, ...], WeightShard]] = {}
         for path, entry in _manifest(folder / METADATA).items():
-            _, _, name = path.partition(f"/{MODEL}/")
+            _, _, name = path.partition(f"/{MODEL_ROOT}/")
             if name:
                 self._add(WRAPPERS.sub("", name), entry)
         if not self._shards:
-            raise ProgramError(f"{folder / METADATA} lists no weights of {MODEL}")
+            raise ProgramError(f"{folder / METADATA} lists no weights of {MODEL_ROOT}")
         for name in self._shards:
             self._check(name)
 

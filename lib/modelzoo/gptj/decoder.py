@@ -129,24 +129,24 @@ class SharedTensors:
 
 def frame(graph: Decoder, size: Size) -> SharedTensors:
     """The mask [n, 1, s, p + s] and rotary embedding [n, 1, s, rotary / 2] of the new tokens."""
-    one = graph.whole(1)
+    one = graph.ints(1)
     total = graph.op("Gather", graph.op("Shape", "attention_mask"), one)
     new = graph.op("Gather", graph.op("Shape", "input_ids"), one)
     before = graph.op("Sub", total, new)
-    scalar = [graph.op("Squeeze", tensor, graph.whole(0)) for tensor in (total, before)]
+    scalar = [graph.op("Squeeze", tensor, graph.ints(0)) for tensor in (total, before)]
     order = graph.op("Range", graph.const(0, np.int64), scalar[0], graph.const(1, np.int64))
     own = graph.op("Range", scalar[1], scalar[0], graph.const(1, np.int64))
-    own = graph.op("Unsqueeze", own, graph.whole(1))
+    own = graph.op("Unsqueeze", own, graph.ints(1))
     causal = graph.op("Not", graph.op("Greater", order, own))
-    shown = graph.op("Greater", "attention_mask", graph.whole(0))
-    shown = graph.op("Unsqueeze", shown, graph.whole(1, 2))
+    shown = graph.op("Greater", "attention_mask", graph.ints(0))
+    shown = graph.op("Unsqueeze", shown, graph.ints(1, 2))
     seen = graph.op("And", causal, shown)
     zero, never = graph.const(0.0), graph.const(NEVER)
     mask = graph.op("Where", seen, zero, never)
     # A token's position is the number of tokens that it sees, without itself.
     many = graph.op("Cast", seen, to=TensorProto.INT64)
-    many = graph.op("ReduceSum", many, graph.whole(3), keepdims=0)
-    places = graph.op("Max", graph.op("Sub", many, one), graph.whole(0))
+    many = graph.op("ReduceSum", many, graph.ints(3), keepdims=0)
+    places = graph.op("Max", graph.op("Sub", many, one), graph.ints(0))
     pairs = size.rotary // 2
     speeds = 10000.0 ** (-np.arange(pairs) / pairs)
     angles = np.arange(size.places)[:, None] * speeds[None]
@@ -158,7 +158,7 @@ def frame(graph: Decoder, size: Size) -> SharedTensors:
 
 def heads(graph: Decoder, x: str, size: Size) -> str:
     """States [n, s, width] as [n, heads, s, head width]."""
-    shape = graph.whole(0, 0, size.heads, size.head_width)
+    shape = graph.ints(0, 0, size.heads, size.head_width)
     return graph.op("Transpose", graph.op("Reshape", x, shape), perm=[0, 2, 1, 3])
 
 
@@ -200,7 +200,7 @@ def attention(
     scores = graph.op("Add", graph.op("MatMul", projections[0], transposed), shared.mask)
     mixed = graph.op("MatMul", graph.op("Softmax", scores, axis=-1), memory[1])
     mixed = graph.op("Transpose", mixed, perm=[0, 2, 1, 3])
-    mixed = graph.op("Reshape", mixed, graph.whole(0, 0, size.width))
+    mixed = graph.op("Reshape", mixed, graph.ints(0, 0, size.width))
     out = graph.op("MatMul", mixed, graph.transposed(f"{name}.out_proj.weight"))
     return out, (memory[0], memory[1])
 
@@ -256,7 +256,7 @@ def build(graph: Decoder, size: Size) -> Any:
         y = normalized(graph, x, f"transformer.h.{layer}.ln_1", size)
         mixed, memory = attention(graph, y, layer, shared, size)
         x = graph.op("Add", graph.op("Add", mixed, feed_forward(graph, y, layer)), x)
-        presents += [graph.op("Unsqueeze", tensor, graph.whole(1)) for tensor in memory]
+        presents += [graph.op("Unsqueeze", tensor, graph.ints(1)) for tensor in memory]
     graph.name(graph.op("Concat", *presents, axis=1), "present")
     x = graph.cut(x, -1, np.iinfo(np.int64).max, 1)
     x = normalized(graph, x, "transformer.ln_f", size)

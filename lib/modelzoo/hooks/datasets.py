@@ -11,8 +11,8 @@ from typing import Any
 CALIBRATION = "128"
 
 
-def facts_of(folder: str) -> dict[str, Any]:
-    """What dataset.json of ``folder`` says."""
+def read_facts(folder: str) -> dict[str, Any]:
+    """Return dataset.json of ``folder``."""
     with open(os.path.join(folder, "dataset.json"), encoding="utf-8") as file:
         facts: dict[str, Any] = json.load(file)
     return facts
@@ -32,7 +32,7 @@ def hand_out(
         return {"return": 0}
     env["CM_DATASET_PREPROCESSED_PATH"] = folder
     env["CM_DATASET_PREPROCESSED_FORM"] = env.get("CM_DATASET_FORM") or form
-    env["CM_DATASET_SIZE"] = str(facts_of(folder)["count"])
+    env["CM_DATASET_SIZE"] = str(read_facts(folder)["count"])
     return {"return": 0}
 
 

@@ -23,7 +23,7 @@ from common.files import sha256
 from common.problems import Problem
 from modelzoo.hooks.native import run_program
 
-FACTS = "model.json"
+MODEL_FACTS = "model.json"
 SYNTHETIC = "synthetic"
 PYTORCH = "pytorch"
 
@@ -59,7 +59,7 @@ def prepare_own(i: dict[str, Any], prefix: str, shipped: str = "tiny") -> dict[s
         return prepare(i, retrain, shipped=shipped)
     if not env.get(f"{prefix}_MODEL_PATH"):
         return None
-    return {"return": 0, "relies_on": [os.path.join(_own_folder(env, prefix), FACTS)]}
+    return {"return": 0, "relies_on": [os.path.join(_own_folder(env, prefix), MODEL_FACTS)]}
 
 
 def finish_own(env: MutableMapping[str, Any], prefix: str, weights: str) -> dict[str, Any]:
@@ -164,7 +164,7 @@ def synthetic(full: Mapping[str, Any]) -> dict[str, Any]:
     return {**full, "name": name, "file": f"{name}.onnx", "accuracy": nothing}
 
 
-def offer(env: MutableMapping[str, Any], folder: str, name: str = FACTS) -> dict[str, Any]:
+def offer(env: MutableMapping[str, Any], folder: str, name: str = MODEL_FACTS) -> dict[str, Any]:
     """Check the files of the model in ``folder``, export it to ``env`` and return its facts.
 
     ``name`` is the file that has them. Raises Problem when there are none, or a file is not the one
@@ -195,7 +195,7 @@ def data_of(facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [data] if isinstance(data, Mapping) else list(data)
 
 
-def read_facts(folder: str, name: str = FACTS) -> dict[str, Any]:
+def read_facts(folder: str, name: str = MODEL_FACTS) -> dict[str, Any]:
     """The facts of the model in ``folder``; raises ``model-facts`` when it has none."""
     path = os.path.join(folder, name)
     try:
@@ -215,11 +215,11 @@ def describe(folder: str, facts: Mapping[str, Any]) -> dict[str, Any]:
 
     SHA-256 and size of ``facts["file"]`` are filled in.
     """
-    whole = {**facts, **facts_of_file(folder, facts["file"])}
-    with open(os.path.join(folder, FACTS), "w", encoding="utf-8") as file:
-        json.dump(whole, file, indent=2)
+    description = {**facts, **facts_of_file(folder, facts["file"])}
+    with open(os.path.join(folder, MODEL_FACTS), "w", encoding="utf-8") as file:
+        json.dump(description, file, indent=2)
         file.write("\n")
-    return whole
+    return description
 
 
 def facts_of_file(folder: str, name: str) -> dict[str, Any]:

@@ -96,7 +96,7 @@ class Transducer(OnnxGraph):
         ]
         inputs += ["", *state] if state else []
         y, hidden, cell = self.ops("LSTM", *inputs, outputs=3, hidden_size=width)
-        return self.op("Squeeze", y, self.whole(1)), hidden, cell
+        return self.op("Squeeze", y, self.ints(1)), hidden, cell
 
 
 def _gates(array: Array) -> Array:
@@ -131,26 +131,26 @@ def encoder_graph(weights: Weights, size: Size) -> Any:
 
 def _real(graph: Transducer, x: str) -> str:
     """One where ``x`` [t, n, width] belongs to an utterance, zero where it is padding."""
-    frames = graph.op("Gather", graph.op("Shape", x), graph.whole(0))
-    frames = graph.op("Squeeze", frames, graph.whole(0))
-    zero = graph.whole(0)
-    one = graph.whole(1)
-    places = graph.op("Unsqueeze", graph.op("Range", zero, frames, one), graph.whole(1))
-    lengths = graph.op("Unsqueeze", "lengths", graph.whole(0))
+    frames = graph.op("Gather", graph.op("Shape", x), graph.ints(0))
+    frames = graph.op("Squeeze", frames, graph.ints(0))
+    zero = graph.ints(0)
+    one = graph.ints(1)
+    places = graph.op("Unsqueeze", graph.op("Range", zero, frames, one), graph.ints(1))
+    lengths = graph.op("Unsqueeze", "lengths", graph.ints(0))
     real = graph.op("Cast", graph.op("Less", places, lengths), to=TensorProto.FLOAT)
-    return graph.op("Unsqueeze", real, graph.whole(2))
+    return graph.op("Unsqueeze", real, graph.ints(2))
 
 
 def _stacked(graph: Transducer, x: str, factor: int) -> str:
     """Every ``factor`` frames of ``x`` [t, n, width] side by side, with zeros at the end."""
-    padding = graph.whole(0, 0, 0, factor - 1, 0, 0)
+    padding = graph.ints(0, 0, 0, factor - 1, 0, 0)
     padded = graph.op("Pad", x, padding, mode="constant")
     parts = []
     for place in range(factor):
         # The last part ends with the array; the ones before it one frame earlier.
         end = place + 1 - factor if place + 1 < factor else np.iinfo(np.int64).max
-        bounds = (graph.whole(place), graph.whole(end), graph.whole(0))
-        parts.append(graph.op("Slice", padded, *bounds, graph.whole(factor)))
+        bounds = (graph.ints(place), graph.ints(end), graph.ints(0))
+        parts.append(graph.op("Slice", padded, *bounds, graph.ints(factor)))
     return graph.op("Concat", *parts, axis=2)
 
 
@@ -160,7 +160,7 @@ def step_graph(weights: Weights, size: Size) -> Any:
     # At the beginning nothing was said: the reference feeds zeros then, here it is letter BLANK.
     table = np.concatenate([weights[LETTERS], np.zeros((1, size.prediction), np.float32)])
     x = graph.op("Gather", graph.const(table), "letter")
-    x = graph.op("Unsqueeze", x, graph.whole(0))
+    x = graph.op("Unsqueeze", x, graph.ints(0))
     hidden = _layers_of(graph, "hidden", size)
     cell = _layers_of(graph, "cell", size)
     after: list[tuple[str, str]] = []
@@ -169,7 +169,7 @@ def step_graph(weights: Weights, size: Size) -> Any:
         x, new_hidden, new_cell = graph.memory(weights, PREDICTION, layer, x, state)
         after.append((new_hidden, new_cell))
     text = weights[f"{JOIN}.weight"][:, size.encoder :]
-    y = graph.op("MatMul", graph.op("Squeeze", x, graph.whole(0)), graph.const(text.T))
+    y = graph.op("MatMul", graph.op("Squeeze", x, graph.ints(0)), graph.const(text.T))
     y = graph.op("Relu", graph.op("Add", "state", y))
     scores = (
         graph.const(weights[f"{SCORES}.weight"]),
@@ -177,7 +177,7 @@ def step_graph(weights: Weights, size: Size) -> Any:
     )
     graph.name(graph.op("Gemm", y, *scores, transB=1), "scores")
     for number, name in enumerate(("new_hidden", "new_cell")):
-        parts = [graph.op("Squeeze", states[number], graph.whole(0)) for states in after]
+        parts = [graph.op("Squeeze", states[number], graph.ints(0)) for states in after]
         graph.name(graph.op("Concat", *parts, axis=1), name)
     tensors = step_tensors(size)
     infos = {
@@ -189,9 +189,9 @@ def step_graph(weights: Weights, size: Size) -> Any:
 
 def _layers_of(graph: Transducer, name: str, size: Size) -> list[str]:
     """Split a row of states into those of the layers [1, n, width]."""
-    bounds = graph.whole(*[size.prediction] * size.prediction_layers)
+    bounds = graph.ints(*[size.prediction] * size.prediction_layers)
     parts = graph.ops("Split", name, bounds, outputs=size.prediction_layers, axis=1)
-    return [graph.op("Unsqueeze", part, graph.whole(0)) for part in parts]
+    return [graph.op("Unsqueeze", part, graph.ints(0)) for part in parts]
 
 
 def _model(graph: OnnxGraph, name: str, inputs: list[Any], outputs: list[Any]) -> Any:

@@ -28,7 +28,7 @@ from modelzoo.volumes.arrays import VolumeArrays, Window, check_room, window_fac
 DATASETS: dict[str, Any] = {"brats": brats, "kits19": kits19}
 
 
-def facts_of(dataset: str, name: str, listed: Sequence[str], window: Window) -> dict[str, Any]:
+def dataset_facts(dataset: str, name: str, listed: Sequence[str], window: Window) -> dict[str, Any]:
     """Return the contents of dataset.json without the facts of the arrays."""
     packages = (np, scipy, nibabel)
     return {
@@ -71,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
         listed = options.list.read_text(encoding="utf-8").split()
         folders = DATASETS[options.dataset].folders(options.cases, listed)
         arrays = write(folders, options.dataset, options.window, options.out)
-        arrays.close(facts_of(options.dataset, options.name, listed, options.window))
+        arrays.close(dataset_facts(options.dataset, options.name, listed, options.window))
         return f"{len(listed)} volumes written"
 
     return program.run("preprocess", work)

@@ -221,7 +221,7 @@ def validate(dataset: str, task: UNetTask, network: TinyUNet) -> str:
         arrays = VolumeArrays(folder)
         for images, labels in task.volumes(task.validation_cases, task.seeds[1]):
             arrays.add(images, labels)
-        arrays.close(preprocess.facts_of(dataset, "validation", (), task.window))
+        arrays.close(preprocess.dataset_facts(dataset, "validation", (), task.window))
         figure = figure_of(task.benchmark, export(task, network, folder), folder, folder)
         return f"validation: {figure.line}"
 

@@ -69,7 +69,7 @@ def of_benchmark(root: Path, name: str, folder: str = "") -> list[Path]:
     return [path for path in paths if path.exists() or path.is_symlink()]
 
 
-def named(path: object, environ: Mapping[str, str]) -> str:
+def scratch_path(path: object, environ: Mapping[str, str]) -> str:
     """The path that counts: what is given, MLPERF_SCRATCH_PATH, the fixed one where it exists.
 
     Raises Problem where there is none of them.

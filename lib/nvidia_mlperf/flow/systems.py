@@ -177,7 +177,7 @@ def chosen(
     """
     of_round = [system for system in systems if vendor_round in system.rounds]
     if allow_nearest:
-        return named(allow_nearest, systems, vendor_round)
+        return system_of_id(allow_nearest, systems, vendor_round)
     of_one_kind(machine)
     exact = match(machine, of_round)
     if len(exact) == 1:
@@ -215,7 +215,9 @@ def of_one_kind(machine: GpuMachine) -> None:
         )
 
 
-def named(word: str, systems: Iterable[BenchmarkSystem], vendor_round: str) -> BenchmarkSystem:
+def system_of_id(
+    word: str, systems: Iterable[BenchmarkSystem], vendor_round: str
+) -> BenchmarkSystem:
     """Return the system of that id in a round; raise Problem with the rounds that have it.
 
     Where none has, the nearest one of the round is named.

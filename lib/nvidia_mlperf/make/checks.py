@@ -13,7 +13,7 @@ from nvidia_mlperf.make import builders, data, engines, neuron
 from nvidia_mlperf.make.flow import Flow
 from nvidia_mlperf.make.work import PlannedRun, WorkPlan, read_registry
 
-OK, INFO, LOOK, STOP = "ok", "info", "look", "stop"
+OK, INFO, WARNING, STOP = "ok", "info", "look", "stop"
 GPU_BATCH = "gpu_batch_size"
 
 
@@ -105,7 +105,7 @@ def of_system(work: WorkPlan) -> Iterator[FlowCheck]:
     if misfit:
         text = f"the values are those of {system.id}: {misfit}, this machine is {work.machine}"
         remedy = "make one for this machine: cm run script --tags=add,custom,system,nvidia"
-        yield FlowCheck("config.system", LOOK, text, remedy)
+        yield FlowCheck("config.system", WARNING, text, remedy)
     else:
         yield FlowCheck("config.system", OK, f"{work.system} is this machine")
 
@@ -116,7 +116,7 @@ def of_parts(work: WorkPlan) -> Iterator[FlowCheck]:
         for note in item.config.notes if work.machine else ():
             if "whole GPU" in note:
                 remedy = "give the rate of a part: --offline_expected_qps=…"
-                yield FlowCheck("config.mig", LOOK, f"{item.name}: {note}", remedy)
+                yield FlowCheck("config.mig", WARNING, f"{item.name}: {note}", remedy)
 
 
 def of_batches(work: WorkPlan) -> Iterator[FlowCheck]:
@@ -129,7 +129,7 @@ def of_batches(work: WorkPlan) -> Iterator[FlowCheck]:
     text = f"batches are for {system.memory:g} GiB, this GPU has {have:.0f}: "
     if any(large):
         remedy = "the smaller ones, or half of it after an out-of-memory"
-        yield FlowCheck("config.batch", LOOK, text + "; ".join(filter(None, large)), remedy)
+        yield FlowCheck("config.batch", WARNING, text + "; ".join(filter(None, large)), remedy)
 
 
 def batch_line(item: PlannedRun, share: float) -> str:
@@ -162,7 +162,7 @@ def report(flow: Flow) -> None:
 def before_runs(flow: Flow, work: WorkPlan) -> None:
     """The checks that count for runs: what gets in the way is shown, and stop stops."""
     checks = [*of_machine(flow, work), *(check for look in OF_PLAN for check in look(work))]
-    flow.tell(str(check) for check in checks if check.state in (LOOK, STOP))
+    flow.tell(str(check) for check in checks if check.state in (WARNING, STOP))
     refuse(checks)
 
 

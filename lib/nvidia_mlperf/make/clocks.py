@@ -55,7 +55,7 @@ def free_clocks(flow: Flow) -> None:
 def _chosen(flow: Flow, clock: int = 0) -> list[Mapping[str, Any]]:
     """Return the chosen GPUs and show their maximum clocks; raise Problem for a slower one."""
     every = gpus.state(flow)
-    chosen = gpus.named(flow, every) if every else []
+    chosen = gpus.visible_gpus(flow, every) if every else []
     for gpu in chosen:
         limit = f"up to {gpu['clock']} MHz" if gpu["clock"] else "its clocks are not told"
         flow.tell([f"GPU {gpu['index']}: {gpu['name']}, {limit}"])

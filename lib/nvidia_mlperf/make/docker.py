@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from common.problems import Problem
-from nvidia_mlperf.flow.space import named
+from nvidia_mlperf.flow.space import scratch_path
 from nvidia_mlperf.make import checks, neuron
 from nvidia_mlperf.make.flow import Flow
 
@@ -138,7 +138,7 @@ def _inferentia(flow: Flow, scratch: str) -> dict[str, Any]:
 
 def _scratch(flow: Flow) -> str:
     path = neuron.scratch(flow) or flow.variables.get("MLPERF_SCRATCH_PATH")
-    place = os.path.abspath(named(path, {}))
+    place = os.path.abspath(scratch_path(path, {}))
     if not os.path.lexists(place) and os.path.isdir(os.path.dirname(place)) and not flow.printing:
         # The engine would make it as root.
         with suppress(OSError):

@@ -32,7 +32,7 @@ def state(flow: Flow) -> list[Mapping[str, Any]]:
     return list(flow.doer.cards())
 
 
-def named(flow: Flow, gpus: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def visible_gpus(flow: Flow, gpus: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The GPUs of NVIDIA_VISIBLE_DEVICES; all without it. Raises Problem for one not there."""
     ids = flow.variables.get("NVIDIA_VISIBLE_DEVICES", "")
     if ids.lower() in ("", "all"):

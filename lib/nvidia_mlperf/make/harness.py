@@ -138,7 +138,7 @@ def require(flow: Flow, work: WorkPlan) -> None:
     if flow.vendor == neuron.ACCELERATOR:
         compiled_models.require(flow, work.items)
     else:
-        engines.require(flow, work.items, work.arguments.named)
+        engines.require(flow, work.items, work.arguments.system_flags)
         if engines.computes(flow, work.items) == STAND_IN:
             flow.tell(f"note: {note}" for note in options.idle(work.fields, work.arguments.fields))
 

@@ -84,7 +84,7 @@ def _one(flow: Flow, line: str) -> Mapping[str, Any]:
     if not every:
         flow.tell(["no NVIDIA GPU answers here: the commands are those for an A100"])
         return {"index": device, "uuid": "", "name": "A100", "mig": "", "parts": []}
-    (gpu,) = gpus.named(flow, every)
+    (gpu,) = gpus.visible_gpus(flow, every)
     if not gpu["mig"]:
         what = f"GPU {gpu['index']}, {gpu['name']}, cannot be cut in parts (MIG)"
         raise Problem("not-available", what, "an A100, A30 or H100 can")

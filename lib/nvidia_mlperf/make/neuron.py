@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from aws_neuron import artifact
 from common.problems import Problem
-from nvidia_mlperf.flow.systems import CPU, BenchmarkSystem, NeuronDevices, named
+from nvidia_mlperf.flow.systems import CPU, BenchmarkSystem, NeuronDevices, system_of_id
 from nvidia_mlperf.make.flow import Flow
 
 ROUND = "v2.0"
@@ -40,7 +40,7 @@ def system(flow: Flow, name: str, systems: Iterable[BenchmarkSystem]) -> tuple[s
     ours = [each for each in systems if each.accelerator == ACCELERATOR]
     devices = device(flow)
     if name:
-        return named(name, ours, ROUND).id, []
+        return system_of_id(name, ours, ROUND).id, []
     if not devices.target:
         note = f"there is no Neuron device: benchmarks and scenarios are those of {REFERENCE}"
         return REFERENCE, [f"{note}, its rates and batches of requests are not taken"]

@@ -101,7 +101,7 @@ class RunArguments:
             for name, value in (
                 ("fast", self.fast),
                 ("audit_test", self.audit),
-                *self.named.items(),
+                *self.system_flags.items(),
                 ("log_dir", self.log_dir),
             )
             if value
@@ -109,7 +109,7 @@ class RunArguments:
         return [*lines, *(f"{k}: {v}" for k, v in self.fields.items())]
 
     @property
-    def named(self) -> dict[str, str]:
+    def system_flags(self) -> dict[str, str]:
         """Return the flags that choose the system, where they are set."""
         flags = {"system_name": self.system, "allow_nearest": self.nearest}
         return {name: value for name, value in flags.items() if value}
@@ -137,7 +137,7 @@ def read(
             settings[name] = _field(known[name], value, wrong, notes)
         else:
             wrong.append(f"there is no --{name}: {nearest(name, [*FLAGS, *known])}")
-    arguments = _made(flags, settings, vendor_round, benchmarks, wrong, notes)
+    arguments = _run_arguments(flags, settings, vendor_round, benchmarks, wrong, notes)
     if wrong:
         fields = "cm run script --tags=explain,nvidia-config --field=all"
         hint = f"all fields: {fields}\nall words: make info"
@@ -228,7 +228,7 @@ def _field(of: ConfigField, text: str, wrong: list[str], notes: list[str]) -> An
     return value
 
 
-def _made(
+def _run_arguments(
     flags: Mapping[str, Any],
     settings: Mapping[str, Any],
     vendor_round: str,

@@ -28,7 +28,7 @@ ONLY = {
     "deque_timeout_usec": (SERVER,),
 }
 """The scenarios in which a field changes anything: streams ask for one query after the other."""
-MOST = 12
+MAX_TRIES = 12
 """Tries of one item at most."""
 NOT = "not VALID"
 SECONDS = 5
@@ -39,7 +39,7 @@ def autotune(flow: Flow) -> None:
     """Search for every item; the best fields are shown as what goes into RUN_ARGS."""
     work = plan(flow)
     flow.tell(work.lines())
-    count = sum(min(MOST, sum(map(len, space(item).values())) + 1) for item in work.items)
+    count = sum(min(MAX_TRIES, sum(map(len, space(item).values())) + 1) for item in work.items)
     flow.tell([f"at most {count} runs of {SECONDS} s at least, beside their preparation"])
     generate.make(flow, work)
     for item in work.items:
@@ -67,14 +67,14 @@ def space(item: PlannedRun) -> dict[str, tuple[int, ...]]:
 
 
 def search(item: PlannedRun, attempt: Callable[[Fields], float | None]) -> Fields | None:
-    """Return the fields of the best VALID try, ``MOST`` tries at most; None where none is VALID.
+    """Return the fields of the best VALID try of ``MAX_TRIES`` at most; None without one.
 
     The first try is without any, as a run is that nobody tunes: what is not better is left out.
     """
     best: Fields | None = None
     figure: float | None = None
     for number, (name, value) in enumerate(steps(item)):
-        if number == MOST:
+        if number == MAX_TRIES:
             break
         fields = {**(best or {}), **({name: value} if name else {})}
         rate = attempt(fields)

@@ -129,7 +129,7 @@ def which(
     neuron.refuse_foreign(name, of_round)
     machine = flow.doer.machine()
     if name:
-        return systems.named(name, every, vendor_round).id, machine, []
+        return systems.system_of_id(name, every, vendor_round).id, machine, []
     if machine is None:
         reference = REFERENCE[vendor_round]
         note = f"there is no NVIDIA GPU: benchmarks and scenarios are those of {reference}"

@@ -45,7 +45,7 @@ def test_nobody_names_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         Step(ALIAS, tmp_path / "entry", {}).call("preprocess")
     (tmp_path / "fixed").mkdir()
     monkeypatch.setattr(space, "FALLBACK", str(tmp_path / "fixed"))
-    assert space.named("", {}) == str(tmp_path / "fixed")
+    assert space.scratch_path("", {}) == str(tmp_path / "fixed")
 
 
 @pytest.mark.parametrize("told", ["/path/to/scratch/space", "<path/to/scratch/space>", "DIR"])

@@ -126,7 +126,7 @@ def test_the_best_fields_are_found_in_few_tries(tmp_path: Path) -> None:
         "deque_timeout_usec": 500,
     }
     assert seen[0] == {}
-    assert len(seen) == 11 <= tune.MOST
+    assert len(seen) == 11 <= tune.MAX_TRIES
 
 
 def test_a_search_ends_whatever_it_finds(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_search_ends_whatever_it_finds(tmp_path: Path) -> None:
         return float(count[0])
 
     assert tune.search(item, attempt) is not None
-    assert count[0] <= tune.MOST
+    assert count[0] <= tune.MAX_TRIES
     assert tune.search(item, lambda fields: None) is None
     assert tune.search(item, lambda fields: 5.0) == {}, "what is not better is left out"
 

@@ -29,7 +29,7 @@ class Article:
     highlights: str
 
 
-def named(split: Path, ids: Sequence[str]) -> list[Article]:
+def articles_by_id(split: Path, ids: Sequence[str]) -> list[Article]:
     """Return the articles with these ids, in their order; raise ProgramError if one is missing."""
     requested = set(ids)
     articles = {

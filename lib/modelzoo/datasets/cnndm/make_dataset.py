@@ -135,7 +135,7 @@ def entries_of(path: Path) -> list[dict[str, str]]:
 
 def listed(split: Path, listing: Path) -> list[dict[str, str]]:
     """The articles of a split that a list names, as MLCommons's reference would write them."""
-    chosen = articles.named(split, listing.read_text(encoding="utf-8").split())
+    chosen = articles.articles_by_id(split, listing.read_text(encoding="utf-8").split())
     return [
         {"instruction": INSTRUCTION, "input": article.text, "output": article.highlights}
         for article in chosen
