@@ -73,6 +73,43 @@ def test_help_of_one_verb_reports_its_flags(lab: Lab, capsys: pytest.CaptureFixt
     assert len(capsys.readouterr().out.splitlines()) == len(usage_of("cache"))
 
 
+def test_help_shows_the_groups_and_leaves_the_rest_to_all(lab: Lab) -> None:
+    names = {"size": "CM_SIZE", "rare": "CM_RARE", "a_name_of_24_characters_": "CM_LONG"}
+    lab.script(
+        "get-x",
+        input_mapping=names,
+        input_description={name: {"desc": f"the {name}"} for name in names},
+        help={
+            "groups": {"Essentials": ["size", "a_name_of_24_characters_"]},
+            "examples": {"A large one": "cm run script --tags=get,x --size=9"},
+        },
+        variations={"fast": {"desc": "less accurate"}, "slow": {}},
+    )
+    short = lab.call("run", tags="get,x", help=True).out
+    assert "A large one:\n  cm run script --tags=get,x --size=9\n" in short
+    assert "Essentials:\n  --size                  the size\n" in short
+    assert "  --a_name_of_24_characters_\n                          the a_name" in short
+    assert "  _fast                   less accurate\n  _slow\n" in short
+    assert "1 more input, and the flags of every script:" in short
+    assert short.endswith("cm run script --tags=get,x --help=all\n")
+    assert "--rare" not in short
+    assert "--quiet" not in short
+    whole = lab.call("run", tags="get,x", help="all").out
+    assert "Inputs:\n  --rare                  the rare\n" in whole
+    assert "--quiet" in whole
+
+
+def test_a_synonym_is_the_choice_it_stands_for(lab: Lab) -> None:
+    lab.script(
+        "get-x",
+        input_mapping={"device": "CM_X_DEVICE"},
+        input_description={"device": {"choices": ["cuda"], "synonyms": {"gpu": "cuda"}}},
+        new_env_keys=["CM_X_*"],
+    )
+    assert lab.run("get,x", device="GPU").env["CM_X_DEVICE"] == "cuda"
+    assert lab.run("get,x", device="tpu").answer["code"] == "bad-value"
+
+
 def test_scripts_as_json(lab: Lab) -> None:
     lab.script("get-x", name="the x")
     found = json.loads(lab.call("search", tags="get,x", json=True).out)

@@ -132,6 +132,12 @@ EXAMPLES: Mapping[str, list[tuple[Example, Example]]] = {
             Example(inputs(desc="d", type="str", only_with=["n=1"])),
         ),
     ],
+    "CMB206": [
+        (
+            Example({**inputs(desc="d", type="str"), "help": {"groups": {"Most": ["m"]}}}),
+            Example({**inputs(desc="d", type="str"), "help": {"groups": {"Most": ["n"]}}}),
+        ),
+    ],
     "CMB203": [
         (code("CM_X_PATH", "pass"), code("CM_X_PATH", "env['CM_X_PATH'] = ''")),
         (code("CM_X_*", "CM_Y_A"), code("CM_X_*", "f'CM_X_{name}'")),

@@ -198,6 +198,16 @@ def bound_inputs(subject: LintedScript) -> Iterator[LintFinding]:
                 )
 
 
+@check("CMB206", "a group of help names inputs that exist")
+def grouped_inputs_exist(subject: LintedScript) -> Iterator[LintFinding]:
+    """Help would leave a misspelt one out without a word."""
+    described = mapping(subject.meta.get("input_description"))
+    for title, names in mapping(mapping(subject.meta.get("help")).get("groups")).items():
+        for name in texts(names):
+            if name not in described:
+                yield LintFinding(f"no input is named {name}", f"help.groups.{title}")
+
+
 def _is_number(text: str, kind: str) -> bool:
     assert kind in INPUT_TYPES
     try:

@@ -40,7 +40,7 @@ def answer(thing: str, automation: Any, i: dict[str, Any]) -> dict[str, Any]:
     verb = cmind.cfg["action_substitutions"].get(verb, verb)
     asks_help = bool(i.pop("h", False)) or bool(i.get("help", False))
     if asks_help:
-        i["help"] = True
+        i["help"] = i.get("help") or True
         if _helped_by_ours(_declared(thing, verb), bool(i.get("tags") or i.get("artifact"))):
             i["help_of"], verb = verb, "help"
     # The newer command `cmx` adds its own settings; nothing below this line uses them.

@@ -68,13 +68,13 @@ def _deps(ran: FinishedRun) -> list[Any]:
     return [{"tags": tags} if form == "entries" else tags for tags in ran.dependency_tags]
 
 
-def script_help(script: Script, index: Index) -> Reply:
-    """What one script is for, its inputs and variations."""
+def script_help(script: Script, index: Index, whole: bool = False) -> Reply:
+    """What one script is for, its inputs and variations; all of them if ``whole``."""
     from cmbench.index.select import short_tags
     from cmbench.render.listing import help_text
 
     answer = {"meta": dict(script.meta), "path": script.path}
-    return Reply(answer, lambda: help_text(script, short_tags(script, index)))
+    return Reply(answer, lambda: help_text(script, short_tags(script, index), whole))
 
 
 def listed_of(command: Command) -> list[EntrySummary]:

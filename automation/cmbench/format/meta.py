@@ -98,6 +98,7 @@ SCRIPT_KEYS = SETTINGS_KEYS | frozenset(
         "env_key_mappings",
         "tests",
         "gui",
+        "help",
         "private",
         "docker_off",
         "docker_input_mapping",
@@ -119,6 +120,7 @@ VARIATION_KEYS = SETTINGS_KEYS | frozenset(
         "default",
         "base",
         "alias",
+        "desc",
         "version",
         "version_min",
         "version_max",
@@ -154,7 +156,7 @@ DEPENDENCY_KEYS = frozenset(
 INPUT_KEYS = frozenset(
     [
         *("desc", "type", "must_be", "choices", "default", "unit", "min", "max"),
-        *("only_with", "not_with", "repeats", "sort", "boolean", "force", "is_path"),
+        *("only_with", "not_with", "repeats", "synonyms", "sort", "boolean", "force", "is_path"),
     ]
 )
 INPUT_TYPES = ("str", "int", "float", "bool", "path")
@@ -550,6 +552,7 @@ def _inputs(meta: Mapping[str, Any]) -> dict[str, InputSpec]:
             only_with=_texts(spec.get("only_with")),
             not_with=_texts(spec.get("not_with")),
             repeats=is_true(spec.get("repeats")),
+            synonyms=_pairs(spec.get("synonyms")),
         )
     return result
 

@@ -147,6 +147,7 @@ class InputSpec:
     ``must_be`` says of a path what has to be there, one of ``cmbench.lib.named_paths.KINDS``.
     ``only_with`` and ``not_with`` are conditions as ``cmbench.plan.idle_inputs`` reads them. One
     that ``repeats`` may be given several times, and its value is then the list of all.
+    ``synonyms`` are other words for a choice.
     """
 
     name: str
@@ -162,6 +163,7 @@ class InputSpec:
     only_with: tuple[str, ...] = ()
     not_with: tuple[str, ...] = ()
     repeats: bool = False
+    synonyms: Mapping[str, str] = field(default_factory=dict)
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)

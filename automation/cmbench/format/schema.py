@@ -27,7 +27,7 @@ KEY_ORDER = (
     *("uses",),
     *("cache", "can_force_cache", "host_facts", "exclusive", "fetches"),
     *("required_disk_space", "privileges", "licence"),
-    *("default_env", "env", "input_mapping", "input_description"),
+    *("default_env", "env", "input_mapping", "input_description", "help"),
     *("foreign_flags",),
     *("new_env_keys", "new_state_keys", "local_env_keys", "registered_by"),
     *("deps", "prehook_deps", "posthook_deps", "post_deps"),
@@ -51,6 +51,14 @@ _BLOCKS = {"type": ["object", "null"], "additionalProperties": {"$ref": "#/$defs
 _RULES = {
     "type": ["object", "null"],
     "additionalProperties": {"anyOf": [_SCALAR, {"type": "array", "items": _SCALAR}]},
+}
+_HELP = {
+    "type": "object",
+    "properties": {
+        "groups": {"type": "object", "additionalProperties": {"type": "array", "items": _TEXT}},
+        "examples": {"type": "object", "additionalProperties": {"type": "string"}},
+    },
+    "additionalProperties": False,
 }
 _FOREIGN_FLAG = {
     "type": "object",
@@ -86,6 +94,10 @@ _ABOUT: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "input_description": (
         {"type": ["object", "null"], "additionalProperties": {"$ref": "#/$defs/input"}},
         "What each input is: desc, type, choices, default, unit",
+    ),
+    "help": (
+        _HELP,
+        "For help and forms: titles of groups with their inputs, example commands by purpose",
     ),
     "foreign_flags": (
         {"type": "object", "additionalProperties": _FOREIGN_FLAG},
@@ -126,13 +138,14 @@ _ABOUT: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "reuse_version": (_FLAG, "Pass the caller's version on"),
     "inherit_variation_tags": (_FLAG, "Pass the caller's variations on"),
     "force_cache": (_FLAG, "Turn caching on for this use"),
-    "desc": (_TEXT, "What the input is for"),
+    "desc": (_TEXT, "What the input or the variation is for"),
     "type": ({"enum": list(INPUT_TYPES)}, "What values it takes"),
     "must_be": ({"enum": list(KINDS)}, "Of a path, what has to be there before a run begins"),
     "only_with": (_TEXTS, "It has no effect without one of these: _variation, input, input=value"),
     "not_with": (_TEXTS, "It has no effect with one of these: _variation, input, input=value"),
     "repeats": (_FLAG, "It may be given several times; its value is then the list of all"),
     "choices": (_TEXTS, "The values that are possible"),
+    "synonyms": (_NAMES, "Other words for a choice: word to choice"),
     "unit": (_TEXT, "Unit of the value"),
     "min": ({"type": "number"}, "The least value that makes sense"),
     "max": ({"type": "number"}, "The largest value that makes sense"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cmbench.format.help_page import HelpPage, grouped_inputs, help_page
 from cmbench.format.model import InputSpec, Script
 from cmbench.lib.text_files import counted
 from cmbench.session.request import FLAGS
@@ -49,23 +50,33 @@ def _titled(name: str, title: str) -> list[str]:
     return wrapped(text, rest="    ") or [text]
 
 
-def help_text(script: Script, tags: Sequence[str]) -> str:
-    """What a script is for, how it is called by ``tags``, its inputs and variations."""
-    called = f"  cm run script --tags={','.join(tags)} [flags]"
-    lines = [*_titled(script.alias, script.title), "", called, ""]
-    if script.inputs:
-        lines.append("Inputs:")
-        for spec in script.inputs.values():
-            lines += _input_lines(spec)
-        lines.append("")
+def help_text(script: Script, tags: Sequence[str], whole: bool) -> str:
+    """What a script is for, how it is called by ``tags``, its inputs and variations.
+
+    Unless ``whole``, inputs of no group and the flags of every script are left out, where the
+    script has groups of inputs.
+    """
+    page = help_page(script)
+    called = f"cm run script --tags={','.join(tags)}"
+    whole = whole or not page.groups
+    lines = [*_titled(script.alias, script.title), "", f"  {called} [flags]", ""]
+    for purpose, command in page.examples.items():
+        lines += [*wrapped(f"{purpose}:", "", "", plain=True), f"  {command}", ""]
+    groups = grouped_inputs(script, page)
+    rest = groups.pop("")
+    for title, specs in [*groups.items(), *([("Inputs", rest)] if whole and rest else [])]:
+        lines += [f"{title}:", *(line for spec in specs for line in _input_lines(spec)), ""]
     if script.variations:
         lines.append("Variations (add them to the tags as _name):")
-        lines += _variation_lines(script)
-        lines.append("")
+        lines += [*_variation_lines(script, page), ""]
+    if not whole:
+        more = f"{called} --help=all"
+        return "\n".join(
+            [*lines, f"{counted(len(rest), 'more input')}, and the flags of every script:", more]
+        )
     if script.settings.new_env_keys:
         lines.append("Gives back:")
-        lines += wrapped(", ".join(script.settings.new_env_keys), "  ", "  ")
-        lines.append("")
+        lines += [*wrapped(", ".join(script.settings.new_env_keys), "  ", "  "), ""]
     lines.append("Flags of every script:")
     for name, meaning in FLAGS.items():
         lines += flag_lines(name, meaning)
@@ -90,18 +101,21 @@ def _input_lines(spec: InputSpec) -> list[str]:
 
 def _entry(name: str, meaning: str) -> list[str]:
     head = f"  {name:<24}"
-    if len(head) > 26:
+    if len(name) > 23:
         return [head, *wrapped(meaning, " " * 26, " " * 26)]
     lines = wrapped(meaning, " " * 26, " " * 26) or [""]
     return [head + lines[0].strip(), *lines[1:]]
 
 
-def _variation_lines(script: Script) -> list[str]:
+def _variation_lines(script: Script, page: HelpPage) -> list[str]:
     groups: dict[str, list[str]] = {}
-    for variation in script.variations.values():
-        mark = " (default)" if variation.default else ""
-        groups.setdefault(variation.group, []).append("_" + variation.name + mark)
     lines: list[str] = []
+    for name, variation in script.variations.items():
+        mark = " (default)" if variation.default else ""
+        if name in page.variations:
+            lines += _entry(f"_{name}{mark}", page.variations[name])
+        else:
+            groups.setdefault(variation.group, []).append("_" + name + mark)
     for group, names in groups.items():
         prefix = f"{group}: " if group else ""
         lines += wrapped(prefix + ", ".join(names), "  ", "  ")

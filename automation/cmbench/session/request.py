@@ -339,11 +339,11 @@ def _path_as_input(
 
 
 def _as_declared(value: Any, spec: InputSpec | None) -> Any:
-    """Return a choice as its script writes it, whatever case the user has typed."""
+    """Return a choice as its script writes it, in another case or by a synonym."""
     if spec is None or not isinstance(value, str) or value in spec.choices:
         return value
     same = [choice for choice in spec.choices if choice.lower() == value.lower()]
-    return same[0] if len(same) == 1 else value
+    return same[0] if len(same) == 1 else spec.synonyms.get(value.lower(), value)
 
 
 def _absolute(value: Any, spec: InputSpec | None) -> Any:
@@ -488,7 +488,7 @@ def _check_agreement(names: Iterable[str], inputs: Mapping[str, Any], script: Sc
 def check_input(name: str, value: Any, script: Script) -> None:
     """Refuse a value that the declared type or choices do not allow; raises ``bad-value``."""
     spec = script.inputs[name]
-    text = str(_plain(value))
+    text = str(_as_declared(_plain(value), spec))
     if spec.choices and not any(_fits(text, choice) for choice in spec.choices):
         close = did_you_mean(text, spec.choices)
         # --scenario=all is what _all-scenarios does.

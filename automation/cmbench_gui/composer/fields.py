@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from cmbench.format.help_page import help_page
 from cmbench.format.model import InputSpec, Script, Variation
 from cmbench.session.request import FLAGS, SWITCHES
 from cmbench_gui.command import ComposedCommand, can_be_typed, meaning_of, problem_of
@@ -70,10 +71,17 @@ def form_of(script: Script, choice: ComposedCommand) -> list[FormPart]:
 def _inputs(
     inputs: Sequence[FormField], script: Script, variations: tuple[FormField, ...]
 ) -> Iterator[FormPart]:
-    """Return the fields with choices first, variations next, and the many others by their type."""
+    """Return the fields by the groups of the script's help, or else choices first.
+
+    Variations come next, and the many others by their type.
+    """
     if len(inputs) <= FEW:
         yield FormPart("Inputs", tuple(inputs))
         yield FormPart("Variations", variations)
+        return
+    groups = help_page(script).groups
+    if groups:
+        yield from _grouped(inputs, groups, variations)
         return
     chosen = [field for field in inputs if field.asked]
     yield FormPart("Choices", tuple(chosen))
@@ -87,6 +95,24 @@ def _inputs(
     ):
         left = [field for field in inputs if field not in chosen and kinds[field.name] in types]
         yield FormPart(title, tuple(left), shown=False)
+
+
+def _grouped(
+    inputs: Sequence[FormField],
+    groups: Mapping[str, Sequence[str]],
+    variations: tuple[FormField, ...],
+) -> Iterator[FormPart]:
+    """Yield the first group and the variations open, and the others to unfold."""
+    by_name = {field.name: field for field in inputs}
+    first, *others = (
+        (title, tuple(by_name.pop(name) for name in names if name in by_name))
+        for title, names in groups.items()
+    )
+    yield FormPart(first[0], first[1])
+    yield FormPart("Variations", variations)
+    for title, fields in others:
+        yield FormPart(title, fields, shown=False)
+    yield FormPart("More inputs", tuple(by_name.values()), shown=False)
 
 
 def _distinct(script: Script, choice: ComposedCommand) -> Iterator[InputSpec]:

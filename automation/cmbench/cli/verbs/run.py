@@ -20,7 +20,8 @@ def run_script(command: Command) -> Reply:
 
     request = request_of(command)
     if command.flags.get("help"):
-        return script_help(request.script, request.workspace.index)
+        whole = command.flags["help"] == "all"
+        return script_help(request.script, request.workspace.index, whole)
     for name in _OF_PLANS:
         if name in command.flags and name not in request.script.inputs:
             raise Error(
