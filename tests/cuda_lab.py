@@ -10,6 +10,7 @@ import subprocess
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,15 +72,15 @@ def library(path: Path, numbers: Mapping[str, str]) -> Path:
     return path
 
 
-def cudnn(path: Path, version: int = 8700, cudart: int = 11080) -> Path:
-    """A library that says that it is cuDNN."""
-    return library(
-        path,
-        {
-            "unsigned long cudnnGetVersion(void)": f"return {version};",
-            "unsigned long cudnnGetCudartVersion(void)": f"return {cudart};",
-        },
-    )
+def cudnn(path: Path, version: int = 8700, cudart: int = 11080, loads: bool = True) -> Path:
+    """A library that says that it is cuDNN; it may need what is in no other library."""
+    functions = {
+        "unsigned long cudnnGetVersion(void)": f"return {version};",
+        "unsigned long cudnnGetCudartVersion(void)": f"return {cudart};",
+    }
+    if not loads:
+        functions["extern int of_another; int needs(void)"] = "return of_another;"
+    return library(path, functions)
 
 
 def archive(path: Path, files: Mapping[str, str | bytes | Path]) -> Path:
@@ -109,10 +110,11 @@ def cudnn_archive(
     name: str = CUDNN_ARCHIVE,
     header: str = CUDNN_HEADER,
     foreign: bool = False,
+    **library: Any,
 ) -> Path:
     """The archive of guide 004 with small files; ``foreign`` for another processor."""
     top = name.removesuffix(".tar.xz")
-    built = cudnn(folder / "libcudnn.so.8.7.0")
+    built = cudnn(folder / "libcudnn.so.8.7.0", **library)
     if foreign:
         for_another_processor(built)
     files = {

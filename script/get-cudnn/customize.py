@@ -15,6 +15,7 @@ from cmbench.lib.vendor import (
     LibraryDetection,
     VendorLibrary,
     archive_given,
+    archived_library,
     find_library,
     open_archive,
     unpack,
@@ -28,12 +29,11 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     env = i["env"]
     archive = archive_given(env, "CM_CUDNN_TAR_FILE_PATH", "CM_CUDNN_INPUT")
     if archive:
-        folder = unpacked(env, archive)
-        return take(i, search(env, [folder]), folder)
+        return unpacked(env, archive)
     if is_yes(env.get("CM_TMP_CUDNN_PIP")):
         env["CM_TMP_CUDNN_WHEEL"] = wheel(env)
         return {"return": 0}
-    return take(i, search(env, places(i)), "")
+    return take(i, search(env, places(i)))
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -41,17 +41,21 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     env = i["env"]
     if not env.get("CM_TMP_CUDNN_WHEEL"):
         return {"return": 0}
-    return take(i, search(env, wheels(env)), "")
+    return take(i, search(env, wheels(env)))
 
 
-def unpacked(env: dict[str, Any], path: str) -> str:
-    """The folder of the archive, unpacked into the entry; nothing is put into CUDA's own."""
+def unpacked(env: dict[str, Any], path: str) -> dict[str, Any]:
+    """Unpack an archive into the entry, and set the env; nothing is put into CUDA's own folders."""
     machine = str(env.get("CM_HOST_OS_MACHINE") or os.uname().machine)
     cuda = str(env.get("CM_CUDA_VERSION") or "")
     archive = open_archive(CUDNN, Path(path), bounds_of(env), cuda, machine)
     made_for = f", for CUDA {archive.cuda}" if archive.cuda else ""
     print(f"{path}: cuDNN {archive.version}{made_for}; unpacking")
-    return str(unpack(archive, Path(os.getcwd(), "archive")))
+    root = unpack(archive, Path(os.getcwd(), "archive"))
+    library, line = archived_library(archive, root, cuda)
+    print(line)
+    export(env, library)
+    return {"return": 0, "version": library.version, "relies_on": []}
 
 
 def wheel(env: dict[str, Any]) -> str:
@@ -86,7 +90,7 @@ def search(env: dict[str, Any], where: list[str]) -> LibraryDetection:
     return find_library(CUDNN, where, bounds_of(env), str(env.get("CM_CUDA_VERSION") or ""))
 
 
-def take(i: dict[str, Any], result: LibraryDetection, inside: str) -> dict[str, Any]:
+def take(i: dict[str, Any], result: LibraryDetection) -> dict[str, Any]:
     """Set the env; raise Error with the remedies where there is none."""
     print("\n".join(result.lines))
     if result.chosen is None:
@@ -99,11 +103,7 @@ def take(i: dict[str, Any], result: LibraryDetection, inside: str) -> dict[str, 
             context=result.lines or ["there is no libcudnn.so in any folder that was searched"],
         )
     export(i["env"], result.chosen)
-    return {
-        "return": 0,
-        "version": result.chosen.version,
-        "relies_on": [] if inside else [result.chosen.path],
-    }
+    return {"return": 0, "version": result.chosen.version, "relies_on": [result.chosen.path]}
 
 
 def export(env: dict[str, Any], library: VendorLibrary) -> None:

@@ -21,6 +21,7 @@ from cmbench.lib.vendor import (
     LibrarySpec,
     VendorLibrary,
     archive_given,
+    archived_library,
     find_library,
     open_archive,
     unpack,
@@ -124,9 +125,8 @@ def from_archive(i: dict[str, Any], choice: TensorRtChoice, path: str) -> dict[s
     archive = open_archive(choice.kind, Path(path), bounds_of(env), cuda, machine)
     print(f"{path}: {choice.kind.title} {archive.version}{for_cuda(archive, cuda)}; unpacking")
     root = unpack(archive, Path(os.getcwd(), "archive"))
-    search = find_library(choice.kind, [str(root)], Bounds())
-    print("\n".join(search.lines))
-    library = search.chosen or without_loading(root, choice, archive)
+    library, line = archived_library(archive, root, cuda)
+    print(line)
     plug_in_python(env, root)
     export(env, library, archive.version, root)
     return {"return": 0, "version": archive.version}
@@ -148,24 +148,6 @@ def cuda_in_use(env: dict[str, Any]) -> str:
     cuda = find_toolkit([*map(str, search_path()), *folders], Bounds()).chosen
     cuda = cuda or find_runtime(folders, Bounds()).chosen
     return cuda.release if cuda else ""
-
-
-def without_loading(root: Path, choice: TensorRtChoice, archive: LibraryArchive) -> VendorLibrary:
-    """The library of an archive that cannot be loaded here, as where CUDA's own are missing.
-
-    Raises Error when the archive holds none.
-    """
-    files = sorted((root / "lib").glob(f"{choice.kind.library}*"), key=lambda p: len(p.name))
-    if not files:
-        raise Error(
-            "bad-value",
-            f"{archive.path.name} holds no {choice.kind.library}",
-            hint="get it again from NVIDIA's site",
-        )
-    print(f"{files[0].name} cannot be loaded here yet: its headers tell the version")
-    return VendorLibrary(
-        str(files[0]), str(root / "lib"), str(root / "include"), archive.version, ""
-    )
 
 
 def plug_in_python(env: dict[str, Any], root: Path) -> None:

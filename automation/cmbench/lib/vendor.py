@@ -77,6 +77,7 @@ RTX = replace(
 )
 MACHINES = {"x64": "x86_64", "sbsa": "aarch64", "arm64": "aarch64"}
 """Names of processors in archives, where they are not those of ``uname -m``."""
+OTHER_HEADERS = "its headers in"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ def describe(kind: LibrarySpec, path: Path) -> tuple[VendorLibrary, str]:
         str(number // 1000) if number else "",
     )
     if version and reported and reported.split(".")[:2] != version.split(".")[:2]:
-        return library, f"its headers in {include} are of another version: {reported}"
+        return library, f"{OTHER_HEADERS} {include} are of another version: {reported}"
     return library, problem or ("" if library.version else "reports no version")
 
 
@@ -276,9 +277,13 @@ def _require(
     of = MACHINES.get(labels.get("machine", ""), labels.get("machine", ""))
     if of and machine and of != machine:
         raise _other_machine(kind, path, f"it is for {of}, but this is {machine}")
-    misfit = _misfit(labels.get("cuda", ""), cuda)
+    _require_cuda(kind, path, labels.get("cuda", ""), cuda)
+
+
+def _require_cuda(kind: LibrarySpec, path: Path, made_for: str, used: str) -> None:
+    """Raise Error where an archive is for another CUDA than the one in use."""
+    misfit = _misfit(made_for, used)
     if misfit:
-        made_for = labels.get("cuda", "")
         other = kind.other_cuda.format(version=made_for)
         raise Error(
             "not-available",
@@ -307,6 +312,25 @@ def unpack(archive: LibraryArchive, target: Path) -> Path:
     if misfit := next(filter(None, misfits), ""):
         raise _other_machine(archive.kind, archive.path, misfit)
     return root
+
+
+def archived_library(archive: LibraryArchive, root: Path, cuda: str) -> tuple[VendorLibrary, str]:
+    """Return the library of an unpacked archive, and a line about it.
+
+    One that cannot be loaded here, as where CUDA's own libraries are missing, has the version of
+    its headers. Raises Error where there is none, or one for another CUDA or of another version.
+    """
+    kind, name = archive.kind, archive.path.name
+    again = "get it again from NVIDIA's site"
+    files = _files(kind, root)
+    if not files:
+        raise Error("bad-value", f"{name} holds no {kind.library}", hint=again)
+    library, problem = describe(kind, files[0])
+    _require_cuda(kind, archive.path, library.cuda, cuda)
+    if problem.startswith(OTHER_HEADERS):
+        raise Error("bad-value", f"{name}: {problem}", hint=again)
+    without = f"{problem}; it cannot be loaded here yet: its headers tell the version"
+    return library, f"{files[0]}: {library.version}, {without if problem else 'chosen'}"
 
 
 def unpack_wheel(folder: Path, tag: str, target: Path) -> str:

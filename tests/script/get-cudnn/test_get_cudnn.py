@@ -63,6 +63,27 @@ def test_an_archive_for_another_cuda_is_not_unpacked(lab: Lab, tmp_path: Path) -
     assert not list(lab.home.rglob("cudnn*.h"))
 
 
+def test_an_archive_of_any_name_for_another_cuda_is_told_as_one(
+    lab: Lab, cuda: dict[str, dict[str, str]], tmp_path: Path
+) -> None:
+    path = cuda_lab.cudnn_archive(tmp_path, cudart=13000).rename(tmp_path / "mine.tar.xz")
+    refused = lab.run("get,cudnn", tar_file=str(path), adr=cuda, quiet=True)
+    assert refused.answer["code"] == "not-available"
+    said = " ".join(refused.err.split())
+    assert "mine.tar.xz: it is for CUDA 13, but CUDA 11.8 is used" in said
+    assert "--adr.cuda.path=FOLDER" in said
+    assert "--tar_file=" not in said, "an archive was given"
+
+
+def test_an_archive_whose_library_does_not_load_is_known_by_its_headers(
+    lab: Lab, cuda: dict[str, dict[str, str]], tmp_path: Path
+) -> None:
+    path = cuda_lab.cudnn_archive(tmp_path, loads=False)
+    got = lab.run("get,cudnn", tar_file=str(path), adr=cuda)
+    assert got.env["CM_CUDNN_VERSION"] == "8.7.0"
+    assert "cannot be loaded here yet: its headers tell the version" in got.out
+
+
 def test_an_installed_one_and_what_to_do_without_any(
     lab: Lab, cuda: dict[str, dict[str, str]], tmp_path: Path
 ) -> None:
