@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib.probe import which
+from cmbench.lib.probe import probe, which
 from cmbench.lib.yes_no import is_yes
 from serving import hooks as triton
 
@@ -55,15 +55,32 @@ def contained(env: Mapping[str, Any], only_print: bool) -> dict[str, str]:
 
     Raises Error when there is no container engine.
     """
-    engine = next((name for name in ENGINES if which(name)), "")
-    if not engine and not only_print:
-        raise Error(
-            "no-engine",
-            f"there is no container engine here; looked for {' and '.join(ENGINES)}",
-            hint="install one, see the command with --print_command, or leave out _container",
-        )
+    installed = [name for name in ENGINES if which(name)]
+    engine = (installed or ENGINES)[0] if only_print else answering(installed, env)
     images = {"image": "CM_TRITON_SERVER_IMAGE", "sdk_image": "CM_TRITON_SERVER_SDK_IMAGE"}
-    return {"engine": engine or ENGINES[0], **{name: env[key] for name, key in images.items()}}
+    return {"engine": engine, **{name: env[key] for name, key in images.items()}}
+
+
+def answering(installed: Sequence[str], env: Mapping[str, Any]) -> str:
+    """The first engine that answers; raise Error with each one's reason where none does."""
+    reasons = []
+    for name in installed:
+        if (answer := probe([name, "version"])).ok:
+            return name
+        reasons.append(f"{name}: {answer.problem}")
+    text = "does not answer" if installed else f"is not here; looked for {' and '.join(ENGINES)}"
+    without = shlex.join(["cm", "run", "script", "--tags=run,triton-server", *_models(env)])
+    raise Error(
+        "no-engine",
+        f"a container engine {text}",
+        hint=f"start or install one, or see the command with --print_command; without a container: "
+        f"{without}",
+        context=reasons,
+    )
+
+
+def _models(env: Mapping[str, Any]) -> list[str]:
+    return [f"--model_repository={path}"] if (path := repository(env)) else []
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:

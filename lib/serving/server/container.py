@@ -83,5 +83,8 @@ def fetch(engine: str, image: str, say: Callable[[str], None]) -> None:
     status = subprocess.run(words, check=False).returncode
     if status:
         text = f"{engine} cannot get the image {image} (status {status})"
-        hint = "what it says stands above; another image: --adr.triton-server.image=NAME"
+        hint = (
+            "what it says stands above; another image: --adr.triton-server.image=NAME; without a "
+            "container: leave out _container"
+        )
         raise Problem("server-failed", text, hint)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 import triton_lab
 from cmbench.errors import Error
@@ -39,6 +40,7 @@ from serving.server.wanted import ServerSpec
 from steps import Step
 from support import LIB, ROOT, python_env, wait_for
 
+META = ROOT / "script/run-triton-server/meta.yaml"
 KILLS = int(os.environ.get("CMBENCH_KILLS", "4"))
 LOG = """\
 I1122 10:00:00.1 7 server.cc:674]
@@ -96,6 +98,12 @@ def test_ports_that_are_none_are_told(tmp_path: Path, given: str) -> None:
     assert "three different ports" in text
 
 
+def test_a_server_is_for_this_machine_unless_it_is_to_be_for_others() -> None:
+    meta = yaml.safe_load(META.read_text("utf-8"))
+    assert meta["default_env"]["CM_TRITON_SERVER_HOST"] == "127.0.0.1"
+    assert meta["input_description"]["host"]["default"] == "127.0.0.1"
+
+
 def test_a_repository_is_needed(tmp_path: Path) -> None:
     assert refused(tmp_path).code == "needs-input"
     with pytest.raises(Problem, match="is not a folder of models"):
@@ -107,6 +115,17 @@ def test_a_container_needs_an_engine(tmp_path: Path, monkeypatch: pytest.MonkeyP
     env = {"CM_TRITON_MODEL_REPOSITORY": "/m", "CM_TRITON_SERVER_IN_CONTAINER": "yes"}
     images = {"CM_TRITON_SERVER_IMAGE": "i:1", "CM_TRITON_SERVER_SDK_IMAGE": "i:1-sdk"}
     assert refused(tmp_path, **env, **images).code == "no-engine"
+    (tmp_path / "docker").write_text("#!/bin/sh\necho 'Cannot connect to the daemon' >&2\nexit 1\n")
+    (tmp_path / "docker").chmod(0o755)
+    error = refused(tmp_path, **env, **images)
+    assert error.context == ("docker: exit status 1: Cannot connect to the daemon",)
+    assert error.hint.endswith("cm run script --tags=run,triton-server --model_repository=/m")
+    (tmp_path / "podman").write_text("#!/bin/sh\n")
+    (tmp_path / "podman").chmod(0o755)
+    step = Step("run-triton-server", tmp_path / "entry", request(**env, **images))
+    step.call("preprocess")
+    asked = json.loads(Path(step.env["CM_TRITON_SERVER_REQUEST"]).read_text())
+    assert asked["engine"] == "podman", "the one that answers"
 
 
 def test_the_containers_are_started_as_the_guide_has_it(tmp_path: Path) -> None:
@@ -508,6 +527,8 @@ ENGINE = """#!{python}
 import json, os, signal, subprocess, sys, time
 
 folder, words = {folder!r}, sys.argv[1:]
+if words[0] == "version":
+    sys.exit()
 with open(folder + "/told", "a") as told:
     told.write(json.dumps(words) + "\\n")
 if words[0] == "image":
