@@ -70,6 +70,16 @@ def test_plain_lines(talker: Lab) -> None:
     assert talker.run("app,talk").out.startswith("cached")
 
 
+def test_a_key_without_a_value_is_not_printed_at_the_end(lab: Lab) -> None:
+    lab.script(
+        "app-x",
+        new_env_keys=["URL"],
+        env={"URL": ""},
+        print_env_at_the_end={"URL": "Server"},
+    )
+    assert "Server" not in lab.run("app,x").out
+
+
 def test_who_speaks_to_the_user(lab: Lab) -> None:
     """The requested step, and those that it ends with; what they need works in silence."""
     says = "def preprocess(i):\n    print('{0} speaks')\n    return {{'return': 0}}\n"

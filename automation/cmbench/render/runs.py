@@ -32,7 +32,7 @@ def _result_lines(ran: FinishedRun) -> Iterator[str]:
         return
     if not quiet:
         for key, title in script.print_env_at_the_end.items():
-            if key in shown:
+            if shown.get(key, "") != "":
                 yield f"{title}: {visible(str(shown[key]), lines=False)}"
     if not quiet or len(ran.steps) > 1:
         from cmbench.render.listing import closing_text
