@@ -139,11 +139,12 @@ def _inferentia(flow: Flow, scratch: str) -> dict[str, Any]:
 def _scratch(flow: Flow) -> str:
     path = neuron.scratch(flow) or flow.variables.get("MLPERF_SCRATCH_PATH")
     place = os.path.abspath(scratch_path(path, {}))
-    if not os.path.lexists(place) and os.path.isdir(os.path.dirname(place)) and not flow.printing:
+    new = not os.path.lexists(place) and os.path.isdir(os.path.dirname(place))
+    if new and not flow.printing:
         # The engine would make it as root.
         with suppress(OSError):
             os.mkdir(place)
-    if not os.path.isdir(place):
+    if not (os.path.isdir(place) or (new and flow.printing)):
         text = f"MLPERF_SCRATCH_PATH={place} is not a folder, and is mounted"
         raise Problem("needs-input", text, f"mkdir -p {shlex.quote(place)}, or mount its disk")
     return place

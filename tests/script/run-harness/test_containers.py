@@ -238,6 +238,8 @@ def test_no_engine_and_no_scratch_space(place: Path) -> None:
     with pytest.raises(Problem, match="is not a folder") as caught:
         docker.build_docker(a_flow(place, MLPERF_SCRATCH_PATH=str(place / "no where/at all")))
     assert caught.value.hint.startswith(f"mkdir -p '{place}/no where/at all'")
+    docker.build_docker(a_flow(place, MLPERF_SCRATCH_PATH=str(place / "new"), PRINT="1"))
+    assert not (place / "new").exists(), "it is only shown"
     # The container engine would make it as root.
     docker.build_docker(a_flow(place, MLPERF_SCRATCH_PATH=str(place / "new")))
     assert (place / "new").is_dir()
