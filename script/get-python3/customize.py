@@ -87,11 +87,17 @@ def nothing_fits(result: PythonSearch, bounds: Bounds, paths: str) -> Error:
     return Error(
         "not-detected",
         f"no Python 3 that fits was found{suffix}",
-        hint="install one, or name the folder it is in:\n"
+        hint=f"install one, as with: {how_to_install(bounds)}; or name the folder it is in:\n"
         'cm run script "get python3" --path=/folder/with/python3',
         context=[candidate.line for candidate in result.candidates]
         or [f"there is no python3 in {paths or 'any folder of PATH'}"],
     )
+
+
+def how_to_install(bounds: Bounds) -> str:
+    """Return command lines of programs that install a Python beside that of the system."""
+    version = bounds.exact or bounds.minimum or bounds.maximum or "3.12"
+    return f"pyenv install {version}, or: uv python install {version}"
 
 
 def export(i: dict[str, Any], python: Python, tags: list[str]) -> None:

@@ -109,7 +109,8 @@ def test_nothing_fits(tmp_path: Path, path: Callable[..., None]) -> None:
         f"cause: {tmp_path}/a/python3: 3.8.1 is below the minimum 3.10 "
         f"{tmp_path}/b/python3: does not run as Python 3: Unknown option: -I "
         f"{tmp_path}/c/python3: does not run as Python 3: {{ "
-        "next: install one, or name the folder it is in: "
+        "next: install one, as with: pyenv install 3.10, or: uv python install 3.10; "
+        "or name the folder it is in: "
         'cm run script "get python3" --path=/folder/with/python3'
     )
 
