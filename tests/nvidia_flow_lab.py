@@ -9,11 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from aws_neuron import artifact
 from cmbench.lib.named_paths import is_cached
+from common.files import sha256
 from common.problems import Problem
 from nvidia_mlperf.flow import registry
 from nvidia_mlperf.flow.systems import GpuMachine, NeuronDevices
-from nvidia_mlperf.make import flow, run_arguments, targets
+from nvidia_mlperf.make import compiled_models, flow, run_arguments, targets, work
 from support import ROOT
 
 KNOWN = registry.load()
@@ -124,6 +126,34 @@ def a_flow(
     settings = replace(flow.FlowSettings("Me", form="tiny", execution_mode="test"), **given)
     settings = targets.settings(settings, vendor)
     return flow.Flow(folder, settings, {"RUN_ARGS": run_args}, vendor, hands)
+
+
+def compiled(flow_: flow.Flow, item: work.PlannedRun, target: str) -> Path:
+    """A file in the place of the item's compiled model, with what lies beside one."""
+    path = artifact.file_of(
+        item.config.benchmark, compiled_models.batch_of(item), compiled_models.models(flow_)
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"compiled")
+    tensor = (artifact.ArtefactTensor("INPUT__0", "float32", (3, 28, 28)),)
+    artefact = artifact.NeuronArtefact(
+        name="m",
+        file=path.name,
+        sha256=sha256(path),
+        bytes=8,
+        precision="float32",
+        inputs=tensor,
+        outputs=tensor,
+        benchmark=item.config.benchmark,
+        target=target,
+        batch_size=compiled_models.batch_of(item),
+        dynamic_batch=True,
+        sdk="torch",
+        versions={},
+        source=artifact.SourceModel("m", "m.pt", "0" * 64),
+    )
+    artifact.write(path, artefact)
+    return path
 
 
 def read(text: str, vendor_round: str = "v0.7", benchmarks: str = "") -> run_arguments.RunArguments:

@@ -13,8 +13,8 @@ import pytest
 
 import nvidia_flow_lab as nv
 from aws_neuron import artifact
-from common.files import sha256
 from common.problems import Problem
+from nvidia_flow_lab import compiled
 from nvidia_mlperf.flow.systems import NeuronDevices
 from nvidia_mlperf.make import (
     compiled_models,
@@ -44,34 +44,6 @@ def a_flow(
 def lines(flow_: flow.Flow) -> list[list[str]]:
     assert isinstance(flow_.doer, nv.Hands)
     return flow_.doer.lines
-
-
-def compiled(flow_: flow.Flow, item: work.PlannedRun, target: str) -> Path:
-    """A file in the place of the item's compiled model, with what lies beside one."""
-    path = artifact.file_of(
-        item.config.benchmark, compiled_models.batch_of(item), compiled_models.models(flow_)
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"compiled")
-    tensor = (artifact.ArtefactTensor("INPUT__0", "float32", (3, 28, 28)),)
-    artefact = artifact.NeuronArtefact(
-        name="m",
-        file=path.name,
-        sha256=sha256(path),
-        bytes=8,
-        precision="float32",
-        inputs=tensor,
-        outputs=tensor,
-        benchmark=item.config.benchmark,
-        target=target,
-        batch_size=compiled_models.batch_of(item),
-        dynamic_batch=True,
-        sdk="torch",
-        versions={},
-        source=artifact.SourceModel("m", "m.pt", "0" * 64),
-    )
-    artifact.write(path, artefact)
-    return path
 
 
 # ---- which system, which words
