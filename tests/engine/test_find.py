@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,26 @@ def test_bounds_for_a_script_without_a_version_say_what_to_do(lab: Lab) -> None:
     failed = lab.call("run", own=True, tags="get,v", version_min="zz")
     assert failed.answer["code"] == "version-not-found"
     assert "next:" in failed.err
+
+
+def test_a_search_knows_the_values_of_inputs(lab: Lab) -> None:
+    model = {"input_mapping": {"model": "CM_MODEL"}}
+    choices = {"input_description": {"model": {"desc": "m", "choices": ["bert-99", "rnnt"]}}}
+    lab.script("get-bert-data")
+    lab.script("run-all", **model, **choices)
+    lab.script("get-other")
+    shown = lab.call("search", artifact="bert").out
+    assert shown.index("run-all") < shown.index("get-bert-data")
+    assert "  with --model=bert-99\n" in shown
+    assert "get-other" not in shown
+    listed = json.loads(lab.call("search", artifact="run rnnt", json=True).out)
+    assert [item["alias"] for item in listed] == ["run-all"]
+
+
+def test_an_empty_search_suggests_the_nearest_word(lab: Lab) -> None:
+    lab.script(
+        "run-all",
+        input_mapping={"model": "CM_MODEL"},
+        input_description={"model": {"desc": "m", "choices": ["resnet50"]}},
+    )
+    assert 'did you mean "resnet50"?' in lab.call("search", artifact="resent50").err

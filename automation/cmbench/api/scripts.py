@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
-from cmbench.errors import Error
+from cmbench.errors import Error, did_you_mean
 from cmbench.format.model import Script, Tags
 from cmbench.index.scripts import Index, ScriptRow
 from cmbench.index.select import choose, parse_tags
@@ -15,7 +16,10 @@ from cmbench.values import immutable
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
 class ScriptSummary:
-    """A script in a listing: its names, its path, its purpose."""
+    """A script in a listing: its names, its path, its purpose.
+
+    ``matches`` are the values of inputs that a search has matched, as options of a command.
+    """
 
     alias: str
     uid: str
@@ -24,6 +28,7 @@ class ScriptSummary:
     tags: tuple[str, ...]
     variations: tuple[str, ...]
     title: str
+    matches: tuple[str, ...] = ()
 
 
 def find(
@@ -31,33 +36,41 @@ def find(
 ) -> list[ScriptSummary]:
     """Return scripts with these tags, of this name, or else those in which all ``words`` occur.
 
-    Raises ``script-not-found`` where there is none.
+    Of the last, those come first whose inputs take such a value. Raises ``script-not-found``
+    where there is none.
     """
     query = parse_tags(tags) if isinstance(tags, str) else tags
     index = workspace.index
-    rows = _named(index, name) if name else index.find(query)
-    rows = [row for row in rows if all(row.accepts(v) for v in query.variations)]
-    rows = rows or _speaking_of(index, words)
+    rows = _requested(index, query, name)
+    matches = {} if rows else _matching(index, words)
+    rows = rows or [index.rows()[path] for path in sorted(matches, key=lambda p: not matches[p])]
     if not rows:
-        choose(index, query, name)
-    return [
-        ScriptSummary(
-            alias=row.alias,
-            uid=row.uid,
-            path=row.path,
-            repository=row.repo,
-            tags=tuple(sorted(row.tags)),
-            variations=tuple(sorted(row.variations)),
-            title=_title(index, row),
-        )
-        for row in rows
-    ]
+        _refuse_search(index, query, name, words)
+    return [_summary(index, row, matches.get(row.path, ())) for row in rows]
+
+
+def _summary(index: Index, row: ScriptRow, matches: tuple[str, ...]) -> ScriptSummary:
+    return ScriptSummary(
+        alias=row.alias,
+        uid=row.uid,
+        path=row.path,
+        repository=row.repo,
+        tags=tuple(sorted(row.tags)),
+        variations=tuple(sorted(row.variations)),
+        title=_title(index, row),
+        matches=matches,
+    )
 
 
 def show(workspace: Workspace, tags: str | Tags = "", name: str = "") -> Script:
     """Return the one script that the tags or the name choose; raises ``script-not-found``."""
     query = parse_tags(tags) if isinstance(tags, str) else tags
     return workspace.index.script(choose(workspace.index, query, name).path)
+
+
+def _requested(index: Index, query: Tags, name: str) -> list[ScriptRow]:
+    rows = _named(index, name) if name else index.find(query)
+    return [row for row in rows if all(row.accepts(v) for v in query.variations)]
 
 
 def _named(index: Index, name: str) -> list[ScriptRow]:
@@ -67,18 +80,51 @@ def _named(index: Index, name: str) -> list[ScriptRow]:
     return [row for row in index.rows().values() if fnmatchcase(row.alias, name)]
 
 
-def _speaking_of(index: Index, text: str) -> list[ScriptRow]:
-    """Return scripts in whose name, tags or title all words are, ``*`` standing for anything."""
-    patterns = [f"*{word}*" for word in re.split(r"[\s,]+", text.lower()) if word]
+def _matching(index: Index, text: str) -> dict[str, tuple[str, ...]]:
+    """Return by path the scripts that all words match, and the values of inputs among them.
+
+    A word matches a name, tag, title or choice of an input that it is part of; ``*`` stands for
+    anything.
+    """
+    patterns = [f"*{word}*" for word in re.findall(r"[^\s,]+", text.lower())]
     if not patterns:
+        return {}
+    matches = {}
+    for path, row in index.rows().items():
+        options = [option for option in _options(index, row) if _fits(option, patterns)]
+        values = [option.partition("=")[2].lower() for option in options]
+        line = " ".join((row.alias, *row.tags, row.title)).lower()
+        if all(any(fnmatchcase(text, p) for text in (line, *values)) for p in patterns):
+            matches[path] = tuple(options)
+    return matches
+
+
+def _options(index: Index, row: ScriptRow) -> list[str]:
+    """Return the values that inputs of a script take, as ``--input=value``."""
+    if row.faults:
         return []
-    return [
-        row
-        for row in index.rows().values()
-        if all(
-            fnmatchcase(" ".join((row.alias, *row.tags, row.title)).lower(), p) for p in patterns
-        )
-    ]
+    inputs = index.script(row.path).inputs.values()
+    return [f"--{spec.name}={choice}" for spec in inputs for choice in spec.choices]
+
+
+def _fits(option: str, patterns: Iterable[str]) -> bool:
+    value = option.partition("=")[2].lower()
+    return any(fnmatchcase(value, pattern) for pattern in patterns)
+
+
+def _refuse_search(index: Index, query: Tags, name: str, words: str) -> None:
+    """Raise ``script-not-found``, with the nearest word of another script."""
+    try:
+        choose(index, query, name)
+    except Error as error:
+        if error.hint.startswith("list what exists") and words:
+            terms = {term for row in index.rows().values() for term in (row.alias, *row.tags)}
+            terms |= {
+                o.partition("=")[2] for r in index.rows().values() for o in _options(index, r)
+            }
+            close = did_you_mean(words.lower(), terms)
+            error.hint = f"{close}\n{error.hint}".lstrip()
+        raise
 
 
 def _title(index: Index, row: ScriptRow) -> str:

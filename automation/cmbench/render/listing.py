@@ -37,6 +37,8 @@ def scripts_text(scripts: Sequence[ScriptSummary]) -> str:
         name = f"{script.alias} ({script.repository})" if several else script.alias
         lines = _titled(name, script.title)
         lines.append("  tags " + ",".join(script.tags))
+        if script.matches:
+            lines += wrapped(f"with {', '.join(script.matches)}", "  ", "    ")
         if script.variations:
             shown = ", ".join("_" + v for v in script.variations)
             lines += wrapped(f"variations {shown}", "  ", "    ")
@@ -58,29 +60,38 @@ def help_text(script: Script, tags: Sequence[str], whole: bool) -> str:
     """
     page = help_page(script)
     called = f"cm run script --tags={','.join(tags)}"
-    whole = whole or not page.groups
     lines = [*_titled(script.alias, script.title), "", f"  {called} [flags]", ""]
     for purpose, command in page.examples.items():
-        lines += [*wrapped(f"{purpose}:", "", "", plain=True), f"  {command}", ""]
+        lines += [f"{purpose}:", f"  {command}", ""]
     groups = grouped_inputs(script, page)
     rest = groups.pop("")
-    for title, specs in [*groups.items(), *([("Inputs", rest)] if whole and rest else [])]:
-        lines += [f"{title}:", *(line for spec in specs for line in _input_lines(spec)), ""]
+    whole = whole or not groups
+    shown = {**groups, "Inputs": rest if whole else []}
+    for title, specs in shown.items():
+        lines += _group_lines(title, specs)
     if script.variations:
         lines.append("Variations (add them to the tags as _name):")
         lines += [*_variation_lines(script, page), ""]
-    if not whole:
-        more = f"{called} --help=all"
-        return "\n".join(
-            [*lines, f"{counted(len(rest), 'more input')}, and the flags of every script:", more]
-        )
+    if whole:
+        return "\n".join([*lines, *_closing_lines(script)])
+    more = f"{counted(len(rest), 'more input')}, and the flags of every script:"
+    return "\n".join([*lines, more, f"{called} --help=all"])
+
+
+def _group_lines(title: str, specs: Sequence[InputSpec]) -> list[str]:
+    entries = [line for spec in specs for line in _input_lines(spec)]
+    return [f"{title}:", *entries, ""] if entries else []
+
+
+def _closing_lines(script: Script) -> list[str]:
+    lines = []
     if script.settings.new_env_keys:
         lines.append("Gives back:")
         lines += [*wrapped(", ".join(script.settings.new_env_keys), "  ", "  "), ""]
     lines.append("Flags of every script:")
     for name, meaning in FLAGS.items():
         lines += flag_lines(name, meaning)
-    return "\n".join(lines)
+    return lines
 
 
 def flag_lines(name: str, meaning: str) -> list[str]:
