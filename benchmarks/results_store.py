@@ -31,7 +31,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from cmbench_results import query
-from cmbench_results.places import Places, ResultSource
+from cmbench_results.places import ResultSource, SourceFiles
 from cmbench_results.query import Filter
 from cmbench_results.sql import sa
 from cmbench_results.store import Store
@@ -279,7 +279,7 @@ def main() -> None:
     chance = random.Random(1)
     with tempfile.TemporaryDirectory() as home:
         place = ResultSource("benchmark", "run", "/benchmark", "2026-01-01T00:00:00Z")
-        with Store(Places(Path(home) / "cmbench"), given.db) as store:
+        with Store(SourceFiles(Path(home) / "cmbench"), given.db) as store:
             start = time.process_time()
             store.add(place, (made(number, chance) for number in range(given.results)))
             adding = (time.process_time() - start) / given.results * 1e6

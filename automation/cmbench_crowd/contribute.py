@@ -20,7 +20,7 @@ from cmbench_crowd.bundle import UploadBundle
 from cmbench_crowd.client_home import ClientHome, needs_cryptography, publish
 from cmbench_crowd.drafts import Draft
 from cmbench_crowd.http_client import CrowdClient
-from cmbench_results.places import Places, ResultSource
+from cmbench_results.places import ResultSource, SourceFiles
 from cmbench_results.values import BenchmarkResult
 from common.text import wrapped
 
@@ -98,7 +98,7 @@ def result_of(root: str | os.PathLike[str], word: str) -> BenchmarkResult:
     Raises ``result-not-found``, ``ambiguous``; ``broken-results`` where it may be in a file that
     cannot be read.
     """
-    results, broken = _results_of(Places(root))
+    results, broken = _results_of(SourceFiles(root))
     matches = [item for uid, item in results.items() if word and uid.startswith(word)]
     if word == "last":
         own = [item for item in results.values() if item.key.startswith("run:")]
@@ -114,7 +114,7 @@ def result_of(root: str | os.PathLike[str], word: str) -> BenchmarkResult:
     return matches[0]
 
 
-def _results_of(places: Places) -> tuple[dict[str, BenchmarkResult], list[Error]]:
+def _results_of(places: SourceFiles) -> tuple[dict[str, BenchmarkResult], list[Error]]:
     """Return the results of all files that can be read, and the errors of the others."""
     readable, broken = places.readable()
 

@@ -283,7 +283,7 @@ class Checker:
         rows = self.ledger.rows(*own)
         folder, store = self._folder / sender, self.ledger.store
         if not rows:
-            source = store.places.named(str(folder))
+            source = store.places.find(str(folder))
             if source is not None:
                 store.forget(source)
             # Last: as long as it is there, the next server does all of this again.

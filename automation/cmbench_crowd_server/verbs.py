@@ -144,13 +144,13 @@ def _opened(command: Command, tokens: Path | None = None) -> CrowdServer:
     from cmbench_crowd_server.files import Files
     from cmbench_crowd_server.ledger import Ledger
     from cmbench_gui.site import kept_key
-    from cmbench_results.places import Places
+    from cmbench_results.places import SourceFiles
     from cmbench_results.store import Store
 
     home, flags = _home(command), command.flags
     os.makedirs(home, exist_ok=True)
     root = Path(Workspace.open(home).root)
-    store = Store(Places(root), str(flags.get("db") or ""))
+    store = Store(SourceFiles(root), str(flags.get("db") or ""))
     ledger = Ledger(store, kept_key(home))
     files = Files(root / "crowd" / "files")
     _check_database_has_uploads(ledger, root / "crowd")

@@ -123,10 +123,10 @@ def _check(home: str, flags: Mapping[str, Any]) -> None:
     """Refuse flags that lack their value, and a database that cannot be opened."""
     refuse_bare(flags, _VALUED)
     if db := str(flags.get("db") or ""):
-        from cmbench_results.places import Places
+        from cmbench_results.places import SourceFiles
         from cmbench_results.store import Store
 
-        Store(Places(Workspace.open(home).root), db).close()
+        Store(SourceFiles(Workspace.open(home).root), db).close()
 
 
 def _listener(flags: Mapping[str, Any]) -> socket.socket:

@@ -24,8 +24,8 @@ from cmbench_results.values import BenchmarkResult, MalformedError, digest, from
 FORMAT = 1
 COPIED = ("run", "tree")
 """Kinds of sources that people lay out, where a folder may be a copy of another one."""
-MOST_TOLD = 200
-"""So many of the things that could not be read are kept; all are counted."""
+MAX_EXAMPLES = 200
+"""The most faults of reading that are stored as examples; all are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class ResultSource:
     benchmark_round: str = ""
 
 
-class Places:
-    """The files of one CM home; ``root`` is the folder of cmbench in it."""
+class SourceFiles:
+    """The files of the sources of one CM home; ``root`` is the folder of cmbench in it."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(root) / "results"
@@ -58,23 +58,23 @@ class Places:
         broken: list[Error] = []
         for path in sorted(self._folder.glob("*.jsonl")):
             try:
-                place = self._head(path)
+                source = self._head(path)
             except Error as error:
                 broken.append(error)
                 continue
-            if place is not None:
-                readable.append(place)
-        return sorted(readable, key=lambda place: (place.added, place.path)), broken
+            if source is not None:
+                readable.append(source)
+        return sorted(readable, key=lambda source: (source.added, source.path)), broken
 
-    def there(self) -> bool:
-        """Return whether the folder can be listed: else no source counts as removed."""
+    def is_listable(self) -> bool:
+        """Return whether the folder can be listed; if not, no source may count as removed."""
         return os.access(self._folder, os.R_OK | os.X_OK)
 
     def ids(self) -> set[str]:
         """Return the ids of all sources, with those of broken files."""
         return {path.stem for path in self._folder.glob("*.jsonl")}
 
-    def named(self, name: str) -> ResultSource | None:
+    def find(self, name: str) -> ResultSource | None:
         """Return the source with this id or path, though its file may be broken; ``None`` for none.
 
         Of a broken one only the id is known.
@@ -128,7 +128,7 @@ class Places:
             path=str(path),
             added=_now(),
             unread=len(faults),
-            examples=tuple(faults[:MOST_TOLD]),
+            examples=tuple(faults[:MAX_EXAMPLES]),
             benchmark_round=benchmark_round,
         )
         if not results:

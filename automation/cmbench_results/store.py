@@ -16,7 +16,7 @@ from typing import Any
 from cmbench.errors import Error
 from cmbench.lib import locks
 from cmbench_results import read_only, schema
-from cmbench_results.places import Places, ResultSource
+from cmbench_results.places import ResultSource, SourceFiles
 from cmbench_results.sql import sa
 from cmbench_results.values import (
     ENERGY,
@@ -65,7 +65,7 @@ class Store:
     """
 
     def __init__(
-        self, places: Places, url: str = "", say: Callable[[str], None] = lambda line: None
+        self, places: SourceFiles, url: str = "", say: Callable[[str], None] = lambda line: None
     ) -> None:
         self.places = places
         self._say = say
@@ -292,7 +292,7 @@ class Store:
 
     def _forget(self, ids: Iterable[str]) -> None:
         """Remove sources without a file; others may share a database that has a url."""
-        if self._file is None or not self.places.there():
+        if self._file is None or not self.places.is_listable():
             return
         for name in sorted({*ids} - self.places.ids()):
             source = ResultSource(name, "", "", "")
@@ -368,7 +368,7 @@ class Store:
         return "rebuild it from the files: cm reindex results"
 
 
-def set_aside(places: Places) -> Path | None:
+def set_aside(places: SourceFiles) -> Path | None:
     """Move a damaged database away, for a new one to be made; where it is now.
 
     That of a server stays: no files have what is in it. Raises what ``file_error`` gives.

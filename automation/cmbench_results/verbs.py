@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cmbench.cli.reply import Command, Reply, refuse_bare
 from cmbench.errors import Error
-from cmbench_results.places import Places, ResultSource
+from cmbench_results.places import ResultSource, SourceFiles
 
 if TYPE_CHECKING:
     from cmbench_results.query import Filter, Page
@@ -47,7 +47,7 @@ FACETS = ("benchmark", "scenario", "round", "division", "organization", "acceler
 def add_results(command: Command) -> Reply:
     """``cm add results DIR``: read a folder, a file or a tree, and store its results.
 
-    Raises ``needs-input``, and as ``Places.add``.
+    Raises ``needs-input``, and as ``SourceFiles.add``.
     """
     from cmbench_results import render
 
@@ -227,7 +227,7 @@ def remove_results(command: Command) -> Reply:
 
 
 def _remove(store: Store, name: str) -> int:
-    whole = store.places.named(name)
+    whole = store.places.find(name)
     return store.forget(whole) if whole else _remove_one(store, store.result(name).uid)
 
 
@@ -251,7 +251,7 @@ def reindex_results(command: Command) -> Reply:
     from cmbench_results import render
     from cmbench_results.store import set_aside
 
-    damaged = None if command.flags.get("db") else set_aside(Places(command.workspace.root))
+    damaged = None if command.flags.get("db") else set_aside(SourceFiles(command.workspace.root))
     if damaged is not None:
         warn(command, [f"the damaged database is now {damaged}"])
     with _store(command) as store:
@@ -276,7 +276,8 @@ def _store(command: Command) -> Iterator[Store]:
 
     refuse_bare(command.flags, _VALUED)
     url = str(command.flags.get("db") or "")
-    with Store(Places(command.workspace.root), url, lambda line: warn(command, [line])) as store:
+    files = SourceFiles(command.workspace.root)
+    with Store(files, url, lambda line: warn(command, [line])) as store:
         store.refresh()
         yield store
         unread = store.unread.values()

@@ -48,7 +48,7 @@ from common.python_path import child_env
 if TYPE_CHECKING:
     from cmbench_sweep.driver import OpenSweep, ProgressReporter, Say
 
-FOLDER = "~/.cache/cmbench-ssh"
+REMOTE_FOLDER = "~/.cache/cmbench-ssh"
 _WHEELS = (
     "if it has no package index: pip download -d wheels PACKAGE here, then --wheels=wheels;\n"
     "or make the environment here first (cm prepare script …), as far as it fits there"
@@ -74,7 +74,7 @@ class SshSite:
     """
 
     machines: tuple[LabeledHost, ...]
-    folder: str = FOLDER
+    folder: str = REMOTE_FOLDER
     stay: bool = False
     wheels: str = ""
     patience: float = 120.0
@@ -99,7 +99,7 @@ class SshSite:
         for job in jobs.of(SshExecutor.name):
             host = hosts.get(host_of(job.handle))
             if host is not None and not jobs.left(job) and _has_begun(jobs, job):
-                executor = SshExecutor(host, ResultReceiver(list, _nothing), self.stay)
+                executor = SshExecutor(host, ResultReceiver(list, _discard_results), self.stay)
                 executor.cancel(job.handle)
                 _forget(jobs, job, executor)
 
@@ -123,7 +123,7 @@ class SshSite:
         left = list(points)
         payload = JobPayload(opened, self.wheels)
         while left and machines:
-            share = _Round(self, opened, payload, reporter, say)
+            share = _MeasuringRound(self, opened, payload, reporter, say)
             done = share.go(machines, left)
             machines = [machine for machine in machines if machine.host.name in done]
             before, outcomes = len(left), opened.store.outcomes(left)
@@ -132,7 +132,7 @@ class SshSite:
                 break
 
 
-class _Round:
+class _MeasuringRound:
     """One share of the points for every machine, from the probe to the last result."""
 
     def __init__(
@@ -150,7 +150,7 @@ class _Round:
         self.found_again = False
 
     def go(self, machines: Sequence[LabeledHost], points: Sequence[SweepPoint]) -> set[str]:
-        """Return names of the machines that have done all they were given."""
+        """Measure the points; return the names of the machines that have done their share."""
         with self._jobs.submitting() as (job, others):
             reached = self._reached(machines, job, others)
             earlier = self._resumed(machines, {point.key for point in points})
@@ -159,26 +159,26 @@ class _Round:
                 raise next(iter(self._problems.values()))
             shares = self._assigned(reached, points)
             try:
-                started = self._started(shares)
+                started = self._start_jobs(shares)
             except BaseException:
                 self._give_up(shares)
                 raise
             self._release(reached, shares)
-        ended = self._attended({**earlier, **started})
+        ended = self._await_jobs({**earlier, **started})
         # How jobs of killed calls have ended says nothing of their machines.
         mine = {host_of(started_job.handle): ended[started_job] for started_job in started}
         lazy = {name for name, s in mine.items() if s.exit_code or s.status == "lost"}
         return {machine.host.name for machine, _ in reached} - lazy - self._problems.keys()
 
     def _executor(self, host: SshHost, job: SubmittedJob | None = None) -> SshExecutor:
-        """Return what looks at a host, and takes over the results of a job there."""
+        """Return the executor of a host, which receives the results of a job there."""
         keys = sorted(job.keys) if job else []
         store = self._opened.store.replacing(job.replaced if job else {})
 
         def have() -> list[str]:
             return [key for key in keys if store.outcome(key).done]
 
-        arrivals = ResultReceiver(have, lambda packed: bring(store, packed, set(keys)))
+        arrivals = ResultReceiver(have, lambda packed: import_results(store, packed, set(keys)))
         return SshExecutor(host, arrivals, self._site.stay, self._site.patience)
 
     def _resumed(
@@ -257,20 +257,20 @@ class _Round:
             taken |= self._jobs.elsewhere(SshExecutor.name, [point.key for point in points])
             free = [p for p in points if p.key not in taken and not self._done(p)]
             places = dict(reached)
-            for machine, share in shared_out(list(places), free).items():
-                job = self._keep(places[machine], share)
+            for machine, share in assign_points(list(places), free).items():
+                job = self._store_job(places[machine], share)
                 shares[job] = (places[machine], share)
         return shares
 
-    def _keep(self, reservation: HostReservation, share: Sequence[SweepPoint]) -> SubmittedJob:
-        """Let others know of a job that will be started."""
+    def _store_job(self, reservation: HostReservation, share: Sequence[SweepPoint]) -> SubmittedJob:
+        """Store a job before it starts, so that other processes know of it."""
         folder = self._jobs.folder(reservation.job)
         return self._jobs.keep(folder, reservation.handle, share)
 
     def _done(self, point: SweepPoint) -> bool:
         return self._opened.store.outcome(point.key).done
 
-    def _started(
+    def _start_jobs(
         self, shares: Mapping[SubmittedJob, tuple[HostReservation, list[SweepPoint]]]
     ) -> dict[SubmittedJob, SshExecutor]:
         """Bring what the machines lack, and start their workers; all at once."""
@@ -300,7 +300,7 @@ class _Round:
     def _give_up(
         self, shares: Mapping[SubmittedJob, tuple[HostReservation, list[SweepPoint]]]
     ) -> None:
-        """End what was just begun."""
+        """Cancel the jobs that were just started."""
         for job, (reservation, _) in shares.items():
             executor = self._executor(reservation.host)
             executor.cancel(job.handle)
@@ -311,16 +311,16 @@ class _Round:
         reached: Sequence[tuple[LabeledHost, HostReservation]],
         shares: Mapping[SubmittedJob, tuple[HostReservation, list[SweepPoint]]],
     ) -> None:
-        """Leave the machines that have got nothing."""
+        """Release the machines that got no points."""
         used = {reservation.handle.id for reservation, _ in shares.values()}
         for machine, reservation in reached:
             if reservation.handle.id not in used:
                 self._executor(machine.host).fetch(reservation.handle)
 
-    def _attended(
+    def _await_jobs(
         self, executors: Mapping[SubmittedJob, SshExecutor]
     ) -> dict[SubmittedJob, api.JobState]:
-        """Wait for all; Ctrl-C ends what runs for us."""
+        """Wait for all jobs; Ctrl-C ends those that this process started."""
         try:
             ended = attend(executors, self._reporter.line, self._say)
         except KeyboardInterrupt:
@@ -385,11 +385,11 @@ def _forget(jobs: Jobs, job: SubmittedJob, executor: SshExecutor) -> None:
         jobs.forget(job)
 
 
-def _nothing(packed: bytes) -> None:
-    """Take no results: all of them are known."""
+def _discard_results(packed: bytes) -> None:
+    """Ignore results: all of them are stored here."""
 
 
-def shared_out(
+def assign_points(
     machines: Sequence[LabeledHost], points: Sequence[SweepPoint]
 ) -> dict[LabeledHost, list[SweepPoint]]:
     """Assign points to the machine with their labels that has the fewest; labelled ones first."""
@@ -402,8 +402,8 @@ def shared_out(
     return shares
 
 
-def bring(store: PointStore, packed: bytes, keys: set[str]) -> None:
-    """Take over results of points in ``keys`` that are still to do here, with their records.
+def import_results(store: PointStore, packed: bytes, keys: set[str]) -> None:
+    """Store the results that a machine has sent, of the points in ``keys`` still to do.
 
     Raises ``archive-unsafe``, ``no-space`` and others.
     """
@@ -417,12 +417,12 @@ def bring(store: PointStore, packed: bytes, keys: set[str]) -> None:
             if not target.exists():
                 (draft / "runs" / name).rename(target)
         for key in names:
-            _settle(store, key, draft / "points" / key)
+            _import_point(store, key, draft / "points" / key)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _settle(store: PointStore, key: str, folder: Path) -> None:
+def _import_point(store: PointStore, key: str, folder: Path) -> None:
     """Store one point, unless it is done or another process measures it here."""
     with store.claim(key) as mine:
         if not mine or store.outcome(key).done:

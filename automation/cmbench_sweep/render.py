@@ -10,7 +10,7 @@ from cmbench.errors import Error
 from cmbench.lib.text_files import counted, size_text
 from cmbench_sweep.driver import SweepForecast
 from cmbench_sweep.points import command_of
-from cmbench_sweep.report import Effect, MeasuredPoint, Report, best, middle_and_range
+from cmbench_sweep.report import Effect, MeasuredPoint, Report, best, median_and_range
 from cmbench_sweep.values import FAILED, MEASURED, OPEN, PointOutcome, SweepPoint, spread
 
 _ROWS = 40
@@ -130,7 +130,7 @@ def table(sweep_report: Report, rows: Sequence[MeasuredPoint] | None = None) -> 
     figure = sweep_report.figure()
     names = _columns(sweep_report, figure)
     same = [name for name, values in sweep_report.sweep.axes.items() if len(values) == 1]
-    sign = -1 if sweep_report.way(figure) == "max" else 1
+    sign = -1 if sweep_report.direction(figure) == "max" else 1
     ordered = (
         rows
         if rows is not None
@@ -182,7 +182,7 @@ def effects(rows: Sequence[Effect], figure: str) -> str:
         if row.axis != axis:
             axis = row.axis
             lines += ["", f"{axis:<20}{'points':>7}{'median':>12}{'ratio':>9}   smallest … largest"]
-        middle, ratio = middle_and_range(row.values), middle_and_range(row.ratios)
+        middle, ratio = median_and_range(row.values), median_and_range(row.ratios)
         median_text = f"{_number(middle[0]):>12}" if middle else f"{'-':>12}"
         span = f"{ratio[0]:>9.3f}   {ratio[1]:.3f} … {ratio[2]:.3f}" if ratio else ""
         lines.append(f"  {row.value!s:<18}{len(row.values):>7}{median_text}{span}")

@@ -45,8 +45,8 @@ class Report:
     measured: tuple[MeasuredPoint, ...]
     figures: tuple[str, ...]
 
-    def way(self, figure: str) -> str:
-        """Return which way a figure is better: as the sweep says, else by its name."""
+    def direction(self, figure: str) -> str:
+        """Return in which direction a figure is better: the sweep's, else that of its name."""
         direction = self.sweep.objectives.get(figure)
         last = figure.rpartition(".")[2]
         return direction or (LOWER if last.startswith(_LOWER_IS_BETTER) else HIGHER)
@@ -84,7 +84,7 @@ def report(
     return Report(sweep, tuple(measured), tuple(names))
 
 
-def good(sweep_report: Report) -> list[MeasuredPoint]:
+def feasible_points(sweep_report: Report) -> list[MeasuredPoint]:
     """Return the points whose figures fulfil the constraints; raise ``bad-value``.
 
     A figure that some points have is not fulfilled by those that lack it.
@@ -108,14 +108,15 @@ def _fulfils(sweep: Sweep, entry: MeasuredPoint) -> bool:
 def best(sweep_report: Report, figure: str = "") -> MeasuredPoint | None:
     """Return the best point in a figure that fulfils the constraints; ``None`` where none does."""
     name = sweep_report.figure(figure)
-    having = [entry for entry in good(sweep_report) if name in entry.figures]
+    having = [entry for entry in feasible_points(sweep_report) if name in entry.figures]
     return max(having, key=lambda entry: _better(sweep_report, entry, name), default=None)
 
 
 def frontier(sweep_report: Report, x: str, y: str) -> list[MeasuredPoint]:
     """Return the points that no other one beats in both figures, in the order of ``x``."""
     names = sweep_report.figure(x), sweep_report.figure(y)
-    having = [entry for entry in good(sweep_report) if all(name in entry.figures for name in names)]
+    feasible = feasible_points(sweep_report)
+    having = [entry for entry in feasible if all(name in entry.figures for name in names)]
     ordered = sorted(having, key=lambda e: [-_better(sweep_report, e, name) for name in names])
     unbeaten: list[MeasuredPoint] = []
     for entry in ordered:
@@ -125,7 +126,7 @@ def frontier(sweep_report: Report, x: str, y: str) -> list[MeasuredPoint]:
 
 
 def _better(sweep_report: Report, entry: MeasuredPoint, name: str) -> float:
-    return entry.figures[name] * (1 if sweep_report.way(name) == HIGHER else -1)
+    return entry.figures[name] * (1 if sweep_report.direction(name) == HIGHER else -1)
 
 
 def effects(sweep_report: Report, figure: str = "") -> list[Effect]:
@@ -152,6 +153,6 @@ def _rest(entry: MeasuredPoint, axis: str) -> str:
     return repr({name: value for name, value in entry.point.values.items() if name != axis})
 
 
-def middle_and_range(values: Sequence[float]) -> tuple[float, float, float] | None:
+def median_and_range(values: Sequence[float]) -> tuple[float, float, float] | None:
     """Median, smallest and largest; ``None`` for no values."""
     return (median(values), min(values), max(values)) if values else None

@@ -10,7 +10,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench_sweep.points import groups
-from cmbench_sweep.report import MeasuredPoint, good, report
+from cmbench_sweep.report import MeasuredPoint, feasible_points, report
 from cmbench_sweep.values import HIGHER, MEASURED, PointOutcome, Sweep, SweepPoint
 
 Measure = Callable[[SweepPoint], PointOutcome]
@@ -138,7 +138,7 @@ class _Search:
         """For Optuna: above zero where a point does not fulfil the constraints."""
         if not self._sweep.constraints:
             return {}
-        fulfils: list[MeasuredPoint] = good(report(self._sweep, [point], self._outcomes))
+        fulfils: list[MeasuredPoint] = feasible_points(report(self._sweep, [point], self._outcomes))
         return {"constraints": 0.0 if fulfils else 1.0}
 
     @property

@@ -270,7 +270,7 @@ def _check_flags(on: str, flags: Mapping[str, Any]) -> None:
 
 def _hosts(flags: Mapping[str, Any]) -> driver.ExecutionSite:
     """Return the machines of ``--hosts=a,b=gpu+big``; all have those of ``--labels``."""
-    from cmbench_sweep.hosts import FOLDER, LabeledHost, SshSite
+    from cmbench_sweep.hosts import REMOTE_FOLDER, LabeledHost, SshSite
     from cmbench_sweep.ssh_jobs import SshHost
 
     common = set(filter(None, str(flags.get("labels") or "").split(",")))
@@ -283,7 +283,7 @@ def _hosts(flags: Mapping[str, Any]) -> driver.ExecutionSite:
         raise Error("needs-input", "no host is named", hint="write --hosts=HOST,USER@HOST")
     return SshSite(
         tuple(machines.values()),
-        folder=str(flags.get("folder") or FOLDER).rstrip("/"),
+        folder=str(flags.get("folder") or REMOTE_FOLDER).rstrip("/"),
         stay=bool(flags.get("keep")),
         wheels=str(flags.get("wheels") or ""),
         patience=_seconds(flags.get("patience") or 120),

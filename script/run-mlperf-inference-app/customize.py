@@ -340,11 +340,11 @@ def keep(i: dict[str, Any], folder: str) -> None:
     """Let ``cm … results`` know of these results, whatever they are worth."""
     if not run_inputs.is_set({"CM_MLPERF_REGISTER": "yes", **i["env"]}, "CM_MLPERF_REGISTER"):
         return
-    from cmbench_results.places import Places
+    from cmbench_results.places import SourceFiles
 
     home = os.path.join(i["automation"].cmind.repos_path, "cmbench")
     try:
-        Places(home).add(Path(folder))
+        SourceFiles(home).add(Path(folder))
     except Error as problem:
         print(f"note: these results are not kept for cm find results: {problem.message}")
 

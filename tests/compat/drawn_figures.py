@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from cmbench_results.places import Places
+from cmbench_results.places import SourceFiles
 from cmbench_results.store import Store
 
 ALIKE = 1e-6
@@ -34,7 +34,7 @@ def published(checkout: Path) -> list[dict[str, Any]]:
 
 def imported(checkout: Path, home: Path) -> list[dict[str, Any]]:
     """What the database says of the checkout."""
-    with Store(Places(home)) as store:
+    with Store(SourceFiles(home)) as store:
         place = store.places.add(checkout)
         store.add(place, store.places.results(place))
         with store.reading() as connection:

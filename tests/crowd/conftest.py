@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from crowd_lab import measured
 
-from cmbench_results.places import Places
+from cmbench_results.places import SourceFiles
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """The folder of cmbench in a home that has one measured result."""
     root = tmp_path / "home" / "cmbench"
-    Places(root).add(measured(tmp_path / "out"))
+    SourceFiles(root).add(measured(tmp_path / "out"))
     return root

@@ -30,7 +30,7 @@ from cmbench_crowd.client_home import ClientHome
 from cmbench_crowd.contribute import UploadOptions
 from cmbench_crowd.drafts import Draft
 from cmbench_crowd.http_client import CrowdClient, RetryPolicy
-from cmbench_results.places import Places
+from cmbench_results.places import SourceFiles
 from support import python_env
 
 QUICK = RetryPolicy(attempts=3, pause=0.01, connect=2, read=0.5)
@@ -439,7 +439,7 @@ def test_every_field_but_the_needed_ones_can_be_switched_off(root: Path) -> None
 
 def test_a_damaged_file_of_another_place_is_in_nobodys_way(root: Path) -> None:
     result = contribute.result_of(root, "last")
-    places = Places(root)
+    places = SourceFiles(root)
     [place], _ = places.readable()
     (places.root / "places" / "0123456789abcdef.jsonl").write_text("no place")
     assert contribute.result_of(root, result.uid[:6]).uid == result.uid
@@ -679,7 +679,7 @@ def twice_sent(root: Path, tmp_path: Path) -> None:
     folder = measured(tmp_path / "second")
     path = folder / "results.json"
     path.write_text(path.read_text().replace("15:26:34", "15:27:34"))
-    Places(root).add(folder)
+    SourceFiles(root).add(folder)
 
 
 def test_a_server_that_is_gone_does_not_keep_others_from_removing(
@@ -689,8 +689,8 @@ def test_a_server_that_is_gone_does_not_keep_others_from_removing(
     with Faulty() as gone:
         send(root, gone.url)
     with Faulty() as lab:
-        for place in Places(root).readable()[0]:
-            for each in Places(root).results(place):
+        for place in SourceFiles(root).readable()[0]:
+            for each in SourceFiles(root).results(place):
                 kept = ClientHome(root)
                 draft, zipped = contribute.drafted(root, each.uid, YES)
                 parcel = contribute.packed(kept, draft, zipped)

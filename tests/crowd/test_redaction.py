@@ -24,7 +24,7 @@ from cmbench_crowd import redaction as redaction_module
 from cmbench_crowd.bundle import UploadBundle
 from cmbench_crowd.client_home import ClientHome
 from cmbench_crowd.redaction import Redaction
-from cmbench_results.places import Places
+from cmbench_results.places import SourceFiles
 
 SEEDED = {
     "host": "quixotic-lathe",
@@ -167,7 +167,7 @@ def seeded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         results=[{**result, "performance_run": run, "accuracy_run": {"circumstances": around}}],
     )
     root = tmp_path / "cm" / "cmbench"
-    Places(root).add(folder)
+    SourceFiles(root).add(folder)
     return root
 
 

@@ -19,7 +19,7 @@ from starlette.testclient import TestClient
 from cmbench_gui.explorer import columns, source, table, view
 from cmbench_gui.explorer.columns import Columns
 from cmbench_gui.site import Site
-from cmbench_results.places import Places
+from cmbench_results.places import SourceFiles
 from cmbench_results.store import Store
 
 QUERIES = [
@@ -63,7 +63,7 @@ def rows() -> list[dict[str, object]]:
 
 @pytest.fixture
 def add(site: Site) -> Add:
-    places = Places(site.workspace().root)
+    places = SourceFiles(site.workspace().root)
 
     def add_it(path: Path) -> None:
         places.add(path)
@@ -292,7 +292,7 @@ def test_a_database_that_was_made_anew_is_seen_without_a_restart(
 ) -> None:
     monkeypatch.setattr(source, "FRESH_S", -1.0)
     assert "<b>13</b> results" in explorer.get("/results").text
-    places = Places(site.workspace().root)
+    places = SourceFiles(site.workspace().root)
     for file in places.root.glob("index.sqlite*"):
         file.unlink()
     places.remove(next(each for each in places.readable()[0] if each.path.endswith("own")))
@@ -304,7 +304,7 @@ def test_a_database_that_a_newer_version_has_changed_is_one_clear_page(
 ) -> None:
     monkeypatch.setattr(source, "FRESH_S", -1.0)
     assert explorer.get("/results").status_code == 200
-    with Store(Places(site.workspace().root)) as store, store.writing() as connection:
+    with Store(SourceFiles(site.workspace().root)) as store, store.writing() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
     for path in ("/results", "/results/plot", "/results/export.csv"):
         answer = explorer.get(path)
@@ -490,7 +490,7 @@ def test_columns_in_memory_answer_what_the_database_does(
     site: Site, tmp_path: Path, query: str, looked: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(columns, "_SORTING", looked)
-    places = Places(site.workspace().root)
+    places = SourceFiles(site.workspace().root)
     with Store(places) as store:
         odd = {**ROW, "Platform": "odd", "SystemName": "100%_Odd [a-z]\\"}
         for path in (experiments(tmp_path / "p", *rows(), NEWER_ROW, odd), own_run(tmp_path / "o")):
@@ -512,7 +512,7 @@ def test_stars_stand_for_anything(pattern: str, value: str) -> None:
 
 
 def test_a_pattern_with_many_stars_stops_nobody(tmp_path: Path, site: Site) -> None:
-    places = Places(site.workspace().root)
+    places = SourceFiles(site.workspace().root)
     with Store(places) as store:
         named = {**ROW, "Organization": "a" * 200, "Submitter": "a" * 200}
         place = places.add(experiments(tmp_path / "p", named))
@@ -523,7 +523,7 @@ def test_a_pattern_with_many_stars_stops_nobody(tmp_path: Path, site: Site) -> N
 
 
 def test_only_pages_of_few_values_are_made_where_others_wait(site: Site) -> None:
-    with Store(Places(site.workspace().root)) as store:
+    with Store(SourceFiles(site.workspace().root)) as store:
         known = Columns(store)
         for query, quick in (
             ("", True),
@@ -539,7 +539,7 @@ def test_only_pages_of_few_values_are_made_where_others_wait(site: Site) -> None
 
 
 def test_what_columns_do_not_know_is_left_to_the_database(site: Site) -> None:
-    with Store(Places(site.workspace().root)) as store:
+    with Store(SourceFiles(site.workspace().root)) as store:
         known = Columns(store)
         for query in ("uid=00", "has=power", "series=0", "system_id=0"):
             assert not known.knows(view.read(parse_qsl(query)).wanted)

@@ -16,7 +16,7 @@ from samples import NEWER_ROW, ROW, experiments, own_run
 from cmbench_gui.access import entrance
 from cmbench_gui.server import create_app, listening
 from cmbench_gui.site import Site
-from cmbench_results.places import Places
+from cmbench_results.places import SourceFiles
 from support import ROOT
 
 CHROMIUM = os.environ.get("CMBENCH_TEST_CHROMIUM") or shutil.which("chromium")
@@ -34,7 +34,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     listener = listening("127.0.0.1", 0)
     port = listener.getsockname()[1]
     made = Site(str(folder / "CM"), b"k" * 32, (str(ROOT),), port=port, folder=str(folder))
-    places = Places(made.workspace().root)
+    places = SourceFiles(made.workspace().root)
     fast = {**ROW, "Platform": "box_9", "SystemName": "Box Nine", "Result": 5000}
     places.add(experiments(folder / "published", ROW, fast, NEWER_ROW))
     places.add(own_run(folder / "own"))

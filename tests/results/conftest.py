@@ -22,7 +22,7 @@ from cmbench_crowd_server.checker import Checker
 from cmbench_crowd_server.files import Files
 from cmbench_crowd_server.ledger import Ledger, Limits
 from cmbench_gui.site import Site
-from cmbench_results.places import Places
+from cmbench_results.places import SourceFiles
 from cmbench_results.store import Store
 
 
@@ -53,12 +53,12 @@ def url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
-    return Places(tmp_path / "cmbench")
+def places(tmp_path: Path) -> SourceFiles:
+    return SourceFiles(tmp_path / "cmbench")
 
 
 @pytest.fixture
-def opened(places: Places, url: str) -> Iterator[Callable[[], Store]]:
+def opened(places: SourceFiles, url: str) -> Iterator[Callable[[], Store]]:
     """Opens the database, as often as it is called."""
     stores: list[Store] = []
 
@@ -88,14 +88,14 @@ def limits() -> Limits:
 
 
 @pytest.fixture
-def crowd(places: Places, store: Store, tmp_path: Path, limits: Limits) -> api.CrowdServer:
+def crowd(places: SourceFiles, store: Store, tmp_path: Path, limits: Limits) -> api.CrowdServer:
     ledger = Ledger(store, b"secret", limits)
     files = Files(tmp_path / "files")
     return api.CrowdServer(ledger, files, Checker(ledger, files, tmp_path / "published", True))
 
 
 @pytest.fixture
-def client(crowd: api.CrowdServer, places: Places, url: str) -> Iterator[TestClient]:
+def client(crowd: api.CrowdServer, places: SourceFiles, url: str) -> Iterator[TestClient]:
     home = str(places.root.parent.parent)
     site = Site(home=home, key=b"k" * 32, db=url)
     app = create_app(site, crowd)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from cmbench_results.places import Places, ResultSource
+from cmbench_results.places import ResultSource, SourceFiles
 from cmbench_results.store import Store
 
 ROW = {
@@ -171,11 +171,11 @@ def add(store: Store, path: Path) -> ResultSource:
 
 def write_often(root: str, url: str, path: str) -> None:
     """What a process does that writes beside another one."""
-    with Store(Places(root), url) as store:
+    with Store(SourceFiles(root), url) as store:
         for _ in range(5):
             add(store, Path(path))
 
 
 def open_once(root: str, url: str) -> None:
     """What a process does that comes first, or believes so."""
-    Store(Places(root), url).close()
+    Store(SourceFiles(root), url).close()

@@ -19,7 +19,7 @@ from cmbench_crowd_server.files import Files
 from cmbench_crowd_server.ledger import Ledger, check
 from cmbench_gui.server import listening
 from cmbench_gui.site import Site
-from cmbench_results.places import Places
+from cmbench_results.places import SourceFiles
 from cmbench_results.schema import crowd_run
 from cmbench_results.store import Store
 from support import wait_for
@@ -49,7 +49,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     import uvicorn
 
     folder = tmp_path_factory.mktemp("crowd")
-    store = Store(Places(folder / "CM" / "cmbench"), "")
+    store = Store(SourceFiles(folder / "CM" / "cmbench"), "")
     ledger, files = Ledger(store, b"secret"), Files(folder / "files")
     crowd = api.CrowdServer(ledger, files, Checker(ledger, files, folder / "published", False))
     listener = listening("127.0.0.1", 0)

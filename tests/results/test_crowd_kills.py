@@ -21,7 +21,7 @@ from cmbench_crowd.client_home import ClientHome
 from cmbench_crowd_server.files import Files
 from cmbench_crowd_server.ledger import Ledger, manifest_of
 from cmbench_results import query
-from cmbench_results.places import Places
+from cmbench_results.places import SourceFiles
 from cmbench_results.store import Store
 from support import python_env
 
@@ -56,7 +56,7 @@ class Killer:
     def __init__(self, served: Served, root: Path) -> None:
         self.served, self.root = served, root
         self.names = sorted(
-            e.uid for p in Places(root).readable()[0] for e in Places(root).results(p)
+            e.uid for p in SourceFiles(root).readable()[0] for e in SourceFiles(root).results(p)
         )
         self.chance = random.Random(17)
         self.server, self.base = served()
@@ -109,14 +109,14 @@ def test_whoever_is_killed_whenever_each_result_arrives_once(
     root = tmp_path / "volunteer" / "cmbench"
     for number in range(RESULTS):
         folder = tmp_path / f"out{number}"
-        Places(root).add(really_measured(folder, logs[number]))
+        SourceFiles(root).add(really_measured(folder, logs[number]))
     killer = Killer(served, root)
     for number in range(KILLS):
         killer.kill("upload", of_server=number % 2 == 0)
     killer.done("upload")
 
     home = tmp_path / "served"
-    store = Store(Places(home / "cmbench"), url)
+    store = Store(SourceFiles(home / "cmbench"), url)
     ledger, files = Ledger(store, b"x"), Files(home / "cmbench" / "crowd" / "files")
     # What was checked when its server was killed is checked and published by the next one.
     until(lambda: {row["state"] for row in ledger.rows()} == {"published"})

@@ -46,7 +46,7 @@ from cmbench_crowd_server.ledger import Ledger, Limits
 from cmbench_crowd_server.roofline import plausible
 from cmbench_gui.site import Site
 from cmbench_results import query
-from cmbench_results.places import Places
+from cmbench_results.places import SourceFiles
 from cmbench_results.sql import sa
 from cmbench_results.store import Store
 
@@ -398,7 +398,7 @@ def test_an_address_is_the_same_by_both_versions(crowd: api.CrowdServer) -> None
 
 
 def test_a_token_that_left_the_file_is_stale(
-    crowd: api.CrowdServer, places: Places, tmp_path: Path
+    crowd: api.CrowdServer, places: SourceFiles, tmp_path: Path
 ) -> None:
     tokens = tmp_path / "tokens"
     tokens.write_text("first-token-of-many\nsecond-token-of-many\n")
@@ -702,7 +702,7 @@ def test_one_home_has_one_server(tmp_path: Path) -> None:
 
 
 def test_files_of_a_lost_database_are_not_taken_for_none(tmp_path: Path) -> None:
-    store = Store(Places(tmp_path / "cmbench"))
+    store = Store(SourceFiles(tmp_path / "cmbench"))
     ledger = Ledger(store, b"secret")
     verbs._check_database_has_uploads(ledger, tmp_path)
     (tmp_path / "files" / "a").mkdir(parents=True)

@@ -14,14 +14,14 @@ from starlette.testclient import TestClient
 from cmbench_gui.explorer import source
 from cmbench_gui.server import create_app
 from cmbench_gui.site import Site
-from cmbench_results.places import Places
+from cmbench_results.places import SourceFiles
 from cmbench_results.store import Store
 
 ODD = ("q=%00", "q=%ff", "benchmark=%00", "system=_*%5C", "q=%27+OR+1%3D1+--", f"q={'a' * 200}")
 
 
 @pytest.fixture
-def pages(places: Places, store: Store, url: str, tmp_path: Path) -> Iterator[TestClient]:
+def pages(places: SourceFiles, store: Store, url: str, tmp_path: Path) -> Iterator[TestClient]:
     """A client of a site whose database holds published results and a run of our own."""
     power = {"has_power": True, "Result_Power": 500, "Result_Power_Units": "Watts"}
     own_run(tmp_path / "own")

@@ -18,7 +18,7 @@ from samples import NEWER_ROW, ROW, experiments, log, own_run, tree
 
 from cmbench.errors import Error
 from cmbench_results import export, readers
-from cmbench_results.places import Places
+from cmbench_results.places import SourceFiles
 from cmbench_results.readers import ReadFault, published
 from cmbench_results.values import (
     CERTIFIED,
@@ -236,7 +236,7 @@ def test_a_damaged_record_is_told(tmp_path: Path, text: str) -> None:
     assert not known
     assert len(faults) == 1
     with pytest.raises(Error) as raised:
-        Places(tmp_path / "home").add(tmp_path)
+        SourceFiles(tmp_path / "home").add(tmp_path)
     assert raised.value.code == "no-results"
     assert "results.json" in raised.value.context[0]
 
@@ -286,7 +286,7 @@ def test_a_pipe_in_a_place_is_not_waited_for(tmp_path: Path, name: str) -> None:
 
 
 def test_a_broken_file_of_a_place_is_named(tmp_path: Path) -> None:
-    places = Places(tmp_path / "home")
+    places = SourceFiles(tmp_path / "home")
     place = places.add(own_run(tmp_path / "r"))
     file = next((tmp_path / "home").rglob("*.jsonl"))
     file.write_text(file.read_text(encoding="utf-8") + '{"cut', encoding="utf-8")

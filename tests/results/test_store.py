@@ -19,7 +19,7 @@ from samples import NEWER_ROW, ROW, add, experiments, log, own_run, sweep, tree
 
 from cmbench.errors import Error
 from cmbench_results import compare, cost, query, read_only, schema
-from cmbench_results.places import Places, ResultSource
+from cmbench_results.places import ResultSource, SourceFiles
 from cmbench_results.query import Filter
 from cmbench_results.store import LATEST, SERVED, Store
 from cmbench_results.values import (
@@ -118,7 +118,7 @@ def test_the_database_is_made_again_from_the_files(opened: Open, tmp_path: Path)
 
 def test_what_a_run_left_in_the_files_is_taken_in(opened: Open, tmp_path: Path) -> None:
     store = opened()
-    Places(store.places.root.parent).add(own_run(tmp_path / "r"))
+    SourceFiles(store.places.root.parent).add(own_run(tmp_path / "r"))
     assert not rows(store)
     store.refresh()
     assert [row["value"] for row in rows(store)] == [50.0]
@@ -127,7 +127,7 @@ def test_what_a_run_left_in_the_files_is_taken_in(opened: Open, tmp_path: Path) 
 def test_a_place_that_is_removed_while_it_is_listed_is_no_fault(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    places = Places(store.places.root.parent)
+    places = SourceFiles(store.places.root.parent)
     gone, stays = places.add(own_run(tmp_path / "a")), places.add(own_run(tmp_path / "b", 7.0))
     real = Path.glob
 
@@ -147,21 +147,23 @@ def test_a_place_that_is_removed_before_it_is_taken_in_is_not_there(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     place = store.places.add(own_run(tmp_path / "a"))
-    real = Places.results
+    real = SourceFiles.results
 
-    def removed(places: Places, of: ResultSource) -> Iterator[BenchmarkResult]:
+    def removed(places: SourceFiles, of: ResultSource) -> Iterator[BenchmarkResult]:
         if when == "before":
             places.remove(of)
         yield from real(places, of)
         places.remove(of)
 
-    monkeypatch.setattr(Places, "results", removed)
+    monkeypatch.setattr(SourceFiles, "results", removed)
     assert store.take_in(place) == 0
     assert not rows(store)
     assert not store.known()
 
 
-def test_what_was_removed_from_the_files_alone_is_taken_out(places: Places, tmp_path: Path) -> None:
+def test_what_was_removed_from_the_files_alone_is_taken_out(
+    places: SourceFiles, tmp_path: Path
+) -> None:
     with Store(places) as store:
         own = add(store, own_run(tmp_path / "r"))
         many = add(store, experiments(tmp_path / "a", ROW, NEWER_ROW))
@@ -176,7 +178,7 @@ def test_what_was_removed_from_the_files_alone_is_taken_out(places: Places, tmp_
 
 
 @pytest.mark.parametrize("by", ["rebuild", "add"])
-def test_what_a_killed_writer_left_is_removed(places: Places, tmp_path: Path, by: str) -> None:
+def test_what_a_killed_writer_left_is_removed(places: SourceFiles, tmp_path: Path, by: str) -> None:
     place = places.add(own_run(tmp_path / "r"))
     left = places.root / "places" / f"{place.id}.new.4194305"
     left.write_text("{", encoding="utf-8")
@@ -205,7 +207,7 @@ def test_two_writers_at_once(store: Store, url: str, tmp_path: Path) -> None:
 
 
 def test_who_waits_for_another_writer_is_told(
-    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    places: SourceFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cmbench_results.store._SILENT_S", 0.05)
     said: list[str] = []
@@ -238,7 +240,7 @@ def test_a_mistyped_id_meets_no_result(store: Store, tmp_path: Path) -> None:
         store.result(row["uid"][:3])
 
 
-def test_first_openings_at_once(places: Places, url: str) -> None:
+def test_first_openings_at_once(places: SourceFiles, url: str) -> None:
     spawn = multiprocessing.get_context("spawn")
     args = (str(places.root.parent), url)
     first = [spawn.Process(target=samples.open_once, args=args) for _ in range(4)]
@@ -420,7 +422,7 @@ def test_a_database_of_a_newer_version_is_left_alone(opened: Open) -> None:
     assert raised.value.code == "newer-database"
 
 
-def test_a_file_with_the_first_tables_is_brought_up_to_date(places: Places) -> None:
+def test_a_file_with_the_first_tables_is_brought_up_to_date(places: SourceFiles) -> None:
     dump = Path(__file__).with_name("first_tables.sql").read_text(encoding="utf-8")
     places.root.mkdir(parents=True)
     with sqlite3.connect(places.root / "index.sqlite") as old:
@@ -435,7 +437,7 @@ def test_a_file_with_the_first_tables_is_brought_up_to_date(places: Places) -> N
     assert made == {*schema.metadata.tables, "alembic_version"}
 
 
-def test_a_file_that_is_no_database_is_told(places: Places) -> None:
+def test_a_file_that_is_no_database_is_told(places: SourceFiles) -> None:
     places.root.mkdir(parents=True)
     (places.root / "index.sqlite").write_bytes(b"not a database" * 99)
     with pytest.raises(Error) as raised:
@@ -451,7 +453,7 @@ def test_a_file_that_is_no_database_is_told(places: Places) -> None:
 
 
 def test_of_a_home_that_can_only_be_read_nothing_is_written(
-    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    places: SourceFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Store(places) as own:
         add(own, experiments(tmp_path / "a", ROW, NEWER_ROW))
@@ -475,7 +477,7 @@ def test_a_folder_of_others_cannot_be_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["mysql://x/y", "nonsense", "postgresql://nobody@127.0.0.1:1/x"])
-def test_an_address_without_a_database_is_told(places: Places, url: str) -> None:
+def test_an_address_without_a_database_is_told(places: SourceFiles, url: str) -> None:
     with pytest.raises(Error) as raised:
         Store(places, url)
     assert raised.value.code in ("bad-value", "no-database")

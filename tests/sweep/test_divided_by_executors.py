@@ -15,7 +15,7 @@ from cmbench import api
 from cmbench.errors import Error
 from cmbench_sweep import driver
 from cmbench_sweep.driver import OpenSweep, ProgressReporter, Say
-from cmbench_sweep.hosts import SshSite, _Round
+from cmbench_sweep.hosts import SshSite, _MeasuringRound
 from cmbench_sweep.jobs import Jobs
 from cmbench_sweep.store import PointStore
 from cmbench_sweep.values import MEASURED, PointOutcome, Sweep, SweepPoint, SweepRun
@@ -146,7 +146,7 @@ def test_a_full_disk_is_the_reason(
     ],
 )
 def test_hints_name_no_file_that_goes(opened: OpenSweep, stay: bool, code: str, hint: str) -> None:
-    round_ = object.__new__(_Round)
+    round_ = object.__new__(_MeasuringRound)
     round_._site = SshSite((), stay=stay)
     jobs = Jobs(opened.store)
     kept = jobs.keep(jobs.new_folder(), api.JobHandle("ssh", "one /far/base/jobs/1"), POINTS)

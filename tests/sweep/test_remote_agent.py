@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from cmbench_sweep import remote_agent
-from cmbench_sweep.hosts import LabeledHost, SshSite, _Round
+from cmbench_sweep.hosts import LabeledHost, SshSite, _MeasuringRound
 from cmbench_sweep.ssh_jobs import SshHost
 from cmbench_sweep.store import PointStore
 
@@ -85,7 +85,7 @@ def test_machines_with_one_home_have_places_of_their_own(tmp_path: Path) -> None
     )
     said: list[str] = []
     place = SshSite(machines, folder=str(tmp_path / "cache"))
-    share = _Round(place, cast(Any, opened), cast(Any, None), cast(Any, None), said.append)
+    share = _MeasuringRound(place, cast(Any, opened), cast(Any, None), cast(Any, None), said.append)
     found = share._reached(machines, "1-2", [])
     assert said == []
     jobs = [Path(each.base, "jobs", each.job) for _, each in found]

@@ -12,7 +12,12 @@ from urllib.parse import urlsplit
 from cmbench.cache.retention import with_dependencies
 from cmbench.cache.store import CacheEntry, CacheStore
 from cmbench.container import command as command_in
-from cmbench.container.engines import ContainerJob, ContainerProgram, can_keep, without_effect
+from cmbench.container.engines import (
+    ContainerJob,
+    ContainerProgram,
+    ignored_settings,
+    require_kept_containers,
+)
 from cmbench.container.mounts import Folders, Mount, extra_mounts, of_inputs, plan_folders
 from cmbench.container.options import ContainerOptions, declared
 from cmbench.container.recipe import (
@@ -108,7 +113,7 @@ def design(
     registered = [r for r in world.repositories if r.alias not in EVERYWHERE]
     fixed, env = fixed_mounts(home, registered, options.cached, bool(baked), world)
     folders, notes = _folders(fixed, top, request, options, world)
-    words, environ, handed, more = _command(engine, options, request, world)
+    words, environ, passed_variables, more = _command(engine, options, request, world)
     notes = [*options.notes, *more, *notes, *_home_note(engine, home)]
     job = _job(engine, options, world, folder, text, top)
     job = replace(
@@ -116,12 +121,12 @@ def design(
         command=(*(["--then-shell"] if options.interactive else []), *words),
         mounts=folders.mounts,
         work=folders.work,
-        env={**env, **_shown(engine, handed, environ)},
-        handed=() if engine.name == "buildah" else handed,
+        env={**env, **_shown(engine, passed_variables, environ)},
+        passed_variables=() if engine.name == "buildah" else passed_variables,
     )
     if job.detached or job.kept:
-        can_keep(engine, job)
-    notes += without_effect(engine, job)
+        require_kept_containers(engine, job)
+    notes += ignored_settings(engine, job)
     names = tuple(repository.path for repository in registered)
     return ContainerDesign(
         engine, job, text, base, home, folders, baked, environ, names, tuple(dict.fromkeys(notes))
@@ -234,8 +239,8 @@ def _command(
 ) -> tuple[tuple[str, ...], dict[str, str], tuple[str, ...], list[str]]:
     """Return words, environment of the program, names to pass from it, and notes."""
     words, hidden = command_in.inner_words(world.tags, world.uid, world.flags, request)
-    environ, handed = _handed(options, world, command_in.extra_command(hidden))
-    secret = [name for name in handed if _is_secret(name, environ[name])]
+    environ, passed_variables = _passed_variables(options, world, command_in.extra_command(hidden))
+    secret = [name for name in passed_variables if _is_secret(name, environ[name])]
     if engine.name == "buildah" and _SECRET_WORDS in secret:
         raise Error(
             "bad-value",
@@ -244,10 +249,10 @@ def _command(
         )
     lost = secret if engine.name == "buildah" else []
     notes = [f"{name} is not passed on: buildah would show it to others" for name in lost]
-    return words, environ, tuple(n for n in handed if n not in lost), notes
+    return words, environ, tuple(n for n in passed_variables if n not in lost), notes
 
 
-def _handed(
+def _passed_variables(
     options: ContainerOptions, world: ContainerContext, secret_words: str
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The environment of the engine's commands, and the names in it that go into the container."""
@@ -272,10 +277,10 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 def _shown(
-    engine: ContainerProgram, handed: Sequence[str], environ: Mapping[str, str]
+    engine: ContainerProgram, passed_variables: Sequence[str], environ: Mapping[str, str]
 ) -> dict[str, str]:
     """What buildah, which takes no variable by name alone, is given with its value."""
-    return {name: environ[name] for name in handed} if engine.name == "buildah" else {}
+    return {name: environ[name] for name in passed_variables} if engine.name == "buildah" else {}
 
 
 def _job(

@@ -22,7 +22,7 @@ NAMES = ("docker", "podman", "apptainer", "buildah")
 """In the order in which they are tried."""
 
 _PROGRAMS = {"apptainer": ("apptainer", "singularity")}
-_QUESTIONS = {
+_VERSION_COMMANDS = {
     "docker": ("info", "--format", "{{.ServerVersion}} {{.SecurityOptions}}"),
     "podman": ("info", "--format", "{{.Version.Version}} {{.Host.Security.Rootless}}"),
     "apptainer": ("--version",),
@@ -46,7 +46,7 @@ class ContainerProgram:
 
     @property
     def user(self) -> str:
-        """Who the process is in the container, and how that comes; for the reader."""
+        """Return, for the printed command, who the process is in the container, and why."""
         who = f"{self.owner[0]}:{self.owner[1]}"
         if self.name == "apptainer":
             return f"{who}, you as you are: apptainer changes no user"
@@ -74,7 +74,7 @@ class ContainerJob:
     name: str = "cmbench"
     host: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
-    handed: tuple[str, ...] = ()
+    passed_variables: tuple[str, ...] = ()
     build_args: tuple[str, ...] = ()
     secrets: Mapping[str, str] = field(default_factory=dict)
     network: str = ""
@@ -133,7 +133,7 @@ def _answering(
     program = next(filter(None, map(which, _PROGRAMS.get(name, (name,)))), None)
     if program is None:
         return "not on PATH"
-    answer = ask([str(program), *_QUESTIONS[name]], timeout=20.0)
+    answer = ask([str(program), *_VERSION_COMMANDS[name]], timeout=20.0)
     words = answer.output.split()
     version = next((word for word in words if word[:1].isdigit()), "")
     if not answer.ok or not version:
@@ -160,7 +160,7 @@ def _remedy(choice: str, reasons: Sequence[str]) -> str:
     if choice and "not on PATH" not in reasons[0]:
         # It is there: another one to install would be the same.
         program = next(filter(None, map(which, _PROGRAMS.get(choice, (choice,)))), choice)
-        question = " ".join([shell_word(str(program)), _QUESTIONS[choice][0]])
+        question = " ".join([shell_word(str(program)), _VERSION_COMMANDS[choice][0]])
         return f"see why it fails, or leave out --docker_engine to use another one:\n{question}"
     package = choice if choice in ("podman", "buildah") else "podman"
     manager = next((name for name in ("apt-get", *MANAGERS) if which(name)), "")
@@ -299,7 +299,7 @@ def begin_commands(engine: ContainerProgram, job: ContainerJob) -> list[list[str
 
     Raises ``bad-value`` where the engine keeps none.
     """
-    can_keep(engine, job)
+    require_kept_containers(engine, job)
     if engine.name == "buildah":
         return [[engine.program, "from", "--name", job.name, job.image]]
     words = [engine.program, "run", "--detach", "--tty", "--name", job.name]
@@ -324,8 +324,8 @@ def exec_command(engine: ContainerProgram, job: ContainerJob, command: Sequence[
     if engine.name == "buildah":
         return _buildah_run(engine, replace(job, command=tuple(command)))
     terminal = ["--interactive", "--tty"] if job.interactive else []
-    handed = _flag_words("--env", *job.handed)
-    return [engine.program, "exec", *terminal, *handed, job.name, ENTER, *command]
+    passed_variables = _flag_words("--env", *job.passed_variables)
+    return [engine.program, "exec", *terminal, *passed_variables, job.name, ENTER, *command]
 
 
 def end_commands(engine: ContainerProgram, job: ContainerJob) -> list[list[str]]:
@@ -345,7 +345,7 @@ def state_command(engine: ContainerProgram, job: ContainerJob) -> list[str]:
     return [engine.program, "container", "inspect", "--format", shown, job.name]
 
 
-def can_keep(engine: ContainerProgram, job: ContainerJob) -> None:
+def require_kept_containers(engine: ContainerProgram, job: ContainerJob) -> None:
     """Raise ``bad-value`` where the container program cannot keep a container as requested."""
     if engine.name == "apptainer" or (engine.name == "buildah" and job.detached):
         what = "runs nothing in the background" if job.detached else "keeps no container"
@@ -353,7 +353,7 @@ def can_keep(engine: ContainerProgram, job: ContainerJob) -> None:
         raise Error("bad-value", f"{engine.name} {what}", hint=hint)
 
 
-def without_effect(engine: ContainerProgram, job: ContainerJob) -> list[str]:
+def ignored_settings(engine: ContainerProgram, job: ContainerJob) -> list[str]:
     """Return notes on requested settings that the container program ignores."""
     rights = (job.shm_size, job.gpus, *job.devices, *job.ulimits, *job.capabilities, *job.security)
     if engine.name != "buildah" or not any((*rights, job.cpus, job.privileged)):
@@ -363,7 +363,9 @@ def without_effect(engine: ContainerProgram, job: ContainerJob) -> list[str]:
 
 
 def _env(job: ContainerJob) -> list[str]:
-    return _flag_words("--env", *(f"{key}={job.env[key]}" for key in sorted(job.env)), *job.handed)
+    return _flag_words(
+        "--env", *(f"{key}={job.env[key]}" for key in sorted(job.env)), *job.passed_variables
+    )
 
 
 def _mounts(job: ContainerJob) -> list[str]:
@@ -404,20 +406,20 @@ def environment(
         # Older ones know secrets of a build only then.
         variables.setdefault("DOCKER_BUILDKIT", "1")
     if engine.name == "apptainer":
-        handed = {key: environ[key] for key in job.handed if key in environ}
-        for key, value in {**_without_home(job), **handed}.items():
+        passed_variables = {key: environ[key] for key in job.passed_variables if key in environ}
+        for key, value in {**_without_home(job), **passed_variables}.items():
             for prefix in ("APPTAINERENV_", "SINGULARITYENV_"):
                 variables[prefix + key] = value
     return variables
 
 
 def shown_environment(engine: ContainerProgram, job: ContainerJob) -> list[str]:
-    """The words in front of the printed command that stand for ``environment``."""
+    """Return the assignments before the printed command that stand for ``environment``."""
     if engine.name != "apptainer":
         return []
     import shlex
 
-    names = [f'APPTAINERENV_{key}="${key}"' for key in job.handed]
+    names = [f'APPTAINERENV_{key}="${key}"' for key in job.passed_variables]
     variables = sorted(_without_home(job).items())
     return [*(f"APPTAINERENV_{key}={shlex.quote(value)}" for key, value in variables), *names]
 

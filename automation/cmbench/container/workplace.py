@@ -19,7 +19,7 @@ from cmbench.container.design import (
     network_of,
     pip_settings,
 )
-from cmbench.container.engines import ContainerJob, ContainerProgram, without_effect
+from cmbench.container.engines import ContainerJob, ContainerProgram, ignored_settings
 from cmbench.container.mounts import plan_folders
 from cmbench.container.recipe import HOME, ContainerRecipe, containerfile
 from cmbench.container.systems import base_image
@@ -53,25 +53,25 @@ def workplace(
     registered = [r for r in world.repositories if r.alias not in EVERYWHERE]
     fixed, env = fixed_mounts(home, registered, "mount", False, world)
     folders = plan_folders(fixed, (), template.mounts, "", HOME)
-    handed = tuple(name for name in PROXIES if world.environ.get(name))
+    passed_variables = tuple(name for name in PROXIES if world.environ.get(name))
     if engine.name == "buildah":
         # It takes no variable by its name alone.
-        env |= {name: world.environ[name] for name in handed}
+        env |= {name: world.environ[name] for name in passed_variables}
     job = replace(
         template,
         file=os.path.join(folder, template.name, "Containerfile"),
         context=os.path.join(folder, template.name, "context"),
         mounts=folders.mounts,
         env={**env, "PATH": PATH, **template.env},
-        handed=() if engine.name == "buildah" else handed,
+        passed_variables=() if engine.name == "buildah" else passed_variables,
         host=template.host or host_name(),
-        build_args=handed,
+        build_args=passed_variables,
         secrets=_secrets(world),
         network=template.network or network_of(world),
         kept=True,
     )
     names = tuple(repository.path for repository in registered)
-    notes = (*folders.notes, *without_effect(engine, job))
+    notes = (*folders.notes, *ignored_settings(engine, job))
     return ContainerDesign(
         engine, job, text, image, home, folders, (), dict(world.environ), names, notes
     )

@@ -12,18 +12,18 @@ from cmbench.doctor.checks import containers
 from cmbench.doctor.vendors import INFO, LOOK, OK, STOP, Finding, FlowCheck, FlowView
 from cmbench.lib.host.machine import memory_facts
 
-AUDIT = "audit.config"
-SCRATCH = "MLPERF_SCRATCH_PATH"
-LINKS = ("data", "models", "preprocessed_data")
-EVERYTHING = 3 * 10**12
+AUDIT_FILE = "audit.config"
+SCRATCH_VARIABLE = "MLPERF_SCRATCH_PATH"
+LINK_NAMES = ("data", "models", "preprocessed_data")
+ALL_BENCHMARKS_BYTES = 3 * 10**12
 """Bytes that NVIDIA's guides recommend for the scratch space."""
-DLRM_MEMORY = 40 * 10**9
+DLRM_MEMORY_BYTES = 40 * 10**9
 """Bytes of memory that NVIDIA's guide asks for where DLRM is run."""
-THP = "sys/kernel/mm/transparent_hugepage/enabled"
+HUGE_PAGES_FILE = "sys/kernel/mm/transparent_hugepage/enabled"
 
 
-def root(view: FlowView) -> Iterator[Finding]:
-    """Files of root are in the way of everybody else."""
+def check_root(view: FlowView) -> Iterator[Finding]:
+    """Check that the user is not root, whose files others cannot change."""
     uid = view.machine.uid
     if uid != 0 or view.subject.allow_root:
         yield view.finding(OK, f"user {uid}")
@@ -37,8 +37,8 @@ def root(view: FlowView) -> Iterator[Finding]:
     yield view.finding(LOOK, f"{text}; make link_dirs and make build refuse it", remedy)
 
 
-def folder(view: FlowView) -> Iterator[Finding]:
-    """The folder of the flow can be written."""
+def check_folder(view: FlowView) -> Iterator[Finding]:
+    """Check that the folder of the flow can be written."""
     path = view.subject.folder
     if path is None:
         return
@@ -52,23 +52,23 @@ def folder(view: FlowView) -> Iterator[Finding]:
         yield view.finding(STOP, f"{path} cannot be written by user {view.machine.uid}", remedy)
 
 
-def engines(view: FlowView) -> Iterator[Finding]:
-    """A container engine that answers, and lets this user in; the words need none."""
+def check_engines(view: FlowView) -> Iterator[Finding]:
+    """Check for a container engine that this user may use; make's targets need none."""
     for finding in containers(view.machine):
         yield view.finding(finding.state, finding.text, finding.remedy)
 
 
 def _scratch(view: FlowView) -> Path | None:
-    path = view.subject.scratch or view.env(SCRATCH)
+    path = view.subject.scratch or view.env(SCRATCH_VARIABLE)
     return Path(path) if path else None
 
 
-def scratch(view: FlowView) -> Iterator[Finding]:
-    """The scratch space is there, and can be read and written."""
+def check_scratch(view: FlowView) -> Iterator[Finding]:
+    """Check that the scratch space exists, and can be read and written."""
     path = _scratch(view)
     if path is None:
-        remedy = f"export {SCRATCH}=DIR, on a disk with 3 TB for everything"
-        yield view.finding(INFO, f"{SCRATCH} is not set", remedy)
+        remedy = f"export {SCRATCH_VARIABLE}=DIR, on a disk with 3 TB for everything"
+        yield view.finding(INFO, f"{SCRATCH_VARIABLE} is not set", remedy)
     elif _can_be_made(path):
         remedy = "make link_dirs makes it; where it belongs to another disk, mount that first"
         yield view.finding(INFO, f"{path} is not there yet", remedy)
@@ -84,14 +84,17 @@ def scratch(view: FlowView) -> Iterator[Finding]:
 
 
 def _can_be_made(path: Path) -> bool:
-    """Whether only the last folder of a path lacks; what lacks more is not mounted, or misspelt."""
+    """Return whether only the last folder of a path is missing.
+
+    Where more is missing, a disk is not mounted, or the path is misspelt.
+    """
     parent = path.parent
     return not os.path.lexists(path) and parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)
 
 
-def links(view: FlowView) -> Iterator[Finding]:
-    """The links of the scratch space show something."""
-    for name in LINKS if view.subject.folder else ():
+def check_links(view: FlowView) -> Iterator[Finding]:
+    """Check that the links of the scratch space have targets."""
+    for name in LINK_NAMES if view.subject.folder else ():
         path = view.subject.folder / "build" / name if view.subject.folder else Path(name)
         if path.is_symlink() and not path.exists():
             text = f"build/{name} points to {os.readlink(path)}, which does not exist"
@@ -102,7 +105,7 @@ def _existing(start: Path) -> Path:
     return next(path for path in (start, *start.parents) if path.exists())
 
 
-def room(view: FlowView) -> Iterator[Finding]:
+def check_room(view: FlowView) -> Iterator[Finding]:
     """Check the disk space for the benchmarks; for all of them where none is named.
 
     Models and data lie in the cache, whatever disk the scratch space is on.
@@ -115,21 +118,23 @@ def room(view: FlowView) -> Iterator[Finding]:
     remedy = "export CM_REPOS=DIR on a larger disk, or fewer benchmarks: BENCHMARKS="
     if large:
         yield view.finding(LOOK, f"{text}: not enough for {', '.join(large)}", remedy)
-    elif not view.subject.folder and free < EVERYTHING:
-        yield view.finding(INFO, f"{text}; all benchmarks together take {_gb(EVERYTHING)}")
+    elif not view.subject.folder and free < ALL_BENCHMARKS_BYTES:
+        yield view.finding(
+            INFO, f"{text}; all benchmarks together take {_gb(ALL_BENCHMARKS_BYTES)}"
+        )
     else:
         yield view.finding(OK, text)
 
 
-def memory(view: FlowView) -> Iterator[Finding]:
-    """Memory of the machine, or of the control group that it runs in, for what takes much."""
+def check_memory(view: FlowView) -> Iterator[Finding]:
+    """Check the memory of the machine, or of its control group, for large benchmarks."""
     facts = memory_facts(view.machine.root)
     have = min(filter(None, (facts.total, facts.limit)), default=0)
     if not have:
         return
     sizes = [(need.name, need.memory) for need in view.subject.needs]
     if not view.subject.folder:
-        sizes = [("dlrm", DLRM_MEMORY)]
+        sizes = [("dlrm", DLRM_MEMORY_BYTES)]
     large = [f"{name} takes {_gb(size)}" for name, size in sizes if size > have]
     if large:
         text = f"{_gb(have)} of memory: {', '.join(large)}, and ends with std::bad_alloc"
@@ -139,8 +144,8 @@ def memory(view: FlowView) -> Iterator[Finding]:
         yield view.finding(OK, f"{_gb(have)} of memory")
 
 
-def data(view: FlowView) -> Iterator[Finding]:
-    """Folders of data that were begun and are not whole."""
+def check_data(view: FlowView) -> Iterator[Finding]:
+    """Check for folders of data that are incomplete."""
     base = _scratch(view)
     for need in view.subject.needs if base else ():
         for path, end, least in need.data:
@@ -159,28 +164,28 @@ def _count(directory: Path, end: str, least: int) -> int:
     return sum(1 for _ in islice(every, least))
 
 
-def audit(view: FlowView) -> Iterator[Finding]:
-    """A left-over audit.config makes a compliance run of every run."""
+def check_audit(view: FlowView) -> Iterator[Finding]:
+    """Check for a left-over audit.config, which makes a compliance run of every run."""
     directories = [*([view.subject.folder] if view.subject.folder else []), Path.cwd()]
     leftovers = [
-        directory / AUDIT
+        directory / AUDIT_FILE
         for directory in dict.fromkeys(directories)
-        if (directory / AUDIT).is_file()
+        if (directory / AUDIT_FILE).is_file()
     ]
     for path in leftovers:
         yield view.finding(STOP, f"{path} changes the results of every run", f"rm {path}")
     if not leftovers:
-        yield view.finding(OK, f"no {AUDIT} is left over")
+        yield view.finding(OK, f"no {AUDIT_FILE} is left over")
 
 
-def pages(view: FlowView) -> Iterator[Finding]:
-    """Transparent huge pages, which the tuning guide recommends for Server."""
-    setting = view.machine.read(THP).partition("[")[2].partition("]")[0]
+def check_huge_pages(view: FlowView) -> Iterator[Finding]:
+    """Check for transparent huge pages, which the tuning guide recommends for Server."""
+    setting = view.machine.read(HUGE_PAGES_FILE).partition("[")[2].partition("]")[0]
     server = not view.subject.scenarios or "Server" in view.subject.scenarios
     if setting == "always":
         yield view.finding(OK, "transparent huge pages: always")
     elif setting and server:
-        remedy = f"for Server, as root: echo always > /{THP}"
+        remedy = f"for Server, as root: echo always > /{HUGE_PAGES_FILE}"
         yield view.finding(LOOK, f"transparent huge pages: {setting}", remedy)
 
 
@@ -189,14 +194,14 @@ def _gb(size: int) -> str:
 
 
 CHECKS = (
-    FlowCheck("user.root", root),
-    FlowCheck("folder.writable", folder),
-    FlowCheck("container.engine", engines),
-    FlowCheck("scratch.space", scratch),
-    FlowCheck("scratch.link", links),
-    FlowCheck("disk.room", room),
-    FlowCheck("memory.room", memory),
-    FlowCheck("memory.thp", pages),
-    FlowCheck("data.whole", data),
-    FlowCheck("audit.left-over", audit),
+    FlowCheck("user.root", check_root),
+    FlowCheck("folder.writable", check_folder),
+    FlowCheck("container.engine", check_engines),
+    FlowCheck("scratch.space", check_scratch),
+    FlowCheck("scratch.link", check_links),
+    FlowCheck("disk.room", check_room),
+    FlowCheck("memory.room", check_memory),
+    FlowCheck("memory.thp", check_huge_pages),
+    FlowCheck("data.whole", check_data),
+    FlowCheck("audit.left-over", check_audit),
 )

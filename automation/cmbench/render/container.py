@@ -78,8 +78,8 @@ def summary(made: ContainerDesign) -> str:
     lines.append(f"{'folder':<9}{job.work}")
     if _rights(job):
         lines += _wrapped("also", ", ".join(_rights(job)))
-    if job.handed:
-        lines += _wrapped("handed on", ", ".join(job.handed))
+    if job.passed_variables:
+        lines += _wrapped("handed on", ", ".join(job.passed_variables))
     lines += [f"{'command':<9}{_shell(job.command)}"] if job.command else []
     for note in made.notes:
         lines += _wrapped("note", note)

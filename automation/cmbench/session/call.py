@@ -75,7 +75,7 @@ class Call:
 
     def take_extra_flags(self) -> None:
         """Lay the flags that the user wants for every run over those of this call, which is one."""
-        self.flags = requests_in.laid_over(self.flags, requests_in.extra_flags(os.environ))
+        self.flags = requests_in.merge_flags(self.flags, requests_in.extra_flags(os.environ))
 
     def request(self) -> RunRequest:
         """The requested script and the checked request; raises ``Error`` where there is none."""

@@ -106,19 +106,19 @@ def flags_of(i: Mapping[str, Any]) -> dict[str, Any]:
                 continue
             name = _ALIASES.get(name, name)
             # A hook may pass both `adr` and `add_deps_recursive`.
-            flags[name] = laid_over(flags.get(name), value)
+            flags[name] = merge_flags(flags.get(name), value)
     return flags
 
 
-def laid_over(value: Any, more: Any) -> Any:
-    """``more``; of two groups such as ``adr`` both, one within the other: ``more`` wins."""
+def merge_flags(value: Any, more: Any) -> Any:
+    """Return ``more`` over ``value``; two groups such as ``adr`` are merged, and ``more`` wins."""
     if not isinstance(value, Mapping) or not isinstance(more, Mapping):
         return more
-    return {**value, **{key: laid_over(value.get(key), item) for key, item in more.items()}}
+    return {**value, **{key: merge_flags(value.get(key), item) for key, item in more.items()}}
 
 
 def call_of(i: Mapping[str, Any], everywhere: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the call as hooks are shown it: the words of the caller, and flags of every run.
+    """Return the call in the form that hooks get: the caller's words, and the flags of every run.
 
     Where a hook passes its own call as ``input``, the words that were typed are passed too.
     """
@@ -127,12 +127,12 @@ def call_of(i: Mapping[str, Any], everywhere: Mapping[str, Any]) -> dict[str, An
     return {
         **typed,
         **i,
-        **{key: laid_over(i.get(key), value) for key, value in everywhere.items()},
+        **{key: merge_flags(i.get(key), value) for key, value in everywhere.items()},
     }
 
 
 def extra_flags(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Flags that a user wants for every run: ``CM_SCRIPT_EXTRA_CMD="--adr.python.name=mine"``."""
+    """Return the flags of every run: ``CM_SCRIPT_EXTRA_CMD="--adr.python.name=mine"``."""
     flags: dict[str, Any] = {}
     for variable in {d.extra_command for marks in DIALECTS.values() for d in marks.values()}:
         for word in environ.get(variable, "").split():
@@ -158,7 +158,7 @@ def tags_of(i: Mapping[str, Any]) -> tuple[Tags, str]:
     artifacts = (i.get("artifact"), *(() if arguments_of(i) else i.get("artifacts") or ()))
     parts = [str(text or "").split() for text in artifacts]
     tags += [",".join(words) for words in parts if len(words) > 1]
-    named = _named(parts)
+    named = _quoted_names(parts)
     if len(named) > 1:
         raise Error(
             "bad-value",
@@ -172,7 +172,7 @@ def tags_of(i: Mapping[str, Any]) -> tuple[Tags, str]:
     return parse_tags(",".join(filter(None, tags))), uid
 
 
-def _named(parts: Sequence[Sequence[str]]) -> list[str]:
+def _quoted_names(parts: Sequence[Sequence[str]]) -> list[str]:
     """Return the names among words and tags in quotes."""
     names = [words[0] for words in parts if len(words) == 1]
     # Collections write `cmr script "some tags"`, where `cmr` says `script` already.
@@ -258,7 +258,7 @@ def jobs_of(value: Any) -> int:
 
 def request_of(flags: Mapping[str, Any], tags: Tags, uid: str, script: Script) -> Request:
     """Return the typed request; raises ``unknown-flag`` or ``bad-value`` before anything runs."""
-    inputs, modes = _sorted_out(flags, script)
+    inputs, modes = _split_inputs(flags, script)
     _check_switches({k: v for k, v in flags.items() if k not in inputs})
     if script.dialect.inputs_bind:
         if _text(flags, "path") and "path" not in script.inputs:
@@ -280,8 +280,8 @@ def request_of(flags: Mapping[str, Any], tags: Tags, uid: str, script: Script) -
         path=os.pathsep.join(_full(p) for p in _text(flags, "path").split(os.pathsep) if p),
         extra_cache_tags=tuple(_text(flags, "extra_cache_tags").replace(",", " ").split()),
         force_new_env_keys=tuple(_text(flags, "force_new_env_keys").replace(",", " ").split()),
-        ad={k: _typed(v) for k, v in _updates(flags, "ad").items()},
-        adr={USER + k: _typed(v) for k, v in _updates(flags, "adr").items()},
+        ad={k: _with_full_paths(v) for k, v in _updates(flags, "ad").items()},
+        adr={USER + k: _with_full_paths(v) for k, v in _updates(flags, "adr").items()},
         force_cache="force_cache" in on,
         skip_cache="skip_cache" in on,
         new="new" in on,
@@ -290,7 +290,9 @@ def request_of(flags: Mapping[str, Any], tags: Tags, uid: str, script: Script) -
     )
 
 
-def _sorted_out(flags: Mapping[str, Any], script: Script) -> tuple[dict[str, Any], frozenset[str]]:
+def _split_inputs(
+    flags: Mapping[str, Any], script: Script
+) -> tuple[dict[str, Any], frozenset[str]]:
     """Return the inputs of the script, and the modes that are on; one name may be both."""
     modes = {} if script.dialect.inputs_bind else {k: v for k, v in flags.items() if k in MODES}
     engine = {*FLAGS, *modes}
@@ -309,7 +311,7 @@ def _text(flags: Mapping[str, Any], key: str) -> str:
     return ",".join(str(v) for v in value) if isinstance(value, list) else str(value or "")
 
 
-_LOOKS_AT_PATH = r"TMP_PATH|find_artifact|get_default_path_list|\btools\b"
+_PATH_SEARCH = r"TMP_PATH|find_artifact|get_default_path_list|\btools\b"
 
 
 def _path_as_input(
@@ -319,7 +321,7 @@ def _path_as_input(
 
     Raises ``unknown-flag`` where it has none, or several.
     """
-    if re.search(_LOOKS_AT_PATH, read_or_empty(os.path.join(script.path, "customize.py"))):
+    if re.search(_PATH_SEARCH, read_or_empty(os.path.join(script.path, "customize.py"))):
         return inputs, flags
     places = [name for name, spec in script.inputs.items() if spec.type == "path"]
     named = [name for name in places if name.endswith("_path")]
@@ -356,7 +358,7 @@ def _full(path: str) -> str:
     return os.path.abspath(os.path.expanduser(path))
 
 
-def _typed(update: Dependency) -> Dependency:
+def _with_full_paths(update: Dependency) -> Dependency:
     """Return an update whose inputs keep what they mean as paths."""
     inputs = dict(update.inputs)
     for name, word in update.inputs.items():
@@ -422,15 +424,15 @@ MODES: Mapping[str, str] = {
     "time": "print how long the script took",
 }
 """Flags of the first engines that ask for another kind of run, or for more at its end."""
-_KINDS = ("fake_run", "fake_deps", "prepare", "only_execute_from_cache", "shell", "debug_script")
+_REFUSED = ("fake_run", "fake_deps", "prepare", "only_execute_from_cache", "shell", "debug_script")
 """Those that a script which knows all its flags refuses by saying what to do."""
 _SAME_MODES = {"prepare": "fake_run"}
-_LOOKS = ("fake_run", "fake_deps", "dry_run", "print_deps", "graph")
+_PREVIEW_MODES = ("fake_run", "fake_deps", "dry_run", "print_deps", "graph")
 """What other tools call a dry run."""
 
 
 def _refuse_modes(inputs: Mapping[str, Any], script: Script) -> None:
-    for name in _KINDS:
+    for name in _REFUSED:
         if name in inputs and name not in script.inputs and is_true(inputs[name]):
             raise Error(
                 "unknown-flag",
@@ -443,7 +445,7 @@ def unknown_inputs(inputs: Iterable[str], script: Script) -> dict[str, str]:
     """Return the names that the script does not declare, with suggestions."""
     declared = {*script.inputs, *script.dialect.inputs, *script.dialect.places}
     return {
-        name: _instead(name, script)
+        name: _suggestion(name, script)
         or did_you_mean(name, [*declared, *FLAGS])
         or f"see its inputs: cm run script {script.alias} --help"
         for name in inputs
@@ -451,10 +453,10 @@ def unknown_inputs(inputs: Iterable[str], script: Script) -> dict[str, str]:
     }
 
 
-def _instead(name: str, script: Script) -> str:
+def _suggestion(name: str, script: Script) -> str:
     if name == "docker":
         return 'to run it in a container, replace "run" with "docker": cm docker script ...'
-    if name.replace("-", "_") not in _LOOKS:
+    if name.replace("-", "_") not in _PREVIEW_MODES:
         return ""
     return f"see what a run would do: cm plan script {script.alias}"
 
@@ -506,7 +508,7 @@ def check_input(name: str, value: Any, script: Script) -> None:
 
 
 def _fits(text: str, choice: str) -> bool:
-    """Whether a value is a choice; one such as ``size.#`` leaves open what follows the point."""
+    """Return whether a value is a choice; one such as ``size.#`` allows any end."""
     head, point, open_part = choice.rpartition(".#")
     return text == choice or bool(point and not open_part and text.startswith(f"{head}."))
 

@@ -99,10 +99,10 @@ def _results(site: Site, script: Script, choice: ComposedCommand) -> list[Script
 
 def _counted(site: Site, chosen: dict[str, str]) -> tuple[int, int]:
     from cmbench_results import query
-    from cmbench_results.places import Places
+    from cmbench_results.places import SourceFiles
     from cmbench_results.store import Store
 
-    with Store(Places(site.workspace().root), site.db) as store:
+    with Store(SourceFiles(site.workspace().root), site.db) as store:
         store.refresh()
         selection = query.of_flags(chosen)
         every = query.find(store, selection, limit=1).total

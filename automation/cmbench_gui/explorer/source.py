@@ -23,7 +23,7 @@ from cmbench.errors import Error
 from cmbench_gui.explorer.columns import Columns
 from cmbench_gui.explorer.table import FACETS
 from cmbench_gui.site import Site, site_of
-from cmbench_results.places import Places
+from cmbench_results.places import SourceFiles
 from cmbench_results.store import Store
 
 T = TypeVar("T")
@@ -69,7 +69,7 @@ class ResultSource:
                 self._store.close()
                 self._store = None
             if self._store is None:
-                self._store = Store(Places(self.site.workspace().root), self.site.db)
+                self._store = Store(SourceFiles(self.site.workspace().root), self.site.db)
             if old:
                 self._store.refresh()
                 for error in self._store.unread.values():

@@ -33,16 +33,16 @@ HARNESS_RULES = {
     compliance.SPEED.id,
 }
 # In trees of others that were accepted, only warnings; a run just made is made again.
-OF_OWN_RUNS = {
+STRICT_RULES = {
     accuracy.MODE.id,
     accuracy.SCENARIO.id,
     accuracy.SEEDS.id,
     accuracy.VERSION.id,
     accuracy.COPIED.id,
 }
-SEEDS = (performance.SEEDS.id, accuracy.SEEDS.id)
-REASONS = {
-    **dict.fromkeys(SEEDS, "the seeds of a work unit"),
+SEED_RULES = (performance.SEEDS.id, accuracy.SEEDS.id)
+NATURE_REASONS = {
+    **dict.fromkeys(SEED_RULES, "the seeds of a work unit"),
     performance.DURATION.id: "too short",
     performance.SAMPLES.id: "too few samples",
     accuracy.SAMPLES.id: "too few samples",
@@ -50,7 +50,7 @@ REASONS = {
 }
 
 
-class RunCell(ScenarioCell):
+class ResultsCell(ScenarioCell):
     """A scenario in a folder of results, which holds all its files."""
 
     __slots__ = ()
@@ -59,8 +59,8 @@ class RunCell(ScenarioCell):
         return self.root / self.scenario.lower()
 
 
-class RunSite(SubmitterSite):
-    """The folder of a benchmark's results as checks look at a submitter's; nothing is cut yet."""
+class ResultsSite(SubmitterSite):
+    """The folder of a benchmark's results in the form in which the checks take a submitter's."""
 
     def __init__(self, results: Results, scenarios: tuple[str, ...]) -> None:
         folder = Path(results.folder)
@@ -72,10 +72,10 @@ class RunSite(SubmitterSite):
 
     @cached_property
     def cells(self) -> tuple[ScenarioCell, ...]:
-        """The scenarios that are looked at."""
+        """Return the scenarios to check."""
         results = self._results
         return tuple(
-            RunCell(self.layout, self.root, results.sut, results.benchmark, name)
+            ResultsCell(self.layout, self.root, results.sut, results.benchmark, name)
             for name in self._scenarios
         )
 
@@ -84,7 +84,7 @@ class RunSite(SubmitterSite):
         return []
 
     def uncut(self, folder: Path) -> bool:
-        """Never: logs are cut when a tree is made."""
+        """Return False: logs are cut when a tree is made."""
         return False
 
 
@@ -100,8 +100,8 @@ def check(results: Results) -> TreeVerdict:
         # A tiny or synthetic form has a target of its own, by which the harness has judged it.
         if finding.rule == accuracy.TARGET.id and results.form:
             continue
-        level = ERROR if finding.rule in OF_OWN_RUNS else finding.severity
-        if finding.rule in SEEDS and results.seed:
+        level = ERROR if finding.rule in STRICT_RULES else finding.severity
+        if finding.rule in SEED_RULES and results.seed:
             level = NATURE
         mend = commands.complete(finding.mend, results, scenario)
         findings.append(replace(finding, severity=level, mend=mend))
@@ -109,17 +109,17 @@ def check(results: Results) -> TreeVerdict:
 
 
 def _findings(results: Results) -> Iterator[Finding]:
-    """Of every kind of run only those that were made."""
+    """Yield the findings on the kinds of runs that were made."""
     fast = tuple(
         result.scenario for result in results.results if result.performance_run is not None
     )
     right = tuple(result.scenario for result in results.results if result.accuracy_run is not None)
-    yield from performance.runs(RunSite(results, fast))
-    yield from accuracy.runs(RunSite(results, right))
+    yield from performance.runs(ResultsSite(results, fast))
+    yield from accuracy.runs(ResultsSite(results, right))
     tested = tuple(result.scenario for result in results.results if result.compliance)
-    yield from compliance.tests(RunSite(results, tested))
+    yield from compliance.tests(ResultsSite(results, tested))
     # The files that describe a scenario come with its performance run.
-    yield from benchmarks.descriptions(RunSite(results, fast))
+    yield from benchmarks.descriptions(ResultsSite(results, fast))
 
 
 def _runs(result: ScenarioResult) -> tuple[object, ...]:
@@ -133,9 +133,9 @@ def _layout(benchmark_round: str) -> TreeLayout:
 
 
 def lines(verdict: TreeVerdict, results: Results) -> list[str]:
-    """One line where no rule is broken, else every broken rule.
+    """Return one line where no rule is broken, else a line for every broken rule.
 
-    None where nothing was run, or where the harness has said already what is wrong.
+    The list is empty where nothing was run, or where the harness has reported the faults.
     """
     if verdict.faults:
         where = steps.wrapped(f"checks of {results.folder}:", "", "  ")
@@ -144,7 +144,7 @@ def lines(verdict: TreeVerdict, results: Results) -> list[str]:
     if results.problems or not made:
         return []
     reasons = _reasons(verdict, results)
-    if RunSite(results, ()).rules(results.benchmark) is None:
+    if ResultsSite(results, ()).rules(results.benchmark) is None:
         # No rule of a round is about such a benchmark.
         why = ["a benchmark of your own", *reasons]
         return [f"measured; not a submission: {', '.join(why)}"]
@@ -168,8 +168,8 @@ def _passed(results: Results) -> str:
 def _reasons(verdict: TreeVerdict, results: Results) -> list[str]:
     """Return why the runs cannot be submitted, without repetitions."""
     broken = {finding.rule for finding in verdict.nature}
-    reasons = [reason for rule, reason in REASONS.items() if rule in broken]
+    reasons = [reason for rule, reason in NATURE_REASONS.items() if rule in broken]
     reasons += ["too short"] if results.style != "valid" else []
     # Accuracy runs alone have none of the files that say so.
-    reasons += [REASONS[benchmarks.STAND_IN.id]] if results.stand_in else []
+    reasons += [NATURE_REASONS[benchmarks.STAND_IN.id]] if results.stand_in else []
     return list(dict.fromkeys([*reasons, *([f"{results.form} form"] if results.form else [])]))

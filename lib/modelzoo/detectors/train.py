@@ -118,7 +118,7 @@ class TrainingTargets:
     inside: Tensor
 
 
-def aims(boxes: npt.NDArray[np.float32], count: int) -> TrainingTargets:
+def training_targets(boxes: npt.NDArray[np.float32], count: int) -> TrainingTargets:
     """Return the targets of all images; of two objects in one cell the smaller one counts.
 
     Boxes are [n, 6]: image, class, left, top, right, bottom (pixels).
@@ -171,8 +171,8 @@ def _area(reach: Tensor) -> Tensor:
     return (reach[:, 0] + reach[:, 2]) * (reach[:, 1] + reach[:, 3])
 
 
-def mirrored(boxes: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """The boxes [n, 6] of the same images seen in a mirror; see ``aims``."""
+def mirrored_boxes(boxes: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return the boxes [n, 6] of the images flipped left to right."""
     other = boxes.copy()
     other[:, 2], other[:, 4] = SIDE - boxes[:, 4], SIDE - boxes[:, 2]
     return other
@@ -195,8 +195,8 @@ def losses_of(
     """Yield the loss of a batch; half of the batches, at random, are mirrored."""
     generator = torch.Generator().manual_seed(recipe.seed)
     images = torch.from_numpy(part.samples)
-    straight = aims(part.boxes, len(images))
-    turned = aims(mirrored(part.boxes), len(images))
+    straight = training_targets(part.boxes, len(images))
+    turned = training_targets(mirrored_boxes(part.boxes), len(images))
     for rows in training.shuffled(len(images), recipe.batch, recipe.epochs, generator):
         turn = bool(torch.rand(1, generator=generator) < 0.5)
         batch, aim = images[rows], turned if turn else straight
@@ -247,7 +247,7 @@ def write_model(model: onnx.ModelProto, name: str, form: DetectorForm, out: Path
     }
 
 
-def make(
+def make_model(
     name: str, part: AnnotatedImages, held_out: AnnotatedImages, recipe: DetectorRecipe, out: Path
 ) -> dict[str, Any]:
     """Train, score, and write the model and its facts into ``out``."""
@@ -269,8 +269,8 @@ def make(
     return models.write_facts(out, whole)
 
 
-def validate(name: str, part: AnnotatedImages, recipe: DetectorRecipe) -> float:
-    """The mAP, 0 to 1, of the last training images after training on those before them."""
+def validation_map(name: str, part: AnnotatedImages, recipe: DetectorRecipe) -> float:
+    """Return the mAP, 0 to 1, on the last training images after training on those before."""
     cut = len(part.samples) - VALIDATION_IMAGES
     before = part.boxes[part.boxes[:, 0] < cut]
     first = AnnotatedImages(part.folder, part.samples[:cut], before, part.facts, part.categories)
@@ -297,9 +297,9 @@ def main(arguments: list[str] | None = None) -> int:
     recipe = DetectorRecipe(seed=options.seed, epochs=options.epochs)
     part = load_part(options.training)
     if options.validate:
-        print(f"validation mAP {validate(options.form, part, recipe):.2f} %")
+        print(f"validation mAP {validation_map(options.form, part, recipe):.2f} %")
         return 0
-    training.say(make(options.form, part, load_part(options.held_out), recipe, options.out))
+    training.say(make_model(options.form, part, load_part(options.held_out), recipe, options.out))
     return 0
 
 

@@ -18,20 +18,20 @@ from .schedule import arrivals
 from .stability import Stability
 from .target import ProbedModel
 
-COUNTED_S = 0.5
+COUNTERS_TIMEOUT_S = 0.5
 """How long a server may take to count its responses."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Counters:
-    """What is read before and after."""
+    """Samples of the machine and of the server's statistics, before or after the load."""
 
-    moment: MachineSample
+    sample: MachineSample
     statistics: Statistics | None
 
 
-class _Reader:
-    """Reads counters, over a connection of its own."""
+class _CounterReader:
+    """Reads the counters of the machine and server, over a connection of its own."""
 
     def __init__(self, target: ProbedModel, connection: Connection) -> None:
         self._connection = connection
@@ -43,23 +43,26 @@ class _Reader:
 
     def before(self, warm_up: Sequence[Record]) -> _Counters:
         """Read the server's counters first: this request is not measured."""
-        self._counted = self._after(warm_up)
+        self._counted = self._counted_after(warm_up)
         return _Counters(machine.moment(self._server), self._counted)
 
     def after(self, records: Sequence[Record]) -> _Counters:
         """Read the server's counters last; a server that is gone has none."""
         at = machine.moment(self._server)
         with contextlib.suppress(KserveError):
-            return _Counters(at, self._after(records))
+            return _Counters(at, self._counted_after(records))
         return _Counters(at, None)
 
-    def _after(self, records: Sequence[Record]) -> Statistics | None:
+    def _counted_after(self, records: Sequence[Record]) -> Statistics | None:
         known = self._counted.success.count if self._counted else 0
         return self._statistics(known + sum(len(record.done) for record in records))
 
     def _statistics(self, least: int) -> Statistics | None:
-        """The counters once they hold ``least`` requests: a server answers first, then counts."""
-        deadline = time.monotonic() + COUNTED_S
+        """Return the counters once they hold ``least`` requests, or at the timeout.
+
+        A server answers first, then counts.
+        """
+        deadline = time.monotonic() + COUNTERS_TIMEOUT_S
         while True:
             settings = self._settings
             statistics = server.statistics(self._connection, settings.model, settings.version)
@@ -77,7 +80,7 @@ def measure(endpoint: ProbedModel, load: Load) -> LoadPoint:
         control = stack.enter_context(target.connect(settings))
         try:
             workers = target.workers(endpoint, count, stack)
-            reader = _Reader(endpoint, control)
+            reader = _CounterReader(endpoint, control)
             before = reader.before(warm_up(endpoint, workers))
         except KserveError as error:
             raise explained(settings, control, error) from error
@@ -146,7 +149,7 @@ def _point(
     before, after = around
     return LoadPoint(
         load=load,
-        begun_at=time.time() - (after.moment.at - before.moment.at),
+        begun_at=time.time() - (after.sample.at - before.sample.at),
         seconds=seconds,
         requests=len(times),
         rate=len(times) / seconds,
@@ -160,6 +163,6 @@ def _point(
         late=figures.latency(late, percentile),
         threads=tuple(results.thread(record, batch, percentile) for record in records),
         server=server.share(before.statistics, after.statistics),
-        costs=results.costs(records, before.moment, after.moment),
+        costs=results.costs(records, before.sample, after.sample),
         shape=results.shape(times, since, percentile),
     )

@@ -22,8 +22,8 @@ TYPES = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64",
     8: "object", 9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64",
 }  # fmt: skip
-NUMBER, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
-SIZES = {EIGHT_BYTES: 8, FOUR_BYTES: 4}
+VARINT, FIXED64, LENGTH_DELIMITED, FIXED32 = 0, 1, 2, 5  # wire types
+SIZES = {FIXED64: 8, FIXED32: 4}
 
 Data = bytes | mmap.mmap
 
@@ -42,8 +42,8 @@ def read(path: Path) -> tuple[tuple[ModelTensor, ...], tuple[ModelTensor, ...]]:
     try:
         with path.open("rb") as file:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            graph = next(f for f in fields_of(data, 0, len(data)) if f.number == GRAPH)
-            fields = list(fields_of(data, graph.start, graph.end))
+            graph = next(f for f in iterate_fields(data, 0, len(data)) if f.number == GRAPH)
+            fields = list(iterate_fields(data, graph.start, graph.end))
             weights = {_name(data, f, INITIALIZER_NAME) for f in fields if f.number == INITIALIZER}
             values = {n: [f for f in fields if f.number == n] for n in (INPUT, OUTPUT)}
             inputs = (_tensor(data, field) for field in values[INPUT])
@@ -54,46 +54,46 @@ def read(path: Path) -> tuple[tuple[ModelTensor, ...], tuple[ModelTensor, ...]]:
 
 
 def _tensor(data: Data, value: ProtoField) -> ModelTensor:
-    fields = list(fields_of(data, value.start, value.end))
-    whole = _within(data, fields, TYPE)
-    inner = _within(data, _parts(data, whole), TENSOR_TYPE)
-    parts = _parts(data, inner)
+    fields = _subfields(data, value)
+    type_field = _first_field(fields, TYPE)
+    tensor_type = _first_field(_subfields(data, type_field), TENSOR_TYPE)
+    parts = _subfields(data, tensor_type)
     element = next((each.value for each in parts if each.number == ELEMENT), 0)
-    shape = _within(data, parts, SHAPE)
-    sizes = [_size(data, d) for d in _parts(data, shape) if d.number == DIMENSION]
+    shape = _first_field(parts, SHAPE)
+    sizes = [_size(data, d) for d in _subfields(data, shape) if d.number == DIMENSION]
     return ModelTensor(_name(data, value, NAME), TYPES.get(element, "unknown"), tuple(sizes[1:]))
 
 
 def _size(data: Data, dimension: ProtoField) -> int:
-    sizes = [each.value for each in _parts(data, dimension) if each.number == VALUE]
+    sizes = [each.value for each in _subfields(data, dimension) if each.number == VALUE]
     return sizes[0] if sizes and sizes[0] < 1 << 62 else -1
 
 
-def _within(data: Data, fields: list[ProtoField], number: int) -> ProtoField | None:
+def _first_field(fields: list[ProtoField], number: int) -> ProtoField | None:
     return next((each for each in fields if each.number == number), None)
 
 
-def _parts(data: Data, field: ProtoField | None) -> list[ProtoField]:
-    return list(fields_of(data, field.start, field.end)) if field else []
+def _subfields(data: Data, field: ProtoField | None) -> list[ProtoField]:
+    return list(iterate_fields(data, field.start, field.end)) if field else []
 
 
 def _name(data: Data, field: ProtoField, number: int) -> str:
-    match = next((f for f in fields_of(data, field.start, field.end) if f.number == number), None)
+    match = _first_field(_subfields(data, field), number)
     return data[match.start : match.end].decode() if match else ""
 
 
-def fields_of(data: Data, place: int, end: int) -> Iterator[ProtoField]:
+def iterate_fields(data: Data, place: int, end: int) -> Iterator[ProtoField]:
     """Yield the fields of a message; raises ValueError or IndexError where it is damaged."""
     while place < end:
-        key, place = _number(data, place)
+        key, place = _read_varint(data, place)
         number, kind = key >> 3, key & 7
-        if kind == NUMBER:
-            value, place = _number(data, place)
+        if kind == VARINT:
+            value, place = _read_varint(data, place)
             yield ProtoField(number, place, place, value)
             continue
         size = SIZES.get(kind, 0)
-        if kind == BYTES:
-            size, place = _number(data, place)
+        if kind == LENGTH_DELIMITED:
+            size, place = _read_varint(data, place)
         elif not size:
             raise ValueError(f"a field of kind {kind}")
         if place + size > end:
@@ -102,7 +102,7 @@ def fields_of(data: Data, place: int, end: int) -> Iterator[ProtoField]:
         place += size
 
 
-def _number(data: Data, place: int) -> tuple[int, int]:
+def _read_varint(data: Data, place: int) -> tuple[int, int]:
     number = shift = 0
     while True:
         byte = data[place]

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from .onnx_signature import Data, ProtoField, fields_of
+from .onnx_signature import Data, ProtoField, iterate_fields
 
 EXTERNAL_DATA = 13  # of a tensor
 KEY, VALUE = 1, 2  # of an entry of external data
@@ -51,7 +51,7 @@ def _source(path: Path, name: str) -> Path:
 
 def _locations(kind: str, data: Data, start: int, end: int) -> Iterator[str]:
     nested = NESTED[kind]
-    for field in fields_of(data, start, end):
+    for field in iterate_fields(data, start, end):
         inner = nested.get(field.number, "")
         if inner == "tensor":
             yield from _tensor(data, field)
@@ -61,9 +61,9 @@ def _locations(kind: str, data: Data, start: int, end: int) -> Iterator[str]:
 
 
 def _tensor(data: Data, tensor: ProtoField) -> Iterator[str]:
-    for entry in fields_of(data, tensor.start, tensor.end):
+    for entry in iterate_fields(data, tensor.start, tensor.end):
         if entry.number == EXTERNAL_DATA:
-            parts = fields_of(data, entry.start, entry.end)
+            parts = iterate_fields(data, entry.start, entry.end)
             texts = {part.number: data[part.start : part.end] for part in parts}
             if texts.get(KEY) == LOCATION:
                 yield texts.get(VALUE, b"").decode()

@@ -14,7 +14,7 @@ from crowd_lab import Faulty, Request, measured
 from benchmark_lab import SCRIPT, module_of
 from cmbench.errors import Error
 from cmbench_crowd.client_home import ClientHome
-from cmbench_results.places import Places
+from cmbench_results.places import SourceFiles
 
 customize: Any = module_of(SCRIPT / "run-crowd-benchmark" / "customize.py")
 
@@ -22,7 +22,7 @@ customize: Any = module_of(SCRIPT / "run-crowd-benchmark" / "customize.py")
 def hook(tmp_path: Path, **env: str) -> dict[str, Any]:
     """What a hook gets, after a run that has left one result."""
     folder = measured(tmp_path / "out")
-    Places(tmp_path / "cmbench").add(folder)
+    SourceFiles(tmp_path / "cmbench").add(folder)
     cmind = SimpleNamespace(repos_path=str(tmp_path))
     return {
         "env": {f"CM_CROWD_{name}": value for name, value in env.items()},

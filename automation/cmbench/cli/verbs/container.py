@@ -63,7 +63,7 @@ def _data(made: ContainerDesign) -> Answer:
             {"source": m.source, "target": m.target, "mode": m.mode, "why": m.why}
             for m in job.mounts
         ],
-        "handed": list(job.handed),
+        "handed": list(job.passed_variables),
         "command": [mask_word(word) for word in job.command],
         "commands": [list(map(mask_word, words)) for words in commands(made)],
         "notes": list(made.notes),
