@@ -29,9 +29,13 @@ from typing import Any
 from cmbench.errors import Error, did_you_mean
 from cmbench.lib import locks
 from cmbench.lib.files import file_error
-from cmbench_sweep.values import MEASURED, PointOutcome, SweepPoint, SweepRun
+from cmbench_sweep.values import MEASURED, PointOutcome, SweepPoint
+from common.records import RecordReader
 
 FORMAT = 1
+
+decode = RecordReader(ValueError).decode
+"""Return a dataclass of a sweep from parsed JSON; raise ``ValueError``."""
 
 
 class _TakenError(Exception):
@@ -103,8 +107,7 @@ class PointStore:
         """Return what the file ``path`` says of a point; still to do where it cannot be read."""
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
-            runs = tuple(SweepRun(**fields) for fields in data["runs"])
-            return PointOutcome(**{**data, "runs": runs, "key": key})
+            return decode(PointOutcome, {**data, "key": key})
         except (OSError, ValueError, TypeError, KeyError):
             return PointOutcome(key)
 

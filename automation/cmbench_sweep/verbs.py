@@ -17,15 +17,12 @@ from cmbench_sweep import driver, render
 from cmbench_sweep.driver import OpenSweep
 from cmbench_sweep.reading import read_sweep
 from cmbench_sweep.report import best, effects, frontier, report
-from cmbench_sweep.store import PointStore
+from cmbench_sweep.store import PointStore, decode
 from cmbench_sweep.values import (
     FAILED,
     MEASURED,
     OPEN,
-    Budget,
     PointOutcome,
-    Repeat,
-    SearchSettings,
     Sweep,
     SweepPoint,
 )
@@ -191,19 +188,9 @@ def _names(store: PointStore) -> Reply:
 def sweep_from(stored: Mapping[str, Any]) -> tuple[Sweep, tuple[SweepPoint, ...]]:
     """Return a sweep and its points as they were kept; raise ``sweep-not-found``."""
     try:
-        data = dict(stored["sweep"])
-        parts: dict[str, Any] = {
-            "repeat": Repeat(**data.pop("repeat")),
-            "budget": Budget(**data.pop("budget")),
-            "search": SearchSettings(**data.pop("search")),
-        }
-        axes = {name: tuple(values) for name, values in data.pop("axes").items()}
-        for name in ("exclude", "constraints"):
-            parts[name] = tuple(data.pop(name))
-        zips = tuple(map(tuple, data.pop("zips")))
-        points = tuple(SweepPoint(**point) for point in stored["points"])
-        return Sweep(**data, axes=axes, zips=zips, **parts), points
-    except (KeyError, TypeError) as problem:
+        points = tuple(decode(SweepPoint, point) for point in stored["points"])
+        return decode(Sweep, stored["sweep"]), points
+    except (KeyError, TypeError, ValueError) as problem:
         raise Error(
             "sweep-not-found",
             f"the stored data of a sweep cannot be read: {problem}",

@@ -30,7 +30,7 @@ from cmbench.lib.causes import find_cause
 from cmbench_sweep.figures import figures_of
 from cmbench_sweep.points import request_of
 from cmbench_sweep.preparing import prepare, take_in
-from cmbench_sweep.store import PointStore, clear, machine
+from cmbench_sweep.store import PointStore, clear, decode, machine
 from cmbench_sweep.values import (
     FAILED,
     MEASURED,
@@ -376,10 +376,8 @@ def _reason(error: Error) -> str:
 def read_batch(path: str, part: int = 0) -> PointBatch:
     """Return the batch that the driver has put into a file; of several parts, this one."""
     data = json.loads(Path(path).read_text(encoding="utf-8"))
-    data["points"] = tuple(SweepPoint(**point) for point in data["points"][part :: data["parts"]])
-    data["prepare"] = tuple(SweepPoint(**point) for point in data["prepare"])
-    data["repositories"] = tuple(data["repositories"])
-    return PointBatch(**{**data, "repeat": Repeat(**data["repeat"])})
+    data["points"] = data["points"][part :: data["parts"]]
+    return decode(PointBatch, data)
 
 
 def main(path: str, part: str = "0") -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -34,11 +34,13 @@ class RecordReader:
         name = where or cls.__name__
         if not isinstance(data, Mapping):
             raise self.failure(f"{name} is not an object: {data!r:.200}")
-        hints, metadata = _described(cls)  # type: ignore[arg-type]
+        hints, metadata, required = _described(cls)  # type: ignore[arg-type]
         unknown = sorted(set(data) - set(hints), key=str)
         if unknown and not self._is_lenient:
             known = ", ".join(hints)
             raise self.failure(f"{name}: unknown key {unknown[0]!r:.60}; known are {known}")
+        if missing := [key for key in required if key not in data]:
+            raise self.failure(f"{name}: {missing[0]!r} is missing")
         values = {
             key: self.value(
                 hints[key], data[key], f"{where}.{key}" if where else key, metadata[key]
@@ -46,10 +48,7 @@ class RecordReader:
             for key in data
             if key in hints
         }
-        try:
-            return cls(**values)
-        except TypeError as error:
-            raise self.failure(f"{name}: {error}") from error
+        return cls(**values)
 
     def value(self, hint: Any, value: object, where: str, metadata: Metadata) -> Any:
         """Return one value as its annotation says; ``metadata`` is that of the field."""
@@ -58,7 +57,7 @@ class RecordReader:
             return value
         if origin in (Union, types.UnionType):
             return self._one_of(inner, value, where, metadata)
-        if origin is tuple:
+        if origin in (tuple, Sequence):
             return self.items(inner[0], value, where, metadata)
         if origin in (dict, Mapping):
             return self.mapping(inner[1], value, where, metadata)
@@ -102,9 +101,15 @@ class RecordReader:
 
 
 @cache
-def _described(cls: Any) -> tuple[Mapping[str, Any], Mapping[str, Metadata]]:
-    """Return the annotations of a dataclass, and the metadata of its fields."""
-    return get_type_hints(cls), {field.name: field.metadata for field in dataclasses.fields(cls)}
+def _described(cls: Any) -> tuple[Mapping[str, Any], Mapping[str, Metadata], Sequence[str]]:
+    """Return a dataclass's annotations, the metadata of its fields, and the required ones."""
+    fields, no_default = dataclasses.fields(cls), dataclasses.MISSING
+    required = [
+        field.name
+        for field in fields
+        if field.default is no_default and field.default_factory is no_default
+    ]
+    return get_type_hints(cls), {field.name: field.metadata for field in fields}, required
 
 
 def _omits(field: dataclasses.Field[Any], value: object) -> bool:

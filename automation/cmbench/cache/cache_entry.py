@@ -222,7 +222,9 @@ def unsealed(text: str) -> dict[str, Any]:
 
 
 def decode(data: dict[str, Any]) -> CacheEntry:
-    """An entry from its stored fields; raises ``ValueError`` or ``TypeError`` for others."""
+    """Return an entry from its stored fields; raise ``ValueError`` or ``TypeError`` for others."""
+    # Not by common.records: it takes 7 ms of the start of a command, 0.15 ms instead of 0.02 ms
+    # for an entry, and knows no bounds of numbers and no names of files.
     values = {key: value for key, value in data.items() if key in _KINDS}
     require(values, _KINDS)
     for key in ("tags", "variations", "deps", "doubts"):

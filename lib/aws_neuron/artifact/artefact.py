@@ -8,13 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from common.problems import ProgramError
+from common.records import RecordReader, encode
 
 TARGETS = ("inf1", "inf2", "trn1", "cpu")
 DTYPES = ("float32", "float16", "bfloat16", "int32", "int64")
 FORMAT = 1
 SHA256 = re.compile(r"[0-9a-f]{64}")
 # What model.json of every model has, and what only a compiled one has.
-MODEL_KEYS = ("name", "file", "sha256", "bytes", "precision", "options", "accuracy")
+MODEL_KEYS = (
+    *("name", "file", "sha256", "bytes", "precision", "inputs", "outputs", "options", "accuracy"),
+)
 NEURON_KEYS = (
     "benchmark",
     "target",
@@ -101,17 +104,10 @@ class NeuronArtefact:
 
     def facts(self) -> dict[str, Any]:
         """Return the content of its sidecar."""
-        record: dict[str, Any] = {key: getattr(self, key) for key in MODEL_KEYS}
-        for kind in ("inputs", "outputs"):
-            record[kind] = [
-                {"name": t.name, "dtype": t.dtype, "shape": list(t.shape)}
-                for t in getattr(self, kind)
-            ]
-        neuron = {key: getattr(self, key) for key in NEURON_KEYS}
-        source = self.source
-        model = {"name": source.name, "file": source.file, "sha256": source.sha256}
-        record["neuron"] = {"format": FORMAT, **neuron, "model": model}
-        return record
+        record = encode(self)
+        neuron = {key: record.pop(key) for key in NEURON_KEYS}
+        record["neuron"] = {"format": FORMAT, **neuron, "model": record.pop("source")}
+        return record  # type: ignore[no-any-return]
 
 
 def from_facts(record: Any, where: str) -> NeuronArtefact:
@@ -119,52 +115,32 @@ def from_facts(record: Any, where: str) -> NeuronArtefact:
 
     Raises ArtefactError with all its faults.
     """
-    try:
-        neuron = record["neuron"]
-        if neuron.get("format") != FORMAT:
-            made = f"format {neuron.get('format')} and not {FORMAT}"
-            raise ArtefactError(f"{where} is of {made}")
-        plain = {key: record[key] for key in MODEL_KEYS} | {key: neuron[key] for key in NEURON_KEYS}
-        tensors: dict[str, Any] = {
-            kind: tuple(map(_tensor, record[kind])) for kind in ("inputs", "outputs")
-        }
-        plain["compiler_flags"] = tuple(plain["compiler_flags"])
-        made_of = SourceModel(*(neuron["model"][key] for key in ("name", "file", "sha256")))
-        artefact = NeuronArtefact(**plain, **tensors, source=made_of)
-        problems = list(_problems(artefact))
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        text = f"{where} does not describe a compiled model: {_words(error)}"
-        raise ArtefactError(text) from error
-    if problems:
+    text = f"{where} does not describe a compiled model"
+    if not isinstance(record, dict) or not isinstance(record.get("neuron"), dict):
+        raise ArtefactError(f"{text}: 'neuron' is missing")
+    neuron = record["neuron"]
+    if neuron.get("format") != FORMAT:
+        raise ArtefactError(f"{where} is of format {neuron.get('format')} and not {FORMAT}")
+    values = {key: record[key] for key in MODEL_KEYS if key in record}
+    values |= {key: neuron[key] for key in NEURON_KEYS if key in neuron}
+    reader = RecordReader(lambda fault: ArtefactError(f"{text}: {fault}"))
+    artefact = reader.decode(NeuronArtefact, values | {"source": neuron.get("model")})
+    if problems := list(_problems(artefact)):
         raise ArtefactError(f"{where}: {'; '.join(problems)}")
     return artefact
-
-
-def _words(error: Exception) -> str:
-    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
-
-
-def _tensor(record: Mapping[str, Any]) -> ArtefactTensor:
-    return ArtefactTensor(record["name"], record["dtype"], tuple(map(int, record["shape"])))
 
 
 def _problems(artefact: NeuronArtefact) -> Iterator[str]:
     if artefact.target not in TARGETS:
         yield f"no target {artefact.target}, only {', '.join(TARGETS)}"
-    if not _counts(artefact.batch_size):
+    if artefact.batch_size < 1:
         yield f"the batch is {artefact.batch_size}"
-    if not isinstance(artefact.dynamic_batch, bool):
-        yield f"dynamic_batch is {artefact.dynamic_batch}"
     for digest in (artefact.sha256, artefact.source.sha256):
         if not SHA256.fullmatch(digest):
             yield f'"{digest}" is not a SHA-256'
     if "/" in artefact.file or not artefact.file:
         yield f'"{artefact.file}" is not a valid file name'
     yield from _tensor_problems(artefact)
-
-
-def _counts(number: Any) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool) and number > 0
 
 
 def _tensor_problems(artefact: NeuronArtefact) -> Iterator[str]:

@@ -73,6 +73,7 @@ def _shared(place: RegionSlice) -> dict[str, Any]:
 
 def read_layout(text: bytes) -> ResponseLayout:
     """Read the JSON of a response; raises KserveError (``protocol``) where it is not one."""
+    # Not by common.records: servers add keys of their own, and every request pays for it.
     header = read_json(text)
     try:
         return ResponseLayout(tuple(_place(each) for each in header["outputs"]))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+
+from common.records import RecordReader
 
 # Names of regions in /dev/shm begin with it, so that leftovers are known as ours.
 FAMILY = "cmtriton-"
@@ -56,12 +56,7 @@ class KeeperSettings:
 
 def read(path: Path) -> KeeperSettings:
     """Read the settings that ``KeeperSettings.write`` has stored."""
-    record: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    finish, orphaned = (tuple(map(tuple, record[name])) for name in ("finish", "orphaned"))
-    command = tuple(record["command"])
-    return KeeperSettings(
-        command, record["mark"], record["folder"], finish, record["owned"], orphaned
-    )
+    return RecordReader(ValueError).decode(KeeperSettings, json.loads(path.read_text("utf-8")))
 
 
 def new_mark() -> str:

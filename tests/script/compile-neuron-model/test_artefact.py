@@ -63,9 +63,9 @@ def test_the_sidecar_has_what_every_model_json_has(tmp_path: Path) -> None:
     [
         ("target", "inf3", "no target inf3, only inf1, inf2, trn1, cpu"),
         ("batch_size", 0, "the batch is 0"),
-        ("batch_size", "5", "the batch is 5"),
-        ("batch_size", True, "the batch is True"),
-        ("dynamic_batch", "no", "dynamic_batch is no"),
+        ("batch_size", "5", "batch_size: expected int, found '5'"),
+        ("batch_size", True, "batch_size: expected int, found True"),
+        ("dynamic_batch", "no", "dynamic_batch: expected bool, found 'no'"),
         ("model", {"name": "m", "file": "m.pt", "sha256": "short"}, '"short" is not a SHA-256'),
         ("model", {"name": "m"}, "'file' is missing"),
         ("model", None, "does not describe a compiled model"),
