@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
-
-import onnx
+from typing import TYPE_CHECKING, Any
 
 from common.files import sha256
+
+if TYPE_CHECKING:
+    import onnx
 
 MODEL_FACTS = "model.json"
 TARGET_SHARE = 0.99

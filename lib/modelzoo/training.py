@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-import onnx
-import onnxruntime
 import torch
 from torch import Tensor
 
 from modelzoo import program
 
 OPSET = 17
+# Whose versions decide what a training gives.
+PACKAGES = ("torch", "onnx", "onnxruntime", "numpy")
 
 
 class TrainingRecipe(Protocol):
@@ -145,7 +145,10 @@ SPLIT = "made with other seeds; nothing was tuned on the held-out part"
 
 def about(recipe: Any, seconds: float, *, split: str = SPLIT, **more: Any) -> dict[str, Any]:
     """Return the entry of a training in model.json; ``more`` is about its data."""
-    versions = {package.__name__: package.__version__ for package in (torch, onnx, onnxruntime, np)}
+    installed = {
+        entry.metadata["Name"]: entry.version for entry in importlib.metadata.distributions()
+    }
+    versions = {name: installed[name] for name in PACKAGES if name in installed}
     return {
         "split": split,
         **more,

@@ -15,8 +15,8 @@ from typing import Any
 from modelzoo import models, program
 from modelzoo.checkpoint import check_names, check_shape
 from modelzoo.gptj import decoder
-from modelzoo.gptj.checkpoint import GptjCheckpoint
 from modelzoo.graph import Array
+from modelzoo.hugging_face import HuggingFaceCheckpoint
 from modelzoo.program import ProgramError
 
 KEYS = {
@@ -47,7 +47,7 @@ def size_of(config: dict[str, Any]) -> decoder.Size:
 class CheckedWeights:
     """The weights of a checkpoint; those with another shape than the network's are refused."""
 
-    def __init__(self, source: GptjCheckpoint, size: decoder.Size) -> None:
+    def __init__(self, source: HuggingFaceCheckpoint, size: decoder.Size) -> None:
         self._source, self._shapes = source, decoder.shapes(size)
         check_names(source.names(), self._shapes)
 
@@ -63,7 +63,7 @@ def convert(folder: Path, out: Path, other_size: bool) -> decoder.Size:
 
     Raises ProgramError for another size, or weights that are not those of config.json.
     """
-    source = GptjCheckpoint(folder)
+    source = HuggingFaceCheckpoint(folder)
     config = source.config()
     size = size_of(config)
     real = decoder.Size(vocabulary=size.vocabulary)

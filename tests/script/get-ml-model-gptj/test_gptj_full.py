@@ -20,7 +20,8 @@ import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
 from cmbench.lib.host import machine
-from modelzoo.gptj import checkpoint, decoder
+from modelzoo import hugging_face
+from modelzoo.gptj import decoder
 from support import LIB
 
 SCRIPT = forms.SCRIPT / "get-ml-model-gptj"
@@ -186,7 +187,7 @@ def test_the_facts_are_those_of_the_rules_and_the_files_are_verified(tmp_path: P
 def test_smaller_numbers_are_widened(tmp_path: Path, dtype: str) -> None:
     values = np.asarray([[1.5, -2.0], [0.25, 96.0]], dtype=np.float32)
     safetensors(tmp_path / "model.safetensors", {"a": values}, dtype)
-    np.testing.assert_array_equal(checkpoint.GptjCheckpoint(tmp_path).array("a"), values)
+    np.testing.assert_array_equal(hugging_face.HuggingFaceCheckpoint(tmp_path).array("a"), values)
 
 
 @pytest.mark.parametrize("content", [b"", b"no header at all", None])
@@ -194,8 +195,8 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "model.safetensors"
     safetensors(path, {"a": np.ones((3, 4), np.float32)})
     path.write_bytes(path.read_bytes()[:-5] if content is None else content)
-    with pytest.raises(checkpoint.ProgramError, match=r"model\.safetensors is not a file"):
-        checkpoint.GptjCheckpoint(tmp_path).array("a")
+    with pytest.raises(hugging_face.ProgramError, match=r"model\.safetensors is not a file"):
+        hugging_face.HuggingFaceCheckpoint(tmp_path).array("a")
 
 
 @pytest.mark.skipif(not TORCH, reason="reading PyTorch's files needs torch")
@@ -207,7 +208,7 @@ def test_files_of_pytorch_give_the_same(tmp_path: Path, zipped: bool) -> None:
     tensors = {name: torch.from_numpy(array) for name, array in found.items()}
     path = tmp_path / "pytorch_model.bin"
     torch.save(tensors, str(path), _use_new_zipfile_serialization=zipped)
-    source = checkpoint.GptjCheckpoint(tmp_path)
+    source = hugging_face.HuggingFaceCheckpoint(tmp_path)
     assert source.names() == set(found)
     for name, array in found.items():
         np.testing.assert_array_equal(source.array(name), array)

@@ -22,7 +22,7 @@ SINGLES = ("model.safetensors", "pytorch_model.bin")
 NO_WEIGHT = re.compile(r"\.attn\.(bias|masked_bias)$|\.rotary_emb\.|\.embed_positions$")
 
 
-class GptjCheckpoint:
+class HuggingFaceCheckpoint:
     """The files of a folder, opened when one of their weights is first read."""
 
     def __init__(self, folder: Path) -> None:
