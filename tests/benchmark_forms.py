@@ -180,6 +180,15 @@ def _articles(count: int) -> Path:
 
 
 @cache
+def llama3_articles(count: int = 400) -> Path:
+    """The made-up news as prompts of the tiny Llama."""
+    out = _folder(f"llama3-articles-{count}")
+    words = ("--tiny", "--count", count, "--out", out)
+    _program("modelzoo/datasets/cnndm/make_llama3.py", *words)
+    return out
+
+
+@cache
 def calibration_articles() -> Path:
     """The made-up news for calibration as prompts."""
     out = _folder("calibration-articles")

@@ -11,6 +11,11 @@ from cmbench.errors import Error
 from modelzoo.hooks import calibration_lists, datasets
 
 ARTICLES = 13368
+LLAMA3_FILE = (
+    "fetch cnn_eval.json (for _edge cnn_eval_5000.json) with MLCommons's r2-downloader from "
+    "inference.mlcommons-storage.org/metadata/llama3-1-8b-cnn-eval.uri (_edge: "
+    "llama3-1-8b-sample-cnn-eval-5000.uri)"
+)
 # Where articles are given, and how the user comes by them.
 JUDGED = (
     "CM_CNNDM_ARTICLES",
@@ -41,6 +46,9 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     env = i["env"]
     form = env.get("CM_DATASET_FORM")
     words, files = ([f"--{form}"], []) if form else real(env)
+    if is_llama3(env) and calibrates(env):
+        hint = "leave out _calibration: no engine here quantizes a Llama with samples"
+        raise Error("not-available", "there are no prompts for Llama's calibration", hint=hint)
     words += ["--calibration"] if calibrates(env) else []
     datasets.write_arguments(env, words)
     return {"return": 0, "relies_on": files}
@@ -49,6 +57,11 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 def calibrates(env: Mapping[str, Any]) -> bool:
     """Whether the articles are for ranges of values, and nothing is judged by them."""
     return bool(env["CM_DATASET_CALIBRATION"] == "yes")
+
+
+def is_llama3(env: Mapping[str, Any]) -> bool:
+    """Return whether the prompts are those of Llama 3.1 8B."""
+    return bool(env.get("CM_TMP_ML_MODEL"))
 
 
 def real(env: dict[str, Any]) -> tuple[list[str], list[str]]:
@@ -82,11 +95,12 @@ def real(env: dict[str, Any]) -> tuple[list[str], list[str]]:
 def needed(env: Mapping[str, Any], names: Sequence[str]) -> Error:
     """Return the error for missing parts of CNN/DailyMail, with their source."""
     _, _, how = TRAINING if calibrates(env) else JUDGED
+    how, tags = (LLAMA3_FILE, "_llama3,_tiny") if is_llama3(env) else (how, "_tiny")
     return Error(
         "data-needed",
         f"CNN/DailyMail needs {' and '.join(f'{name}=FILE' for name in names)}",
         hint=f"{how}, take tokenizer.json from the model, or use the tiny form: "
-        "--tags=get,dataset,cnndm,_tiny",
+        f"--tags=get,dataset,cnndm,{tags}",
     )
 
 
@@ -107,10 +121,11 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     facts = datasets.read_facts(folder)
     if calibrates(env):
         return hand_out(env, folder)
-    if not env.get("CM_DATASET_FORM") and facts["count"] != ARTICLES:
+    articles = int(env.get("CM_CNNDM_EXPECTED") or ARTICLES)
+    if not env.get("CM_DATASET_FORM") and facts["count"] != articles:
         raise Error(
             "data-incomplete",
-            f"there are {facts['count']} articles, the validation set has {ARTICLES}",
+            f"there are {facts['count']} articles, the validation set has {articles}",
             hint="make cnn_eval.json again",
         )
     env["CM_DATASET_PATH"] = folder

@@ -1,5 +1,9 @@
 #!/bin/bash
 set -euo pipefail
 mapfile -d '' -t words < "${CM_TMP_RUN_DIR}/arguments"
-"${CM_PYTHON_BIN_WITH_PATH}" -m modelzoo.datasets.cnndm.make_dataset \
+if [[ -n "${CM_TMP_ML_MODEL:-}" ]]; then
+  exec "${CM_PYTHON_BIN_WITH_PATH}" -m modelzoo.datasets.cnndm.make_llama3 \
+    "${words[@]}" --out "${PWD}"
+fi
+exec "${CM_PYTHON_BIN_WITH_PATH}" -m modelzoo.datasets.cnndm.make_dataset \
   "${words[@]}" --out "${PWD}"

@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from modelzoo import files, program
+from modelzoo.byte_pairs import piece_of
 from modelzoo.datasets.cnndm import articles, news
 from modelzoo.program import ProgramError
 
@@ -155,24 +156,6 @@ def full(entries: list[dict[str, str]], tokenizer: Path) -> Prompts:
         references=[str(entry["output"]) for entry in entries],
         pieces=[piece_of(name) for name in names],
     )
-
-
-def _bytes_of_letters() -> dict[str, int]:
-    """Byte-level tokenizers write every byte as one printable letter; this is the way back."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [byte for byte in range(256) if byte not in printable]
-    letters = {chr(byte): byte for byte in printable}
-    return letters | {chr(256 + place): byte for place, byte in enumerate(others)}
-
-
-LETTERS = _bytes_of_letters()
-
-
-def piece_of(name: str) -> str:
-    """The bytes of a token of a byte-level tokenizer, as Latin-1; special ones have none."""
-    if name.startswith("<|") and name.endswith("|>"):
-        return ""
-    return "".join(chr(LETTERS[letter]) for letter in name if letter in LETTERS)
 
 
 def write(prompts: Prompts, entries: Sequence[dict[str, str]], name: str, out: Path) -> None:
