@@ -114,6 +114,8 @@ class BackendSpec:
         refuses: Benchmarks (or ``benchmark:precision``) that it cannot run, and why.
         only: The benchmarks that it can run, where it cannot run all.
         options: Its own settings, by name (``--backend_options=name=value``).
+        generates: Whether it generates tokens; it then runs the benchmarks that need that, and no
+            others.
         builds: Whether it turns the model into a file of its own before it can open it.
         service: ``module:function`` of what must run during a whole session, such as a
             server: a context manager that takes a ``Setup`` and the models, and gives further
@@ -138,6 +140,7 @@ class BackendSpec:
     refuses: Mapping[str, str] = field(default_factory=dict)
     only: tuple[str, ...] = ()
     options: Mapping[str, Option] = field(default_factory=dict)
+    generates: bool = False
     builds: bool = False
     service: str = ""
     steps: tuple[Step, ...] = ()

@@ -212,6 +212,8 @@ class BenchmarkSpec:
         percentiles: Latency percentiles that differ from those of the scenarios.
         token_rates: Whether results are in tokens per second.
         inferred_tokens: Whether they are, by a fixed number of tokens for a sample.
+        generates: Whether the backend generates tokens one after the other, and LoadGen times the
+            first of an answer; only backends that generate too can run it.
         module: ``module:class`` of its part of the harness; empty where it cannot be run here,
             which ``unavailable`` explains.
         open_names: Patterns of models that the open division compares with it.
@@ -249,6 +251,7 @@ class BenchmarkSpec:
     percentiles: Mapping[Scenario, float] = field(default_factory=dict)
     token_rates: bool = False
     inferred_tokens: bool = False
+    generates: bool = False
     answers: Answers = Answers.FIXED
     aliases: tuple[Alias, ...] = ()
     open_names: tuple[str, ...] = ()

@@ -74,6 +74,10 @@ class Scenario(TextEnum):
         """Return the name of LoadGen's TestScenario, which its logs show."""
         return Scenario.SERVER.value if self is Scenario.INTERACTIVE else self.value
 
+    def loadgen_key(self, key: str) -> str:
+        """Return the name in LoadGen's mlperf.conf of a benchmark that has ``key`` elsewhere."""
+        return f"{key}-interactive" if self is Scenario.INTERACTIVE else key
+
     @property
     def folder(self) -> str:
         """Return the folder of the scenario in a tree of results."""
@@ -196,7 +200,7 @@ RESULTS: Mapping[Scenario, ResultKey] = {
     ),
 }
 # What counts for a benchmark whose answers are measured in tokens.
-_TOKENS = ResultKey("result_completed_tokens_per_second", "tokens/s", "p99 TTFT and TPOT in limits")
+_TOKENS = ResultKey("result_completed_tokens_per_second", "tokens/s", "p99s in limits")
 TOKEN_RESULTS: Mapping[Scenario, ResultKey] = {
     SERVER: _TOKENS,
     INTERACTIVE: _TOKENS,

@@ -16,7 +16,8 @@ class AccuracyFigure:
     """A computed accuracy in the metric's unit, and the line that accuracy.txt must hold.
 
     ``duplicates`` counts samples that LoadGen issued twice to fill its last query. ``further`` are
-    the figures of a task that has several, by metric.
+    the figures of a task that has several, by metric. ``oracle`` says how many answers equal those
+    of the reference implementation, and of how many; None where these are not known.
     """
 
     value: float
@@ -24,6 +25,7 @@ class AccuracyFigure:
     samples: int
     duplicates: int = 0
     further: dict[str, float] = field(default_factory=dict)
+    oracle: tuple[int, ...] | None = None
 
 
 MOMENT_S = 0.05

@@ -10,6 +10,7 @@ from typing import Any
 
 from mlperf import catalog
 from mlperf.catalog import (
+    INTERACTIVE,
     MULTI_STREAM,
     OFFLINE,
     SERVER,
@@ -23,8 +24,10 @@ from mlperf.catalog import (
 from .errors import HarnessError
 from .records import WHEN_GIVEN
 
+# Those that every benchmark may have; Interactive is one of language models.
+USUAL_SCENARIOS = (SINGLE_STREAM, MULTI_STREAM, SERVER, OFFLINE)
 # Those that can be measured here, in the order of reports.
-SCENARIOS = (SINGLE_STREAM, MULTI_STREAM, SERVER, OFFLINE)
+SCENARIOS = (SINGLE_STREAM, MULTI_STREAM, SERVER, INTERACTIVE, OFFLINE)
 
 FIND, PERFORMANCE, ACCURACY = Mode.FIND, Mode.PERFORMANCE, Mode.ACCURACY
 COMPLIANCE, README = Mode.COMPLIANCE, Mode.README
@@ -58,13 +61,17 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True)
 class GraphSpec:
-    """One file that a backend opens, and its signature."""
+    """One file that a backend opens, and its signature.
+
+    ``options`` are those of its model, for the backends that generate tokens.
+    """
 
     name: str
     path: str
     sha256: str
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    options: dict[str, Any] = field(default_factory=dict, metadata=WHEN_GIVEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +124,9 @@ class ModelSpec:
 
     def graphs(self) -> tuple[GraphSpec, ...]:
         """Return all files to open: first the main one, which has the name ``MAIN``."""
-        main = GraphSpec(MAIN, self.path, self.sha256, self.inputs, self.outputs)
+        main = GraphSpec(
+            MAIN, self.path, self.sha256, self.inputs, self.outputs, options=self.options
+        )
         return (main, *self.parts)
 
     def digest(self) -> str:
@@ -184,7 +193,7 @@ class SessionSettings:
     results_dir: str
     hw_name: str
     round: str
-    scenarios: tuple[Scenario, ...] = SCENARIOS
+    scenarios: tuple[Scenario, ...] = USUAL_SCENARIOS
     modes: tuple[Mode, ...] = DEFAULT_MODES
     style: str = "test"
     category: str = ""
@@ -323,7 +332,7 @@ def user_conf(
     stands_in = stand_in.line(run.backend, run.device, run.backend_options)
     comment = f"# {stands_in}\n" if stands_in else ""
     return comment + "".join(
-        f"{loadgen_key}.{run.scenario}.{key} = {_number(value)}\n"
+        f"{loadgen_key}.{run.scenario.loadgen}.{key} = {_number(value)}\n"
         for key, value in values.items()
         if value is not None
     )

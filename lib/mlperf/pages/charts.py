@@ -208,9 +208,10 @@ def spread(places: Sequence[float]) -> list[float]:
     return centers
 
 
-def lines(series: Sequence[tuple[str, Sequence[Point]]], unit: str) -> Chart:
-    """Lines over seconds from 0 up; with one series the space below it is filled."""
-    chart = Chart(f"{unit} over time", "s", series=[name for name, _ in series if name])
+def lines(series: Sequence[tuple[str, Sequence[Point]]], unit: str, across: str = "s") -> Chart:
+    """Lines from 0 up, over seconds or ``across``; with one series the space below it is filled."""
+    over, at_word = ("time", "after") if across == "s" else (across, "at")
+    chart = Chart(f"{unit} over {over}", across, series=[name for name, _ in series if name])
     times = [at for _, each in series for at, _ in each]
     y = chart.scale(0, 1.05 * max(value for _, each in series for _, value in each) or 1.0)
     x = _linear(min(times), max(times), LEFT, END)
@@ -221,7 +222,7 @@ def lines(series: Sequence[tuple[str, Sequence[Point]]], unit: str) -> Chart:
             chart.lines.append(("area", [(path[0][0], BASE), *path, (path[-1][0], BASE)], ""))
         chart.lines.append((f"line s{place}", path, ""))
         for at, value in each if len(each) <= MOST_SPOTS else ():
-            label = f"{name} {value:.4g} {unit} after {at:.3g} s".strip()
+            label = f"{name} {value:.4g} {unit} {at_word} {at:.3g} {across}".strip()
             chart.dots.append((x(at), y(value), 5, "spot", label))
     return chart
 

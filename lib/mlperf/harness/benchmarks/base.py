@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mlperf.catalog import BenchmarkSpec
 
 from ..backends.base import Predictor
+from ..backends.generation import AnswerStream
 from ..jobs import AccuracyFigure
 from ..settings import TensorSpec
 
@@ -48,6 +49,13 @@ class Solver(Protocol):
 
         ``sizes`` [n] takes the bytes used of every row when the result is ``variable``.
         """
+
+
+class StreamingSolver(Solver, Protocol):
+    """The solver of a benchmark whose model generates tokens."""
+
+    def stream(self, indices: Sequence[int] | Array, stream: AnswerStream) -> None:
+        """Pass on the answers of these samples as they come; see ``TokenGenerator.generate``."""
 
 
 class Inputs(Protocol):

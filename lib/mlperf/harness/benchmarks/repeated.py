@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from ..backends.base import Predictor
+from ..backends.generation import AnswerStream
 from ..jobs import AccuracyFigure
-from .base import Array, Benchmark, Solver
+from .base import Array, Benchmark, Solver, StreamingSolver
 
 
 class RepeatedBenchmark:
@@ -51,7 +52,9 @@ class RepeatedBenchmark:
 
     def solver(self, predictors: Mapping[str, Predictor], capacity: int) -> Solver:
         """See ``base.Benchmark``."""
-        return _Folded(self._benchmark.solver(predictors, capacity), self._own)
+        solver = self._benchmark.solver(predictors, capacity)
+        folded = _FoldedStream if self.rules.generates else _Folded
+        return folded(solver, self._own)
 
     def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:
         """See ``base.Benchmark``."""
@@ -66,3 +69,11 @@ class _Folded:
     def solve(self, indices: Sequence[int] | Array, results: Array, sizes: Array) -> None:
         """See ``base.Solver``."""
         self._solver.solve(np.asarray(indices) % self._own, results, sizes)
+
+
+class _FoldedStream(_Folded):
+    _solver: StreamingSolver
+
+    def stream(self, indices: Sequence[int] | Array, stream: AnswerStream) -> None:
+        """See ``base.StreamingSolver``."""
+        self._solver.stream(np.asarray(indices) % self._own, stream)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,10 @@ STOPPING_KEYS = (
     "early_stopping_result",
     "early_stopping_ttft_result",
     "early_stopping_tpot_result",
+)
+TTFT, TPOT = "TTFT", "TPOT"
+TOKEN_PERCENTILE = re.compile(
+    r"result_(?P<kind>first_token|time_per_output_token)_(?P<share>[\d.]+)_percentile(_latency)?_ns"
 )
 # How logs of other programs begin, and what they are.
 OTHER_LOGS = (
@@ -82,11 +87,29 @@ class DetailLog:
         value = self.number(result.key) or self.number(result.otherwise)
         return None if value is None else value / result.divisor
 
+    @property
+    def times_tokens(self) -> bool:
+        """Return whether LoadGen was to time tokens."""
+        return self.values.get("requested_use_token_latencies") is True
+
+    def token_latencies(self) -> dict[str, dict[str, float]]:
+        """Return percentiles in ms of TTFT and TPOT, where LoadGen has logged them."""
+        by_name: dict[str, dict[str, float]] = {}
+        for key in self.values:
+            match = TOKEN_PERCENTILE.fullmatch(key)
+            value = self.milliseconds(key) if match else None
+            if match and value is not None:
+                name = TTFT if match["kind"] == "first_token" else TPOT
+                by_name.setdefault(name, {})[match["share"]] = value
+        return by_name
+
     def latencies(self) -> dict[str, float]:
         """The distribution of latencies in ms: min, mean, max and every logged percentile."""
         by_percentile = {}
         for key in self.values:
             name = key.removeprefix("result_").removesuffix("_latency_ns")
+            if key.startswith("result_first_token"):
+                continue
             if key.startswith("result_") and key.endswith("_latency_ns"):
                 value = self.milliseconds(key)
                 if value is not None:

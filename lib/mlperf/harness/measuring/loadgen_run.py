@@ -15,12 +15,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import mlperf_loadgen
 import numpy
 
 from mlperf import catalog
+from mlperf.catalog import BenchmarkSpec, Scenario
+from mlperf.catalog.scenario import NS_PER_MS
 
 from .. import records
 from ..backends import footprint
@@ -28,7 +30,7 @@ from ..backends import registry as backends
 from ..backends.base import Backend
 from ..backends.network import Network
 from ..benchmarks import registry as benchmarks
-from ..benchmarks.base import Array, Benchmark
+from ..benchmarks.base import Array, Benchmark, Solver, StreamingSolver
 from ..errors import HarnessError
 from ..jobs import STALLED, AccuracyFigure, LoadGenOutcome
 from ..pipeline.batcher import DeadlinePolicy
@@ -37,6 +39,7 @@ from ..pipeline.failures import Failures
 from ..pipeline.inference import solvers
 from ..pipeline.queue import CutQueue, DynamicBatcher, WorkQueue
 from ..pipeline.recorder import ThroughputRecorder, late
+from ..pipeline.token_completion import TokenCompleter, TokenWorker
 from ..pipeline.workers import BatchWorker, DirectPipeline, Pipeline, PooledPipeline, Tally
 from ..settings import ACCURACY, PERFORMANCE, RunSettings, WorkerShape, user_conf
 from .accuracy_log import read_answers
@@ -74,10 +77,8 @@ def execute(run: RunSettings) -> LoadGenOutcome:
     workers = 1 if run.scenario.stream else run.shape.workers
     shape = WorkerShape(workers, run.shape.threads, run.shape.batch)
     failures = Failures()
-    team = [
-        BatchWorker(solver, Completer(mlperf_loadgen, shape.batch, benchmark.result), failures)
-        for solver in solvers(backend, run.model, benchmark, shape, not run.scenario.online)
-    ]
+    opened = solvers(backend, run.model, benchmark, shape, not run.scenario.online)
+    team = [_worker(run, benchmark, solver, failures) for solver in opened]
     settings = _test_settings(run, benchmark)
     pipeline = _pipeline(run, benchmark, team)
     started = time.perf_counter()
@@ -104,6 +105,18 @@ def execute(run: RunSettings) -> LoadGenOutcome:
         replace(outcome, late=late(recorded, benchmark.rules.server_limit_s))
         if is_timed
         else outcome
+    )
+
+
+def _worker(
+    run: RunSettings, benchmark: Benchmark, solver: Solver, failures: Failures
+) -> BatchWorker:
+    if benchmark.rules.generates:
+        streaming = cast(StreamingSolver, solver)
+        listener = TokenCompleter(mlperf_loadgen, run.shape.batch, benchmark.result)
+        return TokenWorker(streaming, listener, failures, not run.scenario.batched)
+    return BatchWorker(
+        solver, Completer(mlperf_loadgen, run.shape.batch, benchmark.result), failures
     )
 
 
@@ -232,15 +245,18 @@ def _test_settings(run: RunSettings, benchmark: Benchmark) -> Any:
     rules = benchmark.rules
     conf = Path(run.folder) / "user.conf"
     loaded = loaded_samples(run, benchmark)
-    text = user_conf(run, rules.loadgen_key, loaded, _unknown_rules(run))
+    key = run.scenario.loadgen_key(rules.loadgen_key)
+    text = user_conf(run, key, loaded, _unknown_rules(run))
     # What cannot be set from Python can be set here; the seeds only there.
     audit_text = "" if not run.audit or _reads_audit() else run.audit
     conf.write_text(text + audit_text, encoding="utf-8")
     settings = mlperf_loadgen.TestSettings()
     # What a user.conf is called in the fourth place has changed; all versions mean it by default.
-    status = settings.FromConfig(str(conf), rules.loadgen_key, run.scenario)
+    status = settings.FromConfig(str(conf), key, run.scenario.loadgen)
     if status not in (0, None):
         raise HarnessError(f"LoadGen refuses {conf} (status {status})")
+    if rules.generates:
+        _set_token_rules(settings, rules, run.scenario)
     settings.scenario = getattr(mlperf_loadgen.TestScenario, run.scenario.loadgen)
     settings.mode = getattr(mlperf_loadgen.TestMode, run.mode.loadgen)
     apply_audit(settings, audit_text, run)
@@ -248,6 +264,23 @@ def _test_settings(run: RunSettings, benchmark: Benchmark) -> Any:
         for name, seed in catalog.rounds.own_seeds(run.overrides.seed).items():
             setattr(settings, f"{name}_rng_seed", seed)
     return settings
+
+
+def _set_token_rules(settings: Any, rules: BenchmarkSpec, scenario: Scenario) -> None:
+    """Set what LoadGen's own rules may lack: that tokens are timed, and their limits.
+
+    Raises HarnessError where its rules know the benchmark, and were not read: it reads them for the
+    first configuration of a process alone.
+    """
+    if rules.known_to_loadgen and not settings.use_token_latencies:
+        text = f"LoadGen has not applied its rules for {scenario.loadgen_key(rules.loadgen_key)}"
+        raise HarnessError(text, "make one run in a process, with the LoadGen of the round")
+    settings.use_token_latencies = True
+    limit = rules.limits.get(scenario)
+    if limit and limit.ttft_ms and limit.tpot_ms:
+        settings.server_target_latency_ns = 0
+        settings.ttft_latency = round(limit.ttft_ms * NS_PER_MS)
+        settings.tpot_latency = round(limit.tpot_ms * NS_PER_MS)
 
 
 def _reads_audit() -> bool:
@@ -260,7 +293,7 @@ def apply_audit(settings: Any, audit: str, run: RunSettings) -> None:
     for line in audit.splitlines():
         name, _, value = line.partition(" = ")
         _, wanted, key = name.split(".")
-        if wanted in ("*", run.scenario) and key != "mode" and hasattr(settings, key):
+        if wanted in ("*", run.scenario.loadgen) and key != "mode" and hasattr(settings, key):
             setattr(settings, key, type(getattr(settings, key))(int(value)))
         elif key == "accuracy_log_sampling_target":
             settings.accuracy_log_probability = min(1.0, int(value) / _expected_samples(run))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from mlperf.catalog import SERVER, Scenario, rounds
+from mlperf.catalog.scenario import TOKEN_RESULTS
 
 from ..jobs import MOMENT_S, LateQueries
 from ..records import WHEN_GIVEN
@@ -17,10 +19,13 @@ from .detail_log import DetailLog
 
 # The seeds that every round fixes are compiled into its LoadGen; one of the three identifies it.
 QSL_SEEDS = rounds.qsl_seeds()
+# Of what a backend does wrong that generates tokens.
+ENGINE_ADVICE = "the backend must report the first token of an answer, and two tokens at least"
+STREAM_RATE = "result_completed_tokens_per_second"
 # The rules that a run breaks when something else takes the machine's time.
 OF_TIME = re.compile(
-    r"p[\d.]+ latency:|early stopping:|minimum duration:|server search:|TEST\d+ performance:"
-    r"|no errors:.*[Rr]an out"
+    r"p[\d.]+ (?:token )?latency:|early stopping:|minimum duration:|server search:"
+    r"|TEST\d+ performance:|no errors:.*[Rr]an out"
 )
 QUIETER = "run it again when nothing else runs"
 MORE_QUERIES = re.compile(r"at least (\d+) more queries")
@@ -57,6 +62,7 @@ def judge(log: DetailLog, scenario: Scenario, benchmark_round: str) -> LoadGenVe
     faults = list(_other_round(log, benchmark_round))
     if log.validity != "VALID" or log.errors:
         faults += _faults(log, scenario)
+    faults += _untimed_tokens(log, scenario)
     return LoadGenVerdict(log.validity == "VALID" and not faults, tuple(faults))
 
 
@@ -123,11 +129,39 @@ def _faults(log: DetailLog, scenario: Scenario) -> Iterator[RuleViolation]:
             "remove or raise --max_query_count, or lower --min_query_count",
         )
     if log.values.get("result_perf_constraints_met") is False:
-        yield _too_slow(log, scenario)
+        yield from (
+            _tokens_too_slow(log, scenario) if log.times_tokens else [_too_slow(log, scenario)]
+        )
     if log.values.get("early_stopping_met") is False:
         yield _too_little_evidence(log, scenario)
-    for error in log.errors:
-        yield RuleViolation("no errors", f"LoadGen reports: {error}", _target_advice(log, scenario))
+    for error, count in Counter(log.errors).items():
+        times = f" ({count} times)" if count > 1 else ""
+        advice = ENGINE_ADVICE if "oken" in error else _target_advice(log, scenario)
+        yield RuleViolation("no errors", f"LoadGen reports: {error}{times}", advice)
+
+
+def _untimed_tokens(log: DetailLog, scenario: Scenario) -> Iterator[RuleViolation]:
+    """Yield what LoadGen calls VALID although it has counted or timed no tokens."""
+    if not log.times_tokens or log.validity != "VALID":
+        return
+    if not log.number(TOKEN_RESULTS[scenario].key if scenario in TOKEN_RESULTS else STREAM_RATE):
+        text = "LoadGen has counted no tokens: answers had one token, or their number was not given"
+        yield RuleViolation("counted tokens", text, ENGINE_ADVICE)
+    if not scenario.batched and not log.number("result_first_token_max_latency_ns"):
+        text = "no answer has a time to its first token: LoadGen was not told of it"
+        yield RuleViolation("timed tokens", text, ENGINE_ADVICE)
+
+
+def _tokens_too_slow(log: DetailLog, scenario: Scenario) -> Iterator[RuleViolation]:
+    """Yield the limits of the first and of further tokens; LoadGen does not say which it judged."""
+    figures_ms = log.token_latencies()
+    reached = "; ".join(
+        f"p99 {name} {figures(values['99.00'])} ms"
+        for name, values in figures_ms.items()
+        if "99.00" in values
+    )
+    text = f"the latency of tokens was over its limits ({reached})"
+    yield RuleViolation("p99 token latency", text, _lower_rate(log, scenario))
 
 
 def _too_short(log: DetailLog, scenario: Scenario) -> RuleViolation:

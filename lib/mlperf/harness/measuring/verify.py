@@ -14,7 +14,7 @@ from typing import Any
 from mlperf.catalog import MULTI_STREAM, SINGLE_STREAM, BenchmarkSpec, Scenario
 
 from ..errors import HarnessError
-from ..settings import SCENARIOS
+from ..settings import USUAL_SCENARIOS
 from ..wording import figures
 from .accuracy_log import read_logged
 from .detail_log import DetailLog
@@ -71,7 +71,9 @@ def audit_config(test: str, test01_samples: int) -> str:
             "performance_issue_same": 1,
             "performance_issue_same_index": SAME_SAMPLE,
         }
-        return "".join(f"*.{name}.{key} = {v}\n" for name in SCENARIOS for key, v in same.items())
+        return "".join(
+            f"*.{name}.{key} = {v}\n" for name in USUAL_SCENARIOS for key, v in same.items()
+        )
     if test not in keys:
         raise HarnessError(f"no compliance test {test}; there are: {', '.join(TESTS)}")
     return "".join(f"*.*.{key} = {value}\n" for key, value in keys[test].items())

@@ -46,20 +46,23 @@ class BatchWorker:
         if self._failures:
             self._completer.answer_empty(batch.ids)
             return
-        count = len(batch.ids)
         try:
-            self._solver.solve(
-                batch.indices, self._completer.results[:count], self._completer.sizes[:count]
-            )
+            self.answer(batch)
         except Exception as error:  # whatever it is, LoadGen must get its answer
             self._failures.record("running the model", error)
             self._completer.answer_empty(batch.ids)
             return
-        self._completer.answer(batch.ids)
         self.tally.batches += 1
-        self.tally.samples += count
+        self.tally.samples += len(batch.ids)
         if batch.arrived:
             self.latencies.add_batch(batch.arrived)
+
+    def answer(self, batch: SampleBatch) -> None:
+        """Run a batch through the model, then answer it; raises whatever fails before that."""
+        count = len(batch.ids)
+        rows, sizes = self._completer.results[:count], self._completer.sizes[:count]
+        self._solver.solve(batch.indices, rows, sizes)
+        self._completer.answer(batch.ids)
 
     def warm_up(self, indices: Sequence[int]) -> None:
         """Run the first of these loaded samples through the model without answering."""

@@ -16,7 +16,7 @@ from mlperf.pages.render import render as render_page
 from .. import records
 from ..errors import HarnessError
 from ..wording import cores_in_words, duration, figures
-from . import course, readme, summary
+from . import course, readme, summary, tokens
 from .history import HistoryEntry, configuration
 from .results import (
     MACHINE,
@@ -52,6 +52,8 @@ class PageSection:
     logs: Sequence[tuple[str, str]]
     search: Sequence[tuple[str, ...]]
     earlier: Sequence[tuple[str, ...]]
+    tokens: Sequence[tuple[str, ...]]
+    agreement: str
 
 
 def render(results: Results, entries: Sequence[HistoryEntry], precision: str) -> str:
@@ -69,6 +71,7 @@ def render(results: Results, entries: Sequence[HistoryEntry], precision: str) ->
         commands=_commands(results),
         duration=duration,
         figures=figures,
+        token_heading=tokens.HEADING,
         accuracy_in_words=accuracy_in_words,
     )
 
@@ -88,6 +91,8 @@ def _part(
         logs=list(_logs(results, result)),
         search=list(summary.tries(result.find)) if result.find else [],
         earlier=list(_compared(results, run, entries, precision)) if run else [],
+        tokens=tokens.rows([result]),
+        agreement=tokens.agreement(result.accuracy_run) if result.accuracy_run else "",
     )
 
 
@@ -136,12 +141,26 @@ def _charts(
     results: Results, run: PerformanceResult, entries: Sequence[HistoryEntry], precision: str
 ) -> Iterator[tuple[str, str, charts.Chart]]:
     yield from _course(results, run)
+    yield from _token_charts(run)
     name = configuration(results, run.scenario, precision)
     mine = [entry for entry in entries if entry.configuration == name][-EARLIER:]
     now = run.circumstances.measured_at
     if any(entry.measured_at != now for entry in mine):
         dots = [_dot(entry, now) for entry in mine]
         yield "This and earlier runs", run.unit, charts.history(dots, run.unit)
+
+
+def _token_charts(run: PerformanceResult) -> Iterator[tuple[str, str, charts.Chart]]:
+    """Yield the distributions of the latencies of tokens, as far as LoadGen logs them."""
+    if run.tokens is None:
+        return
+    for title, by_share in (
+        ("Time to the first token", run.tokens.ttft_ms),
+        ("Time per further token", run.tokens.tpot_ms),
+    ):
+        points = sorted((float(share), value) for share, value in by_share.items())
+        if len(points) >= LEAST_ROWS:
+            yield title, "ms, by percentile", charts.lines([("", points)], "ms", "percentile")
 
 
 def _compared(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from mlperf.catalog import Division, Scenario, stand_in
+from mlperf import catalog
+from mlperf.catalog import SERVER, Division, Limit, ResultKey, Scenario, stand_in
+from mlperf.catalog.scenario import TOKEN_RESULTS
 
 from ..jobs import AccuracyFigure
-from ..measuring.detail_log import DetailLog
+from ..measuring.detail_log import TPOT, TTFT, DetailLog
 from ..measuring.verdict import LoadGenVerdict, RuleViolation, duration_s, judge
 from ..settings import (
     ACCURACY,
@@ -29,6 +31,7 @@ from .results import (
     PerformanceResult,
     ResultProblem,
     ScenarioResult,
+    TokenFigures,
 )
 
 
@@ -63,7 +66,7 @@ def performance_result(
     fingerprint: str,
 ) -> PerformanceResult:
     """Return the record of a scenario after its last attempt."""
-    metric, last = Scenario(run.scenario).result, attempts[-1]
+    metric, last = result_key(run.benchmark, run.scenario), attempts[-1]
     queries = log.number("result_query_count")
     return PerformanceResult(
         fingerprint=fingerprint,
@@ -82,6 +85,31 @@ def performance_result(
         latencies_ms=log.latencies(),
         attempts=attempts,
         circumstances=around,
+        tokens=_token_figures(run, log),
+    )
+
+
+def result_key(benchmark: str, scenario: Scenario) -> ResultKey:
+    """Return the figure that counts: tokens per second where tokens are generated."""
+    spec = catalog.benchmarks().get(benchmark)
+    return spec.result(scenario) if spec and spec.generates else scenario.result
+
+
+def _token_figures(run: RunSettings, log: DetailLog) -> TokenFigures | None:
+    """Return what LoadGen counted and timed of tokens; None where it was not to."""
+    if not log.times_tokens:
+        return None
+    spec = catalog.benchmarks().get(run.benchmark)
+    limit = (spec.limits.get(run.scenario) if spec else None) or Limit()
+    latencies = log.token_latencies()
+    rate = log.number(TOKEN_RESULTS.get(run.scenario, TOKEN_RESULTS[SERVER]).key)
+    return TokenFigures(
+        tokens_per_s=rate,
+        samples_per_s=None if run.scenario.stream else log.result(run.scenario),
+        ttft_ms=latencies.get(TTFT, {}),
+        tpot_ms=latencies.get(TPOT, {}),
+        ttft_limit_ms=limit.ttft_ms,
+        tpot_limit_ms=limit.tpot_ms,
     )
 
 
@@ -116,6 +144,7 @@ def accuracy_result(
         seconds=seconds,
         circumstances=around,
         further=further,
+        oracle=figure.oracle,
     )
 
 

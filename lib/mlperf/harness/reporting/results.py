@@ -62,6 +62,22 @@ class Circumstances:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenFigures:
+    """The tokens of a performance run: their rate, and percentiles of their latencies in ms.
+
+    ``samples_per_s`` is the rate of answers. Offline has no latencies; a limit of None is one that
+    the scenario does not have.
+    """
+
+    tokens_per_s: float | None
+    samples_per_s: float | None
+    ttft_ms: dict[str, float]
+    tpot_ms: dict[str, float]
+    ttft_limit_ms: float | None = None
+    tpot_limit_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PerformanceResult:
     """The last attempt at a scenario; ``value`` is in ``unit``, latencies are in ms."""
 
@@ -82,6 +98,7 @@ class PerformanceResult:
     attempts: tuple[Attempt, ...]
     circumstances: Circumstances
     log_dir: str = ""
+    tokens: TokenFigures | None = field(default=None, metadata=records.WHEN_GIVEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +118,8 @@ class FurtherFigure:
 class AccuracyResult:
     """The accuracy of all samples in a scenario, and the target it is held against.
 
-    ``reached`` says whether all of them are, the ``further`` ones too.
+    ``reached`` says whether all of them are, the ``further`` ones too. ``oracle`` is as in
+    ``jobs.AccuracyFigure``.
     """
 
     fingerprint: str
@@ -119,6 +137,7 @@ class AccuracyResult:
     circumstances: Circumstances
     log_dir: str = ""
     further: tuple[FurtherFigure, ...] = ()
+    oracle: tuple[int, ...] | None = field(default=None, metadata=records.WHEN_GIVEN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from common.text import WIDTH, aligned, wrapped
 from ..measuring.telemetry import BUSY
 from ..settings import ACCURACY, COMPLIANCE, FIND, PERFORMANCE, README
 from ..wording import cores_in_words, figures
+from . import tokens
 from .results import FindResult, ResultProblem, Results, ScenarioResult, accuracy_in_words, span
 
 # Stands behind what the call has not measured itself.
@@ -191,6 +192,8 @@ def _rows(results: Results, requested: Results) -> list[str]:
     tests = tuple(dict.fromkeys(test.test for result in shown for test in result.compliance))
     heading = ("scenario", "result", "metric", "validity", "accuracy", "target")
     lines = aligned([heading, *(_row(results, result) for result in shown)], ruled=True)
+    if timed := tokens.table(shown):
+        lines += ["", *timed]
     if not tests:
         return lines
     rows = [(result.scenario, *_tests(results, result, tests)) for result in shown]

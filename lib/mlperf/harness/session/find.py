@@ -15,7 +15,7 @@ from mlperf.rate_search import Effort, RateSearchResult, RateTrial
 
 from .. import records
 from ..measuring import detail_log
-from ..measuring.detail_log import DetailLog
+from ..measuring.detail_log import TTFT, DetailLog
 from ..measuring.telemetry import Monitor
 from ..measuring.verdict import RuleViolation, laid_to
 from ..reporting.results import RESULT_FILE, FindResult, staging_folder
@@ -50,7 +50,7 @@ def measure(context: Context, scenario: Scenario) -> None:
     """Find the target of a scenario, show how, and put it into the store."""
     context.patience.wait()
     began, monitor = time.monotonic(), Monitor()
-    outcome = _server(context) if scenario.online else _plain(context, scenario)
+    outcome = _server(context, scenario) if scenario.online else _plain(context, scenario)
     unit, seen = scenario.target_unit, monitor.finish()
     stored = ""
     if outcome.qps is not None and context.store is not None:
@@ -126,24 +126,25 @@ def least_queries(profile: SpeedProfile, scenario: Scenario) -> int:
     return max(LEAST_QUERIES, min(usual, int(LONG_S / profile.streams[scenario].about_s)))
 
 
-def _server(context: Context) -> RateSearchResult:
+def _server(context: Context, scenario: Scenario) -> RateSearchResult:
     """Return the highest rate in time, from the tuned one."""
-    profile = context.profile(SERVER)
-    if targets.hopeless(profile, SERVER):
+    profile = context.profile(scenario)
+    if targets.hopeless(profile, scenario):
         say(
-            f"Server: one batch alone takes {1000 * profile.server.batch_s:.1f} ms, the limit "
+            f"{scenario}: one batch alone takes {1000 * profile.server.batch_s:.1f} ms, the limit "
             f"is {1000 * profile.server_limit_s:g} ms: nothing to search"
         )
         return RateSearchResult(None, (), False)
-    start = targets.initial(profile, context.settings.overrides, SERVER, PERFORMANCE, "test")
+    start = targets.initial(profile, context.settings.overrides, scenario, PERFORMANCE, "test")
     effort = effort_of(context.settings)
     bound = "" if math.isinf(effort.whole_s) else ", about two minutes"
     say(
-        f"Server search from {figures(start.qps or 1)} samples/s, "
+        f"{scenario} search from {figures(start.qps or 1)} samples/s, "
         f"at most {effort.most_tries} runs{bound}:"
     )
     capacity = profile.server.samples_per_s
-    return search.search(start.qps or 1.0, _attempts(context, effort), capacity / 1000, effort)
+    attempts = _attempts(context, scenario, effort)
+    return search.search(start.qps or 1.0, attempts, capacity / 1000, effort)
 
 
 def effort_of(settings: SessionSettings) -> Effort:
@@ -151,8 +152,17 @@ def effort_of(settings: SessionSettings) -> Effort:
     return search.QUICK if settings.form == "tiny" else search.THOROUGH
 
 
-def _attempts(context: Context, effort: Effort) -> Callable[[float, str], RateTrial]:
-    limit_ms = 1000 * context.profile(SERVER).server_limit_s
+def _limit_ms(context: Context, scenario: Scenario) -> float:
+    """Return the limit that a backlog breaks first: that of the first token, where there is one."""
+    rules = context.rules
+    limit = rules.limits.get(scenario) if rules and rules.generates else None
+    return (limit and limit.ttft_ms) or 1000 * context.profile(scenario).server_limit_s
+
+
+def _attempts(
+    context: Context, scenario: Scenario, effort: Effort
+) -> Callable[[float, str], RateTrial]:
+    limit_ms = _limit_ms(context, scenario)
     number = 0
 
     def attempt(qps: float, purpose: str) -> RateTrial:
@@ -163,7 +173,7 @@ def _attempts(context: Context, effort: Effort) -> Callable[[float, str], RateTr
         duration = min(first * effort.longer[purpose], MINIMUM_DURATION_MS)
         began = time.monotonic()
         doing = f"{number}/{effort.most_tries}: {figures(qps)} asked"
-        log = _try(context, SERVER, Targets(qps=qps, min_duration_ms=duration), 1, doing)
+        log = _try(context, scenario, Targets(qps=qps, min_duration_ms=duration), 1, doing)
         tried = judge(log, qps, purpose, time.monotonic() - began)
         if duration < LIMITS_IN_A_TRY * limit_ms:
             tried = replace(tried, fell_behind=(log.result(SERVER) or 0.0) < KEPT_UP * qps)
@@ -185,12 +195,17 @@ def judge(log: DetailLog, qps: float, purpose: str, seconds: float) -> RateTrial
     late = log.number("result_overlatency_query_count")
     share = late / queries if late is not None and queries else 1.0
     percentile = log.number("effective_target_latency_percentile") or 0.99
+    tail_ms = log.milliseconds(f"result_{100 * percentile:.2f}_percentile_latency_ns")
+    if log.times_tokens:
+        # LoadGen then counts no late queries, and says only whether the percentiles were in time.
+        share = 0.0 if log.values.get("result_perf_constraints_met") is True else 1.0
+        tail_ms = log.token_latencies().get(TTFT, {}).get(f"{100 * percentile:.2f}")
     return RateTrial(
         qps=qps,
         late_share=share,
         allowed_share=allowed_share(qps * MINIMUM_DURATION_MS / 1000, percentile),
         queries=int(queries),
-        tail_ms=log.milliseconds(f"result_{100 * percentile:.2f}_percentile_latency_ns"),
+        tail_ms=tail_ms,
         seconds=seconds,
         purpose=purpose,
     )

@@ -96,7 +96,7 @@ def attempt(
     judged = Attempt(
         number=number,
         validity=report.validity(log, verdict),
-        value=log.result(scenario),
+        value=log.figure(report.result_key(run.benchmark, scenario)),
         targets=aim,
         faults=verdict.faults,
         seconds=time.monotonic() - began,
@@ -169,7 +169,7 @@ def aim_in_words(aim: Targets, scenario: Scenario) -> str:
 
 
 def _say_attempt(made: PerformanceRun, scenario: Scenario, again: bool) -> None:
-    metric, judged = scenario.result, made.attempt
+    metric, judged = report.result_key(made.run.benchmark, scenario), made.attempt
     value = "no figure" if judged.value is None else figures(judged.value)
     say(
         f"{scenario} performance: {judged.validity}, {value} {metric.unit} ({metric.meaning}), "

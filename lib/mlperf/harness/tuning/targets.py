@@ -139,6 +139,8 @@ def adjusted(
 def _server(old: Targets, log: DetailLog, left: float) -> Targets | None:
     """Less load, or, when not one query was late, only a longer run."""
     rate = old.qps or 0.0
+    if log.times_tokens:
+        return _token_server(old, log, left)
     late, queries = log.number("result_overlatency_query_count"), log.number("result_query_count")
     if not rate or late is None or not queries:
         return None
@@ -153,6 +155,17 @@ def _server(old: Targets, log: DetailLog, left: float) -> Targets | None:
     # A few late queries come from stalls of the machine: in a longer run they are a smaller share.
     doubled = old.min_duration_ms and min(2 * old.min_duration_ms, LONGEST_TEST_MS)
     return replace(old, qps=0.8 * left * rate, min_duration_ms=doubled)
+
+
+def _token_server(old: Targets, log: DetailLog, left: float) -> Targets | None:
+    """Less load where tokens were late; LoadGen counts no late queries with token latencies."""
+    more = more_queries(log)
+    if log.values.get("result_perf_constraints_met") is False:
+        return replace(old, qps=left * easier_rate(log, old.qps or 0.0))
+    if more is None:
+        return None
+    longer = math.ceil(1100 * ((log.number("result_query_count") or 0) + more) / (old.qps or 1.0))
+    return replace(old, min_duration_ms=longer) if longer <= _longest(old) else None
 
 
 def _longest(targets: Targets) -> int:
