@@ -33,6 +33,8 @@ def own_folder(env: Env) -> str:
 
 # How a benchmark or a backend of the user's own is requested: --model=benchmark.NAME.
 OWN_MODEL, OWN_BACKEND = "benchmark.", "backend."
+# The backend of language models where none is named.
+GENERATES = "llamacpp"
 # So many packages of a backend of the user's own can be installed.
 PACKAGES = 3
 
@@ -136,6 +138,7 @@ def backend(env: Env) -> BackendSpec:
     name = _backend_name(env, form)
     public = {key: spec for key, spec in lookup.backends(own_folder(env)).items() if spec.public}
     _known(tuple(public), name, "backend")
+    public = _of_kind(env, public, name)
     chosen_options = options(env, public[name])
     public[name] = chosen_backend = public[name].where(public[name].chosen(chosen_options))
     called = _called(chosen_backend, chosen_options)
@@ -146,9 +149,35 @@ def backend(env: Env) -> BackendSpec:
     return chosen_backend
 
 
+def _generates(env: Env) -> bool:
+    """Return whether the benchmark needs a backend that generates tokens."""
+    name = str(env.get("CM_MLPERF_MODEL") or "").removeprefix(OWN_MODEL)
+    spec = lookup.benchmarks(own_folder(env)).get(name) if name else None
+    return spec is not None and spec.generates
+
+
+def _of_kind(env: Env, public: Mapping[str, BackendSpec], name: str) -> dict[str, BackendSpec]:
+    """Return the backends that generate tokens, or those that do not, as the benchmark needs it.
+
+    Raises CatalogError where ``name`` is none of them.
+    """
+    generates = _generates(env)
+    able = {key: spec for key, spec in public.items() if spec.generates == generates}
+    if name not in able and env.get("CM_MLPERF_MODEL"):
+        does = "generates no tokens" if generates else "generates tokens, and nothing else"
+        raise CatalogError(
+            f"--backend={name} does not run {env['CM_MLPERF_MODEL']}: it {does}",
+            f"use --backend={' or --backend='.join(able)}",
+            "not-available",
+        )
+    return able if name in able else dict(public)
+
+
 def _backend_name(env: Env, form: str) -> str:
     # As meta.yaml chooses where none is named.
     default = "openvino" if form == "bfloat16" else "onnxruntime"
+    if _generates(env):
+        default = GENERATES
     return str(env.get("CM_MLPERF_BACKEND") or default).removeprefix(OWN_BACKEND)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from mlperf import catalog
 from mlperf.catalog import Assets, BackendSpec, BenchmarkSpec, Case, Step
-from mlperf.catalog.run_inputs import OWN_BACKEND, OWN_MODEL
+from mlperf.catalog.run_inputs import GENERATES, OWN_BACKEND, OWN_MODEL
 
 # Number formats that make a run faster, where the processor has instructions for them.
 FASTEST = ("int8", "bfloat16")
@@ -38,7 +38,8 @@ def variations(specs: Sequence[BenchmarkSpec], backends: Sequence[BackendSpec]) 
     }
     parts = {name: _joined(lines) for name, lines in blocks.items()}
     parts["prerequisites"] = "\n".join(line for spec in backends for line in _prerequisites(spec))
-    return {**parts, "fastest": "\n".join("\n".join(_fastest(name, specs)) for name in FASTEST)}
+    chosen = [*(_fastest(name, specs) for name in FASTEST), _generating(specs)]
+    return {**parts, "fastest": "\n".join("\n".join(lines) for lines in chosen if lines)}
 
 
 def choices(specs: Sequence[BenchmarkSpec], backends: Sequence[BackendSpec]) -> dict[str, str]:
@@ -256,6 +257,15 @@ def _fastest(name: str, specs: Iterable[BenchmarkSpec]) -> list[str]:
     for key, values in conditions.items():
         lines += [f"    {key}:", *(f"    - {value}" for value in values)]
     return lines
+
+
+def _generating(specs: Iterable[BenchmarkSpec]) -> list[str]:
+    """Return the default backend of the benchmarks whose backend generates tokens."""
+    models = [spec.name for spec in specs if spec.generates]
+    if not models:
+        return []
+    conditions = {"CM_MLPERF_BACKEND": ("''",), "CM_MLPERF_MODEL": models}
+    return [f"_{GENERATES}:", *(f"  {line}" for line in _if(conditions))]
 
 
 def _round(name: str) -> list[str]:

@@ -1,0 +1,203 @@
+"""The backend of llama.cpp, against a server that answers as llama.cpp's does, and wrongly."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mlperf.catalog import CatalogError, run_inputs
+from mlperf.harness.backends import registry
+from mlperf.harness.backends.generation import AnswerStream, TokenGenerator
+from mlperf.harness.errors import HarnessError
+from mlperf.harness.settings import GraphSpec
+
+END = 2
+
+
+def event(*tokens: int, **more: Any) -> bytes:
+    return b"data: " + line(*tokens, **more) + b"\n\n"
+
+
+def line(*tokens: int, **more: Any) -> bytes:
+    answer = {"tokens": list(tokens), "stop": False, **more}
+    return json.dumps(answer, separators=(",", ":")).encode()
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers as the last token of the prompt says."""
+
+    protocol_version = "HTTP/1.1"
+    requests: list[dict[str, Any]]
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.requests.append(request)
+        parts, kind = self.answer(request)
+        if isinstance(parts, int):
+            body = b'{"error":{"message":"Loading model"}}'
+            self.send_response(parts)
+            self.send_header("Retry-After", "7")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for part in parts:
+            self.wfile.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
+            self.wfile.flush()
+        if request["prompt"][-1] == 13:
+            self.close_connection = True
+            return
+        self.wfile.write(b"0\r\n\r\n")
+
+    def answer(self, request: dict[str, Any]) -> tuple[Any, str]:
+        kinds: dict[int, Any] = {
+            10: [event(7), event(8, 9), event(END), event(stop=True)],
+            # One event in two reads, and what an engine may say after the end.
+            11: [event(7)[:9], event(7)[9:] + event(8), event(END, 5), event(stop=True)],
+            12: [event(END), event(stop=True)],
+            13: [event(7), event(8)[:12]],
+            14: 503,
+            15: [event(7), event(8), event(stop=True, truncated=True)],
+            16: [event(stop=True)],
+        }
+        parts = kinds[request["prompt"][-1]]
+        if request["stream"] or isinstance(parts, int):
+            return parts, "text/event-stream"
+        return [line(7, 8, 9, END, stop=True)], "application/json"
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class Params(SimpleNamespace):
+    def __init__(self) -> None:
+        super().__init__(model=SimpleNamespace(), cpuparams=SimpleNamespace())
+        self.cpuparams_batch = SimpleNamespace()
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Params]]:
+    """What servers were made with; they listen as long as the test runs."""
+    module: Any = ModuleType("xllamacpp")
+    params: list[Params] = []
+    handler = type("Answers", (Handler,), {"requests": []})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+
+    def opened(made_params: Params) -> SimpleNamespace:
+        params.append(made_params)
+        return SimpleNamespace(listening_address=f"http://127.0.0.1:{server.server_port}")
+
+    module.CommonParams, module.Server = Params, opened
+    module.ggml_type = SimpleNamespace(GGML_TYPE_F32=0)
+    monkeypatch.setitem(sys.modules, "xllamacpp", module)
+    yield params
+    server.shutdown()
+    server.server_close()
+
+
+class Heard:
+    """Listens to answers."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, tuple[int, ...]]] = []
+
+    def begin(self, rows: Any) -> None:
+        self.events.append(("begin", tuple(rows)))
+
+    def end(self, rows: Any) -> None:
+        self.events.append(("end", tuple(rows)))
+
+
+def slot(tmp_path: Path, workers: int = 1, **options: Any) -> TokenGenerator:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(b"GGUF and more")
+    facts = {"stop_token_ids": [END], "context": 300}
+    graph = GraphSpec("main", str(path), "", (), (), options=facts)
+    backend = registry.create("llamacpp", "cpu", "float32", options)
+    generator = backend.open(graph, ("tokens",), workers, 3)[-1]
+    assert isinstance(generator, TokenGenerator)
+    return generator
+
+
+def answered(generator: TokenGenerator, *kinds: int, timed: bool = True) -> tuple[Any, Heard]:
+    """The answers to prompts of these kinds, and what was heard of them."""
+    tokens, sizes = np.zeros((len(kinds), 6), np.int64), np.zeros(len(kinds), np.int64)
+    heard = Heard()
+    stream = AnswerStream(range(len(kinds)), tokens, sizes, heard, timed)
+    generator.generate([np.asarray([1, kind]) for kind in kinds], stream)
+    return [tokens[row, : size // 8].tolist() for row, size in enumerate(sizes)], heard
+
+
+def test_tokens_come_by_their_numbers_and_end_with_the_end_token(
+    made: list[Params], tmp_path: Path
+) -> None:
+    answers, heard = answered(slot(tmp_path), 10, 11)
+    assert answers == [[7, 8, 9, END], [7, 8, END]]
+    assert heard.events == [("begin", (0,)), ("end", (0,)), ("begin", (1,)), ("end", (1,))]
+
+
+def test_where_the_first_token_is_not_timed_there_is_one_answer(
+    made: list[Params], tmp_path: Path
+) -> None:
+    answers, heard = answered(slot(tmp_path), 10, timed=False)
+    assert answers == [[7, 8, 9, END]]
+    assert heard.events == [("begin", (0,)), ("end", (0,))]
+
+
+def test_a_server_has_a_slot_for_each_worker_and_caches_no_prompt(
+    made: list[Params], tmp_path: Path
+) -> None:
+    slot(tmp_path, 4, kv_cache="float32")
+    (params,) = made
+    assert (params.n_parallel, params.n_ctx) == (4, 4 * 512)
+    assert params.cpuparams.n_threads == 3
+    assert not params.cache_prompt
+    assert params.hostnames == ["127.0.0.1"]
+    assert params.cache_type_k == params.cache_type_v == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (12, "was answered with 1 token, and 2 to 6 are needed"),
+        (13, "the server closed the connection"),
+        (14, "HTTP 503: Loading model"),
+        (15, "cut a prompt that is too long"),
+        (16, "answered without a token"),
+    ],
+)
+def test_what_a_server_does_wrong_is_an_error(
+    kind: int, text: str, made: list[Params], tmp_path: Path
+) -> None:
+    with pytest.raises(HarnessError, match=text):
+        answered(slot(tmp_path), kind)
+
+
+def test_a_file_that_is_no_gguf_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(b"<html>")
+    backend = registry.create("llamacpp", "cpu", "float32")
+    with pytest.raises(HarnessError, match="no model in the format GGUF"):
+        backend.open(GraphSpec("main", str(path), "", (), ()), ("tokens",), 1, 1)
+
+
+def test_only_what_generates_tokens_runs_what_needs_them() -> None:
+    env = {"CM_MLPERF_MODEL": "resnet50", "CM_MLPERF_BACKEND": "llamacpp"}
+    with pytest.raises(CatalogError, match="generates tokens, and nothing else") as caught:
+        run_inputs.backend(env)
+    assert "--backend=onnxruntime" in caught.value.hint
