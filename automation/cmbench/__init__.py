@@ -3,6 +3,20 @@
 import os
 import sys
 
+__all__ = [
+    "api",
+    "cli",
+    "container",
+    "doctor",
+    "errors",
+    "format",
+    "index",
+    "lib",
+    "record",
+    "render",
+    "session",
+]
+
 __version__ = "0.1.0"
 
 

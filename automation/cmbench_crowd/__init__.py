@@ -3,3 +3,5 @@
 ``manifest`` is what client and server agree on. The other modules are the client; the server is a
 distribution of its own, ``cmbench_crowd_server``.
 """
+
+__all__ = ["client_home", "contribute", "leases", "manifest", "verbs"]

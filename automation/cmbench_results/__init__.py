@@ -6,3 +6,19 @@ Files stay the source of truth. Each place that was added has one file of result
 It stands on the engine and never under it: the engine knows only the names of its verbs. What
 needs a package that is not the engine's own comes with ``pip install cmbench[gui]``.
 """
+
+__all__ = [
+    "compare",
+    "cost",
+    "distinguish",
+    "export",
+    "places",
+    "query",
+    "readers",
+    "render",
+    "schema",
+    "shared",
+    "sql",
+    "store",
+    "values",
+]

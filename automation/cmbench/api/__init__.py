@@ -40,25 +40,36 @@ __all__ = [
     "ScriptSummary",
     "StepSummary",
     "Workspace",
+    "author",
+    "cache",
+    "containers",
     "diff",
+    "events",
     "explain",
     "find",
+    "history",
     "log",
     "one_run",
     "plan",
+    "planning",
+    "preparation",
     "progress",
+    "readiness",
     "recall",
     "record",
+    "repeating",
     "replay",
     "request",
     "run",
     "run_job",
+    "running",
     "runs",
+    "scripts",
     "show",
     "steps",
 ]
 
-_PLACES = {
+_MODULES = {
     "api.events": ("Event", "OnEvent", "EventStep"),
     "api.history": ("RunSummary", "StepSummary", "one_run", "progress", "runs", "steps"),
     "api.planning": ("Explanation", "PlannedRun", "explain", "plan"),
@@ -73,8 +84,10 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name when it is first used: a program that only plans loads no runner."""
-    for place, names in _PLACES.items():
+    """Import a name or module when it is first used: a program that plans loads no runner."""
+    for module, names in _MODULES.items():
         if name in names:
-            return getattr(import_module(f"cmbench.{place}"), name)
+            return getattr(import_module(f"cmbench.{module}"), name)
+    if name in __all__:
+        return import_module(f"cmbench.api.{name}")
     raise AttributeError(f"cmbench.api has no {name}")

@@ -1,1 +1,12 @@
 """For those who write scripts: scaffold, linter, detection tests, generated pages."""
+
+__all__ = [
+    "author_session",
+    "checks",
+    "detection",
+    "docs",
+    "lint",
+    "meta_parts",
+    "relocate",
+    "scaffold",
+]

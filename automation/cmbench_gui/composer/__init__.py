@@ -6,6 +6,8 @@ from typing import Any
 
 from starlette.routing import BaseRoute, Route
 
+__all__ = ["views"]
+
 
 def routes() -> list[BaseRoute]:
     """The pages of this part."""

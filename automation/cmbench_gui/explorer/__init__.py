@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute, Route
 
+__all__ = ["table"]
+
 
 def routes() -> list[BaseRoute]:
     """The pages of this part."""

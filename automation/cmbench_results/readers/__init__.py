@@ -15,6 +15,8 @@ from pathlib import Path
 from cmbench.errors import Error
 from cmbench_results.values import BenchmarkResult
 
+__all__ = ["crowd", "run", "tree"]
+
 
 @dataclass(frozen=True, slots=True)
 class ReadFault:

@@ -4,3 +4,5 @@
 how much of them may be used. ``packages``: how programs are installed here. ``arm``: names of
 Arm processors. NVIDIA's GPUs are read by ``lib.nvidia``.
 """
+
+__all__ = ["machine", "packages", "system"]
