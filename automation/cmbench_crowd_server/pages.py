@@ -29,8 +29,6 @@ from cmbench_gui.pages import LEADS_ON, page, took
 from cmbench_results.schema import crowd_run
 from cmbench_results.values import from_json
 
-_HOUR_S = 3600
-
 
 async def first(request: Request) -> Response:
     """The first page is that of the results."""

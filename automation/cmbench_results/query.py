@@ -178,20 +178,6 @@ def uids_by(store: Store, sort: str) -> Iterator[str]:
         yield str(row[0])
 
 
-# To put it together costs more than to ask.
-_OF_UIDS = sa.select(*SHOWN).where(run.uid.in_(sa.bindparam("uids", expanding=True)))
-
-
-def of_uids(store: Store, uids: Sequence[str]) -> list[Row]:
-    """Return the results with these ids, in their order; one that is gone is left out."""
-    with store.reading() as connection:
-        names = [column.name for column in SHOWN]
-        matches = connection.execute(_OF_UIDS, {"uids": uids}).all()
-        rows = (dict(zip(names, row, strict=True)) for row in matches)
-        by_uid = {row["uid"]: row for row in rows}
-    return [by_uid[uid] for uid in uids if uid in by_uid]
-
-
 def own(store: Store, rows: Iterable[Row]) -> dict[str, BenchmarkResult]:
     """Return the whole results of those rows that MLCommons has not published, by their ids."""
     return whole(store, [row["uid"] for row in rows if row["tier"] != OFFICIAL])

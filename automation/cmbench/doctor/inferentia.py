@@ -40,8 +40,8 @@ VISIBLE, COUNT = "NEURON_RT_VISIBLE_CORES", "NEURON_RT_NUM_CORES"
 # ---- devices and their driver
 
 
-def works(view: FlowView) -> Iterator[Finding]:
-    """The devices answer, where there is a sign of one."""
+def check_devices(view: FlowView) -> Iterator[Finding]:
+    """Check that the devices answer, where there is a sign of one."""
     facts = view.neuron
     if facts.problem and (facts.devices or facts.says):
         says = f": {facts.says[0]}" if facts.says else ""
@@ -53,8 +53,8 @@ def works(view: FlowView) -> Iterator[Finding]:
         yield view.finding(OK, f"{about}, detected with {facts.source}")
 
 
-def opened(view: FlowView) -> Iterator[Finding]:
-    """This user may open the devices."""
+def check_permissions(view: FlowView) -> Iterator[Finding]:
+    """Check that this user may open the devices."""
     shut = [path for path in neuron.nodes(view.machine.root) if not os.access(path, 6)]
     if shut:
         names = ", ".join(f"/dev/{path.name}" for path in shut)
@@ -62,7 +62,7 @@ def opened(view: FlowView) -> Iterator[Finding]:
         yield view.finding(STOP, f"user {view.machine.uid} may not open {names}", remedy)
 
 
-def instance(view: FlowView) -> Iterator[Finding]:
+def check_instance_type(view: FlowView) -> Iterator[Finding]:
     """Check that the type of the instance is known, by which the values of the flow are chosen."""
     facts = view.neuron
     if facts.instance_type:
@@ -79,8 +79,8 @@ def instance(view: FlowView) -> Iterator[Finding]:
         yield view.finding(LOOK, text, remedy)
 
 
-def driver(view: FlowView) -> Iterator[Finding]:
-    """The driver is one for these devices: the newest ones leave inf1 out."""
+def check_driver(view: FlowView) -> Iterator[Finding]:
+    """Check that the driver supports these devices: the newest ones leave inf1 out."""
     version = view.machine.read(DRIVER).strip()
     if not version:
         return
@@ -94,28 +94,28 @@ def driver(view: FlowView) -> Iterator[Finding]:
     yield view.finding(OK, f"driver {version}")
 
 
-def daemon(view: FlowView) -> Iterator[Finding]:
-    """No runtime of an old SDK holds the devices."""
+def check_old_runtime(view: FlowView) -> Iterator[Finding]:
+    """Check that no runtime of an old SDK holds the devices."""
     left = [path for path in DAEMON if view.machine.glob(path)]
     for path in left[:1]:
         text = f"/{path}: the runtime of SDKs before 1.16, which holds the devices"
         yield view.finding(LOOK, text, "sudo systemctl disable --now neuron-rtd")
 
 
-def support(view: FlowView) -> Iterator[Finding]:
-    """What AWS still does for these devices."""
+def check_support(view: FlowView) -> Iterator[Finding]:
+    """Report until when AWS supports these devices."""
     if view.neuron.target == "inf1":
         yield view.finding(INFO, neuron.END_OF_INF1)
 
 
-def held(view: FlowView) -> Iterator[Finding]:
-    """No other process holds the NeuronCores."""
+def check_busy_cores(view: FlowView) -> Iterator[Finding]:
+    """Check that no other process holds the NeuronCores."""
     for line in view.neuron.held:
         yield view.finding(LOOK, line, neuron.END_HOLDERS)
 
 
-def cores(view: FlowView) -> Iterator[Finding]:
-    """The variables of the runtime name cores that are there."""
+def check_visible_cores(view: FlowView) -> Iterator[Finding]:
+    """Check that the variables of the runtime name existing cores."""
     available = view.neuron.cores
     for name in (VISIBLE, COUNT):
         value = view.env(name)
@@ -144,8 +144,8 @@ def _most(text: str, counted: bool) -> int | None:
 # ---- the SDK
 
 
-def sdk(view: FlowView) -> Iterator[Finding]:
-    """A Python has the SDK of these devices; placeholders are named."""
+def check_sdk(view: FlowView) -> Iterator[Finding]:
+    """Check that a Python has the SDK of these devices, and name placeholders of packages."""
     package, installed = SDKS.get(view.neuron.target, ""), list(_packages(view))
     for environment, name, version in installed:
         if version in PLACEHOLDERS and name != "neuron_cc":
@@ -160,8 +160,8 @@ def sdk(view: FlowView) -> Iterator[Finding]:
         yield view.finding(LOOK, text, f"{GET_SDK},{variation} searches everywhere and shows how")
 
 
-def both(view: FlowView) -> Iterator[Finding]:
-    """The SDK for inf1 and that for inf2 are in Pythons of their own."""
+def check_separate_sdks(view: FlowView) -> Iterator[Finding]:
+    """Check that the SDK for inf1 and that for inf2 are in Pythons of their own."""
     environments: dict[str, set[str]] = {}
     for environment, name, _ in _packages(view):
         environments.setdefault(environment, set()).add(name)
@@ -185,8 +185,8 @@ def _packages(view: FlowView) -> Iterator[tuple[str, str, str]]:
                 yield str(Path("/") / python.relative_to(root) if inside else python), name, version
 
 
-def pip(view: FlowView) -> Iterator[Finding]:
-    """No configuration of pip's uses AWS's index for every package of everybody."""
+def check_pip_index(view: FlowView) -> Iterator[Finding]:
+    """Check that no configuration of pip uses AWS's index for all packages of all users."""
     home = Path(view.env("HOME") or "/")
     shared = [(f"/{path}", view.machine.read(path)) for path in PIP]
     own = [(str(home / path), _text(home / path)) for path in PIP_OF_USER]
@@ -211,8 +211,8 @@ def _text(path: Path) -> str:
 # ---- Triton and its clients
 
 
-def stub(view: FlowView) -> Iterator[Finding]:
-    """Triton's Python backend is of the Python that has the SDK."""
+def check_triton_python(view: FlowView) -> Iterator[Finding]:
+    """Check that Triton's Python backend is of the Python that has the SDK."""
     server = view.machine.find("tritonserver")
     if server is None:
         return
@@ -246,7 +246,7 @@ def _python_of(view: FlowView, environment: str) -> re.Match[str] | None:
     return next((match for match in matches if match), None)
 
 
-def room(view: FlowView) -> Iterator[Finding]:
+def check_client_cores(view: FlowView) -> Iterator[Finding]:
     """Check that a client has cores that the server does not use."""
     count = len(os.sched_getaffinity(0))
     if count < 2:
@@ -257,8 +257,8 @@ def room(view: FlowView) -> Iterator[Finding]:
         yield view.finding(OK, f"{count} cores for client and server")
 
 
-def analyzer(view: FlowView) -> Iterator[Finding]:
-    """perf_analyzer starts here, or the client that does is named."""
+def check_load_generator(view: FlowView) -> Iterator[Finding]:
+    """Check that perf_analyzer starts here, or name the client that does."""
     own = "cm run script --tags=bench,triton-client measures the same without it"
     if view.machine.find("perf_analyzer") is None:
         yield view.finding(INFO, f"no perf_analyzer: {own}")
@@ -272,18 +272,18 @@ def analyzer(view: FlowView) -> Iterator[Finding]:
 
 
 CHECKS = (
-    FlowCheck("neuron.works", works),
-    FlowCheck("neuron.open", opened),
-    FlowCheck("neuron.instance", instance),
-    FlowCheck("neuron.driver", driver),
-    FlowCheck("neuron.daemon", daemon),
-    FlowCheck("neuron.support", support),
-    FlowCheck("neuron.held", held),
-    FlowCheck("neuron.cores", cores),
-    FlowCheck("sdk.package", sdk),
-    FlowCheck("sdk.both", both),
-    FlowCheck("sdk.pip", pip),
-    FlowCheck("triton.stub", stub),
-    FlowCheck("client.room", room),
-    FlowCheck("client.analyzer", analyzer),
+    FlowCheck("neuron.works", check_devices),
+    FlowCheck("neuron.open", check_permissions),
+    FlowCheck("neuron.instance", check_instance_type),
+    FlowCheck("neuron.driver", check_driver),
+    FlowCheck("neuron.daemon", check_old_runtime),
+    FlowCheck("neuron.support", check_support),
+    FlowCheck("neuron.held", check_busy_cores),
+    FlowCheck("neuron.cores", check_visible_cores),
+    FlowCheck("sdk.package", check_sdk),
+    FlowCheck("sdk.both", check_separate_sdks),
+    FlowCheck("sdk.pip", check_pip_index),
+    FlowCheck("triton.stub", check_triton_python),
+    FlowCheck("client.room", check_client_cores),
+    FlowCheck("client.analyzer", check_load_generator),
 )

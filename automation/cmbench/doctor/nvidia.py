@@ -34,8 +34,8 @@ STATE = (
 _ALL_OR_NONE = ("all", "none", "void")
 
 
-def works(view: FlowView) -> Iterator[Finding]:
-    """The driver answers, where there is a sign of one."""
+def check_driver(view: FlowView) -> Iterator[Finding]:
+    """Check that the driver answers, where there is a sign of one."""
     driver, machine = view.driver, view.machine
     if not driver.problem:
         cuda = f", CUDA up to {driver.cuda}" if driver.cuda else ""
@@ -47,8 +47,8 @@ def works(view: FlowView) -> Iterator[Finding]:
         yield view.finding(INFO, f"{driver.problem}: the stand-in on the CPU is used")
 
 
-def of_round(view: FlowView) -> Iterator[Finding]:
-    """The driver is new enough for the round's submission."""
+def check_driver_of_round(view: FlowView) -> Iterator[Finding]:
+    """Check that the driver is new enough for the round's submission."""
     driver, vendor_round = view.driver, view.subject.vendor_round
     if driver.problem or not driver.version:
         return
@@ -75,8 +75,8 @@ def _older(driver: nvidia.Driver, least: str) -> bool:
     return bool(least) and compare(driver.version, least) < 0
 
 
-def runs_cuda(view: FlowView) -> Iterator[Finding]:
-    """The toolkit that is on PATH, of this machine or container, is not newer than the driver."""
+def check_cuda(view: FlowView) -> Iterator[Finding]:
+    """Check that the CUDA on PATH, of this machine or container, is not newer than the driver."""
     if view.driver.problem or not view.machine.find("nvcc"):
         return
     match = re.search(r"release (\d+\.\d+)", view.machine.say("nvcc", "--version").output)
@@ -94,8 +94,8 @@ def runs_cuda(view: FlowView) -> Iterator[Finding]:
         yield view.finding(OK, f"CUDA {match[1]} runs on driver {view.driver.version}")
 
 
-def toolkit(view: FlowView) -> Iterator[Finding]:
-    """NVIDIA's container toolkit is there, new enough, and made for the driver that is loaded."""
+def check_container_toolkit(view: FlowView) -> Iterator[Finding]:
+    """Check that NVIDIA's container toolkit is new enough, and made for the loaded driver."""
     machine = view.machine
     engine = any(machine.find(name) for name in ("docker", "podman"))
     if view.driver.problem or not engine:
@@ -121,7 +121,7 @@ def _device_list(view: FlowView) -> Iterator[Finding]:
             yield view.finding(STOP, text, MAKE_CDI)
 
 
-def alike(view: FlowView) -> Iterator[Finding]:
+def check_equal_gpus(view: FlowView) -> Iterator[Finding]:
     """Check that all GPUs are of one kind, or that a variable selects some."""
     names = sorted({gpu.name for gpu in view.driver.gpus})
     if len(names) > 1 and not view.env("CUDA_VISIBLE_DEVICES"):
@@ -129,8 +129,8 @@ def alike(view: FlowView) -> Iterator[Finding]:
         yield view.finding(LOOK, text, "export CUDA_VISIBLE_DEVICES=… of one kind")
 
 
-def visible(view: FlowView) -> Iterator[Finding]:
-    """The variables that choose GPUs name some that are there."""
+def check_visible_gpus(view: FlowView) -> Iterator[Finding]:
+    """Check that the variables that choose GPUs name existing ones."""
     for name in ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"):
         value = view.machine.environ.get(name)
         if value is None or (name.startswith("NVIDIA") and value.lower() in _ALL_OR_NONE):
@@ -150,8 +150,8 @@ def visible(view: FlowView) -> Iterator[Finding]:
             yield view.finding(OK, f"{name}={value}")
 
 
-def instances(view: FlowView) -> Iterator[Finding]:
-    """A GPU on which MIG is on has an instance, and MIG is on everywhere or nowhere."""
+def check_mig(view: FlowView) -> Iterator[Finding]:
+    """Check that a GPU with MIG on has an instance, and that MIG is on everywhere or nowhere."""
     cut = [gpu for gpu in view.driver.gpus if gpu.mig_is_on]
     for gpu in cut:
         if not gpu.mig:
@@ -176,7 +176,7 @@ def instances(view: FlowView) -> Iterator[Finding]:
 _ONE = "export CUDA_VISIBLE_DEVICES=MIG-… of one of them (nvidia-smi -L)"
 
 
-def memory(view: FlowView) -> Iterator[Finding]:
+def check_gpu_memory(view: FlowView) -> Iterator[Finding]:
     """Check that every used GPU, or MIG instance, has memory for the weights of the benchmarks."""
     for gpu in _used(view):
         have = gpu.usable
@@ -189,14 +189,14 @@ def memory(view: FlowView) -> Iterator[Finding]:
 
 
 def _used(view: FlowView) -> tuple[nvidia.NvidiaGpu, ...]:
-    """Check the variables that select GPUs."""
+    """Return the GPUs that the variables select."""
     try:
         return nvidia.visible(view.driver.gpus, view.machine.environ.get("CUDA_VISIBLE_DEVICES"))
     except Error:
         return view.driver.gpus
 
 
-def busy(view: FlowView) -> Iterator[Finding]:
+def check_busy_gpus(view: FlowView) -> Iterator[Finding]:
     """Check that no other process computes on the GPUs."""
     machine = view.machine
     if view.driver.problem:
@@ -208,7 +208,7 @@ def busy(view: FlowView) -> Iterator[Finding]:
         yield view.finding(LOOK, text, "end them, or choose others: CUDA_VISIBLE_DEVICES=…")
 
 
-def state(view: FlowView) -> Iterator[Finding]:
+def check_gpu_state(view: FlowView) -> Iterator[Finding]:
     """Check temperature, power limit, slow-downs, ECC and persistence, as far as reported."""
     machine = view.machine
     if view.driver.problem:
@@ -249,14 +249,14 @@ def _number(text: str) -> float:
 
 
 CHECKS = (
-    FlowCheck("driver.works", works),
-    FlowCheck("driver.round", of_round),
-    FlowCheck("driver.cuda", runs_cuda),
-    FlowCheck("container.gpus", toolkit),
-    FlowCheck("gpu.alike", alike),
-    FlowCheck("gpu.visible", visible),
-    FlowCheck("gpu.mig", instances),
-    FlowCheck("gpu.memory", memory),
-    FlowCheck("gpu.busy", busy),
-    FlowCheck("gpu.state", state),
+    FlowCheck("driver.works", check_driver),
+    FlowCheck("driver.round", check_driver_of_round),
+    FlowCheck("driver.cuda", check_cuda),
+    FlowCheck("container.gpus", check_container_toolkit),
+    FlowCheck("gpu.alike", check_equal_gpus),
+    FlowCheck("gpu.visible", check_visible_gpus),
+    FlowCheck("gpu.mig", check_mig),
+    FlowCheck("gpu.memory", check_gpu_memory),
+    FlowCheck("gpu.busy", check_busy_gpus),
+    FlowCheck("gpu.state", check_gpu_state),
 )

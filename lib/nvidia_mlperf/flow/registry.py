@@ -105,12 +105,6 @@ class ConfigRegistry:
     tables: tuple[ConfigTable, ...]
     faults: tuple[RegistryFault, ...]
 
-    @property
-    def registrations(self) -> int:
-        """Return how many pairs of a system and a configuration version have values."""
-        blocks = (block for table in self.tables for block in table.blocks.values())
-        return sum(len(block.versions) for block in blocks if block.system)
-
     def table(self, vendor_round: str, benchmark: str, scenario: str) -> ConfigTable:
         """Return the file of these three, in NVIDIA's words; raise Problem with what there is."""
         benchmark = words.benchmark(vendor_round, benchmark)
