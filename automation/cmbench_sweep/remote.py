@@ -102,7 +102,7 @@ def _ordered(command: Command, host: SshHost, line: str) -> None:
     done = ssh.call([*ssh.connection(host.name, host.options), line])
     text = (done.stdout + done.stderr).decode("utf-8", "replace").rstrip()
     if done.returncode == ssh.UNREACHED:
-        raise ssh.failure(host.name, done.stderr, host.options)
+        raise ssh.connection_error(host.name, done.stderr, host.options)
     command.say(text)
     if done.returncode:
         raise Error(

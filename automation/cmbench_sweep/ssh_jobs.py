@@ -68,7 +68,7 @@ class SshHost:
         if isinstance(data, bytes):
             done = ssh.call(words, sent + data, timeout)
         else:
-            done = ssh.pour(words, sent, data)
+            done = ssh.call_with_stream(words, sent, data)
         before, separator, after = done.stdout.partition(b"\n" + mark.encode())
         if not separator:
             raise self._no_answer(done.returncode, done.stderr, before)
@@ -77,14 +77,14 @@ class SshHost:
 
     def _no_answer(self, status: int, stderr: bytes, printed: bytes) -> Error:
         if status == ssh.UNREACHED:
-            return ssh.failure(self.name, stderr, self.options)
+            return ssh.connection_error(self.name, stderr, self.options)
         lines = (stderr + printed).decode("utf-8", "replace").strip().splitlines()
         return Error(
             "host-unfit",
             f"{self.name}: its shell ended with status {status} without doing anything",
             context=lines[-6:],
             hint="a command must run there without a terminal; try: "
-            + ssh.as_typed(self.name, self.options, "echo", "works"),
+            + ssh.typed_command(self.name, self.options, "echo", "works"),
         )
 
     def _answer(self, line: str) -> dict[str, Any]:

@@ -103,7 +103,7 @@ def run(words: Sequence[str], lines: Sequence[str], shell: str) -> None:
 def check(words: Sequence[str], status: int, said: str) -> None:
     """Raise what went wrong: the connection, or what ran."""
     if status == ssh.UNREACHED:
-        raise ssh.failure(words[-1], said.encode())
+        raise ssh.connection_error(words[-1], said.encode())
     if status:
         raise Error(
             "script-failed",
@@ -121,7 +121,9 @@ def send(words: Sequence[str], path: Path, target: str) -> None:
         with tarfile.open(fileobj=packed, mode="w") as tar:
             tar.add(path, path.resolve().name)
         packed.seek(0)
-        done = ssh.pour([*words, f"mkdir -p {folder} && tar -xf - -C {folder}"], b"", packed)
+        done = ssh.call_with_stream(
+            [*words, f"mkdir -p {folder} && tar -xf - -C {folder}"], b"", packed
+        )
     check(words, done.returncode, (done.stderr + done.stdout).decode("utf-8", "replace"))
     print(f"brought: {path} to {target}")
 
@@ -130,7 +132,7 @@ def fetch(words: Sequence[str], path: str, target: Path) -> None:
     """Fetch a file or a folder; nothing is written outside ``target``."""
     folder, name = os.path.split(path.removeprefix("~/").rstrip("/"))
     command = f"tar -cf - -C {shlex.quote(folder or '.')} -- {shlex.quote(name)}"
-    done = ssh.pour([*words, command], b"", io.BytesIO())
+    done = ssh.call_with_stream([*words, command], b"", io.BytesIO())
     check(words, done.returncode, done.stderr.decode("utf-8", "replace"))
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:

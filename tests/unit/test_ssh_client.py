@@ -94,7 +94,7 @@ def test_a_command_line_of_the_user_is_read_as_by_a_shell(monkeypatch: pytest.Mo
 @pytest.mark.parametrize("host", ["alpha", "me@alpha:2222", "me@[fe80::1]:2200", "me@fe80::1"])
 @pytest.mark.parametrize("stderr", [*ssh._CAUSES, "something else"])
 def test_commands_of_hints_can_be_typed(host: str, options: tuple[str, ...], stderr: str) -> None:
-    hint = ssh.failure(host, stderr.encode(), options).hint
+    hint = ssh.connection_error(host, stderr.encode(), options).hint
     assert not re.search(r"ssh\S* [^'\n]*:2222", hint)
     found = re.search(r"(?:^|: )(ssh .*)$", hint)
     if found is not None:

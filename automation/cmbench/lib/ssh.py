@@ -79,7 +79,7 @@ def address(host: str) -> list[str]:
     return [*port, "--", re.sub(r"[\[\]]", "", host)]
 
 
-def as_typed(host: str, options: Sequence[str] = (), *command: str) -> str:
+def typed_command(host: str, options: Sequence[str] = (), *command: str) -> str:
     """Return the command line of ``ssh`` that a user can type for ``host``, with its port."""
     program = _program(os.environ.get("CMBENCH_SSH", ""))
     words = [word for word in address(host) if word != "--"]
@@ -147,7 +147,7 @@ def call(
         ) from None
 
 
-def pour(
+def call_with_stream(
     words: Sequence[str], head: bytes, stream: IO[bytes]
 ) -> subprocess.CompletedProcess[bytes]:
     """As ``call`` with ``head`` and then all of ``stream``, which may be large."""
@@ -195,7 +195,7 @@ _CAUSES: Mapping[str, tuple[str, str]] = {
 }
 
 
-def failure(host: str, stderr: bytes, options: Sequence[str] = ()) -> Error:
+def connection_error(host: str, stderr: bytes, options: Sequence[str] = ()) -> Error:
     """Why ``host`` was not reached with ``options``, out of what the client has said."""
     text = stderr.decode("utf-8", "replace")
     lines = [line.strip() for line in text.splitlines() if line.strip(" @\r")]
@@ -204,7 +204,7 @@ def failure(host: str, stderr: bytes, options: Sequence[str] = ()) -> Error:
             hint = remedy.format_map(_typed_words(host, options))
             return Error("ssh-failed", f"{host}: {what}", context=lines[-6:], hint=hint)
     reason = lines[-1] if lines else "the connection was lost"
-    hint = f"try: {as_typed(host, options, 'true')}"
+    hint = f"try: {typed_command(host, options, 'true')}"
     return Error("ssh-failed", f"{host}: {reason}", context=lines[-6:], hint=hint)
 
 
@@ -215,8 +215,8 @@ def _typed_words(host: str, options: Sequence[str]) -> dict[str, str]:
     number = next((after for word, after in pairwise(of_keys) if word == "-p"), "")
     bare = name.rpartition("@")[2]
     return {
-        "ssh": as_typed(host, options),
-        "verbose": as_typed(host, ["-v", *options]),
+        "ssh": typed_command(host, options),
+        "verbose": typed_command(host, ["-v", *options]),
         "address": shlex.join([*of_keys, name]),
         # So known_hosts has a host with a port of its own (sshd(8)).
         "known": f"'[{bare}]:{number}'" if number else bare,

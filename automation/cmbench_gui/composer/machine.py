@@ -55,7 +55,7 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def beforehand(script: Script, choice: ComposedCommand, machine: ThisMachine) -> dict[str, str]:
+def default_inputs(script: Script, choice: ComposedCommand, machine: ThisMachine) -> dict[str, str]:
     """Return the default choice for a new form: the device of this machine."""
     untouched = not choice.variations and not choice.flags
     spec = script.inputs.get(DEVICE)

@@ -17,7 +17,7 @@ from cmbench_gui import command as commands
 from cmbench_gui.command import ComposedCommand
 from cmbench_gui.composer.fields import FormField, form_of, unmatched
 from cmbench_gui.composer.known import known_of
-from cmbench_gui.composer.machine import DEVICE, beforehand, this_machine
+from cmbench_gui.composer.machine import DEVICE, default_inputs, this_machine
 from cmbench_gui.composer.planner import PlannerProcess
 from cmbench_gui.pages import page
 from cmbench_gui.site import Site, site_of
@@ -57,7 +57,7 @@ def form(request: Request) -> Response:
     """The form of one script, with the choices of the link, or those that fit this machine."""
     workspace, script, choice = _chosen(request)
     machine = this_machine() if DEVICE in script.inputs else None
-    if machine and (chosen := beforehand(script, choice, machine)):
+    if machine and (chosen := default_inputs(script, choice, machine)):
         return RedirectResponse(address(choice.script, urlencode(chosen)), 303)
     shown = _shown(script, choice, workspace)
     parts = form_of(script, choice)

@@ -61,9 +61,9 @@ class HeadShape:
         self.middle = random.uniform(-2.5, 2.5, size=3)
         self.looks = np.zeros((len(MODALITIES), *SHAPE))
         self.labels = np.zeros(SHAPE, dtype=np.uint8)
-        self.brain = self.outside(self.middle, self.radii) < 1
+        self.brain = self.ellipsoid_distance(self.middle, self.radii) < 1
 
-    def outside(self, middle: Field, radii: Field | float) -> Field:
+    def ellipsoid_distance(self, middle: Field, radii: Field | float) -> Field:
         """Return the distance of voxels from the middle of an ellipsoid; 1 is its surface."""
         sides = np.broadcast_to(np.asarray(radii, dtype=float), 3)
         parts = zip(self._places, middle, sides, strict=True)
@@ -91,7 +91,7 @@ class HeadShape:
 def make(random: np.random.Generator, grade: str) -> BrainCase:
     """One case, wholly determined by the state of ``random`` and the grade."""
     head = HeadShape(random)
-    depth = head.outside(head.middle, head.radii) + head.waves(0.05)
+    depth = head.ellipsoid_distance(head.middle, head.radii) + head.waves(0.05)
     head.paint(head.brain, "grey")
     head.paint(depth < 0.8, "white")
     _ventricles(head)
@@ -104,14 +104,14 @@ def _ventricles(head: HeadShape) -> None:
     for side in (-1, 1):
         at = head.middle + np.array([1.0, 0.5, side * 3.0]) + head.random.uniform(-0.7, 0.7, 3)
         radii = np.array([2.2, 5.5, 1.7]) * head.random.uniform(0.8, 1.2, 3)
-        head.paint(head.outside(at, radii) < 1, "fluid")
+        head.paint(head.ellipsoid_distance(at, radii) < 1, "fluid")
 
 
 def _vessels(head: HeadShape) -> None:
     for _ in range(int(head.random.integers(2, 5))):
         at = head.middle + head.random.uniform(-0.75, 0.75, 3) * head.radii
         radii = head.random.permutation([1.1, 1.1, head.random.uniform(3.0, 6.0)])
-        head.paint(head.outside(at, radii) < 1, "vessel")
+        head.paint(head.ellipsoid_distance(at, radii) < 1, "vessel")
 
 
 def _tumour(head: HeadShape, grade: str) -> None:
@@ -119,7 +119,7 @@ def _tumour(head: HeadShape, grade: str) -> None:
     at = head.middle + random.uniform(-0.5, 0.5, 3) * head.radii
     whole = random.uniform(6.0, 9.0)
     stretch = random.uniform(0.85, 1.2, size=3)
-    distance = head.outside(at, whole * stretch) + head.waves(0.09)
+    distance = head.ellipsoid_distance(at, whole * stretch) + head.waves(0.09)
     core = random.uniform(0.6, 0.8)
     head.paint(distance < 1, SWELLING)
     head.paint(distance < core, CORE)
@@ -128,7 +128,7 @@ def _tumour(head: HeadShape, grade: str) -> None:
         head.paint((distance < core) & (distance >= rim), ENHANCING)
     elif random.random() > NO_RIM_SHARE:
         spot = at + random.uniform(-0.3, 0.3, 3) * core * whole
-        near = head.outside(spot, random.uniform(1.8, 2.6)) < 1
+        near = head.ellipsoid_distance(spot, random.uniform(1.8, 2.6)) < 1
         head.paint(near & (distance < core), ENHANCING)
 
 

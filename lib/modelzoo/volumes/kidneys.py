@@ -36,17 +36,17 @@ class KidneyCase:
 class VoxelGrid:
     """The coordinates of all voxels in mm from the middle of the volume, and its half extents."""
 
-    places: tuple[Field, Field, Field]
+    coordinates: tuple[Field, Field, Field]
     half: tuple[float, ...]
 
-    def outside(self, middle: Field, radii: Field) -> Field:
+    def ellipsoid_distance(self, middle: Field, radii: Field) -> Field:
         """Return the distance of voxels from the middle of an ellipsoid; 1 is its surface."""
-        parts = zip(self.places, middle, radii, strict=True)
+        parts = zip(self.coordinates, middle, radii, strict=True)
         distance: Field = np.sqrt(sum(((axis - at) / radius) ** 2 for axis, at, radius in parts))
         return distance
 
 
-def make(random: np.random.Generator) -> KidneyCase:
+def make_case(random: np.random.Generator) -> KidneyCase:
     """One case, wholly determined by the state of ``random``."""
     across = float(random.uniform(*SPACINGS_MM[1]))
     spacing = (float(random.uniform(*SPACINGS_MM[0])), across, across)
@@ -56,7 +56,7 @@ def make(random: np.random.Generator) -> KidneyCase:
     image = np.full(shape, AIR)
     labels = np.zeros(shape, dtype=np.uint8)
     wall = np.array([10.0 * space.half[0], 0.95 * space.half[1], 0.97 * space.half[2]])
-    image[space.outside(np.zeros(3), wall) < 1] = TISSUE
+    image[space.ellipsoid_distance(np.zeros(3), wall) < 1] = TISSUE
     _organs(random, space, image)
     sides = [-1, 1]
     sick = random.choice([-1, 1])
@@ -80,10 +80,12 @@ def _space(shape: list[int], spacing: tuple[float, float, float]) -> VoxelGrid:
 def _organs(random: np.random.Generator, space: VoxelGrid, image: Field) -> None:
     """Draw what is neither kidney nor tumour: a spine, and a liver at one side."""
     spine = np.array([10.0 * space.half[0], 4.0, 4.5]) * random.uniform(0.85, 1.15)
-    image[space.outside(np.array([0.0, 0.55 * space.half[1], 0.0]), spine) < 1] = SPINE
+    image[space.ellipsoid_distance(np.array([0.0, 0.55 * space.half[1], 0.0]), spine) < 1] = SPINE
     middle = np.array([random.uniform(-0.4, 0.4), -0.55, random.uniform(-0.45, 0.45)])
     radii = np.array([18.0, 7.0, 11.0]) * random.uniform(0.8, 1.2, size=3)
-    image[space.outside(middle * np.array(space.half), radii) < 1] = random.uniform(75, 105)
+    image[space.ellipsoid_distance(middle * np.array(space.half), radii) < 1] = random.uniform(
+        75, 105
+    )
 
 
 def _kidney(
@@ -99,14 +101,14 @@ def _kidney(
     place[2] = side * random.uniform(0.45, 0.55)
     middle = place * half
     radii = np.array([15.0, 7.5, 7.0]) * random.uniform(0.85, 1.2, size=3)
-    inside = space.outside(middle, radii) < 1
+    inside = space.ellipsoid_distance(middle, radii) < 1
     image[inside] = random.uniform(135, 185)
     labels[inside] = KIDNEY
     for _ in range(tumours):
         direction = random.normal(size=3)
         direction /= np.linalg.norm(direction)
         ball = np.full(3, random.uniform(4.0, 7.5))
-        tumour = space.outside(middle + 0.8 * direction * radii, ball) < 1
+        tumour = space.ellipsoid_distance(middle + 0.8 * direction * radii, ball) < 1
         image[tumour] = random.uniform(70, 110)
         labels[tumour] = TUMOR
 
@@ -114,4 +116,4 @@ def _kidney(
 def cases(count: int, seed: int) -> Iterator[KidneyCase]:
     """Yield ``count`` cases; every case has its own seed, so that fewer cases are the same ones."""
     for number in range(count):
-        yield make(np.random.default_rng([seed, number]))
+        yield make_case(np.random.default_rng([seed, number]))

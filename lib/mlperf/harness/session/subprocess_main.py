@@ -23,7 +23,7 @@ def main(name: str, config: Path) -> int:
 
     Raises HarnessError where LoadGen reports a failure.
     """
-    _die_with_parent()
+    _end_with_session()
     outcome = PROGRAMS[name](config)
     records.write(config.parent / "outcome.json", outcome)
     if failure := getattr(outcome, "failure", ""):
@@ -70,7 +70,7 @@ PROGRAMS: dict[str, Callable[[Path], object]] = {
 }
 
 
-def _die_with_parent() -> None:
+def _end_with_session() -> None:
     """End at once on Ctrl-C, and when the session is gone however it ended.
 
     While LoadGen runs, Python's own handlers do not get their turn. The session holds the other
