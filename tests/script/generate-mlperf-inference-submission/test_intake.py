@@ -156,6 +156,23 @@ def test_a_log_of_another_program_is_left_out(tmp_path: Path, line: str, what: s
     assert what in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "what"),
+    [
+        ("mlperf_log_detail.txt", "", "is left out: it is empty"),
+        ("mlperf_log_detail.txt.gz", "x", "is left out: it is packed: gunzip"),
+        ("mlperf_log_summary.txt", "Result is : VALID", "is left out: it is a summary alone"),
+    ],
+)
+def test_a_log_that_no_run_can_be_read_from_is_left_out(
+    tmp_path: Path, name: str, content: str, what: str
+) -> None:
+    lab.put(tmp_path / "logs/offline/performance/run_1" / name, content)
+    with pytest.raises(SubmissionError, match="no finished results") as raised:
+        runs.collect(tmp_path / "logs")
+    assert f"offline/performance/run_1/{name} {what}" in str(raised.value)
+
+
 def test_bare_logs_become_a_tree(bare: Path, tmp_path: Path) -> None:
     request = steps.TreeRequest(bare, tmp_path / "out", "Tester", division="open")
     answer = steps.generate(replace(request, handed=handed(tmp_path)))

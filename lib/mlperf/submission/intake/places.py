@@ -24,6 +24,9 @@ from ..layouts import MAPPING
 from ..sources import as_object
 
 DETAIL = "mlperf_log_detail.txt"
+PACKED = f"{DETAIL}.gz"
+SUMMARY = "mlperf_log_summary.txt"
+EMPTY = "empty: LoadGen has written nothing"
 TEST = re.compile(r"TEST\d\d")
 RUN = re.compile(r"run_\d+")
 # What the folder of a system holds in results of MLC and CM.
@@ -60,19 +63,32 @@ def places(root: Path, skipped: Sequence[Path] = ()) -> Iterator[LogFolder]:
     for here in _folders(root, skipped):
         log = detail_log.read(here / DETAIL)
         is_peak = log.values.get("effective_test_mode") == FIND_PEAK
-        if not is_peak and not detail_log.other_log(here / DETAIL):
+        if not is_peak and not any(_unusable(here)):
             yield _place(root, here, log)
 
 
 def others(root: Path, skipped: Sequence[Path] = ()) -> Iterator[tuple[Path, str]]:
-    """Yield the logs below ``root`` that another program has written, and what they are."""
-    for here in _folders(root, skipped):
-        if what := detail_log.other_log(here / DETAIL):
-            yield here / DETAIL, what
+    """Yield the logs below ``root`` that no run can be read from, and what they are."""
+    for here in _folders(root, skipped, (DETAIL, PACKED, SUMMARY)):
+        yield from _unusable(here)
 
 
-def _folders(root: Path, skipped: Sequence[Path]) -> Iterator[Path]:
-    """Yield the folders with a detailed log, but those below the ``skipped`` ones."""
+def _unusable(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the log of a folder that no run can be read from, and what it is."""
+    log = folder / DETAIL
+    if log.is_file():
+        if what := detail_log.other_log(log) or ("" if log.stat().st_size else EMPTY):
+            yield log, what
+    elif (folder / PACKED).is_file():
+        yield folder / PACKED, f"packed: gunzip {PACKED}"
+    else:
+        yield folder / SUMMARY, f"a summary alone: {DETAIL}, which holds the figures, is not there"
+
+
+def _folders(
+    root: Path, skipped: Sequence[Path], logs: Sequence[str] = (DETAIL,)
+) -> Iterator[Path]:
+    """Yield the folders with one of these ``logs``, but those below the ``skipped`` ones."""
     for parent, folders, files in os.walk(root):
         here = Path(parent)
         folders[:] = sorted(
@@ -81,7 +97,7 @@ def _folders(root: Path, skipped: Sequence[Path]) -> Iterator[Path]:
             if not (name.startswith(".") or name in PASSED_OVER or here / name in skipped)
             and not is_tree(here / name)
         )
-        if DETAIL in files:
+        if any(name in files for name in logs):
             yield here
 
 
