@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from mlperf.catalog.scenario import NS_PER_MS
 
 PREFIX = ":::MLLOG "
 GREATEST = 1e300
+# Lines that the value of a record may have.
+LONGEST_VALUE = 20
 STOPPING_KEYS = (
     "early_stopping_result",
     "early_stopping_ttft_result",
@@ -121,8 +124,9 @@ def parse(text: str) -> DetailLog:
     """Parse the log; lines that are no complete record (a cut log) are left out."""
     values: dict[str, Any] = {}
     errors, warnings = [], []
-    for line in text.splitlines():
-        entry = record(line)
+    lines = text.splitlines()
+    for at, line in enumerate(lines):
+        entry = record(line) or broken_record(lines, at)
         if entry is None:
             continue
         key, value, metadata = entry
@@ -134,12 +138,27 @@ def parse(text: str) -> DetailLog:
     return DetailLog(values, tuple(errors), tuple(warnings))
 
 
-def record(line: str) -> tuple[str, Any, Mapping[str, Any]] | None:
-    """Key, value and metadata of a line of the log, or None for one that is no whole record."""
+def broken_record(lines: Sequence[str], at: int) -> tuple[str, Any, Mapping[str, Any]] | None:
+    """Return the record that begins in line ``at``, and whose value has line breaks; or None.
+
+    LoadGen of round 4.1 and before writes those of ``result_invalid_reason`` as they are.
+    """
+    if not lines[at].startswith(PREFIX):
+        return None
+    rest = lines[at + 1 : at + 1 + LONGEST_VALUE]
+    following = list(takewhile(lambda line: not line.startswith(PREFIX), rest))
+    return record("\n".join([lines[at], *following]), strict=False) if following else None
+
+
+def record(line: str, strict: bool = True) -> tuple[str, Any, Mapping[str, Any]] | None:
+    """Key, value and metadata of a line of the log, or None for one that is no whole record.
+
+    ``strict`` is what the checkers are: a value has no line break then.
+    """
     if not line.startswith(PREFIX):
         return None
     try:
-        entry = json.loads(line[len(PREFIX) :])
+        entry = json.loads(line[len(PREFIX) :], strict=strict)
         return str(entry["key"]), entry["value"], entry.get("metadata") or {}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None

@@ -245,7 +245,9 @@ def _faults(whole: str) -> Iterator[str]:
     for at, line in _logged(whole):
         record = detail_log.record(line)
         if record is None:
-            yield f"line {at} is not a record of LoadGen"
+            broken = detail_log.broken_record(whole.splitlines(), at - 1)
+            why = f"has a line break in the value of {broken[0]}" if broken else ""
+            yield f"line {at} {why or 'is not a record of LoadGen'}"
         elif record[0].startswith(SAID_ONCE) and said.setdefault(record[0], record[1]) != record[1]:
             yield f"line {at} says {record[0]} again, and not the same"
 
