@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -936,6 +937,34 @@ def test_the_reason_of_early_stopping_of_a_language_model(tmp_path: Path) -> Non
     assert found["performance.early-stopping"] == f"early stopping is not satisfied: {told}"
     assert found["performance.invalid"] == "LoadGen calls it INVALID: too few queries"
     assert more_queries(log(path.parent)) == 805
+
+
+def test_a_reason_of_several_lines_is_read_and_the_line_break_told(tmp_path: Path) -> None:
+    """LoadGen of round 4.1 writes it so, and the checkers cannot read it."""
+    tree = lab.make(tmp_path / "tree", lab.Example(scenarios=("Offline",)))
+    path = next(tree.root.rglob("Offline/performance/run_1/mlperf_log_detail.txt"))
+    mutations.value(path, "result_validity", "INVALID")
+    reason = lab.line("result_invalid_reason", "first reason | second reason")
+    with path.open("a", encoding="utf-8") as file:
+        file.write(reason.replace(" | ", "\n") + "\n")
+    found = {each.rule: each.found for each in checks.check(tree)}
+    assert found["log.lines"].endswith("has a line break in the value of result_invalid_reason")
+    assert found["performance.invalid"] == "LoadGen calls it INVALID: first reason second reason"
+
+
+def test_a_count_that_is_none_is_told_once(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree")
+    path = next(tree.root.rglob("systems/*.json"))
+    lab.put(path, json.dumps({**json.loads(path.read_text("utf-8")), "number_of_nodes": "4, 2"}))
+    assert [each.rule for each in checks.check(tree)] == ["system.field-number"]
+
+
+def test_a_hash_that_was_lost_is_not_made_by_generating_again(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree", lab.Example(scenarios=("Offline",)))
+    path = next(tree.root.rglob("Offline/accuracy/accuracy.txt"))
+    lab.put(path, re.sub(r"hash=\w+", "", path.read_text("utf-8")))
+    mends = {each.rule: each.mend for each in checks.check(tree)}
+    assert mends["accuracy.hash"].startswith("the log was cut before: give the whole")
 
 
 def test_a_log_of_another_program_is_told_as_what_it_is(tmp_path: Path) -> None:

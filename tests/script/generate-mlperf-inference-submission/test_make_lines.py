@@ -40,6 +40,13 @@ TREE = "make update_results"
                 f'RUN_ARGS="--benchmarks=bert --config_ver=high_accuracy", then {TREE}'
             ),
         ),
+        (
+            benchmarks.DESCRIBE,
+            (
+                'make run_harness RUN_ARGS="--benchmarks=bert --scenarios=server '
+                f'--config_ver=high_accuracy", then {TREE}'
+            ),
+        ),
         (performance.FULL, "set execution_mode: valid in flow.yaml"),
         (systems.MEND, f"add --system_file=FILE to the cm command that {TREE} prints"),
         (power.MEND, f"add --system_file=FILE to the cm command that {TREE} prints"),

@@ -42,6 +42,10 @@ EXTRA = Rule("accuracy.extra-files", "nothing but these files", CHECKER, last=LA
 FIGURE = Rule("accuracy.figure", "accuracy.txt holds the metric of the benchmark", CHECKER)
 SHARE = Rule("accuracy.consistent", "figures that fit each other", LOADGEN)
 TARGET = Rule("accuracy.target", "closed division: the accuracy reaches its target", RULES)
+LOST = (
+    f"the log was cut before: give the whole {truncate.LOG}, or put hash= and the SHA-256 of the "
+    f"whole one into {truncate.TEXT}, also into the file that it comes from"
+)
 HASH = Rule("accuracy.hash", "the SHA-256 of the whole log", CHECKER)
 LENGTH = Rule("accuracy.truncated", "a log of at most 10 KiB", CHECKER)
 ERRORS = Rule("accuracy.errors", "LoadGen logged no error", RULES)
@@ -120,14 +124,15 @@ def _text(
     where = site.where(path)
     yield from _figures(site, cell, place, known)
     yield from _counted(site, place, known)
+    log_file = place / truncate.LOG
     stated = truncate.stated_hash(place)
     if stated and len(set(stated)) < LEAST_DIGITS:
         yield HASH.broken(
             where, f"{stated[:8]}... is not a hash of a log", "generate the tree again"
         )
     elif not EXACT_HASH.search(text(path)):
-        yield HASH.broken(where, "no line hash=SHA-256", "generate the tree again")
-    log_file = place / truncate.LOG
+        mend = LOST if log_file.is_file() and truncate.cut(log_file) else "generate the tree again"
+        yield HASH.broken(where, "no line hash=SHA-256", mend)
     if site.uncut(place):
         size = f"{log_file.stat().st_size / 1024:.0f} KiB"
         hint = "truncate it: cm run script --tags=run,mlperf,inference,truncate,accuracy-log"

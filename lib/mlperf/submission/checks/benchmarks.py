@@ -50,6 +50,10 @@ CPU_COMMAND = re.compile(
 # How the harness names a system whose processor computes what was compiled for Neuron.
 CPU_FOR_NEURON = re.compile(r"-cpu-neuron(?:-|$)")
 FORM_LINE = re.compile(r"^# .*\((tiny|synthetic) form\)", re.MULTILINE)
+DESCRIBE = (
+    "make them: cm run script --tags=run-mlperf,inference,_populate-readme,_full, then generate "
+    "the tree again"
+)
 RUN_ALL = (
     "make them, finished runs are kept: "
     "cm run script --tags=run-mlperf,inference,_all-modes,_all-scenarios,_compliance,_full"
@@ -182,7 +186,7 @@ def _described(site: SubmitterSite, cell: ScenarioCell) -> Iterator[Finding]:
         "README.md",
         *(["mlperf.conf"] if cell.layout.mlperf_conf else []),
     )
-    again = "run _populate-readme, then generate again"
+    again = DESCRIBE
     for lost in missing(folder, wanted):
         rule = FILES.at(WARNING, site.early and (folder / lost).is_file())
         yield rule.broken(site.where(folder / lost), "missing or empty", again)

@@ -143,8 +143,12 @@ def _notes(site: SubmitterSite, where: str, document: Mapping[str, Any]) -> Iter
 
 
 def _counted(rule: Rule, where: str, document: Mapping[str, Any]) -> Iterator[Finding]:
-    """Check that counts are written as whole numbers."""
+    """Check that counts which are numbers are whole ones."""
     for name in COUNTED:
+        value = document.get(name)
+        if value and value != UNKNOWN and number(value) is None:
+            # Said of the field itself.
+            continue
         fault = f"{name} is {document.get(name)!r}, which is not a whole number"
         whole = WHOLE.fullmatch(str(document.get(name, 0))) or isinstance(document[name], float)
         yield from rule.unless(bool(whole), where, fault, "write a whole number, 0 for none")
