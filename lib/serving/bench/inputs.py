@@ -38,6 +38,7 @@ def make(
         )
     if source in ("random", "zero"):
         generator = random.Random(seed) if source == "random" else None
+        _require_lengths(model, batches, shapes)
         return [
             {
                 info.name: _filled(info, wanted_shape(info, batches, batch, shapes), generator)
@@ -50,7 +51,7 @@ def make(
 def wanted_shape(
     info: TensorInfo, batches: bool, batch: int, shapes: Mapping[str, Sequence[int]]
 ) -> tuple[int, ...]:
-    """Return the shape of an input in a request; raise Problem where a length stays open."""
+    """Return the shape of an input in a request; raise Problem for one of another shape."""
     own = info.shape[1:] if batches else info.shape
     requested = shapes.get(info.name)
     if requested is not None:
@@ -62,14 +63,25 @@ def wanted_shape(
                 "bad-value", f"--shape={info.name}: {list(requested)} is not of {list(own)}"
             )
         own = tuple(requested)
-    if -1 in own:
-        sizes = ",".join("N" if size == -1 else str(size) for size in own)
-        raise Problem(
-            "server-failed",
-            f"{info.name} has the shape {list(own)}: its lengths are the request's",
-            hint=f"--shape={info.name}:{sizes}, or --input=FILE",
-        )
     return (batch, *own) if batches else own
+
+
+def _require_lengths(model: Model, batches: bool, shapes: Mapping[str, Sequence[int]]) -> None:
+    """Raise Problem for the inputs whose lengths stay open, with the option of every one."""
+    wanted = {info.name: wanted_shape(info, batches, 1, shapes)[batches:] for info in model.inputs}
+    still_open = {name: shape for name, shape in wanted.items() if -1 in shape}
+    if not still_open:
+        return
+    words = [
+        f"--shape={name}:{','.join('N' if size == -1 else str(size) for size in shape)}"
+        for name, shape in still_open.items()
+    ]
+    text = "; ".join(f"{name} has the shape {list(shape)}" for name, shape in still_open.items())
+    raise Problem(
+        "server-failed",
+        f"{text}: its lengths are the request's",
+        hint=f"{' '.join(words)}, or --input=FILE",
+    )
 
 
 def _filled(
@@ -145,6 +157,7 @@ def _checked(info: TensorInfo, tensor: WireTensor, path: Path, batches: bool) ->
         raise Problem(
             "server-failed",
             f"{path}: {info.name} has the shape {list(is_)}, the model's {list(own)}",
+            hint="a shape in a file is that of one sample, without the batch",
         )
     return tensor
 
@@ -174,6 +187,7 @@ def _raw(
             f"{path} is raw bytes, {info.name} is {info.datatype}",
             hint="a .json file",
         )
+    _require_lengths(model, batches, shapes)
     shape = wanted_shape(info, batches, batch, shapes)
     data = files.read_bytes(path)
     wanted = math.prod(shape) * SIZES[info.datatype]

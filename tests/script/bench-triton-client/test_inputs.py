@@ -66,6 +66,14 @@ def test_open_lengths_are_asked_for() -> None:
             made("random", model=text, shapes=wrong)
 
 
+def test_all_lengths_that_are_open_are_asked_for_at_once() -> None:
+    mask = TensorInfo("mask", "BOOL", (-1, 4, -1))
+    model = model_of(TensorInfo("ids", "INT64", (-1, -1)), mask, IMAGE)
+    with pytest.raises(Problem) as caught:
+        made("random", model=model)
+    assert caught.value.hint == "--shape=ids:N --shape=mask:4,N, or --input=FILE"
+
+
 @given(arrays.arrays(st.sampled_from([f"<{each}" for each in files.LETTERS]),
                      arrays.array_shapes(min_dims=0, max_dims=3, min_side=0)))  # fmt: skip
 def test_arrays_of_numpy_are_read_without_it(array: np.ndarray) -> None:
