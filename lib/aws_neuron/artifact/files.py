@@ -25,7 +25,7 @@ def read(path: Path, *, verify_digest: bool = True) -> NeuronArtefact:
         record = json.loads(beside.read_text(encoding="utf-8"))
     except OSError as error:
         text = f"nothing tells what {path} was compiled for: {beside}: {error.strerror}"
-        raise ArtefactError(text) from error
+        raise ArtefactError(text if path.exists() else f"{path} is not compiled yet") from error
     except ValueError as error:
         raise ArtefactError(f"{beside} is not JSON: {error}") from error
     artefact = from_facts(record, str(beside))

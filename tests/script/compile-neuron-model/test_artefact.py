@@ -128,7 +128,7 @@ def test_another_file_than_the_one_described_is_told(tmp_path: Path) -> None:
     with pytest.raises(ArtefactError, match="there is no"):
         artefacts.read(path)
     artefacts.sidecar_of(path).unlink()
-    with pytest.raises(ArtefactError, match="nothing tells what"):
+    with pytest.raises(ArtefactError, match="is not compiled yet"):
         artefacts.read(path)
 
 
