@@ -49,6 +49,21 @@ def test_an_input_of_the_typed_command_that_sets_the_same_key(lab: Lab) -> None:
     assert "give one: --archive_tar_file=/folder" in fails(lab, "run,app")
 
 
+def test_a_step_that_refuses_before_anything_runs_has_those_words_too(lab: Lab) -> None:
+    refuses = FAILS.replace("preprocess", "refuse")
+    lab.script(
+        "get-archive",
+        customize=refuses.format(hint="give one: --tar_file=/folder"),
+        input_mapping={"tar_file": "CM_ARCHIVE_FILE"},
+        input_description=INPUT,
+    )
+    lab.script("run-middle", deps=[{"tags": "get,archive", "names": ["archive"]}])
+    lab.script("run-app", deps=[{"tags": "run,middle"}])
+    text = fails(lab, "run,app")
+    assert "give one: --adr.archive.tar_file=/folder" in text
+    assert "step: run-app > run-middle > get-archive" in text
+
+
 def test_the_option_with_which_the_value_was_typed(lab: Lab, tmp_path: Path) -> None:
     archive(lab, "check the path given with --tar_file")
     entry = {"tags": "get,archive", "tar_file": "<<<CM_PLACE>>>"}

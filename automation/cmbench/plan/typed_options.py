@@ -42,6 +42,12 @@ def add_step(error: Error, step_run: StepRun) -> None:
     error.within(step_run.step.label)
 
 
+def add_steps(error: Error, step_run: StepRun) -> None:
+    """Put a step and those above it in front, for an error that did not come up through them."""
+    for each in _upwards(step_run):
+        add_step(error, each)
+
+
 class _Translation:
     """The translation of one step's texts; ``own`` are the options that only the step has."""
 

@@ -131,7 +131,10 @@ def refuse_each(root: PlannedStep) -> None:
             try:
                 refuse(planned_step.step_run)
             except Error as error:
-                error.chain = error.chain or planned_step.step_run.chain()
+                if not error.chain:
+                    from cmbench.plan.typed_options import add_steps
+
+                    add_steps(error, planned_step.step_run)
                 raise
 
 
