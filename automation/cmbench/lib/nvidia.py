@@ -36,6 +36,8 @@ TRACES = (
     "proc/driver/nvidia",
 )
 TOOL = "nvidia-smi"
+# Its exit status where a GPU's infoROM is damaged, which is a warning: its manual page.
+INFOROM = 14
 LOOKED_FOR = (*(f"/{trace}" for trace in TRACES), f"{TOOL} on PATH")
 WSL_TOOL = "usr/lib/wsl/lib/nvidia-smi"
 """Where Windows puts it in WSL; that folder is not on everybody's PATH."""
@@ -406,7 +408,7 @@ def _existing(path: Path) -> Path | None:
 
 def _ask_tool(tool: str, ask: Ask) -> Driver:
     answer = _table(tool, [*OF_ONE, *OF_KIND], ask)
-    rows = _rows(answer.stdout) if answer.ok else []
+    rows = _rows(answer.stdout) if answer.ok or answer.status == INFOROM else []
     if not rows:
         return _troubled(answer, TOOL)
     mig: dict[str, tuple[Mig, ...]] = {}

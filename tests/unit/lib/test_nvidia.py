@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,13 @@ def test_warnings_around_the_table_are_no_fault(before: str, between: str, tmp_p
     assert (found.problem, len(found.gpus)) == ("", 1)
     rows = nvidia.rows_of(["index", "uuid"], tmp_path, there, Tool(table))
     assert [row["index"] for row in rows] == ["0"]
+
+
+def test_a_damaged_inforom_is_no_fault_of_the_driver(tmp_path: Path) -> None:
+    """nvidia-smi shows its table, and ends with a status of its own."""
+    tool = Tool(HEAD + H100.format(0, "Disabled"))
+    answered = nvidia.read(tmp_path, there, lambda words: replace(tool(words), status=14))
+    assert (answered.problem, len(answered.gpus)) == ("", 1)
 
 
 def test_an_old_driver_is_not_asked_for_what_it_does_not_know(tmp_path: Path) -> None:
