@@ -899,6 +899,7 @@ def test_what_random_changes_found(tmp_path: Path) -> None:
     ("written", "says"),
     [
         ("np.float64(85.0)", "F1 is 91 there, in a notation that the checkers do not read"),
+        ("Decimal('85.0')", "in a notation that the checkers do not read"),
         ("tensor(85.0, dtype=torch.float64)", "in a notation that the checkers do not read"),
         ("'85.0'", "in a notation that the checkers do not read: '85.0'"),
         ("none", "it does not hold"),

@@ -160,6 +160,16 @@ def test_a_log_of_another_program_is_left_out(tmp_path: Path, line: str, what: s
     ("name", "content", "what"),
     [
         ("mlperf_log_detail.txt", "", "is left out: it is empty"),
+        (
+            "mlperf_log_detail.txt",
+            "<html>",
+            "is left out: it is no detailed log of",
+        ),
+        (
+            "mlperf_log_detail.txt",
+            ':::MLLOG {"key": "cache_clear", "value": true, "metadata": {"lineno": 1}}',
+            "is left out: it is no detailed log of LoadGen: it begins with ':::MLLOG",
+        ),
         ("mlperf_log_detail.txt.gz", "x", "is left out: it is packed: gunzip"),
         ("mlperf_log_summary.txt", "Result is : VALID", "is left out: it is a summary alone"),
     ],

@@ -77,7 +77,8 @@ TOTAL = re.compile(r"\btotal=(\d+)")
 # A number as the representation of an object has it, such as np.float64(42.9), or as a text.
 _NUMBER = r"(?P<number>-?\d+(?:\.\d+)?)"
 NOTATIONS = re.compile(
-    rf"(?:\b[A-Za-z_][\w.]*\(\[?|'(?=[-\d.]+'))\s*{_NUMBER}\s*(?:(?:,\s*dtype=[\w.]+)?\]?\)|')"
+    rf"(?:\b[A-Za-z_][\w.]*\(\[?'?|'(?=[-\d.]+'))\s*{_NUMBER}\s*"
+    r"(?:'?(?:,\s*dtype=[\w.]+)?\]?\)|')"
 )
 # NumPy prints its numbers so since version 2.
 PLAIN = (

@@ -27,6 +27,10 @@ DETAIL = "mlperf_log_detail.txt"
 PACKED = f"{DETAIL}.gz"
 SUMMARY = "mlperf_log_summary.txt"
 EMPTY = "empty: LoadGen has written nothing"
+# What LoadGen writes at the beginning of a log, and the characters that hold it.
+SETTINGS = ('"loadgen_version"', '"effective_')
+HEAD = 1 << 20
+SHOWN = 40
 TEST = re.compile(r"TEST\d\d")
 RUN = re.compile(r"run_\d+")
 # What the folder of a system holds in results of MLC and CM.
@@ -77,12 +81,23 @@ def _unusable(folder: Path) -> Iterator[tuple[Path, str]]:
     """Yield the log of a folder that no run can be read from, and what it is."""
     log = folder / DETAIL
     if log.is_file():
-        if what := detail_log.other_log(log) or ("" if log.stat().st_size else EMPTY):
+        if what := detail_log.other_log(log) or _no_log(log):
             yield log, what
     elif (folder / PACKED).is_file():
         yield folder / PACKED, f"packed: gunzip {PACKED}"
     else:
         yield folder / SUMMARY, f"a summary alone: {DETAIL}, which holds the figures, is not there"
+
+
+def _no_log(path: Path) -> str:
+    """Return why a file is no log of LoadGen; empty for one, which begins with its settings."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        head = file.read(HEAD)
+    if not head.strip():
+        return EMPTY
+    if detail_log.PREFIX in head and any(key in head for key in SETTINGS):
+        return ""
+    return f"no detailed log of LoadGen: it begins with {head.strip()[:SHOWN]!r}"
 
 
 def _folders(
