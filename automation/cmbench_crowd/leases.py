@@ -41,7 +41,7 @@ class Lease:
         return {**requested, "CM_MLPERF_LOADGEN_SEED": self.seed}
 
 
-def taken(fields: Mapping[str, Any]) -> Lease:
+def read_lease(fields: Mapping[str, Any]) -> Lease:
     """Return the lease in an answer of a server; raise ``bad-server`` for a malformed one."""
     spec = fields.get("spec")
     plain = {k: v for k, v in spec.items() if k in _ENV} if isinstance(spec, dict) else {}
@@ -56,10 +56,10 @@ def taken(fields: Mapping[str, Any]) -> Lease:
     return Lease(str(fields["id"]), str(fields["seed"]), float(deadline), plain)
 
 
-def kept(client: ClientHome, unit: str) -> Lease:
+def running_lease(client: ClientHome, unit: str) -> Lease:
     """Return a lease of this device that still runs; raise ``lease-not-found``."""
     fields = client.lease(unit) if _ID.fullmatch(unit) else {}
-    lease = taken(fields) if fields else None
+    lease = read_lease(fields) if fields else None
     if lease is None:
         raise Error(
             "lease-not-found",
@@ -77,7 +77,7 @@ def kept(client: ClientHome, unit: str) -> Lease:
 
 def keep(client: ClientHome, fields: Mapping[str, Any]) -> Lease:
     """Check what a server has leased, and keep it for the run; raises ``bad-server``."""
-    lease = taken(fields)
+    lease = read_lease(fields)
     client.keep_lease(lease.id, asdict(lease))
     return lease
 

@@ -10,7 +10,7 @@ from typing import Any
 from cmbench.errors import Error, did_you_mean
 from cmbench_results import schema
 from cmbench_results.sql import sa
-from cmbench_results.store import CHUNK, Store, whole
+from cmbench_results.store import CHUNK, Store, results_by_id
 from cmbench_results.values import ENERGY, HIGHER, LONGEST, LOWER, OFFICIAL, POWER, BenchmarkResult
 
 Row = Mapping[str, Any]
@@ -151,7 +151,7 @@ def points(store: Store, filters: Filter, x: str, y: str) -> list[Row]:
         return [dict(row) for row in connection.execute(chosen).mappings()]
 
 
-def each(store: Store, filters: Filter, sort: str = "") -> Iterator[Row]:
+def iterate_results(store: Store, filters: Filter, sort: str = "") -> Iterator[Row]:
     """Yield all results that fit, one after the other: never all of them in memory."""
     chosen = sa.select(*SHOWN).where(*_where(filters)).order_by(*_order(sort))
     for row in _streamed(store, chosen):
@@ -180,7 +180,7 @@ def uids_by(store: Store, sort: str) -> Iterator[str]:
 
 def own(store: Store, rows: Iterable[Row]) -> dict[str, BenchmarkResult]:
     """Return the whole results of those rows that MLCommons has not published, by their ids."""
-    return whole(store, [row["uid"] for row in rows if row["tier"] != OFFICIAL])
+    return results_by_id(store, [row["uid"] for row in rows if row["tier"] != OFFICIAL])
 
 
 def with_settings(store: Store, rows: Iterable[Row]) -> Iterator[Row]:
@@ -197,7 +197,7 @@ def names_of_settings(store: Store, filters: Filter) -> list[str]:
     """Return the names of all settings that results of a filter have."""
     tiers = (*filters.columns.get("tier", ()), f"!{OFFICIAL}")
     ours = replace(filters, columns={**filters.columns, "tier": tiers})
-    described = with_settings(store, each(store, ours))
+    described = with_settings(store, iterate_results(store, ours))
     return list(dict.fromkeys(name for row in described for name in row["settings"]))
 
 

@@ -13,7 +13,7 @@ def benchmark_of(name: str, model: str = "") -> str:
     for word in (model, name):
         if word in specs:
             return word
-    return next((spec_name for spec_name, spec in specs.items() if spec.named(name)), name)
+    return next((spec_name for spec_name, spec in specs.items() if spec.has_name(name)), name)
 
 
 def scenario_of(name: str) -> Any:

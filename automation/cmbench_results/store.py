@@ -582,7 +582,7 @@ def _read(detail: Mapping[str, Any]) -> BenchmarkResult:
     return from_json(json.dumps(detail))
 
 
-def whole(store: Store, uids: Sequence[str]) -> dict[str, BenchmarkResult]:
+def results_by_id(store: Store, uids: Sequence[str]) -> dict[str, BenchmarkResult]:
     """Return the results with these ids, by id; one that is gone is left out."""
     detail, results = schema.detail.c, {}
     for start in range(0, len(uids), CHUNK):

@@ -175,7 +175,7 @@ class PointStore:
         with for_its_group(self.root):
             write(self.root / "names" / f"{name}.json", data)
 
-    def named(self, name: str) -> dict[str, Any]:
+    def stored_sweep(self, name: str) -> dict[str, Any]:
         """Return the stored data of a sweep; raise ``sweep-not-found``."""
         path = self.root / "names" / f"{name}.json"
         try:
@@ -189,7 +189,7 @@ class PointStore:
     def keys_of(self, name: str) -> set[str]:
         """Return the keys of the points of a sweep; none where they cannot be read."""
         try:
-            return {str(point["key"]) for point in self.named(name)["points"]}
+            return {str(point["key"]) for point in self.stored_sweep(name)["points"]}
         except (Error, KeyError, TypeError):
             return set()
 

@@ -131,7 +131,7 @@ def show_experiment(command: Command) -> Reply:
     names = command.names
     if not names:
         return _names(store)
-    sweep, points = sweep_from(store.named(names[0]))
+    sweep, points = sweep_from(store.stored_sweep(names[0]))
     outcomes = store.outcomes(points)
     sweep_report = report(sweep, points, outcomes)
     flags = command.flags
@@ -174,7 +174,7 @@ def _best(command: Command, sweep: Sweep, points: tuple[SweepPoint, ...]) -> Rep
 def _names(store: PointStore) -> Reply:
     rows = []
     for name in store.names():
-        points = sweep_from(store.named(name))[1]
+        points = sweep_from(store.stored_sweep(name))[1]
         outcomes = store.outcomes(points).values()
         rows.append(
             {"name": name, "points": len(points)}

@@ -25,7 +25,7 @@ SOURCES = (
 def refuse(i: dict[str, Any]) -> dict[str, Any]:
     """Raise Error for more images than are published, where the user has not named any."""
     env = i["env"]
-    if not env.get("IMAGENET_PATH") and wanted(env) > SAMPLE:
+    if not env.get("IMAGENET_PATH") and requested_count(env) > SAMPLE:
         raise Error(
             "data-needed",
             "ImageNet may be used after a registration, and has to be fetched by you",
@@ -58,7 +58,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     return {"return": 0, "relies_on": [archive]}
 
 
-def wanted(env: Mapping[str, Any]) -> int:
+def requested_count(env: Mapping[str, Any]) -> int:
     """Return the requested number of images; raise Error when there are fewer."""
     text = str(env["CM_IMAGENET_COUNT"])
     count = int(text) if text.isdigit() else 0
@@ -95,7 +95,7 @@ def _names(folder: str) -> Iterator[str]:
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Find the images, count them and export them."""
     env = i["env"]
-    count = wanted(env)
+    count = requested_count(env)
     unpacked = env["CM_DAE_ONLY_EXTRACT"] == "yes" or (
         env["CM_DATASET_IMAGENET_VAL_REQUIRE_DAE"] == "yes"
     )

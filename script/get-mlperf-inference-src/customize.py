@@ -24,7 +24,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         relies_on = [os.path.join(folder, CHECKER)]
     else:
         folder = os.path.join(os.getcwd(), FOLDER)
-        clone(env["CM_GIT_URL"], wanted(env), folder)
+        clone(env["CM_GIT_URL"], requested_revision(env), folder)
         relies_on = []
     if not os.path.isdir(os.path.join(folder, CHECKER)):
         raise Error(
@@ -38,7 +38,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     return {"return": 0, "version": revision[:12], "relies_on": relies_on}
 
 
-def wanted(env: dict[str, Any]) -> str:
+def requested_revision(env: dict[str, Any]) -> str:
     """Return the requested branch, tag or revision; a version is one of them too."""
     return str(env.get("CM_VERSION") or env["CM_GIT_CHECKOUT"])
 

@@ -50,7 +50,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         inspections.append(inspection._replace(problem=misfit) if misfit else inspection)
         print(inspections[-1].line)
         if not inspections[-1].problem:
-            return taken(env, inspection, version)
+            return export_sdk(env, inspection, version)
     raise missing(kind, sdk, inspections)
 
 
@@ -113,7 +113,7 @@ def placeholders(versions: Mapping[str, str], main: str, output: str) -> tuple[s
     return names or ((main,) if PLACEHOLDER in output else ())
 
 
-def taken(env: dict[str, Any], inspection: SdkInspection, version: str) -> dict[str, Any]:
+def export_sdk(env: dict[str, Any], inspection: SdkInspection, version: str) -> dict[str, Any]:
     """Export it, and list its versions as ``pip list`` does."""
     for name, one in inspection.versions.items():
         print(f"{name} {one}")

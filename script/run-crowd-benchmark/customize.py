@@ -20,9 +20,9 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     from cmbench_crowd.contribute import level_of
 
     env = i["env"]
-    wish, server = wanted(env), server_of(env)
+    wish, server = upload_request(env), server_of(env)
     if wish.work_unit:
-        lease = leases.kept(ClientHome(root(i)), wish.work_unit)
+        lease = leases.running_lease(ClientHome(root(i)), wish.work_unit)
         summary = ", ".join(f"{name} {value}" for name, value in lease.spec.items())
         print(f"work unit {lease.id}: {summary}")
         env.update(lease.env())
@@ -52,7 +52,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     from cmbench_crowd.contribute import offer, results_in
 
     env = i["env"]
-    wish, server = wanted(env), server_of(env)
+    wish, server = upload_request(env), server_of(env)
     results = results_in(i["state"]["cm-mlperf-inference-results"]["folder"])
     names = [result.uid for result in results]
     env["CM_CROWD_RESULTS"] = ",".join(names)
@@ -69,7 +69,7 @@ def root(i: dict[str, Any]) -> Path:
     return Path(os.path.abspath(str(i["automation"].cmind.repos_path))) / "cmbench"
 
 
-def wanted(env: dict[str, Any]) -> Any:
+def upload_request(env: dict[str, Any]) -> Any:
     """Return what is to be sent, and whether the user can be asked."""
     from cmbench_crowd.verbs import wish_of
 

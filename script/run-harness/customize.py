@@ -83,9 +83,9 @@ class FlowEngine:
         except ValueError:
             answer = {}
         if status or not answer:
-            from nvidia_mlperf.make.flow import ended
+            from nvidia_mlperf.make.flow import describe_exit
 
-            how, hint = ended(status)
+            how, hint = describe_exit(status)
             failure = {"error": f"cm {' '.join(line[:3])} {how}", "hint": hint}
             raise _error_of(answer if answer.get("error") else failure)
         return answer

@@ -495,7 +495,7 @@ def test_work_is_leased_by_the_key_of_the_device_and_given_back(root: Path) -> N
         server = CrowdClient.at(lab.url, "", QUICK)
         assert server.work() == [{"id": "w1"}]
         assert contribute.leased(root, server, "w1")["id"] == "lease-1"
-        assert leases.kept(ClientHome(root), "lease-1").env() == {
+        assert leases.running_lease(ClientHome(root), "lease-1").env() == {
             "CM_MLPERF_MODEL": "bert-99",
             "CM_MLPERF_LOADGEN_SCENARIO": "Offline",
             "CM_MLPERF_LOADGEN_SEED": "77",
@@ -506,9 +506,9 @@ def test_work_is_leased_by_the_key_of_the_device_and_given_back(root: Path) -> N
     assert asked == ["work", "work/lease", "work/lease-1/return"]
     assert [json.loads(body)["work"] for _, _, body in seen[1:]] == ["w1", "lease-1"]
     for unit in ("lease-2", "../../key.pem", ""):
-        assert code_of(lambda: leases.kept(ClientHome(root), unit)) == "lease-not-found"  # noqa: B023
+        assert code_of(lambda: leases.running_lease(ClientHome(root), unit)) == "lease-not-found"  # noqa: B023
     ClientHome(root).keep_lease("lease-1", {**lease, "deadline": time.time() - 1})
-    assert code_of(lambda: leases.kept(ClientHome(root), "lease-1")) == "lease-not-found"
+    assert code_of(lambda: leases.running_lease(ClientHome(root), "lease-1")) == "lease-not-found"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import os, sys, time
 from cmbench.lib.caller import Caller
 try:
     from cmbench.api.running import interruptible
-    with Caller.taken(os.environ).there(), interruptible():
+    with Caller.take_from(os.environ).end_with_it(), interruptible():
         print("begun", flush=True)
         time.sleep(60)
 except KeyboardInterrupt:
@@ -25,12 +25,12 @@ except KeyboardInterrupt:
 
 def test_what_is_asked_is_for_one_process() -> None:
     env = {ENDS_WITH: "12", ERROR_FD: "x", "OTHER": "1"}
-    assert Caller.taken(env) == Caller(12, 0)
+    assert Caller.take_from(env) == Caller(12, 0)
     assert env == {"OTHER": "1"}
 
 
 def test_nothing_happens_while_the_caller_is_there() -> None:
-    with Caller(os.getpid()).there(), Caller(1).there():
+    with Caller(os.getpid()).end_with_it(), Caller(1).end_with_it():
         pass
 
 
@@ -47,7 +47,7 @@ def test_the_end_of_the_caller_is_the_end_of_its_line(tmp_path: Path) -> None:
 
 def test_an_error_is_handed_over_and_else_stays() -> None:
     asked = CallerChannel()
-    assert Caller.taken(asked.env({})).send_error({"error": "no log", "code": "bad-log"})
+    assert Caller.take_from(asked.env({})).send_error({"error": "no log", "code": "bad-log"})
     assert asked.error() == {"error": "no log", "code": "bad-log"}
     assert CallerChannel().error() == {}
     assert not Caller().send_error({"error": "no log"})

@@ -241,7 +241,7 @@ class _Run:
     def _not_met(self) -> Iterator[str]:
         met = {step["script_uid"] for step in self._recorder.steps}
         for name in self._request.options.renew_from:
-            if met.isdisjoint(row.uid for row in self._workspace.index.named(name)):
+            if met.isdisjoint(row.uid for row in self._workspace.index.by_name(name)):
                 yield f"warning: --renew_from={name}: no step of this run is that script"
 
     def _context(self, facts: FactReader, planned: PlanContext | None = None) -> PlanContext:

@@ -76,7 +76,7 @@ def _requested(index: Index, query: Tags, name: str) -> list[ScriptRow]:
 def _named(index: Index, name: str) -> list[ScriptRow]:
     """Return scripts of that name, in which ``*`` may stand for anything."""
     if not any(mark in name for mark in "*?"):
-        return index.named(name)
+        return index.by_name(name)
     return [row for row in index.rows().values() if fnmatchcase(row.alias, name)]
 
 

@@ -22,10 +22,10 @@ def handle(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
     """Do ``cm <verb> <thing>``; failures are printed here and returned with their exit code."""
     # An --out that is not possible is refused on the console.
     console = i.get("out") not in (None, "", "json")
-    caller = Caller.taken(os.environ)
+    caller = Caller.take_from(os.environ)
     try:
         _check_call(cmind, i)
-        with caller.there():
+        with caller.end_with_it():
             return _do(thing, word, cmind, i)
     except Error as error:
         if i.get("debug"):

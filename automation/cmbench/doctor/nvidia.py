@@ -136,7 +136,9 @@ def check_visible_gpus(view: FlowView) -> Iterator[Finding]:
         if value is None or (name.startswith("NVIDIA") and value.lower() in _ALL_OR_NONE):
             continue
         unset = f"unset {name}; what there is: nvidia-smi -L"
-        gone = [word for word in nvidia.words_of(value) if not nvidia.named(word, view.driver.gpus)]
+        gone = [
+            word for word in nvidia.words_of(value) if not nvidia.find_gpu(word, view.driver.gpus)
+        ]
         if not view.driver.gpus:
             text = f"{name}={value}: no GPU responds"
             yield view.finding(LOOK, text, f"unset {name}")

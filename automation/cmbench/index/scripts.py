@@ -153,7 +153,7 @@ class Index:
         """Scripts whose uid or alias is ``name``, those of the first repository first."""
         return [row for row in self.rows().values() if name in (row.uid, row.alias)]
 
-    def named(self, name: str) -> list[ScriptRow]:
+    def by_name(self, name: str) -> list[ScriptRow]:
         """As ``by_uid``, with ``repository:`` before it of that one alone.
 
         Raises ``script-not-found`` for a repository that is not there.

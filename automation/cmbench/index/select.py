@@ -101,7 +101,7 @@ def candidates(
 
 
 def _named(index: Index, tags: Tags, uid: str) -> list[ScriptRow]:
-    rows = index.named(uid)
+    rows = index.by_name(uid)
     if not rows:
         names = [row.alias for row in index.rows().values()]
         raise Error("script-not-found", f'no script is named "{uid}"', hint=_hint(uid, names))

@@ -28,12 +28,12 @@ class Caller:
     error_fd: int = 0
 
     @classmethod
-    def taken(cls, env: MutableMapping[str, str]) -> Caller:
+    def take_from(cls, env: MutableMapping[str, str]) -> Caller:
         """Return the requests in the environment; remove them from it."""
         return cls(*(_number(env.pop(name, "")) for name in (ENDS_WITH, ERROR_FD)))
 
     @contextmanager
-    def there(self) -> Iterator[None]:
+    def end_with_it(self) -> Iterator[None]:
         """Have this process end by SIGTERM when its caller has ended, as one that was killed."""
         if not self.pid:
             yield

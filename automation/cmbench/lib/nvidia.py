@@ -264,7 +264,7 @@ def words_of(value: str) -> list[str]:
     return [word.strip() for word in value.split(",") if word.strip()]
 
 
-def named(word: str, gpus: Iterable[NvidiaGpu]) -> NvidiaGpu | None:
+def find_gpu(word: str, gpus: Iterable[NvidiaGpu]) -> NvidiaGpu | None:
     """The GPU that such a word names: by its number, its UUID or the start of it, or by a part.
 
     A part is named by its UUID, or as ``0:1``, the second MIG instance of the first GPU; the GPU
@@ -294,7 +294,7 @@ def visible(gpus: Sequence[NvidiaGpu], value: str | None) -> tuple[NvidiaGpu, ..
         return tuple(gpus)
     chosen: dict[str, NvidiaGpu] = {}
     for word in words_of(value):
-        gpu = named(word, gpus)
+        gpu = find_gpu(word, gpus)
         if gpu is None:
             raise _hidden(f"CUDA_VISIBLE_DEVICES={value}: {word} names no GPU here")
         before = chosen.get(gpu.uuid)

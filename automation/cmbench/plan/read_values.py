@@ -9,7 +9,7 @@ from cmbench.format.outside import HOST, IN_PATH, UNOBSERVED
 from cmbench.plan.step_run import ALL
 
 
-def named(key: str) -> str:
+def subject_of_read(key: str) -> str:
     """Return the subject of a recorded read in words, without the prefix of its key."""
     space, colon, name = key.partition(":")
     if not colon:
@@ -52,7 +52,7 @@ def changed(key: str, then: str, now: str) -> str:
     """Return a recorded read that has another fingerprint now, in words."""
     space = key.partition(":")[0] if ":" in key else ""
     if space == "laid":
-        return f"{named(key)} was {then or 'nothing'}, is {now or 'nothing'}"
+        return f"{subject_of_read(key)} was {then or 'nothing'}, is {now or 'nothing'}"
     if space == "all":
         return "it reads its whole env, and other keys are set now"
     if key == "call:":
@@ -60,10 +60,10 @@ def changed(key: str, then: str, now: str) -> str:
     if key == f"os:{ALL}":
         return "it reads all environment variables, and some have changed"
     if key.startswith((f"os:{HOST}", f"os:{IN_PATH}")):
-        return f"{named(key)} was {_none(then)}, is {_none(now)}"
+        return f"{subject_of_read(key)} was {_none(then)}, is {_none(now)}"
     if is_keyed(then):
-        return f"{named(key)} has another value, a secret"
-    return f"{named(key)} was {shown_value(then)}, is {shown_value(now)}"
+        return f"{subject_of_read(key)} has another value, a secret"
+    return f"{subject_of_read(key)} was {shown_value(then)}, is {shown_value(now)}"
 
 
 def _none(then: str) -> str:

@@ -90,12 +90,12 @@ def _title(data: Mapping[str, Any]) -> str:
 def _read(data: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     """What an entry read, by whether it was set."""
     from cmbench.format.env import MISSING
-    from cmbench.plan.read_values import named, shown_value
+    from cmbench.plan.read_values import shown_value, subject_of_read
 
     reads = sorted(data["reads"].items())
     pairs = [(key, value) for key, value in reads if value not in ("", MISSING)]
     pairs += [pair for facts in data["facts"].values() for pair in facts.items()]
-    yield "it read", [f"{named(key)} = {shown_value(value)}" for key, value in pairs]
+    yield "it read", [f"{subject_of_read(key)} = {shown_value(value)}" for key, value in pairs]
     yield from _unset([key for key, value in reads if value == MISSING])
 
 

@@ -65,11 +65,11 @@ def _short(path: str) -> str:
 
 
 def _pairs(changed: Mapping[str, Sequence[Any]], lead: str) -> Iterator[str]:
-    from cmbench.plan.read_values import named
+    from cmbench.plan.read_values import subject_of_read
 
     for key, (one, other) in changed.items():
         what, _, read = key.partition(" ")
-        name = f"read {named(read)}" if what == "read" else key
+        name = f"read {subject_of_read(read)}" if what == "read" else key
         line = f"{lead}{name}: {one} -> {other}"
         if str(one).startswith("sha256:") and str(other).startswith("sha256:"):
             yield f"{lead}{name}: changed"

@@ -12,7 +12,7 @@ from cmbench.format.env import MISSING
 from cmbench.format.sources import own_files
 from cmbench.index.scripts import Index, Repository
 from cmbench.lib.text_files import listed
-from cmbench.plan.read_values import named
+from cmbench.plan.read_values import subject_of_read
 from cmbench.plan.step_run import ALL, process_value
 from cmbench.record import host_facts, own_times, revision
 
@@ -293,5 +293,5 @@ def _moved(name: str) -> str:
     if name == ALL:
         return "environment variables have changed, and a script reads all of them"
     if "/" in name:
-        return f"{named(f'os:{name}')} is another one now, or is gone"
+        return f"{subject_of_read(f'os:{name}')} is another one now, or is gone"
     return f"the variable {name} has changed"

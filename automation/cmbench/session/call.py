@@ -66,7 +66,7 @@ class Call:
     def _meant(self) -> tuple[Tags, str]:
         """As ``query``; a word that names no script is a tag where scripts of others carry it."""
         tags, uid = self.query()
-        if not uid or tags.wanted or ":" in uid or self.workspace.index.named(uid):
+        if not uid or tags.wanted or ":" in uid or self.workspace.index.by_name(uid):
             return tags, uid
         word = parse_tags(uid)
         rows = self.workspace.index.find(word)

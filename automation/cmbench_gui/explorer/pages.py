@@ -135,7 +135,7 @@ async def exported(request: Request) -> Response:
     settings = await source.work(lambda: query.names_of_settings(store, seen.wanted))
 
     def rows() -> Iterator[query.Row]:
-        described = query.with_settings(store, query.each(store, seen.wanted, seen.sort))
+        described = query.with_settings(store, query.iterate_results(store, seen.wanted, seen.sort))
         for row in export.flat(described, settings) if kind == "csv" else described:
             yield {**row, view.COST: costs.per_million(row)} if costs else row
 

@@ -14,7 +14,7 @@ from common.problems import Problem
 from . import wanted, work
 
 
-def ended(number: int, _: FrameType | None) -> None:
+def exit_on_signal(number: int, _: FrameType | None) -> None:
     """Leave by the way that cleans up."""
     raise SystemExit(128 + number)
 
@@ -22,7 +22,7 @@ def ended(number: int, _: FrameType | None) -> None:
 def main(request: str) -> int:
     """Return the exit status: 0 also for a failure in the answer, which the hook reports."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, ended)
+        signal.signal(number, exit_on_signal)
     fields = json.loads(Path(request).read_text(encoding="utf-8"))
     answer: dict[str, Any]
     try:

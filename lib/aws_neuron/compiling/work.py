@@ -44,7 +44,7 @@ def make(wanted: CompileRequest) -> Path:
         text = f"cannot make the folder {path.parent}: {error.strerror}"
         raise Problem("not-writable", text, "name another one: --dir=/folder") from error
     with locked(path.parent):
-        if there(wanted):
+        if is_compiled(wanted):
             print(f"{path} is there already, of the same model", flush=True)
             return path
         refuse_other(wanted)
@@ -78,7 +78,7 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def there(wanted: CompileRequest) -> bool:
+def is_compiled(wanted: CompileRequest) -> bool:
     """Return whether the same artefact exists and is undamaged."""
     try:
         artefact = artifact.read(wanted.path)

@@ -310,7 +310,7 @@ class BenchmarkSpec:
         changes = self.in_scenario.get(scenario) if scenario else None
         return replace(self, **changes) if changes else self
 
-    def named(self, name: str, benchmark_round: str = "") -> bool:
+    def has_name(self, name: str, benchmark_round: str = "") -> bool:
         """Return whether ``name`` means this benchmark, in a round or in any."""
         return name in (self.name, self.checker_name) or any(
             name == alias.name

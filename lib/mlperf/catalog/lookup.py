@@ -130,9 +130,9 @@ def find(name: str, benchmark_round: str = "", open_division: bool = False) -> B
     ``mobilenet-v1``. None where the name means nothing.
     """
     known = benchmarks().values()
-    by_round = [spec for spec in known if spec.aliases and spec.named(name, benchmark_round)]
+    by_round = [spec for spec in known if spec.aliases and spec.has_name(name, benchmark_round)]
     specs = [*_official(name, benchmark_round), *by_round]
-    specs += [spec for spec in known if spec.named(name)]
+    specs += [spec for spec in known if spec.has_name(name)]
     if open_division:
         specs += _compared(name, benchmark_round)
     return specs[0].at(benchmark_round) if specs and benchmark_round else next(iter(specs), None)

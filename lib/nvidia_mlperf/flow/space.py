@@ -27,7 +27,7 @@ def places() -> dict[str, list[Scratch]]:
     return {word: list(each) for word, each in sorted(scratches.items())}
 
 
-def of_word(vendor_round: str, word: str) -> Scratch:
+def scratch_of(vendor_round: str, word: str) -> Scratch:
     """What is a benchmark's in a round; raises Problem where the round has no such word."""
     name = words.benchmark(vendor_round, word)
     scratch = words.rounds(vendor_round)[name].scratch

@@ -96,7 +96,7 @@ def seconds(scenario: Scenario, of: Length) -> tuple[float, str]:
     a tenth more; streams make as many queries as the expected latency fits into it.
     """
     actual = of.actual or of.expected
-    by_count = of.queries * each(scenario, actual) if actual else 0.0
+    by_count = of.queries * seconds_per_query(scenario, actual) if actual else 0.0
     if by_count > (by_time := room(scenario) * of.least_s * slower(scenario, of)):
         return by_count, f"{of.queries} queries at least"
     why = f"{of.least_s:g} s at least"
@@ -107,7 +107,7 @@ def seconds(scenario: Scenario, of: Length) -> tuple[float, str]:
     return by_time, why
 
 
-def each(scenario: Scenario, actual: float) -> float:
+def seconds_per_query(scenario: Scenario, actual: float) -> float:
     """Seconds of a query (a sample, in Offline) at a rate in samples/s or a latency in ns."""
     return actual / 1e9 if scenario.stream else 1 / actual
 
@@ -121,7 +121,7 @@ def slower(scenario: Scenario, of: Length) -> float:
     """The number of times as long as expected that a query takes; 1 where it is not known."""
     if not of.expected or not of.actual:
         return 1.0
-    return each(scenario, of.actual) / each(scenario, of.expected)
+    return seconds_per_query(scenario, of.actual) / seconds_per_query(scenario, of.expected)
 
 
 def least_seconds(flow: Flow, item: PlannedRun, fast: bool) -> float:

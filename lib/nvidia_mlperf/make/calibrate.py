@@ -33,7 +33,7 @@ def calibrate(flow: Flow) -> None:
         if word in FLOAT:
             flow.tell([f"note: {word} stays float: {FLOAT[word]}"])
             continue
-        source = made(flow, item)
+        source = calibration_cache(flow, item)
         place = put(flow, item, source)
         lines = source.read_text(encoding="utf-8").splitlines()
         form = "" if flow.settings.form == "full" else f", of the {flow.settings.form} form"
@@ -51,7 +51,7 @@ def _check(items: Mapping[str, PlannedRun], named: tuple[str, ...]) -> None:
         raise Problem("bad-value", text, "add --benchmarks with one of them")
 
 
-def made(flow: Flow, item: PlannedRun) -> Path:
+def calibration_cache(flow: Flow, item: PlannedRun) -> Path:
     """Return the cache of a benchmark, next to the int8 model calibrated with it.
 
     Raises Problem when the quantizer leaves none.

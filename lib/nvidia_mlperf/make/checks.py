@@ -8,7 +8,7 @@ from typing import Any
 
 from common.problems import Problem
 from nvidia_mlperf.flow import systems, words
-from nvidia_mlperf.flow.space import of_word
+from nvidia_mlperf.flow.space import scratch_of
 from nvidia_mlperf.make import builders, data, engines, neuron
 from nvidia_mlperf.make.flow import Flow
 from nvidia_mlperf.make.work import PlannedRun, WorkPlan, read_registry
@@ -69,7 +69,7 @@ def needs(vendor_round: str, word: str, items: Sequence[PlannedRun]) -> dict[str
 
     Its weights take a GPU's memory in the number format of each of ``items``.
     """
-    place, weights = of_word(vendor_round, word), words.rounds(vendor_round)[word].parameters
+    place, weights = scratch_of(vendor_round, word), words.rounds(vendor_round)[word].parameters
     return {
         "name": word,
         "disk": place.gigabytes * 10**9,

@@ -11,7 +11,7 @@ from aws_neuron import artifact
 from common.problems import Problem
 from mlperf.catalog import Scratch
 from nvidia_mlperf.flow import words
-from nvidia_mlperf.flow.space import FOLDERS, of_form, of_word
+from nvidia_mlperf.flow.space import FOLDERS, of_form, scratch_of
 from nvidia_mlperf.make import neuron, scratch, shown, steps
 from nvidia_mlperf.make.flow import Flow
 from nvidia_mlperf.make.run_arguments import ALL
@@ -53,7 +53,7 @@ def benchmarks(flow: Flow) -> list[tuple[str, str]]:
 
 def place(flow: Flow, word: str) -> Scratch:
     """What is a benchmark's below the scratch space in the round and the form of the folder."""
-    return of_form(of_word(flow.settings.vendor_round, word), flow.settings.form)
+    return of_form(scratch_of(flow.settings.vendor_round, word), flow.settings.form)
 
 
 def own_folder(flow: Flow, benchmark: str) -> Path | None:
@@ -106,7 +106,10 @@ def download_data(flow: Flow) -> None:
         if not lines:
             flow.tell([f"{word}: its data come with its preprocessing"])
         for tags in lines:
-            env, target = made(flow, ours, tags), flow.build / "data" / place(flow, word).data
+            env, target = (
+                run_data_script(flow, ours, tags),
+                flow.build / "data" / place(flow, word).data,
+            )
             if env.get("CM_DATASET_PATH"):
                 show(flow, target, Path(env["CM_DATASET_PATH"]))
             elif env.get(SQUAD):
@@ -120,7 +123,7 @@ def preprocess_data(flow: Flow) -> None:
         tags = steps.step_of(flow, ours, "preprocessed")
         # The guide for Inferentia has files of its own, which the script writes there.
         files = files_of_guide(flow)
-        env = made(flow, ours, tags, *([f"--scratch_path={files}"] if files else []))
+        env = run_data_script(flow, ours, tags, *([f"--scratch_path={files}"] if files else []))
         source = env.get("CM_DATASET_PREPROCESSED_PATH")
         if source and not files:
             target = flow.build / "preprocessed_data" / place(flow, word).preprocessed_data
@@ -140,7 +143,7 @@ def of_run(flow: Flow, word: str, benchmark: str) -> list[str]:
     return [*by_hand(flow, benchmark), *(words if files and written.is_dir() else [])]
 
 
-def made(flow: Flow, benchmark: str, tags: str, *words: str) -> Mapping[str, Any]:
+def run_data_script(flow: Flow, benchmark: str, tags: str, *words: str) -> Mapping[str, Any]:
     """What the script of a benchmark's data gives back; raises Problem."""
     line = ["run", "script", f"--tags={tags}", *by_hand(flow, benchmark, True), *words]
     try:

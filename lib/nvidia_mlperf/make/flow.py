@@ -192,11 +192,11 @@ class Flow:
         """Why the last line of ``cm`` has failed: its own error, or how it ended without one."""
         if (error := self.doer.failure()) is not None:
             return error
-        how, hint = ended(status)
+        how, hint = describe_exit(status)
         return Problem("script-failed", " ".join(filter(None, ("cm", line, how))), hint)
 
 
-def ended(status: int) -> tuple[str, str]:
+def describe_exit(status: int) -> tuple[str, str]:
     """How a ``cm`` line that failed has ended, and what to look at; below 0 where it was killed."""
     if status >= 0:
         return f"ended with {status}", "its error stands above; the line can be run by itself"

@@ -13,7 +13,7 @@ from .target import ProbedModel
 PERCENTILES = (50.0, 75.0, 95.0, 99.0)
 
 
-def named(settings: BenchSettings) -> str:
+def model_line(settings: BenchSettings) -> str:
     """Return the first line without a benchmark."""
     return f"Model name = {settings.model}, batch size = {settings.batch}"
 

@@ -142,7 +142,7 @@ def _point(
     percentile, batch = target.settings.percentile, target.batch or 1
     end = max(record.end for record in records)
     since = Stability.kept_since(pace, target.settings.window) if load.stable else pace.begin
-    times = results.kept(records, since)
+    times = results.answered_after(records, since)
     seconds = max((end - since) / 1e9, 1e-9)
     failures, examples = results.counted([each for record in records for each in record.failures])
     late = [sent - due for due, sent, _ in times] if load.open_loop else []

@@ -115,7 +115,7 @@ class LoadPoint:
 Times = tuple[int, int, int]
 
 
-def kept(records: Sequence[Record], since: int) -> list[Times]:
+def answered_after(records: Sequence[Record], since: int) -> list[Times]:
     """Return the requests that were answered after ``since``, in the order of their answers."""
     spans = [
         times

@@ -46,7 +46,7 @@ def main(arguments: Sequence[str], answer: str = "") -> int:
 def _run(settings: BenchSettings, command: str, answer: dict[str, object]) -> int:
     require_writable(settings.files)
     if not settings.benchmark:
-        print_lines([guide.named(settings)])
+        print_lines([guide.model_line(settings)])
     target = probe(settings)
     print_lines(guide.judged(target))
     if target.problems:

@@ -144,7 +144,7 @@ def test_articles_for_calibration_are_others_than_those_that_are_judged() -> Non
 
 def test_noise_for_calibration_is_other_noise() -> None:
     words = ["--synthetic", "--calibration", "--out", "nowhere"]
-    _, found, _ = make_dataset.made(make_dataset.parse(words))
+    _, found, _ = make_dataset.load_dataset(make_dataset.parse(words))
     judged, _ = make_dataset.synthetic()
     assert len(found.tokens) == 128
     assert found.tokens[0] != judged.tokens[0]

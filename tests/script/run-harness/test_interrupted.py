@@ -88,7 +88,7 @@ LEFT = """
 import os, pathlib, time
 from cmbench.lib.caller import Caller
 here = pathlib.Path({here!r})
-with Caller.taken(os.environ).there():
+with Caller.take_from(os.environ).end_with_it():
     (here / "begun").write_text(str(os.getpid()))
     time.sleep(60)
 """
@@ -122,7 +122,7 @@ from cmbench.errors import Error
 from cmbench.lib.caller import Caller
 error = Error("bad-log", "no log", hint="look", context=["the cause"], doing="run.sh")
 error.log = "/its/log.txt"
-raise SystemExit(_failure(error.within("inner"), True, Caller.taken(os.environ))["return"])
+raise SystemExit(_failure(error.within("inner"), True, Caller.take_from(os.environ))["return"])
 """
     program = f"""
 {WORD.format(customize=str(ROOT / "script/run-harness/customize.py"), call="cm", line=line)}

@@ -17,7 +17,7 @@ from ..records import read_json
 from ..settings import MAIN, ModelSpec, TensorSpec
 from . import squad
 from .base import Array, OneCall, Result
-from .samples import taken
+from .samples import copy_rows
 
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 # What LoadGen logs for tokens that were never computed, because they are padding.
@@ -101,7 +101,7 @@ class QuestionAnswering:
     def load(self, indices: Sequence[int]) -> None:
         """See ``base.Benchmark``."""
         wanted = np.unique(np.asarray(indices, dtype=np.int64))
-        self.loaded = [taken(array, wanted) for array in self._arrays]
+        self.loaded = [copy_rows(array, wanted) for array in self._arrays]
         self._row_of[wanted] = np.arange(len(wanted))
 
     def unload(self) -> None:

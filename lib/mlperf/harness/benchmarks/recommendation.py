@@ -16,7 +16,7 @@ from ..jobs import AccuracyFigure
 from ..records import read_json
 from ..settings import MAIN, ModelSpec, TensorSpec
 from .base import Array, Result
-from .samples import Stored, taken
+from .samples import Stored, copy_rows
 
 # What a group consists of, each with a row per pair.
 PARTS = ("dense", "indices", "labels")
@@ -55,7 +55,7 @@ class Groups:
         wanted = np.asarray(list(dict.fromkeys(groups)), dtype=np.int64)
         begin, sizes = self._offsets[wanted], np.diff(self._offsets)[wanted]
         rows = ranges(begin, sizes)
-        self.dense, self.indices, self.labels = (taken(array, rows) for array in self._source)
+        self.dense, self.indices, self.labels = (copy_rows(array, rows) for array in self._source)
         self._place[wanted] = np.arange(len(wanted))
         self._begin = np.concatenate([[0], np.cumsum(sizes)])
 

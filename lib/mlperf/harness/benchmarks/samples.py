@@ -18,7 +18,7 @@ Samples = Sequence[Mapping[str, Array]]
 STEP_BYTES = 1 << 24
 
 
-def taken(source: Array, rows: Array) -> Array:
+def copy_rows(source: Array, rows: Array) -> Array:
     """Return a copy of these rows of a (memory-mapped) array; the pages of the file are given back.
 
     They count as memory of the process as long as they are mapped, as the copy does.
@@ -109,7 +109,7 @@ class SampleStore:
     def load(self, indices: Sequence[int]) -> None:
         """Load these samples; an index that comes twice (MultiStream) keeps its first row."""
         wanted = np.asarray(indices, dtype=np.int64)
-        self.loaded = taken(self._source, wanted)
+        self.loaded = copy_rows(self._source, wanted)
         self._row_of[wanted[::-1]] = np.arange(len(wanted))[::-1]
 
     def unload(self) -> None:

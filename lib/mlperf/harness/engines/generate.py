@@ -161,7 +161,7 @@ def _made(
     if request.product == STAND_IN:
         _place(target, graph.read_bytes())
         return _runtime_version(), {}
-    built = builder.build(graph, wanted(request), name)
+    built = builder.build(graph, engine_settings(request), name)
     _place(target, memoryview(built.data))
     return built.version, built.shapes
 
@@ -180,7 +180,7 @@ def in_precision(source: Path, has: str, request: EngineRequest, target: Path) -
         made.unlink(missing_ok=True)
 
 
-def wanted(request: EngineRequest) -> builder.EngineSettings:
+def engine_settings(request: EngineRequest) -> builder.EngineSettings:
     """Return the same for the builder; raises HarnessError for ranges that are none."""
     return builder.EngineSettings(
         product=request.product,

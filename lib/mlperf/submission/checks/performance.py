@@ -130,7 +130,9 @@ def _scenario(run: CheckedRun) -> Iterator[Finding]:
             fault = f"the {wanted} result is inferred from a {measured} run"
             yield INFERRED.broken(run.where, fault, f"measure {wanted} itself for a better figure")
             return
-    yield SCENARIO.broken(run.where, f"this is a log of {run.named or 'no scenario'}", RERUN)
+    yield SCENARIO.broken(
+        run.where, f"this is a log of {run.logged_scenario or 'no scenario'}", RERUN
+    )
 
 
 def seeds(
@@ -258,7 +260,7 @@ def _conf(run: CheckedRun) -> Iterator[Finding]:
     if run.test or not required:
         return
     key = f"{run.known.loadgen_key}.*.{PERMUTATION}"
-    model, scenario = re.escape(run.known.loadgen_key), re.escape(run.named)
+    model, scenario = re.escape(run.known.loadgen_key), re.escape(run.logged_scenario)
     pattern = rf"^(?:{model}|\*)\.(?:{scenario}|\*)\.{PERMUTATION}\s*=\s*1\s*$"
     contents = (text(run.cell.measurements / name) for name in ("mlperf.conf", "user.conf"))
     is_set = any(re.search(pattern, content, re.MULTILINE | re.IGNORECASE) for content in contents)
@@ -313,8 +315,8 @@ def _summary(run: CheckedRun, place: Path, rule: Rule) -> Iterator[Finding]:
         text_ = f"it says {verdict.group(1)}, the detailed log {detail.validity}"
         yield rule.broken(where, text_, RERUN)
     stated = SUMMARY_SCENARIO.search(content)
-    if stated and stated.group(1) != run.named:
-        text_ = f"it is of {stated.group(1)}, the detailed log of {run.named}"
+    if stated and stated.group(1) != run.logged_scenario:
+        text_ = f"it is of {stated.group(1)}, the detailed log of {run.logged_scenario}"
         yield rule.broken(where, text_, RERUN)
     # The figures of other scenarios have the same name in both, which the relations check.
     if run.measured is not None and run.measured.stream:

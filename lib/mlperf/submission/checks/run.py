@@ -24,14 +24,14 @@ class CheckedRun:
     test: str = ""
 
     @property
-    def named(self) -> str:
-        """The scenario that the log says it is of."""
+    def logged_scenario(self) -> str:
+        """Return the scenario that the log names."""
         return str(self.log.values.get("effective_scenario", ""))
 
     @property
     def measured(self) -> Scenario | None:
         """The same, where it is one of LoadGen's."""
-        return of_log(self.named)
+        return of_log(self.logged_scenario)
 
     @property
     def limit(self) -> Limit | None:

@@ -203,7 +203,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return options
 
 
-def made(options: argparse.Namespace) -> tuple[str, Prompts, list[dict[str, str]]]:
+def load_dataset(options: argparse.Namespace) -> tuple[str, Prompts, list[dict[str, str]]]:
     """Return the name of the requested data set, its prompts and its articles."""
     if options.tiny and options.calibration:
         return "news-tiny", *tiny(CALIBRATION, CALIBRATION_SEED)
@@ -220,7 +220,7 @@ def made(options: argparse.Namespace) -> tuple[str, Prompts, list[dict[str, str]
 
 def make(options: argparse.Namespace) -> str:
     """Write the prompts and, last of all, dataset.json; returns a line about them."""
-    name, prompts, entries = made(options)
+    name, prompts, entries = load_dataset(options)
     write(prompts, entries, CALIBRATION_ENTRIES if options.calibration else ENTRIES, options.out)
     repeated = options.synthetic or (options.tiny and options.count == HELD_OUT)
     facts_ = facts(name, prompts, repeated and not options.calibration, options.out)

@@ -49,7 +49,7 @@ class NewsStory:
     summary: str
 
 
-def made_up(kind: str) -> tuple[str, ...]:
+def invented_names(kind: str) -> tuple[str, ...]:
     """Return the 40 names (``n``), towns (``p``) or objects (``t``) of the generated news."""
     ending = {"n": "", "p": "ville", "t": "ette"}[kind]
     return tuple(head + tail + ending for head in HEADS for tail in TAILS)
@@ -61,12 +61,12 @@ def vocabulary() -> tuple[str, ...]:
     for filler in FILLERS:
         words.update(filler.split())
     for kind in KINDS:
-        words.update(made_up(kind))
+        words.update(invented_names(kind))
     return (*SPECIAL, *sorted(words))
 
 
 def _fact(random: np.random.Generator) -> str:
-    name, place, thing = (str(random.choice(made_up(kind))) for kind in KINDS)
+    name, place, thing = (str(random.choice(invented_names(kind))) for kind in KINDS)
     return f"{name} {random.choice(VERBS)} the {thing} in {place} ."
 
 
