@@ -20,6 +20,12 @@ def machine_in(head: bytes) -> str:
     return _MACHINES.get(number, f"machine {number}")
 
 
+def is_elf(path: str) -> bool:
+    """Return whether a file begins as a program or library of Linux; raise OSError."""
+    with open(path, "rb") as stream:
+        return bool(machine_in(stream.read(HEAD_BYTES)))
+
+
 def machine_misfit(path: str, machine: str = "") -> str:
     """Return why a file cannot be loaded on ``machine``, by default this one; empty if it may be.
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib.archives import extract, first_member
-from cmbench.lib.elf import machine_misfit
+from cmbench.lib.elf import is_elf, machine_misfit
 from cmbench.lib.libraries import ask_library, header_version
 from cmbench.lib.pythons import Bounds, installed
 from cmbench.lib.text_files import read_or_empty
@@ -323,7 +323,7 @@ def archived_library(archive: LibraryArchive, root: Path, cuda: str) -> tuple[Ve
     kind, name = archive.kind, archive.path.name
     again = "get it again from NVIDIA's site"
     files = _files(kind, root)
-    if not files:
+    if not files or not is_elf(str(files[0])):
         raise Error("bad-value", f"{name} holds no {kind.library}", hint=again)
     library, problem = describe(kind, files[0])
     _require_cuda(kind, archive.path, library.cuda, cuda)

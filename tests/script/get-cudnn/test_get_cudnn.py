@@ -84,6 +84,32 @@ def test_an_archive_whose_library_does_not_load_is_known_by_its_headers(
     assert "cannot be loaded here yet: its headers tell the version" in got.out
 
 
+@pytest.mark.parametrize("content", [b"", b"/* GNU ld script */", b"\x7fELF\x02"])
+def test_an_archive_whose_library_is_none_is_refused(
+    lab: Lab, cuda: dict[str, dict[str, str]], tmp_path: Path, content: bytes
+) -> None:
+    top = cuda_lab.CUDNN_ARCHIVE.removesuffix(".tar.xz")
+    files = {
+        f"{top}/include/cudnn_version.h": cuda_lab.CUDNN_HEADER,
+        f"{top}/lib/libcudnn.so.8": content,
+    }
+    path = cuda_lab.archive(tmp_path / cuda_lab.CUDNN_ARCHIVE, files)
+    refused = lab.run("get,cudnn", tar_file=str(path), adr=cuda, quiet=True)
+    assert refused.answer["code"] == "bad-value"
+    assert "holds no libcudnn.so" in refused.err
+
+
+def test_what_cuda_was_given_with_cudnn_is_found_by_the_same_command_without_it(
+    lab: Lab, cuda: dict[str, dict[str, str]], tmp_path: Path
+) -> None:
+    archive = str(cuda_lab.cudnn_archive(tmp_path))
+    tags, place = "get,cuda,_cudnn", cuda["cuda"]["path"]
+    assert lab.run(tags, path=place, cudnn_tar_file=archive, quiet=True).env
+    got = lab.run(tags, quiet=True)
+    assert got.env["CM_CUDNN_VERSION"] == "8.7.0"
+    assert got.status["get-cuda,_cudnn"] == "cached"
+
+
 def test_an_installed_one_and_what_to_do_without_any(
     lab: Lab, cuda: dict[str, dict[str, str]], tmp_path: Path
 ) -> None:
