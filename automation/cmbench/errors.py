@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from common.problems import Problem
+from common.problems import Hint, Problem
 
 
 class Error(Problem):
@@ -45,7 +45,8 @@ class Error(Problem):
 
     def rewrite(self, change: Callable[[str], str]) -> Error:
         """Put every text through ``change``, such as one that takes secrets out."""
-        self.message, self.hint, self.doing = map(change, (self.message, self.hint, self.doing))
+        self.message, self.doing = map(change, (self.message, self.doing))
+        self.hint = self.hint.changed(change, change)
         self.context = tuple(map(change, self.context))
         self.args = (self.message,)
         return self
@@ -83,7 +84,7 @@ class Error(Problem):
         if self.context:
             cause = (line for text in self.context for line in visible(text).splitlines() or [""])
             lines += ["  cause:", *(part for line in cause for part in _kept(line, width))]
-        lines += _labelled("next", _commands_apart(visible(self.hint)), width)
+        lines += _labelled("next", _commands_apart(self.hint.changed(visible, visible)), width)
         for label, path in (("log", self.log), ("record", self.record)):
             if path:
                 lines.append(f"  {label + ':':<8}{visible(path, lines=False)}")
@@ -146,14 +147,16 @@ def _folded(line: str, width: int, indent: str) -> list[str]:
     return wrapped(line, rest=indent, width=width, as_it_is=True)
 
 
-_COMMANDS = ("cm ", "bash ", "sudo ")
+_APART = ("cm ", "bash ", "sudo ")
 
 
-def _commands_apart(text: str) -> str:
-    """``text`` with each command that follows a colon on a line of its own."""
-    for command in _COMMANDS:
-        text = text.replace(f": {command}", f":\n{command}")
-    return text
+def _commands_apart(hint: Hint) -> str:
+    """Return the text of a hint, with commands that follow a colon on lines of their own."""
+    parts = list(hint.parts)
+    for at, command in enumerate(hint.commands):
+        if command.startswith(_APART) and parts[2 * at].endswith(": "):
+            parts[2 * at] = parts[2 * at][:-1] + "\n"
+    return Hint.of_parts(parts).unbroken
 
 
 def _labelled(label: str, text: str, width: int) -> list[str]:
@@ -163,9 +166,9 @@ def _labelled(label: str, text: str, width: int) -> list[str]:
     before = ""
     for part in text.splitlines():
         head = " " * 10 if lines else f"  {label}:".ljust(10)
-        # A command stays on one line: it is there to be copied.
-        whole = part.startswith(_COMMANDS) or before.endswith(":")
-        lines += [head + part] if whole else wrapped(part, head, " " * 10, width)
+        # What a line announces stays on one line: it is there to be copied.
+        at_once = width if not before.endswith(":") else len(head + part)
+        lines += wrapped(part, head, " " * 10, at_once)
         before = part
     return lines
 
@@ -179,7 +182,7 @@ def internal(problem: BaseException) -> Error:
         return Error(
             "chain-too-long",
             "the chain of scripts that need each other is too long",
-            hint="up to 500 work; find the loop with cm plan script",
+            hint="up to 500 work; find the loop with `cm plan script`",
         )
     last = traceback.extract_tb(problem.__traceback__)[-1]
     return Error(

@@ -64,7 +64,7 @@ def find_record(root: str, word: str) -> str:
     raise Error(
         "entry-not-found",
         many if matching else f'there is no record "{word}"',
-        hint="name a record.json, or one run by its id (cm show runs lists them)",
+        hint="name a record.json, or one run by its id (`cm show runs` lists them)",
         context=[f"the newest runs in {runs}:", *(matching or recorded)[:5]],
     )
 

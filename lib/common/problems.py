@@ -3,10 +3,85 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 NEXT = "next: "
+_MARK = "`"
+_JOINT = "\0"
+
+
+class Hint(str):
+    """What to do next: the text that is shown, and the commands in it, which a user copies.
+
+    A command is marked by backquotes where a hint is written, and only there: ``Hint("see: `cm
+    show runs`")`` is shown as ``see: cm show runs``. ``parts`` are prose and commands in turn.
+    """
+
+    __slots__ = ("parts",)
+    parts: tuple[str, ...]
+
+    def __new__(cls, text: str = "") -> Hint:
+        """Return ``text`` as a hint; one that is a hint already stays as it is."""
+        if isinstance(text, Hint):
+            return text
+        parts = text.split(_MARK)
+        return cls.of_parts(parts if len(parts) % 2 else [text])
+
+    @classmethod
+    def of_parts(cls, parts: Iterable[str]) -> Hint:
+        """Return prose and commands in turn as a hint."""
+        texts = tuple(parts)
+        hint = super().__new__(cls, "".join(texts))
+        hint.parts = texts
+        return hint
+
+    @classmethod
+    def plain(cls, text: str) -> Hint:
+        """Return the words of others, in which a backquote marks nothing."""
+        return cls.of_parts((text,))
+
+    @classmethod
+    def of_command(cls, command: str) -> Hint:
+        """Return a hint that is a command and nothing else; an empty one for none."""
+        return cls.of_parts(("", command, "") if command else ("",))
+
+    @classmethod
+    def joined(cls, *hints: str, between: str = "\n") -> Hint:
+        """Return those of the hints that are not empty as one."""
+        return cls(between.join(cls(hint).marked for hint in hints if hint))
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The commands in the text, in its order."""
+        return self.parts[1::2]
+
+    @property
+    def marked(self) -> str:
+        """The text as it is written, with its marks: for a text that becomes a hint again."""
+        return _MARK.join(part.replace(_MARK, "'") for part in self.parts)
+
+    def lines(self) -> tuple[Hint, ...]:
+        """Return its lines."""
+        return tuple(map(Hint, self.marked.splitlines()))
+
+    @property
+    def unbroken(self) -> str:
+        """The text with blanks in commands that are no white space; ``wrapped`` takes it."""
+        return "".join(self.changed(command=lambda part: part.replace(" ", _JOINT)).parts)
+
+    def changed(
+        self, prose: Callable[[str], str] = str, command: Callable[[str], str] = str
+    ) -> Hint:
+        """Return the hint with its prose and its commands put through these functions."""
+        changes = (prose, command)
+        return self.of_parts(changes[at % 2](part) for at, part in enumerate(self.parts))
+
+    def __html__(self) -> str:
+        """Return the text for a page: templates take it instead of escaping the text."""
+        from html import escape
+
+        return "".join(self.changed(escape, lambda part: f"<code>{escape(part)}</code>").parts)
 
 
 class Problem(Exception):  # noqa: N818
@@ -38,14 +113,27 @@ class Problem(Exception):  # noqa: N818
     def __str__(self) -> str:
         return self.message
 
-    def hint_without(self, text: str) -> str:
+    @property
+    def hint(self) -> Hint:
+        """What to do next; a text that is assigned becomes a ``Hint``."""
+        return self._hint
+
+    @hint.setter
+    def hint(self, hint: str) -> None:
+        self._hint = Hint(hint)
+
+    def summary(self) -> Hint:
+        """Return the message and the hint as one line."""
+        return Hint.joined(Hint.plain(self.message), *self.hint.lines(), between="; ")
+
+    def hint_without(self, text: str) -> Hint:
         """Return the hint without its lines that contain ``text``, such as a folder now removed."""
-        return "\n".join(line for line in self.hint.splitlines() if text not in line)
+        return Hint.joined(*(line for line in self.hint.lines() if text not in line))
 
     def answer(self) -> dict[str, Any]:
         """Return the failure as a program's JSON answer to its step; see ``raise_failure``."""
         text = "\n".join((self.message, *self.context))
-        return {"failure": {"kind": self.code, "text": text, "hint": self.hint}}
+        return {"failure": {"kind": self.code, "text": text, "hint": self.hint.marked}}
 
 
 class ProgramError(Problem):
@@ -65,7 +153,7 @@ def bad_value(message: str, hint: str = "") -> Problem:
 def reworded(problem: Problem, before: str = "", after: str = "", hint: str = "") -> Problem:
     """Put words around the message, and a line below the hint; return the same problem."""
     problem.message = f"{before}{problem.message}{after}"
-    problem.hint = "\n".join(filter(None, (problem.hint, hint)))
+    problem.hint = Hint.joined(problem.hint, hint)
     return problem
 
 
@@ -79,8 +167,9 @@ def raise_failure(answer: Mapping[str, Any]) -> None:
 def print_problem(name: str, error: BaseException) -> None:
     """Print why the program ``name`` ends where programs print it, and what to do next below."""
     print(f"{name}: {error}", file=sys.stderr, flush=True)
-    if hint := getattr(error, "hint", ""):
-        print(f"{NEXT}{hint}", file=sys.stderr, flush=True)
+    if hint := Hint(getattr(error, "hint", "")):
+        # With its marks: the engine takes the line for the hint of its own error.
+        print(f"{NEXT}{hint.marked}", file=sys.stderr, flush=True)
 
 
 def run_program(

@@ -6,6 +6,8 @@ import re
 import textwrap
 from collections.abc import Sequence
 
+from common.problems import Hint
+
 WIDTH = 80
 
 # One word of a command; signs of a sentence that end it are not its own.
@@ -39,7 +41,9 @@ def wrapped(
     ``as_it_is`` keeps other white space than blanks. ``plain`` text has no command that must stay
     whole; to look for one takes a millisecond.
     """
-    if not plain:
+    if isinstance(text, Hint):
+        text = text.unbroken
+    elif not plain:
         text = re.sub(_COMMAND, lambda match: match[0].replace(" ", _JOINT), text, flags=re.VERBOSE)
     lines = textwrap.wrap(
         text,

@@ -34,7 +34,7 @@ def fails(lab: Lab, tags: str, **flags: Any) -> str:
 
 
 def test_a_step_that_is_called_itself_keeps_its_words(lab: Lab) -> None:
-    archive(lab, "give one: --tar_file=/folder, or --tags=get,archive,_pip")
+    archive(lab, "give one: --tar_file=/folder, or `--tags=get,archive,_pip`")
     assert "give one: --tar_file=/folder, or --tags=get,archive,_pip" in fails(lab, "get,archive")
 
 
@@ -94,7 +94,7 @@ def test_a_dependency_with_a_name_is_reached_by_it(lab: Lab, middle: bool) -> No
 
 
 def test_one_without_a_name_gets_a_command_of_its_own(lab: Lab) -> None:
-    archive(lab, "give one: --tar_file=/folder; or --tags=get,archive,_pip --version=3")
+    archive(lab, "give one: --tar_file=/folder; or `--tags=get,archive,_pip --version=3`")
     lab.script("run-app", deps=[{"tags": "get,archive"}])
     told = fails(lab, "run,app")
     assert "cm run script --tags=get,archive,_pip --version=3" in told
@@ -103,9 +103,26 @@ def test_one_without_a_name_gets_a_command_of_its_own(lab: Lab) -> None:
 
 
 def test_commands_stay_as_they_are(lab: Lab) -> None:
-    archive(lab, "make one:\ncm run script --tags=make,archive --tar_file=x")
+    archive(lab, "give --tar_file, or `cm run script --tags=make,archive --tar_file=x`")
     lab.script("run-app", deps=[{"tags": "get,archive", "names": ["the-archive"]}])
-    assert "cm run script --tags=make,archive --tar_file=x" in fails(lab, "run,app")
+    told = fails(lab, "run,app")
+    assert "give --adr.the-archive.tar_file, or" in told
+    assert "cm run script --tags=make,archive --tar_file=x" in told
+
+
+def test_commands_in_words_of_others_stay_too(lab: Lab) -> None:
+    says = "def preprocess(i):\n    return {'return': 1, 'error': 'no', 'hint': {hint!r}}\n"
+    hint = "make `one`: cm run script --tags=make,archive --tar_file=x\ngive --tar_file"
+    lab.script(
+        "get-archive",
+        customize=says.replace("{hint!r}", repr(hint)),
+        input_mapping={"tar_file": "CM_ARCHIVE_FILE"},
+        input_description=INPUT,
+    )
+    lab.script("run-app", deps=[{"tags": "get,archive", "names": ["the-archive"]}])
+    told = fails(lab, "run,app")
+    assert "make `one`: cm run script --tags=make,archive --tar_file=x" in told
+    assert "give --adr.the-archive.tar_file" in told
 
 
 def test_advice_of_a_program_is_translated_too(lab: Lab) -> None:

@@ -402,7 +402,7 @@ def _require_sound(workspace: Workspace, entries: Sequence[CacheEntry]) -> None:
             raise Error(
                 "cache-damaged",
                 f"{entry.script}_{entry.uid} cannot be used even here: {why_not}",
-                hint="make it again, or name others: cm show cache",
+                hint="make it again, or name others: `cm show cache`",
             )
 
 

@@ -67,7 +67,7 @@ def one_run(workspace: Workspace, run: str) -> RunSummary:
     """Return the run with this id; raises ``entry-not-found``."""
     folder = os.path.join(workspace.root, "runs", run)
     if not is_run_id(run) or not os.path.isdir(folder):
-        raise Error("entry-not-found", f"there is no run {run}", hint="see them: cm show runs")
+        raise Error("entry-not-found", f"there is no run {run}", hint="see them: `cm show runs`")
     return _known(folder, set(workspace.store.live.names()))
 
 

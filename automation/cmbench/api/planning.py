@@ -12,6 +12,7 @@ from cmbench.plan.planned_step import Plan, sure, walk
 from cmbench.session.call import RunRequest
 from cmbench.session.request import check_places, check_typed_below
 from cmbench.values import immutable, replace
+from common.problems import Hint
 
 if TYPE_CHECKING:
     from cmbench.plan.explain import ValueOrigin
@@ -135,7 +136,8 @@ def _notes_of(check: Callable[[], None]) -> Iterator[str]:
     try:
         check()
     except Error as error:
-        yield "; ".join((f"a run stops here: {error.message}", *error.context, error.hint))
+        what = map(Hint.plain, (f"a run stops here: {error.message}", *error.context))
+        yield Hint.joined(*what, error.hint, between="; ")
 
 
 def explain(request: RunRequest, key: str) -> Explanation:

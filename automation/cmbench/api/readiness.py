@@ -160,7 +160,7 @@ def _room(machine: MachineProbe, planned: PlannedRun) -> Iterator[Finding]:
     if unknown:
         text += f"; {unknown} step{'' if unknown == 1 else 's'} of which nothing is known"
     state = STOP if needed > free else OK
-    remedy = "make room, or use another disk: export CM_REPOS=/path/with/space"
+    remedy = "make room, or use another disk: `export CM_REPOS=/path/with/space`"
     yield Finding("disk", state, text, remedy if state == STOP else "")
 
 

@@ -168,7 +168,7 @@ def _log_of(root: str, word: str) -> str:
             raise Error("entry-not-found", f"there are no runs yet: {runs} is empty")
         if back >= len(paths):
             problem = f"there is no {word}: {len(paths)} runs have a log"
-            raise Error("entry-not-found", problem, hint="see them: cm show runs")
+            raise Error("entry-not-found", problem, hint="see them: `cm show runs`")
         return paths[back]
     for candidate in (word, os.path.join(word, "log.txt"), os.path.join(runs, word, "log.txt")):
         if os.path.basename(candidate) == "log.txt" and os.path.isfile(candidate):

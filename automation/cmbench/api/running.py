@@ -27,6 +27,7 @@ from cmbench.run.step import RunnerSettings, StepRunner
 from cmbench.session.call import RunRequest
 from cmbench.session.request import check_places, check_typed_below
 from cmbench.values import immutable
+from common.problems import Hint
 
 if TYPE_CHECKING:
     from cmbench.api.planning import PlannedRun
@@ -353,7 +354,7 @@ def _with_known_cause(error: Error, log: str) -> Error:
         from cmbench.lib.causes import remedy, remedy_in_log
 
         remedy_text = remedy("\n".join((error.message, *error.context))) or remedy_in_log(log)
-        error.hint = "\n".join(part for part in (remedy_text, error.hint) if part)
+        error.hint = Hint.joined(remedy_text, error.hint)
     return error
 
 

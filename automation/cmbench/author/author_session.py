@@ -54,7 +54,9 @@ class Workbench:
             row = self.index.rows()[path]
             if row.faults and not row.tags:
                 raise Error(
-                    "bad-meta", row.faults[0], hint=f"see: cm lint script --path={shell_word(path)}"
+                    "bad-meta",
+                    row.faults[0],
+                    hint=f"see: `cm lint script --path={shell_word(path)}`",
                 )
             yield self.index.script(path)
 
@@ -151,6 +153,6 @@ def repository_to_write(workspace: Workspace, name: str) -> str:
     raise Error(
         "bad-value",
         "this folder is in no repository that cm knows",
-        hint="name one with --repo, or make one:\ncm add repo my-scripts",
+        hint="name one with --repo, or make one:\n`cm add repo my-scripts`",
         context=[f"{alias}: {path}" for alias, path in known.items()],
     )

@@ -263,7 +263,7 @@ def _numbered(checks: Iterable[str], text: str) -> set[str]:
     for word in filter(None, (part.strip().upper() for part in text.split(","))):
         fitting = {number for number in checks if number.startswith(word)}
         if not fitting:
-            raise Error("bad-value", f"no check is numbered {word}", hint="see: cm help script")
+            raise Error("bad-value", f"no check is numbered {word}", hint="see: `cm help script`")
         numbers |= fitting
     return numbers
 

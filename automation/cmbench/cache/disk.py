@@ -52,20 +52,20 @@ def disk_error(problem: OSError, path: str, home: str = "") -> Error:
         return Error(
             "no-space",
             f"no space left to write {path}",
-            hint="make room, or keep the cache elsewhere: export CM_REPOS=/path/with/space",
+            hint="make room, or keep the cache elsewhere: `export CM_REPOS=/path/with/space`",
             context=(str(problem),),
         )
     if problem.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return Error(
             "not-writable",
             f"cannot write {path}: {problem.strerror}",
-            hint="check its owner, or keep the cache elsewhere: export CM_REPOS=/your/path",
+            hint="check its owner, or keep the cache elsewhere: `export CM_REPOS=/your/path`",
         )
     if problem.errno in locks.UNSUPPORTED[:3]:
         return Error(
             "no-locks",
             f"the file system of {os.path.dirname(path)} has no locks",
-            hint="keep the cache on another one: export CM_REPOS=/path/on/another/disk",
+            hint="keep the cache on another one: `export CM_REPOS=/path/on/another/disk`",
         )
     odd = (errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.EISDIR, errno.ENOENT)
     return Error(

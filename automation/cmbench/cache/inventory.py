@@ -143,7 +143,7 @@ def require_whole(store: CacheStore, keys: Iterable[str], seen: set[str]) -> Non
                 "cache-damaged",
                 f"{entry.script} in the cache has changed since it was made: {faults[0]}",
                 context=(entry.path, *faults[1:4]),
-                hint=f"see what is damaged: cm verify cache --tags={','.join(entry.tags)}",
+                hint=f"see what is damaged: `cm verify cache --tags={','.join(entry.tags)}`",
             )
 
 

@@ -147,7 +147,7 @@ def _refuse(thing: str, word: str, i: dict[str, Any]) -> dict[str, Any]:
     error = Error(
         "unknown-verb",
         f'"cm {word} {thing}" is not a command',
-        hint=f"{guess + ' ' if guess else ''}cm help {thing} lists the commands",
+        hint=f"{guess + ' ' if guess else ''}`cm help {thing}` lists the commands",
     )
     if i.get("out") == "con":
         from cmbench.cli.failure import show

@@ -201,6 +201,8 @@ def _failure(error: Error, console: bool, caller: Caller) -> Answer:
     for key in ("hint", "chain", "context", "doing", "log", "record"):
         if getattr(error, key):
             answer[key] = getattr(error, key)
+    if error.hint.commands:
+        answer["commands"] = list(error.hint.commands)
     if not caller.send_error(answer) and console:
         from cmbench.cli.failure import show
 

@@ -102,11 +102,11 @@ def named_entries(
         raise Error(
             "bad-value",
             "no entry is named",
-            hint=f"name one by its tags or its id: cm {verb} cache --tags=get,python3",
+            hint=f"name one by its tags or its id: `cm {verb} cache --tags=get,python3`",
         )
     from cmbench.api import cache
 
     entries = cache.complete(command.workspace, listed_of(command) if listed is None else listed)
     if not entries:
-        raise Error("entry-not-found", "no cache entry matches", hint="see them: cm show cache")
+        raise Error("entry-not-found", "no cache entry matches", hint="see them: `cm show cache`")
     return entries

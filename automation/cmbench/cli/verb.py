@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cmbench.errors import Error
 from cmbench.values import field, immutable
+from common.problems import Hint
 
 if TYPE_CHECKING:
     from cmbench.cli.reply import Command, Reply
@@ -79,5 +80,5 @@ def _extra_missing(verb: Verb) -> Error:
     return Error(
         "extra-missing",
         f"cm {verb.word} {verb.thing} needs the extra {verb.extra}, which is not installed",
-        hint=install_command(verb.extra),
+        hint=Hint.of_command(install_command(verb.extra)),
     )

@@ -161,11 +161,12 @@ def _remedy(choice: str, reasons: Sequence[str]) -> str:
         # It is there: another one to install would be the same.
         program = next(filter(None, map(which, _PROGRAMS.get(choice, (choice,)))), choice)
         question = " ".join([shell_word(str(program)), _VERSION_COMMANDS[choice][0]])
-        return f"see why it fails, or leave out --docker_engine to use another one:\n{question}"
+        return f"see why it fails, or leave out --docker_engine to use another one:\n`{question}`"
     package = choice if choice in ("podman", "buildah") else "podman"
     manager = next((name for name in ("apt-get", *MANAGERS) if which(name)), "")
     command = install_command(manager.removesuffix("-get"), [package], as_root=os.geteuid() == 0)
-    return f"install one, such as {package}, which needs no daemon:\n{command}".rstrip(":\n")
+    advice = f"install one, such as {package}, which needs no daemon"
+    return f"{advice}:\n`{command}`" if command else advice
 
 
 # ---------------------------------------------------------------- building

@@ -49,7 +49,7 @@ _CAUSES = (
     ),
     (
         ("pull access denied", "unauthorized", "authentication required"),
-        "the registry of the base image requires a login: {engine} {login}",
+        "the registry of the base image requires a login: `{engine} {login}`",
     ),
     (
         ("x509", "certificate signed by", "verify certificate", "certificate verify failed"),
@@ -62,7 +62,7 @@ _CAUSES = (
         ("no such host", "i/o timeout", "connection refused", "Temporary failure", "unreachable"),
         (
             "the network cannot be reached from here: set http_proxy and https_proxy, or load the "
-            "base image from a file first: {engine} {load}"
+            "base image from a file first: `{engine} {load}`"
         ),
     ),
     (
@@ -71,7 +71,7 @@ _CAUSES = (
     ),
     (
         ("no space left",),
-        "the disk with the engine's images is full: {engine} {prune}",
+        "the disk with the engine's images is full: `{engine} {prune}`",
     ),
     (
         ("newuidmap", "newgidmap"),
@@ -80,8 +80,8 @@ _CAUSES = (
     (
         ("no subuid ranges", "no subgid ranges", "insufficient UIDs", "not enough IDs"),
         (
-            "your user has no ids for containers:\nsudo usermod --add-subuids 100000-165535 "
-            "--add-subgids 100000-165535 $USER"
+            "your user has no ids for containers:\n`sudo usermod --add-subuids 100000-165535 "
+            "--add-subgids 100000-165535 $USER`"
         ),
     ),
     (
@@ -93,7 +93,7 @@ _CAUSES = (
     ),
     (
         ("overlay is not supported", "not support overlay", "mount_program", "fuse-overlayfs"),
-        "the engine's file system does not work here: export STORAGE_DRIVER=vfs",
+        "the engine's file system does not work here: `export STORAGE_DRIVER=vfs`",
     ),
     (
         ("policy.json",),

@@ -131,7 +131,7 @@ def _check(short: str, name: str) -> None:
         raise Error(
             "unknown-flag",
             f"there is no flag --{name} for containers",
-            hint=hint or "see them all: cm docker script --tags=detect,os --help",
+            hint=hint or "see them all: `cm docker script --tags=detect,os --help`",
         )
 
 

@@ -203,7 +203,7 @@ def _disk(machine: MachineProbe) -> Iterator[Finding]:
             "disk",
             LOOK,
             f"the cache is on {kind}, where locks and many small files are slow",
-            "keep it on a local disk: export CM_REPOS=/path/on/a/local/disk",
+            "keep it on a local disk: `export CM_REPOS=/path/on/a/local/disk`",
         )
 
 

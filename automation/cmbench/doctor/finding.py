@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cmbench.lib.probe import ProbeResult, probe, which
+from common.problems import Hint
 
 OK, INFO, LOOK, STOP = "ok", "info", "look", "stop"
 """States of a finding: fine; good to know; may get in the way; nothing runs until it is fixed."""
@@ -27,6 +28,10 @@ class Finding:
     text: str
     remedy: str = ""
     id: str = ""
+
+    def __post_init__(self) -> None:
+        """Take the commands in the remedy as such."""
+        object.__setattr__(self, "remedy", Hint(self.remedy))
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ def check_folder(view: FlowView) -> Iterator[Finding]:
     elif os.access(path, os.W_OK | os.X_OK):
         yield view.finding(OK, f"{path} can be written")
     else:
-        remedy = f"sudo chown -R {view.machine.uid} {path}"
+        remedy = f"`sudo chown -R {view.machine.uid} {path}`"
         yield view.finding(STOP, f"{path} cannot be written by user {view.machine.uid}", remedy)
 
 
@@ -70,12 +70,12 @@ def check_scratch(view: FlowView) -> Iterator[Finding]:
         remedy = f"export {SCRATCH_VARIABLE}=DIR, on a disk with 3 TB for everything"
         yield view.finding(INFO, f"{SCRATCH_VARIABLE} is not set", remedy)
     elif _can_be_made(path):
-        remedy = "make link_dirs makes it; where it belongs to another disk, mount that first"
+        remedy = "`make link_dirs` makes it; where it belongs to another disk, mount that first"
         yield view.finding(INFO, f"{path} is not there yet", remedy)
     elif not path.is_dir():
-        yield view.finding(STOP, f"{path} is not a folder", f"mount it, or mkdir -p {path}")
+        yield view.finding(STOP, f"{path} is not a folder", f"mount it, or `mkdir -p {path}`")
     elif not os.access(path, os.R_OK | os.W_OK | os.X_OK):
-        remedy = f"see its owner and mode: ls -ld {path}; for a network file system: /etc/fstab"
+        remedy = f"see its owner and mode: `ls -ld {path}`; for a network file system: /etc/fstab"
         yield view.finding(
             STOP, f"{path} cannot be read and written by user {view.machine.uid}", remedy
         )
@@ -98,7 +98,7 @@ def check_links(view: FlowView) -> Iterator[Finding]:
         path = view.subject.folder / "build" / name if view.subject.folder else Path(name)
         if path.is_symlink() and not path.exists():
             text = f"build/{name} points to {os.readlink(path)}, which does not exist"
-            yield view.finding(STOP, text, "mount it, or make link_dirs")
+            yield view.finding(STOP, text, "mount it, or `make link_dirs`")
 
 
 def _existing(start: Path) -> Path:
@@ -115,7 +115,7 @@ def check_room(view: FlowView) -> Iterator[Finding]:
     text = f"{_gb(free)} free in {store}, where models and data lie"
     sizes = [(need.name, need.disk) for need in view.subject.needs]
     large = [f"{name} ({_gb(size)})" for name, size in sizes if size > free]
-    remedy = "export CM_REPOS=DIR on a larger disk, or fewer benchmarks: BENCHMARKS="
+    remedy = "`export CM_REPOS=DIR` on a larger disk, or fewer benchmarks: BENCHMARKS="
     if large:
         yield view.finding(LOOK, f"{text}: not enough for {', '.join(large)}", remedy)
     elif not view.subject.folder and free < ALL_BENCHMARKS_BYTES:
@@ -153,7 +153,9 @@ def check_data(view: FlowView) -> Iterator[Finding]:
             count = _count(directory, end, least)
             if 0 < count < least:
                 text = f"{need.name}: {directory} holds {count} of {least} files ({end or 'any'})"
-                yield view.finding(STOP, text, "make download_data again, or copy what is missing")
+                yield view.finding(
+                    STOP, text, "`make download_data` again, or copy what is missing"
+                )
 
 
 def _count(directory: Path, end: str, least: int) -> int:

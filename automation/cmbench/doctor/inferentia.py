@@ -58,7 +58,7 @@ def check_permissions(view: FlowView) -> Iterator[Finding]:
     shut = [path for path in neuron.nodes(view.machine.root) if not os.access(path, 6)]
     if shut:
         names = ", ".join(f"/dev/{path.name}" for path in shut)
-        remedy = "check their owner: ls -l /dev/neuron*; the driver's package has rules for udev"
+        remedy = "check their owner: `ls -l /dev/neuron*`; the driver's package has rules for udev"
         yield view.finding(STOP, f"user {view.machine.uid} may not open {names}", remedy)
 
 
@@ -150,14 +150,14 @@ def check_sdk(view: FlowView) -> Iterator[Finding]:
     for environment, name, version in installed:
         if version in PLACEHOLDERS and name != "neuron_cc":
             text = f"{environment} has {name} {version}: a placeholder of the public index"
-            yield view.finding(LOOK, text, f"{GET_SDK} shows how to install the real one")
+            yield view.finding(LOOK, text, f"`{GET_SDK}` shows how to install the real one")
     real = [row for row in installed if row[1] == package and row[2] not in PLACEHOLDERS]
     for environment, name, version in real:
         yield view.finding(OK, f"{environment} has {name} {version}")
     if package and not real:
         variation = "_pytorch" if package == "torch_neuron" else "_neuronx"
         text = f"neither AWS's images nor this environment have a Python with {package}"
-        yield view.finding(LOOK, text, f"{GET_SDK},{variation} searches everywhere and shows how")
+        yield view.finding(LOOK, text, f"`{GET_SDK},{variation}` searches everywhere and shows how")
 
 
 def check_separate_sdks(view: FlowView) -> Iterator[Finding]:
@@ -193,7 +193,7 @@ def check_pip_index(view: FlowView) -> Iterator[Finding]:
     for path, content in (*shared, *own):
         if INDEX.search(content):
             text = f"{path} uses AWS's index for every package"
-            remedy = f"remove the line: {GET_SDK} names the index in each command"
+            remedy = f"remove the line: `{GET_SDK}` names the index in each command"
             yield view.finding(LOOK, text, remedy)
     if "neuron" in view.env("PIP_EXTRA_INDEX_URL"):
         yield view.finding(

@@ -17,7 +17,7 @@ from cmbench.lib.versions import compare
 OLDEST_TOOLKIT = "1.4.0"
 """Of libnvidia-container: what NVIDIA's and Azure's guides ask for."""
 CDI = ("etc/cdi/nvidia.yaml", "var/run/cdi/nvidia.yaml")
-MAKE_CDI = "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
+MAKE_CDI = "`sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`"
 COOL_T4 = 65
 """Degrees Celsius below which a T4 should stay, by the tuning guide."""
 STATE = (
@@ -105,7 +105,7 @@ def check_container_toolkit(view: FlowView) -> Iterator[Finding]:
     if not match or compare(match[1], OLDEST_TOOLKIT) < 0:
         seen = f"this is {match[1]}" if match else "it is missing"
         text = f"libnvidia-container {OLDEST_TOOLKIT} or newer is needed to pass on GPUs; {seen}"
-        yield view.finding(LOOK, text, "cm run script --tags=get,nvidia-docker tells how")
+        yield view.finding(LOOK, text, "`cm run script --tags=get,nvidia-docker` tells how")
     else:
         yield view.finding(OK, f"libnvidia-container {match[1]}")
     yield from _device_list(view)
@@ -126,7 +126,7 @@ def check_equal_gpus(view: FlowView) -> Iterator[Finding]:
     names = sorted({gpu.name for gpu in view.driver.gpus})
     if len(names) > 1 and not view.env("CUDA_VISIBLE_DEVICES"):
         text = f"the GPUs differ: {', '.join(names)}"
-        yield view.finding(LOOK, text, "export CUDA_VISIBLE_DEVICES=… of one kind")
+        yield view.finding(LOOK, text, "`export CUDA_VISIBLE_DEVICES=…` of one kind")
 
 
 def check_visible_gpus(view: FlowView) -> Iterator[Finding]:
@@ -159,7 +159,7 @@ def check_mig(view: FlowView) -> Iterator[Finding]:
         if not gpu.mig:
             text = f"GPU {gpu.index}: MIG is on, but there is no instance: nothing can use it"
             one = f"NVIDIA_VISIBLE_DEVICES={gpu.index}"
-            remedy = f"{one} MIG_CONF=1 make configure_mig, or {one} make teardown_mig"
+            remedy = f"`{one} MIG_CONF=1 make configure_mig`, or `{one} make teardown_mig`"
             yield view.finding(STOP, text, remedy)
             continue
         profiles = sorted({part.profile for part in gpu.mig})
@@ -175,7 +175,7 @@ def check_mig(view: FlowView) -> Iterator[Finding]:
         yield view.finding(LOOK, text, _ONE)
 
 
-_ONE = "export CUDA_VISIBLE_DEVICES=MIG-… of one of them (nvidia-smi -L)"
+_ONE = "`export CUDA_VISIBLE_DEVICES=MIG-…` of one of them (`nvidia-smi -L`)"
 
 
 def check_gpu_memory(view: FlowView) -> Iterator[Finding]:
@@ -221,11 +221,11 @@ def check_gpu_state(view: FlowView) -> Iterator[Finding]:
         row = rows.get(str(gpu.index), {})
         wrong = [*_slow(row), *_warm(gpu.name, row)]
         if wrong:
-            remedy = "cool it; lock its clock: GPUCLK=… make lock_clocks"
+            remedy = "cool it; lock its clock: `GPUCLK=… make lock_clocks`"
             yield view.finding(LOOK, f"GPU {gpu.index}: {', '.join(wrong)}", remedy)
         if gpu.kind.get("persistence_mode") == "Disabled":
             text = f"GPU {gpu.index}: persistence is off, so the first query waits for the driver"
-            yield view.finding(INFO, text, "as root: nvidia-smi -pm 1")
+            yield view.finding(INFO, text, "as root: `nvidia-smi -pm 1`")
 
 
 def _slow(row: dict[str, str]) -> Iterator[str]:

@@ -52,7 +52,7 @@ def locate(script: str, name: str) -> tuple[str, str]:
         raise Error(
             "incomplete-installation",
             f"the libraries of cmbench are missing: there is no {cmbench.LIBRARIES}",
-            hint="install it again: pip install --force-reinstall cmbench",
+            hint="install it again: `pip install --force-reinstall cmbench`",
         )
     raise Error(
         "bad-meta",

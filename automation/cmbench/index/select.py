@@ -17,6 +17,7 @@ from cmbench.format.model import Script, Tags, Variation
 from cmbench.index.scripts import Index, ScriptRow
 from cmbench.lib.text_files import read_or_empty
 from cmbench.values import immutable, names_of, replace
+from common.problems import Hint
 
 _LISTED = 20
 """So many variations of a script an error names at most."""
@@ -155,14 +156,14 @@ def refuse_ambiguity(index: Index, tags: Tags, uid: str = "") -> None:
             "ambiguous",
             f'{len(rows)} scripts have the tag "{tags.wanted[0]}"',
             context=(names,),
-            hint=f"add tags until one is left: cm find script --tags={tags.wanted[0]}",
+            hint=f"add tags until one is left: `cm find script --tags={tags.wanted[0]}`",
         )
 
 
 def _hint(word: str, known: Iterable[str]) -> str:
     if word.isdigit():
         return 'a value follows "=": --jobs=4'
-    return did_you_mean(word, known) or "list what exists: cm find script"
+    return did_you_mean(word, known) or "list what exists: `cm find script`"
 
 
 def _unreadable(row: ScriptRow) -> Error:
@@ -195,7 +196,7 @@ def _no_script(index: Index, tags: Tags) -> Error:
             next((n[0] for t, n in close if t == tag and n), tag) for tag in tags.wanted
         )
         message = f'no script has the tags "{text}": "{strange[0]}" is not the tag of any script'
-        hint = f"did you mean --tags={better}?" if better != text else "list: cm find script"
+        hint = f"did you mean --tags={better}?" if better != text else "list: `cm find script`"
         return Error("script-not-found", message, hint=hint)
     partial = _most_shared(index, tags)
     return Error(
@@ -218,7 +219,8 @@ def _no_variation(index: Index, rows: list[ScriptRow], tags: Tags) -> Error:
     error = missing_variation(row.alias, missing, row.variations)
     others = [other.alias for other in _alike(index, tags) if other.accepts(missing)]
     if others:
-        error.hint += f"\nscripts with _{missing}: {', '.join(sorted(others)[:_LISTED])}"
+        names = ", ".join(sorted(others)[:_LISTED])
+        error.hint = Hint.joined(error.hint, f"scripts with _{missing}: {names}")
     return error
 
 

@@ -296,7 +296,7 @@ def _zstd(raw: IO[bytes], archive: Path) -> Iterator[IO[bytes]]:
         raise Error(
             "tool-missing",
             f"{archive.name} is compressed with zstd, but the program zstd is not installed",
-            hint='install zstd; this shows how on your system:\ncm run script "get sys-utils-cm"',
+            hint='install zstd; this shows how on your system:\n`cm run script "get sys-utils-cm"`',
         )
     with subprocess.Popen(
         [program, "--decompress", "--stdout", "--quiet"],
@@ -538,6 +538,6 @@ def _corrupt(archive: Path, member: str, problem: Exception) -> Error:
     return Error(
         "archive-corrupt",
         f"{archive} is damaged or truncated{at}",
-        hint=f"remove it and get it again: rm {shell_word(str(archive))}",
+        hint=f"remove it and get it again: `rm {shell_word(str(archive))}`",
         context=(f"{type(problem).__name__}: {problem}",),
     )

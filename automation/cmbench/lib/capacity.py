@@ -40,8 +40,8 @@ def check_disk(env: Mapping[str, Any], what: str, needed: int, folder: str) -> N
         "too-little-disk",
         f"{what} needs about {_about(needed)} on the disk of {folder}, which has "
         f"{_about(free)} free",
-        hint="remove entries that are not used any more (cm rm cache --tags=...), or put the cache "
-        f"on another disk with CM_REPOS; to try anyway: --env.{SWITCH}=no",
+        hint="remove entries that are not used any more (`cm rm cache --tags=...`), or put the "
+        f"cache on another disk with CM_REPOS; to try anyway: --env.{SWITCH}=no",
     )
 
 

@@ -125,7 +125,7 @@ def _require_there(place: Path, option: str, kind: str) -> None:
 def _require_readable(place: Path, option: str) -> None:
     if not os.access(place, os.R_OK | (os.X_OK if os.path.isdir(place) else 0)):
         text = f"{place}, given as --{option}, cannot be read by this user"
-        raise Error("file-error", text, hint=f"ask its owner, or check it: ls -ld {place}")
+        raise Error("file-error", text, hint=f"ask its owner, or check it: `ls -ld {place}`")
 
 
 def _near(place: Path) -> tuple[str, ...]:

@@ -203,7 +203,7 @@ def _troubled(
         TOOL,
         problem=f"the Neuron driver does not work: {TOOL}: {problem}",
         remedy="see: neuron-ls; install the driver (aws-neuronx-dkms) for this kernel, or load it: "
-        f"sudo modprobe neuron. The last driver for inf1 is {LAST_DRIVER_INF1}",
+        f"`sudo modprobe neuron`. The last driver for inf1 is {LAST_DRIVER_INF1}",
         says=says,
     )
 

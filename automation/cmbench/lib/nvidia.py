@@ -84,14 +84,15 @@ TROUBLES = (
         "not-loaded",
         r"couldn't communicate with the NVIDIA driver|Driver Not Loaded",
         "the driver is installed, but its kernel module is not loaded",
-        "load it: sudo modprobe nvidia; after an update of the kernel, install the driver anew "
+        "load it: `sudo modprobe nvidia`; after an update of the kernel, install the driver anew "
         "(its module is compiled for one kernel); with Secure Boot, its key must be enrolled",
     ),
     DriverFault(
         "no-library",
         r"couldn't find libnvidia-ml|NVML Shared Library Not Found|libnvidia-ml\S*: cannot open",
         "the driver's library libnvidia-ml was not found",
-        "install the driver's libraries; start a container with the GPU (cm docker ... --all_gpus)",
+        "install the driver's libraries; start a container with the GPU "
+        "(`cm docker ... --all_gpus`)",
     ),
     DriverFault(
         "blocked",
@@ -305,7 +306,7 @@ def visible(gpus: Sequence[NvidiaGpu], value: str | None) -> tuple[NvidiaGpu, ..
 
 
 def _hidden(why: str) -> Error:
-    hint = "unset CUDA_VISIBLE_DEVICES; what there is: nvidia-smi -L"
+    hint = "`unset CUDA_VISIBLE_DEVICES`; what there is: `nvidia-smi -L`"
     return Error("no-device", why, hint=hint)
 
 
@@ -382,8 +383,8 @@ def _nothing(root: Path) -> Driver:
         )
     return Driver(
         problem="there is no NVIDIA driver",
-        remedy="install NVIDIA's driver; start a container with the GPU (cm docker script ... "
-        "--all_gpus); without a GPU: --device=cpu",
+        remedy="install NVIDIA's driver; start a container with the GPU (`cm docker script ... "
+        "--all_gpus`); without a GPU: --device=cpu",
         trouble="not-there",
     )
 

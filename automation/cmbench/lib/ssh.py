@@ -175,23 +175,23 @@ def close(host: str, options: Sequence[str] = ()) -> None:
 _CAUSES: Mapping[str, tuple[str, str]] = {
     "REMOTE HOST IDENTIFICATION HAS CHANGED": (
         "its host key has changed",
-        "find out why: it may be a new machine, or an attack. Then\nssh-keygen -R {known}",
+        "find out why: it may be a new machine, or an attack. Then\n`ssh-keygen -R {known}`",
     ),
     "Host key verification failed": (
         "its host key is not known here",
-        "connect once by hand and compare the fingerprint: {ssh}",
+        "connect once by hand and compare the fingerprint: `{ssh}`",
     ),
     "Permission denied": (
         "it accepts none of your keys",
-        "add your key to the agent (ssh-add) or to the machine (ssh-copy-id {address})",
+        "add your key to the agent (`ssh-add`) or to the machine (`ssh-copy-id {address}`)",
     ),
     "Could not resolve hostname": ("the name is not known", "correct it, or add it to ssh_config"),
-    "Connection refused": ("no SSH server answers", "is it up? Try: {ssh} true"),
+    "Connection refused": ("no SSH server answers", "is it up? Try: `{ssh} true`"),
     "kex_exchange_identification": (
         "the connection was closed before it began",
-        "a jump host on the way may be down, or the server full. Try: {verbose} true",
+        "a jump host on the way may be down, or the server full. Try: `{verbose} true`",
     ),
-    "timed out": ("it does not answer", "is it up? Try: {ssh} true"),
+    "timed out": ("it does not answer", "is it up? Try: `{ssh} true`"),
 }
 
 
@@ -204,7 +204,7 @@ def connection_error(host: str, stderr: bytes, options: Sequence[str] = ()) -> E
             hint = remedy.format_map(_typed_words(host, options))
             return Error("ssh-failed", f"{host}: {what}", context=lines[-6:], hint=hint)
     reason = lines[-1] if lines else "the connection was lost"
-    hint = f"try: {typed_command(host, options, 'true')}"
+    hint = f"try: `{typed_command(host, options, 'true')}`"
     return Error("ssh-failed", f"{host}: {reason}", context=lines[-6:], hint=hint)
 
 

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 _RETRIED_STATUS = frozenset((408, 425, 429, 500, 502, 503, 504))
 _LOGIN = "open the URL in a browser: it may want a login or a licence to be accepted"
-_TRUST = "behind a company proxy, name its certificates: export REQUESTS_CA_BUNDLE=/path.pem"
+_TRUST = "behind a company proxy, name its certificates: `export REQUESTS_CA_BUNDLE=/path.pem`"
 _GONE = "the file is no longer there: find its new address"
 _STATUS_HINTS = {
     401: "the server wants a user name and password: put them into ~/.netrc",
     403: "you have no access; accept the licence there, or put your credentials into ~/.netrc",
     404: _GONE,
-    407: "the proxy wants credentials: export HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT",
+    407: "the proxy wants credentials: `export HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT`",
     410: _GONE,
 }
 _NEVER_A_PAGE = re.compile(

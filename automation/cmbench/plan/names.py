@@ -186,7 +186,7 @@ def _refuse_misspelt(step_run: StepRun, names: set[str]) -> None:
             f'no {step_run.script.alias} is registered under the name "{name}"',
             context=[f"registered: {names_text}"],
             hint=f'did you mean "{close[0]}"? For a new name, register it first:\n'
-            f"cm run script --tags={choice} --name={name}",
+            f"`cm run script --tags={choice} --name={name}`",
         )
 
 

@@ -16,14 +16,12 @@ from cmbench.errors import Error
 from cmbench.format.merge import USER
 from cmbench.format.model import Dependency, PathArgument
 from cmbench.plan.step_run import StepRun
+from common.problems import Hint
 
 _VERSIONS = ("version", "version_min", "version_max")
 _PLACES = ("path", "input")
 """Inputs of all scripts that a user may name a place with."""
-_WHOLE = r"""\bcm\ [a-z]+(?:\ \w+)?(?:\ "[^"\n]*"|\ -\S+)*"""
-_TAGS = r"(?<![\w-])--tags=\S+(?:\ --[a-z][\w.]*=\S+)*"
-_OPTION = r"(?<![\w.-])--(?P<name>[a-z]\w*)(?![\w.-])"
-_WORDS = re.compile(rf"(?P<whole>{_WHOLE})|(?P<tags>{_TAGS})|{_OPTION}", re.VERBOSE)
+_OPTION = re.compile(r"(?<![\w.-])--([a-z]\w*)(?![\w.-])")
 
 
 def add_step(error: Error, step_run: StepRun) -> None:
@@ -33,12 +31,14 @@ def add_step(error: Error, step_run: StepRun) -> None:
     """
     if not error.chain and step_run.parent is not None:
         translation = _Translation(step_run)
-        error.message, error.hint = map(translation.text, (error.message, error.hint))
+        error.message = translation.text(error.message)
+        error.hint = error.hint.changed(translation.text, _whole)
         if translation.own:
             command = f"cm run script --tags={step_run.request.tags or step_run.script.alias}"
             names = " and ".join(f"--{name}" for name in translation.own)
             verb = "are options" if len(translation.own) > 1 else "is an option"
-            error.hint += f"\n{names} {verb} of this step alone; run it first:\n{command} ..."
+            note = f"{names} {verb} of this step alone; run it first:\n`{command} ...`"
+            error.hint = Hint.joined(error.hint, note)
     error.within(step_run.step.label)
 
 
@@ -57,17 +57,16 @@ class _Translation:
         self.own: list[str] = []
 
     def text(self, text: str) -> str:
-        """Return ``text`` with its options translated; whole commands stay as they are."""
-        return _WORDS.sub(self._word, text)
+        """Return prose with its options translated, but for lines of others that have a command."""
+        return "".join(
+            line if " cm " in f" {line}" else _OPTION.sub(self._word, line)
+            for line in text.splitlines(keepends=True)
+        )
 
     def _word(self, match: re.Match[str]) -> str:
-        if match["tags"]:
-            return f"cm run script {match['tags']}"
-        name = match["name"]
+        name = match[1]
         names = (*self._step_run.script.inputs, *_VERSIONS, *_PLACES)
-        if match["whole"] or name not in names:
-            return match[0]
-        return f"--{self._typed(name)}"
+        return f"--{self._typed(name)}" if name in names else match[0]
 
     def _typed(self, name: str) -> str:
         """Return the option of the typed command that reaches an input of the step."""
@@ -80,6 +79,11 @@ class _Translation:
         if not typed:
             self.own += [name] if name not in self.own else []
         return typed or name
+
+
+def _whole(command: str) -> str:
+    """Return a command; options alone are those of another script, and are run by themselves."""
+    return f"cm run script {command}" if command.startswith("--tags=") else command
 
 
 def _upwards(step_run: StepRun) -> Iterator[StepRun]:

@@ -13,6 +13,7 @@ from cmbench.api.events import Event, EventStep
 from cmbench.errors import visible
 from cmbench.format.model import RunOptions
 from cmbench.lib.text_files import size_text
+from common.problems import Hint
 
 _WIDTH = 80
 
@@ -33,7 +34,7 @@ def _in_columns(text: str) -> str:
     width = terminal_width()
     lines = [
         [line] if len(line) <= width else wrapped(line, rest="  ", width=width)
-        for line in text.splitlines()
+        for line in (text.lines() if isinstance(text, Hint) else text.splitlines())
     ]
     return "\n".join(part for parts in lines for part in parts)
 

@@ -401,7 +401,7 @@ def _broken(lock: Lock, differences: Sequence[str]) -> Error:
         "lock-broken",
         f"this differs from what {lock.path} has locked",
         context=tuple(differences),
-        hint="restore what the lock has (git diff, git checkout),\n"
+        hint="restore what the lock has (`git diff`, `git checkout`),\n"
         f"or renew the lock: remove {lock.path} and run again",
     )
 

@@ -66,7 +66,8 @@ class FailedAnswer(dict[str, Any]):
     """A failure as hooks see one, with ``return`` and ``error``; returned by a hook, ``cause``."""
 
     def __init__(self, cause: Error) -> None:
-        super().__init__({"return": cause.exit_code, "error": cause.message, "hint": cause.hint})
+        hint = str(cause.hint)
+        super().__init__({"return": cause.exit_code, "error": cause.message, "hint": hint})
         self.cause = cause
 
 

@@ -359,7 +359,7 @@ def _answer_beforehand(step_run: StepRun) -> str:
     if step_run.parent is None:
         return f"give the answer with the call: --{name}=VALUE"
     tags = ",".join([*step_run.script.tags, *("_" + v for v in step_run.request.tags.variations)])
-    return f"run this step first, with the answer: cm run script --tags={tags} --{name}=VALUE"
+    return f"run this step first, with the answer: `cm run script --tags={tags} --{name}=VALUE`"
 
 
 def _inputs_by_key(step_run: StepRun) -> dict[str, str]:

@@ -182,4 +182,5 @@ def _error(error: Error | None) -> dict[str, Any] | None:
         "doing": error.doing,
         "context": list(error.context),
         "hint": error.hint,
+        "commands": list(error.hint.commands),
     }

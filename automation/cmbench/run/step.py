@@ -28,6 +28,7 @@ from cmbench.run.cm_objects import Automation, FailedAnswer, StepFolders
 from cmbench.run.customize import crash, file_failure, load, programs, unanswered
 from cmbench.run.reporter import Reporter, StepOutput
 from cmbench.values import immutable
+from common.problems import Hint
 
 if TYPE_CHECKING:
     from cmbench.run.executor import Executor, Job
@@ -105,7 +106,7 @@ class StepRunner:
             raise Error(
                 "customize-failed",
                 str(answer.get("error", "customize.py reported a failure without a message")),
-                hint=str(answer.get("hint", "")),
+                hint=Hint.plain(str(answer.get("hint", ""))),
                 doing=f"customize.py {name}",
                 exit_code=int(answer["return"]),
             )
@@ -315,7 +316,7 @@ class StepRunner:
                 f"{os.path.basename(path)} of {step_run.script.alias} {_status_text(status)}",
                 context=(*seen, *_files_of_failure(step_run, place.cwd)),
                 doing=os.path.basename(path),
-                hint=f"{advice}\nrepeat this step alone: bash {shell_word(repeat)}".lstrip("\n"),
+                hint=Hint.joined(advice, f"repeat this step alone: `bash {shell_word(repeat)}`"),
             )
         take_over(step_run, place.cwd)
         self._learn(step_run)
@@ -489,5 +490,6 @@ def _refuse_gaps(step_run: StepRun) -> None:
             raise Error(
                 "missing-input",
                 f"{step_run.script.alias} needs {key}, and nothing has set {value}",
-                hint="see which step sets it: cm plan script --explain, or set it: --env.KEY=VALUE",
+                hint="see which step sets it: `cm plan script --explain`, "
+                "or set it: --env.KEY=VALUE",
             )

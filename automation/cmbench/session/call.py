@@ -14,6 +14,7 @@ from cmbench.index.select import candidates, parse_tags, refuse_ambiguity
 from cmbench.session import request as requests_in
 from cmbench.session.workspace import Workspace
 from cmbench.values import immutable, replace
+from common.problems import Hint
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
@@ -141,8 +142,7 @@ class Call:
                     note = f"note: {error.message}: the script of {other.repo} runs in its place"
                     self._picked = f"{other.repo}:{other.alias}"
                     return self.request_of(other, self.flags, (note,))
-            takes = "\n".join(_taken_by(others, script, self.flags))
-            error.hint = f"{error.hint}\n{takes}" if takes else error.hint
+            error.hint = Hint.joined(error.hint, *_taken_by(others, script, self.flags))
             raise
 
     def request_of(
@@ -171,7 +171,9 @@ class Call:
         if words:
             request = requests_in.with_arguments(request, words, script)
         unknown = requests_in.unknown_inputs(request.inputs, script)
-        texts = [f"warning: {script.alias} knows no flag --{k}; {v}" for k, v in unknown.items()]
+        texts = [
+            Hint(f"warning: {script.alias} knows no flag --{k}; {v}") for k, v in unknown.items()
+        ]
         return RunRequest(
             workspace=self.workspace,
             request=request,
@@ -222,7 +224,7 @@ def _taken_by(others: Iterable[Script], script: Script, flags: Mapping[str, Any]
             if fits or not theirs.choices:
                 word = fits[0] if fits else value
                 line = f"cm run script {other.repo}:{other.alias} --{name}={word}"
-                yield f"the script of {other.repo} takes it:\n{line}"
+                yield f"the script of {other.repo} takes it:\n`{line}`"
 
 
 def _other_repositories(rows: Sequence[ScriptRow]) -> Iterator[str]:

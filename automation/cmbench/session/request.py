@@ -336,7 +336,7 @@ def _path_as_input(
         f"{script.alias} does not use --path",
         hint=f"give the path with one of: {choices}"
         if choices
-        else f"see its inputs: cm run script {script.alias} --help",
+        else f"see its inputs: `cm run script {script.alias} --help`",
     )
 
 
@@ -437,7 +437,7 @@ def _refuse_modes(inputs: Mapping[str, Any], script: Script) -> None:
             raise Error(
                 "unknown-flag",
                 f"--{name} is not possible with this engine",
-                hint="to see what would be done, without running anything: cm plan script ...",
+                hint="to see what would be done, without running anything: `cm plan script ...`",
             )
 
 
@@ -447,7 +447,7 @@ def unknown_inputs(inputs: Iterable[str], script: Script) -> dict[str, str]:
     return {
         name: _suggestion(name, script)
         or did_you_mean(name, [*declared, *FLAGS])
-        or f"see its inputs: cm run script {script.alias} --help"
+        or f"see its inputs: `cm run script {script.alias} --help`"
         for name in inputs
         if name not in declared
     }
@@ -455,10 +455,10 @@ def unknown_inputs(inputs: Iterable[str], script: Script) -> dict[str, str]:
 
 def _suggestion(name: str, script: Script) -> str:
     if name == "docker":
-        return 'to run it in a container, replace "run" with "docker": cm docker script ...'
+        return 'to run it in a container, replace "run" with "docker": `cm docker script ...`'
     if name.replace("-", "_") not in _PREVIEW_MODES:
         return ""
-    return f"see what a run would do: cm plan script {script.alias}"
+    return f"see what a run would do: `cm plan script {script.alias}`"
 
 
 def _check_inputs(inputs: Mapping[str, Any], script: Script) -> None:

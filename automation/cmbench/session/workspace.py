@@ -113,7 +113,7 @@ def _shared(own: str) -> str:
         raise Error(
             "bad-value",
             f"CMBENCH_SHARED={path} is not a cache of cmbench",
-            hint="name the folder cmbench of a CM home: export CMBENCH_SHARED=/path/CM/cmbench",
+            hint="name the folder cmbench of a CM home: `export CMBENCH_SHARED=/path/CM/cmbench`",
         )
     if os.path.realpath(path) == os.path.realpath(own):
         return ""
@@ -129,7 +129,7 @@ def _registered(home: str) -> list[tuple[str, str]]:
         raise Error(
             "bad-value",
             f"{home} is not a CM home: it is a file",
-            hint="name a folder: export CM_REPOS=DIR",
+            hint="name a folder: `export CM_REPOS=DIR`",
         )
     cm = CM(repos_path=home)
     repositories = Repos(path=home, cfg=cm.cfg, path_to_internal_repo=cm.path_to_cmind_repo)

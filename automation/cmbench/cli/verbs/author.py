@@ -132,7 +132,7 @@ def add_script(command: Command) -> Reply:
         raise Error(
             "bad-value",
             "the new script has no name",
-            hint="name it <verb>-<thing>:\ncm add script get-cmake --kind=detect",
+            hint="name it <verb>-<thing>:\n`cm add script get-cmake --kind=detect`",
             context=[f"--kind={kind}: {text}" for kind, text in scaffold.KINDS.items()],
         )
     tags = tuple(filter(None, flags["tags"].split(",")))
@@ -167,7 +167,7 @@ def _relocated(command: Command, move: bool) -> Reply:
         raise Error(
             "bad-value",
             "a script and its new name are needed",
-            hint="give both: cm copy script get-cmake mine:get-my-cmake",
+            hint="give both: `cm copy script get-cmake mine:get-my-cmake`",
         )
     source = show(command.workspace, tags, "".join(sources))
     made = author.relocate(command.workspace, source, target, move)
@@ -214,6 +214,6 @@ def _kind(template: str, alias: str) -> str:
         raise Error(
             "bad-value",
             f"--template={template} is not possible",
-            hint="choose a kind: cm add script NAME --kind=KIND; see: cm add script",
+            hint="choose a kind: `cm add script NAME --kind=KIND`; see: `cm add script`",
         )
     return "detect" if alias.startswith(("get-", "detect-")) and not template else "app"

@@ -61,7 +61,7 @@ def import_cache(command: Command) -> Reply:
 
 def _archive(name: str) -> str:
     """The path of the archive ``name``, which must be there."""
-    hint = "name it: cm import cache --input=cache.tar.gz"
+    hint = "name it: `cm import cache --input=cache.tar.gz`"
     if not name:
         raise Error("bad-value", "no archive is named", hint=hint)
     path = os.path.abspath(os.path.expanduser(name))

@@ -58,7 +58,7 @@ def remove_cache(command: Command) -> Reply:
         raise Error(
             "bad-value",
             "it is not clear which entries to remove",
-            hint="name them: cm rm cache --tags=get,python3 -f, or all of them: -f",
+            hint="name them: `cm rm cache --tags=get,python3 -f`, or all of them: -f",
         )
     every = listed_of(command)
     removal = cache.removable(command.workspace, every)

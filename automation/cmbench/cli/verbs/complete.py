@@ -25,7 +25,7 @@ def complete_script(command: Command) -> Reply:
         raise Error(
             "bad-value",
             f'completion is there for {" and ".join(SHELLS)}, not for "{shell}"',
-            hint='put into ~/.bashrc: eval "$(cm complete script --shell=bash)"',
+            hint='put into ~/.bashrc: `eval "$(cm complete script --shell=bash)"`',
         )
     runs = (run.id for run in history.runs(command.workspace, _RUNS))
     candidates = [] if shell else complete(line, verbs(), command.workspace.index, runs)

@@ -43,7 +43,7 @@ def _examine(command: Command, machine: MachineProbe) -> list[Finding]:
     refuse_unknown(command.flags, known, "the doctor", "it takes --tags, --for and --json")
     alone = next((flag for flag in _OF_FLOW if flag in command.flags), "")
     if alone:
-        hint = f"cm doctor script --for=nvidia --{alone}=…"
+        hint = f"`cm doctor script --for=nvidia --{alone}=…`"
         raise Error(
             "needs-input", f"--{alone} is for a vendor's flow, but no vendor is named", hint=hint
         )

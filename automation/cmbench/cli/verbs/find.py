@@ -20,7 +20,7 @@ def find_script(command: Command) -> Reply:
         if error.code != "script-not-found" or ":" in name:
             raise
         # To look and find nothing is no failure, as with the first engines.
-        warn(command, [error.message, *error.hint.splitlines()])
+        warn(command, [error.message, *error.hint.lines()])
         return Reply({"list": []}, None, [])
     listed = [
         ScriptItem(alias=r.alias, uid=r.uid, path=r.path, repo=r.repository, tags=list(r.tags))

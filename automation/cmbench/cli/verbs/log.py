@@ -15,7 +15,9 @@ def log_script(command: Command) -> Reply:
     """
     if len(command.names) > 1:
         raise Error(
-            "bad-value", "only one log can be shown at a time", hint="name one: cm log script last"
+            "bad-value",
+            "only one log can be shown at a time",
+            hint="name one: `cm log script last`",
         )
     run = command.names[0] if command.names else "last"
     step = str(command.flags.get("step") or "")

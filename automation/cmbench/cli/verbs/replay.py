@@ -18,7 +18,7 @@ def diff_script(command: Command) -> Reply:
         raise Error(
             "bad-value",
             f"two records are compared; given: {len(command.names)}",
-            hint="name two: cm diff script last~1 last (cm show runs lists them)",
+            hint="name two: `cm diff script last~1 last` (`cm show runs` lists them)",
         )
     comparison = repeating.diff(command.workspace, *command.names)
     text = difference_text(comparison.differences, comparison.one, comparison.other)
@@ -34,7 +34,7 @@ def replay_script(command: Command) -> Reply:
         raise Error(
             "bad-value",
             "it is not clear which run to repeat",
-            hint="name its record, or its id: cm replay script last",
+            hint="name its record, or its id: `cm replay script last`",
         )
     flags, out = command.flags, command.options.out
     recalled = repeating.recall(command.workspace, command.names[0], flags, out)

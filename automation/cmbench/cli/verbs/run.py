@@ -27,7 +27,7 @@ def run_script(command: Command) -> Reply:
             raise Error(
                 "unknown-flag",
                 f"--{name} belongs to plans",
-                hint="use cm plan script ...",
+                hint="use `cm plan script ...`",
             )
     ran = run(request, on_event=screen(command.console, request.options))
     answer = answer_of(ran)

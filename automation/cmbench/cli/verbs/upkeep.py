@@ -27,7 +27,7 @@ def verify_cache(command: Command) -> Reply:
     error = Error(
         "cache-damaged",
         f"{counted(len(bad), 'entry differs', 'entries differ')} from what was published",
-        hint=f"{hint}cm rm cache {bad[0].entry.uid}",
+        hint=f"{hint}`cm rm cache {bad[0].entry.uid}`",
         context=[f"{item.entry.path}: {item.faults[0]}" for item in bad[:SHOWN]],
     )
     return Reply({}, text, data, error)
