@@ -117,5 +117,5 @@ def _bad(path: Path, why: str) -> Error:
     return Error(
         "bad-bundle",
         f"{path} is not a valid bundle: {why}",
-        hint="make it again where the result is: cm bundle crowd ID --output=FILE",
+        hint="make it again where the result is: `cm bundle crowd ID --output=FILE`",
     )

@@ -18,6 +18,7 @@ from cmbench.errors import Error
 from cmbench.lib.files import file_error
 from cmbench.lib.text_files import read_or_empty
 from cmbench_crowd import manifest as m
+from common.problems import Hint
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -164,5 +165,5 @@ def needs_cryptography() -> None:
         raise Error(
             "extra-missing",
             "results are signed by the package cryptography, which is not installed",
-            hint=install_command("crowd"),
+            hint=Hint.of_command(install_command("crowd")),
         ) from None

@@ -106,7 +106,7 @@ def result_of(root: str | os.PathLike[str], word: str) -> BenchmarkResult:
     if not matches and broken:
         raise broken[0]
     if not matches:
-        hint = "see the ids with cm find results; measure: cm run script --tags=crowd,benchmark"
+        hint = "see the ids with `cm find results`; measure: `cm run script --tags=crowd,benchmark`"
         raise Error("result-not-found", f"no result has the id {word}", hint=hint)
     if len(matches) > 1:
         hint = "give more characters: " + ", ".join(sorted(item.uid for item in matches)[:5])
@@ -202,7 +202,7 @@ def packed(client: ClientHome, draft: Draft, stored: Path) -> UploadBundle:
         raise Error(
             "already-sent",
             "this result was sent before, with other fields",
-            hint=f"withdraw it first: cm withdraw crowd {stored.stem[:8]}",
+            hint=f"withdraw it first: `cm withdraw crowd {stored.stem[:8]}`",
         )
     data = m.encode(draft.manifest)
     parcel = UploadBundle(data, m.to_text(client.key().sign(data)), draft.files)
@@ -269,7 +269,7 @@ def _sent_as(client: ClientHome, word: str) -> list[tuple[Path, dict[str, Any]]]
     """Return what was sent of one result, or of ``all``."""
     uploads = [(p, state) for p, state in client.states() if word and _named(p, state, word)]
     if not uploads:
-        hint = "cm show crowd lists what was sent"
+        hint = "`cm show crowd` lists what was sent"
         raise Error("result-not-found", f"nothing was sent under the id {word}", hint=hint)
     if word != "all" and len({path.name.partition(".")[0] for path, _ in uploads}) > 1:
         hint = "give more characters: " + ", ".join(

@@ -125,7 +125,7 @@ def _own(result: BenchmarkResult) -> None:
         raise Error(
             "not-sendable",
             f"result {result.uid[:8]} cannot be sent: {why}",
-            hint="choose another one: cm find results",
+            hint="choose another one: `cm find results`",
         )
 
 
@@ -269,7 +269,7 @@ def without(full: Draft, names: Collection[str]) -> Draft:
     shown = dict(lines(full.manifest))
     for name in names:
         if name in _FIXED or name not in {*shown, "software", "files", "config.settings"}:
-            hint = did_you_mean(name, shown) or "cm show crowd last names the fields"
+            hint = did_you_mean(name, shown) or "`cm show crowd last` names the fields"
             word = "is needed" if name in shown else "is not a field"
             raise Error("bad-value", f"{name} {word} and cannot be left out", hint=hint)
         _drop(data, name)

@@ -81,7 +81,7 @@ class CrowdClient:
                     "wrong-clock",
                     f"the clock of this machine is {abs(ahead) / _DAY_S:,.0f} days {way} that of "
                     f"{self.base}, and a result contains its date",
-                    hint="set it, for example: sudo timedatectl set-ntp true",
+                    hint="set it, for example: `sudo timedatectl set-ntp true`",
                 )
 
     def send(
@@ -151,7 +151,7 @@ class CrowdClient:
             raise Error(
                 "bad-value",
                 f"{unit!r:.80} is not an id of work",
-                hint="cm lease crowd --server=URL lists what this device has leased",
+                hint="`cm lease crowd --server=URL` lists what this device has leased",
             )
         headers = {"Content-Type": "application/json", m.SIGNATURE_HEADER: signature}
         with self._session() as session:
@@ -339,8 +339,8 @@ class CrowdClient:
             "server-unreachable",
             f"{self.base} cannot be reached: {why}",
             hint="nothing is lost: repeat the command to continue\n"
-            "without a network: cm bundle crowd ID --output=FILE, then on another machine "
-            "cm upload crowd FILE --server=URL",
+            "without a network: `cm bundle crowd ID --output=FILE`, then on another machine "
+            "`cm upload crowd FILE --server=URL`",
         )
 
 

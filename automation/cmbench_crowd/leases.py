@@ -64,13 +64,13 @@ def running_lease(client: ClientHome, unit: str) -> Lease:
         raise Error(
             "lease-not-found",
             f"this device has not leased {unit:.80}",
-            hint="lease it here first: cm lease crowd --server=URL",
+            hint="lease it here first: `cm lease crowd --server=URL`",
         )
     if lease.deadline < time.time():
         raise Error(
             "lease-not-found",
             f"the time of work unit {unit} has expired: its result would not count",
-            hint="lease work again: cm lease crowd --server=URL",
+            hint="lease work again: `cm lease crowd --server=URL`",
         )
     return lease
 

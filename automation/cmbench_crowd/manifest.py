@@ -274,7 +274,7 @@ def _bad(why: str) -> Error:
     return Error(
         "bad-manifest",
         f"the manifest is refused: {why}",
-        hint="make it with cm bundle crowd ID --output=FILE; cm show crowd ID names its fields",
+        hint="make it with `cm bundle crowd ID --output=FILE`; `cm show crowd ID` names its fields",
     )
 
 

@@ -235,7 +235,7 @@ def wish_of(flags: Mapping[str, Any], may_ask: bool) -> UploadOptions:
 
 def _result(command: Command) -> str:
     if not command.names:
-        hint = "name one of cm find results, or last"
+        hint = "name one of `cm find results`, or last"
         raise Error("needs-input", "no result is named", hint=hint)
     return command.names[0]
 

@@ -183,6 +183,7 @@ def problem(error: Error) -> Response:
     status = STATUS.get(error.code, 400)
     body: dict[str, Any] = {"type": "about:blank", "title": error.code, "status": status}
     body |= {"code": error.code, "detail": error.message, "hint": error.hint}
+    body |= {"commands": list(error.hint.commands)}
     headers = {"retry-after": "3600"} if status == 429 else {}
     return JSONResponse(body, status, headers, media_type="application/problem+json")
 

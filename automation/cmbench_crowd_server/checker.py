@@ -337,7 +337,7 @@ def _why(checks: Checks) -> str:
 
 def _state(row: Row, expected: str) -> Error:
     words = f"{row['id']} is {row['state']}, not {expected}"
-    return Error("wrong-state", words, hint="see cm review results")
+    return Error("wrong-state", words, hint="see `cm review results`")
 
 
 def _of_logs(logged: Mapping[str, Any]) -> Checks:

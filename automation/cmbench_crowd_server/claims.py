@@ -57,7 +57,7 @@ def refuse(manifest: m.Manifest) -> None:
 
 
 def _bad(why: str) -> Error:
-    hint = "make it with cm bundle crowd ID --output=FILE; cm show crowd ID names its fields"
+    hint = "make it with `cm bundle crowd ID --output=FILE`; `cm show crowd ID` names its fields"
     return Error("bad-manifest", f"the manifest is refused: {why}", hint=hint)
 
 

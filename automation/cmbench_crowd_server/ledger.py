@@ -283,7 +283,7 @@ class Ledger:
         raise Error(
             "upload-not-found",
             f"contributor {word:.40} has sent nothing",
-            hint=did_you_mean(word, senders) or "see who has sent a result: cm review results ID",
+            hint=did_you_mean(word, senders) or "see who has sent a result: `cm review results ID`",
         )
 
     def block(self, sender: str, who: str) -> None:

@@ -132,7 +132,7 @@ def _tokens(flags: Mapping[str, Any]) -> Path | None:
         raise Error(
             "bad-value",
             f"{path} has no token, or one with fewer than 16 characters",
-            hint="python3 -c 'import secrets; print(secrets.token_urlsafe())' > FILE",
+            hint="`python3 -c 'import secrets; print(secrets.token_urlsafe())' > FILE`",
         )
     return path
 

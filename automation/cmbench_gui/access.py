@@ -185,11 +185,12 @@ def is_loopback(address: str) -> bool:
 
 
 _NEXT = {
-    401: "open the address that the server printed when it started; cm gui script prints it again",
-    403: "reload the page; if that does not help, open the address that cm gui script prints",
+    401: "open the address that the server printed when it started; "
+    "`cm gui script` prints it again",
+    403: "reload the page; if that does not help, open the address that `cm gui script` prints",
 }
 
 
 def _refused(request: Request, why: str, status: int) -> Response:
-    hint = _NEXT.get(status, "open the address that cm gui script prints")
+    hint = _NEXT.get(status, "open the address that `cm gui script` prints")
     return failure(request, Error("refused", why, hint=hint), status)

@@ -281,7 +281,7 @@ def split(text: str) -> list[str]:
         raise Error(
             "bad-value",
             "this is not a command that runs a script",
-            hint="it begins with: cm run script (or cm docker script, cm plan script)",
+            hint="it begins with: `cm run script` (or `cm docker script`, `cm plan script`)",
         )
     if any("\x00" in word or "\n" in word for word in words):
         raise Error("bad-value", "a word of the command contains a line break", hint="remove it")
@@ -425,5 +425,5 @@ def problem_of(spec: InputSpec, value: str, script: Script) -> str:
         check_input(spec.name, value, script)
         check_place(spec.name, value, script)
     except Error as error:
-        return "; ".join(filter(None, (error.message, *error.hint.splitlines())))
+        return error.summary()
     return ""

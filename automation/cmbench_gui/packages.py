@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cmbench.errors import Error
 from cmbench.lib.installation import install_command
+from common.problems import Hint
 
 
 def require() -> None:
@@ -16,6 +17,6 @@ def require() -> None:
         raise Error(
             "tool-missing",
             f"the pages need the Python package {missing.name}, which is not installed",
-            hint=install_command("gui"),
+            hint=Hint.of_command(install_command("gui")),
         ) from None
     del jinja2, starlette, uvicorn

@@ -77,6 +77,7 @@ def error_data(error: Error) -> Mapping[str, Any]:
         "code": error.code,
         "error": error.message,
         "hint": error.hint,
+        "commands": list(error.hint.commands),
         "context": list(error.context),
     }
 

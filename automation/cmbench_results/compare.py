@@ -72,7 +72,8 @@ def compare(store: Store, uids: Sequence[str]) -> ResultComparison:
         raise Error(
             "needs-input",
             "two or more results are needed for a comparison",
-            hint="name them by their ids: cm compare results ID ID (cm find results shows them)",
+            hint="name them by their ids: `cm compare results ID ID` "
+            "(`cm find results` shows them)",
         )
     results = tuple(store.result(uid) for uid in uids)
     described = [_describe(result) for result in results]

@@ -91,7 +91,7 @@ def as_parquet(rows: Rows, path: Path) -> None:
         raise Error(
             "extra-missing",
             "Parquet needs pyarrow, which is not installed",
-            hint="pip install pyarrow, or use --csv",
+            hint="`pip install pyarrow`, or use --csv",
         ) from None
     table = pa.Table.from_pylist([dict(row) for row in rows])
     _written(path, lambda new: parquet.write_table(table, new))

@@ -248,7 +248,8 @@ def _broken(path: Path, problem: Exception) -> Error:
     return Error(
         "broken-results",
         f"{path} cannot be read: {why}",
-        hint=f"remove it (cm rm results {path.stem}) and add its results again: cm add results DIR",
+        hint=f"remove it (`cm rm results {path.stem}`) and add its results again: "
+        "`cm add results DIR`",
     )
 
 

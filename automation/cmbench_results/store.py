@@ -326,7 +326,7 @@ class Store:
             raise Error(
                 "result-not-found",
                 f"there is no result {uid[:_SHOWN]}",
-                hint="see them with their ids: cm find results",
+                hint="see them with their ids: `cm find results`",
             )
         raise Error(
             "ambiguous",
@@ -365,7 +365,7 @@ class Store:
         """Return what to do with a file that is no database any more."""
         if (self.places.root.parent / SERVED).exists():
             return "it alone holds the uploads of a server: move it aside, restore your backup"
-        return "rebuild it from the files: cm reindex results"
+        return "rebuild it from the files: `cm reindex results`"
 
 
 def set_aside(places: SourceFiles) -> Path | None:
@@ -428,7 +428,7 @@ def _engine(url: str, file: Path | None) -> sa.Engine:
         raise Error(
             "extra-missing",
             "PostgreSQL needs psycopg, which is not installed",
-            hint="pip install 'psycopg[binary]'",
+            hint="`pip install 'psycopg[binary]'`",
         ) from None
     except (sa.exc.SQLAlchemyError, ValueError) as problem:
         raise Error("bad-value", f"--db cannot be parsed: {problem}") from None
@@ -469,7 +469,7 @@ def _migrate(connection: sa.Connection) -> None:
         raise Error(
             "newer-database",
             f"the tables have revision {_revision(connection)}, which this version does not know",
-            hint="update: pip install --upgrade 'cmbench[gui]'",
+            hint="update: `pip install --upgrade 'cmbench[gui]'`",
             context=[str(problem)],
         ) from None
     if before:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cmbench.cli.reply import Command, Reply, refuse_bare
 from cmbench.errors import Error
 from cmbench_results.places import ResultSource, SourceFiles
+from common.problems import Hint
 
 if TYPE_CHECKING:
     from cmbench_results.query import Filter, Page
@@ -56,7 +57,7 @@ def add_results(command: Command) -> Reply:
         raise Error(
             "needs-input",
             "it is not clear what to add",
-            hint="name a folder of results, a results.json or a tree: cm add results DIR",
+            hint="name a folder of results, a results.json or a tree: `cm add results DIR`",
         )
     with _store(command) as store:
         done = [_add(store, Path(name), str(command.flags.get("round") or "")) for name in names]
@@ -186,7 +187,7 @@ def export_results(command: Command) -> Reply:
         page = _page(store, filters, command, query.MOST)
         if not page.rows:
             raise Error(
-                "no-results", "no result matches", hint="see what there is: cm find results"
+                "no-results", "no result matches", hint="see what there is: `cm find results`"
             )
         if kind == "bundle":
             results = [store.result(row["uid"]) for row in page.rows]
@@ -218,7 +219,7 @@ def remove_results(command: Command) -> Reply:
         raise Error(
             "needs-input",
             "it is not clear which results to remove",
-            hint="name ids or places: cm rm results ID, cm rm results DIR (cm show results)",
+            hint="name ids or places: `cm rm results ID`, `cm rm results DIR` (`cm show results`)",
         )
     with _store(command) as store:
         gone = sum(_remove(store, name) for name in names)
@@ -256,7 +257,7 @@ def reindex_results(command: Command) -> Reply:
         warn(command, [f"the damaged database is now {damaged}"])
     with _store(command) as store:
         many = store.rebuild()
-        left = [f"{item.message}; {item.hint}" for item in store.unread.values()]
+        left = [item.summary() for item in store.unread.values()]
         store.unread.clear()
     lines = [f"{render.count(many, 'result')} in the database"]
     lines += [f"left out: {item}" for item in left]
@@ -281,7 +282,7 @@ def _store(command: Command) -> Iterator[Store]:
         store.refresh()
         yield store
         unread = store.unread.values()
-    warn(command, (f"warning: {error.message}; {error.hint}" for error in unread))
+    warn(command, (Hint(f"warning: {error.summary().marked}") for error in unread))
 
 
 def _filter(command: Command) -> Filter:

@@ -336,7 +336,7 @@ def _require_locks(root: Path) -> None:
         raise Error(
             "no-locks",
             f"{root} is mounted with {option}: locks do not reach other nodes",
-            hint="mount it without that option, or use a home elsewhere: export CM_REPOS=DIR",
+            hint="mount it without that option, or use a home elsewhere: `export CM_REPOS=DIR`",
         )
 
 

@@ -134,7 +134,7 @@ def folder(path: str) -> DeploymentArchive:
     """Return all files of a folder; raise ``bad-value`` if it is not one."""
     if not os.path.isdir(path):
         raise Error(
-            "bad-value", f"{path} is not a folder", hint="pip download -d DIR PACKAGE makes one"
+            "bad-value", f"{path} is not a folder", hint="`pip download -d DIR PACKAGE` makes one"
         )
     return DeploymentArchive(_below(Path(path), sorted(Path(path).rglob("*"))))
 

@@ -108,8 +108,8 @@ def exploration(words: Sequence[str], flags: Mapping[str, Any]) -> Exploration:
         raise Error(
             "needs-input",
             "there is nothing to run",
-            hint="name a sweep (--sweep=FILE), or add a command after -- : cm run experiment"
-            " --tags=mine -- cm run script --tags=detect,os",
+            hint="name a sweep (--sweep=FILE), or add a command after -- : `cm run experiment"
+            " --tags=mine -- cm run script --tags=detect,os`",
         )
     axes_texts = flags.get("explore") or {}
     if not isinstance(axes_texts, Mapping):
@@ -224,7 +224,7 @@ def _entry(command: Command, make: bool = True) -> Path:
             "ambiguous",
             f"{len(places)} experiments match",
             context=places[:10],
-            hint="name one: cm run experiment NAME -- COMMAND",
+            hint="name one: `cm run experiment NAME -- COMMAND`",
         )
     if entries:
         return Path(entries[0].path)
@@ -232,7 +232,7 @@ def _entry(command: Command, make: bool = True) -> Path:
         raise Error(
             "sweep-not-found",
             "no experiment has this name or these tags",
-            hint="cm find experiment lists them",
+            hint="`cm find experiment` lists them",
         )
     return Path(_call_cm(cmind, {**artifact, "action": "add", **by_tags})["path"])
 

@@ -43,6 +43,7 @@ from cmbench_sweep.ssh_jobs import (
 from cmbench_sweep.store import PointStore
 from cmbench_sweep.values import PointOutcome, SweepPoint
 from cmbench_sweep.worker import PointBatch
+from common.problems import Hint
 from common.python_path import child_env
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ if TYPE_CHECKING:
 
 REMOTE_FOLDER = "~/.cache/cmbench-ssh"
 _WHEELS = (
-    "if it has no package index: pip download -d wheels PACKAGE here, then --wheels=wheels;\n"
-    "or make the environment here first (cm prepare script …), as far as it fits there"
+    "if it has no package index: `pip download -d wheels PACKAGE` here, then --wheels=wheels;\n"
+    "or make the environment here first (`cm prepare script …`), as far as it fits there"
 )
 _UNREACHED = "unreached"
 
@@ -241,7 +242,7 @@ class _MeasuringRound:
         self._problems[name] = problem
         named = problem.message.startswith(name)
         self._say(f"ssh {problem.message}" if named else f"ssh {name}: {problem}")
-        for line in problem.hint.splitlines():
+        for line in problem.hint.lines():
             self._say(f"  {line}")
 
     def _assigned(
@@ -365,8 +366,8 @@ class _MeasuringRound:
             problem.hint = "free space there, or choose another folder: --folder=DIR"
         elif folder in problem.hint and not self._site.stay:
             # What was brought is removed with the last job.
-            lines = [line for line in problem.hint.splitlines() if folder not in line]
-            problem.hint = "\n".join([*lines, "to look into its files there, add --keep"])
+            kept = problem.hint_without(folder)
+            problem.hint = Hint.joined(kept, "to look into its files there, add --keep")
 
 
 def _has_begun(jobs: Jobs, job: SubmittedJob) -> bool:

@@ -37,7 +37,7 @@ def points_of(workspace: api.Workspace, sweep: Sweep) -> list[SweepPoint]:
         try:
             request = request_of(workspace, flags)
         except Error as error:
-            refused.setdefault(f"{error.message}; {error.hint}".rstrip("; "), "")
+            refused.setdefault(error.summary(), "")
             continue
         labels = [name for name, when in sweep.labels.items() if not when or _holds(when, values)]
         points.append(SweepPoint(number, _key(request, flags, labels), values, flags, labels))
@@ -46,7 +46,7 @@ def points_of(workspace: api.Workspace, sweep: Sweep) -> list[SweepPoint]:
             "bad-sweep",
             f"{sweep.name}: the script refuses {counted(len(refused), 'thing')} of the sweep",
             context=list(refused)[:_TOLD],
-            hint="see its inputs: cm run script --tags=TAGS --help",
+            hint="see its inputs: `cm run script --tags=TAGS --help`",
         )
     return _distinct(points)
 

@@ -72,7 +72,7 @@ class RayHead:
         if reply.status_code == 404 and path.startswith("/api/jobs/"):
             return None
         if reply.status_code in (401, 403):
-            hint = "export RAY_AUTH_TOKEN=TOKEN, the one of the cluster"
+            hint = "`export RAY_AUTH_TOKEN=TOKEN`, the one of the cluster"
             raise _refused(self.address, "refuses access without its token", hint)
         if not reply.ok:
             lines = reply.text.strip().splitlines() or [f"status {reply.status_code}"]

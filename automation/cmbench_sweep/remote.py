@@ -88,7 +88,7 @@ def _check(name: str, value: object) -> None:
         why, remedy = REFUSED[name]
         raise Error("bad-value", f"--remote_{name} is not possible: {why}", hint=remedy)
     if name == "action" and value != "run":
-        hint = "for a sweep, use cm run experiment --on=ssh"
+        hint = "for a sweep, use `cm run experiment --on=ssh`"
         raise Error("bad-value", f"--remote_action={value} is not possible", hint=hint)
 
 

@@ -119,7 +119,7 @@ def _result_lines(sweep_report: Report) -> list[str]:
         return [*table(sweep_report), "", *_best(sweep_report)]
     except Error as error:
         bare = replace(sweep_report, sweep=replace(sweep_report.sweep, objectives={}))
-        return [*table(bare), "", f"no best point: {error.message}; {error.hint}"]
+        return [*table(bare), "", f"no best point: {error.summary()}"]
 
 
 _WORDS = {MEASURED: "measured", FAILED: "failed", OPEN: "still to do"}

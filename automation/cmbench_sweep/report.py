@@ -60,7 +60,7 @@ class Report:
             raise Error(
                 "no-results",
                 f"no point of {self.sweep.name} is measured yet",
-                hint="measure them: cm run experiment --sweep=FILE",
+                hint="measure them: `cm run experiment --sweep=FILE`",
             )
         recorded = [key for key in self.sweep.record if key in self.figures]
         chosen = name or next(iter(self.sweep.objectives), [*recorded, *self.figures][0])

@@ -162,7 +162,7 @@ def _optuna() -> Any:
         raise Error(
             "extra-missing",
             "a search with Optuna needs Optuna, which is not installed",
-            hint=f"{install_command('search')}\nor write search: {{method: random, points: N}}",
+            hint=f"`{install_command('search')}`\nor write search: {{method: random, points: N}}",
         ) from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna

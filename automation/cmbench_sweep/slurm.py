@@ -274,7 +274,9 @@ class SlurmCluster:
         number = _number(handle)
         fixed = {name: v for name, v in changed.items() if name not in _UPDATES}
         words = _as_typed(fixed or changed)
-        resubmit = f"to submit its points again with that: scancel {number}, then the same command"
+        resubmit = (
+            f"to submit its points again with that: `scancel {number}`, then the same command"
+        )
         if fixed:
             raise Error(
                 "bad-value",

@@ -139,7 +139,7 @@ def _refuse_after(
         f"{program}: {problem}",
         hint=full
         if _FULL in str(problem)
-        else "try it by hand: sbatch --wrap=hostname; sinfo shows the nodes",
+        else "try it by hand: `sbatch --wrap=hostname`; sinfo shows the nodes",
     ) from None
 
 

@@ -84,7 +84,7 @@ class SshHost:
             f"{self.name}: its shell ended with status {status} without doing anything",
             context=lines[-6:],
             hint="a command must run there without a terminal; try: "
-            + ssh.typed_command(self.name, self.options, "echo", "works"),
+            f"`{ssh.typed_command(self.name, self.options, 'echo', 'works')}`",
         )
 
     def _answer(self, line: str) -> dict[str, Any]:

@@ -244,7 +244,7 @@ def lock_error(problem: OSError, path: Path) -> Error:
         return Error(
             "no-locks",
             f"the file system of {path.parent} has no locks",
-            hint="use a CM home on another one: export CM_REPOS=/path/on/another/disk",
+            hint="use a CM home on another one: `export CM_REPOS=/path/on/another/disk`",
         )
     return file_error(problem, path)
 

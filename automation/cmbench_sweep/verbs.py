@@ -194,7 +194,7 @@ def sweep_from(stored: Mapping[str, Any]) -> tuple[Sweep, tuple[SweepPoint, ...]
         raise Error(
             "sweep-not-found",
             f"the stored data of a sweep cannot be read: {problem}",
-            hint="to store it again: cm run experiment --sweep=FILE",
+            hint="to store it again: `cm run experiment --sweep=FILE`",
         ) from None
 
 
@@ -382,7 +382,7 @@ def _failure(opened: OpenSweep, outcomes: Mapping[str, PointOutcome]) -> Error |
     before = PointStore(opened.workspace.root)
     if failed:
         again = any(before.outcome(key).status == MEASURED for key in failed)
-        hint = f"their reasons are kept: cm show experiment {opened.sweep.name}"
+        hint = f"their reasons are kept: `cm show experiment {opened.sweep.name}`"
         hint += "\nagain: add --retry-failed"
         return Error(
             "points-failed",

@@ -391,7 +391,9 @@ def main(path: str, part: str = "0") -> int:
         return 3
     except Error as problem:
         error = explain_full_disk(problem, (os.path.dirname(path), tempfile.gettempdir()))
-        print(json.dumps({"error": error.code, "message": error.message, "hint": error.hint}))
+        print(
+            json.dumps({"error": error.code, "message": error.message, "hint": error.hint.marked})
+        )
         return error.exit_code
     return 0
 

@@ -98,13 +98,13 @@ def answer(home: str, folder: str, repositories: Sequence[str], flags: dict[str,
         workspace = api.Workspace.open(home, repositories)
         planned = api.plan(api.request(workspace, flags.pop("name", ""), **flags))
     except Error as error:
-        return {
-            "code": error.code,
-            "error": error.message,
-            "hint": error.hint,
-            "context": list(error.context),
-        }
+        return _failure(error)
     return {**planned.data(), "warnings": [*planned.request.warnings, *planned.warnings]}
+
+
+def _failure(error: Error) -> Mapping[str, Any]:
+    hint = error.hint.marked
+    return {"code": error.code, "error": error.message, "hint": hint, "context": error.context}
 
 
 def main() -> None:
@@ -125,7 +125,6 @@ def main() -> None:
         try:
             reply = answer(home, folder, repositories, json.loads(line))
         except Exception as problem:
-            error = internal(problem)
-            reply = {"code": error.code, "error": error.message, "hint": error.hint, "context": []}
+            reply = _failure(internal(problem))
         with suppress(BrokenPipeError):
             print(json.dumps(reply, default=str), file=answers, flush=True)

@@ -134,7 +134,7 @@ def start(site: Site, words: Sequence[str]) -> str:
 
 def _cannot_start(problem: OSError) -> Error:
     reason = problem.strerror or str(problem)
-    hint = "free some of the disk: cm gc cache" if problem.errno == errno.ENOSPC else ""
+    hint = "free some of the disk: `cm gc cache`" if problem.errno == errno.ENOSPC else ""
     return Error("cannot-start", f"the command cannot be started: {reason}", hint=hint)
 
 
