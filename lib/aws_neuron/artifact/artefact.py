@@ -27,7 +27,8 @@ NEURON_KEYS = (
     "versions",
     "compiler_flags",
 )
-AGAIN = "compile it again: cm run script --tags=compile,neuron-model"
+COMPILE = "cm run script --tags=compile,neuron-model"
+AGAIN = f"compile it again: `{COMPILE}`"
 
 
 class ArtefactError(ProgramError):
@@ -99,7 +100,7 @@ class NeuronArtefact:
         if self.target != device:
             raise ArtefactError(
                 f"{self.file} was compiled for {self.target}, and {device} is to run it",
-                f"{AGAIN} --target={device} --batch_size={self.batch_size}",
+                f"compile it again: `{COMPILE} --target={device} --batch_size={self.batch_size}`",
             )
 
     def facts(self) -> dict[str, Any]:

@@ -197,7 +197,7 @@ def failed(status: int, causes: Sequence[str], last: tuple[str, ...]) -> Problem
         return Problem("no-space", "the compiler ran out of disk space", hint, last)
     if status == 1 and causes:
         hint = (
-            "see: cm run script --tags=get,neuron-sdk; weights of torchvision and MLCommons need "
+            "see: `cm run script --tags=get,neuron-sdk`; weights of torchvision and MLCommons need "
         )
         hint += "torchvision and transformers in the same Python"
         return Problem("import-failed", "the SDK's Python lacks a package", hint, last)

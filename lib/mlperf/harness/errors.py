@@ -13,7 +13,7 @@ PROGRAM = __name__.rpartition(".")[0]
 Not written out: who names a package in a string imports all of it, as far as a cache can see.
 """
 
-DAMAGED = "see what in the cache has changed since it was made: cm verify cache"
+DAMAGED = "see what in the cache has changed since it was made: `cm verify cache`"
 OTHER_MODEL = f"check that the file is the model of this benchmark, and whole; {DAMAGED}"
 
 

@@ -18,7 +18,7 @@ COMPONENTS = Path(__file__).with_name("templates")
 def missing_package() -> Problem:
     """Return the failure for want of Jinja2."""
     text = "a report is made with the Python package Jinja2, which is not installed"
-    return Problem("tool-missing", text, f"{sys.executable} -m pip install jinja2")
+    return Problem("tool-missing", text, f"`{sys.executable} -m pip install jinja2`")
 
 
 def render(template: Path, **values: Any) -> str:

@@ -7,6 +7,7 @@ import re
 import shlex
 from pathlib import Path
 
+from common.problems import Hint
 from mlperf.catalog import rounds
 from mlperf.harness.reporting.results import NETWORK, Results
 from mlperf.harness.settings import IMPLEMENTATION
@@ -19,9 +20,11 @@ DEFAULTS = {"backend": "", "device": "cpu", "precision": "float32", "division": 
 
 def complete(advice: str, results: Results, scenario: str = "") -> str:
     """Return advice with its general command made specific to ``results`` and the scenario."""
-    return GENERAL.sub(
-        lambda match: _command(match.group(1), match.group(2), results, scenario), advice
-    )
+
+    def specific(match: re.Match[str]) -> str:
+        return _command(match.group(1), match.group(2), results, scenario)
+
+    return Hint(advice).changed(command=lambda command: GENERAL.sub(specific, command))
 
 
 def elsewhere(advice: str) -> str:

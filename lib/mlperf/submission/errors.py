@@ -8,7 +8,7 @@ from common.problems import ProgramError
 
 HELP = (
     "give these options; what each means is told by: "
-    "cm run script --tags=generate,inference,submission --help"
+    "`cm run script --tags=generate,inference,submission --help`"
 )
 
 

@@ -17,7 +17,7 @@ class GitFailure:
 
 
 IDENTITY = (
-    'git config --global user.name "YOUR NAME"; git config --global user.email YOU@EXAMPLE.ORG'
+    '`git config --global user.name "YOUR NAME"`; `git config --global user.email YOU@EXAMPLE.ORG`'
 )
 CREDENTIALS = "log in with git's own credential helper, or put a token into {token}"
 # The first that fits counts.

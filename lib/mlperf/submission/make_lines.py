@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from common.problems import Hint
 from mlperf import catalog
 
 from . import names
@@ -27,11 +28,11 @@ _PHRASES = (
     (r"run the benchmark without the form", "set form: full in flow.yaml, and run again"),
     (
         r"generate again with --system_file=FILE",
-        f"add --system_file=FILE to the cm command that {TREE} prints",
+        f"add --system_file=FILE to the cm command that `{TREE}` prints",
     ),
-    (rf"{_ASKING}--({_CONFIGURED})=(.+)", rf"set \1: \2 in flow.yaml, then {TREE}"),
-    (rf"{_ASKING}--({_CONFIGURED})", rf"set \1 in flow.yaml, then {TREE}"),
-    (r"generate (?:the tree )?(?:again|first)", TREE),
+    (rf"{_ASKING}--({_CONFIGURED})=(.+)", rf"set \1: \2 in flow.yaml, then `{TREE}`"),
+    (rf"{_ASKING}--({_CONFIGURED})", rf"set \1 in flow.yaml, then `{TREE}`"),
+    (r"generate (?:the tree )?(?:again|first)", f"`{TREE}`"),
 )
 
 
@@ -41,16 +42,17 @@ class MakeFolder:
 
     measures: str
 
-    def advice(self, text: str, benchmark: str = "", scenario: str = "") -> str:
-        """``text`` with make commands where it has commands of cm."""
-        text = text.replace(", finished runs are kept", "")
+    def advice(self, hint: str, benchmark: str = "", scenario: str = "") -> Hint:
+        """``hint`` with make commands where it has commands of cm."""
+        text = Hint(hint).marked.replace(", finished runs are kept", "")
         match = GENERAL.search(text)
         if match:
             tags = [tag for tag in match[1].split(",") if tag]
-            return f"{text[: match.start()]}{self._runs(tags, benchmark, scenario)}, then {TREE}"
+            lines = [*self._runs(tags, benchmark, scenario), TREE]
+            return Hint(f"{text[: match.start()]}{'`, then `'.join(lines)}`")
         for pattern, command in _PHRASES:
             text = re.sub(pattern, command, text)
-        return text
+        return Hint(text)
 
     def finding(self, finding: Finding) -> Finding:
         """A finding of the checks with advice for this folder."""
@@ -61,19 +63,19 @@ class MakeFolder:
     def error(self, problem: SubmissionError) -> SubmissionError:
         """A failure with advice for this folder."""
         if problem.code == "no-results":
-            hint = f"make {self.measures}, then {TREE}"
+            hint = Hint(f"`make {self.measures}`, then `{TREE}`")
         else:
             hint = self.advice(problem.hint)
         return SubmissionError(str(problem), hint, problem.code)
 
-    def _runs(self, tags: list[str], benchmark: str, scenario: str) -> str:
+    def _runs(self, tags: list[str], benchmark: str, scenario: str) -> list[str]:
         """The commands that make the runs of ``tags``, which are variations of the benchmark."""
         chosen = _chosen(benchmark, "" if "_all-scenarios" in tags else scenario)
         mode = next((mode for tag, mode in _MODES.items() if tag in tags), "")
         lines = [_line(self.measures, [*chosen, f"--test_mode={mode}"])] if mode else []
         if "_compliance" in tags:
             lines.append(_line(AUDIT, chosen))
-        return ", then ".join(lines or [_line(self.measures, chosen)])
+        return lines or [_line(self.measures, chosen)]
 
 
 def _chosen(benchmark: str, scenario: str) -> list[str]:

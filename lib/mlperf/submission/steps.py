@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import common.text
+from common.problems import Hint
 from common.text import aligned, terminal_width
 from mlperf.catalog import Division, rounds
 
@@ -494,8 +495,9 @@ def _data(
 
 def _description_lines(described: Mapping[str, SystemDescription], make_target: str) -> list[str]:
     lines = []
-    again = "generate again with --system_file=FILE"
+    again = Hint("generate again with --system_file=FILE")
     again = make_lines.MakeFolder(make_target).advice(again) if make_target else again
+    missing = Hint(f"not known; write them into a file, and {again.marked}:")
     for name, description in described.items():
         lines += [f"system {name}:"]
         rows = [
@@ -505,7 +507,7 @@ def _description_lines(described: Mapping[str, SystemDescription], make_target: 
         ]
         lines += table(("field", "value", "from"), rows)
         if description.questions:
-            lines += ["", *wrapped(f"not known; write them into a file, and {again}:", "", "  ")]
+            lines += ["", *wrapped(missing, "", "  ")]
             for question in description.questions:
                 lines += wrapped(f"{question.name}: {question.hint}", "  ", "    ")
     return lines
@@ -545,7 +547,7 @@ def _finding_lines(findings: Sequence[Finding], shown: int) -> list[str]:
     lines += [f"    {finding.where}" for finding in findings[:shown]]
     if len(findings) > shown:
         lines.append(f"    and in {len(findings) - shown} more places")
-    lines += wrapped(f"to mend: {first.mend}", "    ", "      ")
+    lines += wrapped(Hint(f"to mend: {Hint(first.mend).marked}"), "    ", "      ")
     lines += wrapped(f"source: {first.source}", "    ", "      ")
     return lines
 

@@ -93,7 +93,7 @@ def _fields(division: str, entries: Mapping[str, str], source: str) -> tuple[Sys
     if unknown:
         raise SubmissionError(
             f"{source}: no system description has the field {unknown[0]!r}",
-            "the fields are listed by: cm run script --tags=get,mlperf,sut,description",
+            "the fields are listed by: `cm run script --tags=get,mlperf,sut,description`",
         )
     return fields
 

@@ -77,7 +77,7 @@ def scratch_path(path: object, environ: Mapping[str, str]) -> str:
     folder = str(path or "") or environ.get("MLPERF_SCRATCH_PATH", "")
     if not folder and Path(FALLBACK).is_dir():
         folder = FALLBACK
-    choose = "export MLPERF_SCRATCH_PATH=DIR, a folder of a large disk: 3 TB for everything"
+    choose = "`export MLPERF_SCRATCH_PATH=DIR`, a folder of a large disk: 3 TB for everything"
     if not folder:
         raise Problem("needs-input", "the scratch space is not named", choose)
     if words.placeholders(folder):

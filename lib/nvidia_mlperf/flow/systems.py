@@ -199,10 +199,10 @@ def chosen(
 def _ways(machine: GpuMachine, like: BenchmarkSystem, vendor_round: str) -> Iterator[str]:
     """What a user of a machine may do that is no system, the likeliest first."""
     if machine.instances > 1 and like.instances == 1:
-        yield "one instance: export CUDA_VISIBLE_DEVICES=MIG-… (nvidia-smi -L shows them)"
+        yield "one instance: `export CUDA_VISIBLE_DEVICES=MIG-…` (`nvidia-smi -L` shows them)"
     yield f"its values, scaled by the number of GPUs: --allow_nearest={like.id}"
     own = f"cm run script --tags=add,custom,system,nvidia --vendor_round={vendor_round}"
-    yield f"or values of your own, scaled from it: {own}"
+    yield f"or values of your own, scaled from it: `{own}`"
 
 
 def of_one_kind(machine: GpuMachine) -> None:
@@ -226,7 +226,7 @@ def system_of_id(
     match = known.get(word.lower())
     if match is not None and vendor_round in match.rounds:
         return match
-    own = "one of your own: cm run script --tags=add,custom,system,nvidia"
+    own = "one of your own: `cm run script --tags=add,custom,system,nvidia`"
     ids = [system.id for system in known.values() if vendor_round in system.rounds]
     others = match.rounds if match is not None else ()
     hint = words.of_rounds(others) if others else nearest(word, ids, own)

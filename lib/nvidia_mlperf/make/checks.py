@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from common.problems import Problem
+from common.problems import Hint, Problem
 from nvidia_mlperf.flow import systems, words
 from nvidia_mlperf.flow.space import scratch_of
 from nvidia_mlperf.make import builders, data, engines, neuron
@@ -25,6 +25,10 @@ class FlowCheck:
     state: str
     text: str
     remedy: str = ""
+
+    def __post_init__(self) -> None:
+        """Take the commands in the remedy as such."""
+        object.__setattr__(self, "remedy", Hint(self.remedy))
 
     def __str__(self) -> str:
         line = f"{self.state:5}{self.id}: {self.text}"
@@ -104,7 +108,7 @@ def of_system(work: WorkPlan) -> Iterator[FlowCheck]:
     misfit = systems.difference(work.machine, system)
     if misfit:
         text = f"the values are those of {system.id}: {misfit}, this machine is {work.machine}"
-        remedy = "make one for this machine: cm run script --tags=add,custom,system,nvidia"
+        remedy = "make one for this machine: `cm run script --tags=add,custom,system,nvidia`"
         yield FlowCheck("config.system", WARNING, text, remedy)
     else:
         yield FlowCheck("config.system", OK, f"{work.system} is this machine")
@@ -191,4 +195,5 @@ def refuse(checks: list[FlowCheck]) -> None:
     if stops:
         text = "; ".join(f"{check.id}: {check.text}" for check in stops)
         kind = CODES.get(stops[0].id.partition(".")[0], "bad-value")
-        raise Problem(kind, text, "; ".join(check.remedy for check in stops))
+        remedies = Hint.joined(*(check.remedy for check in stops), between="; ")
+        raise Problem(kind, text, remedies)

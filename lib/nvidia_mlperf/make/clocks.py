@@ -64,7 +64,7 @@ def _chosen(flow: Flow, clock: int = 0) -> list[Mapping[str, Any]]:
     slow = [gpu for gpu in chosen if 0 < gpu["clock"] < clock]
     if slow:
         text = f"GPUCLK={clock} is beyond the {slow[0]['clock']} MHz of {slow[0]['name']}"
-        raise Problem("bad-value", text, f"GPUCLK={slow[0]['clock']} make lock_clocks")
+        raise Problem("bad-value", text, f"`GPUCLK={slow[0]['clock']} make lock_clocks`")
     return chosen
 
 

@@ -83,7 +83,7 @@ def require(flow: Flow, items: Iterable[PlannedRun]) -> None:
             artifact.read(path, verify_digest=False).require(neuron.target(flow))
         except ArtefactError as error:
             line = " ".join(["cm", *compile_line(flow, item)])
-            wrong[str(error)] = f"make build_inferentia, or {line}"
+            wrong[str(error)] = f"`make build_inferentia`, or `{line}`"
     if wrong:
         hints = "\n".join(dict.fromkeys(wrong.values()))
         raise Problem("engine-missing", "; ".join(wrong), hints, tuple(wrong))

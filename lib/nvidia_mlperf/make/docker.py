@@ -146,7 +146,7 @@ def _scratch(flow: Flow) -> str:
             os.mkdir(place)
     if not (os.path.isdir(place) or (new and flow.printing)):
         text = f"MLPERF_SCRATCH_PATH={place} is not a folder, and is mounted"
-        raise Problem("needs-input", text, f"mkdir -p {shlex.quote(place)}, or mount its disk")
+        raise Problem("needs-input", text, f"`mkdir -p {shlex.quote(place)}`, or mount its disk")
     return place
 
 
@@ -177,7 +177,7 @@ def _visible(flow: Flow) -> str:
     if wrong:
         devices = f"NVIDIA_VISIBLE_DEVICES={devices}: {', '.join(wrong) or 'nothing'} names no GPU"
         raise Problem(
-            "bad-value", devices, "NVIDIA_VISIBLE_DEVICES=0,2,4, or all; see nvidia-smi -L"
+            "bad-value", devices, "NVIDIA_VISIBLE_DEVICES=0,2,4, or all; see `nvidia-smi -L`"
         )
     return ",".join(words)
 
@@ -289,7 +289,7 @@ def attach_docker(flow: Flow) -> None:
     Raises Problem without a terminal.
     """
     if not (flow.printing or sys.stdin.isatty()):
-        hint = "make launch_docker DOCKER_COMMAND='make …', or DOCKER_DETACH=1"
+        hint = "`make launch_docker DOCKER_COMMAND='make …'`, or DOCKER_DETACH=1"
         raise Problem("needs-input", "a shell in the container needs a terminal", hint)
     _do(flow, "run", {**described(flow), "interactive": True}, ["bash"])
 
@@ -298,7 +298,7 @@ def _do(flow: Flow, what: str, place: dict[str, Any], command: list[str] | None 
     """Raises Problem where the command in the container fails."""
     name = flow.variables.get("CONTAINER_ENGINE", "")
     if name == NONE:
-        hint = "unset CONTAINER_ENGINE; the words run on this machine as it is, too"
+        hint = "`unset CONTAINER_ENGINE`; the words run on this machine as it is, too"
         raise Problem("bad-value", "CONTAINER_ENGINE=none: no container is made", hint)
     status = flow.doer.container(what, {**place, "engine": name}, command or (), flow.printing)
     if status:

@@ -192,7 +192,7 @@ def require(
             plans += [shown(flow, engine)] if engine and is_plan(engine) else []
     if wrong:
         text = f"engines do not fit: {'; '.join(wrong)}"
-        hint = f"{aside(plans)}{make_line(missing, system_flags)}"
+        hint = f"`{aside(plans)}{make_line(missing, system_flags)}`"
         if plans and flow.settings.builder in BUILDERS and flow.doer.machine() is None:
             hint = (
                 f"take this folder to that GPU; here, with builder: {STAND_IN} in flow.yaml: {hint}"

@@ -247,7 +247,7 @@ def with_folder(problem: Problem, folder: Path, settings: FlowSettings) -> Probl
         shlex.quote(f"--{name}={str(value).lower() if value is True else value}")
         for name, value in values.items()
     ]
-    return reworded(problem, hint=" ".join(["a folder for it:", line, *words]))
+    return reworded(problem, hint=f"a folder for it: `{' '.join([line, *words])}`")
 
 
 def read(folder: Path) -> FlowSettings:
@@ -256,7 +256,7 @@ def read(folder: Path) -> FlowSettings:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        hint = "cm run script --tags=run-harness,nvidia,_workdir --path=DIR --submitter=NAME"
+        hint = "`cm run script --tags=run-harness,nvidia,_workdir --path=DIR --submitter=NAME`"
         raise Problem("needs-input", f"{folder} is not a folder of the flow", hint) from None
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as problem:
         raise Problem("bad-value", f"{path} cannot be read: {problem}") from None

@@ -42,7 +42,7 @@ def visible_gpus(flow: Flow, gpus: Sequence[Mapping[str, Any]]) -> list[Mapping[
         fits = [gpu for gpu in gpus if word in (str(gpu["index"]), gpu["uuid"])]
         if not fits:
             what = f"NVIDIA_VISIBLE_DEVICES={ids}: {word or 'nothing'} is not a GPU of this machine"
-            raise Problem("no-device", what, "nvidia-smi -L shows them")
+            raise Problem("no-device", what, "`nvidia-smi -L` shows them")
         chosen += fits
     return chosen
 

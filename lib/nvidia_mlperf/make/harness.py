@@ -108,7 +108,7 @@ def stopped(problem: BaseException, flow: Flow, work: WorkPlan, done: int, book:
     """Return the error of an interrupted call: finished runs, and how to continue."""
     kept = f"{done} of {len(work.items)} runs are measured"
     kept += f" and kept in {book.folder}" if done else ""
-    hint = f"go on with: {rest_line(flow, work.items[done:])}"
+    hint = f"go on with: `{rest_line(flow, work.items[done:])}`"
     if isinstance(problem, Problem):
         return reworded(problem, after=f"; {kept}", hint=hint)
     return Problem("interrupted", f"stopped by the user; {kept}", hint)

@@ -54,7 +54,7 @@ def no_engines(flow: Flow) -> None:
     raise Problem(
         "not-available",
         "Inferentia has no step that generates engines: build_inferentia compiles its models",
-        f"make build_inferentia, then {EXAMPLE}",
+        f"`make build_inferentia`, then `{EXAMPLE}`",
     )
 
 

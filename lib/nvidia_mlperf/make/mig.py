@@ -40,7 +40,7 @@ def configure_mig(flow: Flow) -> None:
     if gpu["parts"]:
         text = f"GPU {gpu['index']} has {len(gpu['parts'])} MIG instances already"
         undo = gpus.line_for(flow, UNDO)
-        raise Problem("bad-value", text, f"{undo}, or use them: nvidia-smi -L")
+        raise Problem("bad-value", text, f"`{undo}`, or use them: `nvidia-smi -L`")
     index = str(gpu["index"])
     steps = [] if gpu["mig"] == "on" else [_switch(index)]
     cut = ("sudo", TOOL, "mig", "-i", index, "-cgi", ",".join([str(number)] * count), "-C")

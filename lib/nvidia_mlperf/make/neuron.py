@@ -69,4 +69,4 @@ def refuse_foreign(name: str, systems: Iterable[BenchmarkSystem]) -> None:
     """Raise Problem for a system of Inferentia where its words are not turned on."""
     for each in systems:
         if each.id.lower() == name.lower() and each.accelerator == ACCELERATOR:
-            raise Problem("bad-value", f"{each.id} is a system of AWS Inferentia", SWITCH)
+            raise Problem("bad-value", f"{each.id} is a system of AWS Inferentia", f"`{SWITCH}`")

@@ -26,7 +26,7 @@ def tree(flow: Flow, there: bool = True) -> Path:
     """Return the submission tree; raise Problem where it has to be ``there`` and is not."""
     folder = flow.build / TREE
     if there and not folder.is_dir():
-        raise Problem("no-results", f"{folder} is not there", "make update_results")
+        raise Problem("no-results", f"{folder} is not there", "`make update_results`")
     return folder
 
 

@@ -140,7 +140,7 @@ def read(
     arguments = _run_arguments(flags, settings, vendor_round, benchmarks, wrong, notes)
     if wrong:
         fields = "cm run script --tags=explain,nvidia-config --field=all"
-        hint = f"all fields: {fields}\nall words: make info"
+        hint = f"all fields: `{fields}`\nall words: `make info`"
         raise Problem("bad-value", f"RUN_ARGS: {'; '.join(wrong)}", hint)
     return replace(arguments, notes=tuple(notes))
 

@@ -56,6 +56,6 @@ def clean(flow: Flow) -> None:
         try:
             shutil.rmtree(flow.build)
         except OSError as problem:
-            hint = "see whose files these are: ls -l build"
+            hint = "see whose files these are: `ls -l build`"
             raise Problem("not-writable", f"{flow.build} stays: {problem}", hint) from None
     flow.tell(["build/ is removed; make link_dirs comes next"])

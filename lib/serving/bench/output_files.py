@@ -25,7 +25,7 @@ def require_writable(files: Mapping[str, str]) -> None:
             raise bad_value(f"{name} is a folder", hint=f"--{kind}={path / f'result.{kind}'}")
         folder = path.resolve().parent
         if not is_special(path) and not (folder.is_dir() and os.access(folder, os.W_OK)):
-            hint = "" if folder.is_dir() else f"mkdir -p {shlex.quote(str(folder))}"
+            hint = "" if folder.is_dir() else f"`mkdir -p {shlex.quote(str(folder))}`"
             raise bad_value(f"{name} cannot be written", hint=hint)
 
 

@@ -17,7 +17,7 @@ from . import server as counters
 from .options import BenchSettings
 from .target import ProbedModel
 
-START_ONE = "start one: cm run script --tags=run,triton-server --model_repository=DIR"
+START_ONE = "start one: `cm run script --tags=run,triton-server --model_repository=DIR`"
 
 
 def probe(settings: BenchSettings) -> ProbedModel:

@@ -30,7 +30,7 @@ AGREEING = 4
 LONG_WORDS = 512
 MOST_TOKENS = 32
 TOGETHER = 8
-START_ONE = "start one: cm run script --tags=run,llama-server --model_path=MODEL.gguf"
+START_ONE = "start one: `cm run script --tags=run,llama-server --model_path=MODEL.gguf`"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from common.problems import bad_value
+from common.problems import Hint, bad_value
 
 READ = 1 << 16
 LONGEST_HEAD = 1 << 16
@@ -36,7 +36,7 @@ class EndpointFault(Exception):  # noqa: N818
     def __init__(self, kind: str, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.kind = kind
-        self.hint = hint
+        self.hint = Hint(hint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,7 +176,7 @@ def _packages() -> tuple[Any, Any]:
         raise KserveError(
             "package",
             f"gRPC needs the package tritonclient: {error}",
-            hint='python3 -m pip install "tritonclient[grpc]"',
+            hint='`python3 -m pip install "tritonclient[grpc]"`',
         ) from error
     return grpc, service_pb2
 

@@ -78,7 +78,7 @@ def _description() -> Any:
         return module
     except (OSError, ImportError, AssertionError) as error:
         text = f"the configuration cannot be checked without tritonclient and protobuf: {error}"
-        raise Problem("import-failed", text, "pip install tritonclient protobuf") from error
+        raise Problem("import-failed", text, "`pip install tritonclient protobuf`") from error
 
 
 def read(text: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
-from common.problems import Problem
+from common.problems import Hint, Problem
 from common.python_path import child_env
 from serving.kserve import Connection, ConnectionOptions, KserveError, connect
 
@@ -270,7 +270,7 @@ def late(text: str, path: str, error: LateError) -> Problem:
     """The error for a server that does not become ready: which models it still loads, or cannot."""
     lines = [f"the model {name} failed: {why}" for name, why in server_log.failures(text).items()]
     lines += [f"the model {name} is still loading" for name in server_log.unfinished(text)]
-    hint = f"{error.hint}\nits whole log: {path}"
+    hint = Hint.joined(error.hint, f"its whole log: {path}")
     return Problem(error.code, "\n  ".join([str(error), *lines]), hint)
 
 

@@ -188,7 +188,7 @@ def test_a_mend_can_be_typed_as_it_is(results: Results) -> None:
 
 def test_a_round_and_a_length_of_their_own_are_named(results: Results) -> None:
     other = replace(results, round="5.1", style="fast", sut=results.sut.replace("lab-", "box7-", 1))
-    advice = commands.complete("again: cm run script --tags=run-mlperf,inference,_full", other)
+    advice = commands.complete("again: `cm run script --tags=run-mlperf,inference,_full`", other)
     assert "_r5.1" in advice
     assert "_full" not in advice
     assert "--execution_mode=fast" in advice

@@ -52,7 +52,7 @@ TREE = "make update_results"
         (power.MEND, f"add --system_file=FILE to the cm command that {TREE} prints"),
         ("generate again with the right --category", f"set category in flow.yaml, then {TREE}"),
         ("give --category=edge or datacenter", "set category: edge or datacenter in flow.yaml"),
-        ("truncate it: cm run script --tags=truncate,accuracy-log", "make truncate_results"),
+        ("truncate it: `cm run script --tags=truncate,accuracy-log`", "make truncate_results"),
     ],
 )
 def test_advice_names_what_can_be_typed_in_the_folder(mend: str, typed: str) -> None:

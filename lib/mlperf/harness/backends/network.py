@@ -30,7 +30,7 @@ SAMPLE = TensorSpec("number", "int64", ())
 CONNECT_S, ANSWER_S = 10.0, 600.0
 # What the rules want in the name of such a system (LoadGen over the network, QDL constraints).
 NAMED = "Network SUT"
-START = "start one there: cm run script --tags=run-mlperf,inference --network=sut …"
+START = "start one there: `cm run script --tags=run-mlperf,inference --network=sut …`"
 DESCRIPTION_KEYS = (
     *("name", "benchmark", "backend", "precision", "device", "model", "model_sha256"),
     "samples",

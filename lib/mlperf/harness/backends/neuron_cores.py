@@ -33,7 +33,7 @@ def visible_cores(device: str) -> int:
     nodes = [path for path in DEV.glob("neuron[0-9]*") if path.name[6:].isdigit()]
     if not nodes:
         text = f"this machine has no Neuron device, and the model is to run on {device}"
-        advice = f"ask what it has: {DETECT}; without one, try the same with --device=cpu"
+        advice = f"ask what it has: `{DETECT}`; without one, try the same with --device=cpu"
         raise HarnessError(text, advice)
     there = len(nodes) * CORES[device]
     named = os.environ.get(VISIBLE, "")
@@ -66,8 +66,8 @@ def sdk_version(device: str) -> str:
         version = metadata.version(package)
     except (ImportError, metadata.PackageNotFoundError) as error:
         text = f"{package}, which opens models compiled for {device}, cannot be used: {error}"
-        raise HarnessError(" ".join(text.split()), f"{GET_SDK} says how to install it") from error
+        raise HarnessError(" ".join(text.split()), f"`{GET_SDK}` says how to install it") from error
     if version == PLACEHOLDER:
         text = f"{package} {version} is the placeholder of the public index"
-        raise HarnessError(text, f"{GET_SDK} says where the real one is")
+        raise HarnessError(text, f"`{GET_SDK}` says where the real one is")
     return version

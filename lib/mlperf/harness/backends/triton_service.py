@@ -53,7 +53,7 @@ def serve(setup: Setup, models: Sequence[ModelSpec]) -> Iterator[Mapping[str, An
     plans = [plan(setup, each, batched(model)) for model in models for each in _graphs(model)]
     launcher = os.environ.get(LAUNCHER) or shutil.which("tritonserver")
     if not launcher:
-        advice = f"install one: {INSTALL.format(setup.options['backend'])}"
+        advice = f"install one: `{INSTALL.format(setup.options['backend'])}`"
         raise HarnessError("there is no tritonserver to start", advice)
     folder = Path(tempfile.mkdtemp(prefix="triton-session-"))
     try:

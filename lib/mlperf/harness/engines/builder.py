@@ -60,7 +60,7 @@ def load(product: str) -> Any:
     except (ImportError, OSError) as error:
         tags = "get,tensorrt,_rtx" if product == RTX else "get,tensorrt"
         text = f"{TITLES[product]} cannot be used: {error}"
-        raise HarnessError(text, f"cm run script --tags={tags}") from error
+        raise HarnessError(text, f"`cm run script --tags={tags}`") from error
 
 
 def build(graph: Path, settings: EngineSettings, name: str = "") -> BuiltEngine:

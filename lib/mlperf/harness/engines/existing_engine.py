@@ -25,7 +25,7 @@ def model_facts_file(engine: Path) -> Path:
         return common
     raise HarnessError(
         f"nothing describes the model of {engine}: {own.name} or {MODEL_FACTS} beside it",
-        f"make it with them: {COMMAND}",
+        f"make it with them: `{COMMAND}`",
     )
 
 

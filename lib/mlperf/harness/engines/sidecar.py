@@ -65,9 +65,9 @@ def read(engine: Path) -> Sidecar:
 
     A ``.plan`` without them, or of a stand-in, is not accepted.
     """
-    made = f"make it anew: {COMMAND}"
+    made = f"make it anew: `{COMMAND}`"
     if not engine.is_file():
-        raise HarnessError(f"there is no engine {engine}", f"make it: {COMMAND}")
+        raise HarnessError(f"there is no engine {engine}", f"make it: `{COMMAND}`")
     if not place(engine).is_file():
         raise HarnessError(f"{engine} has no {place(engine).name}: its builder is unknown", made)
     facts = records.read(Sidecar, place(engine))
@@ -105,5 +105,5 @@ def check(engine: Path, expected: Mapping[str, str]) -> Sidecar:
         wrong.append(f"compute capability {built_for}, and this GPU has {capability}")
     if wrong:
         text = f"{engine.name} does not fit: {'; '.join(wrong)}"
-        raise HarnessError(text, f"make one that fits: {COMMAND}")
+        raise HarnessError(text, f"make one that fits: `{COMMAND}`")
     return facts

@@ -401,6 +401,6 @@ class NodeListener:
 
 def _refuse(connection: socket.socket, error: WireError) -> None:
     try:
-        wire.send(connection, {"kind": "error", "text": str(error), "advice": error.hint})
+        wire.send(connection, {"kind": "error", "text": str(error), "advice": error.hint.marked})
     except WireError:
         return

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from common.problems import Hint
 from mlperf.catalog import MINIMUM_DURATION_MS, OFFLINE, BenchmarkSpec, rounds
 
 from ..errors import HarnessError
@@ -23,7 +24,7 @@ class Obstacle:
     advice: str
 
     def __str__(self) -> str:
-        return f"{self.text} ({self.advice})"
+        return f"{self.text} ({Hint(self.advice)})"
 
 
 def check(
@@ -65,8 +66,8 @@ def _round(settings: SessionSettings, probe: Probe) -> Iterator[Obstacle]:
         yield Obstacle(
             f"LoadGen {probe.versions.get('loadgen', '')} carries the seeds of {is_of}, round "
             f"{settings.round} fixes others",
-            "get the right one: cm run script "
-            f"--tags=get,mlperf,inference,loadgen,_r{settings.round}",
+            "get the right one: `cm run script "
+            f"--tags=get,mlperf,inference,loadgen,_r{settings.round}`",
         )
 
 

@@ -73,7 +73,7 @@ def refuse_unknown(benchmark_round: str) -> None:
         raise SubmissionError(
             f"the rules of v{benchmark_round} are not known: checks begin with v{FIRST_CHECKED}",
             "give --round=ROUND if the results are of another round; those of a tree are shown by: "
-            "cm run script --tags=summarize,mlperf,inference,submission --submission_dir=TREE",
+            "`cm run script --tags=summarize,mlperf,inference,submission --submission_dir=TREE`",
         )
 
 

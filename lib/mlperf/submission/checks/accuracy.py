@@ -88,7 +88,7 @@ PLAIN = (
 # A hash of SHA-256 has nearly all 16 digits.
 LEAST_DIGITS = 6
 BEGINNING = re.compile(r'\[\s*\{\s*"(?:seq_id|qsl_idx|data|token_count)"')
-RERUN = "run it again: cm run script --tags=run-mlperf,inference,_accuracy-only,_full --rerun"
+RERUN = "run it again: `cm run script --tags=run-mlperf,inference,_accuracy-only,_full --rerun`"
 
 KEEP_OUTPUTS = "let the accuracy run keep the outputs of these samples, and put them there"
 
@@ -136,7 +136,7 @@ def _text(
         yield HASH.broken(where, "no line hash=SHA-256", mend)
     if site.uncut(place):
         size = f"{log_file.stat().st_size / 1024:.0f} KiB"
-        hint = "truncate it: cm run script --tags=run,mlperf,inference,truncate,accuracy-log"
+        hint = "truncate it: `cm run script --tags=run,mlperf,inference,truncate,accuracy-log`"
         yield LENGTH.broken(site.where(log_file), f"it has {size}", hint)
     whole = log_file.is_file() and not truncate.cut(log_file)
     if stated and whole and sha256(log_file) != stated:

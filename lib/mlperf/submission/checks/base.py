@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from common.problems import Hint
 from mlperf import catalog
 from mlperf.catalog import BenchmarkSpec, Division, Scenario, rounds
 from mlperf.harness.measuring import detail_log
@@ -43,6 +44,10 @@ class Finding:
     found: str
     source: str
     mend: str
+
+    def __post_init__(self) -> None:
+        """Take the commands in the remedy as such."""
+        object.__setattr__(self, "mend", Hint(self.mend))
 
 
 @dataclass(frozen=True, slots=True)

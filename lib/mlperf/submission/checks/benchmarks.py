@@ -56,7 +56,7 @@ DESCRIBE = (
 )
 RUN_ALL = (
     "make them, finished runs are kept: "
-    "cm run script --tags=run-mlperf,inference,_all-modes,_all-scenarios,_compliance,_full"
+    "`cm run script --tags=run-mlperf,inference,_all-modes,_all-scenarios,_compliance,_full`"
 )
 
 
@@ -153,7 +153,7 @@ def _scenarios(
         fault = f"{Path(where).name} has no scenario {name} in {category}"
         # In capitals or in lower case as a whole; the checkers map no other name.
         fits = Scenario.of_folder(name) in allowed and name in (*Scenario, name.lower())
-        yield from FOREIGN.unless(fits, f"{where}/{name}", fault, f"rm -r {where}/{name}")
+        yield from FOREIGN.unless(fits, f"{where}/{name}", fault, f"`rm -r {where}/{name}`")
 
 
 def _absent(site: SubmitterSite, known: BenchmarkSpec, where: str, category: str) -> Finding:

@@ -53,12 +53,12 @@ LENGTH = Rule(
 LONGEST_EMPTY = 256
 
 COMMAND = "cm run script --tags=run-mlperf,inference,_compliance,_full --mode=compliance"
-MAKE = f"make the tests: {COMMAND}"
+MAKE = f"make the tests: `{COMMAND}`"
 ALL = (
     "make the accuracy run, which the test is compared with, and the test: "
-    "cm run script --tags=run-mlperf,inference,_all-modes,_compliance,_full"
+    "`cm run script --tags=run-mlperf,inference,_all-modes,_compliance,_full`"
 )
-RERUN = f"make the tests again: {COMMAND} --rerun"
+RERUN = f"make the tests again: `{COMMAND} --rerun`"
 SPEEDS = "verify_performance.txt"
 TEXTS = {
     "TEST01": ("verify_accuracy.txt", SPEEDS),
@@ -233,7 +233,7 @@ def _logged(
     yield from site.lost(FILES, accuracy, required_files, RERUN)
     yield from _beside(site, test, place)
     where = site.where(accuracy / truncate.LOG)
-    hint = "truncate it: cm run script --tags=run,mlperf,inference,truncate,accuracy-log"
+    hint = "truncate it: `cm run script --tags=run,mlperf,inference,truncate,accuracy-log`"
     fault = "no answers were logged under load, so that nothing was compared"
     empty = rounds.since(site.layout.round, FIRST_FILLED) and _is_empty(accuracy / truncate.LOG)
     yield from ANSWERS.unless(not empty, where, fault, RERUN)

@@ -62,7 +62,7 @@ NETWORK_NAME = "Network SUT"
 # Tolerance of derived figures: they are logged with six digits.
 EXACT = 1e-4
 PERMUTED = f"effective_{PERMUTATION}"
-RERUN = "run it again: cm run script --tags=run-mlperf,inference,_performance-only,_full --rerun"
+RERUN = "run it again: `cm run script --tags=run-mlperf,inference,_performance-only,_full --rerun`"
 FULL = "run with --execution_mode=valid"
 
 

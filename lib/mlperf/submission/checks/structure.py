@@ -58,7 +58,7 @@ def top(tree: SubmissionTree) -> Iterator[Finding]:
         document = path.is_file() and path.suffix in (".md", ".pdf")
         known = path.is_dir() and path.name in (*DIVISIONS, ".git", ".github", "assets")
         where = tree.relative(path)
-        remedy = f"remove it: rm -r {where}"
+        remedy = f"remove it: `rm -r {where}`"
         yield from ROOT.unless(document or known, where, "it belongs to no division", remedy)
     for path in (path for name in DIVISIONS for path in sorted((tree.root / name).glob("*"))):
         where = tree.relative(path)
@@ -86,7 +86,9 @@ def _entry(site: SubmitterSite, path: Path) -> Iterator[Finding]:
         yield from _link(site, path, where)
     elif path.is_file() and path.stat().st_size > LARGEST:
         fault = f"{path.stat().st_size / 2**20:.0f} MB"
-        yield SIZE.broken(where, fault, "truncate logs: cm run script --tags=truncate,accuracy-log")
+        yield SIZE.broken(
+            where, fault, "truncate logs: `cm run script --tags=truncate,accuracy-log`"
+        )
 
 
 def _link(site: SubmitterSite, path: Path, where: str) -> Iterator[Finding]:
@@ -118,7 +120,7 @@ def parts(site: SubmitterSite) -> Iterator[Finding]:
     described |= {path: path.name for path in others}
     for place, system in described.items():
         fault, where = f"there are no results of {system}", site.where(place)
-        yield from UNUSED.unless(system in measured, where, fault, f"rm -r {where}")
+        yield from UNUSED.unless(system in measured, where, fault, f"`rm -r {where}`")
     if site.division == Division.OPEN:
         yield from _mapping(site)
 
