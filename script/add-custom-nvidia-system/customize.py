@@ -43,7 +43,7 @@ def scaled_from(known: Any, machine: Any, vendor_round: str, allowed: str) -> An
         return systems.system_of_id(allowed, known.systems.values(), vendor_round)
     systems.of_one_kind(machine)
     for exact in systems.match(machine, of_round):
-        hint = f"its values: --tags=explain,nvidia-config --system={exact.id}"
+        hint = f"its values: `--tags=explain,nvidia-config --system={exact.id}`"
         raise Problem("bad-value", f"{machine} is a known system, {exact.id}", hint)
     like = systems.nearest_to(machine, of_round)
     if like is None:

@@ -219,7 +219,7 @@ def engine_of(env: Mapping[str, Any]) -> tuple[str, str]:
     with open(source, encoding="utf-8") as file:
         model = json.load(file)
     if sidecar.read(engine).model_sha256 != model["sha256"]:
-        hint = "build it anew: cm run script --tags=generate,engine,nvidia ..."
+        hint = "build it anew: `cm run script --tags=generate,engine,nvidia ...`"
         text = f"{engine} was built of another model than {model['file']} of this run"
         raise Error("engine-missing", text, hint=hint)
     return str(existing_engine.model_facts_file(engine)), str(engine)

@@ -77,5 +77,5 @@ def remove(path: Path) -> None:
         else:
             shutil.rmtree(path)
     except OSError as problem:
-        hint = f"see whose it is: ls -ld {path}"
+        hint = f"see whose it is: `ls -ld {path}`"
         raise Error("not-writable", f"{path} stays: {problem}", hint=hint) from problem

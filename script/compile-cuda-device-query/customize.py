@@ -22,7 +22,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         raise Error(
             "tool-missing",
             "nvcc needs a C++ compiler, and there is none",
-            hint=command or "install g++",
+            hint=f"`{command}`" if command else "install g++",
         )
     return {"return": 0}
 

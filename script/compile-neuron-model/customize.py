@@ -49,7 +49,7 @@ def python_of(env: dict[str, Any], target: str) -> str:
         raise Error(
             "missing-input",
             f"nothing says which Python has the SDK for {target}",
-            hint="cm run script --tags=get,neuron-sdk finds one",
+            hint="`cm run script --tags=get,neuron-sdk` finds one",
         )
     return str(path)
 

@@ -20,7 +20,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
             "this machine shows no NVIDIA GPU, which CUDA needs",
             context=[f"looked for: {', '.join(nvidia.LOOKED_FOR)}"],
             hint="use --device=cpu, or install NVIDIA's driver; a container must be started with "
-            "the GPU (cm docker script ... --all_gpus). To go on all the same: "
+            "the GPU (`cm docker script ... --all_gpus`). To go on all the same: "
             "--env.CM_TRUST_DEVICE=yes",
         )
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error
 from cmbench.lib import nvidia
+from common.problems import Hint
 
 if TYPE_CHECKING:
     from mlperf.submission.fields import SystemField
@@ -108,7 +109,7 @@ def refused(data: Mapping[str, Any]) -> Error:
     return Error(
         "not-submittable",
         f"{data['verdict']}; first: {first['rule']}: {first['found']}",
-        hint=f"{first['mend']}; all of them: {data['report']}/report.html",
+        hint=f"{Hint(first['mend']).marked}; all of them: {data['report']}/report.html",
     )
 
 

@@ -120,7 +120,7 @@ def refused(answer: ProbeResult, env: Mapping[str, Any]) -> Error:
         return Error(
             "no-driver",
             f"the program that asks CUDA for its devices failed: {answer.problem}",
-            hint="see what the driver itself says: cm run script --tags=get,nvidia-driver",
+            hint="see what the driver itself says: `cm run script --tags=get,nvidia-driver`",
             context=answer.tail(5),
         )
     code, said = int(match[1]), f"CUDA says: error {match[1]}, {match[2]}"
@@ -142,9 +142,9 @@ def failed(code: int, words: str, said: Sequence[str]) -> Error:
     context = [*said, *([f"CUDA_VISIBLE_DEVICES={visible}"] if visible is not None else [])]
     driver = nvidia.read()
     context += [driver.problem] if driver.problem else []
-    hint = "compare with: nvidia-smi -L"
+    hint = "compare with: `nvidia-smi -L`"
     if code in (NO_DEVICE, 101) and visible is not None:
-        hint = "unset CUDA_VISIBLE_DEVICES, or name a GPU that nvidia-smi -L shows"
+        hint = "`unset CUDA_VISIBLE_DEVICES`, or name a GPU that `nvidia-smi -L` shows"
     name = "no-device" if code in (NO_DEVICE, 101) else "no-driver"
     return Error(name, words, hint=driver.remedy or hint, context=context)
 

@@ -23,7 +23,7 @@ PACKAGES = {"apt": "nvidia-cuda-toolkit", "pacman": "cuda"}
 USUAL_PACKAGE = "cuda-toolkit"
 WAYS = (
     "name the folder it is in: --path=/usr/local/cuda-12.4; or install one without root: "
-    "--tags=get,cuda,_pip (CUDA 13 and newer) or --tags=get,cuda,_prebuilt --version=12.4.1"
+    "`--tags=get,cuda,_pip` (CUDA 13 and newer) or `--tags=get,cuda,_prebuilt --version=12.4.1`"
 )
 
 
@@ -134,7 +134,7 @@ def by_pip(i: dict[str, Any], result: ToolkitSearch, bounds: Bounds) -> None:
         raise Error(
             "not-available",
             f"the index has no nvcc of CUDA {newest}: wheels include it from 13.0 on",
-            hint=f"--tags=get,cuda,_prebuilt --version={newest}, or _lib-only without a compiler",
+            hint=f"`--tags=get,cuda,_prebuilt --version={newest}`, or _lib-only without a compiler",
         )
     folder = env.get("CM_CUDA_FIND_LINKS")
     if is_yes(env.get("CM_TMP_OFFLINE")) and not folder:
@@ -186,7 +186,7 @@ def by_package_manager(i: dict[str, Any], result: ToolkitSearch, bounds: Bounds)
         raise Error(
             "needs-root",
             f"{manager} needs root to install {package}",
-            hint=f"run this yourself, then repeat without _package-manager: {command}",
+            hint=f"run this yourself, then repeat without _package-manager: `{command}`",
         )
     i["env"]["CM_TMP_CUDA_COMMAND"] = command
 

@@ -99,7 +99,7 @@ def take(i: dict[str, Any], result: LibraryDetection) -> dict[str, Any]:
             f"no cuDNN that fits was found ({bounds_of(i['env'])})",
             hint="give NVIDIA's archive: --tar_file=/folder/cudnn-linux-x86_64-VERSION_cuda"
             "MAJOR-archive.tar.xz (get it from developer.nvidia.com/cudnn), or take the wheel, "
-            "about 1 GB: --tags=get,cudnn,_pip; one that is installed: --input=/folder",
+            "about 1 GB: `--tags=get,cudnn,_pip`; one that is installed: --input=/folder",
             context=result.lines or ["there is no libcudnn.so in any folder that was searched"],
         )
     export(i["env"], result.chosen)

@@ -100,7 +100,7 @@ def needed(env: Mapping[str, Any], names: Sequence[str]) -> Error:
         "data-needed",
         f"CNN/DailyMail needs {' and '.join(f'{name}=FILE' for name in names)}",
         hint=f"{how}, take tokenizer.json from the model, or use the tiny form: "
-        f"--tags=get,dataset,cnndm,{tags}",
+        f"`--tags=get,dataset,cnndm,{tags}`",
     )
 
 

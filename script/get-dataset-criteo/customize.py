@@ -26,7 +26,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
             "data-not-free",
             "Criteo's click logs cannot be fetched by a program: their licence has to be accepted",
             hint=f"get them from {WHERE} and give the folder with --criteo_path=FOLDER, "
-            "or use the tiny form: --tags=get,dataset,criteo,_tiny",
+            "or use the tiny form: `--tags=get,dataset,criteo,_tiny`",
         )
     files = check(folder)
     env["CM_DATASET_PATH"] = folder

@@ -11,7 +11,7 @@ COUNT = 50000
 CLASSES = 1000
 # The first is in the archive; MLPerf's own tools know the list under the second name.
 LISTS = ("val.txt", "val_map.txt")
-AGAIN = "remove the entry and get it anew: cm rm cache --tags=imagenet-aux"
+AGAIN = "remove the entry and get it anew: `cm rm cache --tags=imagenet-aux`"
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:

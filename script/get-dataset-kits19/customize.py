@@ -12,8 +12,8 @@ NAMES = ("imaging.nii.gz", "segmentation.nii.gz")
 # The benchmark has one case twice, under a number that KiTS19 does not have.
 COPIES = {"case_00400": "case_00185"}
 HOW = (
-    "git clone https://github.com/neheller/kits19, there run "
-    "'python3 -m starter_code.get_imaging', then give --kits19_path=kits19/data; or use _tiny"
+    "`git clone https://github.com/neheller/kits19`, there run "
+    "'`python3 -m starter_code.get_imaging`', then give --kits19_path=kits19/data; or use _tiny"
 )
 
 

@@ -32,7 +32,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     raise Error(
         "not-detected",
         "neither docker nor podman that fits was found",
-        hint=command or "install docker or podman",
+        hint=f"`{command}`" if command else "install docker or podman",
         context=seen or ["there is none in any folder that was searched"],
     )
 

@@ -22,12 +22,12 @@ CONSTRAINTS = "packages-of-the-base.txt"
 BUILDS = ("torchvision-build", "driver-too-old", "cudnn-missing", "numpy-abi")
 """Known causes of a failed import that another install of the same package does not mend."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._ -]+\])?")
-NAME_IT = "name it:\ncm run script --tags=get,generic-python-lib,_package.NAME"
+NAME_IT = "name it:\n`cm run script --tags=get,generic-python-lib,_package.NAME`"
 BOUNDS_APART = "give bounds apart from the name: --version=1.2, --version_min=1, --version_max=2"
 GIVE_PYTHON = "give it: --env.CM_PYTHON_BIN_WITH_PATH=/path/to/python3"
 MAKE_ENVIRONMENT = (
     "make an environment, and add --adr.python.name=mlperf to your command:\n"
-    'cm run script "install python-venv" --name=mlperf'
+    '`cm run script "install python-venv" --name=mlperf`'
 )
 PIP_ADDRESSES = {
     "--index-url": "CM_GENERIC_PYTHON_PIP_INDEX_URL",
@@ -161,7 +161,7 @@ def installable(wanted: RequestedPackage) -> pythons.Python:
         raise Error(
             "not-detected",
             f"{wanted.python} {problem}",
-            hint='choose another one:\ncm run script "get python3" --path=/folder',
+            hint='choose another one:\n`cm run script "get python3" --path=/folder`',
         )
     # PIP_BREAK_SYSTEM_PACKAGES is pip's own way to say that a user knows what this means.
     allowed = python.virtual or is_yes(os.environ.get("PIP_BREAK_SYSTEM_PACKAGES"))
@@ -278,7 +278,7 @@ def proven(wanted: RequestedPackage) -> pythons.Distribution:
         raise Error(
             "install-failed",
             f"pip reported success for {wanted.name}{wanted.bounds}, but {state}",
-            hint=f"see what pip reports: {wanted.python} -m pip show {wanted.name}",
+            hint=f"see what pip reports: `{wanted.python} -m pip show {wanted.name}`",
         )
     return distribution
 

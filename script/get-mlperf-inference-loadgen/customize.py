@@ -37,7 +37,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         raise Error(
             "bad-value",
             "LoadGen is chosen by the round, not by --version",
-            hint="name the round, as in --tags=get,loadgen,_r5.1, or one version of the package "
+            hint="name the round, as in `--tags=get,loadgen,_r5.1`, or one version of the package "
             f"with --adr.loadgen-package.version={env['CM_VERSION']}",
         )
     platform = (env["CM_HOST_OS_TYPE"], env["CM_HOST_OS_MACHINE"])
@@ -66,7 +66,7 @@ def require_compiler(env: dict[str, Any]) -> None:
     raise Error(
         "tool-missing",
         f"LoadGen has to be compiled on this machine, and {' and '.join(missing)}",
-        hint=command or "install g++ and the Python headers",
+        hint=f"`{command}`" if command else "install g++ and the Python headers",
     )
 
 
@@ -123,7 +123,7 @@ def examine(python: str) -> dict[str, Any]:
         raise Error(
             "loadgen-unsuitable",
             f"the LoadGen at {facts['path']} is not the one that benchmarks need",
-            hint=f"another package may be in its place: {python} -m pip uninstall mlperf-loadgen",
+            hint=f"another package may be in its place: `{python} -m pip uninstall mlperf-loadgen`",
             context=[f"it lacks {', '.join(facts['missing'])}" if facts["missing"] else
                      f"its own configuration cannot be read (status {facts['status']})"],
         )  # fmt: skip
@@ -134,8 +134,8 @@ def broken(result: ProbeResult) -> Error:
     return Error(
         "import-failed",
         "LoadGen is installed, but does not work",
-        hint="install it again:\ncm run script "
-        f"--tags=get,generic-python-lib,_package.{PACKAGE} --force_install",
+        hint="install it again:\n`cm run script "
+        f"--tags=get,generic-python-lib,_package.{PACKAGE} --force_install`",
         context=result.tail(8) or [result.problem],
         doing=" ".join(result.command[:2]),
     )

@@ -54,13 +54,13 @@ def make(folder: Path) -> None:
             raise Error(
                 "not-writable",
                 f"{folder / name} cannot be made: {problem.strerror}",
-                hint=f"who may write there: ls -ld {folder}; a network file system: /etc/fstab",
+                hint=f"who may write there: `ls -ld {folder}`; a network file system: /etc/fstab",
             ) from problem
         if not os.access(folder / name, os.W_OK | os.X_OK):
             raise Error(
                 "not-writable",
                 f"{folder / name} belongs to another user",
-                hint=f"sudo chown -R {os.geteuid()} {folder}",
+                hint=f"`sudo chown -R {os.geteuid()} {folder}`",
             )
 
 

@@ -137,13 +137,13 @@ def missing(kind: str, sdk: Mapping[str, Any], inspections: list[SdkInspection])
         return Error(
             "import-failed",
             f"{dummy.python} has {dummy.problem}",
-            hint=f"{remove}\n{install}\n{needs}",
+            hint=f"`{remove}`\n`{install}`\n{needs}",
             context=[inspection.line for inspection in inspections],
         )
     return Error(
         "not-detected",
         f"no Python with the Neuron SDK ({kind}: {sdk['packages'][0]}) was found",
-        hint=f"{install}\n{needs}\none that is there already: --path=/its/folder, or "
+        hint=f"`{install}`\n{needs}\none that is there already: --path=/its/folder, or "
         "--adr.neuron-sdk.path=/its/folder where another step asks",
         context=[inspection.line for inspection in inspections],
     )

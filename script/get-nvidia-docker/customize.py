@@ -36,7 +36,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         raise Error(
             "not-detected",
             f"{engine} does not know NVIDIA's container toolkit yet",
-            hint=CONFIGURE[engine],
+            hint=f"`{CONFIGURE[engine]}`",
             context=[f"looked for: the runtime nvidia in {engine} info, {', '.join(CDI_FOLDERS)}"],
         )
     print(f"{engine} hands GPUs over by {way}")
@@ -61,7 +61,7 @@ def library_version(i: dict[str, Any]) -> str:
             "not-detected",
             f"libnvidia-container {OLDEST} or newer is needed, and {seen}",
             hint="add NVIDIA's repository of packages, which the install guide of its container "
-            f"toolkit names, then: {command or 'install ' + PACKAGE}",
+            f"toolkit names, then: {f'`{command}`' if command else 'install ' + PACKAGE}",
             context=search.lines or ["there is no nvidia-container-cli on PATH"],
         )
     return search.tool.version

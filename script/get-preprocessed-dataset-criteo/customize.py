@@ -63,7 +63,7 @@ def real(env: dict[str, Any]) -> tuple[list[str], list[str]]:
             "data-not-free",
             "Criteo's data cannot be fetched by a program: their licence has to be accepted",
             hint=f"{source} and give the folder with --dir=FOLDER, or use the tiny form: "
-            "--tags=get,preprocessed,dataset,criteo,_tiny",
+            "`--tags=get,preprocessed,dataset,criteo,_tiny`",
         )
     folder = os.path.abspath(os.path.expanduser(own_folder))
     names = ARRAYS if several else (binary,)

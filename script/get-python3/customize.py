@@ -78,7 +78,7 @@ def not_registered(name: str, bounds: Bounds) -> Error:
         "not-detected",
         f'no Python{suffix} is registered under the name "{name}"',
         hint="make an environment of that name:\n"
-        f'cm run script "install python-venv" --name={name}{version}',
+        f'`cm run script "install python-venv" --name={name}{version}`',
     )
 
 
@@ -88,7 +88,7 @@ def nothing_fits(result: PythonSearch, bounds: Bounds, paths: str) -> Error:
         "not-detected",
         f"no Python 3 that fits was found{suffix}",
         hint=f"install one, as with: {how_to_install(bounds)}; or name the folder it is in:\n"
-        'cm run script "get python3" --path=/folder/with/python3',
+        '`cm run script "get python3" --path=/folder/with/python3`',
         context=[candidate.line for candidate in result.candidates]
         or [f"there is no python3 in {paths or 'any folder of PATH'}"],
     )
@@ -97,7 +97,7 @@ def nothing_fits(result: PythonSearch, bounds: Bounds, paths: str) -> Error:
 def how_to_install(bounds: Bounds) -> str:
     """Return command lines of programs that install a Python beside that of the system."""
     version = bounds.exact or bounds.minimum or bounds.maximum or "3.12"
-    return f"pyenv install {version}, or: uv python install {version}"
+    return f"`pyenv install {version}`, or: `uv python install {version}`"
 
 
 def export(i: dict[str, Any], python: Python, tags: list[str]) -> None:

@@ -28,7 +28,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         raise Error(
             "tool-missing",
             f"programs are missing: {', '.join(map(name, required))}",
-            hint=advice(command),
+            hint=f"`{command}`" if command else advice(command),
             context=[describe(tool) for tool in missing],
         )
     report(missing, command)
@@ -94,7 +94,7 @@ def install(env: dict[str, Any], missing: list[dict[str, Any]]) -> None:
         raise Error(
             "install-failed",
             "the programs that are missing could not be installed",
-            hint=f"run this yourself: {command}",
+            hint=f"run this yourself: `{command}`",
             context=last_lines,
             doing=command,
             exit_code=2,
@@ -125,7 +125,7 @@ def allowed_sudo(env: dict[str, Any], command: str) -> str:
         raise Error(
             "needs-root",
             "you are not root, so --install cannot install anything",
-            hint=f"allow sudo with --sudo, or run this yourself: {command}",
+            hint=f"allow sudo with --sudo, or run this yourself: `{command}`",
         )
     # No user can answer: sudo must fail and not wait for a password.
     unattended = env.get("CM_QUIET") == "yes" or not sys.stdin.isatty()

@@ -64,7 +64,7 @@ CHOICES = {
 WAYS = (
     "give NVIDIA's archive: --tar_file=/folder/TensorRT-VERSION.Linux.x86_64-gnu.cuda-VERSION"
     ".tar.gz (get it from developer.nvidia.com/tensorrt); one that is installed: --input=/folder; "
-    "without an archive, --tags=get,tensorrt,_lean runs engines, _rtx builds and runs those of "
+    "without an archive, `--tags=get,tensorrt,_lean` runs engines, _rtx builds and runs those of "
     "TensorRT-RTX. The package tensorrt of the usual index is a placeholder: _pip needs NVIDIA's "
     "own index, --adr.tensorrt-wheel.extra_index_url=URL"
 )

@@ -38,7 +38,7 @@ def grpc_version(python: str, wanted: bool) -> str:
             "import-failed",
             f"gRPC does not work in {python}: {MODULE} cannot be imported",
             hint="install it again:\n"
-            f'{python} -m pip install --force-reinstall "tritonclient[grpc]"',
+            f'`{python} -m pip install --force-reinstall "tritonclient[grpc]"`',
             context=problem.tail(4) if problem else [],
         )
     return ""

@@ -148,8 +148,8 @@ def embeddable(python: str, version: str) -> Path:
         raise Error(
             "tool-missing",
             f"the library {name} is missing, which Triton needs to run Python {version}",
-            hint=f"{command or 'install it'}\nor choose another Python with "
-            "--adr.triton-python.version=3.11, of 3.8 to 3.13",
+            hint=f"{f'`{command}`' if command else 'install it'}\n"
+            "or choose another Python with --adr.triton-python.version=3.11, of 3.8 to 3.13",
         )
     return library
 
@@ -209,7 +209,7 @@ def require_old_numpy(python: str) -> None:
         raise Error(
             "install-failed",
             f"the server's environment has {there}; its Python backend needs one below 2",
-            hint=f'{python} -m pip install "numpy<2"',
+            hint=f'`{python} -m pip install "numpy<2"`',
         )
 
 

@@ -54,7 +54,9 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
         raise Error(
             "install-failed",
             "the installer reported success, and there is no nvcc that runs",
-            hint="see what it says when it is run by hand: bash " + env["CM_CUDA_RUN_FILE_PATH"],
+            hint="see what it says when it is run by hand: `bash "
+            + env["CM_CUDA_RUN_FILE_PATH"]
+            + "`",
             context=[*search.lines, *said.splitlines()[-5:]],
         )
     print("\n".join(search.lines))

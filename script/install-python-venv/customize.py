@@ -101,8 +101,9 @@ def cannot_make(python: str, version: str) -> Error:
     return Error(
         "venv-missing",
         f"{python} ({version}) cannot make environments: its module venv or ensurepip is missing",
-        hint=command
-        or "install these modules, or choose another Python with --adr.base-python.path",
+        hint=f"`{command}`"
+        if command
+        else "install these modules, or choose another Python with --adr.base-python.path",
     )
 
 

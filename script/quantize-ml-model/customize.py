@@ -27,8 +27,8 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
             raise Error(
                 "missing-input",
                 f"there is nothing to quantize: {what} is needed ({key})",
-                hint="this step is a part of: cm run script --tags=run-mlperf,inference "
-                "--model=resnet50 --precision=int8",
+                hint="this step is a part of: `cm run script --tags=run-mlperf,inference "
+                "--model=resnet50 --precision=int8`",
             )
     config = os.path.join(env["CM_TMP_RUN_DIR"], "quantize.json")
     request = {

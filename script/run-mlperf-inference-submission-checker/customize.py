@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
+from common.problems import Hint
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -73,7 +74,7 @@ def _judge(env: Mapping[str, Any], answer: Any) -> None:
         raise Error(
             "not-submittable",
             f"{answer.verdict.line}; first: {first.rule}: {first.found}",
-            hint=f"{first.mend}; all of them: {answer.data['report']}/report.html",
+            hint=f"{Hint(first.mend).marked}; all of them: {answer.data['report']}/report.html",
         )
     if refusing:
         names = ", ".join(outcome["checker"] for outcome in refusing)
