@@ -8,7 +8,8 @@ from typing import Any
 
 NEXT = "next: "
 _MARK = "`"
-_JOINT = "\0"
+JOINT = "\0"
+"""What stands for a blank in a command that must stay on one line."""
 
 
 class Hint(str):
@@ -68,7 +69,7 @@ class Hint(str):
     @property
     def unbroken(self) -> str:
         """The text with blanks in commands that are no white space; ``wrapped`` takes it."""
-        return "".join(self.changed(command=lambda part: part.replace(" ", _JOINT)).parts)
+        return "".join(self.changed(command=lambda part: part.replace(" ", JOINT)).parts)
 
     def changed(
         self, prose: Callable[[str], str] = str, command: Callable[[str], str] = str

@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Sequence
 
-from common.problems import Hint
+from common.problems import JOINT, Hint
 
 WIDTH = 80
-
-# One word of a command; signs of a sentence that end it are not its own.
-_WORD = r"""(?:(?<=[ =])(?:"[^"\n]*"|'[^'\n]*')|[^\s,;:()]|[,;:()](?=[^\s,;:()]))+"""
-# What is no word of a sentence: a flag, a path, KEY=VALUE, NAME, "several words".
-_ARGUMENT = r"""(?=[-<\[/~.&>|$…"'\d]|[A-Z][A-Z\d_|]*(?![a-z])|\S*[-=/_:@.]\w|last\b|all\b)"""
-_THINGS = "script|cache|experiment|results|crowd|repo"
-_COMMAND = rf"""(?<![\w/.-])(?:
-    cm\ [a-z][a-z-]+(?:\ (?:{_THINGS})\b)?(?:\ --(?:\ {_WORD})+|\ {_ARGUMENT}{_WORD})*
-    |(?:(?:\S{{,200}}/)?python[\d.]*\ -[mc]|pip\ (?:un)?install|pip\ (?:download|show)|sudo|bash|git
-       |docker|podman|buildah|apt-get|make(?=\ [a-z]+_[a-z])
-       |(?:rm|ls|ssh|chmod|mkdir|tar|curl|sbatch|nvidia-smi)(?=\ -)
-       |(?:export|unset)(?=\ [A-Z]+_)
-     )(?:\ (?!(?:or|and|then|to|if|where|in|on|is|are|has|there|here|that)\b){_WORD})*
-)"""
-_JOINT = "\0"
 
 
 def wrapped(
@@ -33,20 +17,14 @@ def wrapped(
     width: int = WIDTH,
     *,
     as_it_is: bool = False,
-    plain: bool = False,
 ) -> list[str]:
     """Return ``text`` in lines of at most ``width``, begun with ``first`` and then with ``rest``.
 
-    No word is parted, nor one at a hyphen, nor a command: they are there to be copied.
-    ``as_it_is`` keeps other white space than blanks. ``plain`` text has no command that must stay
-    whole; to look for one takes a millisecond.
+    No word is parted, nor one at a hyphen, nor a command of a ``Hint``: it is there to be copied.
+    ``as_it_is`` keeps other white space than blanks.
     """
-    if isinstance(text, Hint):
-        text = text.unbroken
-    elif not plain:
-        text = re.sub(_COMMAND, lambda match: match[0].replace(" ", _JOINT), text, flags=re.VERBOSE)
     lines = textwrap.wrap(
-        text,
+        text.unbroken if isinstance(text, Hint) else text,
         width,
         initial_indent=first,
         subsequent_indent=rest,
@@ -54,7 +32,7 @@ def wrapped(
         break_on_hyphens=False,
         replace_whitespace=not as_it_is,
     )
-    return [line.replace(_JOINT, " ") for line in lines]
+    return [line.replace(JOINT, " ") for line in lines]
 
 
 def terminal_width() -> int:

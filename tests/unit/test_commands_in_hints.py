@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cmbench.errors import Error
 from common.problems import Hint, Problem, raise_failure
-from common.text import wrapped
 
 ROOT = Path(__file__).parents[2]
 SEE = Hint("see: `cm show runs`; or `rm -r 'a b'`")
@@ -36,15 +34,6 @@ def test_words_of_others_have_no_marks() -> None:
     foreign = Hint.plain("run `make`")
     assert (foreign, foreign.commands) == ("run `make`", ())
     assert Hint.joined(foreign, "", SEE).commands == SEE.commands
-
-
-def test_a_command_stays_on_one_line_wherever_it_begins() -> None:
-    for before in range(40):
-        hint = Hint(f"{'a ' * before}`cm run script --tags=detect,os 'x y'`, then again")
-        lines = wrapped(hint, "note: ", "      ")
-        assert sum(hint.commands[0] in line for line in lines) == 1, lines
-        assert " ".join(line.strip() for line in lines) == f"note: {hint}"
-        assert Error("bad-value", "text", hint=hint).render().count(hint.commands[0]) == 1
 
 
 def test_a_page_shows_commands_as_such() -> None:

@@ -16,6 +16,7 @@ from cmbench.lib.caller import Caller
 from cmbench.lib.secrecy import without_values
 from cmbench.lib.text_files import read_or_empty
 from cmbench.session.workspace import Workspace
+from common.problems import Hint
 
 
 def handle(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
@@ -122,11 +123,12 @@ def _tell_engines(workspace: Workspace) -> None:
     for repository in news:
         # The root of a repository of MLC has a meta.yaml: its engine has commands of its own.
         is_mlc = os.path.isfile(os.path.join(repository.path, "meta.yaml"))
-        own = "mlcr TAGS" if is_mlc else _LET_GO
-        show_warning(
-            f"note: cmbench runs the scripts of {repository.alias} here: cm run script"
-            f" --tags=TAGS; its own engine runs them with {own}"
+        own = "`mlcr TAGS`" if is_mlc else _LET_GO
+        note = (
+            f"note: cmbench runs the scripts of {repository.alias} here: `cm run script"
+            f" --tags=TAGS`; its own engine runs them with {own}"
         )
+        show_warning(Hint(note))
     if news:
         with suppress(OSError):
             os.makedirs(workspace.root, exist_ok=True)
@@ -134,7 +136,7 @@ def _tell_engines(workspace: Workspace) -> None:
                 stream.writelines(f"{repository.path}\n" for repository in news)
 
 
-_LET_GO = "cm after: cm rm repo cmbench (or pip uninstall cmbench), then cm reindex repo"
+_LET_GO = "cm after: `cm rm repo cmbench` (or `pip uninstall cmbench`), then `cm reindex repo`"
 
 
 def _output_fails() -> bool:

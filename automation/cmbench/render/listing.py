@@ -25,7 +25,7 @@ def closing_text(steps: Sequence[Mapping[str, Any]], record: str) -> str:
     lines = [f"{counted(len(listed), 'step')}: {shares}"]
     for title, names in (("cached: ", cached), ("made:   ", made)):
         text = ", ".join(dict.fromkeys(names))
-        lines += wrapped(text, title, " " * 8, plain=True)
+        lines += wrapped(text, title, " " * 8)
     return "\n".join([*lines, f"record: {record}"])
 
 

@@ -203,9 +203,9 @@ def _others_that_fit(rows: Sequence[ScriptRow]) -> Iterator[str]:
         why = "it has the highest priority" if taken.sort < rows[1].sort else "the first by name"
         names = ", ".join(row.alias for row in rows[1:_TOLD])
         more = f" and {len(rows) - _TOLD} more" if len(rows) > _TOLD else ""
-        yield (
+        yield Hint(
             f"note: {len(rows)} scripts have these tags; {taken.alias} is taken, {why}; also:"
-            f" {names}{more} (name one, or add tags: cm run script {rows[1].alias})"
+            f" {names}{more} (name one, or add tags: `cm run script {rows[1].alias}`)"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from common.problems import Hint
 from common.text import aligned, wrapped
 
 
@@ -19,7 +20,7 @@ from common.text import aligned, wrapped
 @pytest.mark.parametrize("end", ["", ", then again", "; or not"])
 def test_a_command_is_never_parted(command: str, end: str) -> None:
     for before in range(40):
-        text = f"to mend: {'a ' * before}make the runs: {command}{end}"
+        text = Hint(f"to mend: {'a ' * before}make the runs: `{command}`{end}")
         lines = wrapped(text, "    ", "      ")
         assert sum(command in line for line in lines) == 1, lines
         assert " ".join(line.strip() for line in lines) == text
