@@ -145,25 +145,6 @@ def test_programs_that_a_shell_script_starts(text: str, expected: str) -> None:
     assert {word.decode() for word in called_by_shell(text.encode())} == set(expected.split())
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("import subprocess\nsubprocess.run(['gcc', '-v'])\n", "gcc"),
-        ("print('gcc')\n", ""),
-        ("open(Path.home() / '.a' / 'b')", "~/.a/b"),
-        ("Path('/etc/a') / 'b.conf'", "/etc/a /etc/a/b.conf"),
-        ("Path('~').expanduser() / '.a'\nPath(expanduser('~')) / '.b'", "~/.a ~/.b"),
-        ("os.path.join(os.path.expanduser('~'), '.a', 'b')", "~/.a/b"),
-        ("join(os.environ['HOME'], '.a')\njoin('x', 'y')\nPath('/tmp') / 'x'", "~/.a"),
-        ("open('/etc/a')\nprint('</div>', a/b, '/dev/null')\n", "/etc/a"),
-    ],
-)
-def test_programs_and_files_that_a_hook_names(text: str, expected: str) -> None:
-    start = "os:PATH/"
-    named = {word for word in words("customize.py", text) if word.startswith(start)}
-    assert named == {start + word for word in expected.split()}
-
-
 ANY_WAY = {
     "index": ("run.sh", "declare -a a=(x y z)\na[num]=q\necho ${a[1]}\n"),
     "sum in a test": ("run.sh", "if [[ num+1 -eq 2 ]]; then echo a; fi\n"),

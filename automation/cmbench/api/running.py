@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from cmbench.format.model import StepOutcome
 from cmbench.lib.secrecy import Secrets
 from cmbench.plan.planned_step import sure
 from cmbench.plan.resolve import PlanContext
+from cmbench.plan.step_run import NESTED_RUN
 from cmbench.record import new_run_directory
 from cmbench.run.customize import refuse_each
 from cmbench.run.log import RunLog
@@ -207,6 +209,7 @@ class _Run:
             self._prefetcher,
         )
         step_run, outcome = Scheduler(run_context).run(self._request.request, plan)
+        sys.audit(NESTED_RUN, step_run, outcome)
         self._dependency_tags = _reported_dependencies(step_run, context.resolver)
         for text in (*_unused_names(step_run, context), *self._not_met()):
             self._teller.tell("warning", text)

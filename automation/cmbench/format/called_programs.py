@@ -1,4 +1,4 @@
-"""Which programs and files the source of a hook names, and which programs a shell script starts.
+"""Which programs and files a command line names, and which programs a script starts.
 
 A program has a bare name, a file an absolute one or one in the user's home folder. A source is
 looked at for words that stand where a program is named. Too many such words cost nothing but a
@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import suppress
 
 from cmbench.format.outside import HOST
 
@@ -23,7 +21,6 @@ _DEFAULT = rb"\$\{\w+:?[-=](" + _WORD + rb")\}"
 _VARIABLE = rb"\$\{[^}\n]*\}"
 _ASSIGNED = rb"\w+[+:?]?=[\"']?(" + _WORD + rb")?"
 _IN_PYTHON = rb"[\[(=]\s*f?[\"'](?:sudo )?(" + _WORD + rb")(?=[ \"'])"
-_ANY_PROGRAM = rb"(?<![\w./$-])(?<!-m )[A-Za-z_][\w+.-]*(?![\w/=+.-])"
 _LEADS_ON = frozenset(
     b"-c -P -p -v ! builtin command do elif else env exec hash if ionice nice nohup numactl stdbuf"
     b" sudo taskset then time timeout type until which while xargs := = ?=".split()
@@ -36,36 +33,17 @@ _OF_SHELL = frozenset(
     b" select set shift shopt source suspend test then time times trap true false type typeset"
     b" ulimit umask unalias unset until wait while".split()
 )
-_PLACE = (
-    rb"(?<![\w$}\])/.~:*@%<-])(?:~|\$HOME|\$\{HOME\})?((?:/[\w+@-][\w.+@-]*|/\.\w[\w.+@-]*)+"
-    rb"(?:/?[*?][\w.+@*?-]*)?)"
+_PATH = (
+    rb"(?:^|[\s;&|<>()'\"`=,:@]|\s-\w|\bfile://)(~|\$HOME|\$\{HOME\})?(/(?!/)[^\s;&|<>()'\"`:,*?]+)"
 )
-_QUOTED = rb"\s*f?['\"]([^'\"\s{}]+)['\"]\s*"
-_HOME = rb"(?:os\.path\.)?expanduser\(\s*['\"]~['\"]\s*\)|os\.environ\[\s*['\"]HOME['\"]\s*\]"
-_ANY_HOME = (
-    _HOME + rb"|(?:pathlib\.)?Path\.home\(\)|os\.(?:getenv|environ\.get)\(\s*['\"]HOME['\"]\s*\)"
-)
-_HOME_OF_PYTHON = rb"(?m)^[ \t]*(\w+)\s*=\s*(?:str\()?(?:" + _ANY_HOME + rb")\)?[ \t]*$"
-_JOINED = (
-    rb"(?:\b(?:pathlib\.)?Path\.home\(\)|\bPath\((?:"
-    + _HOME
-    + rb"|"
-    + _QUOTED
-    + rb")\)(?:\.expanduser\(\))?)"
-    rb"((?:\s*/" + _QUOTED.replace(b"(", b"(?:") + rb")+)"
-    rb"|\bjoin\(\s*(?:" + _ANY_HOME + rb"|" + _QUOTED + rb")"
-    rb"((?:," + _QUOTED.replace(b"(", b"(?:") + rb")+),?\s*\)"
-)
-"""A path that Python puts together of texts: ``Path.home() / ".a"``, ``join("/etc", "a")``."""
-_NO_PLACE = re.compile(rb"/(?:proc|sys|dev|tmp|run|var/tmp|var/run)(?:/|$)")
-"""Where a file is another one each time, or shows the machine's state."""
 _PROXIES = b"http_proxy https_proxy ftp_proxy all_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY"
 _LOCALE = b"LC_ALL LC_CTYPE LC_COLLATE LANG LANGUAGE PYTHONIOENCODING PYTHONUTF8"
 _CALLS = {
     rb"\bPath\.home\(\)|\bexpanduser\(\s*['\"]~": b"HOME",
     rb"\bgetuser\(": b"LOGNAME USER LNAME USERNAME",
     rb"\bget_exec_path\(": b"PATH",
-    rb"\b(?:localtime|mktime|fromtimestamp|ctime|astimezone)\(|\btzname\b|%\([^()]*\)T": b"TZ",
+    rb"\b(?:localtime|mktime|fromtimestamp|ctime|strftime|astimezone)\(|\btzname\b": b"TZ",
+    rb"%\([^()]*\)T": b"TZ",
     rb"\b(?:setlocale|get(?:default)?locale|get(?:preferred)?encoding)\(": _LOCALE,
     rb"\bgetproxies(?:_environment)?\(|\bproxy_bypass\(": _PROXIES,
     rb"\bget(?:user(?:base|sitepackages))\(": b"PYTHONUSERBASE HOME",
@@ -96,22 +74,9 @@ def _goes_on(token: bytes, word: bytes, begins: bool) -> bool:
     return begins and (word[:1] == b"-" or word.isdigit())
 
 
-def words_of(code: bytes) -> set[bytes]:
-    """All words of ``code`` by which a program may be started, in whatever way.
-
-    A word behind ``-m`` is a module's; one behind ``git`` may be a program of git's.
-    """
-    words = set(re.findall(_ANY_PROGRAM, code))
-    return words | {b"git-" + name for name in re.findall(rb"\bgit[ \t]+([a-z][\w-]*)", code)}
-
-
-def programs_in_path() -> frozenset[str]:
-    """The names of all that lies in the folders of ``PATH``."""
-    programs: set[str] = set()
-    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        with suppress(OSError):
-            programs.update(os.listdir(folder) if os.path.isabs(folder) else ())
-    return frozenset(programs)
+def leads_on(program: str) -> bool:
+    """Return whether ``program`` starts another one, which its command line names."""
+    return program.encode(errors="replace") in _LEADS_ON
 
 
 def called_by_python(code: bytes) -> set[bytes]:
@@ -129,33 +94,10 @@ def read_by_calls(code: bytes) -> set[bytes]:
     }
 
 
-def named_files(code: bytes) -> set[bytes]:
-    """Absolute paths in ``code``, and those in the user's home folder, which begin with ``~``."""
-    code = _with_home(re.sub(rb"\A#!.*$", b"", code, flags=re.MULTILINE))
-    paths: set[bytes] = set()
-    for match in re.finditer(_PLACE, code):
-        if match.start(1) > match.start():
-            paths.add(b"~" + match[1])
-        elif not _NO_PLACE.match(match[1]):
-            paths.add(match[1])
-    return paths | set(_joined(code))
-
-
-def _with_home(code: bytes) -> bytes:
-    """``code`` with the user's home folder written as ``$HOME`` where it has another name."""
-    for name in set(re.findall(_HOME_OF_PYTHON, code)):
-        code = re.sub(rb"(?<![\w.'\"])" + name + rb"\b(?!\s*=)", b"Path.home()", code)
-    code = re.sub(rb"\{(?:" + _ANY_HOME + rb")\}(?=/)", b"$HOME", code)
-    return re.sub(rb"(?:" + _ANY_HOME + rb")\s*\+\s*f?(['\"])(?=/)", rb"\1$HOME", code)
-
-
-def _joined(code: bytes) -> Iterator[bytes]:
-    for match in re.finditer(_JOINED, code):
-        base, parts = match[1] or match[3] or b"~", match[2] or match[4]
-        names = [name.strip(b"/") for name in re.findall(_QUOTED, parts)]
-        place = b"/".join([base.rstrip(b"/"), *names])
-        if place.startswith((b"~/", b"/")) and not _NO_PLACE.match(place):
-            yield place
+def named_paths(line: str) -> list[str]:
+    """Return the absolute paths in a command line; those in the home folder begin with ``~``."""
+    matches = re.findall(_PATH, line.encode(errors="surrogateescape"))
+    return [os.fsdecode((b"~" if home else b"") + path) for home, path in matches]
 
 
 _FACTS = {

@@ -5,8 +5,8 @@ A word ``NAME`` is a variable that a native program may read, ``os:NAME`` one of
 puts together or by a look at the whole environment, the word is ``*`` or ``os:*``: all counts.
 ``HOST/NAME`` is a fact of this machine that a source asks the system for.
 
-Programs and files are observed where a native script runs (``cmbench.run.observation``). Of
-``customize.py``, which runs in the engine, they are what its source shows: ``os:PATH/NAME``, as in
+Programs and files are observed where a step runs (``cmbench.run.observation``). What a program of
+the script does that ``customize.py`` starts is what its source shows: ``os:PATH/NAME``, as in
 ``cmbench.format.outside``.
 """
 
@@ -14,16 +14,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
 
 from cmbench.format.called_programs import (
     called_by_python,
     called_by_shell,
     facts_asked,
-    named_files,
-    programs_in_path,
     read_by_calls,
-    words_of,
 )
 from cmbench.format.meta import META_FILES
 from cmbench.format.outside import IN_PATH
@@ -45,7 +41,7 @@ _ARITHMETIC = (
 )
 _IDENTIFIER = rb"\b[A-Za-z_]\w*"
 _OS_WORD = (
-    rb"(?:environb?(?:\.\w+\(|\[)|getenv\()\s*['\"](\w+)['\"]"
+    rb"(?:environb?(?:\.\w+\(|\[)|getenvb?\()\s*b?['\"](\w+)['\"]"
     rb"|['\"](\w+)['\"]\s+(?:not\s+)?in\s+(?:os\.)?environ"
 )
 _ENV_WORD = rb"\b(?:CM|MLC)_[A-Z0-9_]*"
@@ -66,7 +62,7 @@ _COMMENT = rb"(?m)^[ \t]*#(?!!).*$"
 _OPEN_PYTHON = (
     rb"(?<!in os\.)(?<!in )(?<!env=os\.)(?<!env=)(?<!environ=)\benvironb?\b(?!=environ)"
     rb"(?!\s*(?:\[|\.(?:get|pop|setdefault)\()\s*['\"]\w+['\"]\s*[]),])"
-    rb"|\bgetenv\b(?!\(\s*['\"]\w+['\"]\s*[),])|\bexpandvars\b"
+    rb"|\bgetenvb?\b(?!\(\s*b?['\"]\w+['\"]\s*[),])|\bexpandvars\b"
     rb"|(?<!['\"])\s+in\s+(?:os\.)?environ\b"
     rb"|\bgetattr\(\s*os\s*,(?!\s*['\"]\w+['\"]\s*[,)])|\bvars\(\s*os\s*\)|\bos\.__dict__\b"
     rb"|\bposix\b|\bCDLL\(\s*None\b|\b(?:exec|eval|compile)\(\s*(?:open|base64|zlib|bytes|codecs)\b"
@@ -120,8 +116,6 @@ _OPEN_OTHER += (
 )
 """The same in other languages: a list of all, another name for it, a name that is put together."""
 _STARTS = rb"\bsubprocess\b|\bos\.(?:system|popen|exec|spawn)|\bpopen\b|\brun_system\b"
-_STRING = rb"\'\'\'(?s:.*?)\'\'\'|\"\"\"(?s:.*?)\"\"\"|\'[^\'\n]*\'|\"[^\"\n]*\""
-_LONGEST = 1 << 20
 _MAKEFILE = r"(?i)(?:^|/)(?:gnu)?makefile(?:\.\w+)?$|\.mk$"
 _OF_OTHERS = ("-macos.sh", "-windows.sh")
 _LOOKS_FOR = rb"\bwhich\s*\(|\bshutil\.which\b"
@@ -162,12 +156,12 @@ class Reads:
             self._process |= _python(code)
 
     def _hook(self, code: bytes) -> None:
-        self._process |= _python(code) | _reads_of(named_files(code)) | facts_asked(code)
+        self._process |= _python(code) | facts_asked(code)
         if re.search(_LOOKS_FOR, code):
             self._process.add(b"PATH")
         if re.search(_STARTS, code):
             self._starts = True
-            self._process |= _in_commands(code) | _reads_of(_started("python", _HOOK, code))
+            self._process |= _in_commands(code)
 
     def words(self) -> tuple[str, ...]:
         """What was found, sorted. A hook that starts programs reads what those may read."""
@@ -176,25 +170,6 @@ class Reads:
             process = process | self._native | _reads_of(self._programs)
         words = {word.decode() for word in self._native}
         return tuple(sorted(words | {"os:" + word.decode() for word in process}))
-
-
-def programs_named(path: str, names: Iterable[str]) -> set[str]:
-    """The reads of all programs in PATH that ``customize.py`` at ``path`` may start.
-
-    ``names`` are the files of the script. ``words`` has what stands where a program is started, be
-    it there or not; here a word counts wherever it stands, if there is such a program now.
-    """
-    hook = _read_hook(path) if _HOOK in names else b""
-    if not re.search(_STARTS, hook):
-        return set()
-    installed = programs_in_path()
-    code = b"\n".join(re.findall(_STRING, re.sub(_COMMENT, b"", hook)))
-    return {f"os:{IN_PATH}{word}" for raw in words_of(code) if (word := raw.decode()) in installed}
-
-
-def _read_hook(path: str) -> bytes:
-    with open(os.path.join(path, _HOOK), "rb") as stream:
-        return stream.read(_LONGEST)
 
 
 _PREFIXES = (b"CM_", b"MLC")
@@ -266,6 +241,12 @@ def _in_commands(code: bytes) -> set[bytes]:
     """What the command lines in a source of Python read."""
     words = set(re.findall(_SHELL_WORD, code)) | _groups(_PRINTS_OF_PYTHON, code)
     return words | ({ALL.encode()} if re.search(_LISTS_OF_PYTHON, code) else set())
+
+
+def words_of_command(line: str) -> set[str]:
+    """Return what the command line of a shell reads; of Python in it, what its patterns show."""
+    code = line.encode(errors="replace")
+    return {word.decode() for word in _shell(code) | facts_asked(code)}
 
 
 def _shell(code: bytes) -> set[bytes]:

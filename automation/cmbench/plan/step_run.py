@@ -69,6 +69,13 @@ class DependencyTrace:
         _add_each(self.chosen, other.chosen)
         _add_each(self.facts, other.facts)
 
+    def depend_on(self, other: DependencyTrace, entry: str) -> None:
+        """Depend on a step that has run: on its ``entry``, or else on what it depends on."""
+        if entry:
+            self.entries[entry] = None
+        else:
+            self.add(other)
+
     def add_facts(self, reads: Mapping[str, Mapping[str, str]]) -> None:
         """Depend on facts of this machine, by the scripts that report them."""
         _add_each(self.facts, reads)
@@ -79,6 +86,8 @@ def _add_each(values: dict[str, dict[str, str]], more: Mapping[str, Mapping[str,
         values.setdefault(path, {}).update(items)
 
 
+NESTED_RUN, LOADED_CODE, IMPORTED_FILE = "cmbench.run", "cmbench.uses", "cmbench.import"
+"""Events for who observes a hook: a run in it, what code used as it was loaded, the file of it."""
 NO_CALL = TracedEnv()
 """The call of a step none of whose hooks has received it."""
 
@@ -88,10 +97,12 @@ class HookState:
     """What the hooks of one step have in common.
 
     ``call`` is the call as they see it, once one of them has received it, ``shared`` their
-    ``run_script_input``, ``late_updates`` what they have changed of dependencies to come.
+    ``run_script_input``, ``late_updates`` what they have changed of dependencies to come. ``began``
+    is when the first of them began, in nanoseconds since 1970.
     """
 
     call: TracedEnv = field(default_factory=lambda: NO_CALL)
+    began: int = 0
     shared: dict[str, Any] = field(default_factory=dict)
     late_updates: dict[str, Dependency] = field(default_factory=dict)
 

@@ -62,6 +62,23 @@ class Runner(Protocol):
         """Return the dictionary that a hook of ``customize.py`` takes."""
 
 
+class UnobservedTool:
+    """cmind as hooks have it: what it reads for a hook, the hook has not read."""
+
+    def __init__(self, cmind: Any) -> None:
+        self._cmind = cmind
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cmind, name)
+
+    def access(self, i: Any) -> Any:
+        """Do what ``i`` says; see cmind."""
+        from cmbench.run.hook_observation import process_watch
+
+        with process_watch().pause():
+            return self._cmind.access(i)
+
+
 class FailedAnswer(dict[str, Any]):
     """A failure as hooks see one, with ``return`` and ``error``; returned by a hook, ``cause``."""
 
@@ -116,8 +133,11 @@ class Automation:
         words = self._runner.words(step_run)
         if isinstance(env, dict) and env is not step_run.env:
             step_run = replace(step_run, env=TracedEnv(env))
+        from cmbench.run.hook_observation import process_watch
+
         try:
-            self._runner.native(step_run, self._place, script, words)
+            with process_watch().pause():
+                self._runner.native(step_run, self._place, script, words)
         except Error as error:
             if error.code in _OF_THE_RUN:
                 raise

@@ -20,13 +20,14 @@ from cmbench.format.dialect import CM
 from cmbench.format.env import MISSING, Pending, as_text
 from cmbench.format.model import Script
 from cmbench.plan.planned_step import PlannedStep, in_every_arm, sure
-from cmbench.plan.step_run import StepRun
+from cmbench.plan.step_run import IMPORTED_FILE, LOADED_CODE, StepRun
 from common.problems import Problem
 from common.python_path import add_folder
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
+    from cmbench.run.hook_observation import HookUses
     from cmbench.run.isolated_library import IsolatedLibrary
 
 Ask = Callable[[str], str]
@@ -164,6 +165,7 @@ class _Imports:
         self._names = names
         self._libraries = libraries
         self._helpers: dict[str, ModuleType | None] = {}
+        self._loaded: dict[str, HookUses] = {}
 
     def __call__(
         self,
@@ -181,7 +183,11 @@ class _Imports:
             return self._libraries[top](name, scope, local, wanted, level)
         helper = None if level else self._helper(top)
         if helper is None:
-            return builtins.__import__(name, scope, local, wanted or (), level)
+            imported = builtins.__import__(name, scope, local, wanted or (), level)
+            # A module that another script has imported is not opened again.
+            sys.audit(IMPORTED_FILE, getattr(sys.modules.get(name), "__file__", None))
+            return imported
+        sys.audit(LOADED_CODE, self._loaded[top])
         if not rest:
             return helper
         from importlib import import_module
@@ -192,7 +198,10 @@ class _Imports:
     def _helper(self, name: str) -> ModuleType | None:
         if name not in self._helpers:
             spec = self._spec(name)
-            self._helpers[name] = self._load(name, spec) if spec else None
+            from cmbench.run.hook_observation import HookUses, process_watch
+
+            with process_watch().noting(HookUses()) as self._loaded[name]:
+                self._helpers[name] = self._load(name, spec) if spec else None
         return self._helpers[name]
 
     def _spec(self, name: str) -> ModuleSpec | None:

@@ -1,8 +1,8 @@
-"""The files and programs that a native step used, and those that count for its cache entry.
+"""The files and programs that a step used, and those that count for its cache entry.
 
-``observer`` is the program that watches. This module starts it, reads its report and applies the
-rule of ``docs/how-to/cache.md``. A step that cannot be observed counts as reading what its ``PATH``
-offers, and says so.
+``observer`` is the program that watches native scripts, ``hook_observation`` watches hooks. This
+module starts the former, reads what both report and applies the rule of ``docs/how-to/cache.md``. A
+step that cannot be observed counts as reading what its ``PATH`` offers, and says so.
 """
 
 from __future__ import annotations
@@ -12,18 +12,24 @@ import os
 import re
 import stat
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from cmbench.format.environment_reads import words_of_command
+from cmbench.format.libraries import search_path
 from cmbench.format.outside import IN_PATH, PROGRAM_FOLDERS, UNOBSERVED, search_folders
 from cmbench.format.program_variables import all_variables, variables_of
 from cmbench.format.sources import own_files
 from cmbench.lib.engine_code import import_paths
 from cmbench.plan.step_run import StepRun
 from cmbench.run import observer
+from cmbench.run.cm_objects import StepFolders
 from cmbench.run.executor import Job
+from cmbench.run.hook_observation import HookUses, process_watch
 from cmbench.run.native_reads import variable_reads
+from cmbench.run.observer import STARTED
 from cmbench.values import replace
 
 Ended = TypeVar("Ended")
@@ -70,11 +76,10 @@ class StepObservation:
 
     def __init__(self, step_run: StepRun, job: Job) -> None:
         self._environment = job.environment
-        shared = os.environ.get("CMBENCH_SHARED", "")
         libraries = [folder for folder in job.reads if folder != step_run.script.path]
-        folders = [job.cwd, job.scratch, _home(job.scratch), shared, *libraries]
-        self._own = [folder for folder in folders if folder]
+        self._own = _own_folders(job.cwd, job.scratch, libraries)
         self._script = step_run.script.path
+        self._hooks_began = step_run.hooks.began
         self._path = os.path.join(job.scratch, _REPORT)
         self._report: dict[str, Any] = {}
         self._obstacle = _obstacle(step_run)
@@ -109,7 +114,8 @@ class StepObservation:
         if self._obstacle:
             return set(_all_of_path(self._environment, self._obstacle))
         files = frozenset(name for name, _, _ in own_files(self._script))
-        rule = CountedPaths(self._own, self._script, files, self._report["began"])
+        began = min(self._report["began"], self._hooks_began or self._report["began"])
+        rule = CountedPaths(self._own, self._script, files, began)
         return {f"os:{IN_PATH}{name}" for name in rule.names(self._report)}
 
     def variables(self) -> list[str]:
@@ -121,6 +127,36 @@ class StepObservation:
             modules = filter(None, map(_module, self._report[observer.OPENED]))
             names = variables_of(os.fsencode(name) for name in (*programs, *modules))
         return sorted(name.decode() for name in names)
+
+
+def run_hook_observed(
+    step_run: StepRun, place: StepFolders, loaded: HookUses, call: Callable[[], Ended]
+) -> Ended:
+    """Call a hook; record its reads outside, with those of ``loaded`` code. Return its result."""
+    hooks = step_run.hooks
+    hooks.began = hooks.began or time.time_ns()
+    with process_watch().noting(HookUses()) as uses:
+        uses.include(loaded)
+        ended = call()
+    for child, outcome in uses.runs:
+        step_run.note(name for name in child.outer_reads() if name.startswith("os:"))
+        step_run.trace.depend_on(child.trace, outcome.entry)
+    libraries = search_path(step_run.script.path, step_run.step.uses)
+    script = step_run.script.path
+    files = frozenset(name for name, _, _ in own_files(script))
+    own = _own_folders(place.cwd, place.scratch, libraries)
+    names = CountedPaths(own, script, files, hooks.began).names(uses.paths)
+    started = variables_of(os.fsencode(os.path.basename(path)) for path in uses.paths[STARTED])
+    words = {word for line in uses.commands for word in words_of_command(line)}
+    words |= {name.decode() for name in started} | {f"{IN_PATH}{name}" for name in names}
+    step_run.note(f"os:{word}" for word in words)
+    return ended
+
+
+def _own_folders(cwd: str, scratch: str, libraries: Iterable[str]) -> list[str]:
+    """Return folders whose content counts otherwise: those of the step, caches, shared code."""
+    folders = (cwd, scratch, _home(scratch), os.environ.get("CMBENCH_SHARED", ""), *libraries)
+    return [folder for folder in folders if folder]
 
 
 def _home(scratch: str) -> str:

@@ -112,10 +112,8 @@ def absorb(step_run: StepRun, child: StepRun, outcome: StepOutcome) -> None:
     if not child.request.uid:
         choices = step_run.trace.chosen.setdefault(step_run.script.path, {})
         choices[str(child.request.tags)] = child.script.uid
-    if outcome.entry:
-        step_run.trace.entries[outcome.entry] = None
-    else:
-        step_run.trace.add(child.trace)
+    step_run.trace.depend_on(child.trace, outcome.entry)
+    if not outcome.entry:
         step_run.trace.add_facts(child.env.fact_reads)
     for key, value in outcome.new_env.items():
         if child.script.host_facts:

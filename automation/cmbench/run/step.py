@@ -24,7 +24,7 @@ from cmbench.errors import Error, shell_word, visible
 from cmbench.format.env import expanded_env, process_env, unresolved
 from cmbench.lib.secrecy import Secrets
 from cmbench.plan.step_run import StepRun
-from cmbench.run.cm_objects import Automation, FailedAnswer, StepFolders
+from cmbench.run.cm_objects import Automation, FailedAnswer, StepFolders, UnobservedTool
 from cmbench.run.customize import crash, file_failure, load, programs, unanswered
 from cmbench.run.reporter import Reporter, StepOutput
 from cmbench.values import immutable
@@ -32,6 +32,7 @@ from common.problems import Hint
 
 if TYPE_CHECKING:
     from cmbench.run.executor import Executor, Job
+    from cmbench.run.hook_observation import HookUses
     from cmbench.run.mlc_modules import Actions
     from cmbench.run.workers import Crew
 
@@ -53,7 +54,7 @@ class RunnerSettings:
     """
 
     cmind: Any
-    words: Callable[[str, tuple[str, ...], bool], tuple[str, ...]]
+    words: Callable[[str, tuple[str, ...]], tuple[str, ...]]
     secrets: Secrets
     quiet: bool = True
     offline: bool = False
@@ -68,7 +69,7 @@ class StepRunner:
     """Runs the hooks and native scripts of steps; keeps loaded modules for the process."""
 
     def __init__(self, settings: RunnerSettings, output: StepOutput) -> None:
-        self.cmind = settings.cmind
+        self.cmind = UnobservedTool(settings.cmind)
         self.secrets = settings.secrets
         self.progress = ProgressFiles(output.reporter)
         self._settings = settings
@@ -76,6 +77,7 @@ class StepRunner:
         self._words = cache(settings.words)
         self._executor = settings.executor
         self._modules: dict[str, ModuleType | None] = {}
+        self._loaded: dict[str, HookUses] = {}
         self._offered: Mapping[str, ModuleType] | None = None
         self._actions: Actions | None = None
         self._asking: list[tuple[StepRun, str]] = []
@@ -131,7 +133,9 @@ class StepRunner:
                 stack.enter_context(self._output.captured(step_run, self.secrets))
                 key = step_run.script.dialect.prefix + "TMP_RUN_DIR"
                 stack.enter_context(programs(key, place.scratch))
-                answer = _answer(function, self.hook_input(step_run, place), step_run, place, doing)
+                i = self.hook_input(step_run, place)
+                call = partial(_answer, function, i, step_run, place, doing)
+                answer = self._observed(step_run, place, call) if step_run.is_kept else call()
                 # Where a hook goes, the rest of its step follows.
                 step_run.cwd = os.getcwd()
                 return answer
@@ -144,6 +148,12 @@ class StepRunner:
             self._learn(step_run)
             self._asking.pop()
             os.chdir(here)
+
+    def _observed(self, step_run: StepRun, place: StepFolders, call: Callable[[], Any]) -> Any:
+        from cmbench.run.observation import run_hook_observed
+
+        path = os.path.join(step_run.script.path, "customize.py")
+        return run_hook_observed(step_run, place, self._loaded[path], call)
 
     def _learn(self, step_run: StepRun) -> None:
         """See which values and inputs of a step are secret."""
@@ -188,9 +198,9 @@ class StepRunner:
 
     def _module(self, step_run: StepRun) -> ModuleType | None:
         path = os.path.join(step_run.script.path, "customize.py")
-        if path not in self._modules:
-            there = os.path.isfile(path)
-            self._modules[path] = self._load(path, step_run) if there else None
+        is_noted = path in self._loaded or not step_run.is_kept
+        if path not in self._modules or (self._modules[path] is not None and not is_noted):
+            self._modules[path] = self._load(path, step_run) if os.path.isfile(path) else None
         return self._modules[path]
 
     def _load(self, path: str, step_run: StepRun) -> ModuleType:
@@ -201,7 +211,12 @@ class StepRunner:
 
                 self._offered = modules(self.actions)
             offered = self._offered
-        return load(path, step_run, self._ask, offered)
+        if not step_run.is_kept:
+            return load(path, step_run, self._ask, offered)
+        from cmbench.run.hook_observation import HookUses, process_watch
+
+        with process_watch().noting(HookUses()) as self._loaded[path]:
+            return load(path, step_run, self._ask, offered)
 
     @property
     def actions(self) -> Actions:
@@ -232,8 +247,8 @@ class StepRunner:
         return answer.rstrip("\n")
 
     def words(self, step_run: StepRun) -> tuple[str, ...]:
-        """Return what native programs of this step may read, as far as an entry keeps it."""
-        return self._words(step_run.script.path, step_run.step.uses, step_run.is_kept)
+        """Return what native programs of this step may read."""
+        return self._words(step_run.script.path, step_run.step.uses)
 
     def native_script(self, step_run: StepRun, base: str = "") -> str:
         """Return the path of the native script for this machine, or an empty string."""

@@ -72,20 +72,13 @@ class Workspace:
         other.index = index
         return other
 
-    def words(self, path: str, uses: tuple[str, ...], with_programs: bool) -> tuple[str, ...]:
-        """What the programs of a script may read; if ``with_programs``, all that it may start too.
-
-        ``uses`` names the shared code that they import.
-        """
+    def words(self, path: str, uses: tuple[str, ...]) -> tuple[str, ...]:
+        """What the programs of a script may read; ``uses`` names shared code that they import."""
         content = self.index.contents.get(path)
         shared = [
             word for name in uses for word in self.index.contents.libraries.find(path, name).words
         ]
-        if not with_programs:
-            return (*content.words, *shared)
-        from cmbench.format.environment_reads import programs_named
-
-        return (*content.words, *shared, *programs_named(path, content.names))
+        return (*content.words, *shared)
 
 
 class _Deferred:
