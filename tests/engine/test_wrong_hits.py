@@ -890,3 +890,22 @@ def test_an_edit_that_keeps_size_and_time_is_noticed(
     os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
     place.replace(path)
     assert lab.run("get,x").env["CM_OUT"] == "two"
+
+
+HELD = ["{p}:{d}", '["{p}"]', "-x {p}", "-I{p}", "--tool={p}", "file://{p}", "{d} {p}"]
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+@pytest.mark.parametrize("value", HELD)
+def test_a_path_within_a_value_that_an_entry_gives_back_must_still_be_there(
+    lab: Lab, tmp_path: Path, value: str, is_own: bool
+) -> None:
+    folder = "$PWD" if is_own else str(tmp_path)
+    text = value.format(p=f"{folder}/given", d=folder).replace('"', '\\"')
+    run = f'echo x > {folder}/given\necho "CM_OUT={text}" > tmp-run-env.out\n'
+    lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=run)
+    assert lab.run("get,x").status["get-x"] == "done"
+    assert lab.run("get,x").status["get-x"] == "cached"
+    for given in tmp_path.rglob("given"):
+        given.unlink()
+    assert lab.run("get,x").status["get-x"] == "done"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import time
 from collections.abc import Mapping
@@ -32,6 +33,7 @@ from cmbench.values import field, immutable
 
 _SEAL = '{"seal": "'
 _SEAL_DIGITS = 24
+_PATH_IN_VALUE = r"(?:^|[\s:;,=\"'\[(]|(?:^|\s)-[A-Za-z]|file://)(/[^\s:;,\"'\])]+)"
 _ENCODER = json.JSONEncoder(sort_keys=True, default=repr)
 
 
@@ -179,6 +181,17 @@ def misplaced(entry: CacheEntry, payloads: str) -> str:
         if os.path.samefile(folder, payloads):
             return ""
     return f"its directory {entry.path} is in another home"
+
+
+def paths_in(values: Mapping[str, Any]) -> set[str]:
+    """Return the absolute paths that exported ``values`` hold, whole or in a list or an option."""
+    paths: set[str] = set()
+    for value in values.values():
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, str) and "\0" not in item:
+                paths.update(re.findall(_PATH_IN_VALUE, item))
+                paths.update([item] if item[:1] == "/" else [])
+    return paths
 
 
 def output(path: str) -> Reliance:

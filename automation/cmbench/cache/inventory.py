@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cmbench.cache.cache_entry import CacheEntry, Reliance, output
+from cmbench.cache.cache_entry import CacheEntry, Reliance, output, paths_in
 from cmbench.cache.packages import Packages
 from cmbench.cache.store import CacheStore
 from cmbench.errors import Error
@@ -49,18 +49,11 @@ class VerificationResult:
 def outputs_of(path: str, values: Mapping[str, Any]) -> tuple[Reliance, ...]:
     """The present state of what exported ``values`` name inside the payload ``path``."""
     outputs: dict[str, Reliance] = {}
-    for name in _named(path, values):
+    for name in sorted(name for name in paths_in(values) if name.startswith(path + os.sep)):
         # A missing path is where a later step writes.
         with suppress(OSError):
             outputs[name] = output(name)
     return tuple(outputs.values())
-
-
-def _named(path: str, values: Mapping[str, Any]) -> Iterator[str]:
-    for value in values.values():
-        for item in value if isinstance(value, list) else [value]:
-            if isinstance(item, str) and item.startswith(path + os.sep) and "\0" not in item:
-                yield item
 
 
 def survey(path: str, outputs: tuple[Reliance, ...]) -> tuple[int, Files]:

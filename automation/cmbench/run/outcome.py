@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from cmbench.cache.cache_entry import Reliance, expiration, reliance
+from cmbench.cache.cache_entry import Reliance, expiration, paths_in, reliance
 from cmbench.cache.store import remove_tree
 from cmbench.errors import Error
 from cmbench.format.env import MISSING, TracedEnv, is_pattern, merge_value, select_keys
@@ -164,11 +163,9 @@ def paths_given_back(values: Mapping[str, Any], home: str) -> list[str]:
     from cmbench.format.outside import IN_PATH
 
     shared = os.environ.get("CMBENCH_SHARED") or home
-    items = chain.from_iterable(v if isinstance(v, list) else [v] for v in values.values())
-    paths = {item for item in items if isinstance(item, str) and item[:1] == "/"}
     own = (f"{home}/", f"{shared}/")
-    outside = [path.rstrip("/") for path in paths if not f"{path}/".startswith(own)]
-    return [f"os:{IN_PATH}{path}" for path in outside if "\0" not in path and os.path.exists(path)]
+    outside = [path.rstrip("/") for path in paths_in(values) if not f"{path}/".startswith(own)]
+    return [f"os:{IN_PATH}{path}" for path in outside if os.path.exists(path)]
 
 
 def _storable(value: Any) -> Any:
