@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from cmbench.run import observer, process
+from cmbench.run import observation, observer, process
 from lab import Lab
 
 
@@ -47,6 +47,10 @@ SPELLINGS = {
     "a copy": "cp {f} copy; X=$(cat copy)",
     "a link": "ln -s {f} link; X=$(cat link)",
     "a url": "X=$(python3 -c 'import urllib.request as r; print(r.urlopen(\"file://{f}\").read().decode())')",
+    "the folder of a process": "cd {d}; X=$(cat /proc/self/cwd/a.txt); cd - >/dev/null",
+    "the root of a process": "X=$(cat /proc/self/root/{f})",
+    "an open file of a process": "exec 7<{f}; X=$(cat /proc/$$/fd/7)",
+    "below a folder named like a cache": "X=$(cat {d}/.cache/a.txt)",
     "tar": "tar cf a.tar -C {d} a.txt; X=$(tar xOf a.tar)",
     "python": "X=$(python3 $CM_TMP_CURRENT_SCRIPT_PATH/read.py)",
     "a threaded python": "X=$(python3 $CM_TMP_CURRENT_SCRIPT_PATH/threads.py)",
@@ -67,6 +71,8 @@ def _fill(folder: Path, text: str) -> None:
     for name, first in (("tool", "/bin/sh"), ("script", folder / "interpreter")):
         (folder / name).write_text(f"#!{first}\necho {text}\n")
         (folder / name).chmod(0o755)
+    (folder / ".cache").mkdir(exist_ok=True)
+    (folder / ".cache" / "a.txt").write_text(text)
     (folder / "interpreter").unlink(missing_ok=True)
     (folder / "interpreter").symlink_to(shutil.which("bash") or "bash")
 
@@ -273,6 +279,66 @@ def test_what_an_entry_gives_back_must_still_be_there(
     assert "cached" not in lab.run("app").status.values()
 
 
+@pytest.mark.parametrize("word", ["ln", "mv"])
+def test_a_file_counts_that_gets_a_name_in_the_step(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    # Below /tmp what a step has changed counts as its own.
+    monkeypatch.setattr(observation, "_TEMPORARY", ())
+    run = f"{word} {tmp_path}/a mine\necho CM_OUT=$(cat mine) > tmp-run-env.out\n"
+    lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=run)
+    for text in ("one", "three"):
+        (tmp_path / "b").write_text(text)
+        (tmp_path / "b").replace(tmp_path / "a")
+        assert lab.run("get,x").env["CM_OUT"] == text
+
+
+def test_each_of_many_files_counts(lab: Lab, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for number in range(observation._MOST_NAMES + 10):
+        (folder / str(number)).write_text("one")
+    run = f"echo CM_OUT=$(cat {folder}/* | md5sum) > tmp-run-env.out\n"
+    lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=run)
+    before = lab.run("get,x").env["CM_OUT"]
+    assert lab.run("get,x").status["get-x"] == "cached"
+    (folder / "7").write_text("three")
+    assert lab.run("get,x").env["CM_OUT"] != before
+
+
+@pytest.mark.parametrize(
+    ("name", "call", "code"),
+    [
+        ("read", "sh {f}", "echo $LAB_WORD\n"),
+        ("read.py", "python3 {f}", "import os\nprint(os.environ['LAB_WORD'])\n"),
+        ("set.sh", "echo $(. {f}; echo $Y)", "Y=$LAB_WORD\n"),
+        ("Makefile", "make -s -f {f}", "all:\n\t@echo $(LAB_WORD)\n"),
+    ],
+)
+def test_a_variable_that_a_script_outside_names_counts(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, call: str, code: str
+) -> None:
+    (tmp_path / name).write_text("#!/bin/sh\n" + code if name == "read" else code)
+    run = f"echo CM_OUT=$({call.format(f=tmp_path / name)}) > tmp-run-env.out\n"
+    lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=run)
+    for text in ("one", "three"):
+        monkeypatch.setenv("LAB_WORD", text)
+        assert lab.run("get,x").env["CM_OUT"] == text
+    monkeypatch.setenv("LAB_OTHER_WORD", text)
+    assert lab.run("get,x").status["get-x"] == "cached"
+
+
+def test_where_a_link_to_nothing_leads_counts(lab: Lab, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    run = f"echo CM_OUT=$(readlink {link}) > tmp-run-env.out\n"
+    lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=run)
+    for target in ("none", "nowhere"):
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+        assert lab.run("get,x").env["CM_OUT"] == target
+    assert lab.run("get,x").status["get-x"] == "cached"
+
+
 def test_a_file_that_the_step_itself_makes_costs_no_hit(lab: Lab, tmp_path: Path) -> None:
     run = f"mkdir -p {tmp_path}/made; date > {tmp_path}/made/file; cat {tmp_path}/made/file\n"
     run += "t=$(mktemp); echo 1 > $t; cat $t; rm $t; date > own; cat own\n"
@@ -414,17 +480,20 @@ def test_mode_and_target_of_a_script_s_own_file_count(
     assert lab.run("get,x").status["get-x"] == "done"
 
 
-def test_what_others_put_into_a_home_costs_no_hit(
+def test_what_others_put_into_a_home_or_tmp_costs_no_hit(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "user"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
-    run = "ls ~ > /dev/null; cat ~/.config/tool/settings 2>/dev/null || echo none > own\n"
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    run = "ls ~ $TMPDIR > /dev/null; cat ~/.config/tool/settings 2>/dev/null || echo none > own\n"
     lab.script("get-x", cache=True, run=run)
     assert lab.run("get,x").status["get-x"] == "done"
     (home / ".config/other").mkdir(parents=True)
     (home / "notes").touch()
+    (tmp_path / "tmp" / "notes").touch()
     assert lab.run("get,x").status["get-x"] == "cached"
     (home / ".config/tool").mkdir()
     (home / ".config/tool/settings").write_text("x\n")

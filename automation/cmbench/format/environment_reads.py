@@ -44,6 +44,7 @@ _OS_WORD = (
     rb"(?:environb?(?:\.\w+\(|\[)|getenvb?\()\s*b?['\"](\w+)['\"]"
     rb"|['\"](\w+)['\"]\s+(?:not\s+)?in\s+(?:os\.)?environ"
 )
+_HOME_OF_SHELL = rb"(?m:(?:^|[\s=:\"'(])~(?:/|[\s)\"';]|$)|\bcd\s*(?:$|[;&|)]))"
 _ENV_WORD = rb"\b(?:CM|MLC)_[A-Z0-9_]*"
 _ANY_WORD = rb"\b[A-Z][A-Z0-9_]+\b"
 """Programs have more ways to ask for a variable than patterns can list. All of them name it."""
@@ -81,7 +82,7 @@ _LISTS_ALL = (
 )
 """A command of a shell that lists all variables, with what may stand before and after it."""
 _OPEN_SHELL = (
-    rb"\$\{!|\benvsubst\b|\bprintenv\s+[^\w\s]*\$|\bxargs\b.*\bprintenv\b|\b(?:declare|local|typeset)\s+-\w*[ni]|\b(?:export|declare)\s+-[px]"
+    rb"\$\{!|\[[^\]\n]*\s-v\s+\S*\$|\btest\s+-v\s+\S*\$|\benvsubst\b|\bprintenv\s+[^\w\s]*\$|\bxargs\b.*\bprintenv\b|\b(?:declare|local|typeset)\s+-\w*[ni]|\b(?:export|declare)\s+-[px]"
     rb"|\bcompgen\b|\beval\b[^\n]*\\\$"
     rb"|" + _LISTS_ALL + rb"|(?m:=[\"']?(?:env|printenv)[\"']?\s*(?:$|[;&]))"
     rb"|/environ\b|/proc/(?:self|thread-self|\$\$|\$\{?\w+\}?)/(?![a-df-z])"
@@ -100,7 +101,7 @@ _LISTS_OF_PYTHON = (
 )
 _PRINTS_OF_PYTHON = rb"['\"](?:/usr)?(?:/bin/)?printenv['\"]\s*,\s*['\"](\w+)['\"]"
 _OPEN_INLINE = (
-    rb"[%@&](?:main)?(?:::)?ENV\b|\bprocess\.env\b(?!\.\w|\[\s*['\"])|\bjq\b[^\n]*\benv\b|\bENV\.to_h\b|\$ENV\{\s*[$&]|\bENVIRON\b(?!\[\s*['\"\\]+\w+[\\\"']+\s*\])"
+    rb"[%@&](?:main)?(?:::)?ENV\b|\bprocess\.env\b(?!\.\w|\[\s*['\"]\w+['\"]\s*\])|\bjq\b[^\n]*\benv\b|\bENV\.to_h\b|\$ENV\{\s*[$&]|\bENVIRON\b(?!\[\s*['\"\\]+\w+[\\\"']+\s*\])"
     rb"|\bgetenv\(\s*[^'\"\s]|\bmain\s*\([^(){}]*,[^(){}]*,"
 )
 """What a program in awk, Perl or C cannot be followed by, in a file of its own or in a shell's."""
@@ -243,15 +244,32 @@ def _in_commands(code: bytes) -> set[bytes]:
     return words | ({ALL.encode()} if re.search(_LISTS_OF_PYTHON, code) else set())
 
 
+def program_words(path: str, data: bytes) -> tuple[str, ...]:
+    """Return what the script or makefile at ``path`` reads; nothing for any other file."""
+    kind = _kind(path, data)
+    if kind not in ("shell", "python") and not re.search(_MAKEFILE, path):
+        return ()
+    reads = Reads()
+    reads.add(path, data)
+    return reads.words()
+
+
 def words_of_command(line: str) -> set[str]:
     """Return what the command line of a shell reads; of Python in it, what its patterns show."""
     code = line.encode(errors="replace")
     return {word.decode() for word in _shell(code) | facts_asked(code)}
 
 
+def words_of_python(code: str) -> set[str]:
+    """Return the variables that a program of Python reads."""
+    return {word.decode() for word in _python(code.encode(errors="replace"))}
+
+
 def _shell(code: bytes) -> set[bytes]:
     parts = b" ".join(_groups(_ARITHMETIC, code))
     words = set(re.findall(_SHELL_WORD, code)) | set(re.findall(_IDENTIFIER, parts))
+    if re.search(_HOME_OF_SHELL, code):
+        words.add(b"HOME")
     words |= _groups(_OTHER_WORD, code) | set(re.findall(_SHELL_OTHER_WORD, code))
     if re.search(_OPEN_SHELL, code) or re.search(_OPEN_INLINE, code):
         words.add(ALL.encode())
@@ -288,6 +306,11 @@ _READERS = {
 }
 
 
+def is_of_terminal(name: str) -> bool:
+    """Return whether a variable differs between the terminals of one user."""
+    return _OF_A_TERMINAL.match(name) is not None
+
+
 def process_variables() -> dict[str, str]:
     """Return the variables of this process without those that differ between terminals."""
-    return {key: value for key, value in os.environ.items() if not _OF_A_TERMINAL.match(key)}
+    return {key: value for key, value in os.environ.items() if not is_of_terminal(key)}

@@ -1,8 +1,8 @@
 """Files, programs and facts outside of a script and of the cache, as they are now.
 
 Names are those of the reads that an entry keeps: ``PATH/NAME`` is the first program of that name in
-PATH, ``PATH//DIR/NAME`` a file, ``PATH//DIR/`` the names in a folder, ``PATH/~/NAME`` a file below
-the home folder, and ``HOST/NAME`` a fact of this machine.
+PATH, ``PATH//DIR/NAME`` a file, ``PATH//DIR/`` the names in a folder, ``PATH//DIR/*`` all files in
+it, ``PATH/~/NAME`` a file below the home folder, and ``HOST/NAME`` a fact of this machine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def outside_now(name: str) -> str:
         return "yes"
     target = name.removeprefix(IN_PATH)
     if target.endswith("/*"):
-        return programs_now(target[:-2])
+        return files_now(target[:-2])
     if target.endswith("/"):
         return folder_now(target)
     if "/" in target:
@@ -65,7 +65,7 @@ def file_now(place: str) -> str:
     try:
         info = os.stat(place)
     except (OSError, ValueError):
-        return MISSING
+        return _dangling_link(place)
     if place.startswith(PROGRAM_FOLDERS):
         return os.path.realpath(place)
     if stat.S_ISDIR(info.st_mode):
@@ -74,6 +74,13 @@ def file_now(place: str) -> str:
     behind = "" if real == place else f" -> {real}"
     mode = stat.S_IMODE(info.st_mode)
     return f"{place}{behind} ({info.st_size} bytes of {info.st_mtime_ns / 1e9:.6f}, mode {mode:o})"
+
+
+def _dangling_link(place: str) -> str:
+    try:
+        return f"{place} -> {os.readlink(place)}, which is missing"
+    except (OSError, ValueError):
+        return MISSING
 
 
 def folder_now(place: str) -> str:
@@ -85,11 +92,22 @@ def folder_now(place: str) -> str:
     return f"{len(names)} names, {sha256(chr(0).join(names), _SHORT)}"
 
 
-def programs_now(folder: str) -> str:
-    """Return how many files a folder of PATH has, and a digest of their states."""
+def files_now(folder: str) -> str:
+    """Return how many files and folders a folder has, and a digest of their states."""
     try:
         names = sorted(os.listdir(folder))
     except OSError:
         return MISSING
-    states = [file_now(f"{folder}/{name}") for name in names]
-    return f"{len(names)} programs, {sha256(chr(0).join(states), _SHORT)}"
+    states = [_state(f"{folder}/{name}") for name in names]
+    return f"{len(names)} files, {sha256(chr(0).join(states), _SHORT)}"
+
+
+def _state(place: str) -> str:
+    """Return what ``file_now`` does, in the short way for a plain file."""
+    try:
+        info = os.lstat(place)
+    except OSError:
+        return MISSING
+    if not stat.S_ISREG(info.st_mode) or place.startswith(PROGRAM_FOLDERS):
+        return file_now(place)
+    return f"{place} {info.st_size} {info.st_mtime_ns} {info.st_mode}"

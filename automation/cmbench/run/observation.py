@@ -17,7 +17,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from cmbench.format.environment_reads import words_of_command
+from cmbench.format.environment_reads import (
+    is_of_terminal,
+    program_words,
+    words_of_command,
+    words_of_python,
+)
 from cmbench.format.libraries import search_path
 from cmbench.format.outside import IN_PATH, PROGRAM_FOLDERS, UNOBSERVED, search_folders
 from cmbench.format.program_variables import all_variables, variables_of
@@ -56,8 +61,11 @@ _OF_PACKAGES = re.compile(
 )
 """Trees that a package manager keeps below an interpreter, which itself counts."""
 _OF_USER = re.compile(r"/\.(?:cache(?:/|$)|gitconfig$|config/git/|local/state/|\w+_history$)")
+_SCRIPT_NAME = re.compile(r"\.(?:sh|py|mk)$|/[^./]+$")
+_LONGEST_PROGRAM = 1 << 20
+"""Bytes of a script outside that are looked into."""
 _MOST_NAMES = 300
-"""More names than these looked at in one folder count as one look at the folder."""
+"""More names than these looked at in one folder count as one look at all that it has."""
 
 
 def run_observed(step_run: StepRun, job: Job, run: Callable[[Job], Ended]) -> Ended:
@@ -119,14 +127,37 @@ class StepObservation:
         return {f"os:{IN_PATH}{name}" for name in rule.names(self._report)}
 
     def variables(self) -> list[str]:
-        """Return the variables that the programs which were started look at by themselves."""
+        """Return the variables that the programs which were started look at.
+
+        Of known programs those of a table, of scripts outside those that their sources name.
+        """
         if self._obstacle:
-            names = all_variables()
-        else:
-            programs = map(os.path.basename, self._report[observer.STARTED])
-            modules = filter(None, map(_module, self._report[observer.OPENED]))
-            names = variables_of(os.fsencode(name) for name in (*programs, *modules))
-        return sorted(name.decode() for name in names)
+            return sorted(name.decode() for name in all_variables())
+        started, opened = self._report[observer.STARTED], self._report[observer.OPENED]
+        programs = map(os.path.basename, started)
+        modules = filter(None, map(_module, opened))
+        names = variables_of(os.fsencode(name) for name in (*programs, *modules))
+        own = _starts([*self._own, self._script])
+        paths = (*started, *filter(_SCRIPT_NAME.search, opened))
+        outside = [path for path in paths if not path.startswith((*own, *_SYSTEM))]
+        return sorted({name.decode() for name in names} | _named_outside(outside))
+
+
+def _named_outside(paths: Iterable[str]) -> set[str]:
+    """Return the variables that scripts and makefiles among ``paths`` name.
+
+    What one reads in a way that cannot be followed is left out, as are the variables of terminals,
+    and PATH, which many set: the programs that are found by it count by themselves.
+    """
+    words: set[str] = set()
+    for path in paths:
+        if os.path.isfile(path) and not _never_counts(path):
+            with suppress(OSError), open(path, "rb") as stream:
+                start = stream.read(2)
+                if start == b"#!" or "." in os.path.basename(path) or path.endswith("akefile"):
+                    words.update(program_words(path, start + stream.read(_LONGEST_PROGRAM)))
+    named = {word for word in words if re.fullmatch(r"\w+", word)}
+    return {word for word in named if word != "PATH" and not is_of_terminal(word)}
 
 
 def run_hook_observed(
@@ -148,6 +179,7 @@ def run_hook_observed(
     names = CountedPaths(own, script, files, hooks.began).names(uses.paths)
     started = variables_of(os.fsencode(os.path.basename(path)) for path in uses.paths[STARTED])
     words = {word for line in uses.commands for word in words_of_command(line)}
+    words |= {word for code in uses.python_code for word in words_of_python(code)}
     words |= {name.decode() for name in started} | {f"{IN_PATH}{name}" for name in names}
     step_run.note(f"os:{word}" for word in words)
     return ended
@@ -216,11 +248,13 @@ class CountedPaths:
         self._folders: dict[str, str] = {}
         # A shell looks whether these are folders.
         self._where_the_user_was = {os.environ.get("PWD"), os.environ.get("OLDPWD")}
-        # Which names a home has, every program of its user changes.
         self._homes = {os.path.realpath(os.path.expanduser("~")), os.path.expanduser("~")}
         self._search = frozenset(search_folders(os.environ.get("PATH", os.defpath)))
         temporary = os.environ.get("TMPDIR", "").rstrip("/")
         self._temporary = (*_TEMPORARY, *([f"{temporary}/"] if temporary else []))
+        # Which names these have, everything that is installed or started changes.
+        known = (*self._homes, *self._search)
+        self._shared = {*self._temporary, *(f"{folder}/" for folder in known)}
 
     def names(self, report: Mapping[str, Any]) -> set[str]:
         """Return programs by name, files by path, and folders with a slash at the end."""
@@ -231,14 +265,14 @@ class CountedPaths:
                     by_folder.setdefault(os.path.dirname(name), set()).add(name)
         names: set[str] = set()
         for folder, inside in by_folder.items():
-            names |= {f"{folder}/"} if folder and len(inside) > _MOST_NAMES else inside
+            names |= {f"{folder}/*"} if folder and len(inside) > _MOST_NAMES else inside
         passed = [folder for name in (*names, *self._own) for folder in _folders_above(name)]
         return names.difference(passed)
 
     def _name(self, path: str, kind: str) -> str:
         """Return what counts of ``path``, or an empty string."""
         real = self._real(path)
-        if path == "/" or path in self._homes or self._is_own(real):
+        if path == "/" or f"{path}/" in self._shared or self._is_own(real):
             return ""
         if self._is_own(path):
             # What was read is what a link in it leads to.
@@ -248,7 +282,15 @@ class CountedPaths:
         folder, name = os.path.split(path)
         if folder in self._search and (kind != observer.OPENED or path.startswith(_SYSTEM)):
             return name
-        return "" if _never_counts(path) else self._counted(path, kind)
+        if path.startswith(_SYSTEM) and not f"{real}/".startswith((*_SYSTEM, _SETTINGS)):
+            # A link of the system leads out of it.
+            path = real
+        if _never_counts(path) or self._is_of_user(path):
+            return ""
+        return self._counted(path, kind)
+
+    def _is_of_user(self, path: str) -> bool:
+        return any(_OF_USER.match(path, len(h)) for h in self._homes if path.startswith(f"{h}/"))
 
     def _counted(self, path: str, kind: str) -> str:
         if f"{path}/".startswith(_SYSTEM) and not path.startswith(_OF_THE_MACHINE):
@@ -308,7 +350,6 @@ def _never_counts(path: str) -> bool:
         f"{path}/".startswith((*_STATES, *_OF_SERVICES))
         or _OF_THE_C_LIBRARY.match(path) is not None
         or _OF_PACKAGES.match(path) is not None
-        or _OF_USER.search(path) is not None
     )
 
 

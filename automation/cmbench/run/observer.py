@@ -18,6 +18,7 @@ import fcntl
 import json
 import os
 import platform
+import re
 import resource
 import select
 import signal
@@ -72,6 +73,8 @@ _OPEN, _OPENAT = _Call(OPENED, 0, -1, 1, _WRITES), _Call(OPENED, 1, 0, 2, _WRITE
 _OPENAT2 = _Call(OPENED, 1, 0)
 _STAT, _STATAT = _Call(LOOKED, 0), _Call(LOOKED, 1, 0)
 _FSTATAT, _STATX = _Call(LOOKED, 1, 0, 3, _OF_OPEN_FILE), _Call(LOOKED, 1, 0, 2, _OF_OPEN_FILE)
+_LINK, _LINKAT = _Call(OPENED, 0), _Call(OPENED, 1, 0)
+"""A file that gets another name, or a second one, is used like one that is opened."""
 _CALLS: Mapping[int, Mapping[int, _Call]] = {
     0xC000003E: {
         59: _EXECVE,
@@ -88,6 +91,11 @@ _CALLS: Mapping[int, Mapping[int, _Call]] = {
         267: _STATAT,
         269: _STATAT,
         439: _STATAT,
+        86: _LINK,
+        82: _LINK,
+        265: _LINKAT,
+        264: _LINKAT,
+        316: _LINKAT,
     },
     0x40000003: {
         11: _EXECVE,
@@ -106,6 +114,11 @@ _CALLS: Mapping[int, Mapping[int, _Call]] = {
         305: _STATAT,
         307: _STATAT,
         439: _STATAT,
+        9: _LINK,
+        38: _LINK,
+        303: _LINKAT,
+        302: _LINKAT,
+        353: _LINKAT,
     },
     0xC00000B7: {
         221: _EXECVE,
@@ -117,6 +130,9 @@ _CALLS: Mapping[int, Mapping[int, _Call]] = {
         78: _STATAT,
         48: _STATAT,
         439: _STATAT,
+        37: _LINKAT,
+        38: _LINKAT,
+        276: _LINKAT,
     },
 }
 """By the number of an architecture (x86-64, its 32-bit programs, arm64) and of a system call."""
@@ -217,6 +233,8 @@ class Observer:
             path = _text(pid, arguments[call.path])
             if path[:1] != b"/":
                 path = _folder(call, pid, arguments) + b"/" + path
+            if path.startswith(b"/proc/"):
+                path = _behind_process(path, pid)
         except OSError as problem:
             if problem.errno in _DENIED:
                 self.trouble = f"a process of it cannot be looked into: {problem.strerror}"
@@ -236,6 +254,17 @@ def _folder(call: _Call, pid: int, arguments: list[int]) -> bytes:
     folder = ctypes.c_int(arguments[call.folder]).value if call.folder >= 0 else _AT_CWD
     link = "cwd" if folder == _AT_CWD else f"fd/{folder}"
     return os.readlink(f"/proc/{pid}/{link}".encode())
+
+
+def _behind_process(path: bytes, pid: int) -> bytes:
+    """Return a path through the folder or an open file of a process as the file it means."""
+    match = re.match(rb"/proc/(self|thread-self|\d+)/(cwd|root|fd/\d+)(?=/|$)", path)
+    if match:
+        with suppress(OSError):
+            process = str(pid).encode() if b"self" in match[1] else match[1]
+            target = os.readlink(b"/proc/%s/%s" % (process, match[2]))
+            return target.rstrip(b"/") + path[match.end() :] if target[:1] == b"/" else path
+    return path
 
 
 def _text(pid: int, address: int) -> bytes:
