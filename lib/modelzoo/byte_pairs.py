@@ -22,7 +22,7 @@ WORD = re.compile(r" ?[^\W\d_]+| ?[^\s\w]+|\s")
 
 
 def _bytes_of_letters() -> dict[str, int]:
-    """Return the byte that each printable letter of a byte-level tokenizer stands for."""
+    """Return the bytes of the printable letters of a byte-level tokenizer."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
     letters = {chr(byte): byte for byte in printable}
@@ -47,7 +47,7 @@ def letters_of(word: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class BytePairTokenizer:
-    """Tokens in the order of their numbers: special ones, bytes, and one for each of ``merges``."""
+    """Tokens in the order of their numbers: special ones, bytes, and those of ``merges``."""
 
     merges: tuple[tuple[str, str], ...]
 

@@ -32,7 +32,7 @@ def figure_of(
     ``facts`` are those of model.json. A sample counts once or, if ``repeated`` is set, as often as
     a run repeats it.
     """
-    spec = _spec(facts, folder)
+    spec = spec_of(facts, folder)
     benchmark = benchmarks.create(name, dataset, spec)
     backend = backends.create("onnxruntime", "cpu", "float32")
     (solver,) = solvers(backend, spec, benchmark, WorkerShape(1, 1, batch))
@@ -48,7 +48,8 @@ def figure_of(
     return benchmark.accuracy([answers[k % own] for k in everything.tolist()], everything)
 
 
-def _spec(facts: Mapping[str, Any], folder: Path) -> ModelSpec:
+def spec_of(facts: Mapping[str, Any], folder: Path) -> ModelSpec:
+    """Return the description of the model in ``folder`` that a benchmark takes."""
     parts: Sequence[Mapping[str, Any]] = facts.get("parts", ())
     keys = ("name", "sha256", "inputs", "outputs")
     plain = {

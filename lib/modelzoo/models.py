@@ -50,7 +50,7 @@ def graph_facts(path: Path) -> dict[str, Any]:
     return {"file": path.name, "sha256": sha256(path), "bytes": path.stat().st_size}
 
 
-def write_facts(out: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Write model.json into ``out``; return its contents."""
-    (out / MODEL_FACTS).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+def write_facts(out: Path, facts: Mapping[str, Any], name: str = MODEL_FACTS) -> dict[str, Any]:
+    """Write model.json, or another file of facts, into ``out``; return its contents."""
+    (out / name).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     return dict(facts)

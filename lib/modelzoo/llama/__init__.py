@@ -1,0 +1,1 @@
+"""Model: Llama 3, from a checkpoint, trained small, or with random weights."""

@@ -1,0 +1,60 @@
+"""The tokens of a model: their names, kinds and merges, out of ``tokenizer.json``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from modelzoo.program import ProgramError
+
+FILE = "tokenizer.json"
+# Kinds of tokens in llama.cpp's files.
+NORMAL, CONTROL, UNUSED = 1, 3, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """Tokens in the order of their numbers.
+
+    ``splitting`` is llama.cpp's name of the pattern that splits a text into words.
+    """
+
+    names: Sequence[str]
+    kinds: Sequence[int]
+    merges: Sequence[str]
+    splitting: str
+    begin: int
+    ends: tuple[int, ...]
+
+
+def of_document(
+    document: Mapping[str, Any], size: int, splitting: str, begin: int, ends: tuple[int, ...]
+) -> Vocabulary:
+    """Return the vocabulary of a ``tokenizer.json``, filled up to ``size`` tokens."""
+    model = document["model"]
+    added = {entry["id"]: entry for entry in document["added_tokens"]}
+    by_number = {number: name for name, number in model["vocab"].items()}
+    by_number |= {number: entry["content"] for number, entry in added.items()}
+    names = [by_number.get(number, f"[unused{number}]") for number in range(size)]
+    kinds = [_kind(number, by_number, added) for number in range(size)]
+    merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in model["merges"]]
+    return Vocabulary(names, kinds, merges, splitting, begin, ends)
+
+
+def read(folder: Path, size: int, splitting: str, begin: int, ends: tuple[int, ...]) -> Vocabulary:
+    """Return the vocabulary of a checkpoint; raise ProgramError where it has none."""
+    path = folder / FILE
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return of_document(document, size, splitting, begin, ends)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ProgramError(f"{path} is no tokenizer of byte pairs: {error!r}") from error
+
+
+def _kind(number: int, known: Mapping[int, str], added: Mapping[int, Any]) -> int:
+    if number not in known:
+        return UNUSED
+    return CONTROL if number in added and added[number].get("special") else NORMAL
