@@ -20,6 +20,7 @@ from mlperf.catalog import Category, Division, run_inputs
 from mlperf.harness import entrance
 from mlperf.harness.engines import existing_engine
 from mlperf.harness.errors import HarnessError
+from modelzoo.hooks import hugging_face
 from nvidia_mlperf.flow import inputs
 
 
@@ -71,13 +72,22 @@ def refuse(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def check(env: dict[str, Any]) -> None:
-    """Raise CatalogError where benchmark, backend and the request contradict each other."""
+    """Raise CatalogError where benchmark, backend and the request are at odds."""
     run_inputs.benchmark(env)
     run_inputs.options(env, run_inputs.backend(env))
     if env.get("CM_MLPERF_SUBMISSION_RUN") != "yes":
         run_inputs.scenarios(env)
     run_inputs.modes(env)
     run_inputs.precision(env)
+    require_permission(env)
+
+
+def require_permission(env: dict[str, Any]) -> None:
+    """Raise Problem for a full model that neither lies here nor may be fetched."""
+    spec = run_inputs.benchmark(env)
+    gated = spec.assets.gated if spec.assets and not env.get("CM_MLPERF_FORM") else ""
+    if gated and not env.get(gated) and not hugging_face.has_token(env):
+        raise hugging_face.no_token(spec.name)
 
 
 def take_nvidia(env: dict[str, Any]) -> None:

@@ -130,7 +130,8 @@ class Assets:
     ``model`` and ``data`` are without a form: ``_tiny`` or ``_synthetic`` is added. ``calibration``
     is the variation of ``data`` with samples for quantization; empty where there are none.
     ``base`` names the variation with what several benchmarks have in common. ``by_hand``: the user
-    has to fetch the data, so it is requested before the model is downloaded.
+    has to fetch the data, so it is requested before the model is downloaded. ``gated``: the env key
+    of a checkpoint that Hugging Face gives out only to those with permission; empty for others.
     """
 
     model: str
@@ -141,6 +142,7 @@ class Assets:
     packages: tuple[str, ...] = ()
     base: str = ""
     by_hand: bool = False
+    gated: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from cmbench import api
 from cmbench.index.scripts import Repository
 from cmbench.lib.host import machine
 from cmbench.session.workspace import Workspace
+from common.problems import Problem
 from mlperf import catalog
 from nvidia_mlperf.flow import inputs
 from support import ROOT
@@ -145,6 +146,19 @@ def test_the_queries_of_a_test_run_take_the_place_of_its_duration(
     customize.shorten(env)
     found = {key.removeprefix(prefix): env[key] for key in env if key.startswith(prefix)}
     assert found == expected
+
+
+def test_a_model_behind_a_licence_needs_a_token_before_anything_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    full = {"CM_MLPERF_MODEL": "llama3.1-8b"}
+    with pytest.raises(Problem, match=r"llama3\.1-8b needs an access token"):
+        customize.require_permission(full)
+    for more in ({"CM_MLPERF_FORM": "tiny"}, {"LLAMA3_CHECKPOINT_PATH": "/checkpoint"}):
+        customize.require_permission(full | more)
+    customize.require_permission({"CM_MLPERF_MODEL": "resnet50"})
 
 
 def test_one_scenario_and_all_of_them_contradict_each_other() -> None:

@@ -2,13 +2,21 @@
 
 from dataclasses import replace
 
-from ..benchmark import Alias, BenchmarkSpec, Limit, Period, Target, tokens
+from ..benchmark import Alias, Assets, BenchmarkSpec, Limit, Need, Period, Target, tokens
 from ..metrics import GEN_LEN, ROUGE1, ROUGE2, ROUGE_L, ROUGE_LSUM
 from ..periods import STREAM, choice, test
-from ..reasons import LANGUAGE
 from ..scenario import INTERACTIVE, SERVER
 from ..words import Answers
 
+ASSETS = Assets(
+    model="get,ml-model,llama3,_8b",
+    data="get,dataset,cnndm,_llama3",
+    model_name="llama3",
+    data_name="cnndm",
+    calibration="",
+    packages=("rouge-score",),
+    gated="LLAMA3_CHECKPOINT_PATH",
+)
 LLAMA = BenchmarkSpec(
     name="llama3.1-8b",
     loadgen_key="llama3_1-8b",
@@ -31,7 +39,14 @@ LLAMA = BenchmarkSpec(
     token_operations=1.5e10,
     answers=Answers.TOKENS,
     aliases=(Alias("llama3_1-8b"),),
-    unavailable=LANGUAGE,
+    generates=True,
+    module="text_generation:TextGeneration",
+    assets=ASSETS,
+    # 16 GB of weights as float16, and the cache of some requests.
+    memory={
+        "full": Need(18_000_000_000, "run its synthetic form with fewer layers, or the tiny one")
+    },
+    parameters=8030,
 )
 SPECS = (
     LLAMA,
@@ -55,5 +70,6 @@ SPECS = (
         limits={},
         compliance=(),
         aliases=(Alias("llama3_1-8b-edge"),),
+        assets=replace(ASSETS, data="get,dataset,cnndm,_llama3,_edge"),
     ),
 )
