@@ -167,7 +167,7 @@ def _of_kind(env: Env, public: Mapping[str, BackendSpec], name: str) -> dict[str
         does = "generates no tokens" if generates else "generates tokens, and nothing else"
         raise CatalogError(
             f"--backend={name} does not run {env['CM_MLPERF_MODEL']}: it {does}",
-            f"use --backend={' or --backend='.join(able)}",
+            f"use another --backend: {', '.join(able)}; or another --model",
             "not-available",
         )
     return able if name in able else dict(public)

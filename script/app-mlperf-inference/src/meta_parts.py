@@ -123,11 +123,12 @@ def _choice(group: str, key: str, name: str) -> list[str]:
 def _backend(spec: BackendSpec) -> list[str]:
     lines = [f"{spec.name}:", "  group: backend"]
     lines += ["  default: true"] if spec.name == "onnxruntime" else []
-    lines += [*_defaults(spec), "  env:", f"    CM_MLPERF_BACKEND: {spec.name}", "  deps:"]
+    lines += [*_defaults(spec), "  env:", f"    CM_MLPERF_BACKEND: {spec.name}"]
     models = _models(spec)
-    lines += _needed(spec, models)
+    needed = _needed(spec, models)
     for case in spec.cases:
-        lines += _needed(case, _condition(spec, case))
+        needed += _needed(case, _condition(spec, case))
+    lines += ["  deps:", *needed] if needed else []
     if spec.cases or models:
         lines.append("  update_meta_if_env:")
         for case in spec.cases:

@@ -394,7 +394,7 @@ def test_every_input_reaches_code_or_a_dependency() -> None:
         (FOLDER / "customize.py").read_text(encoding="utf-8"),
         (lab.SCRIPT / "app-mlperf-inference" / "customize.py").read_text(encoding="utf-8"),
         (lab.LIB / "mlperf/catalog/run_inputs.py").read_text(encoding="utf-8"),
-        str([catalog.backend(name).options for name in ("tensorrt", "triton")]),
+        str([catalog.backend(name).options for name in ("openai", "tensorrt", "triton")]),
         (lab.SCRIPT / "get-dataset-imagenet-val" / "customize.py").read_text(encoding="utf-8"),
         (lab.SCRIPT / "get-ml-model-own" / "run.sh").read_text(encoding="utf-8"),
         str(META["prehook_deps"]),

@@ -9,30 +9,25 @@ demand.
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from serving.endpoint.connection import EndpointAddress, EndpointConnection, EndpointFault
+from serving.endpoint.connection import EndpointAddress
 
 from ..errors import OTHER_MODEL, HarnessError
 from ..settings import GraphSpec
-from .base import Array, Backend, Layout
-from .generation import AnswerStream, TokenGenerator
+from .base import Backend, Layout
+from .completions import CONCURRENCY, CompletionClient, CompletionRoute, stops_of
 
 PACKAGE = "xllamacpp"
 MAGIC = b"GGUF"
-HOST, ROUTE = "127.0.0.1", "/completion"
-ANSWER_S = 600.0
-# The tokens of an event; one event may hold several.
-TOKENS = re.compile(rb'"tokens":\[([\d,]+)\]')
+HOST = "127.0.0.1"
 FIELDS = ["tokens", "stop", "stop_type", "truncated"]
 # llama.cpp gives each slot a multiple of this.
 SLOT_TOKENS = 256
-CONCURRENCY = (1, 4, 16, 32)
 
 
 class LlamaCpp(Backend):
@@ -43,13 +38,14 @@ class LlamaCpp(Backend):
 
     def open(
         self, graph: GraphSpec, outputs: Sequence[str], workers: int, threads: int
-    ) -> Sequence[TokenGenerator]:
+    ) -> Sequence[CompletionClient]:
         """See ``base.Backend``: one server with a slot for each worker."""
         _require_gguf(Path(graph.path))
         is_exact = self.setup.options["kv_cache"] == "float32"
         server = _server(graph, workers, threads, is_exact)
-        stops = frozenset(map(int, graph.options.get("stop_token_ids", ())))
-        return [LlamaSlot(server, stops) for _ in range(workers)]
+        port = urlsplit(server.listening_address).port or 0
+        address, stops = EndpointAddress("http", HOST, port, ""), stops_of(graph.options)
+        return [CompletionClient(address, COMPLETION, stops, server) for _ in range(workers)]
 
     def versions(self) -> dict[str, str]:
         """Version of the package, which carries llama.cpp."""
@@ -67,62 +63,21 @@ class LlamaCpp(Backend):
         return 1
 
 
-class LlamaSlot(TokenGenerator):
-    """A connection to a server, which is kept as long as one of its slots is."""
+def _body(prompt: list[int], most: int, streams: bool) -> Mapping[str, Any]:
+    return {
+        "prompt": prompt,
+        "n_predict": most,
+        "temperature": 0,
+        "stream": streams,
+        "return_tokens": True,
+        "cache_prompt": False,
+        "response_fields": FIELDS,
+    }
 
-    def __init__(self, server: Any, stops: frozenset[int]) -> None:
-        address = urlsplit(server.listening_address)
-        where = EndpointAddress("http", HOST, address.port or 0, "")
-        self._server = server
-        self._stops = stops
-        self._connection = EndpointConnection(where, timeout=ANSWER_S)
 
-    def generate(self, prompts: Sequence[Array], stream: AnswerStream) -> None:
-        """See ``generation.TokenGenerator``."""
-        for row, prompt in enumerate(prompts):
-            self._answer(row, prompt, stream)
-
-    def _answer(self, row: int, prompt: Array, stream: AnswerStream) -> None:
-        body = json.dumps(
-            {
-                "prompt": prompt.tolist(),
-                "n_predict": stream.most,
-                "temperature": 0,
-                "stream": stream.first_is_timed,
-                "return_tokens": True,
-                "cache_prompt": False,
-                "response_fields": FIELDS,
-            }
-        ).encode()
-        parts: list[bytes] = []
-        is_begun = False
-
-        def feed(_: int, data: bytes) -> None:
-            nonlocal is_begun
-            parts.append(data)
-            if is_begun:
-                return
-            if match := TOKENS.search(b"".join(parts)):
-                is_begun = True
-                stream.begin((row,), [int(match[1].partition(b",")[0])])
-
-        try:
-            request = self._connection.request_head(ROUTE, len(body)) + body
-            self._connection.exchange(request, feed)
-        except EndpointFault as error:
-            raise HarnessError(f"llama.cpp: {error}", error.hint) from error
-        answer = self._read(b"".join(parts))
-        if not is_begun:
-            raise HarnessError("llama.cpp answered without a token", OTHER_MODEL)
-        stream.end(row, answer)
-
-    def _read(self, data: bytes) -> list[int]:
-        """Return the tokens of all events, up to and with the first that ends an answer."""
-        if b'"truncated":true' in data:
-            raise HarnessError("llama.cpp cut a prompt that is too long", OTHER_MODEL)
-        tokens = [int(word) for match in TOKENS.finditer(data) for word in match[1].split(b",")]
-        end = next((n for n, token in enumerate(tokens) if token in self._stops), len(tokens))
-        return tokens[: end + 1]
+# One event may hold several tokens.
+TOKENS = re.compile(rb'"tokens":\[([\d,]+)\]')
+COMPLETION = CompletionRoute("llama.cpp", "/completion", TOKENS, b'"stop":true', _body)
 
 
 def _server(graph: GraphSpec, slots: int, threads: int, is_exact: bool) -> Any:

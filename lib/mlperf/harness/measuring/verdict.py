@@ -207,11 +207,12 @@ def _too_little_evidence(log: DetailLog, scenario: Scenario) -> RuleViolation:
     advice = ["run longer (--min_duration in ms)"] if _late_share(log) <= _allowed(log) else []
     if scenario.online:
         advice.append(_lower_rate(log, scenario))
+    # With token latencies LoadGen counts each query as late.
+    late = f" with {_count(log, 'result_overlatency_query_count')} late ones"
     return RuleViolation(
         "early stopping",
-        f"{_count(log, 'result_query_count')} queries with "
-        f"{_count(log, 'result_overlatency_query_count')} late ones do not prove the latency "
-        f"with 99 % confidence; {needs} would be needed",
+        f"{_count(log, 'result_query_count')} queries{'' if log.times_tokens else late} do not "
+        f"prove the latency with 99 % confidence; {needs} would be needed",
         ", or ".join(advice) or "use a faster machine, device or model",
     )
 

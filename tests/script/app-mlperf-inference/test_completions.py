@@ -1,4 +1,4 @@
-"""The backend of llama.cpp, against a server that answers as llama.cpp's does, and wrongly."""
+"""Backends that ask a server for tokens, against one that answers rightly and wrongly."""
 
 from __future__ import annotations
 
@@ -32,11 +32,25 @@ def line(*tokens: int, **more: Any) -> bytes:
     return json.dumps(answer, separators=(",", ":")).encode()
 
 
+def choice(*tokens: int) -> bytes:
+    """An event as vLLM sends it."""
+    chosen = {"text": "a", "prompt_token_ids": None, "token_ids": list(tokens)}
+    return b"data: " + json.dumps({"choices": [chosen]}).encode() + b"\n\n"
+
+
 class Handler(BaseHTTPRequestHandler):
     """Answers as the last token of the prompt says."""
 
     protocol_version = "HTTP/1.1"
     requests: list[dict[str, Any]]
+    models: list[str]
+
+    def do_GET(self) -> None:
+        body = json.dumps({"data": [{"id": name} for name in self.models]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -72,7 +86,15 @@ class Handler(BaseHTTPRequestHandler):
             14: 503,
             15: [event(7), event(8), event(stop=True, truncated=True)],
             16: [event(stop=True)],
+            17: [event(7), event(8)],
         }
+        if "model" in request:
+            kinds = {
+                10: [choice(7), choice(8, 9), choice(END), b"data: [DONE]\n\n"],
+                12: [choice(END), b"data: [DONE]\n\n"],
+                16: [b'data: {"choices":[{"text":"a"}]}\n\n', b"data: [DONE]\n\n"],
+                17: [choice(7), choice(8)],
+            }
         parts = kinds[request["prompt"][-1]]
         if request["stream"] or isinstance(parts, int):
             return parts, "text/event-stream"
@@ -89,14 +111,22 @@ class Params(SimpleNamespace):
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Params]]:
-    """What servers were made with; they listen as long as the test runs."""
-    module: Any = ModuleType("xllamacpp")
-    params: list[Params] = []
-    handler = type("Answers", (Handler,), {"requests": []})
+def served() -> Iterator[ThreadingHTTPServer]:
+    handler = type("Answers", (Handler,), {"requests": [], "models": ["llama"]})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def made(served: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch) -> list[Params]:
+    """What servers were made with."""
+    module: Any = ModuleType("xllamacpp")
+    params: list[Params] = []
+    server = served
 
     def opened(made_params: Params) -> SimpleNamespace:
         params.append(made_params)
@@ -105,9 +135,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Params]]:
     module.CommonParams, module.Server = Params, opened
     module.ggml_type = SimpleNamespace(GGML_TYPE_F32=0)
     monkeypatch.setitem(sys.modules, "xllamacpp", module)
-    yield params
-    server.shutdown()
-    server.server_close()
+    return params
 
 
 class Heard:
@@ -178,7 +206,8 @@ def test_a_server_has_a_slot_for_each_worker_and_caches_no_prompt(
         (13, "the server closed the connection"),
         (14, "HTTP 503: Loading model"),
         (15, "cut a prompt that is too long"),
-        (16, "answered without a token"),
+        (16, "answered without the numbers of tokens"),
+        (17, "ended an answer before its last event"),
     ],
 )
 def test_what_a_server_does_wrong_is_an_error(
@@ -186,6 +215,54 @@ def test_what_a_server_does_wrong_is_an_error(
 ) -> None:
     with pytest.raises(HarnessError, match=text):
         answered(slot(tmp_path), kind)
+
+
+def remote(server: ThreadingHTTPServer, **options: str) -> TokenGenerator:
+    url = f"http://127.0.0.1:{server.server_port}"
+    backend = registry.create("openai", "cpu", "float32", {"url": url, **options})
+    graph = GraphSpec("main", "", "", (), (), options={"stop_token_ids": [END]})
+    generator = backend.open(graph, ("tokens",), 2, 1)[-1]
+    assert isinstance(generator, TokenGenerator)
+    return generator
+
+
+def test_a_server_of_somebody_else_is_asked_by_numbers(served: ThreadingHTTPServer) -> None:
+    answers, heard = answered(remote(served), 10)
+    assert answers == [[7, 8, 9, END]]
+    assert heard.events == [("begin", (0,)), ("end", (0,))]
+    handler: Any = served.RequestHandlerClass
+    (request,) = handler.requests
+    assert (request["model"], request["prompt"]) == ("llama", [1, 10])
+    assert request["return_token_ids"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (12, "was answered with 1 token, and 2 to 6 are needed"),
+        (16, "answered without the numbers of tokens"),
+        (17, "ended an answer before its last event"),
+    ],
+)
+def test_what_a_server_of_somebody_else_does_wrong_is_an_error(
+    kind: int, text: str, served: ThreadingHTTPServer
+) -> None:
+    with pytest.raises(HarnessError, match=text):
+        answered(remote(served), kind)
+
+
+def test_a_server_must_be_named_and_so_must_one_of_its_models(
+    served: ThreadingHTTPServer,
+) -> None:
+    handler: Any = served.RequestHandlerClass
+    handler.models = ["llama", "other"]
+    with pytest.raises(HarnessError, match="serves 2 models: llama, other") as caught:
+        remote(served)
+    assert caught.value.hint == "--backend_options=model=NAME"
+    assert isinstance(remote(served, model="other"), TokenGenerator)
+    with pytest.raises(HarnessError, match="no server to send prompts to") as caught:
+        registry.create("openai", "cpu", "float32")
+    assert caught.value.hint == "--url=http://HOST:PORT/v1"
 
 
 def test_a_file_that_is_no_gguf_is_refused(tmp_path: Path) -> None:
@@ -200,4 +277,4 @@ def test_only_what_generates_tokens_runs_what_needs_them() -> None:
     env = {"CM_MLPERF_MODEL": "resnet50", "CM_MLPERF_BACKEND": "llamacpp"}
     with pytest.raises(CatalogError, match="generates tokens, and nothing else") as caught:
         run_inputs.backend(env)
-    assert "--backend=onnxruntime" in caught.value.hint
+    assert "--backend: neuron, onnxruntime" in caught.value.hint

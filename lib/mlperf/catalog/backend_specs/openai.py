@@ -1,0 +1,17 @@
+"""Servers with the API of OpenAI, wherever they are."""
+
+from ..backend import BackendSpec, Option
+
+SPECS = (
+    BackendSpec(
+        name="openai",
+        title="a server with the API of OpenAI",
+        module="open_ai:OpenAi",
+        model_tag="_gguf",
+        generates=True,
+        options={
+            "url": Option("", "http://HOST:PORT/v1 of the server", key="CM_MLPERF_URL"),
+            "model": Option("", "its name there, where the server has several models"),
+        },
+    ),
+)

@@ -1,0 +1,104 @@
+"""Tokens out of a completion route over HTTP: a stream of events with the numbers of tokens."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from serving.endpoint.connection import EndpointAddress, EndpointConnection, EndpointFault
+
+from ..errors import OTHER_MODEL, HarnessError
+from .base import Array
+from .generation import AnswerStream, TokenGenerator
+
+ANSWER_S = 600.0
+CONCURRENCY = (1, 4, 16, 32)
+
+
+class RequestBody(Protocol):
+    """Writes the request for a prompt."""
+
+    def __call__(self, prompt: list[int], most: int, streams: bool) -> Mapping[str, Any]:
+        """Return a greedy request of ``most`` tokens, as one answer or in events."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionRoute:
+    """A route and its answers: ``tokens`` finds their numbers, ``last`` ends a stream of events."""
+
+    server: str
+    path: str
+    tokens: re.Pattern[bytes]
+    last: bytes
+    body: RequestBody
+    no_tokens: str = OTHER_MODEL
+
+
+class CompletionClient(TokenGenerator):
+    """A connection with one request in flight. ``owner`` is kept as long as the connection is."""
+
+    def __init__(
+        self,
+        address: EndpointAddress,
+        route: CompletionRoute,
+        stops: frozenset[int],
+        owner: object = None,
+    ) -> None:
+        self._route = route
+        self._stops = stops
+        self._owner = owner
+        self._connection = EndpointConnection(address, timeout=ANSWER_S)
+
+    def generate(self, prompts: Sequence[Array], stream: AnswerStream) -> None:
+        """See ``generation.TokenGenerator``."""
+        for row, prompt in enumerate(prompts):
+            self._answer(row, prompt, stream)
+
+    def _answer(self, row: int, prompt: Array, stream: AnswerStream) -> None:
+        route, streams = self._route, stream.first_is_timed
+        body = json.dumps(route.body(prompt.tolist(), stream.most, streams)).encode()
+        parts: list[bytes] = []
+        is_begun = False
+
+        def feed(_: int, data: bytes) -> None:
+            nonlocal is_begun
+            parts.append(data)
+            if is_begun:
+                return
+            if match := route.tokens.search(b"".join(parts)):
+                is_begun = True
+                stream.begin((row,), _numbers(match)[:1])
+
+        try:
+            self._connection.exchange(
+                self._connection.request_head(route.path, len(body)) + body, feed
+            )
+        except EndpointFault as error:
+            raise HarnessError(f"{route.server}: {error}", error.hint) from error
+        data = b"".join(parts)
+        if not is_begun:
+            text = f"{route.server} answered without the numbers of tokens: {data[:80]!r}"
+            raise HarnessError(text, route.no_tokens)
+        if streams and route.last not in data:
+            raise HarnessError(f"{route.server} ended an answer before its last event")
+        stream.end(row, self._read(data))
+
+    def _read(self, data: bytes) -> list[int]:
+        """Return the tokens of all events, up to and with the first that ends an answer."""
+        if b'"truncated":true' in data:
+            raise HarnessError(f"{self._route.server} cut a prompt that is too long", OTHER_MODEL)
+        tokens = [token for match in self._route.tokens.finditer(data) for token in _numbers(match)]
+        end = next((n for n, token in enumerate(tokens) if token in self._stops), len(tokens))
+        return tokens[: end + 1]
+
+
+def _numbers(match: re.Match[bytes]) -> list[int]:
+    return [int(word) for word in match[1].split(b",")]
+
+
+def stops_of(options: Mapping[str, Any]) -> frozenset[int]:
+    """Return the tokens that end an answer, by the options of a model."""
+    return frozenset(map(int, options.get("stop_token_ids", ())))

@@ -1,0 +1,95 @@
+"""Any server with the API of OpenAI: prompts go to it by the numbers of their tokens.
+
+Answers are logged, counted and judged by numbers too, so the server has to give them: vLLM and
+SGLang do in ``token_ids`` when they are requested. What it caches between prompts is its owner's
+to turn off.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from serving.endpoint import connection
+from serving.endpoint.connection import EndpointConnection, EndpointFault, parse_address
+
+from ..errors import HarnessError
+from ..settings import GraphSpec, Setup
+from .base import Backend, Layout
+from .completions import CONCURRENCY, CompletionClient, CompletionRoute, stops_of
+
+URL_HINT = "--url=http://HOST:PORT/v1"
+TOKENS = re.compile(rb'"token_ids":\s*\[([\d,\s]+)\]')
+NO_TOKENS = (
+    "the server must give token_ids where return_token_ids is set, as vLLM 0.10.2 and later do; "
+    "for a GGUF file use --backend=llamacpp"
+)
+FIRST_S = 30.0
+
+
+class OpenAi(Backend):
+    """A server of somebody else's, which has one model of the benchmark."""
+
+    largest_batch = 1
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        url = str(setup.options["url"])
+        if not url:
+            raise HarnessError("openai has no server to send prompts to", URL_HINT)
+        self._address = parse_address(url)
+        self._model = str(setup.options["model"]) or self._only_model()
+
+    def _only_model(self) -> str:
+        try:
+            names = list(connection.models(EndpointConnection(self._address, timeout=FIRST_S)))
+        except EndpointFault as error:
+            raise HarnessError(f"{self._address}: {error}", error.hint or URL_HINT) from error
+        if len(names) != 1:
+            text = f"{self._address} serves {len(names)} models: {', '.join(names) or 'none'}"
+            raise HarnessError(text, "--backend_options=model=NAME")
+        return names[0]
+
+    def open(
+        self, graph: GraphSpec, outputs: Sequence[str], workers: int, threads: int
+    ) -> Sequence[CompletionClient]:
+        """See ``base.Backend``: a connection for each worker; the model's file is not read."""
+
+        def body(prompt: list[int], most: int, streams: bool) -> Mapping[str, Any]:
+            return {
+                "model": self._model,
+                "prompt": prompt,
+                "max_tokens": most,
+                "temperature": 0,
+                "stream": streams,
+                "return_token_ids": True,
+            }
+
+        route = CompletionRoute(
+            str(self._address), "/completions", TOKENS, b"data: [DONE]", body, NO_TOKENS
+        )
+        stops = stops_of(graph.options)
+        return [CompletionClient(self._address, route, stops) for _ in range(workers)]
+
+    def versions(self) -> dict[str, str]:
+        """There is no library behind it; the server's is not known."""
+        return {}
+
+    def computed_by(self) -> dict[str, str]:
+        """See ``base.Backend``."""
+        return {"server": str(self._address), "model": self._model}
+
+    def layouts(
+        self, cores: int, workers: int | None = None, threads: int | None = None
+    ) -> list[Layout]:
+        """See ``base.Backend``: numbers of requests in flight."""
+        return [(count, 1) for count in ((workers,) if workers else CONCURRENCY)]
+
+    def stream_threads(self, cores: int) -> tuple[int, ...]:
+        """See ``base.Backend``."""
+        return (1,)
+
+    def copies(self, workers: int, threads: int) -> int:
+        """See ``base.Backend``."""
+        return 0
