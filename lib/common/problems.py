@@ -169,8 +169,9 @@ def print_problem(name: str, error: BaseException) -> None:
     """Print why the program ``name`` ends where programs print it, and what to do next below."""
     print(f"{name}: {error}", file=sys.stderr, flush=True)
     if hint := Hint(getattr(error, "hint", "")):
-        # With its marks: the engine takes the line for the hint of its own error.
-        print(f"{NEXT}{hint.marked}", file=sys.stderr, flush=True)
+        # With its marks for the engine, which takes the line for the hint of its own error.
+        shown = hint if sys.stderr.isatty() else hint.marked
+        print(f"{NEXT}{shown}", file=sys.stderr, flush=True)
 
 
 def run_program(
