@@ -59,10 +59,12 @@ def of_plugins(env: Env) -> PluginRequirements:
     Raises CatalogError where the folder has not what is requested, or needs too many packages.
     """
     needs = PluginRequirements(str(plugins.folder(own_folder(env))))
+    own_backend = str(env.get("CM_MLPERF_BACKEND") or "").startswith(OWN_BACKEND)
     assets = benchmark(env).assets
     if str(env["CM_MLPERF_MODEL"]).startswith(OWN_MODEL) and assets is not None:
-        needs = replace(needs, model=assets.model, data=assets.data)
-    if str(env.get("CM_MLPERF_BACKEND") or "").startswith(OWN_BACKEND):
+        files = [backend(env).model_tag] if own_backend else []
+        needs = replace(needs, model=",".join([assets.model, *files]), data=assets.data)
+    if own_backend:
         device = env.get("CM_MLPERF_DEVICE") or "cpu"
         needed = [package for package in backend(env).packages if package.device in ("", device)]
         needs = replace(needs, packages=tuple(package.package for package in needed))

@@ -97,6 +97,30 @@ SPECS = (
     assert run_inputs.scenarios(env) == (usual,)
 
 
+@pytest.mark.parametrize(
+    ("backend", "model"),
+    [("backend.dots", "get,points,_npy"), ("onnxruntime", "get,points"), ("", "get,points")],
+)
+def test_an_own_backend_opens_its_variation_of_an_own_model(
+    backend: str, model: str, tmp_path: Path
+) -> None:
+    """A shipped backend names its own in the meta of app-mlperf-inference."""
+    (tmp_path / "own_spec.py").write_text(
+        """
+from mlperf.catalog import Assets, BackendSpec, BenchmarkSpec, Target, metrics
+
+ASSETS = Assets("get,points", "get,more,points", "points", "points")
+SPECS = (
+    BenchmarkSpec("own", 9, (Target(metrics.TOP1, 1.0),), module="own:Own", assets=ASSETS),
+    BackendSpec("dots", "Dots", "own:Dots", model_tag="_npy"),
+)
+"""
+    )
+    env = {"CM_MLPERF_PLUGINS": str(tmp_path), "CM_MLPERF_MODEL": "benchmark.own"}
+    needs = run_inputs.of_plugins({**env, "CM_MLPERF_BACKEND": backend})
+    assert (needs.model, needs.data) == (model, "get,more,points")
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_specification_makes_sense(name: str) -> None:
     spec = catalog.benchmark(name)
