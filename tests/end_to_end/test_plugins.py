@@ -1,8 +1,12 @@
-"""A benchmark and a backend from a folder of one's own, from one command to the table."""
+"""A script with shared code, a backend and a benchmark from a repository of one's own.
+
+``docs/how-to/plugins.md`` is followed to the letter, from its empty repository to the table.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,6 +77,84 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     made.register(ROOT)
     yield made
     shutil.rmtree(made.path)
+
+
+PAGE = ROOT / "docs/how-to/plugins.md"
+PLUGINS = {"plugins/points_spec.py", "plugins/nearest.py", "plugins/dots.py"}
+
+
+def files_of_page(text: str) -> dict[str, str]:
+    """Return the files that the page shows, by the path in their first line."""
+    return dict(re.findall(r"(?ms)^```\w+\n# (\S+/\S+)\n(.*?)^```$", text))
+
+
+def commands_of_page(text: str) -> list[list[str]]:
+    """Return the words after ``cm`` of the lines that the page has its reader type."""
+    typed = re.findall(r"(?m)^    cm (.*)$", text.replace("\\\n", ""))
+    return [line.split() for line in typed]
+
+
+@pytest.fixture(scope="module")
+def repository(home: Home) -> Path:
+    """The repository of the page, with its files; nothing else anywhere is edited."""
+    text = PAGE.read_text(encoding="utf-8")
+    home.cm(*commands_of_page(text)[0]).ok()
+    root = home.cm_repos / "repos/points"
+    assert (root / "cmr.yaml").is_file()
+    for name, content in files_of_page(text).items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(content, encoding="utf-8")
+    return root
+
+
+def test_the_page_lists_the_files_that_it_shows() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    names = set(files_of_page(text))
+    listed = re.findall(r"(?m)^\| `([\w/.-]+/[\w.-]+)` \|", text)
+    assert {name for name in names if not name.startswith("script/")} == {
+        name for name in listed if not name.startswith("script/")
+    }
+    for script in (name for name in listed if name.startswith("script/")):
+        assert {f"{script}/{part}" for part in ("meta.yaml", "run.sh", "customize.py")} <= names
+    assert names >= PLUGINS
+
+
+def test_a_script_of_the_repository_uses_its_shared_code(home: Home, repository: Path) -> None:
+    words = commands_of_page(PAGE.read_text(encoding="utf-8"))[1]
+    made = home.cm(*words, "--out=json", cwd=repository).ok().json
+    folder = Path(made["new_env"]["CM_DATASET_PREPROCESSED_PATH"])
+    facts = json.loads((folder / "dataset.json").read_text(encoding="utf-8"))
+    assert facts == {"name": "points", "count": 100}
+    faults = home.cm("lint", "script", cwd=repository).stdout
+    assert "CMB7" not in faults, "what the scripts import and what they name is the same"
+
+    def cached() -> str:
+        plan = home.cm("plan", *words[1:], "--out=json", cwd=repository).ok().json["plan"]
+        return str(plan["root"]["cached"])
+
+    assert cached() == "hit"
+    shared = repository / "lib/points/make.py"
+    text = shared.read_text(encoding="utf-8")
+    shared.write_text(text + "# An edit.\n", encoding="utf-8")
+    assert cached() == "miss"
+    shared.write_text(text, encoding="utf-8")
+    assert cached() == "hit"
+
+
+def test_a_benchmark_and_a_backend_of_the_repository_are_run_to_the_table(
+    home: Home, repository: Path, tmp_path: Path
+) -> None:
+    words = commands_of_page(PAGE.read_text(encoding="utf-8"))[2]
+    short = ["--min_duration=300", f"--results_dir={tmp_path / 'results'}", "--quiet"]
+    done = home.cm(*words, *short, cwd=repository).ok()
+    (row,) = [line for line in done.stdout.splitlines() if line.startswith("Offline")]
+    assert "VALID" in row
+    assert "100.00 %" in row
+    (path,) = (tmp_path / "results").rglob("results.json")
+    results = json.loads(path.read_text(encoding="utf-8"))
+    assert (results["benchmark"], results["backend"]) == ("points", "dots")
+    assert results["model"]["name"] == "points"
+    assert "numpy" in results["versions"]
 
 
 def own(folder: Path) -> Path:

@@ -20,7 +20,9 @@ PAGES += [
     *sorted((ROOT / "docs/how-to").glob("*.md")),
     *sorted((ROOT / "docs/reference").glob("*.md")),
 ]
-_OF_A_PLACEHOLDER = re.compile(r"\.\.\.|…|[<\[{@]|ninja|get-(?:cmake|my-cmake|x|tool)\b")
+_OF_A_PLACEHOLDER = re.compile(
+    r"\.\.\.|…|[<\[{@]|ninja|get-(?:cmake|my-cmake|x|tool)\b|dataset,points"
+)
 """Lines that stand for many, or name scripts that the reader makes."""
 _PLANS = ("run", "plan", "docker", "doctor")
 
