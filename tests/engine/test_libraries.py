@@ -165,6 +165,91 @@ def test_a_variable_that_shared_code_reads_counts(
     assert lab.run("make,size").env["CM_SIZE"] == "7"
 
 
+def hooked(lab: Lab, names: str, run: str = "true\n", **files: str) -> None:
+    """A script whose ``customize.py`` alone imports the module ``zoo.names``."""
+    write(lab.repo / "lib/zoo", {"__init__.py": "", "names.py": names})
+    write(lab.repo / "lib/zoo", {f"{name}.py": text for name, text in files.items()})
+    lab.script(
+        "make-name",
+        uses=["zoo.names"],
+        cache=True,
+        new_env_keys=["CM_NAME"],
+        customize="from zoo import names\n"
+        "def preprocess(i):\n"
+        "    i['env']['CM_NAME'] = names.name(i['env'])\n"
+        "    return {'return': 0}\n",
+        run=run,
+    )
+    lab.script("show-name", deps=[{"tags": "make,name"}])
+
+
+def status(lab: Lab, **env: str) -> str:
+    """Whether the step is cached where a script above it has ``env``."""
+    return lab.run("show,name", env=env).status["make-name"]
+
+
+OF_ANOTHER_SCRIPT = (
+    "def name(env):\n    return env.get('CM_SMALL', 'a')\n"
+    "def other(env):\n    env['CM_LARGE'] = env['CM_HUGE']\n"
+)
+
+
+def test_a_key_that_only_another_function_of_a_hook_names_does_not_count(lab: Lab) -> None:
+    """What a hook reads of its env is traced: a word in its source is no read."""
+    hooked(lab, OF_ANOTHER_SCRIPT)
+    assert status(lab) == "done"
+
+    assert status(lab, CM_LARGE="1", CM_HUGE="1") == "cached"
+    assert status(lab, CM_SMALL="b") == "done"
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        "python3 -c 'from zoo import names; print(names.name({}))'\n",
+        "python3 -m zoo.names\n",
+        'python3 "${CM_TMP_CURRENT_SCRIPT_PATH}/src/program.py"\n',
+    ],
+)
+def test_it_counts_where_a_program_imports_the_module_too(lab: Lab, run: str) -> None:
+    hooked(lab, OF_ANOTHER_SCRIPT, run)
+    source = "import zoo.names\nprint(zoo.names.name({}))\n"
+    write(lab.repo / "script/make-name/src", {"program.py": source})
+    assert status(lab) == "done"
+
+    assert status(lab, CM_HUGE="1") == "done"
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "COMMAND = 'python3 -m zoo.program'\n",
+        "COMMAND = ['python3', '-m', 'zoo.program']\n",
+        "PROGRAM = 'zoo.program'\n",
+    ],
+)
+def test_it_counts_in_a_program_that_a_hook_names(lab: Lab, start: str) -> None:
+    program = "import os\nprint(os.environ.get('CM_PROGRAM'))\n"
+    hooked(lab, start + OF_ANOTHER_SCRIPT, program=program)
+    assert status(lab) == "done"
+
+    assert status(lab, CM_HUGE="1") == "cached"
+    assert status(lab, CM_PROGRAM="1") == "done"
+
+
+@pytest.mark.parametrize("run", ["true\n", ""])
+def test_a_variable_of_the_process_that_a_hook_reads_in_shared_code_counts(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, run: str
+) -> None:
+    source = "import os\ndef name(env):\n    return os.environ.get('ZOO_NAME', 'a')\n"
+    hooked(lab, source, run)
+    assert lab.run("make,name").env["CM_NAME"] == "a"
+
+    monkeypatch.setenv("ZOO_NAME", "b")
+
+    assert lab.run("make,name").env["CM_NAME"] == "b"
+
+
 def test_a_look_at_the_whole_environment_in_shared_code_does_not_count(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

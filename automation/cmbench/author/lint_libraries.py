@@ -47,7 +47,7 @@ def uses_are_imported(subject: LintedScript) -> Iterator[LintFinding]:
 
 
 def _used(subject: LintedScript) -> Iterator[tuple[str, str, str]]:
-    """Where a name stands, the name, and what it is below its root: empty where it is not there."""
+    """Where a name is, the name, and what it is below its root: empty where it is not there."""
     for where, block in subject.blocks():
         for name in map(str, texts(block.get("uses"))):
             dotted = ""

@@ -26,8 +26,8 @@ from cmbench.format.outside import IN_PATH
 from cmbench.format.program_variables import OF_SHELLS, variables_of
 
 ALL = "*"
-"""The name that stands for every variable."""
-_HOOK = "customize.py"
+"""The name for every variable."""
+HOOK = "customize.py"
 _COMPILED = b"\x7fELF"
 _DATA = (".md", ".csv", ".xml", ".html")
 _TEXT = (".json", ".yaml", ".yml", ".txt")
@@ -143,7 +143,7 @@ class Reads:
             return
         kind = _kind(name, data)
         code = data if kind in ("data", "compiled") else re.sub(_COMMENT, b"", data)
-        if name == _HOOK:
+        if name == HOOK:
             self._hook(code)
             return
         words = _READERS[kind](code) | set(re.findall(_ENV_WORD, data))
@@ -155,6 +155,15 @@ class Reads:
             self._native |= OF_SHELLS
         if kind == "python" and "/" not in name:
             self._process |= _python(code)
+
+    def add_library_hook(self, data: bytes) -> None:
+        """Look into shared code that ``customize.py`` imports, whose env is traced.
+
+        It may hand commands to a native program. What it opens and starts is observed.
+        """
+        code = re.sub(_COMMENT, b"", data)
+        self._native |= set(re.findall(_SHELL_WORD, code))
+        self._process |= _groups(_OS_WORD, code)
 
     def _hook(self, code: bytes) -> None:
         self._process |= _python(code) | facts_asked(code)

@@ -1,6 +1,6 @@
 """The shared code that a script names under ``uses``: which files an import of it runs and opens.
 
-A name stands for a module, or for a package with everything in it, and for what these import
+A name means a module, or a package with everything in it, and what these import
 (``cmbench.lib.import_closure``).
 """
 
@@ -12,7 +12,7 @@ from contextlib import suppress
 
 import cmbench
 from cmbench.errors import Error
-from cmbench.lib.import_closure import Imports, import_closure, source_of
+from cmbench.lib.import_closure import Imports, import_closure, source_of, statement_closure
 from cmbench.values import immutable
 
 FOLDER = "lib"
@@ -25,15 +25,21 @@ OWN = "./lib/"
 class ScriptLibrary:
     """The module or package of a name under ``uses``.
 
-    ``root`` is the folder to import from, ``digest`` that of all sources, ``words`` the variables
-    and files that these name, as ``environment_reads.Reads.words``. A look at the whole environment
-    or at a fact of the machine is no such word: some module of a large closure has one, whatever
-    the part does that a script uses, and every change of a variable would make its entries stale.
+    ``root`` is the folder to import ``dotted`` from, ``digest`` that of all sources, ``words`` the
+    variables and files that these name, as ``environment_reads.Reads.words``. A look at the whole
+    environment or at a fact of the machine is no such word: some module of a large closure has one,
+    whatever the part does that a script uses, and every change of a variable would make its entries
+    stale.
+
+    ``hook_words`` are the words where ``customize.py`` imports it. Its env is traced, so that only
+    reads of the process count, words in commands, and what the programs read that it names.
     """
 
     root: str
+    dotted: str
     digest: str
     words: tuple[str, ...]
+    hook_words: tuple[str, ...]
 
 
 def locate(script: str, name: str) -> tuple[str, str]:
@@ -96,22 +102,31 @@ def read_sources(root: str, dotted: str, imports: Imports) -> tuple[list[str], S
 
     from cmbench.format.environment_reads import Reads
 
-    digest, reads = hashlib.sha256(), Reads()
+    digest, reads, hook_reads = hashlib.sha256(), Reads(), Reads()
     try:
         files = import_closure(root, dotted, imports)
+        modules, named = statement_closure(root, dotted, imports)
         for name in files:
             with open(f"{root}/{name}", "rb") as stream:
                 data = stream.read()
             digest.update(os.fsencode(f"{name}\0{len(data)}\0") + data)
             reads.add(name, data)
+            if name in modules:
+                hook_reads.add_library_hook(data)
+            if name in named:
+                hook_reads.add(name, data)
     except OSError as error:
         raise Error(
             "file-error",
             f"shared code cannot be read: {error.filename}: {error.strerror}",
             hint="make it readable for this user",
         ) from error
-    words = tuple(word for word in reads.words() if _is_named(word.removeprefix("os:")))
-    return [*files, *_folders(files)], ScriptLibrary(root, digest.hexdigest()[:32], words)
+    words, hook_words = (
+        tuple(word for word in each.words() if _is_named(word.removeprefix("os:")))
+        for each in (reads, hook_reads)
+    )
+    library = ScriptLibrary(root, dotted, digest.hexdigest()[:32], words, hook_words)
+    return [*files, *_folders(files)], library
 
 
 def _folders(files: Iterable[str]) -> list[str]:

@@ -163,7 +163,7 @@ def _state(entry: os.DirEntry[str], name: str) -> list[tuple[str, int, int]]:
 
 
 def shared_files(path: str, shared: Iterable[str]) -> list[tuple[str, int, int]]:
-    """As ``own_files`` for what is ``shared`` beside ``path``; names begin with ``../``."""
+    """As ``own_files`` for what is ``shared`` next to ``path``; names begin with ``../``."""
     states: list[tuple[str, int, int]] = []
     for name in shared:
         target = f"{os.path.dirname(path)}/{name}"

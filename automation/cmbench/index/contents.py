@@ -65,6 +65,17 @@ class ScriptContents:
             self._libraries = LibraryIndex(self._database)
         return self._libraries
 
+    def library_words(self, path: str, names: Iterable[str]) -> Iterator[str]:
+        """Yield what counts as read of the shared code ``names``, by who imports it."""
+        from cmbench.format.library_importers import ScriptImports
+
+        imports = ScriptImports(path, self.get(path).names)
+        for name in names:
+            library = self.libraries.find(path, name)
+            in_hook, in_program = imports.importers(library.dotted)
+            yield from library.words if in_program else ()
+            yield from library.hook_words if in_hook else ()
+
     def programs(self, path: str) -> Programs:
         """Return what the source of a script's programs shows that they call and read."""
         from cmbench.format.sources import Programs

@@ -57,15 +57,16 @@ class LibraryIndex:
             self._database.store(("insert or replace into libraries values (?,?,?,?)", rows))
 
     def _stored(self, key: str) -> tuple[str, ScriptLibrary] | None:
-        root = os.path.dirname(key)
+        root, dotted = os.path.split(key)
         query = "select stamp, digest, words from libraries where path = ?"
         for seen, digest, words in self._database.query(query, (key,)):
             if stamp_again(root, seen) == seen:
-                return seen, ScriptLibrary(root, digest, tuple(json.loads(words)))
+                read = [tuple(each) for each in json.loads(words)]
+                return seen, ScriptLibrary(root, dotted, digest, *read)
         return None
 
     def _read(self, root: str, dotted: str) -> tuple[str, ScriptLibrary]:
         paths, library = read_sources(root, dotted, self._imports)
-        seen, words = stamp(root, paths), json.dumps(library.words)
+        seen, words = stamp(root, paths), json.dumps([library.words, library.hook_words])
         self._unsaved.append((f"{root}/{dotted}", seen, library.digest, words))
         return seen, library

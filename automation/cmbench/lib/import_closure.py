@@ -43,14 +43,39 @@ def import_closure(root: str, dotted: str, imports: Imports | None = None) -> li
     return sorted(closure.files)
 
 
-class _Closure:
-    """Collects the files of names, and of what these import."""
+def statement_closure(
+    root: str, dotted: str, imports: Imports | None = None
+) -> tuple[set[str], set[str]]:
+    """Return the modules that an import of ``dotted`` runs, and the files that these only name.
 
-    def __init__(self, root: str, imports: Imports) -> None:
+    Those are data, and all that counts for the names in strings: programs that are started. A file
+    may be both.
+    """
+    imports = {} if imports is None else imports
+    closure = _Closure(root, imports, follows_texts=False)
+    closure.add(dotted, whole=True)
+    closure.finish()
+    named = _Closure(root, imports)
+    for text in closure.texts:
+        named.add(text, whole=True)
+    named.finish()
+    return closure.files - closure.data, named.files | closure.data
+
+
+class _Closure:
+    """Collects the files of names, and of what these import; names in strings if it follows these.
+
+    ``data`` are the files that are no modules.
+    """
+
+    def __init__(self, root: str, imports: Imports, follows_texts: bool = True) -> None:
         self._root = root
         self._imports = imports
+        self._follows_texts = follows_texts
         self._pending: list[str] = []
         self.files: set[str] = set()
+        self.data: set[str] = set()
+        self.texts: set[str] = set()
 
     def add(self, dotted: str, whole: bool = False) -> None:
         """Add a module, or a package: with all that is in it where ``whole``."""
@@ -73,13 +98,15 @@ class _Closure:
             module = self._read(name)
             for dotted in module.names:
                 self.add(dotted)
-            for dotted in module.texts:
+            self.texts |= set(module.texts)
+            for dotted in module.texts if self._follows_texts else ():
                 # Code that names a package so imports what it lists of it.
                 self.add(dotted, whole=True)
             folder = os.path.dirname(name) if module.opens_own_files else ""
             while folder:
-                self.files |= set(_data_files(self._root, folder))
+                self.data |= set(_data_files(self._root, folder))
                 folder = os.path.dirname(folder)
+        self.files |= self.data
 
     def _add_parents(self, dotted: str) -> None:
         parts = dotted.split(".")

@@ -75,9 +75,7 @@ class Workspace:
     def words(self, path: str, uses: tuple[str, ...]) -> tuple[str, ...]:
         """What the programs of a script may read; ``uses`` names shared code that they import."""
         content = self.index.contents.get(path)
-        shared = [
-            word for name in uses for word in self.index.contents.libraries.find(path, name).words
-        ]
+        shared = self.index.contents.library_words(path, uses) if uses else ()
         return (*content.words, *shared)
 
 
