@@ -13,7 +13,7 @@ import benchmark_lab as lab
 from mlperf.catalog import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM, Scenario
 from mlperf.harness import host, records
 from mlperf.harness.jobs import Probe
-from mlperf.harness.session import estimate, preparation, quiet
+from mlperf.harness.session import estimate, preparation
 from mlperf.harness.session import session as sessions
 from mlperf.harness.settings import Overrides, SessionSettings, Targets, WorkerShape
 from mlperf.harness.tuning import kept, layout_probe, one_round
@@ -91,9 +91,8 @@ def test_whatever_speed_depends_on_makes_it_another_one(
 
 
 def test_a_second_session_measures_only_when_it_is_asked_to(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(quiet, "look", lambda: None)
     for number, reuse in enumerate((True, True, False)):
         wanted = settings(tmp_path, reuse=reuse, scenarios=["SingleStream"], modes=["performance"])
         own = replace(wanted, results_dir=str(tmp_path / f"results-{number}"))

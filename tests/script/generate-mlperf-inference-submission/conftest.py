@@ -16,7 +16,7 @@ SCENARIOS = ["SingleStream", "Offline"]
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results of real LoadGen runs of a third of a second."""
     from mlperf.harness import records
-    from mlperf.harness.session import session
+    from mlperf.harness.session import quiet, session
     from mlperf.harness.settings import SessionSettings
 
     folder = tmp_path_factory.mktemp("results")
@@ -28,5 +28,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "sut_dir": str(folder / "sut"),
     }
     settings = records.decode(SessionSettings, benchmark_lab.settings(folder, **changes))
-    session.MeasurementSession(settings).run()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(quiet, "look", lambda: None)
+        session.MeasurementSession(settings).run()
     return folder
