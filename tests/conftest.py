@@ -23,20 +23,18 @@ hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
 
 
-# Folders of tests that run benchmarks: a test beside them would change what they measure.
-QUIET = ("tests/end_to_end", "tests/script/app-mlperf-inference")
-# The fixture of short real runs: what asks for it measures, too.
-MEASURED = "measured"
+# Files whose runs wait for a quiet moment, as those of users do: tests beside them would only make
+# them wait. Tests that are marked one by one measure, or look at what the whole machine has.
+QUIET = [ROOT / "tests/end_to_end" / name for name in ("test_main_job.py", "test_volunteer.py")]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what measures, so that ``make test`` runs it alone.
+    """Mark what waits or measures, so that ``make test`` runs it alone.
 
     Files with slow tests go first, so that no process is left with one while the others are idle.
     """
     for item in items:
-        asks = MEASURED in getattr(item, "fixturenames", ())
-        if asks or any(item.path.is_relative_to(ROOT / folder) for folder in QUIET):
+        if item.path in QUIET:
             item.add_marker(pytest.mark.quiet)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)

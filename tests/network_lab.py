@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import re
 import shutil
 import signal
@@ -54,9 +55,14 @@ def node(
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens at."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+    """A port of this machine that nobody listens at, and that no system hands out to a client."""
+    for port in random.SystemRandom().sample(range(20_000, 32_000), 100):
+        with (
+            contextlib.suppress(OSError),
+            socket.create_server(("127.0.0.1", port)),
+        ):
+            return port
+    raise AssertionError("no port is free")
 
 
 def network_namespace() -> bool:

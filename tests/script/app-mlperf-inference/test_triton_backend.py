@@ -9,6 +9,7 @@ import random
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -250,7 +251,9 @@ def test_the_first_answers_are_those_in_process_bit_by_bit(
 
 @pytest.mark.slow
 @pytest.mark.needs_index
-def test_a_session_owns_its_server(launcher: Path, tmp_path: Path) -> None:
+def test_a_session_owns_its_server(
+    launcher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     free = {"threads": None, "num_workers": 2, "batch_size": 8, "min_duration": 200}
     wanted = lab.settings(
         tmp_path,
@@ -259,10 +262,13 @@ def test_a_session_owns_its_server(launcher: Path, tmp_path: Path) -> None:
         overrides=free,
         attempts=1,
     )
-    before = set(Path("/tmp").glob("triton-session-*"))
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    before = set(descendants(os.getpid()))
     results = sessions.MeasurementSession(records.decode(SessionSettings, wanted)).run()
-    assert not list(descendants(os.getpid()))
-    assert set(Path("/tmp").glob("triton-session-*")) <= before
+    assert set(descendants(os.getpid())) <= before
+    assert not list(scratch.glob("triton-session-*"))
     assert {each.scenario for each in results.results} == {
         "SingleStream", "MultiStream", "Server", "Offline",
     }  # fmt: skip
