@@ -19,8 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import import_paths  # noqa: F401  (makes what follows importable)
+
+from support import link_engine
+
 TYPED = Path(__file__).with_name("typed.py")
-ROOT = Path(__file__).resolve().parents[2]
 USER = "/home/tried"
 ALIASES = {"cm": "mlcommons@cm4mlops", "mlc": "mlcommons@mlperf-automations"}
 HOMES = {"cm": f"{USER}/CM", "mlc": f"{USER}/MLC/repos"}
@@ -93,10 +96,7 @@ class Sandbox:
         if self.engine == "mlc":
             listed.insert(0, f"{self.home}/local")
         if self.engine == "ours":
-            own = layer / "opt/ours"
-            own.mkdir()
-            (own / "cmr.yaml").write_text("alias: cmbench\nuid: 2a026040b2e94230\n")
-            (own / "automation").symlink_to(ROOT / "automation")
+            link_engine(layer / "opt/ours")
             listed.insert(0, "/opt/ours")
             if self.collection == "mlc":
                 theirs = _below(layer, self.scripts) / "cmr.yaml"

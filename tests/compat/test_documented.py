@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import as_typed
 import pytest
 from documented import Session, from_file, sample, sessions
 from sandbox import Ran
+
+from support import link_engine, python_env
 
 META = """
 alias: get-x
@@ -96,6 +100,18 @@ def test_sessions_of_a_file(tmp_path: Path) -> None:
     path.write_text("# no\n{run} get,x --env.{P}_A=1 ;; ls\ncm: cm version\n")
     assert [s.lines for s in from_file(path, "mlc")] == [("mlcr get,x --env.MLC_A=1", "ls")]
     assert len(from_file(path, "cm")) == 2
+
+
+def test_the_engine_alone_brings_its_libraries(tmp_path: Path) -> None:
+    engine = link_engine(tmp_path / "engine")
+    told = subprocess.run(
+        [sys.executable, "-c", "import cmbench, common; print(common.__file__)"],
+        env=python_env(engine / "automation"),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert Path(told.stdout).is_relative_to(engine)
 
 
 def ran(*records: dict[str, object], **more: object) -> Ran:

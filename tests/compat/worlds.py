@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from support import ROOT
+from support import link_engine
 
 DRIVER = Path(__file__).with_name("drivers.py")
 REFUSED = (
@@ -71,10 +71,7 @@ class World:
 
     def _make_repositories(self) -> None:
         """Our engine without our scripts, and their scripts without their engine."""
-        engine = self.folder / "engine"
-        engine.mkdir()
-        (engine / "cmr.yaml").write_text("alias: cmbench\nuid: 2a026040b2e94230\n")
-        (engine / "automation").symlink_to(ROOT / "automation")
+        link_engine(self.folder / "engine")
         scripts = self.folder / "collection"
         (scripts / "automation").mkdir(parents=True)
         (scripts / "script").symlink_to(self.collection / "script")
