@@ -462,9 +462,18 @@ issued_again = mutations.test("TEST01", "effective_performance_issue_same", True
 few_loaded = mutations.test("TEST01", "qsl_reported_total_count", 500)
 
 
+def nothing_compared(p: mutations.Place) -> None:
+    place = p.offline.compliance("TEST01")
+    lab.put(place / "verify_accuracy.txt", "num_perf_log_entries = 0\nTEST PASS\n")
+    lab.put(place / "accuracy" / mutations.ACCURACY, "[\n]\n")
+
+
 @pytest.mark.parametrize(
     ("name", "apply", "found"),
     [
+        # A result of CTuning was accepted so.
+        ("3.1", nothing_compared, {(f"compliance.{r}", "warning") for r in ("answers", "verdict")}),
+        ("4.0", nothing_compared, {(f"compliance.{r}", "error") for r in ("answers", "verdict")}),
         ("2.1", issued_again, {("performance.settings", "warning")}),
         ("3.1", issued_again, {("performance.settings", "error")}),
         ("2.1", few_loaded, {("performance.samples", "warning")}),

@@ -86,6 +86,8 @@ class Rule:
 
 # From this round on the checker requires two more fields and the meter's settings, none empty.
 FIRST_FILLED = "3.1"
+# Before, results were accepted whose TEST01 compared no answers.
+FIRST_COMPARED = "4.0"
 # From here on it looks at names, sizes, links and empty folders.
 FIRST_TIDY = "3.0"
 # The last round that the single-file checker decided, which has rules that the modular one, whose

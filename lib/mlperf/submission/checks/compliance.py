@@ -18,6 +18,7 @@ from ..layouts import FIRST_SINGLE, ScenarioCell
 from .accuracy import entries
 from .base import (
     CHECKER,
+    FIRST_COMPARED,
     FIRST_FILLED,
     LAST_SINGLE_FILE,
     NATURE,
@@ -160,7 +161,7 @@ def _beside_pass(site: SubmitterSite, path: Path) -> Iterator[Finding]:
         beside = f"it says {verify.PASS!r} beside {counted.group(1)} answers that differ"
         yield VERDICT.at(WARNING).broken(where, beside, RERUN)
     if NOTHING.search(content):
-        rule = VERDICT.at(WARNING, not rounds.since(site.layout.round, FIRST_FILLED))
+        rule = VERDICT.at(WARNING, not _compares(site))
         yield rule.broken(where, f"it says {verify.PASS!r}, and compared no answers", RERUN)
 
 
@@ -235,8 +236,8 @@ def _logged(
     where = site.where(accuracy / truncate.LOG)
     hint = "truncate it: `cm run script --tags=run,mlperf,inference,truncate,accuracy-log`"
     fault = "no answers were logged under load, so that nothing was compared"
-    empty = rounds.since(site.layout.round, FIRST_FILLED) and _is_empty(accuracy / truncate.LOG)
-    yield from ANSWERS.unless(not empty, where, fault, RERUN)
+    rule = ANSWERS.at(WARNING, not _compares(site))
+    yield from rule.unless(not _is_empty(accuracy / truncate.LOG), where, fault, RERUN)
     if test != "TEST01":
         return
     yield from LENGTH.unless(not site.uncut(accuracy), where, "it is longer than 10 KiB", hint)
@@ -245,6 +246,11 @@ def _logged(
         rule = ANSWERS.at(WARNING, known.answers is not Answers.FIXED)
         logs = (cell.accuracy / truncate.LOG, accuracy / truncate.LOG)
         yield from _same_answers(rule, where, *logs)
+
+
+def _compares(site: SubmitterSite) -> bool:
+    """Whether no result of the round was accepted whose test compared no answers."""
+    return rounds.since(site.layout.round, FIRST_COMPARED)
 
 
 def _is_empty(path: Path) -> bool:
