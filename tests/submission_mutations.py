@@ -77,6 +77,12 @@ def value(path: Path, key: str, new: object) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def added(path: Path, key: str, new: object) -> None:
+    """Add a line to a detailed log."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(line(key, new) + "\n")
+
+
 def error(path: Path) -> None:
     """Let LoadGen have logged an error."""
     with path.open("a", encoding="utf-8") as file:
@@ -605,6 +611,26 @@ MUTATIONS = (
         "performance.consistent",
     ),
     Mutation(
+        "summary of another system under test",
+        lambda p: text(p.offline.run / SUMMARY, r"^SUT name : .*", "SUT name : Other"),
+        "performance.consistent",
+    ),
+    Mutation(
+        "summary that counts errors",
+        appended(lambda p: p.offline.run / SUMMARY, b"2 ERRORS encountered. See detailed log.\n"),
+        "performance.consistent",
+    ),
+    Mutation(
+        "a tenth of the samples loaded",
+        lambda p: added(p.offline.run / DETAIL, "loaded_qsl_set", list(range(100))),
+        "performance.consistent",
+    ),
+    Mutation(
+        "requested in accuracy mode",
+        lambda p: added(p.offline.run / DETAIL, "requested_test_mode", "AccuracyOnly"),
+        "performance.consistent",
+    ),
+    Mutation(
         "a run of the year 2019 by one of its times",
         lambda p: dated(p, "2019-11-21T06:00:00Z"),
         "performance.consistent",
@@ -715,6 +741,24 @@ MUTATIONS = (
         lambda p: text(p.offline.accuracy / "accuracy.txt", r"^hash=.*$", f"hash={'0' * 64}"),
         "accuracy.hash",
     ),
+    Mutation(
+        "hash of 63 digits",
+        lambda p: text(p.offline.accuracy / "accuracy.txt", r"^(hash=\w{63})\w", r"\1"),
+        "accuracy.hash",
+    ),
+    Mutation(
+        "an answer for a sample that the data set does not have",
+        lambda p: text(p.offline.accuracy / ACCURACY, r'"qsl_idx" : \d+', '"qsl_idx" : 99999999'),
+        "accuracy.answers",
+    ),
+    Mutation(
+        "accuracy run of another system under test", acc("sut_name", "Other"), "accuracy.consistent"
+    ),
+    Mutation(
+        "accuracy run of the year 2099",
+        lambda p: added(p.offline.accuracy / DETAIL, "test_datetime", "2099-01-02T03:04:05Z"),
+        "accuracy.consistent",
+    ),
     Mutation("hash of another scenario's log", other_hash, "accuracy.other-run"),
     Mutation(
         "one set of logs of two submitters",
@@ -814,6 +858,28 @@ MUTATIONS = (
         "TEST01 without a logged answer",
         write(lambda p: tested(p, "TEST01") / "accuracy" / ACCURACY, "[ ]\n"),
         "compliance.answers",
+    ),
+    Mutation(
+        "TEST01 of another system under test",
+        test("TEST01", "sut_name", "Other"),
+        "compliance.consistent",
+    ),
+    Mutation(
+        "TEST01 of samples that the accuracy run lacks",
+        write(
+            lambda p: tested(p, "TEST01") / "verify_accuracy.txt",
+            "num_perf_log_entries = 59\nnum_perf_log_qsl_idx_match = 0\nTEST PASS\n",
+        ),
+        "compliance.verdict",
+    ),
+    Mutation(
+        "TEST04 made with another sample",
+        lambda p: added(
+            tested(p, "TEST04") / "performance/run_1" / DETAIL,
+            "effective_performance_issue_same_index",
+            0,
+        ),
+        "compliance.audit",
     ),
     # Descriptions
     Mutation("description of the system missing", drop(lambda p: p.system), "system.missing"),

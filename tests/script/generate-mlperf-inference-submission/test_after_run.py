@@ -72,7 +72,8 @@ def test_only_what_was_checked_is_said_to_have_passed(results: Results) -> None:
 
 def seeds(results: Results) -> None:
     path = logs(results, "Offline", "accuracy") / mutations.DETAIL
-    mutations.value(path, "effective_qsl_rng_seed", 1)
+    for name in ("effective", "requested"):
+        mutations.value(path, f"{name}_qsl_rng_seed", 1)
 
 
 def foreign(results: Results) -> None:

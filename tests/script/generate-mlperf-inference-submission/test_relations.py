@@ -43,6 +43,14 @@ SERVER = COMMON | {
     "result_perf_constraints_met": True,
     "early_stopping_met": True,
     "early_stopping_ttft_result": " * Run successful.",
+    "requested_test_mode": "PerformanceOnly",
+    "effective_test_mode": "PerformanceOnly",
+    "requested_performance_issue_same": False,
+    "effective_performance_issue_same": False,
+    "effective_target_qps": 287,
+    "requested_use_token_latencies": True,
+    "result_mean_latency_ns": 210_000_000,
+    "result_time_to_output_token_mean": 526_000,
 }
 OFFLINE = COMMON | {
     "effective_scenario": "Offline",
@@ -51,6 +59,16 @@ OFFLINE = COMMON | {
     "result_samples_per_second": 365.738,
     "result_tokens_per_second": 103_480,
     "result_max_latency_ns": 645_000_000_000,
+    "requested_offline_expected_qps": 380.0,
+    "effective_target_qps": 380,
+    "effective_samples_per_query": 235_901,
+    "effective_min_sample_count": 235_901,
+    "loadgen_build_date_local": "2025-02-03T05:46:22.922059",
+    "loadgen_git_commit_date": "2025-01-03T10:46:22-05:00",
+    "loaded_qsl_set": [3, 1, 0, 2, 4],
+    "qsl_reported_total_count": 24_576,
+    "effective_performance_sample_count": 5,
+    "generic_message": "Ending naturally: Minimum query count and test duration met.",
 }
 SINGLE = COMMON | {
     "effective_scenario": "SingleStream",
@@ -59,6 +77,9 @@ SINGLE = COMMON | {
     "generated_query_count": 5_714,
     "result_qps_with_loadgen_overhead": 4.7610,
     "result_qps_without_loadgen_overhead": 4.7619,
+    "early_stopping_latency_ss": 260_000_000,
+    "early_stopping_result": " * Processed at least 64 queries (2857)."
+    "  * Early stopping 90th percentile estimate: 260000000",
 }
 LOGS = {"Server": SERVER, "Offline": OFFLINE, "SingleStream": SINGLE}
 MORE = {relations.ACCURACY_TOKENS: 281.8, relations.LOG_S: 725.0, relations.POWER_S: 722.7}
@@ -88,6 +109,8 @@ BY_POWER = "time that power_begin and power_end say and that the figures say"
 TOKENS = "tokens of a sample in the performance and in the accuracy run"
 TTFT = "time to the first token"
 TIMES = "times of the run"
+REQUESTED = "what was asked for and what was used"
+STOPPING = "early stopping and its text"
 VERDICT = "verdict and its reasons"
 
 
@@ -103,7 +126,7 @@ VERDICT = "verdict and its reasons"
         ("Server", {"result_first_token_mean_latency_ns": 5}, TTFT),
         ("Server", {"result_query_count": 19_660}, TIME_OF_QUERIES),
         ("Server", {"result_query_count": 300_000}, "result_query_count and generated_query_count"),
-        ("Server", {"requested_min_duration_ms": 60_000}, "what was asked for and what was used"),
+        ("Server", {"requested_min_duration_ms": 60_000}, REQUESTED),
         ("Server", {"result_perf_constraints_met": False}, VERDICT),
         ("Server", {"early_stopping_ttft_result": " * Run unsuccessful."}, VERDICT),
         ("Server", {"test_datetime": "2019-02-06T04:32:06Z"}, TIMES),
@@ -124,12 +147,87 @@ VERDICT = "verdict and its reasons"
         ),
         ("SingleStream", {"result_query_count": 285}, TIME_OF_QUERIES),
         ("SingleStream", {"result_50.00_percentile_latency_ns": 310_000_000}, "latency"),
+        (
+            "Server",
+            {"effective_target_qps": 84},
+            "the rate at which queries were scheduled and its target",
+        ),
+        ("Server", {"result_first_token_mean_latency_ns": 23_200_000_000}, "tokens"),
+        ("Server", {"result_time_to_output_token_mean": 5_000}, "tokens"),
+        ("Server", {"requested_performance_issue_same": True}, REQUESTED),
+        ("Server", {"requested_test_mode": "AccuracyOnly"}, REQUESTED),
+        ("Offline", {"requested_offline_expected_qps": 38.0}, REQUESTED),
+        (
+            "Offline",
+            {"effective_min_sample_count": 300_000},
+            "samples that were issued, and their least number",
+        ),
+        ("Offline", {"loaded_qsl_set": [0, 1, 2, 3, 3]}, "loaded samples"),
+        ("Offline", {"loaded_qsl_set": [0, 1, 2, 3, 24_576]}, "loaded samples"),
+        ("Offline", {"loadgen_git_commit_date": "2026-02-03T10:46:22-05:00"}, TIMES),
+        ("Offline", {"loadgen_build_date_local": "2024-02-03T10:46:22.922059"}, TIMES),
+        ("Offline", {"generic_message": "Ending early: too many queries"}, VERDICT),
+        ("Offline", {"error_runtime": "Ending early"}, "errors"),
+        ("SingleStream", {"early_stopping_latency_ss": 250_000_000}, STOPPING),
+        (
+            "SingleStream",
+            {"early_stopping_result": "Processed at least 64 queries (285)."},
+            STOPPING,
+        ),
+        (
+            "SingleStream",
+            {"result_qps_with_loadgen_overhead": 9.5},
+            "queries in a second with and without LoadGen's overhead",
+        ),
     ],
 )
 def test_one_edited_figure_does_not_fit(
     scenario: str, changed: Mapping[str, Any], relation: str
 ) -> None:
     assert relation in found(scenario, SUMMARY, **changed)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "SUT name : Other",
+        "Mode     : AccuracyOnly",
+        "qsl_rng_seed : 1",
+        "  Min duration satisfied : NO",
+        "  Early stopping satisfied: NO",
+        "2 ERRORS encountered. See detailed log.",
+        " * Processed at least 64 queries (11).",
+        " * Early stopping 90.0th percentile estimate: 1",
+    ],
+)
+def test_a_line_of_the_summary_that_the_log_contradicts(line: str) -> None:
+    named = {
+        "sut_name": "Box",
+        "effective_test_mode": "PerformanceOnly",
+        "effective_qsl_rng_seed": 7,
+    }
+    right = (
+        "SUT name : Box\nMode     : PerformanceOnly\nqsl_rng_seed : 7\n"
+        "  Min duration satisfied : Yes\n * Processed at least 64 queries (2857).\n"
+        " * Early stopping 90.0th percentile estimate: 260000000\nNo errors encountered\n"
+    )
+    assert found("SingleStream", right, **named) == set()
+    assert found("SingleStream", f"{line}\n", **named)
+
+
+def test_runs_of_one_result_are_of_one_system() -> None:
+    one, other = DetailLog({"sut_name": "A"}), DetailLog({"sut_name": "B", "qsl_name": "C"})
+    assert [each.relation for each in agreement.of_one_result(one, other)] == ["runs of one result"]
+    assert not list(agreement.of_one_result(one, one))
+
+
+def test_an_accuracy_run_has_times_and_errors_too() -> None:
+    assert not list(agreement.of_accuracy(DetailLog(OFFLINE), "No errors encountered"))
+    of_2099 = DetailLog({"test_datetime": "2099-02-06T04:32:06Z"})
+    assert [each.doubtful for each in agreement.of_accuracy(of_2099, "")] == [False]
+    counted = agreement.of_accuracy(DetailLog({}), "3 ERRORS encountered")
+    assert [each.doubtful for each in counted] == [True]
+    assert list(agreement.of_accuracy(DetailLog({"result_validity": "INVALID"}), ""))
 
 
 def test_a_run_of_the_day_after_tomorrow() -> None:
@@ -156,6 +254,20 @@ def test_settings_that_a_summary_has_otherwise_are_doubtful() -> None:
 )
 def test_a_share_and_its_numbers(text: str, fits: bool) -> None:
     assert (list(agreement.share(text)) == []) is fits
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        ("{'rouge1': '38.4', 'rouge2': '15.8', 'rougeL': '24.3', 'rougeLsum': '35.5'}", True),
+        ("{'rouge1': np.float64(38.4), 'rougeL': np.float64(54.3)}", False),
+        ("{'rouge1': 138.4}", False),
+        ("Accuracy: mean = 0.86170, kidney = 0.9347, tumor = 0.7887", True),
+        ("Accuracy: mean = 0.99999, kidney = 0.9347, tumor = 0.7887", False),
+    ],
+)
+def test_scores_of_one_text(text: str, fits: bool) -> None:
+    assert (list(agreement.scores(text)) == []) is fits
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
+from mlperf.catalog import Scenario
 from mlperf.catalog.scenario import MULTI_STREAM, OFFLINE, of_log
 
 from . import relations
@@ -17,6 +20,7 @@ from .relations import Contradiction, Ratio
 TIME = "%m-%d-%Y %H:%M:%S.%f"
 # LoadGen's other times: that of the run, and that at which LoadGen was built.
 FORMS = (TIME, "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S")
+ZONE = re.compile(r"[+-]\d\d:\d\d$")
 DAY_S = 86_400
 LINE = re.compile(r"^ *([^:\n]*?) *: *(-?[\d.]+(?:e[+-]?\d+)?) *$", re.MULTILINE)
 TOKENS_PER_SAMPLE = re.compile(r"'?tokens_per_sample'?: *(?:np\.float64\()?([\d.]+)")
@@ -32,13 +36,51 @@ def contradictions(
     figures = {**numbers(log), **(more or {})}
     scenario = of_log(log.values.get("effective_scenario"))
     yield from _summary(figures, summary, scenario is MULTI_STREAM)
+    yield from _words(log, summary)
+    yield from _stopping(log.values, summary)
+    yield from _loaded(log.values)
     yield from _distributions(figures, whole=scenario is OFFLINE)
-    yield from _requested(log.values)
-    yield from _flags(log.values)
-    yield from _times(log.values)
+    yield from _kept(log)
+    if scenario is Scenario.SERVER:
+        yield from _tokens(figures)
     for ratio_relation in relations.RATIOS:
         if scenario in ratio_relation.scenarios:
             yield from _ratio(ratio_relation, figures)
+
+
+def of_accuracy(log: DetailLog, summary: str) -> Iterator[Contradiction]:
+    """Yield what does not fit in the logs of an accuracy run, which have no figures."""
+    yield from _kept(log)
+    if log.validity not in ("", "VALID"):
+        yield Contradiction("verdict and its reasons", f"it says {log.validity} of itself")
+    # Two results were accepted whose summary alone counts an error.
+    yield from (replace(fault, doubtful=True) for fault in _errors(log, summary))
+
+
+def of_one_result(
+    log: DetailLog, other: DetailLog, keys: Iterable[str] = relations.OF_RESULT
+) -> Iterator[Contradiction]:
+    """Yield figures that two runs of one result must have in common, and do not have.
+
+    Over a network, two names of one system have been accepted.
+    """
+    for key in keys:
+        one, two = log.values.get(key), other.values.get(key)
+        if one is not None and two is not None and one != two:
+            message = f"{key} is {one}, in the performance run {two}"
+            yield Contradiction("runs of one result", message, doubtful=True)
+
+
+def _kept(log: DetailLog) -> Iterator[Contradiction]:
+    """Yield contradictions of a log that are none of its figures."""
+    yield from _requested(log.values)
+    yield from _flags(log.values)
+    yield from _times(log.values)
+    unmarked = [key for key in log.values if key.startswith(relations.ERROR_KEY)]
+    if unmarked and not log.errors:
+        yield Contradiction("errors", f"{unmarked[0]} is logged, and not called an error")
+    if str(log.values.get(relations.ENDED, "")).startswith(relations.ENDED_EARLY):
+        yield Contradiction("verdict and its reasons", f"it says {log.values[relations.ENDED]}")
 
 
 def numbers(log: DetailLog) -> dict[str, float]:
@@ -92,6 +134,58 @@ def _same(one: float, other: float) -> bool:
     return abs(one - other) <= allowed
 
 
+def _words(log: DetailLog, summary: str) -> Iterator[Contradiction]:
+    """Words and seeds of the summary that are not those of the log, and conditions not met."""
+    for label, key in relations.WORDS.items():
+        line = re.search(rf"^ *{label} *: *(.*?) *$", summary, re.MULTILINE)
+        if line and key in log.values and line[1] != str(log.values[key]).strip():
+            message = f"the summary says {label} {line[1]}, the detailed log {log.values[key]}"
+            yield Contradiction("summary and detailed log", message)
+    for label, word in relations.CONDITION.findall(summary):
+        message = f"VALID, although the summary says {label}: {word}"
+        yield Contradiction("verdict and its reasons", message)
+    yield from _errors(log, summary)
+
+
+def _errors(log: DetailLog, summary: str) -> Iterator[Contradiction]:
+    """Check that the summary counts errors where the detailed log has some."""
+    counted = relations.ERROR_COUNT.search(summary)
+    if counted and (counted[1].lower() == "no") == bool(log.errors):
+        message = f"the summary says {counted[0]}, the detailed log has {len(log.errors)}"
+        yield Contradiction("summary and detailed log", message)
+
+
+def _stopping(values: Mapping[str, object], summary: str) -> Iterator[Contradiction]:
+    """Queries and estimates in the text of early stopping that are not those of the log."""
+    if values.get("requested_use_token_latencies") is True:
+        return
+    text = f"{values.get('early_stopping_result', '')}\n{summary}"
+    stated = [("result_query_count", count) for count in relations.PROCESSED.findall(text)]
+    estimates = relations.ESTIMATE.findall(text)
+    stated += [(relations.ESTIMATES[percent], number) for percent, number in estimates]
+    for key, number in stated:
+        if key in values and str(values[key]) != number:
+            message = f"early stopping says {number}, {key} is {values[key]}"
+            yield Contradiction("early stopping and its text", message)
+            return
+
+
+def _loaded(values: Mapping[str, object]) -> Iterator[Contradiction]:
+    """Check that the loaded samples are those of the data set, as many as were to be loaded."""
+    loaded = values.get("loaded_qsl_set")
+    total, count = (
+        values.get(key)
+        for key in ("qsl_reported_total_count", "effective_performance_sample_count")
+    )
+    if not isinstance(loaded, list) or not isinstance(total, int) or not isinstance(count, int):
+        return
+    # MultiStream loads a few samples twice, to fill its last query.
+    if len(set(loaded)) != min(count, total) or not all(0 <= index < total for index in loaded):
+        text = f"{len(set(loaded))} samples up to {max(loaded, default=0)} were loaded"
+        message = f"{text}, {count} of {total} were to be"
+        yield Contradiction("loaded samples", message)
+
+
 def _distributions(figures: Mapping[str, float], whole: bool) -> Iterator[Contradiction]:
     """Latencies out of order; in a ``whole`` query of long ones LoadGen's sum of them overflows."""
     for name, (least, mean, most, percentile) in relations.DISTRIBUTIONS.items():
@@ -119,9 +213,16 @@ def _rising(
 
 def _requested(values: Mapping[str, object]) -> Iterator[Contradiction]:
     for requested_key, used in relations.REQUESTED.items():
-        if requested_key in values and used in values and values[requested_key] != values[used]:
+        if not _equal(values.get(requested_key), values.get(used)):
             message = f"{requested_key} is {values[requested_key]}, {used} {values[used]}"
             yield Contradiction("what was asked for and what was used", message)
+
+
+def _equal(one: object, other: object) -> bool:
+    """Whether two logged values are the same, or one of them is not there."""
+    if isinstance(one, float) and isinstance(other, float | int):
+        return abs(one - other) <= relations.LOGGED * abs(other)
+    return one is None or other is None or one == other
 
 
 def _flags(values: Mapping[str, object]) -> Iterator[Contradiction]:
@@ -151,7 +252,8 @@ def _times(values: Mapping[str, object]) -> Iterator[Contradiction]:
 
 def moment(value: object) -> datetime | None:
     """Return a time as LoadGen writes it, without its zone; None for none."""
-    times = (_parsed(str(value), form) for form in FORMS)
+    local = ZONE.sub("", str(value))
+    times = (_parsed(local, form) for form in FORMS)
     return next((time for time in times if time is not None), None)
 
 
@@ -171,6 +273,23 @@ def share(accuracy: str) -> Iterator[Contradiction]:
             yield Contradiction("accuracy and the answers that were right", message)
 
 
+def scores(accuracy: str) -> Iterator[Contradiction]:
+    """Yield figures of accuracy.txt that are not possible beside each other."""
+    stated = {name: float(value) for name, value in relations.SCORE.findall(accuracy)}
+    for name, value in stated.items():
+        if value > relations.MOST_SCORE:
+            yield Contradiction("scores of one text", f"{name} is {value:g} %")
+    for lower, upper in relations.SCORES:
+        if lower in stated and stated[lower] > stated.get(upper, math.inf) * 1.001:
+            message = f"{lower} is {stated[lower]:g}, above {upper}, {stated[upper]:g}"
+            yield Contradiction("scores of one text", message)
+    for mean, *parts in relations.MEAN.findall(accuracy):
+        middle = sum(map(float, parts)) / len(parts)
+        if abs(float(mean) - middle) > relations.MEAN_DECIMALS or max(map(float, parts)) > 1:
+            message = f"mean = {mean} beside {' and '.join(parts)}"
+            yield Contradiction("a mean and its parts", message)
+
+
 def opposites(verification: str) -> Iterator[Contradiction]:
     """Two lines of a verification that contradict each other."""
     lines = [line.strip() for line in verification.splitlines()]
@@ -186,6 +305,23 @@ def _ratio(relation: Ratio, figures: Mapping[str, float]) -> Iterator[Contradict
         keys = (*relation.over, *relation.under)
         message = ", ".join(f"{key} {figures[key]:g}" for key in keys)
         yield Contradiction(relation.name, f"{relation.name} do not fit: {message}")
+
+
+def _tokens(figures: Mapping[str, float]) -> Iterator[Contradiction]:
+    """Check the latencies of tokens against that of a sample and the rates."""
+    keys = (
+        *("result_mean_latency_ns", "result_first_token_mean_latency_ns"),
+        *("result_time_to_output_token_mean", "result_completed_tokens_per_second"),
+        "result_completed_samples_per_sec",
+    )
+    latency, first, further, tokens, samples = (figures.get(key, 0.0) for key in keys)
+    if not further or not samples or tokens <= 2 * samples:
+        return
+    share = (latency - first) / (further * (tokens / samples - 1))
+    low, high = relations.TOKENS_BY_LATENCY
+    if not low <= share <= high:
+        message = ", ".join(f"{key} {figures.get(key, 0):g}" for key in keys)
+        yield Contradiction("tokens", f"latencies and tokens of a sample do not fit: {message}")
 
 
 def ratio(relation: Ratio, figures: Mapping[str, float]) -> float | None:

@@ -2,8 +2,8 @@
 
 One source alone can be edited in any way that its rules allow; two of them seldom agree then. The
 figures are those of mlperf_log_detail.txt by their keys, and those of other files (``DERIVED``).
-The bounds were tried on 16,850 runs that were published in the rounds 2.1, 3.0, 4.1, 5.0, 5.1 and
-6.0: no valid one breaks them, but for those that are called doubtful.
+The bounds were tried on runs that were published in the rounds 2.1 to 6.0: no valid one breaks
+them, but for those that are called doubtful.
 """
 
 from __future__ import annotations
@@ -75,6 +75,30 @@ SUMMARY: Mapping[str, str] = {
     "Max Time per Output Token (ns)": "result_time_to_output_token_max",
     "Mean Time per Output Token (ns)": "result_time_to_output_token_mean",
 }
+# Lines of a summary that are words or seeds, and their key in the detailed log.
+WORDS: Mapping[str, str] = {
+    "SUT name": "sut_name",
+    "Mode": "effective_test_mode",
+    "qsl_rng_seed": "effective_qsl_rng_seed",
+    "sample_index_rng_seed": "effective_sample_index_rng_seed",
+    "schedule_rng_seed": "effective_schedule_rng_seed",
+    "accuracy_log_rng_seed": "effective_accuracy_log_rng_seed",
+    "accuracy_log_sampling_target": "effective_accuracy_log_sampling_target",
+}
+# What the summary of a valid run says of the conditions for it.
+CONDITION = re.compile(
+    r"^ *((?:Min duration|Min queries|Early stopping) satisfied) *: *(?!yes\b)(\w+)",
+    re.MULTILINE | re.IGNORECASE,
+)
+ERROR_COUNT = re.compile(r"^(no|\d+) errors? encountered", re.MULTILINE | re.IGNORECASE)
+# Texts of early stopping, in both logs, and the keys of their figures. With token latencies the
+# estimates are those of first tokens.
+PROCESSED = re.compile(r"Processed at least \d+ queries \((\d+)\)")
+ESTIMATE = re.compile(r"\b(90|99)(?:\.0)?th percentile estimate: (\d+)")
+ESTIMATES: Mapping[str, str] = {
+    "90": "early_stopping_latency_ss",
+    "99": "early_stopping_latency_ms",
+}
 # The same of settings, which summaries of a few accepted runs have as the user gave them.
 SETTINGS: Mapping[str, str] = {
     "min_duration (ms)": "effective_min_duration_ms",
@@ -83,6 +107,7 @@ SETTINGS: Mapping[str, str] = {
     "min_query_count": "effective_min_query_count",
     "max_query_count": "effective_max_query_count",
     "performance_sample_count": "effective_performance_sample_count",
+    "target_qps": "effective_target_qps",
 }
 SAMPLES: Mapping[str, str] = {
     "Min latency (ns)": "result_min_latency_ns",
@@ -139,6 +164,8 @@ AT_MOST: tuple[tuple[str, str], ...] = (
 )
 # What no valid run says of itself: a key and its value.
 NEVER: tuple[tuple[str, object], ...] = (("result_perf_constraints_met", False),)
+# How an error begins that LoadGen logs, and what it says last of a run that it ended.
+ERROR_KEY, ENDED, ENDED_EARLY = "error_", "generic_message", "Ending early"
 # A text of LoadGen next to the flag that it explains, and what it does not say where that is true.
 EXPLAINED: tuple[tuple[str, str, str], ...] = (
     ("early_stopping_met", "early_stopping_result", "unsuccessful"),
@@ -147,8 +174,10 @@ EXPLAINED: tuple[tuple[str, str, str], ...] = (
 )
 # Times of one run: the first is not after the second, and no further from it than so many days.
 # Some are local times, whatever they say, so that a day more or less is none. A machine whose clock
-# was two years behind when it built LoadGen had its results accepted: that order is doubtful.
+# was two years behind when it built LoadGen had its results accepted: those orders are doubtful.
 TIMES: tuple[tuple[str, str, float, bool], ...] = (
+    ("loadgen_git_commit_date", "loadgen_build_date_utc", math.inf, True),
+    ("loadgen_build_date_local", "loadgen_build_date_utc", 1.0, False),
     ("loadgen_build_date_utc", "test_datetime", math.inf, True),
     ("test_datetime", "power_begin", 1.0, False),
     ("power_begin", "power_end", math.inf, False),
@@ -166,6 +195,16 @@ OPPOSITES: tuple[tuple[str, str], ...] = (
 )
 # What was requested, and what LoadGen went by.
 REQUESTED: Mapping[str, str] = {
+    "requested_scenario": "effective_scenario",
+    "requested_test_mode": "effective_test_mode",
+    "requested_max_query_count": "effective_max_query_count",
+    "requested_performance_issue_same": "effective_performance_issue_same",
+    "requested_performance_issue_same_index": "effective_performance_issue_same_index",
+    "requested_performance_issue_unique": "effective_performance_issue_unique",
+    "requested_accuracy_log_rng_seed": "effective_accuracy_log_rng_seed",
+    "requested_accuracy_log_probability": "effective_accuracy_log_probability",
+    "requested_accuracy_log_sampling_target": "effective_accuracy_log_sampling_target",
+    "requested_offline_expected_qps": "effective_target_qps",
     "requested_min_duration_ms": "effective_min_duration_ms",
     "requested_max_duration_ms": "effective_max_duration_ms",
     "requested_server_target_qps": "effective_target_qps",
@@ -174,7 +213,55 @@ REQUESTED: Mapping[str, str] = {
     "requested_schedule_rng_seed": "effective_schedule_rng_seed",
 }
 
+# What all runs of one result have in common, and what its performance runs have besides. The data
+# sets of a performance run and an accuracy run may be two.
+OF_RESULT = ("sut_name", "qsl_name")
+OF_PERFORMANCE = (*OF_RESULT, "qsl_reported_total_count", "effective_performance_sample_count")
+# The tokens of a sample by its latencies, as a share of those by the rates: the first token and
+# the time of each further one make the latency of a sample.
+TOKENS_BY_LATENCY = (0.5, 2.0)
+# Scores of accuracy.txt, of which the first is never above the second, and their greatest value.
+SCORE = re.compile(r"'(rouge\w+)': *'?(?:np\.float64\()?([\d.]+)")
+SCORES: tuple[tuple[str, str], ...] = (
+    ("rouge2", "rouge1"),
+    ("rougeL", "rouge1"),
+    ("rougeL", "rougeLsum"),
+)
+MOST_SCORE = 100.0
+# The mean of kits19 and the two figures that it is the mean of, in so many decimals.
+MEAN = re.compile(r"mean = ([\d.]+), kidney = ([\d.]+), tumor = ([\d.]+)")
+MEAN_DECIMALS = 0.002
+
+
 RATIOS: tuple[Ratio, ...] = (
+    Ratio(
+        "the rate at which queries were scheduled and its target",
+        ONLINE,
+        ("result_scheduled_samples_per_sec",),
+        ("effective_target_qps",),
+        *(0.9, 1.1),
+    ),
+    Ratio(
+        "the rate at which queries were finished and scheduled",
+        ONLINE,
+        ("result_completed_samples_per_sec",),
+        ("result_scheduled_samples_per_sec",),
+        *(0.0, 1.001),
+    ),
+    Ratio(
+        "samples that were issued, and their least number",
+        (OFFLINE,),
+        ("effective_min_sample_count",),
+        ("effective_samples_per_query",),
+        *(0.0, 1.0),
+    ),
+    Ratio(
+        "queries in a second with and without LoadGen's overhead",
+        (SINGLE_STREAM,),
+        ("result_qps_with_loadgen_overhead",),
+        ("result_qps_without_loadgen_overhead",),
+        *(0.5, 1.01),
+    ),
     Ratio(
         "queries in a second and their mean latency",
         (SINGLE_STREAM,),

@@ -74,6 +74,7 @@ _INDEX, _DATA = r'"qsl_idx"\s*:\s*(\d+)', r'"data"\s*:\s*"([0-9A-Fa-f]*)"'
 # LoadGen writes the index first; logs that went through a program have keys by the alphabet.
 ENTRY = re.compile(rf"{_INDEX},\s*{_DATA}|{_DATA},\s*{_INDEX}")
 TOTAL = re.compile(r"\btotal=(\d+)")
+GENERATED = re.compile(r"'gen_num': *'?(\d+)")
 # A number as the representation of an object has it, such as np.float64(42.9), or as a text.
 _NUMBER = r"(?P<number>-?\d+(?:\.\d+)?)"
 NOTATIONS = re.compile(
@@ -131,7 +132,7 @@ def _text(
         yield HASH.broken(
             where, f"{stated[:8]}... is not a hash of a log", "generate the tree again"
         )
-    elif not EXACT_HASH.search(text(path)):
+    elif not stated or not EXACT_HASH.search(text(path)):
         mend = LOST if log_file.is_file() and truncate.cut(log_file) else "generate the tree again"
         yield HASH.broken(where, "no line hash=SHA-256", mend)
     if site.uncut(place):
@@ -167,9 +168,14 @@ def _counted(site: SubmitterSite, place: Path, known: BenchmarkSpec) -> Iterator
     except UnicodeDecodeError:
         yield FIGURE.broken(site.where(path), "it is not UTF-8", RERUN)
         return
-    for fault in agreement.share(content):
+    for fault in (*agreement.share(content), *agreement.scores(content)):
         yield SHARE.broken(site.where(path), fault.text, RERUN)
     total, required = TOTAL.search(content), known.accuracy_samples or known.dataset_size
+    texts = GENERATED.search(content)
+    if texts and int(texts.group(1)) < required:
+        text_ = f"its figures are those of {texts.group(1)} texts, the data set has {required}"
+        # A result was accepted whose figures are those of 100 texts.
+        yield SAMPLES.at(WARNING).broken(site.where(path), text_, "run on the whole data set")
     if total and int(total.group(1)) < required:
         text_ = f"its figure is one of {total.group(1)} samples, the data set has {required}"
         rule = SAMPLES.at(WARNING, not site.strict)
@@ -245,6 +251,16 @@ def _answers(site: SubmitterSite, place: Path, known: BenchmarkSpec) -> Iterator
         yield ANSWERS.broken(where, "it was changed after it was cut", "generate the tree again")
     sizes = {len(data) for _, data in answers} if known.answers is Answers.FIXED else set()
     yield from ANSWERS.unless(len(sizes) < 2, where, "its answers differ in size", RERUN)
+    yield from indices(where, answers, log(place))
+
+
+def indices(where: str, answers: list[tuple[int, str]], detail: DetailLog) -> Iterator[Finding]:
+    """Check that a log has answers for samples of the data set."""
+    total = detail.number("qsl_reported_total_count")
+    greatest = max((index for index, _ in answers), default=0)
+    if total and greatest >= total:
+        fault = f"an answer for sample {greatest} of a data set of {total:.0f} samples"
+        yield ANSWERS.broken(where, fault, RERUN)
 
 
 def _log(
@@ -272,7 +288,20 @@ def _log(
     used, before = (each_log.values.get("loadgen_version") for each_log in (detail, log(cell.run)))
     fault = f"LoadGen is {used}, in the performance run {before}"
     yield from VERSION.unless(not before or used == before, where, fault, RERUN)
+    yield from _agreement(site, cell, where, detail)
     yield from _covered(site, where, detail, known)
+
+
+def _agreement(
+    site: SubmitterSite, cell: ScenarioCell, where: str, detail: DetailLog
+) -> Iterator[Finding]:
+    """Check an accuracy run for contradictions, and against the performance run."""
+    faults = (
+        *agreement.of_accuracy(detail, text(cell.accuracy / SUMMARY)),
+        *agreement.of_one_result(detail, log(cell.run)),
+    )
+    for fault in faults:
+        yield SHARE.at(WARNING, fault.doubtful).broken(where, fault.text, RERUN)
 
 
 def _covered(

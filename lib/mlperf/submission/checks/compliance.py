@@ -10,12 +10,13 @@ from mlperf.catalog import Answers, BenchmarkSpec, rounds
 from mlperf.catalog.scenario import of_log
 from mlperf.harness.measuring import agreement, verify
 from mlperf.harness.measuring.detail_log import DetailLog
+from mlperf.harness.measuring.relations import OF_PERFORMANCE
 
 from .. import truncate
 from ..build import DETAIL, TEST_ACCURACY
 from ..files import text
 from ..layouts import FIRST_SINGLE, ScenarioCell
-from .accuracy import entries
+from .accuracy import entries, indices
 from .base import (
     CHECKER,
     FIRST_COMPARED,
@@ -41,6 +42,7 @@ AUDIT = Rule(
 SPEED = Rule(
     "compliance.speed", "the test is about as fast as the result", RULES, first=FIRST_FILLED
 )
+AGREES = Rule("compliance.consistent", "runs of one result", RULES, WARNING)
 ANSWERS = Rule("compliance.answers", "the same answers under load as in the accuracy run", RULES)
 LENGTH = Rule(
     "compliance.truncated",
@@ -81,6 +83,7 @@ SAMPLED = ("effective_accuracy_log_sampling_target", "effective_accuracy_log_pro
 MISMATCHES = re.compile(r"(?:data_mismatch = |differ from the accuracy run: )([1-9]\d*)")
 # The official verification counts the answers that were logged under load.
 NOTHING = re.compile(r"num_perf_log_entries = 0\b")
+COUNT = re.compile(r"num_(\w+) = (\d+)")
 # Percent by which a metric may differ, where it is not that of the benchmark.
 WIDER = {"FID score": 2.0}
 # A verification must have one line of every group.
@@ -160,6 +163,12 @@ def _beside_pass(site: SubmitterSite, path: Path) -> Iterator[Finding]:
     if counted := MISMATCHES.search(content):
         beside = f"it says {verify.PASS!r} beside {counted.group(1)} answers that differ"
         yield VERDICT.at(WARNING).broken(where, beside, RERUN)
+    counts = {name: int(number) for name, number in COUNT.findall(content)}
+    compared, matched = counts.get("perf_log_entries"), counts.get("perf_log_qsl_idx_match")
+    if counts.get("missing_qsl_idxs") or (matched is not None and matched != compared):
+        # A result of round 6.0 was accepted so.
+        beside = f"it says {verify.PASS!r}, and not all samples were those of the accuracy run"
+        yield VERDICT.at(WARNING).broken(where, beside, RERUN)
     if NOTHING.search(content):
         rule = VERDICT.at(WARNING, not _compares(site))
         yield rule.broken(where, f"it says {verify.PASS!r}, and compared no answers", RERUN)
@@ -202,16 +211,31 @@ def _compared(
     where = site.where(run / DETAIL)
     if not tested.values:
         return
-    same = tested.values.get("effective_performance_issue_same") is True
-    fault = "performance_issue_same is not set"
+    for other in agreement.of_one_result(tested, submitted, OF_PERFORMANCE):
+        yield AGREES.broken(where, other.text, RERUN)
+    same = _issued_again(tested)
+    fault = f"performance_issue_same is not set, or not with sample {verify.SAME_SAMPLE}"
     # Its verifier compares speeds only, and runs without it were accepted once.
     rule = AUDIT.at(WARNING, site.layout.joined)
     yield from rule.unless(same or test != "TEST04", where, fault, RERUN)
-    sampled = any(tested.number(key) for key in SAMPLED)
+    sampled = any(tested.number(key) for key in SAMPLED) and _has_sampling_seed(tested)
     fault = "no answers were asked for under load"
     yield from AUDIT.at(WARNING).unless(sampled or test != "TEST01", where, fault, RERUN)
     if not (verify.is_short(submitted, known) or verify.is_short(tested, known)):
         yield from _speed(test, where, submitted, tested)
+
+
+def _issued_again(tested: DetailLog) -> bool:
+    """Whether the one sample was issued again and again that the rules name."""
+    index = tested.values.get("effective_performance_issue_same_index", verify.SAME_SAMPLE)
+    same = tested.values.get("effective_performance_issue_same") is True
+    return same and bool(index == verify.SAME_SAMPLE)
+
+
+def _has_sampling_seed(tested: DetailLog) -> bool:
+    """Whether answers were chosen by the seed of the rules, as far as the log says so."""
+    key = "effective_accuracy_log_rng_seed"
+    return bool(tested.values.get(key, verify.SAMPLING_SEED) == verify.SAMPLING_SEED)
 
 
 def _speed(test: str, where: str, submitted: DetailLog, tested: DetailLog) -> Iterator[Finding]:
@@ -236,10 +260,12 @@ def _logged(
     where = site.where(accuracy / truncate.LOG)
     hint = "truncate it: `cm run script --tags=run,mlperf,inference,truncate,accuracy-log`"
     fault = "no answers were logged under load, so that nothing was compared"
-    rule = ANSWERS.at(WARNING, not _compares(site))
+    # A TEST06 without any answer was accepted even in round 5.1.
+    rule = ANSWERS.at(WARNING, test != "TEST01" or not _compares(site))
     yield from rule.unless(not _is_empty(accuracy / truncate.LOG), where, fault, RERUN)
     if test != "TEST01":
         return
+    yield from indices(where, entries(accuracy / truncate.LOG), log(cell.accuracy))
     yield from LENGTH.unless(not site.uncut(accuracy), where, "it is longer than 10 KiB", hint)
     if verify.PASS in text(place / TEXTS[test][0]):
         # Detections of one image may come in another order.
