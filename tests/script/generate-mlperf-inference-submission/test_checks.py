@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import power_lab
 import power_lab as power
 import submission_lab as lab
 import submission_mutations as mutations
@@ -71,7 +72,7 @@ def test_every_rule_is_tested_by_a_change() -> None:
     other |= {"result.stand-in", "performance.inferred", "performance.latency", "system.unanswered"}
     other |= {"compliance.truncated"}
     other |= {"performance.equal-issue", "performance.network"}
-    other |= {"power.meter", "power.samples", "power.nameplate"}
+    other |= {"power.meter", "power.samples", "power.nameplate", "power.consistent"}
     # Those of some benchmarks only.
     other |= {"accuracy.outputs", "performance.tokens", "performance.token-latency"}
     tested = {mutation.rule for mutation in mutations.MUTATIONS}
@@ -641,6 +642,31 @@ def test_an_inferred_result_is_reported(tmp_path: Path) -> None:
             (other / path.name).write_bytes(path.read_bytes())
     found = [each for each in checks.check(tree) if "TEST" not in each.where]
     assert {(each.rule, each.severity) for each in found} == {("performance.inferred", "note")}
+
+
+@pytest.mark.parametrize(("watts", "faults"), [(1.0, 0), (0.1, 1), (10.0, 2)])
+def test_the_power_of_a_run_is_that_of_its_ranging(
+    tmp_path: Path, watts: float, faults: int
+) -> None:
+    tree = lab.make(tmp_path / "tree")
+    cell = mutations.place(tree).offline
+    power_lab.measure(tree, cell)
+    path = cell.run / "spl.txt"
+    lines = [line.split(",") for line in path.read_text().splitlines()]
+    for line in lines:
+        line[3] = str(float(line[3]) * watts)
+    path.write_text("".join(",".join(line) + "\n" for line in lines))
+    found = [each for each in checks.check(tree) if each.rule == "power.consistent"]
+    assert len(found) == faults
+
+
+def test_a_ranging_run_is_another_run(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree")
+    cell = mutations.place(tree).offline
+    power_lab.measure(tree, cell)
+    name = mutations.DETAIL
+    shutil.copy(cell.run / name, cell.results / "performance/ranging" / name)
+    assert "power.consistent" in broken(checks.check(tree))
 
 
 def test_the_limit_of_a_server(tmp_path: Path) -> None:

@@ -232,6 +232,8 @@ MOST_SCORE = 100.0
 MEAN = re.compile(r"mean = ([\d.]+), kidney = ([\d.]+), tumor = ([\d.]+)")
 MEAN_DECIMALS = 0.002
 
+# The mean power of a run as a share of that of its ranging run, which does the same work.
+POWER_OF_RANGING = (0.5, 2.0)
 
 RATIOS: tuple[Ratio, ...] = (
     Ratio(
