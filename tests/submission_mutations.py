@@ -882,6 +882,21 @@ MUTATIONS = (
         "compliance.audit",
     ),
     # Descriptions
+    Mutation("no node", system("number_of_nodes", "0"), "system.field-number"),
+    Mutation(
+        "an accelerator without a name", system("accelerators_per_node", "1"), "system.field-number"
+    ),
+    Mutation("name of the system of blanks", system("system_name", "  "), "system.field-empty"),
+    Mutation(
+        "a field of the system twice, with two values",
+        lambda p: text(p.system, r"^\{", '{"cooling": "air", '),
+        "system.field-type",
+    ),
+    Mutation(
+        "weights trained again, in the closed division",
+        measured("retraining", "yes"),
+        "measurements.retraining",
+    ),
     Mutation("description of the system missing", drop(lambda p: p.system), "system.missing"),
     Mutation(
         "description of the system cut off",

@@ -37,6 +37,8 @@ KEYS = Rule("measurements.keys", "all keys of the description", CHECKER)
 VALUES = Rule(
     "measurements.values", "no key of the description is empty", CHECKER, first=FIRST_FILLED
 )
+RETRAINING = Rule("measurements.retraining", "closed division: no retrained weights", RULES)
+RETRAINED = re.compile(r"\s*(?:yes|y|true|1)\b.*", re.IGNORECASE | re.DOTALL)
 FORM = Rule("result.form", "the real model and data", RULES, NATURE)
 STAND_IN = Rule("result.stand-in", "what the system is said to compute with", RULES, NATURE)
 
@@ -207,6 +209,10 @@ def _description(site: SubmitterSite, cell: ScenarioCell, path: Path) -> Iterato
         elif not document[key]:
             yield VALUES.broken(where, f"{key} is empty", 'say what applies, for example "no"')
     yield from _kinds(cell, where, document.get("weight_data_types", ""))
+    retrained = RETRAINED.fullmatch(str(document.get("retraining", "")))
+    fault = f"retraining is {document.get('retraining')}, in the {site.division} division"
+    free = not (site.strict and retrained)
+    yield from RETRAINING.unless(free, where, fault, "submit it to the open division")
 
 
 def _kinds(cell: ScenarioCell, where: str, kinds: object) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -39,6 +40,9 @@ OPEN = Rule("system.unanswered", "unknown fields are asked for", RULES, NOTE)
 LATER = ("system_type_detail", "host_network_card_count")
 # Several times what a processor has.
 MOST_CORES = 1024
+AT_LEAST_ONE = ("number_of_nodes", "host_processors_per_node")
+# What descriptions say for no accelerator.
+NONE = re.compile(r"\s*(?:n/?a|none|no|-|0|)\s*\.?", re.IGNORECASE)
 WHOLE = re.compile(r"\s*\d+\s*")
 CPU_ONLY = re.compile(r"(?:^|[-_])cpu(?:$|[-_])", re.IGNORECASE)
 # Where the checkers of before 6.0 write them into their table, they add texts to them; notes are
@@ -70,7 +74,9 @@ def descriptions(site: SubmitterSite) -> Iterator[Finding]:
         yield from _fields(site, path, document)
         yield from _values(site, path, document)
         yield from _taken(site, site.where(path), document)
+        yield from _counts(site.where(path), document)
         yield from _plausible(site.where(path), document)
+        yield from _twice(site.where(path), path)
 
 
 def _fields(site: SubmitterSite, path: Path, document: Mapping[str, Any]) -> Iterator[Finding]:
@@ -81,6 +87,10 @@ def _fields(site: SubmitterSite, path: Path, document: Mapping[str, Any]) -> Ite
             continue
         value = document[field.name]
         yield from _field(where, field, value)
+        blank = field.needed and str(value).isspace()
+        yield from EMPTY.at(WARNING).unless(
+            not blank, where, f"the field {field.name} is blank", MEND
+        )
         if field.needed and value == UNKNOWN and not _may_be_unknown(field, document):
             unanswered.append(field.name)
     if unanswered:
@@ -101,6 +111,19 @@ def _required_fields(
         yield field, rule
 
 
+def _counts(where: str, document: Mapping[str, Any]) -> Iterator[Finding]:
+    """Check for no node or processor, and for accelerators whose name and number do not fit."""
+    for name in AT_LEAST_ONE:
+        count = number(document.get(name))
+        yield from COUNT.unless(count is None or count >= 1, where, f"{name} is {count}", MEND)
+    some = number(document.get("accelerators_per_node"))
+    model = str(document.get("accelerator_model_name") or UNKNOWN)
+    named = not NONE.fullmatch(model)
+    fault = f"accelerators_per_node is {some or 0:.0f}, accelerator_model_name {model!r}"
+    fits = some is None or named == bool(some)
+    yield from COUNT.at(WARNING).unless(fits, where, fault, "count the ones that took part")
+
+
 def _plausible(where: str, document: Mapping[str, Any]) -> Iterator[Finding]:
     """Check for impossible counts, and for accelerators of a system named after its CPU."""
     cores = number(document.get("host_processor_core_count"))
@@ -111,6 +134,20 @@ def _plausible(where: str, document: Mapping[str, Any]) -> Iterator[Finding]:
     fault = f"accelerators_per_node is {some or 0:.0f}, the name of the system says cpu"
     alone = not CPU_ONLY.search(Path(where).stem) or not some
     yield from COUNT.at(WARNING).unless(alone, where, fault, "write 0 where none took part")
+
+
+def _twice(where: str, path: Path) -> Iterator[Finding]:
+    """Check for a field with two values, of which everybody reads another one."""
+    said: list[str] = []
+
+    def note(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        document = dict(pairs)
+        said.extend(key for key, value in pairs if document[key] != value)
+        return document
+
+    json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=note)
+    for key in said[:1]:
+        yield TEXT.broken(where, f"the field {key} is there twice, and not the same", MEND)
 
 
 def over_network(document: Mapping[str, Any]) -> bool:
