@@ -72,6 +72,7 @@ def test_every_rule_is_tested_by_a_change() -> None:
     other |= {"result.stand-in", "performance.inferred", "performance.latency", "system.unanswered"}
     other |= {"compliance.truncated"}
     other |= {"performance.equal-issue", "performance.network"}
+    other |= {"measurements.user-conf"}
     other |= {"power.meter", "power.samples", "power.nameplate", "power.consistent"}
     # Those of some benchmarks only.
     other |= {"accuracy.outputs", "performance.tokens", "performance.token-latency"}
@@ -642,6 +643,16 @@ def test_an_inferred_result_is_reported(tmp_path: Path) -> None:
             (other / path.name).write_bytes(path.read_bytes())
     found = [each for each in checks.check(tree) if "TEST" not in each.where]
     assert {(each.rule, each.severity) for each in found} == {("performance.inferred", "note")}
+
+
+def test_another_user_conf_than_that_of_the_run_is_a_note(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree")
+    cell = mutations.place(tree).offline
+    mutations.added(cell.run / mutations.DETAIL, "effective_target_qps", 1.0)
+    assert checks.check(tree) == []
+    (cell.measurements / "user.conf").write_text("*.Offline.target_qps = 42\n")
+    found = {(each.rule, each.severity) for each in checks.check(tree)}
+    assert found == {("measurements.user-conf", "note")}
 
 
 @pytest.mark.parametrize(("watts", "faults"), [(1.0, 0), (0.1, 1), (10.0, 2)])

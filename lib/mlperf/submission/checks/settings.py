@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from .base import NATURE, RULES, WARNING, Finding, Rule
+from ..files import text
+from .base import NATURE, NOTE, RULES, WARNING, Finding, Rule
 from .run import CheckedRun
 
 SETTINGS = Rule("performance.settings", "the settings of the rules, not those of a test", RULES)
 QUERIES = Rule("performance.queries", "the queries that the rules ask for", RULES, NATURE)
 
+USER_CONF = Rule("measurements.user-conf", "the settings of the run", RULES, NOTE)
+
+# Settings of user.conf and their key in the log. In a third of the accepted results the rate is
+# another one: the file is often that of an earlier run.
+IN_USER_CONF = {
+    "target_qps": "effective_target_qps",
+    "min_duration": "effective_min_duration_ms",
+    "performance_sample_count_override": "requested_performance_sample_count_override",
+}
 AGAIN = "run it again with the settings of the rules, which the harness takes by itself"
+# Logs have six digits.
+EQUAL = 1e-4
 # Settings that only compliance tests have, and their effect.
 OF_TESTS = {
     "TEST04": ("effective_performance_issue_same", "one sample was issued again and again"),
@@ -24,6 +37,22 @@ def settings(run: CheckedRun) -> Iterator[Finding]:
     yield from _ends(run)
     yield from _queries(run)
     yield from _percentile(run)
+    yield from _user_conf(run)
+
+
+def _user_conf(run: CheckedRun) -> Iterator[Finding]:
+    """Compare user.conf with the settings that the run was made with."""
+    path = run.cell.measurements / "user.conf"
+    if run.test or run.measured is None or run.measured.stream:
+        return
+    models = rf"(?:\*|{re.escape(run.known.loadgen_key)})\.(?:\*|{re.escape(run.logged_scenario)})"
+    for name, key in IN_USER_CONF.items():
+        lines = re.findall(rf"^\s*{models}\.{name}\s*=\s*([\d.]+)", text(path), re.MULTILINE)
+        used = run.log.number(key)
+        if lines and used and not any(abs(float(each) / used - 1) < EQUAL for each in lines):
+            fault = f"{name} is {lines[-1]}, the run was made with {used:g}"
+            where = run.site.where(path)
+            yield USER_CONF.broken(where, fault, "put the user.conf of this run there")
 
 
 def _issued(run: CheckedRun) -> Iterator[Finding]:
