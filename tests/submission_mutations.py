@@ -881,6 +881,11 @@ MUTATIONS = (
         ),
         "compliance.audit",
     ),
+    Mutation(
+        "TEST01 whose hash is none",
+        lambda p: text(tested(p, "TEST01") / "accuracy/accuracy.txt", r"^hash=\w{4}", "hash=zzzz"),
+        "compliance.files",
+    ),
     # Descriptions
     Mutation("no node", system("number_of_nodes", "0"), "system.field-number"),
     Mutation(

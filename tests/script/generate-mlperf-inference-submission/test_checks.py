@@ -645,6 +645,21 @@ def test_an_inferred_result_is_reported(tmp_path: Path) -> None:
     assert {(each.rule, each.severity) for each in found} == {("performance.inferred", "note")}
 
 
+def test_first_tokens_are_skipped_in_offline_alone(tmp_path: Path) -> None:
+    example = lab.Example("6.0", "closed", ("llama2-70b-99",), ("Server", "Offline"), "datacenter")
+    tree = lab.make(tmp_path / "tree", example)
+    (path,) = tree.root.rglob("Server/TEST06/verify_accuracy.txt")
+    mutations.text(path, "pass: True", "pass: Skipped")
+    assert broken(checks.check(tree)) == {"compliance.verdict"}
+
+
+def test_a_value_of_blanks_is_empty(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree")
+    mutations.measured("starting_weights_filename", "  ")(mutations.place(tree))
+    found = {(each.rule, each.severity) for each in checks.check(tree)}
+    assert found == {("measurements.values", "warning")}
+
+
 def test_another_user_conf_than_that_of_the_run_is_a_note(tmp_path: Path) -> None:
     tree = lab.make(tmp_path / "tree")
     cell = mutations.place(tree).offline

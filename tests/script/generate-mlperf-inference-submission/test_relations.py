@@ -132,6 +132,7 @@ VERDICT = "verdict and its reasons"
         ("Server", {"test_datetime": "2019-02-06T04:32:06Z"}, TIMES),
         ("Server", {"test_datetime": "2025-02-31T04:32:06Z"}, TIMES),
         ("Server", {"power_end": "02-06-2024 04:44:08.868"}, TIMES),
+        ("Server", {"power_end": "02-06-2025 04:32:06.168"}, TIMES),
         (
             "Offline",
             {"result_max_latency_ns": 67e9},
@@ -228,6 +229,8 @@ def test_an_accuracy_run_has_times_and_errors_too() -> None:
     counted = agreement.of_accuracy(DetailLog({}), "3 ERRORS encountered")
     assert [each.doubtful for each in counted] == [True]
     assert list(agreement.of_accuracy(DetailLog({"result_validity": "INVALID"}), ""))
+    other = agreement.of_accuracy(DetailLog({}), "Result is : VALID")
+    assert [each.doubtful for each in other] == [True]
 
 
 def test_a_run_of_the_day_after_tomorrow() -> None:

@@ -53,8 +53,11 @@ def of_accuracy(log: DetailLog, summary: str) -> Iterator[Contradiction]:
     yield from _kept(log)
     if log.validity not in ("", "VALID"):
         yield Contradiction("verdict and its reasons", f"it says {log.validity} of itself")
-    # Two results were accepted whose summary alone counts an error.
+    # Results were accepted whose summary alone counts an error, or is that of another run.
     yield from (replace(fault, doubtful=True) for fault in _errors(log, summary))
+    if stated := relations.VERDICT.search(summary):
+        message = f"the summary is that of a performance run: {stated[0]}"
+        yield Contradiction("summary and detailed log", message, doubtful=True)
 
 
 def of_one_result(
@@ -245,7 +248,8 @@ def _times(values: Mapping[str, object]) -> Iterator[Contradiction]:
     for first, second, most, doubtful in relations.TIMES:
         one, other = moment(values.get(first)), moment(values.get(second))
         days = (other - one).total_seconds() / DAY_S if one and other else 0.0
-        if not -relations.SLACK_DAYS <= days <= most:
+        slack = 0.0 if first in relations.OF_ONE_CLOCK else relations.SLACK_DAYS
+        if not -slack <= days <= most:
             text = f"{first} is {values[first]}, {second} {values[second]}"
             yield Contradiction("times of the run", text, doubtful)
 

@@ -183,6 +183,10 @@ TIMES: tuple[tuple[str, str, float, bool], ...] = (
     ("power_begin", "power_end", math.inf, False),
 )
 SLACK_DAYS = 1.0
+# Both times are of one clock: they need no slack.
+OF_ONE_CLOCK = ("power_begin",)
+# A summary of an accuracy run has no verdict.
+VERDICT = re.compile(r"^Result is *: *(\w+)", re.MULTILINE)
 # Percent of right answers beside how many were right, by accuracy.txt, in so many decimals.
 SHARE = re.compile(r"accuracy=([\d.]+)%, good=(\d+), total=(\d+)")
 SHARE_DECIMALS = 0.0006

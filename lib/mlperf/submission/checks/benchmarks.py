@@ -206,8 +206,9 @@ def _description(site: SubmitterSite, cell: ScenarioCell, path: Path) -> Iterato
     for key in MEASUREMENT_KEYS:
         if key not in document:
             yield KEYS.broken(where, f"{key} is missing", "generate the tree again")
-        elif not document[key]:
-            yield VALUES.broken(where, f"{key} is empty", 'say what applies, for example "no"')
+        elif not str(document[key] or "").strip():
+            rule = VALUES.at(WARNING, bool(document[key]))
+            yield rule.broken(where, f"{key} is empty", 'say what applies, for example "no"')
     yield from _kinds(cell, where, document.get("weight_data_types", ""))
     retrained = RETRAINED.fullmatch(str(document.get("retraining", "")))
     fault = f"retraining is {document.get('retraining')}, in the {site.division} division"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from mlperf.catalog import Answers, BenchmarkSpec, rounds
+from mlperf.catalog import Answers, BenchmarkSpec, Scenario, rounds
 from mlperf.catalog.scenario import of_log
 from mlperf.harness.measuring import agreement, verify
 from mlperf.harness.measuring.detail_log import DetailLog
@@ -83,13 +83,16 @@ SAMPLED = ("effective_accuracy_log_sampling_target", "effective_accuracy_log_pro
 MISMATCHES = re.compile(r"(?:data_mismatch = |differ from the accuracy run: )([1-9]\d*)")
 # The official verification counts the answers that were logged under load.
 NOTHING = re.compile(r"num_perf_log_entries = 0\b")
+HASH_LINE = re.compile(r"^hash=", re.MULTILINE)
 COUNT = re.compile(r"num_(\w+) = (\d+)")
 # Percent by which a metric may differ, where it is not that of the benchmark.
 WIDER = {"FID score": 2.0}
+# Only Offline has no first tokens.
+SKIPPED = "First token check pass: Skipped"
 # A verification must have one line of every group.
 PASSED = {
     "TEST06": (
-        ("First token check pass: True", "First token check pass: Skipped"),
+        ("First token check pass: True", SKIPPED),
         ("EOS check pass: True",),
         ("Sample length check pass: True",),
     ),
@@ -149,10 +152,21 @@ def _verdict(
         yield from _nearly(site, known, accuracy)
         return
     required_lines = PASSED.get(test, ((verify.PASS,),))
+    yield from _skipped(site, cell, path, lines)
     missing_lines = [any_of[0] for any_of in required_lines if not set(any_of) & set(lines)]
     if missing_lines:
         short = path.name == SPEEDS and _is_short(cell, test, known)
         yield _not_passed(site.where(path), test, missing_lines[0], short)
+
+
+def _skipped(
+    site: SubmitterSite, cell: ScenarioCell, path: Path, lines: list[str]
+) -> Iterator[Finding]:
+    """Check that first tokens were looked at where there are some."""
+    scenario = Scenario.of_folder(cell.scenario)
+    kept = SKIPPED not in lines or scenario is None or scenario.batched
+    fault = f"it says {SKIPPED!r}, in {scenario}"
+    yield from VERDICT.unless(kept, site.where(path), fault, RERUN)
 
 
 def _beside_pass(site: SubmitterSite, path: Path) -> Iterator[Finding]:
@@ -265,6 +279,7 @@ def _logged(
     yield from rule.unless(not _is_empty(accuracy / truncate.LOG), where, fault, RERUN)
     if test != "TEST01":
         return
+    yield from _hash(site, accuracy / truncate.TEXT)
     yield from indices(where, entries(accuracy / truncate.LOG), log(cell.accuracy))
     yield from LENGTH.unless(not site.uncut(accuracy), where, "it is longer than 10 KiB", hint)
     if verify.PASS in text(place / TEXTS[test][0]):
@@ -277,6 +292,14 @@ def _logged(
 def _compares(site: SubmitterSite) -> bool:
     """Whether no result of the round was accepted whose test compared no answers."""
     return rounds.since(site.layout.round, FIRST_COMPARED)
+
+
+def _hash(site: SubmitterSite, path: Path) -> Iterator[Finding]:
+    """Check that what is called a hash is one of SHA-256; some tests have none."""
+    stated = HASH_LINE.search(text(path))
+    fault = "its hash is not one of SHA-256"
+    kept = stated is None or bool(truncate.HASH.search(text(path)))
+    yield from FILES.unless(kept, site.where(path), fault, RERUN)
 
 
 def _is_empty(path: Path) -> bool:
