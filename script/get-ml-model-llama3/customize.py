@@ -1,4 +1,4 @@
-"""Provide a Llama 3: made here, out of a package, fetched, or a checkpoint converted."""
+"""Provide a Llama 3: the shipped tiny one, one made here, or a checkpoint converted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     if form == "synthetic":
         return _synthetic(i)
     if form:
-        return run_program(i, form)
+        return ml_models.prepare(i, env["CM_LLAMA3_RETRAIN"])
     refuse(i)
     env["CM_LLAMA3_CONVERT"] = "no" if env["CM_ML_MODEL_FRAMEWORK"] == "pytorch" else "yes"
     env["CM_LLAMA3_OTHER_SIZE"] = "yes" if is_yes(env.get("CM_LLAMA3_OTHER_SIZE")) else ""

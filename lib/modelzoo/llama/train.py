@@ -172,7 +172,7 @@ def write(network: Llama, out: Path) -> None:
         {name: weight.numpy() for name, weight in network.state_dict().items()}
     )
     folder.write_config(out, size, document, begin, [end])
-    folder.write_safetensors(weights, size, out / folder.SAFETENSORS, "F32")
+    folder.write_safetensors(weights, size, out / folder.SAFETENSORS, "F16")
     tokens = vocabulary.of_document(document, size.vocabulary, SPLITTING, begin, (end,))
     gguf_file.write(weights, size, tokens, out / folder.GGUF, NAME)
 

@@ -6,6 +6,7 @@ tiny one was compared by hand with Hugging Face's class and with llama.cpp: all 
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -233,3 +234,38 @@ def test_what_is_no_checkpoint_or_too_large_is_said(
     made_up = {"CM_ML_MODEL_FORM": "synthetic", "CM_LLAMA3_LAYERS": "33"}
     with pytest.raises(Error, match="a number from 1 to 32"):
         customize.preprocess({"env": made_up})
+
+
+def test_the_shipped_model_is_what_its_facts_say() -> None:
+    shipped = forms.SCRIPT / "get-ml-model-llama3" / "tiny"
+    held_out = json.loads((forms.llama3_articles() / "dataset.json").read_text())
+    prompts = held_out["files"]["prompts.npy"]["sha256"]
+    for name in folder.FACTS.values():
+        facts = json.loads((shipped / name).read_text())
+        path = shipped / facts["file"]
+        assert path.stat().st_size == facts["bytes"] <= 800_000
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == facts["sha256"]
+        assert facts["training"]["held_out"]["sha256"] == prompts
+    assert sum(file.stat().st_size for file in shipped.iterdir()) < 1_700_000
+    document = make_llama3.tiny_tokenizer().document()
+    assert json.loads((shipped / "tokenizer.json").read_text()) == document
+    size = read_size(shipped)
+    arrays = HuggingFaceCheckpoint(shipped)
+    for name, shape in size.shapes().items():
+        assert arrays.array(name).shape == shape
+
+
+def test_the_tiny_form_needs_no_packages_and_no_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    env = {
+        "CM_ML_MODEL_FORM": "tiny",
+        "CM_ML_MODEL_FRAMEWORK": "gguf",
+        "CM_LLAMA3_RETRAIN": "no",
+        "CM_TMP_CURRENT_SCRIPT_PATH": str(forms.SCRIPT / "get-ml-model-llama3"),
+    }
+    assert customize.preprocess({"env": env})["return"] == 0
+    assert customize.postprocess({"env": env})["return"] == 0
+    assert env["CM_ML_MODEL_FILE_WITH_PATH"] == str(tmp_path / "model.gguf")
+    assert (tmp_path / "oracle.npz").is_file()
