@@ -13,6 +13,7 @@ __all__ = [
     "distinguish",
     "export",
     "places",
+    "python_api",
     "query",
     "readers",
     "render",

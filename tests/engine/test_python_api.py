@@ -37,6 +37,7 @@ def test_the_code_of_the_page_runs(
 
 def test_every_name_of_the_api_is_there_and_only_the_needed_modules_are_loaded() -> None:
     assert all(getattr(api, name) is not None for name in api.__all__)
+    assert dir(api) == sorted(api.__all__)
     code = (
         "import sys; from cmbench import api; api.Workspace, api.request;"
         "print([m for m in sys.modules if m.startswith(('cmbench.run', 'cmbench.cli', 'cmind'))])"

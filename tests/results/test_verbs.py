@@ -18,6 +18,9 @@ import pytest
 from samples import BATCHES, NEWER_ROW, ROW, THREADS, experiments, own_run, sweep
 
 import benchmark_lab
+from cmbench.errors import Error
+from cmbench.session.workspace import Workspace
+from cmbench_results import python_api
 from support import ROOT, Finished, Home
 
 Cm = Callable[..., Finished]
@@ -55,6 +58,26 @@ def test_add_find_show_compare_export_remove(cm: Cm, published: Path, tmp_path: 
     assert "2 results removed" in cm("rm", "results", str(published)).ok().stdout
     assert "1 result in the database" in cm("reindex", "results").ok().stdout
     assert str(tmp_path / "run") in cm("show", "results").ok().stdout
+
+
+def test_results_from_python_are_those_of_the_command_line(
+    cm: Cm, home: Home, published: Path, tmp_path: Path
+) -> None:
+    own_run(tmp_path / "run")
+    cm("add", "results", str(published), str(tmp_path / "run")).ok()
+    workspace = Workspace.open(str(home.cm_repos), [])
+    found = json.loads(cm("find", "results", "bert-99", "--json").ok().stdout)["list"]
+    typed = python_api.results(workspace, "bert-99")
+    assert [result.uid for result in typed] == [row["uid"] for row in found]
+    assert [result.value for result in typed] == [row["value"] for row in found]
+    cm("export", "results", "--csv", f"--output={tmp_path}/all.csv").ok()
+    with (tmp_path / "all.csv").open(encoding="utf-8", newline="") as stream:
+        exported = list(csv.DictReader(stream))
+    table = python_api.rows(workspace)
+    assert [list(row) for row in table] == [list(row) for row in exported]
+    assert len(python_api.rows(workspace, organization="none")) == 0
+    with pytest.raises(Error, match="results have no colour"):
+        python_api.results(workspace, colour="red")
 
 
 def test_each_point_of_a_sweep_has_its_repeats(cm: Cm, tmp_path: Path) -> None:

@@ -83,6 +83,10 @@ _MODULES = {
 }
 
 
+def __dir__() -> list[str]:
+    return [*__all__]
+
+
 def __getattr__(name: str) -> Any:
     """Import a name or module when it is first used: a program that plans loads no runner."""
     for module, names in _MODULES.items():
