@@ -70,6 +70,16 @@ def test_plain_lines(talker: Lab) -> None:
     assert talker.run("app,talk").out.startswith("cached")
 
 
+def test_the_steps_take_one_line_each_however_many_there_are(lab: Lab) -> None:
+    names = [f"get-number-{number}" for number in range(12)]
+    for name in names:
+        lab.script(name, tags=name, cache=True)
+    lab.script("app-x", deps=[{"tags": name} for name in names])
+    made = lab.run("app,x").out.splitlines()[-2]
+    assert made == f"made:   {', '.join(names[:4])} and 8 more"
+    assert len(made) <= 80
+
+
 def test_a_key_without_a_value_is_not_printed_at_the_end(lab: Lab) -> None:
     lab.script(
         "app-x",

@@ -9,7 +9,7 @@ from cmbench.format.help_page import HelpPage, grouped_inputs, help_page
 from cmbench.format.model import InputSpec, Script
 from cmbench.lib.text_files import counted
 from cmbench.session.request import FLAGS
-from common.text import wrapped
+from common.text import WIDTH, wrapped
 
 if TYPE_CHECKING:
     from cmbench.api.scripts import ScriptSummary
@@ -24,9 +24,19 @@ def closing_text(steps: Sequence[Mapping[str, Any]], record: str) -> str:
     shares = f"{len(cached)} from the cache, {len(made)} made for it, {ran} run"
     lines = [f"{counted(len(listed), 'step')}: {shares}"]
     for title, names in (("cached: ", cached), ("made:   ", made)):
-        text = ", ".join(dict.fromkeys(names))
-        lines += wrapped(text, title, " " * 8)
+        if names:
+            lines.append(title + _as_many_as_fit(list(dict.fromkeys(names)), WIDTH - len(title)))
     return "\n".join([*lines, f"record: {record}"])
+
+
+def _as_many_as_fit(names: Sequence[str], width: int) -> str:
+    """Return the first names, and the number of the others, in one line of ``width`` columns."""
+    for count in range(len(names), 0, -1):
+        more = f" and {len(names) - count} more" if count < len(names) else ""
+        text = ", ".join(names[:count]) + more
+        if len(text) <= width or count == 1:
+            return text
+    return ""
 
 
 def scripts_text(scripts: Sequence[ScriptSummary]) -> str:

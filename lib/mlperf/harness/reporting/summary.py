@@ -17,20 +17,16 @@ from .results import FindResult, ResultProblem, Results, ScenarioResult, accurac
 MARK = "*"
 
 FORMS = {
-    "tiny": "Tiny form: a small model on a small data set stands in for the real ones. It proves "
-    "that everything works and how fast this path is; it says nothing about the full benchmark "
-    "and is not an MLPerf submission result.",
+    "tiny": "Tiny form: shows that everything works, and how fast this path is; it is not an "
+    "MLPerf submission result.",
     "synthetic": "Random weights: the real architecture and size, with weights from a seed, on "
     "samples of noise. Only the speed means something; its accuracy is not judged, and it is "
     "not an MLPerf submission result.",
 }
 STYLES = {
-    "test": "Test runs: every performance run lasts at least 10 s by default; VALID is "
-    "LoadGen's verdict for that duration. The round's rules ask for 600 s "
-    "(--execution_mode=valid).",
-    "fast": "Fast runs: every performance run lasts at least 120 s by default. The round's rules "
-    "ask for 600 s (--execution_mode=valid).",
-    "valid": "Valid runs: with the durations and counts of the round's rules unless overridden.",
+    "test": "Test runs last 10 s by default; the rules ask for 600 s (--execution_mode=valid).",
+    "fast": "Fast runs last 120 s by default; the rules ask for 600 s (--execution_mode=valid).",
+    "valid": "",
 }
 
 
@@ -51,10 +47,8 @@ def table(results: Results, requested: Results) -> str:
         *_find_results(requested),
         *_problems(requested.problems),
         *([""] if requested.problems else []),
-        f"logs:    {results.folder}/<scenario>/<mode>",
-        f"results: {results.folder}/results.json",
-        f"report:  {results.folder}/report.html",
-        *_targets(results),
+        f"report: {results.folder}/report.html",
+        *_targets(requested),
         *(line for note in results.notes for line in _wrapped(f"note: {note}")),
         *_others(results),
         *_reduced(results),
@@ -164,7 +158,7 @@ def tries(result: FindResult) -> Iterator[tuple[str, ...]]:
 
 
 def _targets(results: Results) -> list[str]:
-    return [f"targets: {results.sut_file}"] if results.sut_file else []
+    return [f"targets: {results.sut_file}"] if results.sut_file and FIND in results.modes else []
 
 
 def _problems(problems: Sequence[ResultProblem]) -> Iterator[str]:
