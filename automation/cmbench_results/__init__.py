@@ -13,7 +13,6 @@ __all__ = [
     "distinguish",
     "export",
     "places",
-    "python_api",
     "query",
     "readers",
     "render",

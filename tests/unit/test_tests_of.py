@@ -61,5 +61,4 @@ def test_every_package_of_ours_has_tests() -> None:
     assert without - by_path - {"automation"} == {
         "automation/cmbench_results/migrations/versions",
         "lib/aws_neuron/compiling",
-        "lib/serving",
     }

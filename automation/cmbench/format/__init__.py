@@ -1,6 +1,7 @@
 """The CM format: what ``meta.yaml``, env and a script directory mean; it runs nothing."""
 
 __all__ = [
+    "called_programs",
     "dialect",
     "env",
     "environment_reads",

@@ -67,7 +67,7 @@ class ScriptContents:
 
     def library_words(self, path: str, names: Iterable[str]) -> Iterator[str]:
         """Yield what counts as read of the shared code ``names``, by who imports it."""
-        from cmbench.format.library_importers import ScriptImports
+        from cmbench.index.library_importers import ScriptImports
 
         imports = ScriptImports(path, self.get(path).names)
         for name in names:

@@ -266,7 +266,8 @@ class CountedPaths:
         names: set[str] = set()
         for folder, inside in by_folder.items():
             names |= {f"{folder}/*"} if folder and len(inside) > _MOST_NAMES else inside
-        passed = [folder for name in (*names, *self._own) for folder in _folders_above(name)]
+        ways = (*names, *self._own, *self._script)
+        passed = [folder for name in ways for folder in _folders_above(name)]
         return names.difference(passed)
 
     def _name(self, path: str, kind: str) -> str:
