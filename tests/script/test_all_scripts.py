@@ -128,8 +128,8 @@ def room(bench: Workbench, name: str, flags: dict[str, str]) -> int | None:
     request = requests.request_of(flags, tags, script.uid, script)
     context = make_context(bench.as_written, silent_facts(bench.as_written))
     node = make_plan(bench.as_written, request, context).root
-    assert node.frame is not None
-    return declared_room(node, node.frame)
+    assert node.step_run is not None
+    return declared_room(node, node.step_run)
 
 
 @each_script

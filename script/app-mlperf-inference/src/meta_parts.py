@@ -29,9 +29,10 @@ def main() -> None:
 
 def variations(specs: Sequence[BenchmarkSpec], backends: Sequence[BackendSpec]) -> dict[str, str]:
     """Return the variations of both scripts, and their defaults."""
+    generated = next((spec.name for spec in specs if spec.generates), "")
     blocks = {
         "models": (block for spec in specs for block in _model(spec)),
-        "backends": map(_backend, backends),
+        "backends": (_backend(spec, generated) for spec in backends),
         "devices": (_choice("device", "DEVICE", name) for name in _devices(backends)),
         "precisions": (_precision(name, specs) for name in _precisions(backends)),
         "rounds": map(_round, reversed(catalog.rounds.qsl_seeds())),
@@ -86,6 +87,8 @@ def _model(spec: BenchmarkSpec) -> list[list[str]]:
     lines = [f"{spec.name}:", "  group: model"]
     lines += ["  default: true"] if spec.name == "resnet50" else []
     lines += ["  base:", f"  - {base}"] if base else []
+    if spec.generates:
+        lines += ["  default_variations:", f"    backend: {GENERATES}"]
     lines += ["  env:", f"    CM_MLPERF_MODEL: {spec.name}", *([] if base else deps)]
     first = base and not spec.name.endswith("99.9")
     return [[f"{base}:", *deps], lines] if first else [lines]
@@ -120,9 +123,12 @@ def _choice(group: str, key: str, name: str) -> list[str]:
     return [f"{name}:", f"  group: {group}", *default, "  env:", f"    CM_MLPERF_{key}: {name}"]
 
 
-def _backend(spec: BackendSpec) -> list[str]:
+def _backend(spec: BackendSpec, generated: str) -> list[str]:
+    """Return the variation of a backend; ``generated`` is the default model of those for tokens."""
     lines = [f"{spec.name}:", "  group: backend"]
     lines += ["  default: true"] if spec.name == "onnxruntime" else []
+    if spec.generates and generated:
+        lines += ["  default_variations:", f"    model: {generated}"]
     lines += [*_defaults(spec), "  env:", f"    CM_MLPERF_BACKEND: {spec.name}"]
     models = _models(spec)
     needed = _needed(spec, models)

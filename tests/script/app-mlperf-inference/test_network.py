@@ -333,7 +333,7 @@ def test_the_system_is_described_by_its_nodes(measured: dict[str, Any]) -> None:
     assert told["framework"].endswith("over the network on 2 nodes")
     assert told["host_processor_model_name"] == measured["host"]["cpu_model"]
     results = records.decode(Results, measured)
-    typed = commands.complete("cm run script --tags=run-mlperf,inference", results, "Offline")
+    typed = commands.complete("`cm run script --tags=run-mlperf,inference`", results, "Offline")
     assert "--backend=onnxruntime --network=lon --sut_servers=127.0.0.1:" in typed
     assert "--division" not in typed
 
@@ -370,9 +370,9 @@ def judge(measured: dict[str, Any], benchmark: str, folder: Path) -> None:
     both = ("Server", "Offline")
     example = submission_lab.Example("5.0", "network", (benchmark,), both, "datacenter")
     tree = submission_lab.make(folder / "tree", example)
-    for log in tree.root.rglob("mlperf_log_detail.txt"):
-        text = log.read_text(encoding="utf-8")
-        log.write_text(text.replace('"Network SUT"', json.dumps(name)), encoding="utf-8")
+    for log in tree.root.rglob("mlperf_log_*.txt"):
+        text = log.read_text(encoding="utf-8").replace('"Network SUT"', json.dumps(name))
+        log.write_text(text.replace(": Network SUT\n", f": {name}\n"), encoding="utf-8")
     (place,) = tree.root.rglob("systems/*.json")
     kept = json.loads(place.read_text(encoding="utf-8"))
     mine = ("submitter", "division", "system_type", "host_processors_per_node")

@@ -136,7 +136,7 @@ def test_the_table_fits_a_terminal_and_makes_no_false_claim(whole: dict[str, Any
     assert all(str(whole["folder"]) in line for line in wide), wide
     for scenario in USUAL_SCENARIOS:
         assert re.search(rf"^{scenario} .* VALID +99\.\d+ % +98\.\d+ %$", text, re.MULTILINE)
-    assert "not an MLPerf submission" in text
+    assert "not an MLPerf submission" in " ".join(text.split())
     assert "ask for 600 s" in text.replace("\n", " ")
     assert "tuned on" in whole["printed"]
 

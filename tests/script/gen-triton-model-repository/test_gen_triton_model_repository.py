@@ -164,6 +164,8 @@ def test_the_signatures_of_all_shipped_models_are_those_of_their_facts() -> None
     assert len(models) > 5
     for path in models:
         facts = json.loads(path.read_text())
+        if not facts["file"].endswith(".onnx"):
+            continue
         for graph in (facts, *facts.get("parts", ())):
             inputs, outputs = onnx_signature.read(path.with_name(graph["file"]))
             known = {each["name"]: each["dtype"] for each in graph["inputs"]}

@@ -53,7 +53,7 @@ CPU_COMMAND = re.compile(
 CPU_FOR_NEURON = re.compile(r"-cpu-neuron(?:-|$)")
 FORM_LINE = re.compile(r"^# .*\((tiny|synthetic) form\)", re.MULTILINE)
 DESCRIBE = (
-    "make them: cm run script --tags=run-mlperf,inference,_populate-readme,_full, then generate "
+    "make them: `cm run script --tags=run-mlperf,inference,_populate-readme,_full`, then generate "
     "the tree again"
 )
 RUN_ALL = (
