@@ -67,7 +67,7 @@ def test_the_tiny_benchmark_from_the_form_to_the_explorer(
         page.set_default_timeout(1_200_000)
         page.wait_for_selector("form[data-settled]", state="attached")
         page.select_option("[name=backend]", "onnxruntime")
-        page.click("summary:has-text('Numbers')")
+        page.click("summary:has-text('Speed')")
         page.fill("[name=min_duration]", "1000")
         page.wait_for_selector("#command:has-text('--min_duration=1000')")
         assert "--backend=onnxruntime" in page.inner_text("#command")
