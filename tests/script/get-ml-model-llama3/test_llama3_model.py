@@ -255,6 +255,22 @@ def test_the_shipped_model_is_what_its_facts_say() -> None:
         assert arrays.array(name).shape == shape
 
 
+def test_both_shipped_files_hold_the_same_numbers() -> None:
+    """Rows of queries and keys lie in another order in GGUF, and norms as float32."""
+    shipped = forms.SCRIPT / "get-ml-model-llama3" / "tiny"
+    gguf = (shipped / folder.GGUF).read_bytes()
+    arrays = HuggingFaceCheckpoint(shipped)
+    for name in read_size(shipped).shapes():
+        array = arrays.array(name)
+        if array.ndim == 1:
+            data = [array.astype("<f4").tobytes()]
+        else:
+            rows = array.astype("<f2")
+            turned = name.endswith(("q_proj.weight", "k_proj.weight"))
+            data = [row.tobytes() for row in rows] if turned else [rows.tobytes()]
+        assert all(part in gguf for part in data), name
+
+
 def test_the_tiny_form_needs_no_packages_and_no_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
