@@ -70,6 +70,23 @@ def fit(
             print(f"step {step} of {steps}: loss {loss.item():.4f}", flush=True)
 
 
+def fit_decoder(
+    network: Any, losses: Iterable[Tensor], recipe: TrainingRecipe, steps: int, say_every: int
+) -> None:
+    """Train a small decoder of text, and leave it ready to answer."""
+    fit(
+        network.parameters(),
+        losses,
+        recipe,
+        steps,
+        clip=1.0,
+        say_every=say_every,
+        optimizer={"betas": (0.9, 0.98)},
+        pct_start=0.1,
+    )
+    network.eval()
+
+
 def shuffled(count: int, batch: int, epochs: int, generator: Any) -> Iterable[Tensor]:
     """Yield the rows of every whole batch, shuffled anew in every epoch."""
     for _ in range(epochs):

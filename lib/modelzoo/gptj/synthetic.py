@@ -38,21 +38,15 @@ class RandomGptjWeights:
 def main(arguments: list[str] | None = None) -> int:
     """Write the graph and model.json."""
     real = decoder.Size()
-    parser = program.parser(__doc__)
-    parser.add_argument("--layers", type=int, default=real.layers, help="layers to build")
-    options = parser.parse_args(arguments)
-    if not 1 <= options.layers <= real.layers:
-        parser.error(f"--layers: 1 to {real.layers}")
-    size = replace(real, layers=options.layers)
-    cut = size.layers < real.layers
-    reduced = {"reduced": f"{size.layers} of {real.layers} layers"} if cut else {}
+    model = program.parse_synthetic(__doc__, "gptj", real.layers, arguments)
+    size = replace(real, layers=model.layers)
     end = 50256
     facts = {
-        "name": f"gptj_synthetic_{size.layers}_layers" if cut else "gptj_synthetic",
-        "options": {**decoder.options(end, end), **reduced},
+        "name": model.name,
+        "options": {**decoder.options(end, end), **model.reduced},
         "accuracy": models.accuracy("ROUGE-1", ""),
     }
-    decoder.write(RandomGptjWeights(size), size, options.out, facts)
+    decoder.write(RandomGptjWeights(size), size, model.out, facts)
     print(f"a GPT-J of {size.layers} layers with random weights written")
     return 0
 

@@ -70,17 +70,7 @@ def train(vocabulary: int, recipe: GptjRecipe) -> TinyDecoder:
     """Train in one thread; the same recipe and versions give the same weights."""
     training.seeded(recipe.seed)
     network = TinyDecoder(TinyDecoderSize(vocabulary))
-    training.fit(
-        network.parameters(),
-        losses_of(network, recipe),
-        recipe,
-        recipe.steps,
-        clip=1.0,
-        say_every=100,
-        optimizer={"betas": (0.9, 0.98)},
-        pct_start=0.1,
-    )
-    network.eval()
+    training.fit_decoder(network, losses_of(network, recipe), recipe, recipe.steps, 100)
     return network
 
 

@@ -53,19 +53,11 @@ def nameless(size: LlamaSize) -> Vocabulary:
 def main(arguments: list[str] | None = None) -> int:
     """Write the files and model.json."""
     real = LlamaSize()
-    parser = program.parser(__doc__)
-    parser.add_argument("--layers", type=int, default=real.layers, help="layers to build")
-    options = parser.parse_args(arguments)
-    if not 1 <= options.layers <= real.layers:
-        parser.error(f"--layers: 1 to {real.layers}")
-    size = replace(real, layers=options.layers)
-    cut = size.layers < real.layers
-    name = f"llama3_synthetic_{size.layers}_layers" if cut else "llama3_synthetic"
-    reduced = {"reduced": f"{size.layers} of {real.layers} layers"} if cut else {}
-    out = options.out
+    model = program.parse_synthetic(__doc__, "llama3", real.layers, arguments)
+    size, name, out = replace(real, layers=model.layers), model.name, model.out
     weights = RandomLlamaWeights(size)
     gguf_file.write(weights, size, nameless(size), out / folder.GGUF, name)
-    facts = folder.describe(out, folder.GGUF, name, size, END_TOKENS, MOST_TOKENS, **reduced)
+    facts = folder.describe(out, folder.GGUF, name, size, END_TOKENS, MOST_TOKENS, **model.reduced)
     models.write_facts(out, {**facts, "accuracy": models.accuracy("ROUGE-1", "")})
     print(f"a Llama of {size.layers} layers with random weights written")
     return 0

@@ -100,17 +100,7 @@ def train(recipe: LlamaRecipe) -> Llama:
     training.seeded(recipe.seed)
     network = Llama(tiny_size())
     prime(network)
-    training.fit(
-        network.parameters(),
-        losses_of(network, recipe),
-        recipe,
-        recipe.steps,
-        clip=1.0,
-        say_every=50,
-        optimizer={"betas": (0.9, 0.98)},
-        pct_start=0.1,
-    )
-    network.eval()
+    training.fit_decoder(network, losses_of(network, recipe), recipe, recipe.steps, 50)
     with torch.no_grad():
         for weight in network.parameters():
             weight.copy_(weight.half().float())
