@@ -30,7 +30,7 @@ import numpy
 key, scenario, first, tokens, folder = sys.argv[1:]
 settings = loadgen.TestSettings()
 with open(folder + "/user.conf", "w") as file:
-    file.write("*.*.min_duration = 1\\n*.*.target_qps = 5000\\n*.*.target_latency = 1\\n"
+    file.write("*.*.min_duration = 1\\n*.*.target_qps = 5000\\n*.*.target_latency = 60000\\n"
                "*.*.min_query_count = 700\\n*.*.performance_sample_count_override = 8\\n")
 settings.FromConfig(folder + "/user.conf", key, scenario)
 settings.scenario = getattr(loadgen.TestScenario, scenario)
