@@ -982,6 +982,20 @@ def test_a_figure_in_another_notation_is_not_missing(
     assert ("sed -i -E" in finding.mend) is (written != "none")
 
 
+@pytest.mark.parametrize("name", ["3.1", "6.0"])
+@pytest.mark.parametrize(("division", "severity"), [("closed", "error"), ("open", "warning")])
+def test_a_figure_that_an_open_result_lacks_is_a_warning(
+    tmp_path: Path, name: str, division: str, severity: str
+) -> None:
+    tree = lab.make(
+        tmp_path / "tree", lab.Example(name, division, ("bert-99",), ("Offline", "SingleStream"))
+    )
+    path = next(tree.root.rglob("Offline/accuracy/accuracy.txt"))
+    mutations.text(path, r"\{.*f1.*\}", "")
+    findings = [(each.rule, each.severity) for each in checks.check(tree)]
+    assert findings == [("accuracy.figure", severity)]
+
+
 def test_the_reason_of_early_stopping_of_a_language_model(tmp_path: Path) -> None:
     example = lab.Example("5.1", "closed", ("llama2-70b-99",), ("Server", "Offline"), "datacenter")
     tree = lab.make(tmp_path / "tree", example)
