@@ -135,7 +135,8 @@ def read(
     if tool is None:
         return NeuronMachine(by_nodes, target, instance, "device nodes")
     answer = ask([str(tool), "-j"])
-    devices = parse(answer.stdout) if answer.ok else ()
+    # A tool that lists devices and then ends with an error has still seen them.
+    devices = parse(answer.stdout)
     if not devices:
         return _troubled(answer, by_nodes, target, instance)
     return NeuronMachine(_with_cores(devices, target), target, instance, TOOL)

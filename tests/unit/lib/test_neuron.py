@@ -203,6 +203,12 @@ def test_warnings_around_the_list_are_no_fault(text: str, tmp_path: Path) -> Non
     assert (found.problem, [device.number for device in found.devices]) == ("", [0, 1])
 
 
+def test_a_tool_that_lists_devices_and_ends_with_an_error_has_seen_them(tmp_path: Path) -> None:
+    answer = says(LIST, "neuron-ls: cannot read the processes of others", 1)
+    machine = neuron.read(tree(tmp_path, devices=2), TOOL, answer, never)
+    assert (machine.problem, len(machine.devices)) == ("", 2)
+
+
 def test_who_holds_cores_is_told() -> None:
     holder = {"pid": 4711, "command": "python serve.py", "neuroncore_ids": [0, 1]}
     held = [{**ONE, "neuron_processes": [holder, {"pid": 12}, {"no": "pid"}, "text"]}]
