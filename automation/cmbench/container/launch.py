@@ -104,25 +104,25 @@ _CAUSES = (
         "the engine is too old for this: update it, or name another one with --docker_engine",
     ),
 )
-_CHROOT = "buildah works without: --docker_engine=buildah"
-_WORDS = {
+_NO_NAMESPACE = "buildah works without: --docker_engine=buildah"
+_ENGINE_TERMS = {
     "docker": {
         "login": "login REGISTRY",
         "load": "load --input FILE",
         "prune": "system prune",
-        "without": _CHROOT,
+        "without": _NO_NAMESPACE,
     },
     "podman": {
         "login": "login REGISTRY",
         "load": "load --input FILE",
         "prune": "system prune",
-        "without": _CHROOT,
+        "without": _NO_NAMESPACE,
     },
     "apptainer": {
         "login": "registry login docker://REGISTRY",
         "load": "build IMAGE.sif docker-archive://FILE",
         "prune": "cache clean",
-        "without": _CHROOT,
+        "without": _NO_NAMESPACE,
     },
     "buildah": {
         "login": "login REGISTRY",
@@ -165,7 +165,7 @@ def write_files(job: ContainerJob, text: str) -> None:
 
 
 def register(home: str, repositories: Sequence[str], owner: tuple[int, int]) -> None:
-    """Yield the block of the script and of its variations and versions; paths end in a dot."""
+    """Write the CM repositories of the container into ``home``, where its ``cm`` reads them."""
     own_folder(home, owner)
     path = os.path.join(home, "repos.json")
     draft = f"{path}.{os.getpid()}.new"
@@ -235,9 +235,9 @@ def build(engine: ContainerProgram, job: ContainerJob, log: str, say: Say) -> fl
 
 
 def cause_of(text: str, engine: str) -> str:
-    """The remedy for what ``engine`` says when it fails; empty where it is not known."""
+    """Return the remedy for what ``engine`` prints when it fails; empty where none is known."""
     template = next((hint for words, hint in _CAUSES if any(w in text for w in words)), "")
-    return template.format(engine=engine, **_WORDS[engine])
+    return template.format(engine=engine, **_ENGINE_TERMS[engine])
 
 
 def run(
@@ -280,7 +280,7 @@ def begin(engine: ContainerProgram, job: ContainerJob, environ: Mapping[str, str
     env = environment(engine, job, environ)
     try:
         for command in begin_commands(engine, job):
-            _small(command, env)
+            _require_success(command, env)
     except BaseException:
         # One that runs is another's, who was faster.
         if state(engine, job) != "running":
@@ -341,7 +341,7 @@ class _Container:
     def begin(self) -> list[str]:
         """Do what comes before; the command of the run itself."""
         for command in self._before:
-            _small(command, self.env)
+            _require_success(command, self.env)
         return self._main
 
     def stop(self) -> None:
@@ -389,7 +389,7 @@ class ContainerExecutor:
         return self._local.logs(handle)
 
     def poll(self, handle: JobHandle) -> JobState:
-        """Whether it runs."""
+        """Return the state of the container: running, or its exit status."""
         return self._local.poll(handle)
 
     def cancel(self, handle: JobHandle) -> None:
@@ -435,7 +435,7 @@ def _changed(environment: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in environment.items() if os.environ.get(key) != value}
 
 
-def _small(command: Sequence[str], env: Mapping[str, str]) -> None:
+def _require_success(command: Sequence[str], env: Mapping[str, str]) -> None:
     done = probe(command, timeout=600, env=env)
     if not done.ok:
         words = " ".join(command[1:3])

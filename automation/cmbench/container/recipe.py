@@ -161,7 +161,7 @@ def digest(text: str) -> str:
 
 
 def _joined(step: _Step) -> list[str]:
-    """Yield the commands of one RUN, all but the last with a separator."""
+    """Return the commands of one RUN, all but the last with a separator."""
     return [f"{command};" for command in step.commands[:-1]] + [step.commands[-1]]
 
 

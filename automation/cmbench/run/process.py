@@ -43,7 +43,7 @@ class LocalExecutor:
         return self._jobs[handle.id].lines()
 
     def poll(self, handle: JobHandle) -> JobState:
-        """Return whether it runs; its exit status once it has closed its output."""
+        """Return the state of the job: running, or its exit status once its output is closed."""
         job = self._jobs[handle.id]
         return JobState("ended", job.process.wait()) if job.over else RUNNING
 

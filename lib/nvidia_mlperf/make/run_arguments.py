@@ -158,7 +158,7 @@ def _refuse_placeholders(text: str) -> None:
 
 
 def _twice(pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """Yield names with several values, which are ambiguous."""
+    """Return a message for each name with several values, which are ambiguous."""
     values: dict[str, list[str]] = {}
     for name, value in pairs:
         values.setdefault(name, []).append(value)

@@ -122,7 +122,7 @@ def _random(datatype: str, count: int, generator: random.Random) -> bytes:
 def _from_file(
     model: Model, batches: bool, batch: int, path: Path, shapes: Mapping[str, Sequence[int]]
 ) -> list[Sample]:
-    """Yield requests of ``batch`` samples; a remainder is not sent."""
+    """Return requests of ``batch`` samples from a file; a remainder is not sent."""
     if path.suffix.lower() not in files.READERS:
         return [_raw(model, batches, batch, path, shapes)]
     arrays = files.read(path, model.inputs)

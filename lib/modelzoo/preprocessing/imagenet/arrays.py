@@ -117,9 +117,9 @@ def _room(folder: Path, needed: int) -> None:
 
 
 def _reserve(path: Path, shape: tuple[int, ...]) -> None:
-    """Return an empty array whose space on the disk is reserved.
+    """Write an array of zeros to ``path``, and reserve its space on the disk.
 
-    Writing into one without ends a process without a message when the disk is full.
+    Without the reservation, a full disk ends a process that writes to the array with no message.
     """
     np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape).flush()
     with path.open("r+b") as file:
