@@ -19,22 +19,23 @@ SECONDS = "seconds"
 _OWN = "cm-result.json"
 
 
-def figures_of(ran: api.FinishedRun, record: Mapping[str, str], folder: str) -> dict[str, float]:
-    """Return the figures of a run that ``record`` names, or all of them if it is empty.
+def figures_of(ran: api.FinishedRun, sources: Mapping[str, str], folder: str) -> dict[str, float]:
+    """Return the figures of a run that ``sources`` names, or all of them if it is empty.
 
-    ``folder`` is that of the run. Raises ``no-figure`` if a required one is missing.
+    ``sources`` maps a figure to the env key or state that holds it. ``folder`` is that of the
+    run. Raises ``no-figure`` if a required one is missing.
     """
     figures = {**_of_harness(ran), **_of_file(os.path.join(folder, _OWN))}
     figures.setdefault(SECONDS, float(ran.steps[-1]["seconds"]))
-    for name, source in record.items():
+    for name, source in sources.items():
         value = number(_at(ran, source)) if source else None
         if value is not None:
             figures[name] = value
-    missing = [name for name in record if name not in figures]
+    missing = [name for name in sources if name not in figures]
     if missing:
         hint = did_you_mean(missing[0], figures) or f"it has: {', '.join(figures)}"
         raise Error("no-figure", f"the run gave no {', '.join(missing)}", hint=hint)
-    return {name: figures[name] for name in record} if record else figures
+    return {name: figures[name] for name in sources} if sources else figures
 
 
 def _at(ran: api.FinishedRun, source: str) -> Any:

@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from cmbench.cache.portability import HostPlatform, PlatformRequirements, here, misfit, needs_of
+from cmbench.cache.portability import (
+    HostPlatform,
+    PlatformRequirements,
+    misfit,
+    needs_of,
+    this_host,
+)
 
 ROOT = "/home/me/CM/cmbench/v1"
 
@@ -52,8 +58,8 @@ def test_modules_of_one_python(tmp_path: Path) -> None:
 def test_a_path_of_its_own_place_stays_there(tmp_path: Path) -> None:
     (tmp_path / "pyvenv.cfg").write_text(f"home = {ROOT}/store/x\n")
     found = needs_of(str(tmp_path), ROOT)
-    assert "contain the path where it was made" in misfit(found, here(), "/elsewhere")
-    assert misfit(found, here(), ROOT) == ""
+    assert "contain the path where it was made" in misfit(found, this_host(), "/elsewhere")
+    assert misfit(found, this_host(), ROOT) == ""
 
 
 @pytest.mark.parametrize("content", [b"", b"\x7fELF", b"\x7fELF\2\1", b"text", bytes(5000)])
@@ -66,5 +72,5 @@ def test_odd_files_need_nothing(tmp_path: Path, content: bytes) -> None:
 def test_a_program_of_this_machine_fits_it(tmp_path: Path) -> None:
     shutil.copy(sys.executable, tmp_path / "python")
     found = needs_of(str(tmp_path), ROOT)
-    assert found.cpus == (here().cpu,)
-    assert misfit(found, here()) == ""
+    assert found.cpus == (this_host().cpu,)
+    assert misfit(found, this_host()) == ""

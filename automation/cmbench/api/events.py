@@ -34,7 +34,7 @@ class Event:
     """One thing that happened; ``kind`` is one of these.
 
     ``began`` (``data``: ``total``, about how many steps there are) and ``ended``; ``started``,
-    ``left`` (it runs no more) and ``finished`` (its turn in the order of the plan has come) of
+    ``left`` (it has ended) and ``finished`` (its turn in the order of the plan has come) of
     ``step``; ``progress`` (``data``: ``label``, ``done``, ``total``, ``unit``, ``more``);
     ``output``, a line of a step, under ``verbose``; ``said``, a line of the requested script for
     its user; ``note``; ``waiting``, for whom; ``warning``, and ``faults``, which can be left out

@@ -99,25 +99,25 @@ def run_case(directory: str, case: Mapping[str, Any], run: Run) -> DetectionResu
     """Run one case of the script in ``directory``."""
     with tempfile.TemporaryDirectory(prefix="cmbench-test-") as scratch:
         root = os.path.realpath(scratch)
-        world = _World(root, os.path.basename(directory), _placed(case, root))
-        world.build(directory)
-        with world.environment():
-            problems = world.problems(run)
+        machine = _FakeMachine(root, os.path.basename(directory), _with_root(case, root))
+        machine.build(directory)
+        with machine.environment():
+            problems = machine.problems(run)
     return DetectionResult(
         str(case.get("name", "unnamed")), tuple(p.replace(root, "$HERE") for p in problems)
     )
 
 
-def _placed(value: Any, root: str) -> Any:
-    """``value`` with ``$HERE`` replaced, in texts at any depth."""
+def _with_root(value: Any, root: str) -> Any:
+    """Return ``value`` with ``root`` for ``$HERE``, in texts at any depth."""
     if isinstance(value, str):
         return value.replace("$HERE", root)
     if isinstance(value, dict):
-        return {_placed(k, root): _placed(v, root) for k, v in value.items()}
-    return [_placed(item, root) for item in value] if isinstance(value, list) else value
+        return {_with_root(k, root): _with_root(v, root) for k, v in value.items()}
+    return [_with_root(item, root) for item in value] if isinstance(value, list) else value
 
 
-class _World:
+class _FakeMachine:
     """A directory that mimics a machine: PATH, files, a home, a repository of one script."""
 
     def __init__(self, root: str, alias: str, case: Mapping[str, Any]) -> None:
@@ -166,10 +166,10 @@ class _World:
             text = error.render() + "\n" + read_or_empty(error.log)
             if error.code != code:
                 return [f"it failed: {error.render()}"]
-            return self._unsaid(text)
+            return self._missing_texts(text)
         if code:
             return [f"it should have failed with {code}, but did not"]
-        return self._differences(outcome) + self._unsaid(read_or_empty(outcome.log))
+        return self._differences(outcome) + self._missing_texts(read_or_empty(outcome.log))
 
     def _workspace(self) -> Workspace:
         return Workspace(os.path.join(self.root, ".home"), [Repository("test", self.repository)])
@@ -182,15 +182,15 @@ class _World:
     def _differences(self, outcome: FinishedRun) -> list[str]:
         expect = self.case.get("expect") or {}
         differences = []
-        if "version" in expect and not _like(outcome.version, expect["version"]):
+        if "version" in expect and not _matches(outcome.version, expect["version"]):
             differences.append(f"version is {outcome.version!r}, not {expect['version']!r}")
         for key, value in (expect.get("env") or {}).items():
             got = outcome.env.get(key)
-            if not _like(got, value):
+            if not _matches(got, value):
                 differences.append(f"{key} is {got!r}, not {value!r}")
         return differences
 
-    def _unsaid(self, text: str) -> list[str]:
+    def _missing_texts(self, text: str) -> list[str]:
         says = self.case.get("says") or []
         expected = [says] if isinstance(says, str) else says
         flat = " ".join(text.split())
@@ -199,7 +199,7 @@ class _World:
         ]
 
 
-def _like(value: Any, expected: Any) -> bool:
+def _matches(value: Any, expected: Any) -> bool:
     if expected is None or expected == "":
         return value is None or value == ""
     if isinstance(value, list):
@@ -211,7 +211,7 @@ def fake_tool(answers: Mapping[str, Any]) -> str:
     """Return a shell program that answers the recorded argument lists (``*`` fits any text).
 
     An answer is the text it prints, or ``{out, err, status, do}``: ``do`` are shell lines to run
-    before. What was not recorded fails with status 97.
+    first. What was not recorded fails with status 97.
     """
     lines = ["#!/bin/sh", 'case "$*" in']
     for arguments, answer in answers.items():
@@ -228,7 +228,7 @@ def fake_tool(answers: Mapping[str, Any]) -> str:
 
 
 def _copy_alone(directory: str, target: str) -> None:
-    """The script without its dependencies: a case says what they would have given back."""
+    """Copy the script without its dependencies: a case states what they would have returned."""
     shutil.copytree(directory, target, ignore=shutil.ignore_patterns("__pycache__", *META_FILES))
     meta = read_meta(directory)
     blocks = [meta]

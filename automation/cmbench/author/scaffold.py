@@ -60,7 +60,7 @@ def create(root: str, wish: ScaffoldRequest) -> list[str]:
         raise Error(
             "bad-value",
             f'"{wish.alias}" is not a name for a script',
-            hint="name it <verb>-<thing> in small letters: get-cmake, run-my-benchmark",
+            hint="name it <verb>-<thing> in lower case: get-cmake, run-my-benchmark",
         )
     target = os.path.join(root, "script", wish.alias)
     if os.path.exists(target):

@@ -40,7 +40,7 @@ from cmbench.cache.field_types import (
     require,
 )
 from cmbench.cache.inventory import outputs_of, plain_files, survey
-from cmbench.cache.portability import PlatformRequirements, here, misfit, needs_of
+from cmbench.cache.portability import PlatformRequirements, misfit, needs_of, this_host
 from cmbench.cache.retention import with_dependencies
 from cmbench.cache.store import CacheEntry, CacheStore, Staging, disk_error
 from cmbench.errors import Error
@@ -330,7 +330,7 @@ class _Import:
         if needs is None:
             return ""
         lists = {name: tuple(needs[name]) for name in ("cpus", "pythons")}
-        return misfit(PlatformRequirements(**{**needs, **lists}), here(), self._store.root)
+        return misfit(PlatformRequirements(**{**needs, **lists}), this_host(), self._store.root)
 
     def _moved(self, entry: CacheEntry, path: str) -> CacheEntry:
         """``entry`` as it is in this store."""

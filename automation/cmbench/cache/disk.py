@@ -1,4 +1,4 @@
-"""What the store does to the disk, and the disk to it: files, trees, errors in a user's words."""
+"""Files and trees of the store: reading, writing, removing, and disk errors for users."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def remove_tree(path: str) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def read_at_once(path: str, folder: int | None = None) -> bytes:
+def read_plain_file(path: str, folder: int | None = None) -> bytes:
     """The content of a plain file, with ``path`` below the open ``folder``.
 
     Raises ``OSError`` where something else is there: a pipe would be waited for without an end.
@@ -42,8 +42,7 @@ def read_at_once(path: str, folder: int | None = None) -> bytes:
 def disk_error(problem: OSError, path: str, home: str = "") -> Error:
     """An ``OSError`` of the store in words a user can act on.
 
-    Where it may be one of anything else, ``home`` is the folder to which advice about the cache is
-    limited.
+    With ``home``, only a path in that folder gets the advice that the cache was damaged.
     """
     # Of two files the second one is that which is written.
     named = [name for name in (problem.filename2, problem.filename, path) if isinstance(name, str)]
@@ -79,7 +78,7 @@ def disk_error(problem: OSError, path: str, home: str = "") -> Error:
 
 
 def write_in(folder: str, path: str, text: str) -> None:
-    """Write ``path`` in ``folder``, which others remove whenever they find it empty.
+    """Write ``path``, a file in ``folder``; make the folder, which others remove while it is empty.
 
     Raises ``OSError``.
     """

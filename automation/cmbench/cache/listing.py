@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from cmbench.cache.cache_entry import CacheEntry, decode, make_identity, unsealed
-from cmbench.cache.disk import read_at_once
+from cmbench.cache.disk import read_plain_file
 from cmbench.values import immutable, replace
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ def _read_file(
         if row is not None and (row.file, row.length) == times[1:]:
             return row if row.folder == folder else replace(row, folder=folder)
         with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-            entry = decode(unsealed(read_at_once(file, handle).decode()))
+            entry = decode(unsealed(read_plain_file(file, handle).decode()))
             if (entry.identity, entry.uid) == (identity, uid):
                 return _short(entry, *times)
     except FileNotFoundError:

@@ -28,7 +28,10 @@ _LARGEST_TEXT = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class PlatformRequirements:
-    """``cpus`` and ``pythons`` are alternatives; ``glibc`` is the oldest one that does."""
+    """``cpus`` and ``pythons`` are alternatives; ``glibc`` is the oldest sufficient version.
+
+    ``place`` is the cache whose path the files contain; empty where they contain none.
+    """
 
     cpus: tuple[str, ...] = ()
     pythons: tuple[str, ...] = ()
@@ -45,8 +48,8 @@ class HostPlatform:
     pythons: tuple[str, ...]
 
 
-def here() -> HostPlatform:
-    """This machine."""
+def this_host() -> HostPlatform:
+    """Return what this machine has."""
     glibc = ""
     with suppress(ValueError, OSError, AttributeError):
         glibc = (os.confstr("CS_GNU_LIBC_VERSION") or "").removeprefix("glibc").strip()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from cmbench.cache.disk import read_at_once
+from cmbench.cache.disk import read_plain_file
 
 _MARK = "hmac:"
 
@@ -34,7 +34,7 @@ def keyed(text: str, path: str, make: bool = False) -> str:
 
 def _key(path: str) -> bytes:
     with suppress(OSError):
-        return read_at_once(path)
+        return read_plain_file(path)
     return b""
 
 

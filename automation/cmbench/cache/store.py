@@ -41,7 +41,7 @@ from cmbench.cache.cache_entry import (
     sealed,
     unsealed,
 )
-from cmbench.cache.disk import disk_error, read_at_once, remove_tree, write, write_in
+from cmbench.cache.disk import disk_error, read_plain_file, remove_tree, write, write_in
 from cmbench.cache.field_types import is_file_state
 from cmbench.cache.records import LiveRuns, NamedLocks
 from cmbench.cache.staging import Staging, StagingArea
@@ -244,7 +244,7 @@ class CacheStore:
         if known is not None:
             return known
         try:
-            entry = decode(unsealed(read_at_once(path).decode()))
+            entry = decode(unsealed(read_plain_file(path).decode()))
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
         if not path.endswith(f"{os.sep}{entry.key}.json"):
@@ -304,7 +304,7 @@ class CacheStore:
             return self.shared.files(entry)
         path = self.place("files", entry.uid + ".json")
         try:
-            states: Mapping[str, Any] = unsealed(read_at_once(path).decode())["files"]
+            states: Mapping[str, Any] = unsealed(read_plain_file(path).decode())["files"]
         except (OSError, ValueError, KeyError):
             return None
         # The states that ``inventory.survey`` returns: a size, a time and a digest, or a link.

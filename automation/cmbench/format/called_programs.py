@@ -21,11 +21,11 @@ _DEFAULT = rb"\$\{\w+:?[-=](" + _WORD + rb")\}"
 _VARIABLE = rb"\$\{[^}\n]*\}"
 _ASSIGNED = rb"\w+[+:?]?=[\"']?(" + _WORD + rb")?"
 _IN_PYTHON = rb"[\[(=]\s*f?[\"'](?:sudo )?(" + _WORD + rb")(?=[ \"'])"
-_LEADS_ON = frozenset(
+_BEFORE_PROGRAM = frozenset(
     b"-c -P -p -v ! builtin command do elif else env exec hash if ionice nice nohup numactl stdbuf"
     b" sudo taskset then time timeout type until which while xargs := = ?=".split()
 )
-"""Words after which a program may stand."""
+"""Words after which a program may follow."""
 _OF_SHELL = frozenset(
     b"alias bg break builtin case cd command continue coproc declare dirs disown do done echo"
     b" elif else enable esac eval exec exit export fi for function getopts hash help history if"
@@ -63,29 +63,29 @@ def called_by_shell(code: bytes) -> set[bytes]:
             words.add(assigned[1] or b"")
         elif begins and re.fullmatch(_WORD, word):
             words.add(word)
-        begins = _goes_on(token, word, begins) or bool(assigned and begins)
+        begins = _may_precede_program(token, word, begins) or bool(assigned and begins)
     return words - _OF_SHELL - own - {b""}
 
 
-def _goes_on(token: bytes, word: bytes, begins: bool) -> bool:
-    """Whether a program may stand behind ``word``; options and numbers are passed over."""
-    if token[0] in _ENDS or word in _LEADS_ON:
+def _may_precede_program(token: bytes, word: bytes, begins: bool) -> bool:
+    """Return whether a program may follow ``word``; options and numbers are passed over."""
+    if token[0] in _ENDS or word in _BEFORE_PROGRAM:
         return True
     return begins and (word[:1] == b"-" or word.isdigit())
 
 
-def leads_on(program: str) -> bool:
-    """Return whether ``program`` starts another one, which its command line names."""
-    return program.encode(errors="replace") in _LEADS_ON
+def is_launcher(program: str) -> bool:
+    """Return whether ``program`` starts the one named in its command line, as ``nice`` does."""
+    return program.encode(errors="replace") in _BEFORE_PROGRAM
 
 
 def called_by_python(code: bytes) -> set[bytes]:
-    """Words with which a text of Python begins that may be a command line."""
+    """Return the first words of Python string literals that may be command lines."""
     return {word for word in re.findall(_IN_PYTHON, code) if not word.isupper()}
 
 
 def read_by_calls(code: bytes) -> set[bytes]:
-    """The variables that functions of Python which ``code`` calls look at.
+    """Return the environment variables that Python functions read which ``code`` calls.
 
     A folder for temporary files is none: it differs from job to job, and its files are removed.
     """
@@ -109,6 +109,6 @@ _FACTS = {
 }
 
 
-def facts_asked(code: bytes) -> set[bytes]:
+def queried_host_facts(code: bytes) -> set[bytes]:
     """Return reads of the machine's name, kernel and kind, where ``code`` queries the system."""
     return {HOST.encode() + name for name, asks in _FACTS.items() if re.search(asks, code)}

@@ -18,7 +18,7 @@ import re
 from cmbench.format.called_programs import (
     called_by_python,
     called_by_shell,
-    facts_asked,
+    queried_host_facts,
     read_by_calls,
 )
 from cmbench.format.meta import META_FILES
@@ -149,7 +149,7 @@ class Reads:
         words = _READERS[kind](code) | set(re.findall(_ENV_WORD, data))
         self._native |= _followed(kind, words)
         if kind in _PROGRAMS and not name.endswith(_OF_OTHERS):
-            self._native |= facts_asked(code)
+            self._native |= queried_host_facts(code)
             self._programs |= _started(kind, name, code)
         if kind == "shell":
             self._native |= OF_SHELLS
@@ -166,7 +166,7 @@ class Reads:
         self._process |= _groups(_OS_WORD, code)
 
     def _hook(self, code: bytes) -> None:
-        self._process |= _python(code) | facts_asked(code)
+        self._process |= _python(code) | queried_host_facts(code)
         if re.search(_LOOKS_FOR, code):
             self._process.add(b"PATH")
         if re.search(_STARTS, code):
@@ -266,7 +266,7 @@ def program_words(path: str, data: bytes) -> tuple[str, ...]:
 def words_of_command(line: str) -> set[str]:
     """Return what the command line of a shell reads; of Python in it, what its patterns show."""
     code = line.encode(errors="replace")
-    return {word.decode() for word in _shell(code) | facts_asked(code)}
+    return {word.decode() for word in _shell(code) | queried_host_facts(code)}
 
 
 def words_of_python(code: str) -> set[str]:

@@ -61,7 +61,7 @@ _SHELL_FETCHES = (
     r"|(?:apt|apt-get|dnf|yum|brew|conda)\s+(?:-\S+\s+)*install)\b"
 )
 _NO_CALL = r"""[=!]=\s*(['"])[^'"\n]*\1|=\s*(['"])[^'"\n]*\2(?=\s+if\b)"""
-"""A text of Python that is only compared, or one of a choice."""
+"""A Python string that is only compared, or one of a choice."""
 _PYTHON_FETCHES = r"(?m)^[^#\n]*(?:\burlretrieve|\burlopen|\brequests\.get)\("
 
 

@@ -51,11 +51,11 @@ class WheelTarget:
         ]
 
 
-def lacking(python: str, requirements: Sequence[str], words: Sequence[str]) -> list[str]:
-    """Return which packages, with their versions, a layer over ``python`` would get.
+def lacking(python: str, requirements: Sequence[str], pip_options: Sequence[str]) -> list[str]:
+    """Return what pip would install into an environment over ``python``, as ``name==version``.
 
-    Nothing of it is replaced but ``requirements`` themselves, and nothing changed. Raises
-    ``pip-failed``.
+    Nothing is installed. Packages of ``python`` keep their versions, but for ``requirements``.
+    Raises ``pip-failed``.
     """
     command = [python, "-B", "-m", "pip", "--disable-pip-version-check", "--no-input", "install"]
     command += ["--dry-run", "--quiet", "--only-binary", ":all:", "--report", "-"]
@@ -63,8 +63,8 @@ def lacking(python: str, requirements: Sequence[str], words: Sequence[str]) -> l
     with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as constraints:
         constraints.write("\n".join(pins(python, names)))
         constraints.flush()
-        words = [*words, "--constraint", constraints.name]
-        done = probe([*command, *words, *requirements], timeout=TIMEOUT_S)
+        constrained = [*pip_options, "--constraint", constraints.name]
+        done = probe([*command, *constrained, *requirements], timeout=TIMEOUT_S)
     try:
         report = json.loads(done.stdout) if done.ok else {}
         added = [item["metadata"] for item in report["install"]]
@@ -74,16 +74,16 @@ def lacking(python: str, requirements: Sequence[str], words: Sequence[str]) -> l
 
 
 def fetch_wheels(
-    python: str, requirements: Sequence[str], folder: str, words: Sequence[str]
+    python: str, requirements: Sequence[str], folder: str, pip_options: Sequence[str]
 ) -> list[str]:
     """Let the pip of ``python`` put wheels of ``requirements`` and their needs into ``folder``.
 
-    ``words`` are further options of pip. Returns the names of the wheels in the folder; raises
+    Returns the names of the wheels in the folder; raises
     ``pip-failed``.
     """
     os.makedirs(folder, exist_ok=True)
     command = [python, "-m", "pip", "--disable-pip-version-check", "--no-input", "download"]
-    command += ["--quiet", "--only-binary", ":all:", "--dest", folder, *words, *requirements]
+    command += ["--quiet", "--only-binary", ":all:", "--dest", folder, *pip_options, *requirements]
     done = probe(command, timeout=TIMEOUT_S)
     if not done.ok:
         raise _failed(requirements, done)

@@ -42,10 +42,11 @@ def _in_columns(text: str) -> str:
 class SilentProgress:
     """Shows events: nothing but what the requested script says, for whom it waits, and warnings.
 
-    ``faults``: also the faults in the metas of scripts.
+    ``warns``: warnings too; ``faults``: also the faults in the metas of scripts.
     """
 
     watches = False
+    """Whether the engine looks at what a running step reports, such as its progress."""
 
     def __init__(self, out: IO[str] | None, warns: bool = False, faults: bool = False) -> None:
         self._out = out
@@ -93,7 +94,7 @@ class PlainProgress(SilentProgress):
     _last_progress = 0.0
 
     def started(self, event: Event) -> None:
-        """Progress is shown ten seconds after the start."""
+        """Remember the start: progress is first shown ten seconds later."""
         self._last_progress = time.monotonic()
 
     def finished(self, event: Event) -> None:
@@ -131,7 +132,9 @@ class QuietProgress(SilentProgress):
         """Begin to look at the clock: a step need not report anything while it runs."""
         self._over.clear()
         with suppress(RuntimeError):  # No more threads: the run does not need to be told of.
-            threading.Thread(target=self._tell, args=(time.monotonic(),), daemon=True).start()
+            threading.Thread(
+                target=self._report_until_end, args=(time.monotonic(),), daemon=True
+            ).start()
 
     def started(self, event: Event) -> None:
         """Remember what runs."""
@@ -139,7 +142,7 @@ class QuietProgress(SilentProgress):
             self._open = {**self._open, event.step.number: event.step.label}
 
     def left(self, event: Event) -> None:
-        """Forget what runs no more."""
+        """Forget a step that has ended."""
         if event.step is not None:
             gone = event.step.number
             self._open = {key: label for key, label in self._open.items() if key != gone}
@@ -153,7 +156,7 @@ class QuietProgress(SilentProgress):
         """Say no more."""
         self._over.set()
 
-    def _tell(self, since: float) -> None:
+    def _report_until_end(self, since: float) -> None:
         wait = self.first_s
         while not self._over.wait(wait):
             wait = self.every_s
@@ -196,7 +199,7 @@ class LiveProgress(SilentProgress):
             self._open = {**self._open, event.step.number: (event.step, time.monotonic())}
 
     def left(self, event: Event) -> None:
-        """Take away a step that runs no more."""
+        """Take away a step that has ended."""
         if event.step is not None:
             gone = event.step.number
             self._open = {key: row for key, row in self._open.items() if key != gone}
@@ -217,7 +220,7 @@ class LiveProgress(SilentProgress):
         self._console.print(visible(line), markup=False, soft_wrap=True)
 
     def warning(self, event: Event) -> None:
-        """Let a warning scroll by too, where both outputs are the terminal: it is drawn on."""
+        """Let a warning scroll by too: standard error may be the terminal drawn on."""
         if not _on_screen(sys.stderr):
             super().warning(event)
         elif self._warns:
@@ -260,7 +263,7 @@ def _as_tree(
 
 
 def screen(console: bool, options: RunOptions) -> SilentProgress:
-    """The view for ``--out``, ``--quiet``, ``-s`` and ``-v`` on this standard output."""
+    """Return the view for ``--out``, ``--quiet``, ``-s`` and ``-v``; ``console``: it was typed."""
     if options.out == "json":
         return SilentProgress(sys.stderr if options.verbose else None)
     if not console:
@@ -269,11 +272,11 @@ def screen(console: bool, options: RunOptions) -> SilentProgress:
         return SilentProgress(None, warns=True)
     if options.quiet:
         return QuietProgress(sys.stdout)
-    return _talkative()
+    return _most_detailed()
 
 
-def _talkative() -> SilentProgress:
-    """The view that shows most of what this standard output can show."""
+def _most_detailed() -> SilentProgress:
+    """Return the view with the most detail that this standard output can show."""
     if sys.stdout is None:
         return SilentProgress(None, warns=True, faults=True)
     if sys.stdout.isatty():
@@ -293,7 +296,7 @@ def step_line(step: EventStep, width: int = _WIDTH) -> str:
 
 
 def fitting(label: str, progress: str, room: int) -> str:
-    """What runs and how far it is, in ``room`` characters: the name of the step gives way.
+    """Return a step and its progress in ``room`` characters: the name of the step is cut first.
 
     Where that is not enough, the last parts of the progress are left out, each as a whole.
     """
@@ -311,7 +314,7 @@ def shortened(text: str, room: int) -> str:
 
 
 def progress_text(data: Mapping[str, Any], bar: bool = False) -> str:
-    """``Offline performance 12 s of 60 s (20%), 9 samples/s``; a bar has the share before it."""
+    """``Offline performance 12 s of 60 s (20%), 9 samples/s``; ``bar`` draws the share in front."""
     done, total = _number(data.get("done")), _number(data.get("total"))
     unit = visible(str(data.get("unit", "")), lines=False)
     label = shortened(visible(str(data.get("label", "")), lines=False), 40)

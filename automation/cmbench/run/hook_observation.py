@@ -98,7 +98,7 @@ class HookUses:
 
     def starts(self, program: Any, words: Any, _cwd: Any = None, env: Any = None) -> None:
         """Note a program and what its command line names."""
-        from cmbench.format.called_programs import called_by_shell, leads_on, named_paths
+        from cmbench.format.called_programs import called_by_shell, is_launcher, named_paths
 
         words = [words] if isinstance(words, str | bytes | os.PathLike) else words
         line = [os.fsdecode(word) for word in words]
@@ -107,7 +107,7 @@ class HookUses:
         code, is_shell = self._command(short, line)
         path = str((os.environ if env is None else env).get("PATH", os.defpath))
         self._program(name, path)
-        if is_shell or leads_on(short):
+        if is_shell or is_launcher(short):
             for word in called_by_shell(code.encode(errors="replace")):
                 self._program(os.fsdecode(word), path)
         for place in (*filter(os.path.isabs, line[1:]), *named_paths(" ".join(line[1:]))):

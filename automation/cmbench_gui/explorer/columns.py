@@ -111,7 +111,7 @@ class Columns:
         return not selection.has and all(name in KNOWN for name in selection.columns)
 
     def at_once(self, selection: Filter, sort: str) -> bool:
-        """Whether a page of that is made in milliseconds: of few plain values, in a known order."""
+        """Return whether a page takes milliseconds: few values without wildcards, a known order."""
         values = [value for several in selection.columns.values() for value in several]
         few = len(values) + len(selection.words) <= _FEW and "*" not in "".join(values)
         return few and sort in self._orders and self.knows(selection)
@@ -120,7 +120,7 @@ class Columns:
         """Return the answer of ``query.find``, with the columns that the table shows."""
         mask = self._mask(selection)
         order, ranks = self._order(sort)
-        chosen = _inside(mask, order, ranks, slice(offset, offset + limit))
+        chosen = _page_of_rows(mask, order, ranks, slice(offset, offset + limit))
         return Page(tuple(map(self._row, chosen)), mask.bit_count())
 
     def _row(self, number: int) -> Row:
@@ -150,10 +150,12 @@ class Columns:
         return counts
 
     def _facet(self, mask: int, name: str) -> Counts:
-        largest = self._largest(name)
+        largest = self._most_frequent(name)
         if mask == self._all:
             return largest
-        counted = [(value, (mask & self._of(name, value)).bit_count()) for value, _ in largest]
+        counted = [
+            (value, (mask & self._rows_of_value(name, value)).bit_count()) for value, _ in largest
+        ]
         matching = [pair for pair in counted if pair[1]]
         return sorted(matching, key=lambda pair: (-pair[1], pair[0]))
 
@@ -162,60 +164,62 @@ class Columns:
         for name, values in selection.columns.items():
             allowed = [value for value in values if not value.startswith("!")]
             if allowed:
-                mask &= self._any(name, allowed)
-            mask &= ~self._any(name, [value[1:] for value in values if value.startswith("!")])
+                mask &= self._rows_matching(name, allowed)
+            mask &= ~self._rows_matching(
+                name, [value[1:] for value in values if value.startswith("!")]
+            )
         for word in selection.words:
-            mask &= self._with(word)
+            mask &= self._rows_with_word(word)
         return mask & self._all
 
-    def _with(self, word: str) -> int:
+    def _rows_with_word(self, word: str) -> int:
         """The rows in which a word occurs anywhere."""
         known = self._words.get(word)
         if known is not None:
             return known
         mask = 0
         for name in _ANYWHERE:
-            mask |= self._union(name, self._containing(name, word))
+            mask |= self._rows_of_values(name, self._values_containing(name, word))
         if len(self._words) >= _MAX_WORDS:
             self._words.clear()
         self._words[word] = mask
         return mask
 
-    def _any(self, name: str, patterns: Sequence[str]) -> int:
+    def _rows_matching(self, name: str, patterns: Sequence[str]) -> int:
         mask = 0
         for pattern in patterns:
-            mask |= self._union(name, self._matching(name, pattern))
+            mask |= self._rows_of_values(name, self._values_matching(name, pattern))
         return mask
 
-    def _matching(self, name: str, pattern: str) -> list[str]:
+    def _values_matching(self, name: str, pattern: str) -> list[str]:
         if name == "category":
-            return self._containing(name, pattern)
+            return self._values_containing(name, pattern)
         parts = pattern.lower().split("*")
-        return [value for value in self._rows[name] if _fits(value.lower(), parts)]
+        return [value for value in self._rows[name] if _matches_wildcard(value.lower(), parts)]
 
-    def _containing(self, name: str, word: str) -> list[str]:
+    def _values_containing(self, name: str, word: str) -> list[str]:
         small = word.lower()
         return [value for value in self._rows[name] if small in value.lower()]
 
-    def _union(self, name: str, values: Sequence[str]) -> int:
+    def _rows_of_values(self, name: str, values: Sequence[str]) -> int:
         """The rows that have one of these values."""
         if len(values) <= 4:
             mask = 0
             for value in values:
-                mask |= self._of(name, value)
+                mask |= self._rows_of_value(name, value)
             return mask
-        return _number(len(self._uids), (self._rows[name][value] for value in values))
+        return _as_mask(len(self._uids), (self._rows[name][value] for value in values))
 
-    def _of(self, name: str, value: str) -> int:
+    def _rows_of_value(self, name: str, value: str) -> int:
         key = (name, value)
         mask = self._bits.get(key)
         if mask is None:
-            mask = _number(len(self._uids), [self._rows[name][value]])
+            mask = _as_mask(len(self._uids), [self._rows[name][value]])
             if len(self._bits) < _MAX_BITS:
                 self._bits[key] = mask
         return mask
 
-    def _largest(self, name: str) -> Counts:
+    def _most_frequent(self, name: str) -> Counts:
         """Return the most frequent values of a column, with their numbers of rows."""
         counted = ((value, len(rows)) for value, rows in self._rows[name].items())
         return nsmallest(_COUNTED, counted, key=lambda pair: (-pair[1], pair[0]))
@@ -245,7 +249,7 @@ class Columns:
         return order, ranks
 
 
-def _fits(text: str, parts: Sequence[str]) -> bool:
+def _matches_wildcard(text: str, parts: Sequence[str]) -> bool:
     """Whether a text consists of these parts, with anything between them.
 
     A regular expression would try all positions of a part against all of the others.
@@ -265,7 +269,7 @@ def _fits(text: str, parts: Sequence[str]) -> bool:
     return start <= end
 
 
-def _number(rows: int, many: Iterable[array[int]]) -> int:
+def _as_mask(rows: int, many: Iterable[array[int]]) -> int:
     """A number whose bits are these rows."""
     bits = bytearray(rows // 8 + 1)
     for numbers in many:
@@ -274,7 +278,9 @@ def _number(rows: int, many: Iterable[array[int]]) -> int:
     return int.from_bytes(bits, "little")
 
 
-def _inside(mask: int, order: Sequence[int], ranks: Sequence[int], part: slice) -> Sequence[int]:
+def _page_of_rows(
+    mask: int, order: Sequence[int], ranks: Sequence[int], part: slice
+) -> Sequence[int]:
     """A part of the rows of a mask in an order."""
     rows, many = len(ranks), mask.bit_count()
     if many == rows:

@@ -553,7 +553,7 @@ def _finding_lines(findings: Sequence[Finding], shown: int) -> list[str]:
 
 
 def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A table of three columns for a terminal; the middle one gives way where it is too narrow."""
+    """A table of three columns for a terminal; the middle one is cut where it is too narrow."""
     first, _, last = (max(map(len, column)) for column in zip(heading, *rows, strict=True))
     middle = max(20, terminal_width() - first - last - 4)
     return aligned((heading, *rows), ruled=True, most=(first, middle, last))

@@ -130,7 +130,7 @@ def misfit(flow: Flow, item: PlannedRun, engine: Path) -> str:
     """Return why an engine is not the one that the item needs; empty where it is."""
     facts = sidecar(engine)
     if not facts:
-        return "it does not say what it is"
+        return "no sidecar describes it"
     if is_plan(engine):
         return plan_misfit(flow, item, engine, facts)
     if facts.get("fields_sha256") != digest(fields_of(item)):
@@ -140,7 +140,7 @@ def misfit(flow: Flow, item: PlannedRun, engine: Path) -> str:
     if facts.get("kind") != STAND_IN:
         return f"it does not say that it is a {STAND_IN}"
     if facts.get("model", {}).get("sha256") != sha256(engine):
-        return "its file is not the one that it says"
+        return "its checksum is not that in its sidecar"
     return ""
 
 
@@ -154,7 +154,7 @@ def plan_misfit(flow: Flow, item: PlannedRun, engine: Path, facts: Mapping[str, 
     if facts.get("builder") not in BUILDERS:
         return f"it is a plan, and its builder is not TensorRT but {facts.get('builder')}"
     if facts.get("sha256") != sha256(engine):
-        return "its file is not the one that it says"
+        return "its checksum is not that in its sidecar"
     has = ", ".join(facts.get("compute_capabilities", ())) or "the GPU that it was built on"
     built = f"it is an engine of {BUILDERS[facts['builder']]} {facts.get('version')} for {has}"
     machine = flow.doer.machine()
@@ -162,10 +162,10 @@ def plan_misfit(flow: Flow, item: PlannedRun, engine: Path, facts: Mapping[str, 
         return f"{built}, and this machine has no NVIDIA GPU that could run it"
     if machine.compute_capability not in facts.get("compute_capabilities", ()):
         return f"{built}, and this GPU has compute capability {machine.compute_capability}"
-    return unlike(item, engine)
+    return field_mismatch(item, engine)
 
 
-def unlike(item: PlannedRun, engine: Path) -> str:
+def field_mismatch(item: PlannedRun, engine: Path) -> str:
     """Return why a plan does not match its item; empty where it does or is unknown."""
     described = builders.model_of(engine)
     if not described:
@@ -187,12 +187,12 @@ def require(
         engine = find_engine(flow, item)
         why = misfit(flow, item, engine) if engine else "it is missing"
         if why:
-            wrong.append(f"{shown(flow, engine or path(flow, item, ending))}: {why}")
+            wrong.append(f"{relative_path(flow, engine or path(flow, item, ending))}: {why}")
             missing.append(item)
-            plans += [shown(flow, engine)] if engine and is_plan(engine) else []
+            plans += [relative_path(flow, engine)] if engine and is_plan(engine) else []
     if wrong:
         text = f"engines do not fit: {'; '.join(wrong)}"
-        hint = f"`{aside(plans)}{make_line(missing, system_flags)}`"
+        hint = f"`{removal_command(plans)}{make_line(missing, system_flags)}`"
         if plans and flow.settings.builder in BUILDERS and flow.doer.machine() is None:
             hint = (
                 f"take this folder to that GPU; here, with builder: {STAND_IN} in flow.yaml: {hint}"
@@ -213,8 +213,8 @@ def computes(flow: Flow, items: Sequence[PlannedRun]) -> str:
     return word.pop() if word else STAND_IN
 
 
-def aside(plans: Sequence[str]) -> str:
-    """Return the command that removes plans, before others can be made."""
+def removal_command(plans: Sequence[str]) -> str:
+    """Return the start of a command line that removes plans; empty without any."""
     files = [word for plan in plans for word in (plan, f"{plan}.json")]
     return f"rm -f {shlex.join(files)} && " if files else ""
 
@@ -237,6 +237,6 @@ def _once(words: Iterator[str]) -> str:
     return ",".join(dict.fromkeys(words))
 
 
-def shown(flow: Flow, engine: Path) -> str:
+def relative_path(flow: Flow, engine: Path) -> str:
     """Return an engine's path relative to the folder of the flow."""
     return engine.relative_to(flow.folder).as_posix()

@@ -30,7 +30,9 @@ def make(flow: Flow, work: WorkPlan) -> None:
         engine = engines.find_engine(flow, item)
         why = engines.misfit(flow, item, engine) if engine else ""
         if engine is not None and _stays(item, engine, builder, why):
-            flow.tell([f"engine: {engines.shown(flow, engine)} is there{why and f'; {why}'}"])
+            flow.tell(
+                [f"engine: {engines.relative_path(flow, engine)} is there{why and f'; {why}'}"]
+            )
             continue
         if builder in BUILDERS:
             made = build(flow, work, item, builder)
@@ -38,7 +40,9 @@ def make(flow: Flow, work: WorkPlan) -> None:
             if item.ours not in built:
                 built[item.ours] = stand_in(flow, item.ours)
             made = engines.put(flow, item, built[item.ours])
-        flow.tell([f"engine: {engines.shown(flow, made)} ({BUILDERS.get(builder, STAND_IN)})"])
+        flow.tell(
+            [f"engine: {engines.relative_path(flow, made)} ({BUILDERS.get(builder, STAND_IN)})"]
+        )
 
 
 def _stays(item: PlannedRun, engine: Path, builder: str, why: str) -> bool:
@@ -48,7 +52,7 @@ def _stays(item: PlannedRun, engine: Path, builder: str, why: str) -> bool:
     # A stand-in never replaces a plan; a run reports why that cannot be used.
     facts = sidecar(engine)
     whole = facts.get("builder") == builder and facts.get("sha256") == sha256(engine)
-    return builder not in BUILDERS or (whole and not engines.unlike(item, engine))
+    return builder not in BUILDERS or (whole and not engines.field_mismatch(item, engine))
 
 
 def build(flow: Flow, work: WorkPlan, item: PlannedRun, builder: str) -> Path:

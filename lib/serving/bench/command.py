@@ -47,8 +47,8 @@ def run_command(
     """Read ``arguments`` and run; return the exit status.
 
     ``run`` gets the settings, the command without its secrets, and the record of figures to fill.
-    For a program that starts this one, figures and a failure are written to the file ``answer``,
-    and a failure that stands there is no failure of the process.
+    A program that starts this one names the file ``answer``: figures, or a failure, are written
+    there as JSON, and a failure written there leaves the exit status 0.
     """
     record: dict[str, object] = {}
     try:

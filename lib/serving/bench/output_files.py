@@ -36,12 +36,12 @@ def is_special(path: Path) -> bool:
 
 def write_all(
     files: Mapping[str, str],
-    makers: Mapping[str, Callable[[SessionType], str]],
+    formatters: Mapping[str, Callable[[SessionType], str]],
     session: SessionType,
 ) -> None:
     """Write ``files`` (path by kind) of a session; raise Problem when one cannot be written."""
     for kind, name in files.items():
-        write_whole(name, makers[kind](session))
+        write_whole(name, formatters[kind](session))
 
 
 def write_whole(name: str, document: str) -> None:

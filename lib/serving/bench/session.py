@@ -20,7 +20,7 @@ from .report import BenchSession
 from .results import Load, LoadPoint
 from .target import ProbedModel
 
-MAKERS = {
+FORMATTERS = {
     "json": report.as_json,
     "csv": report.as_csv,
     "markdown": report.markdown,
@@ -37,8 +37,8 @@ ALLOWED = 0.01
 def main(arguments: Sequence[str], answer: str = "") -> int:
     """Run it; the exit status: 0, 1 where something failed, 2 for a wrong command line.
 
-    For a program that starts it, figures and a failure are written to the file ``answer``, and a
-    failure that stands there is no failure of the process.
+    A program that starts this one names the file ``answer``: figures, or a failure, are written
+    there as JSON, and a failure written there leaves the exit status 0.
     """
     return run_command(PROGRAM, arguments, read, _run, answer)
 
@@ -55,7 +55,7 @@ def _run(settings: BenchSettings, command: str, answer: dict[str, object]) -> in
         return OK
     session = _measured(target, command)
     print_lines(["", *report.text(session)])
-    write_all(settings.files, MAKERS, session)
+    write_all(settings.files, FORMATTERS, session)
     if any(point.stopped == CTRL_C for point in session.points):
         return INTERRUPTED
     require_all(session.points, "a longer --limit")

@@ -32,14 +32,14 @@ from .options import MOST_CONNECTIONS, PROGRAM, EndpointCall, read
 from .prompts import EndpointPrompt, generated, read_prompts
 from .report import EndpointSession
 
-MAKERS = {"json": report.as_json, "csv": report.as_csv, "html": page.render}
+FORMATTERS = {"json": report.as_json, "csv": report.as_csv, "html": page.render}
 
 
 def main(arguments: Sequence[str], answer: str = "") -> int:
     """Run it; the exit status: 0, 1 where something failed, 2 for a wrong command line.
 
-    For a program that starts it, figures and a failure are written to the file ``answer``, and a
-    failure that stands there is no failure of the process.
+    A program that starts this one names the file ``answer``: figures, or a failure, are written
+    there as JSON, and a failure written there leaves the exit status 0.
     """
     return run_command(PROGRAM, arguments, read, _run, answer)
 
@@ -50,7 +50,7 @@ def _run(call: EndpointCall, command: str, answer: dict[str, object]) -> int:
     proof = _check(target)
     session = _measured(target, proof, command)
     print_lines(report.text(session))
-    write_all(call.endpoint.files, MAKERS, session)
+    write_all(call.endpoint.files, FORMATTERS, session)
     if any(point.stopped == CTRL_C for point in session.points):
         return INTERRUPTED
     require_all(session.points, "a longer --duration")
@@ -66,7 +66,10 @@ def _run(call: EndpointCall, command: str, answer: dict[str, object]) -> int:
 
 
 def _prompts(call: EndpointCall) -> tuple[EndpointPrompt, ...]:
-    """Return the prompts in the order of their times; raise Problem where a file has none."""
+    """Return the prompts by their time of arrival.
+
+    Raises Problem for a file without any, and for conversations at a fixed rate.
+    """
     settings = call.prompts
     if settings.dataset == "random":
         return generated(settings.count, settings.inputs, settings.outputs, settings.seed)
@@ -100,7 +103,7 @@ def _measured(
 
 
 def sweep(target: EndpointTarget) -> list[EndpointPoint]:
-    """Measure all loads, one after the other; Ctrl-C ends all of them."""
+    """Measure all loads, one after the other; after Ctrl-C return what was measured until then."""
     settings = target.call.load
     points: list[EndpointPoint] = []
     for size in settings.loads:
@@ -123,8 +126,9 @@ def _measure(target: EndpointTarget, load: Load) -> EndpointPoint:
 
 
 def search_concurrency(target: EndpointTarget) -> tuple[list[EndpointPoint], float | None]:
-    """Return all measurements, and the most requests in flight that keep --slo: doubled, halved.
+    """Return all measurements, and the most requests in flight at which --slo is kept.
 
+    The number is doubled until it is not kept, then bisected.
     Raises KeyboardInterrupt after Ctrl-C.
     """
     call = target.call
@@ -169,7 +173,7 @@ def search_rate(target: EndpointTarget) -> tuple[list[EndpointPoint], float | No
 
 
 def as_trial(point: EndpointPoint, call: EndpointCall, purpose: str) -> RateTrial:
-    """Return what a run says of its rate: what failed and what was never sent is late."""
+    """Return a run as a trial of its rate; requests that failed or were not sent count as late."""
     ttft = point.latencies.ttft
     return RateTrial(
         qps=point.load.size,

@@ -131,7 +131,7 @@ def test_the_guides_command_flag_by_flag(place: Path, capfd: Any, engine: str) -
     words = printed(place, capfd, engine, "start", told)
     assert words[1] == "run"
     ours = {(name.replace("--mount", "--volume"), value) for name, value in flags(words[2:])}
-    # The toolkit knows "all" in small letters only.
+    # The toolkit knows "all" in lower case only.
     visible = ("--env", "NVIDIA_VISIBLE_DEVICES=ALL")
     assert guide - ours == {visible}
     assert ("--env", "NVIDIA_VISIBLE_DEVICES=all") in ours

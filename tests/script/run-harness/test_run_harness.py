@@ -281,9 +281,9 @@ def test_an_engine_that_does_not_fit_is_told(tmp_path: Path) -> None:
     assert engines.misfit(full, item, engine) == "it is of the tiny form"
     engine.unlink()
     engine.write_bytes(b"another")
-    assert engines.misfit(flow_, item, engine) == "its file is not the one that it says"
+    assert engines.misfit(flow_, item, engine) == "its checksum is not that in its sidecar"
     engine.with_name(f"{engine.name}.json").unlink()
-    assert engines.misfit(flow_, item, engine) == "it does not say what it is"
+    assert engines.misfit(flow_, item, engine) == "no sidecar describes it"
     # A plan that nothing here has made is not run.
     engine.unlink()
     plan = engine.with_suffix(".plan")

@@ -79,7 +79,7 @@ def test_a_plan_that_is_not_what_it_says_is_told(tmp_path: Path) -> None:
     assert "its builder is not TensorRT but stand-in" in str(refused(flow_))
     plan.with_name(f"{plan.name}.json").unlink()
     error = refused(flow_)
-    assert "it does not say what it is" in str(error)
+    assert "no sidecar describes it" in str(error)
     assert error.hint.startswith("rm -f ")
 
 
@@ -92,7 +92,7 @@ def test_nothing_is_put_beside_a_plan(tmp_path: Path) -> None:
     beside = [plan.with_name(f"{plan.name}{end}") for end in (".json", ".model.json")]
     assert sorted(plan.parent.iterdir()) == [plan, *beside]
     plan.write_bytes(b"half")
-    assert "its file is not the one that it says" in str(refused(flow_))
+    assert "its checksum is not that in its sidecar" in str(refused(flow_))
 
 
 # ---- with a GPU, by what would be called

@@ -125,9 +125,9 @@ class _Pool:
 class CaptureGate:
     """Says which thread may capture graphs: one at a time, and none while a run is measured.
 
-    ``failure`` is why the last capture failed, empty where none did; ``compiling`` the same of work
-    that is compiled. ``seconds`` went into captures. ``shapes`` are batches that are computed by
-    compiled work, and others.
+    ``failure`` is why the last capture failed, empty where none did; ``compiling`` is why compiling
+    failed. ``seconds`` were spent on captures. ``shapes`` counts the shapes of batches for which
+    compiled work is faster, and those for which it is not.
     """
 
     def __init__(self) -> None:
@@ -278,7 +278,7 @@ class Lane(Predictor):
         self._graphs = CapturedGraphs(gate)
 
     def buffer(self, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
-        """See ``base.Predictor``: page-locked, so that it is copied without a stop."""
+        """See ``base.Predictor``: page-locked, so that its copy is asynchronous."""
         return self._memory.buffer(shape, dtype)
 
     def predict(self, feeds: Feeds) -> Sequence[Array]:
@@ -409,7 +409,7 @@ def _key(shapes: Shapes) -> ShapeKey:
 
 
 def _rows(shapes: Shapes) -> int:
-    """Return the samples of a batch all of whose inputs agree."""
+    """Return the number of samples in a batch, the same in all inputs."""
     return next(iter(shapes.values()))[0]
 
 

@@ -62,11 +62,11 @@ class QuietWait:
         quiet = taken is None or taken.share <= QUIET_SHARE
         if announced or not quiet:
             self.left_s = max(0.0, self.left_s - waited)
-            self.say(_end(taken, quiet, waited))
+            self.say(_conclusion(taken, quiet, waited))
         return quiet
 
 
-def _end(taken: CpuContention | None, quiet: bool, waited: float) -> str:
+def _conclusion(taken: CpuContention | None, quiet: bool, waited: float) -> str:
     if quiet:
         return f"quiet after {duration(waited)}"
     assert taken is not None
@@ -80,7 +80,7 @@ def of_style(
     say: Callable[[str], None],
     show: Callable[[str, float, float], None],
 ) -> QuietWait:
-    """That of a session with runs of a style; ``wait_s`` bounds it where the user says so.
+    """Return the wait of a session with runs of a style; ``wait_s`` is the user's bound, if any.
 
     A session of whose ``modes`` none is timed only looks: what it finds out is the same on a busy
     machine.

@@ -27,6 +27,7 @@ from modelzoo import files, program
 from modelzoo.program import ProgramError
 
 Pixels = npt.NDArray[np.uint8]
+Labels = npt.NDArray[np.uint8]
 
 VERSION = "1.0"
 LEVELS = 16
@@ -46,7 +47,7 @@ class DigitsPart:
 
     name: str
     pixels: Pixels
-    labels: Pixels
+    labels: Labels
 
     def map_path(self, root: Path) -> Path:
         """The list of file names and labels, named as the ImageNet tools expect it."""
@@ -57,7 +58,7 @@ class DigitsPart:
         return f"digits_{self.name}_{number + 1:08d}.png"
 
 
-def load_source() -> tuple[Pixels, Pixels]:
+def load_source() -> tuple[Pixels, Labels]:
     """The source images [1797, 8, 8] and labels [1797]; raises ProgramError if they changed."""
     bunch: Any = load_digits()
     images = bunch.images.astype(np.uint8)
@@ -82,7 +83,7 @@ def enlarge(images: Pixels) -> Pixels:
     return large
 
 
-def split(pixels: Pixels, labels: Pixels) -> list[DigitsPart]:
+def split(pixels: Pixels, labels: Labels) -> list[DigitsPart]:
     """The training part and the held-out block of other writers after it."""
     cut = len(labels) - HELD_OUT
     return [

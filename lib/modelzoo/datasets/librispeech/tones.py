@@ -1,6 +1,6 @@
-"""The tiny form of LibriSpeech: words spelled in tones, with noise, a speaker and an own tempo.
+"""The tiny form of LibriSpeech: words spelled in tones, with noise, a speaker and a tempo.
 
-Every letter is a chord of two tones, both of a few pitches, as on a telephone's
+Every letter is a chord of a low and a high tone out of a few, as on a telephone's
 keypad. A speaker shifts all pitches and has a loudness and a tempo; letters vary in length; noise
 lies over everything. Words come from a fixed list of made-up words.
 """

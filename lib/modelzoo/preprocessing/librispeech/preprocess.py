@@ -3,8 +3,8 @@
     python -m modelzoo.preprocessing.librispeech.preprocess --part DIR --name NAME --out DIR
 
 Utterances of up to 15 s are kept, the longest first, as MLPerf's list has them. Written are
-``samples.npy`` int16 [samples], ``offsets.npy`` int64 [utterances + 1], ``texts.json`` (in small
-letters) and ``dataset.json``. FLAC files need the package soundfile; WAV files nothing.
+``samples.npy`` int16 [samples], ``offsets.npy`` int64 [utterances + 1], ``texts.json`` (in lower
+case) and ``dataset.json``. FLAC files need the package soundfile; WAV files nothing.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def make(options: argparse.Namespace) -> str:
-    """Write everything; returns a line about it, or raises ProgramError for half a part."""
+    """Write everything; return a line about it. Raise ProgramError unless there are --expect."""
     try:
         left_out = write(options.part, options.out)
     except wave.Error as error:
