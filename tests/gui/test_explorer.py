@@ -115,7 +115,7 @@ def test_columns_sort_and_sort_back(explorer: TestClient) -> None:
 
 def test_the_frontier_of_a_benchmark_is_an_address(explorer: TestClient) -> None:
     text = explorer.get("/results/plot?benchmark=bert-99&scenario=Offline&by=organization").text
-    best = re.findall(r"Powered \d", text[text.index("Frontier:") :])
+    best = re.findall(r"Powered \d", text[text.index("Pareto frontier") :])
     assert best == ["Powered 0", "Powered 1"], "the third has less throughput for more power"
     assert "power, W (lower is better)" in text
     assert "Energy: certified." in text
@@ -135,7 +135,7 @@ def test_a_machine_through_four_rounds_is_an_address(explorer: TestClient) -> No
 
 def test_the_cost_on_two_clouds_is_an_address(explorer: TestClient) -> None:
     text = explorer.get("/results?benchmark=resnet50&scenario=Offline&q=xlarge&priced=1").text
-    costs = re.findall(r'data-name="a million">\$([\d.]+)<', text)
+    costs = re.findall(r'data-name="cost per million">\$([\d.]+)<', text)
     # 0.34 $/h for 100 samples/s, 2.32 $/h for 2,000.
     assert sorted(map(float, costs)) == [pytest.approx(0.3222, 1e-3), pytest.approx(0.9444, 1e-3)]
     own = explorer.get("/results?q=c6i&price_per_hour=3.6&priced=1").text
@@ -144,7 +144,7 @@ def test_the_cost_on_two_clouds_is_an_address(explorer: TestClient) -> None:
 
 def test_results_of_several_benchmarks_are_not_drawn_together(explorer: TestClient) -> None:
     text = explorer.get("/results/plot").text
-    assert "One drawing is of one benchmark" in text
+    assert "Choose one benchmark and scenario" in text
     assert "<svg" not in text
     assert "bert-99 Offline, samples/s" in text
 
@@ -159,7 +159,7 @@ def test_ranking_draws_the_best_first(explorer: TestClient) -> None:
 def test_a_basket_becomes_a_comparison_of_what_differs(explorer: TestClient) -> None:
     one, two = ids(explorer, "/results?q=Powered&sort=-value")[:2]
     text = explorer.get(f"/results?in={one}&in={two}&q=Powered").text
-    assert "results in the basket" in text
+    assert "results selected" in text
     side = explorer.get(f"/results/compare?id={one}&id={two}").text
     assert "x 0.333" in side
     assert "Powered 0" in side

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import threading
@@ -22,6 +23,7 @@ from support import ROOT
 CHROMIUM = os.environ.get("CMBENCH_TEST_CHROMIUM") or shutil.which("chromium")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="there is no chromium")
 
+WIDTHS = (390, 600, 768, 900, 1024, 1190, 1440)
 PLOT = "/results/plot?benchmark=bert-99&scenario=Offline&x=value&y=throughput&by=system"
 
 
@@ -36,7 +38,17 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     made = Site(str(folder / "CM"), b"k" * 32, (str(ROOT),), port=port, folder=str(folder))
     places = SourceFiles(made.workspace().root)
     fast = {**ROW, "Platform": "box_9", "SystemName": "Box Nine", "Result": 5000}
-    places.add(experiments(folder / "published", ROW, fast, NEWER_ROW))
+    # As long as those of published rounds.
+    long = {
+        **fast,
+        "Organization": "Quanta_Cloud_Technology (long)",
+        "Platform": "long",
+        "SystemName": "1-node-2S-EPR_PyTorch-INT8 ThinkSystem SR680a V3(8x H200-SXM-141GB, TensorRT)",
+        "accelerator_model_name": "NVIDIA GH200-GraceHopper-Superchip-96GB_aarch64",
+        "accelerators_per_node": 8,
+        "Result": 1234567.89,
+    }
+    places.add(experiments(folder / "published", ROW, fast, NEWER_ROW, long))
     places.add(own_run(folder / "own"))
     server = uvicorn.Server(uvicorn.Config(create_app(made), log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
@@ -124,12 +136,77 @@ def _follow(page: Any, words: str) -> None:
 
 def test_two_results_are_chosen_and_compared_by_keyboard_alone(browser: Any, site: Site) -> None:
     with Seen(browser, site, 1280, "light") as seen:
-        basket = "into the basket: bert-99 Offline, Box"
-        for words in ("bert-99", f"{basket} Nine", f"{basket} One", "Compare"):
+        chosen = "Select to compare: bert-99 Offline, Box"
+        for words in ("bert-99", f"{chosen} Nine", f"{chosen} One", "Compare"):
             _follow(seen.page, words)
         assert "What differs" in seen.page.inner_text("main")
         assert "x 0.2" in seen.page.inner_text("main")
         assert seen.faults == []
+
+
+def test_long_names_stay_in_the_card_at_seven_widths(browser: Any, site: Site) -> None:
+    outside = """() => {
+        const region = document.querySelector('.scrolls'), card = region.closest('section');
+        const end = card.getBoundingClientRect().right;
+        const words = [...card.querySelectorAll('p, .chips, .pager, .scrolls')];
+        return words.filter((e) => e.getBoundingClientRect().right > end + 1).length
+            + Math.max(0, document.documentElement.scrollWidth - innerWidth)
+            + (innerWidth >= 1190 ? Math.max(0, region.scrollWidth - region.clientWidth) : 0);
+    }"""
+    with Seen(browser, site, 1440, "light") as seen:
+        for path in ("/results?organization=*long*", "/results?tier=local", "/results"):
+            seen.page.goto(seen.base + path)
+            for width in WIDTHS:
+                seen.page.set_viewport_size({"width": width, "height": 900})
+                assert seen.page.evaluate(outside) == 0, (path, width)
+        assert "power" not in seen.page.locator("thead").inner_text(), "it has nothing to show"
+        assert seen.faults == []
+
+
+def test_a_plot_and_its_axes_fit_one_screen(browser: Any, site: Site) -> None:
+    with Seen(browser, site, 1440, "light") as seen:
+        for draw, height in itertools.product(("scatter", "course"), (720, 900)):
+            seen.page.set_viewport_size({"width": 1440, "height": height})
+            seen.page.goto(f"{seen.base}{PLOT}&draw={draw}")
+            assert seen.page.locator(".sheet svg").bounding_box()["height"] >= 300
+            for words in seen.page.locator(".sheet svg text").all():
+                box = words.bounding_box()
+                assert box["x"] >= 0
+                assert box["y"] + box["height"] <= height, words.inner_text()
+
+
+def test_no_word_of_an_axis_is_cut_off(browser: Any, site: Site) -> None:
+    outside = """() => {
+        const sheet = document.querySelector('.sheet svg').getBoundingClientRect();
+        return [...document.querySelectorAll('.sheet svg text')].filter((e) => {
+            const box = e.getBoundingClientRect();
+            return box.left < sheet.left - 1 || box.right > sheet.right + 1
+                || box.top < sheet.top - 1 || box.bottom > sheet.bottom + 1;
+        }).map((e) => e.textContent);
+    }"""
+    with Seen(browser, site, 1440, "light") as seen:
+        seen.page.goto(seen.base + PLOT)
+        for width in WIDTHS:
+            seen.page.set_viewport_size({"width": width, "height": 900})
+            assert seen.page.evaluate(outside) == [], width
+
+
+def test_filters_open_above_the_results_of_a_small_screen(browser: Any, site: Site) -> None:
+    with Seen(browser, site, 768, "light") as seen:
+        filters = seen.page.locator("#filters")
+        assert not filters.is_visible()
+        seen.page.get_by_role("link", name="Filters", exact=True).click()
+        assert filters.is_visible()
+        seen.page.get_by_role("link", name="Close the filters").click()
+        assert not filters.is_visible()
+        assert seen.faults == []
+
+
+def test_a_control_of_a_plot_works_at_once(browser: Any, site: Site) -> None:
+    with Seen(browser, site, 1280, "light") as seen:
+        seen.page.goto(seen.base + PLOT)
+        seen.page.get_by_label("colour").select_option("organization")
+        seen.page.wait_for_url("**by=organization**")
 
 
 def test_a_range_is_drawn_with_the_pointer_and_a_picture_is_saved(

@@ -123,7 +123,7 @@ def _cost(result: BenchmarkResult) -> str:
     row |= {metric.name: metric.value for metric in result.metrics}
     costs = cost.CostModel()
     price, amount = costs.price(row), money(costs.per_million(row))
-    return f"{amount} a million, at {price.text()}" if price and amount else ""
+    return f"{amount} per million, at {price.text()}" if price and amount else ""
 
 
 def _metrics(result: BenchmarkResult) -> Iterator[tuple[str, str]]:

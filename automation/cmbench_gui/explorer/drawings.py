@@ -35,9 +35,9 @@ def draw(store: Store, view: ExplorerView) -> Plot:
     """What the view draws; raises ``bad-value``."""
     kinds = query.kinds(store, view.wanted, (*SAME, "direction"), 60)
     if not kinds:
-        return Plot(None, "Nothing to draw", ("No result fits.",))
+        return Plot(None, "Nothing to draw", ("No results match.",))
     if len(kinds) > 1:
-        return Plot(None, "Of which benchmark?", choices=tuple(_choice(view, *e) for e in kinds))
+        return Plot(None, "Choose a benchmark", choices=tuple(_choice(view, *e) for e in kinds))
     benchmark, scenario, unit, direction = kinds[0][0]
     drawings: dict[str, Callable[[Store, ExplorerView, PlotKind], Plot]] = {
         "scatter": plane.draw,

@@ -18,7 +18,7 @@ from cmbench_results import export, query
 from cmbench_results.values import to_json
 
 _ALONE = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'"}
-_KINDS = {"scatter": "Two figures", "bars": "Ranking", "course": "Rounds"}
+_KINDS = {"scatter": "Scatter", "bars": "Ranking", "course": "Over time"}
 
 Values = Mapping[str, Any]
 

@@ -71,7 +71,7 @@ class TableLine:
     system: str
     system_id: str
     hardware: str
-    rates: str
+    rates: tuple[str, ...]
     cells: tuple[tuple[str, str], ...]
     trust: Trust
     validity: str
@@ -145,7 +145,10 @@ _SORTED = {
     "power": ("power", False),
 }
 """The columns that a table can be sorted by, and whether it is first sorted downwards."""
-_ALWAYS, _LAST = ("round", "accuracy"), ("organization", "round", "accuracy", "power", "a million")
+_ALWAYS, _LAST = (
+    ("round", "accuracy"),
+    ("organization", "round", "accuracy", "power", "cost per million"),
+)
 
 
 def table(store: Store, view: ExplorerView, known: Columns | None = None) -> ResultTable:
@@ -220,7 +223,7 @@ def _cells_of(
         "round": " ".join(filter(None, (row["round"] and f"v{row['round']}", row["division"]))),
         "accuracy": f"{row['accuracy']:.5g}" if row["accuracy"] is not None else "",
         "power": energy(row),
-        "a million": money(costs.per_million(row)) if costs else "",
+        "cost per million": money(costs.per_million(row)) if costs else "",
     }
 
 
@@ -233,7 +236,7 @@ def _line(row: Row, view: ExplorerView, hold: str, cells: Mapping[str, str]) -> 
         system=row["system"],
         system_id=row["system_id"],
         hardware=f"{hardware(row)}{precise}",
-        rates=", ".join(per_part(row)),
+        rates=tuple(per_part(row)),
         cells=tuple(cells.items()),
         trust=trust(row["tier"]),
         validity=row["validity"],

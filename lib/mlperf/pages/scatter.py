@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from . import charts
 from .charts import Chart, ChartFrame, Point, Scale
 
-PLANE = ChartFrame(960.0, 480.0, left=64.0, right=20.0, top=20.0, bottom=46.0)
+PLANE = ChartFrame(960.0, 480.0, left=96.0, right=44.0, top=34.0, bottom=54.0)
 COLOURS = 8
 """Series of their own colour; what is beyond them has that of others."""
 ROW = 34.0
@@ -99,7 +99,7 @@ def plane(
             chart.links.append((*place, mark.address))
         else:
             chart.dots.append(place)
-    chart.texts.append((frame.left - 52, frame.top - 6, "start", y.title))
+    chart.texts.append((frame.left - 88, frame.top - 10, "start", y.title))
     return chart
 
 
@@ -177,10 +177,11 @@ def courses(
         best: dict[int, float] = {}
         for column, value, _, _ in points:
             best[column] = (min if y.down else max)(value, best.get(column, value))
-        path = [(middles[column], up(value)) for column, value in sorted(best.items())]
-        chart.lines.append((f"line {kind}", path, ""))
+        if number < COLOURS:
+            path = [(middles[column], up(value)) for column, value in sorted(best.items())]
+            chart.lines.append((f"line {kind}", path, ""))
         for column, value, label, address in points:
             at = (middles[column], up(value), 5.0, f"point {kind} best", label)
             chart.links.append((*at, address))
-    chart.texts.append((frame.left - 52, frame.top - 6, "start", y.title))
+    chart.texts.append((frame.left - 88, frame.top - 10, "start", y.title))
     return chart
