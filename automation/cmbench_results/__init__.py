@@ -15,6 +15,7 @@ __all__ = [
     "places",
     "query",
     "readers",
+    "regression",
     "render",
     "schema",
     "shared",

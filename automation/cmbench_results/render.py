@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from cmbench_results.compare import ResultComparison, Spread
 from cmbench_results.cost import CostModel
 from cmbench_results.distinguish import differing_facts, identity, in_words
 from cmbench_results.places import ResultSource
+from cmbench_results.regression import VersionRuns
 from cmbench_results.values import OFFICIAL, PER_ACCELERATOR, PER_CORE, PER_WATT, BenchmarkResult
 from common.text import wrapped
 
@@ -203,6 +205,18 @@ def result_text(result: BenchmarkResult, spread: Spread, costs: CostModel) -> st
     if result.command:
         lines += ["", "again:", f"  {result.command}"]
     return "\n".join(lines)
+
+
+def history_text(result: BenchmarkResult, lines: Sequence[VersionRuns]) -> str:
+    """Return the runs of one configuration by their versions, and what has become faster."""
+    work = result.workload
+    text = [f"{work.benchmark} {work.scenario}, one configuration over time", ""]
+    for line in lines:
+        middle = figure(statistics.median(line.values), result.unit)
+        day = line.runs[0].measured_at[:10]
+        text += [f"  {day:<10}  {middle:>18}  {count(len(line.runs), 'run'):<8} {line.versions}"]
+        text += wrapped(line.verdict, " " * 34, " " * 34) if line.verdict else []
+    return "\n".join(text if lines else [*text, "  no valid run of it is known"])
 
 
 def _times(number: int, name: str) -> str:

@@ -129,7 +129,10 @@ def _frontier(store: Store, filters: Filter, axes: str) -> Reply:
 
 
 def show_results(command: Command) -> Reply:
-    """``cm show results ID``: all fields of one; without an id, the sources of results."""
+    """``cm show results ID``: all fields of one; without an id, the sources of results.
+
+    With ``--history``, the runs of its configuration by the versions that they used.
+    """
     from cmbench_results import compare, cost, render
     from cmbench_results.values import to_json
 
@@ -138,10 +141,30 @@ def show_results(command: Command) -> Reply:
         if not names:
             return _places(store.readable())
         result = store.result(names[0])
+        if command.flags.get("history"):
+            return _history(store, result)
         spread = compare.spread(store, result)
     data = {"uid": result.uid, "series": result.series, **json.loads(to_json(result))}
     costs = cost.of_flags(command.flags)
     return Reply(data, lambda: render.result_text(result, spread, costs), data)
+
+
+def _history(store: Store, result: BenchmarkResult) -> Reply:
+    from cmbench_results import regression, render
+
+    lines = regression.history(store, result)
+    data = [
+        {
+            "versions": line.versions,
+            "runs": [run.uid for run in line.runs],
+            "values": line.values,
+            "ratio": line.ratio,
+            "probability": line.probability,
+            "verdict": line.verdict,
+        }
+        for line in lines
+    ]
+    return Reply({"list": data}, lambda: render.history_text(result, lines), data)
 
 
 def _places(sources: Sequence[ResultSource]) -> Reply:

@@ -43,7 +43,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         **fast,
         "Organization": "Quanta_Cloud_Technology (long)",
         "Platform": "long",
-        "SystemName": "1-node-2S-EPR_PyTorch-INT8 ThinkSystem SR680a V3(8x H200-SXM-141GB, TensorRT)",
+        "SystemName": "1-node-2S ThinkSystem SR680a V3(8x H200-SXM-141GB, TensorRT_Triton)",
         "accelerator_model_name": "NVIDIA GH200-GraceHopper-Superchip-96GB_aarch64",
         "accelerators_per_node": 8,
         "Result": 1234567.89,

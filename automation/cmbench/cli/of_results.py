@@ -58,9 +58,13 @@ RESULTS: tuple[Verb, ...] = (
         "show",
         {
             "cm show results ID": "all that is known of one; last is the newest of your own",
+            "cm show results ID --history": "its configuration over time: is it faster or slower?",
             "cm show results": "the places that results were added from",
         },
-        _PRICES,
+        {
+            "history": "the runs of its configuration by version, and whether it got faster",
+            **_PRICES,
+        },
         "lifetime_years",
         "price_per_kwh",
         *_OUTPUT,

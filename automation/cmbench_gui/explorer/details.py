@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench_gui.explorer.charting import charts
+from cmbench_gui.explorer.charting import charts, scatter
 from cmbench_gui.explorer.table import TableLine, Trust, money, trust
 from cmbench_gui.explorer.view import ExplorerView
-from cmbench_results import compare, cost, query
+from cmbench_results import compare, cost, query, regression
 from cmbench_results.query import Filter
 from cmbench_results.render import figure
 from cmbench_results.store import Store
-from cmbench_results.values import LOWER, BenchmarkResult, rates
+from cmbench_results.values import LOWER, OFFICIAL, BenchmarkResult, rates
 
 FILES = 200
 BIGGEST = 32 << 20
@@ -45,6 +45,14 @@ class Repeats:
 
 
 @dataclass(frozen=True, slots=True)
+class History:
+    """One configuration over time: a line and a point of the chart for every set of versions."""
+
+    rows: list[tuple[str, str, str, str, str]]
+    chart: charts.Chart | None
+
+
+@dataclass(frozen=True, slots=True)
 class ResultPage:
     """A result in words; ``plots`` are title, note and chart, ``files`` number, name and size."""
 
@@ -58,6 +66,7 @@ class ResultPage:
     versions: Facts
     settings: Facts
     repeats: Repeats
+    history: History
     plots: list[tuple[str, str, charts.Chart]]
     files: list[tuple[int, str, str]]
     similar: str
@@ -87,6 +96,7 @@ def detail(store: Store, uid: str) -> ResultPage:
         ),
         settings=sorted(result.settings.items()),
         repeats=_repeats(store, result),
+        history=_history(store, result),
         plots=_plots(result),
         files=[(n, name, _size(size)) for n, (name, _, size) in enumerate(files(result))],
         similar=ExplorerView(Filter({name: (value,) for name, value in words.items()})).at(
@@ -177,6 +187,29 @@ def _repeats(store: Store, result: BenchmarkResult) -> Repeats:
         ("standard deviation", figure(statistics.stdev(valid), result.unit)),
     ]
     return Repeats(len(valid), f"{len(valid)} runs, spread {apart:.1%}", facts, chart)
+
+
+def _history(store: Store, result: BenchmarkResult) -> History:
+    """Runs of one configuration by their versions; empty where these never differed."""
+    if result.tier == OFFICIAL:
+        return History([], None)
+    lines = regression.history(store, result)
+    if len(lines) < 2:
+        return History([], None)
+    rows, points = [], []
+    for place, line in enumerate(lines):
+        middle = figure(statistics.median(line.values), result.unit)
+        runs = str(len(line.runs))
+        rows.append((line.versions, middle, runs, line.runs[0].measured_at[:10], line.verdict))
+        for run in line.runs:
+            label = f"{figure(run.value, run.unit)}; {line.versions}; {run.measured_at[:16]}"
+            points.append((place, run.value or 0.0, label, f"/results/{run.uid}"))
+    values = [value for _, value, _, _ in points]
+    low, high = min(values), max(values)
+    y = scatter.Axis("result", result.unit, low, high, down=result.direction == LOWER)
+    chart = scatter.courses([line.versions for line in lines], [("runs", points)], y)
+    chart.series = []
+    return History(rows, chart)
 
 
 def _plots(result: BenchmarkResult) -> list[tuple[str, str, charts.Chart]]:

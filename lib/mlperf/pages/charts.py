@@ -107,8 +107,8 @@ def number(value: float) -> str:
     """Return a short figure for an axis: 12, 0.05, 1.5k, 2M."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
-            return f"{value / size:.3g}{letter}"
-    return f"{value:.3g}"
+            return f"{value / size:.4g}{letter}"
+    return f"{value:.4g}"
 
 
 def ticks(low: float, high: float, count: int = 4) -> list[float]:
