@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from common.problems import Hint, Problem
+from common.problems import JOINT, Hint, Problem
 
 
 class Error(Problem):
@@ -69,21 +69,22 @@ class Error(Problem):
     def render(self, width: int = 80, on_terminal: bool = False) -> str:
         """The text a user sees.
 
-        Below the first line none is longer than ``width`` unless a path or word is; nor is the
-        first one ``on_terminal``. Elsewhere it stays whole, for programs that look for it.
+        ``on_terminal`` the first line is folded at ``width``; elsewhere it stays whole, for
+        programs that look for it. No word, quoted text or command of a hint is parted.
         """
         first, *more = visible(self.message).splitlines() or [""]
         first = f"error [{self.code}]: {first}"
         # What follows is indented as a cause is: no text can look like a label of ours.
         lines = [
-            *(_folded(first, width, " " * 4) if on_terminal else [first]),
+            *(_folded(first, width) if on_terminal else [first]),
             *(f"    {line.strip()}" for line in more),
         ]
         lines += _labelled("step", visible(" > ".join(self.chain), lines=False), width)
         lines += _labelled("doing", visible(self.doing, lines=False), width)
         if self.context:
+            # As it was printed: a command in it can be copied, on a terminal of any width.
             cause = (line for text in self.context for line in visible(text).splitlines() or [""])
-            lines += ["  cause:", *(part for line in cause for part in _kept(line, width))]
+            lines += ["  cause:", *(f"    {line}".rstrip() for line in cause)]
         lines += _labelled("next", _commands_apart(self.hint.changed(visible, visible)), width)
         for label, path in (("log", self.log), ("record", self.record)):
             if path:
@@ -92,6 +93,7 @@ class Error(Problem):
 
 
 _COLOUR = r"\x1b\[[0-9;]*m"
+_QUOTED = r"(?<![^\s(\[])([\"'`])(?=\S).+?(?<=\S)\1(?!\w)"
 _CONTROL = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 
 
@@ -112,20 +114,6 @@ def _escaped(match: re.Match[str]) -> str:
     return match[0].encode("unicode_escape").decode()
 
 
-def shell_word(text: str) -> str:
-    """``text``, such as a path, as one word of a command to copy, on one line."""
-    import shlex
-
-    if text.isprintable():
-        return shlex.quote(text)
-    inside = text.replace("\\", "\\\\").replace("'", "\\'")
-    return "$'" + "".join(c if c.isprintable() else _escaped_bytes(c) for c in inside) + "'"
-
-
-def _escaped_bytes(char: str) -> str:
-    return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogateescape"))
-
-
 def _exit_code(code: str) -> int:
     # Imported at the first failure: a command that goes well does not need the table.
     from cmbench.error_codes import exit_code_of
@@ -133,18 +121,14 @@ def _exit_code(code: str) -> int:
     return exit_code_of(code)
 
 
-def _kept(line: str, width: int) -> list[str]:
-    """A line of the cause; one that is too long goes on further to the right."""
-    return _folded(f"    {line}", width, " " * 6)
-
-
-def _folded(line: str, width: int, indent: str) -> list[str]:
-    """``line`` as lines of at most ``width``, unless a word is longer; the first as it is."""
+def _folded(line: str, width: int) -> list[str]:
+    """``line`` as lines of at most ``width``, unless a word or a quoted text is longer."""
     if len(line) <= width:
         return [line]
     from common.text import wrapped  # Most commands that go well wrap nothing.
 
-    return wrapped(line, rest=indent, width=width, as_it_is=True)
+    joint = re.sub(_QUOTED, lambda match: match[0].replace(" ", JOINT), line)
+    return wrapped(joint, rest=" " * 4, width=width, as_it_is=True)
 
 
 _APART = ("cm ", "bash ", "sudo ")

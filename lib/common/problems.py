@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 NEXT = "next: "
-_MARK = "`"
+MARKED = "CM_MARKED_HINTS"
+"""Set for a program whose line ``next:`` a parent process reads: it writes its marks, too."""
 JOINT = "\0"
 """What stands for a blank in a command that must stay on one line."""
+
+_BEGIN, _END, _BACKQUOTE = _MARKS = "\x02\x03\x1a"
+_NO_MARKS = str.maketrans("", "", _MARKS)
+# People write a command between backquotes, ``marked`` also between control characters. A backquote
+# inside a word or without a partner, as a path may have it, marks nothing.
+_COMMAND = (
+    r"(?<![^\s(\[\"'])`(?=[^\s`])([^\x02\x03]*?[^\s\x02\x03])`(?![^\s.,;:!?)\]\"'])"
+    r"|\x02([^\x02\x03]+)\x03"
+)
 
 
 class Hint(str):
@@ -17,6 +29,8 @@ class Hint(str):
 
     A command is marked by backquotes where a hint is written, and only there: ``Hint("see: `cm
     show runs`")`` is shown as ``see: cm show runs``. ``parts`` are prose and commands in turn.
+    A value of others that is filled in is quoted by ``shell_word`` inside a command, and elsewhere
+    is ``Hint.plain(value).marked``: no backquote in it can be taken for a mark.
     """
 
     __slots__ = ("parts",)
@@ -26,13 +40,17 @@ class Hint(str):
         """Return ``text`` as a hint; one that is a hint already stays as it is."""
         if isinstance(text, Hint):
             return text
-        parts = text.split(_MARK)
-        return cls.of_parts(parts if len(parts) % 2 else [text])
+        parts, end = [], 0
+        for match in re.finditer(_COMMAND, text):
+            parts += [text[end : match.start()], match[1] or match[2]]
+            end = match.end()
+        parts.append(text[end:])
+        return cls.of_parts(part.replace(_BACKQUOTE, "`") for part in parts)
 
     @classmethod
     def of_parts(cls, parts: Iterable[str]) -> Hint:
         """Return prose and commands in turn as a hint."""
-        texts = tuple(parts)
+        texts = tuple(part.translate(_NO_MARKS) for part in parts)
         hint = super().__new__(cls, "".join(texts))
         hint.parts = texts
         return hint
@@ -59,8 +77,17 @@ class Hint(str):
 
     @property
     def marked(self) -> str:
-        """The text as it is written, with its marks: for a text that becomes a hint again."""
-        return _MARK.join(part.replace(_MARK, "'") for part in self.parts)
+        """The text with marks, from which ``Hint`` makes the same one, alone or in a longer text.
+
+        The marks are backquotes unless the text has some of its own.
+        """
+        text = "".join(f"`{part}`" if at % 2 else part for at, part in enumerate(self.parts))
+        if "`" not in self and Hint(text).parts == self.parts:
+            return text
+        text = "".join(
+            f"{_BEGIN}{part}{_END}" if at % 2 else part for at, part in enumerate(self.parts)
+        )
+        return text.replace("`", _BACKQUOTE)
 
     def lines(self) -> tuple[Hint, ...]:
         """Return its lines."""
@@ -83,6 +110,24 @@ class Hint(str):
         from html import escape
 
         return "".join(self.changed(escape, lambda part: f"<code>{escape(part)}</code>").parts)
+
+
+def shell_word(text: str) -> str:
+    """Return ``text``, such as a path, as one word of a command to copy, on one line.
+
+    It has no backquote, which might be taken for the end of the command in a ``Hint``.
+    """
+    import shlex
+
+    if text.isprintable() and "`" not in text:
+        return shlex.quote(text)
+    inside = text.replace("\\", "\\\\").replace("'", "\\'")
+    plain = (c if c.isprintable() and c != "`" else _escaped_bytes(c) for c in inside)
+    return f"$'{''.join(plain)}'"
+
+
+def _escaped_bytes(char: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogateescape"))
 
 
 class Problem(Exception):  # noqa: N818
@@ -169,8 +214,7 @@ def print_problem(name: str, error: BaseException) -> None:
     """Print why the program ``name`` ends where programs print it, and what to do next below."""
     print(f"{name}: {error}", file=sys.stderr, flush=True)
     if hint := Hint(getattr(error, "hint", "")):
-        # With its marks for the engine, which takes the line for the hint of its own error.
-        shown = hint if sys.stderr.isatty() else hint.marked
+        shown = hint.marked if MARKED in os.environ else hint
         print(f"{NEXT}{shown}", file=sys.stderr, flush=True)
 
 

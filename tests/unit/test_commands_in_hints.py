@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from common.problems import Hint, Problem, raise_failure
+from common.problems import Hint, Problem, print_problem, raise_failure, shell_word
 
 ROOT = Path(__file__).parents[2]
 SEE = Hint("see: `cm show runs`; or `rm -r 'a b'`")
@@ -25,7 +27,44 @@ def test_a_hint_is_the_text_that_is_shown_with_its_commands() -> None:
     assert Hint(SEE.marked).parts == pickle.loads(pickle.dumps(SEE)).parts == SEE.parts
 
 
-@pytest.mark.parametrize("text", ["a ` alone", "see `cm` and `", ""])
+TEXTS = st.text(st.sampled_from("`a /-;\\'\"\n\t\x02\x03\x1aé")) | st.text()
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS)), TEXTS)
+def test_the_marks_carry_prose_and_commands_of_any_text(
+    pairs: list[tuple[str, str]], end: str
+) -> None:
+    hint = Hint.of_parts([*(part for pair in pairs for part in pair), end])
+    again = Hint(hint.marked)
+    assert str(again) == str(hint)
+    assert again.commands == tuple(command for command in hint.commands if command)
+    assert Hint(again.marked).parts == again.parts
+
+
+@given(TEXTS, TEXTS)
+def test_no_value_disturbs_the_commands_of_a_hint(prose: str, word: str) -> None:
+    text = f"no {Hint.plain(prose).marked} there; `cm show {shell_word(word)}`, or `cm find runs`"
+    assert Hint(text).commands == (f"cm show {shell_word(word)}", "cm find runs")
+
+
+@pytest.mark.parametrize("path", ["/tmp/a`b", "a`", "a`b`c"])
+def test_a_backquote_in_a_path_marks_nothing(path: str) -> None:
+    hint = Hint(f"{path}/x is not there; see `ls --path={path}/x` (or `cm find runs`)")
+    assert hint.commands == (f"ls --path={path}/x", "cm find runs")
+
+
+def test_a_program_writes_marks_only_for_a_parent_that_reads_them(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("CM_MARKED_HINTS", raising=False)
+    print_problem("bench", Problem("bad-value", "no", SEE))
+    assert capfd.readouterr().err == f"bench: no\nnext: {SEE}\n"
+    monkeypatch.setenv("CM_MARKED_HINTS", "1")
+    print_problem("bench", Problem("bad-value", "no", SEE))
+    assert capfd.readouterr().err == f"bench: no\nnext: {SEE.marked}\n"
+
+
+@pytest.mark.parametrize("text", ["a ` alone", "a`b` c", "` cm `", "``", ""])
 def test_marks_without_a_partner_mark_nothing(text: str) -> None:
     assert (str(Hint(text)), Hint(text).commands) == (text, ())
 

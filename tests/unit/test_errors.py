@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from cmbench.errors import Error, shell_word, visible
-from common.problems import Hint
+from cmbench.errors import Error, visible
+from common.problems import Hint, shell_word
 from common.text import wrapped
 
 FORGED = "a\n  next:   rm -rf ~\x1b[2K\x1b[1A\rerror\x9b2J\u202ex"
@@ -45,13 +45,16 @@ def test_colours_go_and_other_controls_are_seen() -> None:
     assert visible("a\nb", lines=False) == "a\\nb"
 
 
-@pytest.mark.parametrize("path", ["plain.tar", "it's a.tar", "a\nrm -rf x", "$(x) `y` \x1b[2K", ""])
+@pytest.mark.parametrize(
+    "path", ["plain.tar", "it's a.tar", "a\nrm -rf x", "$(x) `y` \x1b[2K", "`a` b'", ""]
+)
 def test_a_path_in_a_hint_is_one_word_of_the_shell_on_one_line(path: str) -> None:
     word = shell_word(path)
     assert word.isprintable()
     told = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, text=True)
     assert told.stdout == path
-    assert word == shlex.quote(path) or not path.isprintable()
+    assert word == shlex.quote(path) or not path.isprintable() or "`" in path
+    assert Hint(f"see `cat {word}` and `ls`").commands == (f"cat {word}", "ls")
 
 
 COMMANDS = [
@@ -74,6 +77,20 @@ COMMANDS = [
     "apt-get install -y slurm-wlm munge",
     "python3 -c 'import secrets; print(secrets.token_urlsafe())' > FILE",
 ]
+
+
+@pytest.mark.parametrize("mark", ["`", '"', "'"])
+def test_a_quoted_command_in_a_message_is_not_parted(mark: str) -> None:
+    for before in range(1, 80):
+        message = f"{'a ' * before}run {mark}cm find results --plain{mark}, don't wait"
+        shown = Error("bad-value", message).render(on_terminal=True)
+        assert "cm find results --plain" in shown
+        assert " ".join(line.strip() for line in shown.splitlines()[1:]) in message
+
+
+def test_the_cause_is_shown_as_it_was_printed() -> None:
+    line = "To update, run: python -m pip install " + "--more " * 15 + "--end"
+    assert Error("bad-value", "no", context=[line]).render(on_terminal=True).endswith(line)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from cmbench.errors import Error, did_you_mean, shell_word
+from cmbench.errors import Error, did_you_mean
 from cmbench.format.dialect import DIALECTS
 from cmbench.format.meta import META_FILES
 from cmbench.format.model import Script, Tags
 from cmbench.index.scripts import Index, Repository
 from cmbench.index.select import choose
 from cmbench.session.workspace import Workspace
+from common.problems import shell_word
 
 
 class Workbench:

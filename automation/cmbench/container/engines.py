@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 
 from cmbench.container.mounts import Mount
 from cmbench.container.recipe import ENTER, HOME, SECRETS
-from cmbench.errors import Error, did_you_mean, shell_word
+from cmbench.errors import Error, did_you_mean
 from cmbench.lib.host.packages import MANAGERS, install_command
 from cmbench.lib.probe import ProbeResult, probe, which
+from common.problems import shell_word
 
 NAMES = ("docker", "podman", "apptainer", "buildah")
 """In the order in which they are tried."""

@@ -29,10 +29,11 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from cmbench.errors import Error, shell_word
+from cmbench.errors import Error
 from cmbench.lib import locks
 from cmbench.lib.files import CHUNK, Progress, file_error, require_space
 from cmbench.lib.probe import which
+from common.problems import shell_word
 
 _MAGIC = (
     (b"\x1f\x8b", "gz"),

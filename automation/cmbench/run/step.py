@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from cmbench.cache.store import disk_error
-from cmbench.errors import Error, shell_word, visible
+from cmbench.errors import Error, visible
 from cmbench.format.env import expanded_env, process_env, unresolved
 from cmbench.lib.secrecy import Secrets
 from cmbench.plan.step_run import StepRun
@@ -28,7 +28,7 @@ from cmbench.run.cm_objects import Automation, FailedAnswer, StepFolders, Unobse
 from cmbench.run.customize import crash, file_failure, load, programs, unanswered
 from cmbench.run.reporter import Reporter, StepOutput
 from cmbench.values import immutable
-from common.problems import Hint
+from common.problems import MARKED, Hint, shell_word
 
 if TYPE_CHECKING:
     from cmbench.run.executor import Executor, Job
@@ -298,7 +298,7 @@ class StepRunner:
         job = Job(
             command=tuple(command),
             cwd=place.cwd,
-            environment=environment,
+            environment={**environment, MARKED: "1"},
             scratch=place.scratch,
             reads=(
                 step_run.script.path,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import platform
 import re
-import shlex
 from pathlib import Path
 
-from common.problems import Hint
+from common.problems import Hint, shell_word
 from mlperf.catalog import rounds
 from mlperf.harness.reporting.results import NETWORK, Results
 from mlperf.harness.settings import IMPLEMENTATION
@@ -51,7 +50,7 @@ def _command(general: str, options: str, results: Results, scenario: str) -> str
     tags += [str(tag) for tag, is_needed in more.items() if is_needed]
     words = [f"{option}={value}" for option, value in options_of_run.items() if value]
     words += _others(results)
-    words.append(f"--results_dir={shlex.quote(str(folder_of(results)))}")
+    words.append(f"--results_dir={shell_word(str(folder_of(results)))}")
     tags_word = "--tags=" + ",".join(["run-mlperf,inference", *tags])
     return " ".join(["cm run script", tags_word, *words, *options.split()])
 

@@ -44,12 +44,14 @@ class MakeFolder:
 
     def advice(self, hint: str, benchmark: str = "", scenario: str = "") -> Hint:
         """``hint`` with make commands where it has commands of cm."""
+        parts = Hint(hint).parts
+        for at, command in enumerate(parts):
+            if match := GENERAL.search(command):
+                tags = [tag for tag in match[1].split(",") if tag]
+                runs = self._runs(tags, benchmark, scenario)
+                then = [part for run in runs for part in (run, ", then ")]
+                return Hint.of_parts((*parts[:at], *then, TREE, ""))
         text = Hint(hint).marked.replace(", finished runs are kept", "")
-        match = GENERAL.search(text)
-        if match:
-            tags = [tag for tag in match[1].split(",") if tag]
-            lines = [*self._runs(tags, benchmark, scenario), TREE]
-            return Hint(f"{text[: match.start()]}{'`, then `'.join(lines)}`")
         for pattern, command in _PHRASES:
             text = re.sub(pattern, command, text)
         return Hint(text)

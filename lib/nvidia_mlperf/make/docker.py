@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from common.problems import Problem
+from common.problems import Problem, shell_word
 from nvidia_mlperf.flow.space import scratch_path
 from nvidia_mlperf.make import checks, neuron
 from nvidia_mlperf.make.flow import Flow
@@ -146,7 +146,7 @@ def _scratch(flow: Flow) -> str:
             os.mkdir(place)
     if not (os.path.isdir(place) or (new and flow.printing)):
         text = f"MLPERF_SCRATCH_PATH={place} is not a folder, and is mounted"
-        raise Problem("needs-input", text, f"`mkdir -p {shlex.quote(place)}`, or mount its disk")
+        raise Problem("needs-input", text, f"`mkdir -p {shell_word(place)}`, or mount its disk")
     return place
 
 

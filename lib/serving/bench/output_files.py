@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from common.problems import Problem, bad_value
+from common.problems import Problem, bad_value, shell_word
 
 SessionType = TypeVar("SessionType")
 
@@ -25,7 +24,7 @@ def require_writable(files: Mapping[str, str]) -> None:
             raise bad_value(f"{name} is a folder", hint=f"--{kind}={path / f'result.{kind}'}")
         folder = path.resolve().parent
         if not is_special(path) and not (folder.is_dir() and os.access(folder, os.W_OK)):
-            hint = "" if folder.is_dir() else f"`mkdir -p {shlex.quote(str(folder))}`"
+            hint = "" if folder.is_dir() else f"`mkdir -p {shell_word(str(folder))}`"
             raise bad_value(f"{name} cannot be written", hint=hint)
 
 

@@ -240,7 +240,7 @@ def test_a_failing_process_hands_its_advice_to_the_user(tmp_path: Path) -> None:
     assert told.startswith("mlperf.harness: the data cannot be read: ")
     assert "samples.npy" in told
     assert advice.startswith("next: ")
-    assert advice.endswith("`cm verify cache`")
+    assert advice.endswith("cm verify cache")
 
 
 def test_a_damaged_model_is_refused(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from common.problems import MARKED
 from common.python_path import child_env
 
 PACKAGE = "mlperf.harness"
@@ -56,7 +57,7 @@ def run(name: str, config: Path, console: Path, tick: Callable[[int], None]) -> 
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=child_env(Path(__file__).resolve().parents[3]),
+        env={**child_env(Path(__file__).resolve().parents[3]), MARKED: "1"},
         cwd=config.parent,
     )
     try:
