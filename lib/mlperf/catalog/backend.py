@@ -78,16 +78,20 @@ class Option:
         return converted
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """What a backend opens and computes where its ``option`` has one ``value``.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendCapabilities:
+    """What a backend opens and computes, and what that needs.
 
-    The fields are those of ``BackendSpec``; ``packages`` and ``steps`` are further ones. Systems
-    are called after the value too, so that no result or target of one is taken for another's.
+    Attributes:
+        devices, precisions: Devices and number formats that it supports; a ``GpuFormat`` not on
+            the CPU.
+        packages: What has to be installed.
+        model_tag: The variation of a model script whose files it opens.
+        data_tag: The variation of the data that these files want, where it is another one.
+        only: The benchmarks that it can run, where it cannot run all.
+        steps: Other scripts that have to run first.
     """
 
-    option: str
-    value: str
     devices: tuple[str, ...] = ("cpu",)
     precisions: tuple[str, ...] = ("float32",)
     packages: tuple[Package, ...] = ()
@@ -98,21 +102,27 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class BackendSpec:
+class Case(BackendCapabilities):
+    """What a backend opens and computes where its ``option`` has one ``value``.
+
+    ``packages`` and ``steps`` are further ones. Systems are called after the value too, so that no
+    result or target of one is taken for another's.
+    """
+
+    option: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class BackendSpec(BackendCapabilities):
     """One backend of the harness.
 
     Attributes:
         name: As ``--backend`` takes it.
         title: What people call it.
         module: ``module:class`` of its part of the harness.
-        devices, precisions: Devices and number formats that it supports; a ``GpuFormat`` not on
-            the CPU.
-        packages: What has to be installed.
-        model_tag: The variation of a model script whose files it opens.
-        data_tag: The variation of the data that these files want, where it is another one.
         quantized: The variation of the quantizer whose models it takes in int8.
         refuses: Benchmarks (or ``benchmark:precision``) that it cannot run, and why.
-        only: The benchmarks that it can run, where it cannot run all.
         options: Its own settings, by name (``--backend_options=name=value``).
         generates: Whether it generates tokens; it then runs the benchmarks that need that, and no
             others.
@@ -120,7 +130,6 @@ class BackendSpec:
         service: ``module:function`` of what must run during a whole session, such as a
             server: a context manager that takes a ``Setup`` and the models, and gives further
             options.
-        steps: Other scripts that have to run first.
         stands_in: The device that it replaces, by the device that computes: ``stand_in.py``.
         public: Whether users may choose it; tests have one that computes nothing.
         named: What systems and their targets are called after; empty for ``name``.
@@ -131,19 +140,12 @@ class BackendSpec:
     name: str
     title: str
     module: str
-    devices: tuple[str, ...] = ("cpu",)
-    precisions: tuple[str, ...] = ("float32",)
-    packages: tuple[Package, ...] = ()
-    model_tag: str = "_onnx"
-    data_tag: str = ""
     quantized: str = ""
     refuses: Mapping[str, str] = field(default_factory=dict)
-    only: tuple[str, ...] = ()
     options: Mapping[str, Option] = field(default_factory=dict)
     generates: bool = False
     builds: bool = False
     service: str = ""
-    steps: tuple[Step, ...] = ()
     stands_in: Mapping[str, str] = field(default_factory=dict)
     public: bool = True
     named: str = ""

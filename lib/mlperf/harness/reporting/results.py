@@ -77,26 +77,32 @@ class TokenFigures:
     tpot_limit_ms: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PerformanceResult:
-    """The last attempt at a scenario; ``value`` is in ``unit``, latencies are in ms."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModeResult:
+    """A scenario that was run in one mode: the digest of its settings, and the rules it breaks."""
 
     fingerprint: str
     scenario: Scenario
+    faults: tuple[RuleViolation, ...]
+    circumstances: Circumstances
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerformanceResult(ModeResult):
+    """The last attempt at a scenario; ``value`` is in ``unit``, latencies are in ms."""
+
     style: str
     validity: str
     metric: str
     meaning: str
     unit: str
     value: float | None
-    faults: tuple[RuleViolation, ...]
     targets: Targets
     shape: WorkerShape
     queries: int | None
     duration_s: float | None
     latencies_ms: dict[str, float]
     attempts: tuple[Attempt, ...]
-    circumstances: Circumstances
     log_dir: str = ""
     tokens: TokenFigures | None = field(default=None, metadata=records.WHEN_GIVEN)
 
@@ -114,67 +120,55 @@ class FurtherFigure:
     most: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AccuracyResult:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccuracyResult(ModeResult):
     """The accuracy of all samples in a scenario, and the target it is held against.
 
     ``reached`` says whether all of them are, the ``further`` ones too. ``oracle`` is as in
     ``jobs.AccuracyFigure``.
     """
 
-    fingerprint: str
-    scenario: Scenario
     metric: str
     unit: str
     value: float
     reference: float
     target: float
     reached: bool
-    faults: tuple[RuleViolation, ...]
     samples: int
     duplicates: int
     seconds: float
-    circumstances: Circumstances
     log_dir: str = ""
     further: tuple[FurtherFigure, ...] = ()
     oracle: tuple[int, ...] | None = field(default=None, metadata=records.WHEN_GIVEN)
 
 
-@dataclass(frozen=True, slots=True)
-class FindResult:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindResult(ModeResult):
     """What find-performance found for a scenario: ``value`` in ``unit``, None when nothing was.
 
     ``tries`` are the short runs of the Server search, ``stored`` the file that has the value now.
     """
 
-    fingerprint: str
-    scenario: Scenario
     quantity: str
     value: float | None
     unit: str
     confirmed: bool
     tries: tuple[RateTrial, ...]
-    faults: tuple[RuleViolation, ...]
     stored: str
     seconds: float
-    circumstances: Circumstances
 
 
-@dataclass(frozen=True, slots=True)
-class ComplianceResult:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComplianceResult(ModeResult):
     """One compliance test of a scenario; ``lines`` say what was compared with what."""
 
-    fingerprint: str
-    scenario: Scenario
     test: str
     passed: bool
     lines: tuple[str, ...]
-    faults: tuple[RuleViolation, ...]
     value: float | None
     reference: float | None
     unit: str
     seconds: float
-    circumstances: Circumstances
     log_dir: str = ""
 
 
