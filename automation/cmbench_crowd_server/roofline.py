@@ -51,7 +51,7 @@ def _operations(benchmark: str, unit: str) -> float:
     spec = catalog.benchmarks("").get(benchmark)
     if spec is None:
         return 0.0
-    return spec.token_operations if unit == "tokens/s" else spec.sample_operations
+    return spec.size.token_operations if unit == "tokens/s" else spec.size.sample_operations
 
 
 def _most(system: m.ManifestSystem, precision: str) -> float:

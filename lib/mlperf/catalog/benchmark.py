@@ -165,6 +165,20 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelSize:
+    """The weights of a model in millions, and the floating-point operations that it takes at least.
+
+    The operations, for a sample or for a token of input or output, are those of the rules' model,
+    rounded down; where samples differ in length, half of the mean or less (twice the multiply-adds
+    published with the models). 0 where no bound is known.
+    """
+
+    parameters: int = 0
+    sample_operations: float = 0
+    token_operations: float = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Scratch:
     """Folders of a benchmark in the scratch space of NVIDIA's flow, and their GB.
 
@@ -224,11 +238,7 @@ class BenchmarkSpec:
         outputs: Outputs that people look at.
         in_scenario: Fields that have other values in a scenario.
         memory: What a form of it needs, where that is more than most machines have.
-        parameters: The number of its model's weights, in millions.
-        sample_operations, token_operations: Floating-point operations for a sample, or for a
-            token of input or output, at least: those of the rules' model, rounded down; where
-            samples differ in length, half of the mean or less (twice the multiply-adds published
-            with the models). 0 where no bound is known.
+        size: Weights and operations of its model.
         scratch: Its folders in the scratch space of NVIDIA's flow.
     """
 
@@ -264,9 +274,7 @@ class BenchmarkSpec:
     fastest: str = ""
     refuses: Mapping[str, str] = field(default_factory=dict)
     memory: Mapping[str, Need] = field(default_factory=dict)
-    parameters: int = 0
-    sample_operations: float = 0
-    token_operations: float = 0
+    size: ModelSize = ModelSize()
     scratch: Scratch | None = None
     outputs: Outputs | None = None
     in_scenario: Mapping[Scenario, Mapping[str, Any]] = field(default_factory=dict)

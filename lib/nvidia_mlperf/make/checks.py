@@ -73,14 +73,14 @@ def needs(vendor_round: str, word: str, items: Sequence[PlannedRun]) -> dict[str
 
     Its weights take a GPU's memory in the number format of each of ``items``.
     """
-    place, weights = scratch_of(vendor_round, word), words.rounds(vendor_round)[word].parameters
+    place, size = scratch_of(vendor_round, word), words.rounds(vendor_round)[word].size
     return {
         "name": word,
         "disk": place.gigabytes * 10**9,
         "memory": place.memory * 10**9,
         "gpu_memory": max(
             (
-                builders.memory(item, weights * 10**6)
+                builders.memory(item, size.parameters * 10**6)
                 for item in items
                 if item.config.benchmark == word
             ),

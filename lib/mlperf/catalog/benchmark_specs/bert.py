@@ -1,6 +1,6 @@
 """BERT-large on SQuAD v1.1."""
 
-from ..benchmark import Assets, BenchmarkSpec, Limit, Period, Scratch, Target, strict
+from ..benchmark import Assets, BenchmarkSpec, Limit, ModelSize, Period, Scratch, Target, strict
 from ..metrics import F1
 from ..periods import STREAM, queries, test
 from ..scenario import SERVER
@@ -24,8 +24,7 @@ BERT = BenchmarkSpec(
         base="bert_",
     ),
     fastest="int8",
-    parameters=334,
-    sample_operations=5e10,
+    size=ModelSize(parameters=334, sample_operations=5e10),
     scratch=Scratch(
         gigabytes=4,
         data="squad",

@@ -2,7 +2,17 @@
 
 from dataclasses import replace
 
-from ..benchmark import Alias, Assets, BenchmarkSpec, Limit, Need, Scratch, Target, strict
+from ..benchmark import (
+    Alias,
+    Assets,
+    BenchmarkSpec,
+    Limit,
+    ModelSize,
+    Need,
+    Scratch,
+    Target,
+    strict,
+)
 from ..metrics import AUC
 from ..periods import queries, test
 from ..scenario import SERVER
@@ -36,7 +46,7 @@ V1 = BenchmarkSpec(
     module="recommendation:Recommendation",
     assets=_assets(1, "_onehot", "_onehot"),
     fastest="bfloat16",
-    parameters=24_060,
+    size=ModelSize(parameters=24_060),
     scratch=Scratch(
         gigabytes=1200,
         data="criteo",
@@ -61,7 +71,7 @@ V2 = replace(
     aliases=(Alias("dlrm_v2-99", vendor="Intel"),),
     assets=_assets(2, "_weight_sharded", "_multihot"),
     memory={"full": Need(106_000_000_000, CAPPED)},
-    parameters=26_120,
+    size=ModelSize(parameters=26_120),
     scratch=Scratch(
         gigabytes=6100,
         data="criteo",

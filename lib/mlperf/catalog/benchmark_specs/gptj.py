@@ -7,6 +7,7 @@ from ..benchmark import (
     BenchmarkSpec,
     Change,
     Limit,
+    ModelSize,
     Need,
     Period,
     Scratch,
@@ -51,9 +52,7 @@ GPTJ = BenchmarkSpec(
     memory={
         "full": Need(48_000_000_000, "run its synthetic form with fewer layers, or the tiny one")
     },
-    parameters=6051,
-    sample_operations=6e12,
-    token_operations=1.2e10,
+    size=ModelSize(parameters=6051, sample_operations=6e12, token_operations=1.2e10),
     scratch=Scratch(
         gigabytes=60,
         data="cnn-daily-mail",
@@ -73,7 +72,7 @@ GPT3 = replace(
     unavailable="its weights were for submitters only, and no round asks for it any more",
     assets=None,
     memory={},
-    parameters=175_000,
+    size=replace(GPTJ.size, parameters=175_000),
     scratch=None,
 )
 SPECS = (GPTJ, strict(GPTJ), GPT3, strict(GPT3))

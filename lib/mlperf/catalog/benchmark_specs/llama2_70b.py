@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ..benchmark import BenchmarkSpec, Limit, Period, Target, strict, tokens
+from ..benchmark import BenchmarkSpec, Limit, ModelSize, Period, Target, strict, tokens
 from ..metrics import ROUGE1, ROUGE2, ROUGE_L, TOKENS_PER_SAMPLE
 from ..periods import QUERIES, choice, test
 from ..reasons import LANGUAGE
@@ -27,7 +27,7 @@ LLAMA = BenchmarkSpec(
     compliance=(test(6, "4.0", "6.1"),),
     equal_issue=True,
     token_rates=True,
-    token_operations=1.36e11,
+    size=ModelSize(token_operations=1.36e11),
     answers=Answers.TOKENS,
     unavailable=LANGUAGE,
 )

@@ -1,6 +1,6 @@
 """Llama 3.1 405B on long texts."""
 
-from ..benchmark import Alias, BenchmarkSpec, Limit, Period, Target, tokens
+from ..benchmark import Alias, BenchmarkSpec, Limit, ModelSize, Period, Target, tokens
 from ..metrics import EXACT_MATCH, ROUGE_L, TOKENS_PER_SAMPLE
 from ..periods import QUERIES, choice, test
 from ..reasons import LANGUAGE
@@ -25,7 +25,7 @@ SPECS = (
         compliance=(test(6, "5.0", "6.0"),),
         equal_issue=True,
         token_rates=True,
-        token_operations=8e11,
+        size=ModelSize(token_operations=8e11),
         answers=Answers.TOKENS,
         aliases=(Alias("llama3_1-405b"),),
         open_names=("*llama3_1-405b*",),

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ..benchmark import Alias, Assets, BenchmarkSpec, Limit, Need, Period, Target, tokens
+from ..benchmark import Alias, Assets, BenchmarkSpec, Limit, ModelSize, Need, Period, Target, tokens
 from ..metrics import GEN_LEN, ROUGE1, ROUGE2, ROUGE_L, ROUGE_LSUM
 from ..periods import STREAM, choice, test
 from ..scenario import INTERACTIVE, SERVER
@@ -36,7 +36,6 @@ LLAMA = BenchmarkSpec(
     compliance=(test(6, "5.1", "6.1"),),
     equal_issue=True,
     token_rates=True,
-    token_operations=1.5e10,
     answers=Answers.TOKENS,
     aliases=(Alias("llama3_1-8b"),),
     generates=True,
@@ -46,7 +45,7 @@ LLAMA = BenchmarkSpec(
     memory={
         "full": Need(18_000_000_000, "run its synthetic form with fewer layers, or the tiny one")
     },
-    parameters=8030,
+    size=ModelSize(parameters=8030, token_operations=1.5e10),
 )
 SPECS = (
     LLAMA,

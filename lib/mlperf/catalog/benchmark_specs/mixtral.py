@@ -1,6 +1,6 @@
 """Mixtral 8x7B on OpenOrca, GSM8K and MBXP."""
 
-from ..benchmark import BenchmarkSpec, Change, Limit, Period, Target, tokens
+from ..benchmark import BenchmarkSpec, Change, Limit, ModelSize, Period, Target, tokens
 from ..metrics import GSM8K, MBXP, ROUGE1, ROUGE2, ROUGE_L, TOKENS_PER_SAMPLE
 from ..periods import QUERIES, test
 from ..reasons import LANGUAGE
@@ -30,7 +30,7 @@ SPECS = (
         equal_issue=True,
         token_rates=True,
         # Of its 8 experts 2 take part in a token.
-        token_operations=2.4e10,
+        size=ModelSize(token_operations=2.4e10),
         answers=Answers.TOKENS,
         changes=(
             Change(

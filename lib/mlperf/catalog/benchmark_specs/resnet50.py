@@ -1,6 +1,6 @@
 """ResNet-50 v1.5 on ImageNet."""
 
-from ..benchmark import Alias, Assets, BenchmarkSpec, Limit, Period, Scratch, Target
+from ..benchmark import Alias, Assets, BenchmarkSpec, Limit, ModelSize, Period, Scratch, Target
 from ..metrics import TOP1
 from ..periods import queries, streams, test
 from ..scenario import INTERACTIVE, SCENARIOS, SERVER
@@ -29,8 +29,7 @@ SPECS = (
             by_hand=True,
         ),
         fastest="int8",
-        parameters=26,
-        sample_operations=7e9,
+        size=ModelSize(parameters=26, sample_operations=7e9),
         scratch=Scratch(
             gigabytes=40,
             data="imagenet",

@@ -1,6 +1,6 @@
 """RetinaNet (ResNeXt-50) on OpenImages."""
 
-from ..benchmark import Alias, Assets, BenchmarkSpec, Limit, Period, Scratch, Target
+from ..benchmark import Alias, Assets, BenchmarkSpec, Limit, ModelSize, Period, Scratch, Target
 from ..metrics import MAP
 from ..periods import STREAMS, queries, streams, test
 from ..scenario import SERVER
@@ -31,8 +31,7 @@ SPECS = (
             packages=("pycocotools",),
         ),
         fastest="int8",
-        parameters=38,
-        sample_operations=1.5e11,
+        size=ModelSize(parameters=38, sample_operations=1.5e11),
         scratch=Scratch(
             gigabytes=60,
             data="open-images-v6-mlperf",

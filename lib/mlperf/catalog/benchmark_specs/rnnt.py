@@ -1,6 +1,6 @@
 """RNN-T on LibriSpeech."""
 
-from ..benchmark import Assets, BenchmarkSpec, Limit, Period, Scratch, Target
+from ..benchmark import Assets, BenchmarkSpec, Limit, ModelSize, Period, Scratch, Target
 from ..metrics import WORD_ACCURACY
 from ..periods import STREAM, queries, test
 from ..scenario import SERVER
@@ -25,7 +25,7 @@ SPECS = (
             calibration="",
         ),
         fastest="bfloat16",
-        parameters=45,
+        size=ModelSize(parameters=45),
         scratch=Scratch(
             gigabytes=3,
             data="LibriSpeech",

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ..benchmark import Alias, Assets, BenchmarkSpec, Limit, Scratch, Target
+from ..benchmark import Alias, Assets, BenchmarkSpec, Limit, ModelSize, Scratch, Target
 from ..metrics import MAP
 from ..periods import queries, streams, test
 from ..scenario import SERVER
@@ -45,7 +45,7 @@ SMALL = BenchmarkSpec(
     module="detection:ObjectDetection",
     assets=_assets("ssd-mobilenet"),
     fastest="int8",
-    parameters=6,
+    size=ModelSize(parameters=6),
     scratch=_scratch(3, "SSDMobileNet"),
     open_names=(
         *("ssd_mobilenet*", "ssd_*_640x640", "*ssd-mobilenet*", "*ssd-resnet50*"),
@@ -65,7 +65,7 @@ SPECS = (
         limits={SERVER: Limit(100)},
         aliases=(Alias("ssd-large"),),
         assets=_assets("ssd-resnet34"),
-        parameters=20,
+        size=ModelSize(parameters=20),
         scratch=_scratch(25, "SSDResNet34"),
         open_names=("ssd_*_1024x1024", "rcnn-*-coco", "rcnn-*"),
     ),

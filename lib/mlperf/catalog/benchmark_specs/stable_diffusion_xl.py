@@ -1,6 +1,6 @@
 """Stable Diffusion XL on captions of COCO 2014."""
 
-from ..benchmark import Alias, BenchmarkSpec, Limit, Outputs, Period, Target
+from ..benchmark import Alias, BenchmarkSpec, Limit, ModelSize, Outputs, Period, Target
 from ..metrics import CLIP, FID
 from ..periods import QUERIES, STREAM, test
 from ..reasons import IMAGES
@@ -18,7 +18,7 @@ SHOWN = {
 SPECS = (
     BenchmarkSpec(
         name="stable-diffusion-xl",
-        sample_operations=1e14,
+        size=ModelSize(sample_operations=1e14),
         dataset_size=5000,
         # Both figures must lie in a window: the bounds are its ends.
         accuracy=(

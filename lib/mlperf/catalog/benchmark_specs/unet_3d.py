@@ -2,7 +2,17 @@
 
 from dataclasses import replace
 
-from ..benchmark import Alias, Assets, BenchmarkSpec, Change, Period, Scratch, Target, strict
+from ..benchmark import (
+    Alias,
+    Assets,
+    BenchmarkSpec,
+    Change,
+    ModelSize,
+    Period,
+    Scratch,
+    Target,
+    strict,
+)
 from ..metrics import DICE
 from ..periods import STREAM, test
 from ..scenario import OFFLINE
@@ -34,8 +44,7 @@ KITS = BenchmarkSpec(
         by_hand=True,
     ),
     fastest="int8",
-    parameters=19,
-    sample_operations=1e12,
+    size=ModelSize(parameters=19, sample_operations=1e12),
     scratch=Scratch(
         gigabytes=60, data="KiTS19", models="3d-unet-kits19", preprocessed_data="KiTS19"
     ),
