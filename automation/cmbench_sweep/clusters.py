@@ -11,7 +11,7 @@ import re
 import shlex
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +32,7 @@ from cmbench_sweep.driver import (
     job_in,
     worker_job,
 )
+from cmbench_sweep.job_containers import JobContainer
 from cmbench_sweep.jobs import Jobs, SubmittedJob, attend
 from cmbench_sweep.points import request_of
 from cmbench_sweep.preparing import samples
@@ -44,27 +45,6 @@ _SUBMISSIONS = 3
 """So often a point is submitted whose tasks are interrupted."""
 PART = "{part}"
 """The word of a job's command that becomes the number of the task."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobContainer:
-    """An image that workers run in, by Apptainer or by Singularity, its older name.
-
-    It has a Python 3.10 and what the scripts take from the system. ``gpus``: those of NVIDIA are
-    let in.
-    """
-
-    program: str
-    image: str
-    gpus: bool = False
-
-    def words(self, paths: Sequence[str], folder: str) -> Iterator[str]:
-        """Yield the words before a command that sees ``paths`` and starts in ``folder``."""
-        yield from (self.program, "exec", *(["--nv"] if self.gpus else []))
-        # One that lies in another one is there with that.
-        outer = [p for p in paths if not any(p.startswith(f"{o.rstrip('/')}/") for o in paths)]
-        yield from (f"--bind={path}" for path in dict.fromkeys(outer))
-        yield from (f"--pwd={folder}", self.image)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -56,12 +56,13 @@ class ExecutionSite(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OpenSweep:
-    """A sweep with its points and their stored outcomes."""
+    """A sweep with its points and their stored outcomes; ``environment`` is for its runs."""
 
     workspace: api.Workspace
     sweep: Sweep
     points: tuple[SweepPoint, ...]
     store: PointStore
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def outcomes(self) -> dict[str, PointOutcome]:
         """Return the current outcomes of the points, by key."""
@@ -94,11 +95,12 @@ class SweepForecast:
         return incomplete_notice(incomplete(self.opened, self.known))
 
 
-def open_sweep(workspace: api.Workspace, sweep: Sweep) -> OpenSweep:
+def open_sweep(
+    workspace: api.Workspace, sweep: Sweep, environment: Mapping[str, str] | None = None
+) -> OpenSweep:
     """Return the points of a sweep; raise ``bad-sweep`` and what a request raises."""
-    return OpenSweep(
-        workspace, sweep, tuple(points_of(workspace, sweep)), PointStore(workspace.root)
-    )
+    points = tuple(points_of(workspace, sweep))
+    return OpenSweep(workspace, sweep, points, PointStore(workspace.root), environment or {})
 
 
 def foresee(opened: OpenSweep) -> SweepForecast:
@@ -301,6 +303,7 @@ def batch_of(opened: OpenSweep, points: Sequence[SweepPoint], bound: bool = True
         until=time.time() + seconds if seconds else 0.0,
         bound=bound,
         replaced=replaced_of(opened, points),
+        environment=opened.environment,
     )
 
 

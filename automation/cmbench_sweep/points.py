@@ -40,7 +40,8 @@ def points_of(workspace: api.Workspace, sweep: Sweep) -> list[SweepPoint]:
             refused.setdefault(error.summary(), "")
             continue
         labels = [name for name, when in sweep.labels.items() if not when or _holds(when, values)]
-        points.append(SweepPoint(number, _key(request, flags, labels), values, flags, labels))
+        key = _key(request, flags, labels, sweep.site)
+        points.append(SweepPoint(number, key, values, flags, labels))
     if refused:
         raise Error(
             "bad-sweep",
@@ -94,13 +95,16 @@ def _as_typed(value: Any) -> Any:
     return value if isinstance(value, bool) else "" if value is None else str(value)
 
 
-def _key(request: api.RunRequest, flags: Mapping[str, Any], labels: Sequence[str]) -> str:
-    """Return the digest of a point: script, its files, request and labels of the machine."""
+def _key(
+    request: api.RunRequest, flags: Mapping[str, Any], labels: Sequence[str], site: str
+) -> str:
+    """Return the digest of a point: script, its files, request, labels of the machine, its site."""
     script = request.script
     content = request.workspace.index.contents.get(script.path).digest
     inputs = {key: value for key, value in flags.items() if key != "script"}
     tags = sorted(set(str(inputs.pop("tags", "")).split(",")))
-    return digest([script.uid, content, tags, inputs, sorted(labels)])[:24]
+    named = [site] if site else []
+    return digest([script.uid, content, tags, inputs, sorted(labels), *named])[:24]
 
 
 def _distinct(points: Sequence[SweepPoint]) -> list[SweepPoint]:

@@ -23,12 +23,12 @@ from cmbench_sweep.clusters import (
     ClusterExecutor,
     ClusterUnreachableError,
     Demand,
-    JobContainer,
     exit_codes,
     folder_of,
     task_script,
 )
 from cmbench_sweep.driver import Say
+from cmbench_sweep.job_containers import JobContainer
 from cmbench_sweep.slurm_queue import (
     ask,
     check,
@@ -62,6 +62,11 @@ _OURS = re.compile(
 )
 
 
+def is_reserved(word: str) -> bool:
+    """Return whether an option of ``sbatch`` is one that a sweep sets."""
+    return bool(_OURS.match(word))
+
+
 @dataclass(frozen=True, slots=True)
 class SbatchOptions:
     """The options of Slurm besides the points.
@@ -81,7 +86,7 @@ class SbatchOptions:
 
     def __post_init__(self) -> None:
         """Refuse words that are ours to say; raises ``bad-value``."""
-        bad = next((w for w in self.more if not w.startswith("-") or _OURS.match(w)), "")
+        bad = next((w for w in self.more if not w.startswith("-") or is_reserved(w)), "")
         if bad:
             raise Error(
                 "bad-value",

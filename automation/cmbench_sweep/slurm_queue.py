@@ -134,11 +134,17 @@ def _refuse_after(
             say(f"waiting for Slurm, {left:.0f} s at most: {program}: {problem}")
         return
     full = "its queue is full, or its controller busy: squeue shows the queue. Repeat it later"
+    refused = (
+        "what is submitted: `cm plan experiment --sweep=FILE` with the same flags; sinfo shows"
+        " the nodes"
+    )
     raise Error(
         "slurm-failed",
         f"{program}: {problem}",
         hint=full
         if _FULL in str(problem)
+        else refused
+        if program == "sbatch"
         else "try it by hand: `sbatch --wrap=hostname`; sinfo shows the nodes",
     ) from None
 

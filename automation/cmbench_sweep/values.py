@@ -55,7 +55,7 @@ class Sweep:
     expression that says for which points, empty for all. ``exclude`` are expressions that a
     point must not fulfil; ``constraints`` are those that the figures of a good point do.
     ``record`` says where figures come from, by their names; ``objectives`` which way they are
-    better.
+    better. ``site`` is the system of a site that measures it, empty where none is named.
     """
 
     name: str
@@ -70,6 +70,7 @@ class Sweep:
     objectives: Mapping[str, str] = field(default_factory=dict)
     constraints: tuple[str, ...] = ()
     search: SearchSettings = field(default_factory=SearchSettings)
+    site: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, replace
+from typing import Any
 
 from cmbench import api
 from cmbench.cli.reply import Command, Reply, refuse_unknown
-from cmbench.errors import Error, did_you_mean
-from cmbench.lib.ssh import check_name
+from cmbench.errors import Error
 from cmbench.lib.text_files import listed
 from cmbench_sweep import driver, render
 from cmbench_sweep.driver import OpenSweep
+from cmbench_sweep.execution_flags import ELSEWHERE, execution_site
 from cmbench_sweep.reading import read_sweep
 from cmbench_sweep.report import best, effects, frontier, report
+from cmbench_sweep.site_files import with_site
 from cmbench_sweep.store import PointStore, decode
 from cmbench_sweep.values import (
     FAILED,
@@ -27,30 +26,10 @@ from cmbench_sweep.values import (
     SweepPoint,
 )
 
-if TYPE_CHECKING:
-    from cmbench_sweep.clusters import JobContainer
-
 _COMMON = ("sweep", "name", "out", "json", "quiet", "silent", "verbose", "debug", "help")
-_OF_RUNS = ("retry_failed", "new", "complete", "on", "executor", "labels")
+_OF_SITES = ("on", "executor", "labels", "site", *ELSEWHERE)
+_OF_RUNS = ("retry_failed", "new", "complete", *_OF_SITES)
 _OF_EXPLORATION = ("tags", "explore", "dir")
-_OF_SBATCH = (
-    *("partition", "account", "qos", "constraint", "gres", "time", "mem", "cpus_per_task"),
-    *("reservation", "nodelist", "exclude"),
-)
-_CONTAINERS = ("apptainer", "singularity")
-_MODULES = (
-    "type module >/dev/null 2>&1 || for init in /etc/profile.d/*{modules,lmod}*.sh;"
-    ' do [ -r "$init" ] && . "$init"; done'
-)
-"""Defines ``module`` where the shell of the user has not handed it on."""
-_OF_SLURM = (
-    *_OF_SBATCH,
-    *("sbatch", "throttle", "modules", "setup", "share_nodes", "scratch", *_CONTAINERS),
-)
-_OF_RAY = ("ray", "scratch")
-_OF_SSH = ("hosts", "folder", "keep", "wheels", "patience")
-_PLACES = {"slurm": _OF_SLURM, "ssh": _OF_SSH, "ray": _OF_RAY}
-_ELSEWHERE = tuple(name for names in _PLACES.values() for name in names)
 
 
 def run_experiment(command: Command) -> Reply:
@@ -63,11 +42,10 @@ def run_experiment(command: Command) -> Reply:
 
         if not command.rest:
             own = {name for name in command.flags if name.split(".")[0] in _OF_EXPLORATION}
-            refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS, *_ELSEWHERE, *own))
+            refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS, *own))
         return explore(command)
-    refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS, *_ELSEWHERE, "docker"))
-    site = _place(command.flags)
-    opened = _opened(command)
+    refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS, "docker"))
+    site, opened = _opened(command)
     redone = [
         name
         for name, flag in ((FAILED, "retry_failed"), (MEASURED, "new"))
@@ -103,11 +81,10 @@ def plan_experiment(command: Command) -> Reply:
     With the flags of a cluster, also what would be submitted. Raises ``needs-input``,
     ``bad-sweep``, ``unknown-flag`` and others.
     """
-    refuse_unknown(command.flags, (*_COMMON, "on", "executor", "labels", *_ELSEWHERE))
+    refuse_unknown(command.flags, (*_COMMON, *_OF_SITES))
     if not command.flags.get("sweep"):
         raise Error("needs-input", "no sweep is named", hint="write --sweep=FILE")
-    site = _place(command.flags)
-    opened = _opened(command)
+    site, opened = _opened(command)
     seen = driver.foresee(opened)
     jobs = site.preview(opened)
     data = {
@@ -198,158 +175,21 @@ def sweep_from(stored: Mapping[str, Any]) -> tuple[Sweep, tuple[SweepPoint, ...]
         ) from None
 
 
-def _opened(command: Command) -> OpenSweep:
+def _opened(command: Command) -> tuple[driver.ExecutionSite, OpenSweep]:
+    """Return where a command measures, and its sweep, which a site has for itself."""
     path = command.flags["sweep"]
     if path is True:
         raise Error("bad-value", "--sweep needs a file", hint="write --sweep=FILE")
     name = command.flags.get("name")
+    flags, system = with_site(command.workspace, command.flags)
     sweep = read_sweep(str(path), str(name) if name and name is not True else "")
-    return driver.open_sweep(command.workspace, sweep)
-
-
-def _place(flags: Mapping[str, Any]) -> driver.ExecutionSite:
-    """Return the site: this machine, a cluster, hosts; raise ``bad-value`` and others."""
-    on = str(flags.get("on") or flags.get("executor") or _implied(flags))
-    if on not in ("local", *_PLACES):
-        hint = did_you_mean(on, ("local", *_PLACES)) or "write --on=slurm, ssh or ray"
-        raise Error("bad-value", f"--on={on} is not possible", hint=hint)
-    _check_flags(on, flags)
-    if on == "slurm":
-        return _slurm(flags)
-    if on == "ray":
-        return _ray(flags)
-    if on == "ssh":
-        return _hosts(flags)
-    return driver.LocalSite(frozenset(filter(None, str(flags.get("labels") or "").split(","))))
-
-
-def _implied(flags: Mapping[str, Any]) -> str:
-    return "ssh" if "hosts" in flags else "ray" if "ray" in flags else "local"
-
-
-def _ray(flags: Mapping[str, Any]) -> driver.ExecutionSite:
-    from cmbench_sweep.clusters import ClusterSite
-    from cmbench_sweep.ray_jobs import RayCluster, head
-
-    return ClusterSite(
-        RayCluster(head(str(flags.get("ray") or "")), str(flags.get("scratch") or ""))
-    )
-
-
-def _check_flags(on: str, flags: Mapping[str, Any]) -> None:
-    """Refuse flags of another executor than ``on``, and those without their value."""
-    if "docker" in flags:
-        raise Error(
-            "bad-value",
-            "points do not run in Docker containers",
-            hint="on Slurm, --apptainer=docker://IMAGE runs the same image",
-        )
-    for executor, names in _PLACES.items():
-        for name in (name for name in names if name in flags):
-            if name not in _PLACES.get(on, ()):
-                raise Error(
-                    "unknown-flag", f"--{name} is of {executor}", hint=f"add --on={executor}"
-                )
-    for name in ("labels", *_PLACES.get(on, ())):
-        if flags.get(name) is True and name not in ("share_nodes", "keep"):
-            raise Error("bad-value", f"--{name} needs a value", hint=f"write --{name}=VALUE")
-
-
-def _hosts(flags: Mapping[str, Any]) -> driver.ExecutionSite:
-    """Return the machines of ``--hosts=a,b=gpu+big``; all have those of ``--labels``."""
-    from cmbench_sweep.hosts import REMOTE_FOLDER, LabeledHost, SshSite
-    from cmbench_sweep.ssh_jobs import SshHost
-
-    common = set(filter(None, str(flags.get("labels") or "").split(",")))
-    machines: dict[str, LabeledHost] = {}
-    for word in filter(None, str(flags.get("hosts") or "").split(",")):
-        name, _, labels = word.partition("=")
-        check_name(name)
-        machines[name] = LabeledHost(SshHost(name), frozenset({*labels.split("+"), *common} - {""}))
-    if not machines:
-        raise Error("needs-input", "no host is named", hint="write --hosts=HOST,USER@HOST")
-    return SshSite(
-        tuple(machines.values()),
-        folder=str(flags.get("folder") or REMOTE_FOLDER).rstrip("/"),
-        stay=bool(flags.get("keep")),
-        wheels=str(flags.get("wheels") or ""),
-        patience=_seconds(flags.get("patience") or 120),
-    )
-
-
-def _seconds(value: Any) -> float:
-    try:
-        return float(value)
-    except ValueError:
-        raise Error(
-            "bad-value",
-            f"--patience={value} is not a number of seconds",
-            hint="write --patience=600",
-        ) from None
-
-
-def _slurm(flags: Mapping[str, Any]) -> driver.ExecutionSite:
-    """Return a cluster under Slurm with the options of the flags."""
-    from cmbench_sweep.clusters import ClusterSite
-    from cmbench_sweep.slurm import SbatchOptions, SlurmCluster
-
-    wish = SbatchOptions(
-        {name: str(flags[name]) for name in _OF_SBATCH if flags.get(name)},
-        exclusive=not flags.get("share_nodes"),
-        more=tuple(_split_words(flags.get("sbatch"))),
-        throttle=_number("throttle", flags.get("throttle")),
-        setup=(*_modules(flags.get("modules")), *_lines(flags.get("setup"))),
-        scratch=str(flags.get("scratch") or ""),
-    )
-    requested = {name: str(flags[name]) for name in _OF_SLURM if flags.get(name)}
-    return ClusterSite(SlurmCluster(wish, _container(flags, wish.asks_for_gpus), requested))
-
-
-def _lines(value: Any) -> list[str]:
-    """Return the lines of a flag that may be written more than once, or with ``,=``."""
-    return [str(line) for line in (value if isinstance(value, list) else [value]) if line]
-
-
-def _modules(value: Any) -> list[str]:
-    """Return the line that loads the environment modules of ``--modules=A,B``; none for none."""
-    names = [name for line in _lines(value) for name in line.split(",") if name]
-    return [_MODULES, f"module load {shlex.join(names)} || exit 1"] if names else []
-
-
-def _split_words(value: Any) -> list[str]:
-    """Return the words of ``--sbatch``; raise ``bad-value``."""
-    try:
-        return [word for line in _lines(value) for word in shlex.split(line)]
-    except ValueError as problem:
-        hint = "write blanks and quotes as in a shell: --sbatch='--comment=\"a b\"'"
-        raise Error("bad-value", f"--sbatch={value}: {problem}", hint=hint) from None
-
-
-def _number(name: str, value: Any) -> int:
-    """Return a whole number above 0, or 0 where none is given; raise ``bad-value``."""
-    if value is None:
-        return 0
-    if not str(value).isdecimal() or not int(value):
-        hint = f"write --{name}=4"
-        raise Error("bad-value", f"--{name}={value} is not a number of tasks", hint=hint)
-    return int(value)
-
-
-def _container(flags: Mapping[str, Any], gpus: bool) -> JobContainer | None:
-    """Return the requested image; raise ``file-not-found``."""
-    from cmbench_sweep.clusters import JobContainer
-
-    program = next((name for name in _CONTAINERS if flags.get(name)), "")
-    if not program:
-        return None
-    image = str(flags[program])
-    if "://" not in image and not os.path.exists(image):
-        raise Error(
-            "file-not-found",
-            f"--{program}={image} does not exist",
-            hint="name an image (.sif), an unpacked one, or docker://NAME",
-        )
-    return JobContainer(program, image if "://" in image else os.path.abspath(image), gpus)
+    if system is None:
+        return execution_site(flags), driver.open_sweep(command.workspace, sweep)
+    sweep = replace(sweep, name=f"{sweep.name}@{system.name}", site=system.name)
+    if system.scheduler == "slurm":
+        site = execution_site(flags, system.environment)
+        return site, driver.open_sweep(command.workspace, sweep)
+    return execution_site(flags), driver.open_sweep(command.workspace, sweep, system.environment)
 
 
 def _sayer(command: Command) -> driver.Say:

@@ -60,7 +60,8 @@ class PointBatch:
     Before the first run the cache entries of ``archive`` are taken in, as far as they fit, and what
     the points ``prepare`` need besides is made. ``scratch`` is a folder of the machine in which
     runs write; what they have left there goes to the home when they have ended. Outcomes of the
-    versions ``replaced`` do not count: those points are measured again.
+    versions ``replaced`` do not count: those points are measured again. ``environment`` are
+    variables of the runs; in their values ``$NAME`` is a variable of the machine.
     """
 
     home: str
@@ -77,6 +78,7 @@ class PointBatch:
     archive: str = ""
     scratch: str = ""
     replaced: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 class StopError(Exception):
@@ -386,6 +388,9 @@ def main(path: str, part: str = "0") -> int:
         signal.signal(number, signal.default_int_handler)
     try:
         batch = read_batch(path, int(part))
+        # Not all at once: a later one may name an earlier one.
+        for name, value in batch.environment.items():
+            os.environ[name] = os.path.expandvars(value)
         PointWorker(batch).work()
     except (StopError, KeyboardInterrupt):
         return 3

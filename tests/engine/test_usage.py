@@ -302,7 +302,9 @@ def test_a_flag_of_plans_is_an_input_where_the_script_has_one_of_that_name(lab: 
     assert lab.run("get,y", explain=True).answer["code"] == "unknown-flag"
 
 
-@pytest.mark.parametrize("thing", ["script", "cache", "repo", "results", "runs", "experiment"])
+@pytest.mark.parametrize(
+    "thing", ["script", "cache", "repo", "results", "runs", "experiment", "site"]
+)
 def test_a_command_and_its_meaning_stand_apart(thing: str) -> None:
     for command, meaning in usage_of(thing):
         shown = usage_text(thing)

@@ -239,7 +239,7 @@ def test_points_in_a_container(
 
 
 def test_gpus_are_let_into_a_container() -> None:
-    from cmbench_sweep.clusters import JobContainer
+    from cmbench_sweep.job_containers import JobContainer
 
     words = list(
         JobContainer("singularity", "a.sif", gpus=True).words(["/a", "/a/b", "/ab"], "/a/j")

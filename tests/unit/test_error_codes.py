@@ -107,10 +107,10 @@ def test_a_code_says_what_it_means_and_what_to_do(code: Code) -> None:
 # The exit codes of the first version; callers rely on them.
 EXITS = {
     2: "pip-failed script-failed",
-    4: "ambiguous bad-meta bad-sweep bad-value chain-too-long dependency-cycle unknown-flag"
-    " unknown-verb",
+    4: "ambiguous bad-meta bad-site bad-sweep bad-value chain-too-long dependency-cycle"
+    " unknown-flag unknown-verb",
     16: "entry-not-found not-detected not-registered result-not-found script-not-found"
-    " sweep-not-found variation-not-found version-not-found",
+    " site-not-found sweep-not-found variation-not-found version-not-found",
     130: "interrupted",
 }
 

@@ -96,7 +96,10 @@ _SLURM = {
     " --cpus-per-task, --reservation, --nodelist and --exclude go to sbatch, and all words of"
     " --sbatch='--licenses=a --nice=10'; --throttle=N tasks run at once; --modules=A,B and"
     " --setup=LINE come before the worker; --share-nodes leaves room for others beside a point;"
-    " --scratch=DIR is a folder of the nodes in which runs write; --apptainer=IMAGE",
+    " --scratch=DIR is a folder of the nodes in which runs write; --apptainer, --pyxis or --enroot"
+    "=IMAGE",
+    "site=NAME": "at a site of `cm show site`, or of a file: what its description says in place of"
+    " flags; SITE:PARTITION",
 }
 
 VERBS: tuple[Verb, ...] = (
@@ -489,6 +492,18 @@ VERBS: tuple[Verb, ...] = (
             "best=FIGURE": "the command line of the best point",
             "effects=FIGURE": "what each value of each axis does, with its spread",
         },
+        takes=_OUTPUT,
+    ),
+    Verb("site", "help", "help:show_usage"),
+    Verb(
+        "site",
+        "show",
+        "cmbench_sweep.site_verbs:show_site",
+        {
+            "cm show site": "the sites that --site=NAME of a sweep can name",
+            "cm show site NAME": "what its systems are; a file that is checked, too",
+        },
+        _JSON,
         takes=_OUTPUT,
     ),
     *CROWD,

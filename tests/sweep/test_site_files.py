@@ -1,0 +1,192 @@
+"""Sites: a file in place of flags, its faults with their lines, and what ``--site`` makes of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from cmbench.errors import Error
+from cmbench_sweep.job_containers import JobContainer
+from cmbench_sweep.site_files import KEYS, OF_SITE, read_site
+from common.python_path import VARIABLE
+from support import ROOT, Finished, Home
+
+SITE = """\
+description: A cluster
+scheduler: slurm
+options: {account: mlperf, time: "30", licenses: "a,b", contiguous: true}
+modules: [gcc/12]
+environment: {OMP_PROC_BIND: close, PATH: "/opt/x:$PATH"}
+partitions:
+  cpu: {throttle: 4, share_nodes: true}
+  gpu:
+    description: four GPUs
+    options: {partition: a100, gres: "gpu:4", time: 1-00:00:00}
+    modules: [cuda]
+    setup: ["ulimit -c 0"]
+    container: {runtime: pyxis, image: ./image.sqsh}
+    folder: $TMPDIR
+"""
+SCHEMA = json.loads((ROOT / "schema" / "site.schema.json").read_text(encoding="utf-8"))
+GOOD = [
+    SITE,
+    "scheduler: ssh\nhosts: {alpha: [gpu, big], me@beta:2222: }\nfolder: /fast\nkeep: true\n",
+    "scheduler: ssh\nhosts: [alpha, beta]\npatience: 60\nwheels: wheels\nlabels: a\n",
+    "scheduler: ray\naddress: http://head:8265\n",
+    "labels: [gpu]\nenvironment: {A: 1}\n",
+]
+BAD = [
+    ("scheduler: slrum\n", 'site.yaml:1: scheduler: slrum is not known; did you mean "slurm"?'),
+    ("scheduler: slurm\noptions:\n  mem: [1]\n", "site.yaml:3: options.mem: [1] is not one line"),
+    ("scheduler: slurm\noptions: {array: 1-5}\n", "site.yaml:2: options.array: the sweep sets it"),
+    ("scheduler: slurm\noptions: {-x: 5}\n", "site.yaml:2: options: '-x' is not a long option"),
+    ("labels: [a]\nmodules: [b]\n", "site.yaml:2: modules: it is for the scheduler slurm, and"),
+    ("scheduler: slurm\nthrottle: no\n", "site.yaml:2: throttle: 'no' is not a whole number"),
+    ("scheduler: slurm\nshare_nodes: 1\n", "site.yaml:2: share_nodes: 1 is neither true nor"),
+    ("scheduler: slurm\npartitions:\n  a:\n    mme: 1\n", "site.yaml:3: partitions.a: mme is not"),
+    ("scheduler: slurm\npartitions: {a b: {}}\n", "site.yaml:2: partitions: 'a b' is not a name"),
+    ("environment:\n  1A: x\n", "site.yaml:1: environment: '1A' is not the name of a variable"),
+    ("scheduler: slurm\ncontainer: {runtime: podman, image: a}\n", "podman is not known"),
+    ("scheduler: slurm\ncontainer: {runtime: enroot}\n", "site.yaml:2: container: it has no image"),
+    ("name: a/b\n", "site.yaml:1: name: 'a/b' is not a name"),
+    ("- a\n", "site.yaml:1: ['a'] is not a mapping"),
+]
+
+
+def written(folder: Path, text: str) -> str:
+    (folder / "site.yaml").write_text(text, encoding="utf-8")
+    return str(folder / "site.yaml")
+
+
+def test_what_a_partition_adds_to_its_site(tmp_path: Path) -> None:
+    systems = read_site(written(tmp_path, SITE)).systems
+    assert list(systems) == ["cpu", "gpu"]
+    assert systems["cpu"].flags == {
+        "on": "slurm",
+        "partition": "cpu",
+        "account": "mlperf",
+        "time": "30",
+        "sbatch": ["--licenses=a,b", "--contiguous"],
+        "throttle": "4",
+        "share_nodes": True,
+        "modules": ["gcc/12"],
+    }
+    gpu = systems["gpu"]
+    assert gpu.name == "site:gpu"
+    assert gpu.flags["partition"] == "a100"
+    assert gpu.flags["time"] == "1-00:00:00"
+    assert gpu.flags["modules"] == ["gcc/12", "cuda"]
+    assert gpu.flags["pyxis"] == str(tmp_path / "image.sqsh")
+    assert gpu.flags["scratch"] == "$TMPDIR"
+    assert gpu.environment["OMP_PROC_BIND"] == "close"
+
+
+def test_hosts_with_their_labels(tmp_path: Path) -> None:
+    (system,) = read_site(written(tmp_path, GOOD[1])).systems.values()
+    assert system.flags["hosts"] == "alpha=gpu+big,me@beta:2222"
+    assert system.flags["folder"] == "/fast"
+
+
+@pytest.mark.parametrize(("text", "fault"), BAD)
+def test_faults_have_file_and_line(tmp_path: Path, text: str, fault: str) -> None:
+    with pytest.raises(Error) as caught:
+        read_site(written(tmp_path, text))
+    assert caught.value.code == "bad-site"
+    assert fault in "\n".join([caught.value.message, *caught.value.context])
+
+
+def accepted(text: str) -> bool:
+    data: Any = yaml.safe_load(text)
+    return jsonschema.Draft202012Validator(SCHEMA).is_valid(data)
+
+
+def test_the_schema_says_the_same() -> None:
+    assert set(SCHEMA["$defs"]["system"]["properties"]) == set(KEYS)
+    assert set(SCHEMA["properties"]) == set(OF_SITE)
+    assert all(map(accepted, GOOD))
+    # What is for another scheduler is said by the command alone.
+    assert [text for text, fault in BAD if accepted(text) and "scheduler slurm" not in fault] == []
+
+
+@pytest.fixture
+def slurm_site(home: Home) -> Path:
+    """A home with the site ``lab``; no Slurm is there."""
+    folder = home.cm_repos / "cmbench" / "sites"
+    folder.mkdir(parents=True)
+    (folder / "lab.yaml").write_text(SITE, encoding="utf-8")
+    return folder
+
+
+def test_a_command_names_a_site_and_its_flags_win(
+    slurm_site: Path, cm: Callable[..., Finished]
+) -> None:
+    (slurm_site / "image.sqsh").touch()
+    assert "lab                 slurm   A cluster" in cm("show", "site").ok().stdout
+    shown = cm("show", "site", "lab").ok().stdout
+    assert "--site=lab:gpu  four GPUs" in shown
+    assert "  --gres=gpu:4\n" in shown
+    words = ("plan", "experiment", "--sweep=sweep.yaml", "--site=lab:gpu", "--json")
+    (job,) = json.loads(cm(*words, "--time=7", "--sbatch=--nice=3").ok().stdout)["jobs"]
+    submit, script = job["submit"], job["script"].splitlines()
+    for word in ("--partition=a100", "--account=mlperf", "--time=7", "--gres=gpu:4", "--nice=3"):
+        assert f" {word} " in submit
+    assert "30" not in submit.split("--time")[1]
+    assert script[1:3] == ['export OMP_PROC_BIND="close"', 'export PATH="/opt/x:$PATH"']
+    assert script[4:6] == ["module load gcc/12 cuda || exit 1", "ulimit -c 0"]
+    assert script[6].startswith("srun --nodes=1 --ntasks=1")
+    assert f"--container-env={VARIABLE},CM_REPOS,OMP_PROC_BIND,PATH python3" in script[6]
+
+
+@pytest.mark.parametrize(
+    ("flag", "problem", "hint"),
+    [
+        ("--site=lba", "there is no site lba", 'did you mean "lab"?'),
+        ("--site=lab:gup", "the site lab has no partition gup", 'did you mean "gpu"?'),
+        ("--site=none/a.yaml", "none/a.yaml: No such file", "`cm show site`"),
+        ("--site", "--site needs a value", "`cm show site`"),
+    ],
+)
+def test_sites_that_are_not_there(
+    slurm_site: Path, cm: Callable[..., Finished], flag: str, problem: str, hint: str
+) -> None:
+    done = cm("plan", "experiment", "--sweep=sweep.yaml", flag)
+    assert done.status
+    assert problem in done.stderr
+    assert hint.strip("`") in done.stderr
+
+
+def test_a_scheduler_that_contradicts_the_site(
+    slurm_site: Path, cm: Callable[..., Finished]
+) -> None:
+    done = cm("plan", "experiment", "--sweep=sweep.yaml", "--site=lab", "--on=ssh")
+    assert "--on=ssh: the site lab:cpu is used by slurm" in done.stderr
+
+
+def test_each_site_has_results_of_its_own(
+    home: Home, cm: Callable[..., Finished], counted: Callable[[], list[str]], world: Path
+) -> None:
+    text = (world / "sweep.yaml").read_text(encoding="utf-8").replace("[1, 2, 4]", "[1]")
+    (world / "sweep.yaml").write_text(text.replace("[1, 2]", "[1]"), encoding="utf-8")
+    (world / "here.yaml").write_text("environment: {CM_SLEEP: '0'}\n", encoding="utf-8")
+    run = ("run", "experiment", "--sweep=sweep.yaml")
+    assert "sweep@here: 1 point: 1 measured" in cm(*run, "--site=here.yaml").ok().stdout
+    cm(*run, "--site=here.yaml").ok()
+    assert counted().count("1,1") == 1
+    cm(*run).ok()
+    assert counted().count("1,1") == 2
+    names = {row["name"] for row in json.loads(cm("show", "experiment", "--json").ok().stdout)}
+    assert names == {"sweep", "sweep@here"}
+
+
+def test_enroot_gets_the_folders_and_the_variables() -> None:
+    container = JobContainer("enroot", "torch", variables=("OMP_NUM_THREADS",))
+    words = list(container.words(["/a", "/a/b"], "/a/j"))
+    assert words[:4] == ["enroot", "start", "--rw", "--mount=/a:/a:none:x-create=dir,rbind"]
+    assert "--env=OMP_NUM_THREADS" in words
+    assert words[-5:] == ["torch", "sh", "-c", 'cd "$0" && exec "$@"', "/a/j"]
