@@ -16,7 +16,7 @@ from typing import Any
 
 import benchmark_lab as lab
 from mlperf.harness import records
-from support import run, wait_for
+from support import HANG_S, run, wait_for
 
 SERVES = re.compile(r"^node (\S+) serves \S+ \(\S+\) at (\S+)$", re.MULTILINE)
 
@@ -51,7 +51,7 @@ def node(
         # Words before it may have made it a child of theirs.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
-        process.wait(30)
+        process.wait(HANG_S)
 
 
 def free_port() -> int:

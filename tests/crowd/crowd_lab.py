@@ -25,7 +25,7 @@ from samples import log
 
 from cmbench_crowd import manifest as m
 from cmbench_crowd_server.ledger import sender_of
-from support import LIB, python_env
+from support import HANG_S, LIB, python_env
 
 ID = "0123456789ab4cde8f00112233445566"
 ROUND = "5.1"
@@ -50,7 +50,7 @@ def run_logs(folder: Path, count: int, seeds: str = ROUND) -> list[Logs]:
         for number, place in enumerate(places)
     ]
     for run in runs:
-        assert run.wait(60) == 0
+        assert run.wait(HANG_S) == 0
     return [{name: (place / name).read_bytes() for name in (DETAIL, SUMMARY)} for place in places]
 
 
@@ -225,7 +225,7 @@ class Faulty:
 
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
-        self._thread.join(10)
+        self._thread.join(HANG_S)
         self._server.server_close()
 
 
@@ -382,13 +382,13 @@ class Http:
     """``requests`` with the words of starlette's client."""
 
     def post(self, path: str, content: bytes = b"", headers: Any = None) -> Any:
-        return requests.post(path, data=content, headers=headers, timeout=30)
+        return requests.post(path, data=content, headers=headers, timeout=HANG_S)
 
     def put(self, path: str, content: bytes, headers: Any) -> Any:
-        return requests.put(path, data=content, headers=headers, timeout=30)
+        return requests.put(path, data=content, headers=headers, timeout=HANG_S)
 
     def get(self, path: str) -> Any:
-        return requests.get(path, timeout=30)
+        return requests.get(path, timeout=HANG_S)
 
 
 def checked(crowd: Any) -> None:

@@ -31,7 +31,7 @@ from cmbench_crowd.contribute import UploadOptions
 from cmbench_crowd.drafts import Draft
 from cmbench_crowd.http_client import CrowdClient, RetryPolicy
 from cmbench_results.places import SourceFiles
-from support import python_env
+from support import HANG_S, python_env
 
 QUICK = RetryPolicy(attempts=3, pause=0.01, connect=2, read=0.5)
 YES = UploadOptions(consent=m.LOGS, yes=True)
@@ -293,9 +293,11 @@ def test_killed_at_any_moment_a_result_arrives_once(root: Path) -> None:
                 process.stdout.read(3)
             time.sleep(chance.random() * 0.3)
             process.kill()
-            process.wait(20)
+            process.wait(HANG_S)
             process.stdout.close()
-        subprocess.run([*command, lab.url], env=env, timeout=60, check=True, capture_output=True)
+        subprocess.run(
+            [*command, lab.url], env=env, timeout=HANG_S, check=True, capture_output=True
+        )
         whole(lab)
         assert len(contribute.withdrawn(root, "all", QUICK)) == 1
         assert lab.runs == {}
@@ -356,7 +358,7 @@ def test_the_key_is_one_and_its_owners_alone(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(HANG_S)
     assert len(found) == 8
     assert len(set(found)) == 1
     path = root / "crowd" / "key.pem"

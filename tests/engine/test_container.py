@@ -33,7 +33,7 @@ from cmbench.errors import Error
 from cmbench.format.model import Request, Tags
 from cmbench.index.select import parse_tags
 from lab import Lab, Result
-from support import ROOT, python_env
+from support import HANG_S, ROOT, python_env
 
 FAKE = """#!{python} -IS
 import json, os, sys, time
@@ -679,7 +679,7 @@ def test_both_run_in_the_background_and_stay(world: Lab, shop: Shop) -> None:
         said = [process.stdout.readline() for _ in range(2)]
         assert said == ["a $(b)\n", "ended with status 0\n"]
         process.terminate()
-        assert process.wait(20) == 0, "an engine's stop ends it at once"
+        assert process.wait(HANG_S) == 0, "an engine's stop ends it at once"
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -753,12 +753,10 @@ sys.exit(lab.call("docker", tags="run,bench").answer["return"])
     process = subprocess.Popen(
         [sys.executable, "-c", code], env=python_env(), start_new_session=True
     )
-    for _ in range(200):
-        if any(call["kind"] == "run" for call in shop.calls):
-            break
+    while not any(call["kind"] == "run" for call in shop.calls):
         _wait(process)
     process.terminate()
-    assert process.wait(20) == 130
+    assert process.wait(HANG_S) == 130
     assert shop.words("stop")[-1] == shop.words("run")[shop.words("run").index("--name") + 1]
 
 

@@ -17,6 +17,7 @@ import pytest
 
 from cmbench.run import observation, observer, process
 from lab import Lab
+from support import HANG_S
 
 
 def _is_observed() -> bool:
@@ -413,7 +414,7 @@ def test_a_program_that_is_left_behind_goes_on(tmp_path: Path) -> None:
     began = time.monotonic()
     assert _observe(tmp_path, ["bash", "-c", code])[0] == 0
     assert time.monotonic() - began < 60
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + HANG_S
     while not (tmp_path / "end").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert (tmp_path / "late").read_text() == Path("/etc/passwd").read_text()

@@ -237,7 +237,7 @@ def late(monkeypatch: pytest.MonkeyPatch, begin: threading.Event) -> None:
     work = Prefetcher._work
 
     def wait_and_work(self: Prefetcher) -> None:
-        begin.wait(5)
+        begin.wait(HANG_S)
         work(self)
 
     monkeypatch.setattr(Prefetcher, "_work", wait_and_work)
@@ -275,7 +275,7 @@ def test_wishes_that_nobody_began_leave_nothing(
 
 
 def test_what_another_run_fetches_is_not_fetched_twice(site: Site, tmp_path: Path) -> None:
-    site.slow = 0.4
+    site.slow = HANG_S
     wish = PrefetchFile((site.url("a"),), sha("a"), None, verify=True)
     fetchers = [Prefetcher(str(tmp_path), [wish], lambda _: None) for _ in range(2)]
     fetchers[0].start()
@@ -283,6 +283,7 @@ def test_what_another_run_fetches_is_not_fetched_twice(site: Site, tmp_path: Pat
     fetchers[1].start()
     fetchers[1]._threads[0].join(HANG_S)
     assert site.active == 1
+    site.release.set()
     take([site.url("a")], tmp_path / "taken", str(tmp_path), checksum=sha("a"))
     assert len(site.seen) == 1
 

@@ -199,7 +199,7 @@ def swept_late(lab: Lab) -> bool:
     A program that is just being started holds the files of its parent until it has begun: killed
     in that instant, the parent seems to live on. A later sweep finds it dead.
     """
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + HANG_S
     late = False
     while time.monotonic() < deadline and staged(lab):
         late = True

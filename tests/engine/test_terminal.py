@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
 import subprocess
 import sys
+import threading
 import time
 from itertools import takewhile
 from pathlib import Path
@@ -17,7 +19,7 @@ import pytest
 from cmbench.api.events import Event, EventStep
 from cmbench.render import progress
 from lab import Lab, command
-from support import HANG_S, readable
+from support import HANG_S, readable, wait_for
 
 PROGRESS = r"""
 for n in 1 2 3 4 5; do
@@ -166,24 +168,20 @@ def test_a_narrow_line_loses_what_matters_least() -> None:
     assert long == f"{'x' * 37}... 2 samples"
 
 
-def test_quiet_says_what_runs_and_how_far_it_is(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_quiet_says_what_runs_and_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress.QuietProgress, "first_s", 0.05)
     monkeypatch.setattr(progress.QuietProgress, "every_s", 0.05)
-    view = progress.QuietProgress(sys.stdout)
+    out = io.StringIO()
+    view = progress.QuietProgress(out)
+    before = set(threading.enumerate())
     view(Event("began"))
     view(Event("started", step=EventStep("app-x", 0, 1)))
-    time.sleep(0.2)
+    wait_for(lambda: "app-x\n" in out.getvalue())
     view(Event("progress", data={"label": "Server", "done": 12, "total": 60, "unit": "s"}))
-    time.sleep(0.2)
+    wait_for(lambda: out.getvalue().endswith("app-x: Server 12 s of 60 s (20%)\n"))
     view(Event("ended"))
-    time.sleep(0.1)
-    said = capsys.readouterr().out.splitlines()
-    assert said[0].split() == ["running", "0", "s", "app-x"]
-    assert said[-1].endswith("app-x: Server 12 s of 60 s (20%)")
-    time.sleep(0.1)
-    assert capsys.readouterr().out == ""
+    wait_for(lambda: set(threading.enumerate()) <= before)
+    assert re.match(r"running +\d+ s  app-x\n", out.getvalue())
 
 
 def _on_a_terminal(

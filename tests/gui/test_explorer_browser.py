@@ -18,7 +18,7 @@ from cmbench_gui.access import entrance
 from cmbench_gui.server import create_app, listening
 from cmbench_gui.site import Site
 from cmbench_results.places import SourceFiles
-from support import ROOT
+from support import HANG_S, ROOT
 
 CHROMIUM = os.environ.get("CMBENCH_TEST_CHROMIUM") or shutil.which("chromium")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="there is no chromium")
@@ -57,7 +57,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         time.sleep(0.02)
     yield made
     server.should_exit = True
-    thread.join(10)
+    thread.join(HANG_S)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from cmbench_crowd_server.ledger import Ledger, Limits
 from cmbench_gui.site import Site
 from cmbench_results.places import SourceFiles
 from cmbench_results.store import Store
+from support import HANG_S, wait_for
 
 
 @pytest.fixture(scope="session")
@@ -129,15 +129,17 @@ def served(tmp_path: Path, url: str) -> Iterator[Served]:
         run = subprocess.Popen(command, text=True)
         started.append(run)
         base = f"http://127.0.0.1:{port}"
-        for _ in range(1200):
+
+        def answers() -> bool:
             assert run.poll() is None
             with contextlib.suppress(requests.RequestException):
-                requests.get(f"{base}/api/v1/work", timeout=2)
-                return run, base
-            time.sleep(0.025)
-        raise AssertionError("the server does not answer")
+                return bool(requests.get(f"{base}/api/v1/work", timeout=HANG_S).status_code)
+            return False
+
+        wait_for(answers)
+        return run, base
 
     yield start
     for run in started:
         run.kill()
-        run.wait(10)
+        run.wait(HANG_S)

@@ -23,7 +23,7 @@ from cmbench_crowd_server.ledger import Ledger, manifest_of
 from cmbench_results import query
 from cmbench_results.places import SourceFiles
 from cmbench_results.store import Store
-from support import python_env
+from support import HANG_S, python_env
 
 KILLS = int(os.environ.get("CMBENCH_KILLS", "2"))
 """The usual run kills at few moments, ``CMBENCH_KILLS=100`` at all that are asked for."""
@@ -75,11 +75,11 @@ class Killer:
         time.sleep(self.chance.random() * self.took)
         (self.server if of_server else run).send_signal(signal.SIGKILL)
         if of_server:
-            self.server.wait(10)
-            run.communicate(timeout=60)
+            self.server.wait(HANG_S)
+            run.communicate(timeout=HANG_S)
             self.server, self.base = self.served()
         else:
-            run.communicate(timeout=60)
+            run.communicate(timeout=HANG_S)
 
     def done(self, what: str, again: int = 0) -> None:
         """Let it come to its end, at last; how long that takes tells when to kill.
@@ -87,7 +87,7 @@ class Killer:
         What was withdrawn without a note of it here is told ``again`` times, and sent anew.
         """
         run, began = self.client(what), time.monotonic()
-        _, errors = run.communicate(timeout=120)
+        _, errors = run.communicate(timeout=HANG_S)
         self.took = time.monotonic() - began
         if run.returncode and again and "has removed" in errors:
             self.done(what, again - 1)
@@ -96,7 +96,7 @@ class Killer:
 
 
 def until(does: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + HANG_S
     while not does():
         assert time.monotonic() < end, "it does not come to pass"
         time.sleep(0.05)

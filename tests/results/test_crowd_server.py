@@ -49,6 +49,7 @@ from cmbench_results import query
 from cmbench_results.places import SourceFiles
 from cmbench_results.sql import sa
 from cmbench_results.store import Store
+from support import HANG_S, wait_for
 
 WORK = "/api/v1/work"
 
@@ -577,7 +578,7 @@ def test_a_server_that_is_killed_in_mid_upload_goes_on(served: Served, logs: lis
                 f"Content-Range: bytes {end}-{len(detail) - 1}/{len(detail)}\r\n\r\n".encode()
             )
             run.send_signal(signal.SIGKILL)
-            run.wait(10)
+            run.wait(HANG_S)
             left.close()
             run, base = served()
             answer = one.post(told).json()
@@ -587,12 +588,9 @@ def test_a_server_that_is_killed_in_mid_upload_goes_on(served: Served, logs: lis
     assert one.client.post(f"{base}/api/v1/runs/{told.id}/finalize").status_code == 202
     # Killed while it checks, or before: the queue is in the database.
     run.send_signal(signal.SIGKILL)
-    run.wait(10)
+    run.wait(HANG_S)
     run, base = served()
-    for _ in range(300):
-        if one.get(told.id)["state"] == "published":
-            break
-        time.sleep(0.1)
+    wait_for(lambda: one.get(told.id)["state"] == "published")
     assert one.get(told.id)["tier"] == "checked", one.get(told.id)
     assert one.post(told).status_code == 200
 
@@ -602,7 +600,7 @@ def test_who_says_nothing_is_hung_up_on(
 ) -> None:
     _, base = served()
     with socket.create_connection(("127.0.0.1", int(base.rpartition(":")[2])), 10) as slow:
-        slow.settimeout(60)
+        slow.settimeout(HANG_S)
         slow.sendall(b"GET /api/v1/work HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: ")
         assert slow.recv(1000) == b""
 

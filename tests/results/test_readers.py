@@ -31,7 +31,7 @@ from cmbench_results.values import (
     BenchmarkResult,
 )
 from mlperf.catalog import rounds
-from support import python_env
+from support import HANG_S, python_env
 
 
 def test_before_round_2_a_multistream_result_is_a_number_of_streams(tmp_path: Path) -> None:
@@ -281,7 +281,7 @@ def test_a_pipe_in_a_place_is_not_waited_for(tmp_path: Path, name: str) -> None:
         "\nexcept Error as refused: print(refused.code)"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]
-    done = subprocess.run(command, env=python_env(), text=True, capture_output=True, timeout=60)
+    done = subprocess.run(command, env=python_env(), text=True, capture_output=True, timeout=HANG_S)
     assert done.stdout.strip() in ("['ReadFault']", "no-results"), done.stderr
 
 

@@ -21,7 +21,7 @@ import benchmark_lab
 from cmbench.errors import Error
 from cmbench.session.workspace import Workspace
 from cmbench_results import python_api
-from support import ROOT, Finished, Home
+from support import HANG_S, ROOT, Finished, Home
 
 Cm = Callable[..., Finished]
 
@@ -170,7 +170,7 @@ def test_what_stands_where_an_export_goes_keeps_its_kind(
     for place in (link, pipe):
         done = cm("export", "results", "--csv", f"--output={place}", "--force").ok()
         assert "3 results in" in done.stdout
-    reader.join(30)
+    reader.join(HANG_S)
     assert link.is_symlink()
     assert pipe.is_fifo()
     assert target.read_text(encoding="utf-8").count("\n") == 4

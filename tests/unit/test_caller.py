@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from cmbench.lib.caller import ENDS_WITH, ERROR_FD, Caller, CallerChannel
-from support import wait_for
+from support import HANG_S, wait_for
 
 WAITS = """
 import os, sys, time
@@ -41,7 +41,7 @@ def test_the_end_of_the_caller_is_the_end_of_its_line(tmp_path: Path) -> None:
         line = subprocess.Popen([sys.executable, "-c", WAITS], env=env, stdout=out)
         wait_for(lambda: said.read_text() == "begun\n")
         caller.kill()
-    assert line.wait(60) == 0
+    assert line.wait(HANG_S) == 0
     assert said.read_text() == "begun\nended as by Ctrl-C\n"
 
 

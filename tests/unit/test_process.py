@@ -37,7 +37,7 @@ def test_a_signal_right_after_the_start(monkeypatch: pytest.MonkeyPatch, number:
     try:
         with pytest.raises(KeyboardInterrupt):
             process.run_process(["sleep", "60"], "/", os.environ, print)
-        assert made[0].wait(timeout=5) == -signal.SIGTERM
+        assert made[0].wait(timeout=HANG_S) == -signal.SIGTERM
         assert signal.getsignal(number) is interrupt
     finally:
         signal.signal(number, old)

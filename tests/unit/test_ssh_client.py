@@ -14,6 +14,7 @@ import pytest
 
 from cmbench.errors import Error
 from cmbench.lib import ssh
+from support import HANG_S
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,7 @@ def test_the_client_understands_every_way_to_write_a_host(
 ) -> None:
     ssh.check_name(typed)
     words = ["ssh", "-F", "/dev/null", "-G", *ssh.address(typed)]
-    told = subprocess.run(words, capture_output=True, text=True, timeout=30, check=True).stdout
+    told = subprocess.run(words, capture_output=True, text=True, timeout=HANG_S, check=True).stdout
     found = dict(line.partition(" ")[::2] for line in told.splitlines())
     assert (found["hostname"], found["port"]) == (host, port)
     assert not user or found["user"] == user
@@ -106,6 +107,6 @@ def test_commands_of_hints_can_be_typed(host: str, options: tuple[str, ...], std
 def resolved(words: list[str]) -> list[str]:
     """The host, port, user and keys that a command line of ``ssh`` means."""
     words = ["ssh", "-F", "/dev/null", "-G", *words[1:]]
-    told = subprocess.run(words, capture_output=True, text=True, timeout=30, check=True).stdout
+    told = subprocess.run(words, capture_output=True, text=True, timeout=HANG_S, check=True).stdout
     wanted = ("hostname ", "port ", "user ", "identityfile ")
     return [line for line in told.splitlines() if line.startswith(wanted)]

@@ -71,7 +71,7 @@ def test_an_exception_in_the_model_fails_the_run_after_it_has_ended(tmp_path: Pa
     spec = records.decode(ModelSpec, fixed_batch_model(tmp_path))
     aim = Targets(latency_ms=0.1, min_duration_ms=300)
     records.write(config, run_settings(tmp_path, scenario="MultiStream", model=spec, targets=aim))
-    done = run(lab.harness_command("run", config), env=lab.harness_environment(), timeout=60)
+    done = run(lab.harness_command("run", config), env=lab.harness_environment(), timeout=HANG_S)
     assert done.status == 1, "neither a crash of LoadGen nor a success"
     outcome = json.loads((tmp_path / "outcome.json").read_text(encoding="utf-8"))
     assert outcome["failure"].startswith("running the model: ")
@@ -108,7 +108,7 @@ def test_an_exception_in_any_callback_is_caught(
     config = tmp_path / "run.json"
     records.write(config, run_settings(tmp_path, scenario=scenario, mode="accuracy"))
     code = [sys.executable, "-c", FAILING.format(method=method), str(config)]
-    done = run(code, env=lab.harness_environment(), timeout=60)
+    done = run(code, env=lab.harness_environment(), timeout=HANG_S)
     assert done.status == 1
     assert f"{doing}: RuntimeError: the disk is gone" in done.stderr
 

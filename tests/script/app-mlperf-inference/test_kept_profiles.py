@@ -94,7 +94,13 @@ def test_a_second_session_measures_only_when_it_is_asked_to(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for number, reuse in enumerate((True, True, False)):
-        wanted = settings(tmp_path, reuse=reuse, scenarios=["SingleStream"], modes=["performance"])
+        wanted = settings(
+            tmp_path,
+            reuse=reuse,
+            scenarios=["SingleStream"],
+            modes=["performance"],
+            attempts=10,
+        )
         own = replace(wanted, results_dir=str(tmp_path / f"results-{number}"))
         results = sessions.MeasurementSession(own).run()
         assert results.results[0].validity == "VALID"

@@ -35,7 +35,7 @@ from mlperf.harness.reporting.results import Results
 from mlperf.harness.session import node as nodes
 from mlperf.harness.session import session as sessions
 from mlperf.harness.settings import ModelSpec, SessionSettings, TensorSpec, WorkerShape
-from support import Home
+from support import HANG_S, Home
 
 from mlperf.submission import checks, commands, official, system  # isort: skip
 
@@ -53,7 +53,7 @@ def sent(head: dict[str, Any], parts: list[Any]) -> WireFrame:
         thread = threading.Thread(target=wire.send, args=(ours, head, parts), daemon=True)
         thread.start()
         found = wire.receive(theirs)
-        thread.join(30)
+        thread.join(HANG_S)
     assert found is not None
     return found
 
@@ -434,7 +434,7 @@ def _alone(before: Any, *asked: Any) -> None:
     if before is not None:
         for connection in before._control:
             connection.close()
-    end = time.monotonic() + 30
+    end = time.monotonic() + HANG_S
     while True:
         with contextlib.suppress(BusyError):
             return _created(*asked)
@@ -484,7 +484,7 @@ def test_a_node_that_is_killed_ends_the_run_with_its_address(tmp_path: Path) -> 
         session = sessions.MeasurementSession(records.decode(SessionSettings, asked))
         with pytest.raises(HarnessError, match=f"node {address}: ") as caught:
             session.run()
-        killer.join(60)
+        killer.join(HANG_S)
     assert "Traceback" not in str(caught.value)
     assert not list((tmp_path / "results").glob("*/*/*/offline/performance"))
 

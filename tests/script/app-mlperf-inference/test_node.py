@@ -18,7 +18,7 @@ from mlperf.harness.benchmarks.base import Array
 from mlperf.harness.session.node import NodeModel, NodeRequest, NodeWorker
 from mlperf.harness.settings import ModelSpec, WorkerShape
 from mlperf.harness.tuning.profile import SpeedProfile, ThroughputPoint
-from support import wait_for
+from support import HANG_S, wait_for
 
 SHAPE = WorkerShape(1, 1, 4)
 POINT = ThroughputPoint(SHAPE, 1.0, 1.0)
@@ -36,7 +36,7 @@ class Gate:
     def solve(self, indices: Sequence[int] | Array, results: Array, sizes: Array) -> None:
         """See ``benchmarks.base.Solver``."""
         self.solved.append((threading.get_ident(), len(indices)))
-        assert self.open.wait(60)
+        assert self.open.wait(HANG_S)
         if self.problem:
             raise self.problem
         results[:] = 7

@@ -14,6 +14,7 @@ from mlperf.harness.benchmarks.samples import SampleReader, SampleStore, cut_out
 from mlperf.harness.pipeline.batcher import DeadlinePolicy, cut
 from mlperf.harness.pipeline.failures import Failures
 from mlperf.harness.pipeline.queue import CutQueue, DynamicBatcher
+from support import HANG_S
 
 sizes = st.integers(min_value=1, max_value=70)
 ages = st.floats(min_value=0, max_value=0.1)
@@ -99,7 +100,7 @@ def test_joining_under_contention_loses_nothing() -> None:
         queue.put([query], [0])
     queue.close(3)
     for worker in workers:
-        worker.join(10)
+        worker.join(HANG_S)
     assert sorted(seen) == list(range(5000))
 
 

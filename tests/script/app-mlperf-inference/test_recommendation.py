@@ -109,6 +109,7 @@ def test_both_scenarios_are_valid_and_reach_the_target(
         forms.clicks(version),
         "Server",
         "Offline",
+        attempts=10,
         overrides={"batch_size": 32},
     )
     results = sessions.MeasurementSession(records.decode(SessionSettings, wanted)).run()

@@ -162,7 +162,7 @@ def test_an_invalid_run_is_made_again_with_better_targets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(targets, "initial", lambda *_: Targets(qps=500.0, min_duration_ms=300))
-    results = measure(tmp_path, scenarios=["Offline"], modes=["performance"])
+    results = measure(tmp_path, scenarios=["Offline"], modes=["performance"], attempts=10)
     run_made = of(results, "Offline").performance_run
     assert run_made is not None
     assert run_made.attempts[0].validity == "INVALID"

@@ -186,6 +186,7 @@ def test_both_scenarios_are_valid_and_reach_the_target(tmp_path: Path) -> None:
         forms.kidney_volumes(*forms.SMALL_KIDNEYS),
         "SingleStream",
         "Offline",
+        attempts=10,
         overrides={"min_query_count": 64, "batch_size": 2},
     )
     settings = records.decode(SessionSettings, {**wanted, "model": facts})

@@ -194,6 +194,7 @@ def test_all_scenarios_are_valid_and_reach_the_target(tmp_path: Path) -> None:
         MODEL,
         forms.brain_volumes(10),
         *catalog.benchmark("3d-unet-brats-99").all_scenarios(),
+        attempts=10,
         overrides={"min_query_count": 64, "batch_size": 2},
     )
     settings = records.decode(SessionSettings, {**wanted, "model": facts})

@@ -23,7 +23,7 @@ from mlperf.harness.reporting.course import rates
 from mlperf.harness.reporting.results import Results
 from mlperf.harness.session import precheck, session
 from mlperf.harness.settings import USUAL_SCENARIOS, SessionSettings
-from support import wait_for
+from support import HANG_S, wait_for
 
 SEED = catalog.rounds.qsl_seeds()["6.1"]
 
@@ -252,7 +252,7 @@ def test_a_killed_session_keeps_its_finished_scenarios(tmp_path: Path) -> None:
     hidden = "results/*/*/*/offline/.performance.*/run_1/mlperf_log_detail.txt"
     wait_for(lambda: list(tmp_path.glob(hidden)))
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=5)
+    process.communicate(timeout=HANG_S)
     (kept,) = tmp_path.glob("results/*/*/*/singlestream/performance/result.json")
     assert not list(tmp_path.glob("results/*/*/*/offline/performance"))
     place = kept.parents[2]
@@ -266,7 +266,7 @@ def test_a_killed_session_keeps_its_finished_scenarios(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=HANG_S,
     )
     assert "SingleStream performance: kept" in done.stdout
     assert "Offline performance: kept" not in done.stdout

@@ -214,6 +214,7 @@ def test_single_stream_and_offline_reach_all_targets_of_their_articles(tmp_path:
         forms.articles(24),
         "SingleStream",
         "Offline",
+        attempts=10,
         overrides={"batch_size": 8},
     )
     # gen_len counts all tokens; these are 24 articles in the place of 13368.

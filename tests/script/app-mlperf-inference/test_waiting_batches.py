@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from mlperf.harness.pipeline.batcher import DeadlinePolicy
 from mlperf.harness.pipeline.queue import DynamicBatcher
+from support import HANG_S
 
 Cost = Callable[[int], float]
 
@@ -148,7 +149,7 @@ def test_workers_that_wait_share_the_queries_and_are_let_go() -> None:
         queue.put([query], [0])
     queue.close(3)
     for worker in workers:
-        worker.join(20)
+        worker.join(HANG_S)
         assert not worker.is_alive()
     assert sorted(seen) == list(range(2000))
     assert max(sizes) <= 8

@@ -21,6 +21,7 @@ from serving.endpoint.connection import (
     models,
     parse_address,
 )
+from support import HANG_S
 
 BODY = b"a" * 5 + b"b" * 17 + b"\r\n\r\n" + b"c"
 CHUNKED = b"5\r\naaaaa\r\n11;x=y\r\n" + b"b" * 17 + b"\r\n5\r\n\r\n\r\nc\r\n0\r\nX: y\r\n\r\nrest"
@@ -88,7 +89,7 @@ def raw_server(*answers: bytes) -> Iterator[str]:
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         yield f"127.0.0.1:{listener.getsockname()[1]}"
-        thread.join(5)
+        thread.join(HANG_S)
 
 
 def test_models_are_listed() -> None:

@@ -22,7 +22,7 @@ from serving.kserve import KserveError, Region, connect
 from serving.server import server
 from serving.server.server import RunningServer
 from serving.server.wanted import ServerSpec
-from support import Finished, run
+from support import HANG_S, Finished, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_index, pytest.mark.quiet]
 
@@ -128,7 +128,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def client(program: Path, line: str, **more: object) -> Finished:
     # Not of this process's packages: it needs nothing but Python.
     words = [sys.executable, "-I", str(program), *line.split()]
-    return run(words, cwd=program.parent, timeout=60, **more)
+    return run(words, cwd=program.parent, timeout=HANG_S, **more)
 
 
 NUMBER = r"\d+(\.\d+)?(e-\d+)?"
@@ -257,9 +257,9 @@ def test_a_killed_client_leaves_no_shared_memory(served: RunningServer, program:
         assert process.stdout.readline() == "PASS: echo\n"
         time.sleep(0.6 * number / count)
         process.send_signal(signal.SIGKILL if number % 2 else signal.SIGINT)
-        process.communicate(timeout=20)
+        process.communicate(timeout=HANG_S)
         assert process.returncode in (-signal.SIGKILL, 130)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + HANG_S
     while left := [name for name in os.listdir("/dev/shm") if name.startswith("kserve-")]:
         assert time.monotonic() < deadline, left
         time.sleep(0.05)
@@ -299,7 +299,7 @@ def test_a_server_that_dies_is_counted(program: Path, tmp_path: Path) -> None:
         while "WARMUP" not in process.stdout.readline():
             pass
         time.sleep(1)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=HANG_S)
     assert process.returncode == 1
     told = json.loads((tmp_path / "o.json").read_text())["points"][0]
     assert told["requests"] > 0

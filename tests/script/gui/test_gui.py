@@ -8,7 +8,7 @@ import urllib.request
 
 import pytest
 
-from support import Home
+from support import HANG_S, Home
 
 SPELLINGS = {
     "words": ("run", "script", "cm gui"),
@@ -93,7 +93,7 @@ def test_a_wrong_flag_is_refused_before_anything_is_served(
 def test_what_no_page_could_show_is_refused_before_they_are_served(
     home: Home, words: tuple[str, ...], told: str
 ) -> None:
-    done = home.cm("gui", *words, "--no_browser", timeout=30)
+    done = home.cm("gui", *words, "--no_browser", timeout=HANG_S)
     assert done.status == 4
     assert told in done.stderr
     assert "pages of" not in done.stdout

@@ -24,7 +24,7 @@ from common.problems import Problem
 from nvidia_flow_lab import Hands
 from nvidia_mlperf.flow.systems import GpuMachine
 from nvidia_mlperf.make import docker, flow, neuron, targets
-from support import ROOT
+from support import HANG_S, ROOT
 
 GUIDE = """docker run -dt -e NVIDIA_VISIBLE_DEVICES=ALL -w /work
     --security-opt apparmor=unconfined --security-opt seccomp=unconfined
@@ -357,7 +357,7 @@ def _small_system(folder: Path) -> None:
 
     for name in ("sh", "bash", "cat", "id", "grep", "ls"):
         program = Path(shutil.which(name) or "/bin/" + name)
-        said = subprocess.run(["ldd", str(program)], capture_output=True, text=True, timeout=30)
+        said = subprocess.run(["ldd", str(program)], capture_output=True, text=True, timeout=HANG_S)
         libraries = [Path(found) for found in re.findall(r"(/\S+)", said.stdout)]
         for source, target in [(program, Path("/bin") / name), *((p, p) for p in libraries)]:
             copy = folder / target.relative_to("/")
@@ -405,12 +405,12 @@ def test_the_words_in_a_real_container(place: Path, monkeypatch: pytest.MonkeyPa
         with pytest.raises(Error, match="is running"):
             CONTAINERS.do(cm, "start", told, [], False)
     finally:
-        ended = subprocess.run([buildah, "rm", told["name"]], capture_output=True, timeout=60)
+        ended = subprocess.run([buildah, "rm", told["name"]], capture_output=True, timeout=HANG_S)
     assert ended.returncode == 0
     # Without one that is kept, each command has a container of its own, and none is left.
     assert run("ls /tmp > new") == 0
     assert "kept" not in (place / "flow/new").read_text()
-    left = subprocess.run([buildah, "containers", "-q"], capture_output=True, timeout=60)
+    left = subprocess.run([buildah, "containers", "-q"], capture_output=True, timeout=HANG_S)
     assert left.stdout == b""
 
 

@@ -20,7 +20,7 @@ from cmbench.cache.store import disk_error
 from common.problems import Problem
 from nvidia_flow_lab import Hands, a_flow
 from nvidia_mlperf.make import engines, files, flow, harness, work
-from support import ROOT
+from support import HANG_S, ROOT
 
 # A word that runs a line, which needs half a second to end what it has started.
 WORD = """
@@ -70,7 +70,7 @@ def test_a_line_has_the_time_to_end_what_it_began(
         for number in signals:
             os.killpg(word.pid, number)
             time.sleep(0.1)
-        _, told = word.communicate(timeout=30)
+        _, told = word.communicate(timeout=HANG_S)
     finally:
         word.kill()
     assert (tmp_path / "ended").exists(), told
@@ -78,7 +78,7 @@ def test_a_line_has_the_time_to_end_what_it_began(
 
 
 def _wait(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + HANG_S
     while not true() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert true()

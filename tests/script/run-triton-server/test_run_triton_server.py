@@ -38,7 +38,7 @@ from serving.server.server import LateError
 from serving.server.settings import KeeperSettings, Ports, new_mark, read
 from serving.server.wanted import ServerSpec
 from steps import Step
-from support import LIB, ROOT, python_env, wait_for
+from support import HANG_S, LIB, ROOT, python_env, wait_for
 
 META = ROOT / "script/run-triton-server/meta.yaml"
 KILLS = int(os.environ.get("CMBENCH_KILLS", "4"))
@@ -257,7 +257,7 @@ def test_whoever_is_killed_nothing_is_left(tmp_path: Path, victim: str) -> None:
     else:
         os.kill({"outer": process.pid, "inner": inner, "server": program}[victim], signal.SIGKILL)
     wait_for(lambda: nothing_left(kept.mark))
-    process.wait(10)
+    process.wait(HANG_S)
     server.end(kept, process)
 
 
@@ -279,7 +279,7 @@ def test_what_ends_a_container_is_run_at_the_end(tmp_path: Path) -> None:
     told = tmp_path / "told"
     finish = (("touch", str(told)), ("/none/such",))
     kept = KeeperSettings(("true",), new_mark(), str(tmp_path / "k"), finish)
-    server.keep(kept).wait(30)
+    server.keep(kept).wait(HANG_S)
     assert told.exists()
 
 
@@ -294,7 +294,7 @@ def test_what_an_owner_needs_goes_only_where_it_has_gone(tmp_path: Path, there: 
     assert process.stdin is not None
     if not there:
         process.stdin.close()
-    process.wait(30)
+    process.wait(HANG_S)
     assert needed.exists() is there
 
 
@@ -345,7 +345,7 @@ def test_servers_in_the_background_are_noted_and_told_apart(
     assert len(background.stop(None)) == 1
     assert background.stop(None) == []
     for one in found:
-        one.keeper.wait(10)
+        one.keeper.wait(HANG_S)
     assert list(background.home().iterdir()) == []
 
 
@@ -516,7 +516,7 @@ def test_the_script_serves_in_the_background_and_in_the_foreground(tmp_path: Pat
         mark = next(word for word in "".join(lines).split() if "prefix-name=" in word)
         mark = mark.rpartition("=")[2]
         os.killpg(front.pid, signal.SIGINT)
-        front.communicate(timeout=60)
+        front.communicate(timeout=HANG_S)
     assert front.returncode == 130
     wait_for(lambda: nothing_left(mark))
 
@@ -596,7 +596,7 @@ def test_a_container_is_told_before_it_runs_and_gone_with_its_owner(
             if "its whole log" in line:
                 break
         os.killpg(front.pid, ends)
-        front.communicate(timeout=60)
+        front.communicate(timeout=HANG_S)
     text = "\n".join(lines)
     told = [json.loads(line) for line in (tmp_path / "told").read_text().splitlines()]
     (run,) = (words for words in told if words[0] == "run")
