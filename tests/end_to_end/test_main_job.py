@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from support import ROOT, Home
+from support import HANG_S, ROOT, Home
 
 JOB = (
     "script",
@@ -24,7 +24,7 @@ JOB = (
     "--device=cpu",
     "--quiet",
 )
-SHORT = "--min_duration=5000"
+SHORT = "--min_duration=2000"
 SCENARIOS = {"SingleStream", "MultiStream", "Server", "Offline"}
 pytestmark = [pytest.mark.slow, pytest.mark.needs_index]
 
@@ -63,7 +63,7 @@ def job_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 def test_a_killed_first_run_leaves_nothing_that_looks_whole(job_home: Home) -> None:
     run = start(job_home, *JOB, SHORT)
     store = job_home.cm_repos / "cmbench/v1/store"
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + HANG_S
     while not list(store.glob("get-generic-python-lib_*")):
         assert time.monotonic() < deadline
         assert run.poll() is None, run.communicate()

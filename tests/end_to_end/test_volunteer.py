@@ -16,7 +16,7 @@ import pytest
 import requests
 
 from browser_lab import Watched, browser
-from support import ROOT, Home
+from support import HANG_S, ROOT, Home
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_index]
 TINY = "--tags=crowd,benchmark,_tiny"
@@ -47,9 +47,9 @@ def url(keeper: Home) -> Iterator[str]:
 
 
 def settled(url: str, run: str) -> dict[str, Any]:
-    end = time.monotonic() + 120
+    end = time.monotonic() + HANG_S
     while True:
-        told: dict[str, Any] = requests.get(f"{url}/api/v1/runs/{run}", timeout=30).json()
+        told: dict[str, Any] = requests.get(f"{url}/api/v1/runs/{run}", timeout=HANG_S).json()
         if told["state"] not in ("queued", "checking"):
             return told
         assert time.monotonic() < end
@@ -128,10 +128,10 @@ def test_leased_work_from_the_list_to_the_table_and_back(
     assert sent["id"] == told["id"], "sent again, it is the same one"
     assert told["id"] in home.cm("show", "crowd").ok().stdout
     assert told["figure"] > 0
-    assert "resnet50" in requests.get(f"{url}/results", timeout=30).text
+    assert "resnet50" in requests.get(f"{url}/results", timeout=HANG_S).text
 
     home.cm("withdraw", "crowd", "last").ok()
-    assert requests.get(f"{url}/api/v1/runs/{told['id']}", timeout=30).status_code == 410
+    assert requests.get(f"{url}/api/v1/runs/{told['id']}", timeout=HANG_S).status_code == 410
     kept = keeper.cm_repos / "cmbench" / "crowd"
     assert [path.name for path in kept.rglob("*") if path.is_file()] == ["server.lock"]
     assert "resnet50 Offline" not in keeper.cm("find", "results").stdout

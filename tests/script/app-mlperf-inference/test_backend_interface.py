@@ -130,8 +130,8 @@ def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def session(tmp_path: Path, **changes: Any) -> dict[str, Any]:
     """The results of a session with that backend, which keeps what it learns of the system."""
     given = {"backend": "card", "device": "card", "sut_dir": str(tmp_path / "sut")}
-    free = {"threads": None, "num_workers": None, "batch_size": None}
-    asked = lab.settings(tmp_path / "results", overrides=free, **given, **changes)
+    shape = changes.pop("shape", {"batch_size": 4})
+    asked = lab.settings(tmp_path / "results", overrides=shape, **given, **changes)
     results = sessions.MeasurementSession(records.decode(SessionSettings, asked)).run()
     path = Path(results.folder) / "results.json"
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -140,7 +140,8 @@ def session(tmp_path: Path, **changes: Any) -> dict[str, Any]:
 
 def test_a_backend_in_one_module_is_measured(plugins: Path, tmp_path: Path) -> None:
     options = {"protocol": "grpc", "lanes": "3"}
-    found = session(tmp_path, scenarios=["Offline"], backend_options=options)
+    free = {"threads": None, "num_workers": None, "batch_size": None}
+    found = session(tmp_path, scenarios=["Offline"], backend_options=options, shape=free)
     assert found["backend_options"] == {"protocol": "grpc", "lanes": 3}
     assert found["device_facts"] == {"name": "card of a test", "driver": "7"}
     (result,) = found["results"]
@@ -158,8 +159,8 @@ def test_a_backend_in_one_module_is_measured(plugins: Path, tmp_path: Path) -> N
 
 def test_a_model_is_built_and_tuned_once_for_equal_options(plugins: Path, tmp_path: Path) -> None:
     for protocol in ("http", "http", "grpc"):
-        options = {"protocol": protocol}
-        session(tmp_path, scenarios=["Offline"], backend_options=options, reuse=True)
+        asked = {"scenarios": ["Offline"], "modes": ["performance"], "reuse": True}
+        session(tmp_path, **asked, backend_options={"protocol": protocol})
     notes = (plugins / "notes.txt").read_text(encoding="utf-8").splitlines()
     assert sum(line.startswith("build") for line in notes) == 2
     assert notes[-1] == "server down"
