@@ -295,3 +295,32 @@ def test_a_broken_file_of_a_place_is_named(tmp_path: Path) -> None:
     file.write_text("", encoding="utf-8")
     [error] = places.readable()[1]
     assert file.name in error.message
+
+
+@pytest.mark.parametrize(
+    ("spent", "joules", "watts"),
+    [
+        ({"energy": {"per_sample_j": 0.5, "mean_w": 300.0}}, 0.5, 300),
+        ({}, 10, None),
+    ],
+)
+def test_energy_of_a_run_is_what_its_counters_say(
+    tmp_path: Path, spent: dict[str, Any], joules: float, watts: float | None
+) -> None:
+    folder = own_run(tmp_path / "own")
+    told = json.loads((folder / "results.json").read_text())
+    counters = {"rapl 0 package-0": 30.0, "rapl 0:0 core": 20.0, "nvml 0": 70.0}
+    run = told["results"][0]["performance_run"]
+    run["spent"], run["circumstances"]["telemetry"] = spent, {"energy_j": counters}
+    logs = folder / "offline" / "performance" / "run_1"
+    logs.mkdir(parents=True)
+    (logs / "mlperf_log_detail.txt").write_text(
+        ':::MLLOG {"key": "result_query_count", "value": 10}\n'
+        ':::MLLOG {"key": "result_samples_per_second", "value": 100.0}\n'
+    )
+    (folder / "results.json").write_text(json.dumps(told))
+    (found,), _ = read(folder)
+    energy, power = found.figure(ENERGY), found.figure(POWER)
+    assert energy is not None
+    assert (energy.value, energy.tier) == (joules, "telemetry")
+    assert (power.value if power else None) == watts

@@ -15,6 +15,7 @@ from cmbench_results.values import (
     LOGS,
     LOWER,
     OWN_RECORD,
+    POWER,
     TELEMETRY,
     THROUGHPUT,
     BenchmarkResult,
@@ -31,6 +32,8 @@ _LATENCIES = {"mean": "latency_mean", "50.00": "latency_p50", "90.00": "latency_
 _LATENCIES |= {"95.00": "latency_p95", "99.00": "latency_p99", "99.90": "latency_p99.9"}
 _DETAIL = "mlperf_log_detail.txt"
 _DIGESTS, _DIGITS = {"model": "model_sha256", "data": "data_sha256"}, 16
+_PARTS = ("core", "psys")
+"""Endings of counters of energy that others have in them, or that have others in them."""
 _SEEN_ELSEWHERE = ("batch_size", "threads", "num_workers", "min_duration")
 """Inputs that the layout or the targets of a run show, by whoever chose them."""
 
@@ -200,8 +203,19 @@ def _metrics(
 
 
 def _energy(run: Mapping[str, Any], logged: Mapping[str, Any]) -> Iterator[ResultMetric]:
-    """Yield the energy per sample, if the CPU's counters were read and the log has the count."""
+    """Yield power and energy per sample, as far as the counters of CPU and GPUs were read.
+
+    Older results have only the joules of a whole run, which are set beside LoadGen's count.
+    """
     telemetry = (run.get("circumstances") or {}).get("telemetry") or {}
-    joules = sum(number(value) or 0 for value in (telemetry.get("energy_j") or {}).values())
-    if joules and logged.get("samples"):
-        yield ResultMetric(ENERGY, joules / logged["samples"], "J", LOWER, TELEMETRY)
+    energy = (run.get("spent") or {}).get("energy") or {}
+    joules = number(energy.get("per_sample_j"))
+    if joules and (watts := number(energy.get("mean_w"))):
+        yield ResultMetric(POWER, watts, "W", LOWER, TELEMETRY)
+    elif logged.get("samples"):
+        counters = (telemetry.get("energy_j") or {}).items()
+        # A package has its cores in it.
+        whole = [number(value) or 0 for name, value in counters if not name.endswith(_PARTS)]
+        joules = sum(whole) / logged["samples"]
+    if joules:
+        yield ResultMetric(ENERGY, joules, "J", LOWER, TELEMETRY)

@@ -45,12 +45,78 @@ class LateQueries:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceEnergy:
+    """What one processor or GPU used: joules, and mean and highest power in watts."""
+
+    joules: float
+    mean_w: float
+    peak_w: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnergy:
+    """The energy from the first query to the last answer of a run, by source.
+
+    ``per_sample_j`` is all of it over the samples; sources that cannot be read are not in it.
+    """
+
+    sources: dict[str, SourceEnergy]
+    seconds: float
+    samples: int
+    per_sample_j: float
+    mean_w: float
+
+    def in_words(self) -> str:
+        """Return energy per sample, and the power of each source."""
+        parts = [
+            f"{name} {source.mean_w:.0f} W"
+            + (f" (at most {source.peak_w:.0f})" if source.peak_w is not None else "")
+            for name, source in self.sources.items()
+        ]
+        return f"{self.per_sample_j:.3g} J a sample, {', '.join(parts)}"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSpent:
+    """Where the time of a run's workers went, in seconds of all of them together.
+
+    ``began_s`` and ``ended_s`` are the times (``time.monotonic``) of the first query and the last
+    answer. ``worked_s`` was spent on batches, ``called_s`` of that in the backend's calls. Of a GPU
+    it is known too how long it copied and computed, and how many calls were timed for that. The
+    session adds the ``energy`` from the first query to the last answer.
+    """
+
+    workers: int
+    began_s: float
+    ended_s: float
+    worked_s: float
+    called_s: float
+    device: DeviceTime | None = None
+    energy: RunEnergy | None = None
+
+    @property
+    def span_s(self) -> float:
+        """Return the seconds from the first query to the last answer."""
+        return self.ended_s - self.began_s
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTime:
+    """Seconds of timed calls: in all, and those in which the device copied and computed."""
+
+    called_s: float
+    copied_s: float
+    computed_s: float
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
 class LoadGenOutcome:
     """The outcome of a run besides LoadGen's logs; ``failure`` is empty without an error.
 
     ``seconds`` is the wall time from LoadGen's start to its end, loading of samples included.
     ``late`` is that of a Server run. ``computed_by`` is the backend's, see
-    ``backends.base.Backend``.
+    ``backends.base.Backend``. ``spent`` is not known of nodes on other machines.
     """
 
     failure: str
@@ -62,6 +128,7 @@ class LoadGenOutcome:
     accuracy: AccuracyFigure | None = None
     late: LateQueries | None = None
     computed_by: dict[str, str] = field(default_factory=dict)
+    spent: TimeSpent | None = None
 
 
 @dataclass(frozen=True, slots=True)

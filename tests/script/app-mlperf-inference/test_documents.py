@@ -69,6 +69,17 @@ def test_results_json_shows_the_whole_folder(calls: dict[str, Any]) -> None:
     assert found.call.made == ((SINGLE_STREAM, "accuracy"),)
 
 
+def test_table_and_page_say_where_the_time_of_the_workers_went(calls: dict[str, Any]) -> None:
+    report = page(calls)
+    assert "<dt>computed by</dt><dd>onnxruntime " in report
+    assert re.search(r"<dt>time of the workers</dt><dd>[a-z -]+ \([a-z]+ \d+ %", report)
+    held = told(calls).results[1].performance_run
+    assert held is not None
+    assert held.spent is not None
+    assert 0 < held.spent.called_s <= held.spent.worked_s
+    assert held.spent.worked_s <= held.spent.workers * held.spent.span_s
+
+
 def test_the_table_marks_what_an_earlier_call_measured(calls: dict[str, Any]) -> None:
     text = (calls["place"] / "summary.txt").read_text(encoding="utf-8")
     assert re.search(r"^SingleStream +\S+ ms\* .* VALID +99\.\d+ % +98\.\d+ %$", text, re.MULTILINE)

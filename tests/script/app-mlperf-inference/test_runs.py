@@ -139,6 +139,7 @@ def test_the_table_fits_a_terminal_and_makes_no_false_claim(whole: dict[str, Any
     assert "not an MLPerf submission" in " ".join(text.split())
     assert "ask for 600 s" in text.replace("\n", " ")
     assert "tuned on" in whole["printed"]
+    assert re.search(r"^time \(Offline\): [a-z -]+ \([a-z]+ \d+ %", text, re.MULTILINE)
 
 
 def test_finished_runs_are_kept_when_asked_and_only_then(

@@ -1,42 +1,36 @@
-"""The state of GPUs during a run, sampled with NVIDIA's management library (NVML).
+"""The state of GPUs during a run: readings, what they come to, and what they warn of.
 
-Names, codes and bits are those of ``nvml.h``. It is loaded into this process, which only watches
-the one that computes; and only where a backend has found its GPU, so that there is a driver that
-works. ``nvidia-smi`` would take a tenth of a second of a core per call. Not verified on
-hardware.
+Where readings come from is in ``nvml_source`` and ``smi_source``; ``gpu_watch`` takes them.
 """
 
 from __future__ import annotations
 
-import ctypes
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-LIBRARY = "libnvidia-ml.so.1"
-GPU_SENSOR = VOLATILE = 0
-SM_CLOCK = UNCORRECTED = 1
-# nvmlClocksThrottleReason: what slows a GPU down though it has work.
-REASONS = {
-    0x04: "its power limit",
-    0x08: "a hardware slowdown (heat or power)",
-    0x10: "other GPUs that it keeps step with",
-    0x20: "its temperature limit",
-    0x40: "a hardware slowdown by heat",
-    0x80: "an external power brake",
-}
+from . import energy
+from .energy import Span
+
 HOT_C = 85
 
 
 @dataclass(frozen=True, slots=True)
 class GpuReading:
-    """A reading of one GPU; None where the driver reports none. MHz, W, degrees Celsius, bytes."""
+    """A reading of one GPU; None where its driver reports none. MHz, W, degrees Celsius, bytes.
 
+    ``at_s`` is the time (``time.monotonic``), ``energy_j`` a counter that only grows, ``busy`` the
+    share of the time in which the GPU computed. ``reasons`` are what slows it though it has work.
+    """
+
+    at_s: float = 0.0
     clock_mhz: float | None = None
     temperature_c: float | None = None
     power_w: float | None = None
     memory_bytes: int | None = None
-    reasons: int = 0
+    busy: float | None = None
+    energy_j: float | None = None
+    reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,109 +53,65 @@ class GpuSummary:
     slowed_share: dict[str, float] | None = None
     persistence: bool | None = None
     ecc_errors: int | None = None
+    peak_power_w: float | None = None
+    mean_busy: float | None = None
+    energy_j: float | None = None
+
+    def in_words(self) -> str:
+        """Return what was read, in one line; empty where that is nothing."""
+        parts = [
+            _filled("busy {:.0f} %", self.mean_busy and 100 * self.mean_busy),
+            _filled("clock {:.0f}", self.least_clock_mhz)
+            + _filled(" to {:.0f} MHz", self.most_clock_mhz),
+            _filled("{:.0f} W", self.mean_power_w) + _filled(", at most {:.0f}", self.peak_power_w),
+            _filled("at most {:.0f} C", self.hottest_c),
+            _filled("{:.1f} GiB", self.most_memory_bytes and self.most_memory_bytes / 2.0**30),
+        ]
+        return "; ".join(part for part in parts if part)
 
 
-class _Memory(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_ulonglong) for name in ("total", "free", "used")]
+def _filled(text: str, value: float | None) -> str:
+    return "" if value is None else text.format(value)
 
 
-class GpuWatch:
-    """The GPUs of this machine while a run goes on; without NVML it sees none."""
-
-    def __init__(self, library: str = LIBRARY) -> None:
-        self._nvml: Any = None
-        self._devices: list[ctypes.c_void_p] = []
-        self._seen: list[list[GpuReading]] = []
-        try:
-            self._nvml = ctypes.CDLL(library)
-        except OSError:
-            return
-        if self._nvml.nvmlInit_v2() == 0:
-            self._devices = list(self._all())
-            self._seen = [[] for _ in self._devices]
-
-    def _all(self) -> Iterator[ctypes.c_void_p]:
-        count = ctypes.c_uint()
-        self._nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))
-        for number in range(count.value):
-            device = ctypes.c_void_p()
-            index = ctypes.c_uint(number)
-            if self._nvml.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device)) == 0:
-                yield device
-
-    def look(self) -> None:
-        """Take a reading of every GPU."""
-        for device, seen in zip(self._devices, self._seen, strict=True):
-            seen.append(self._reading(device))
-
-    def _reading(self, device: Any) -> GpuReading:
-        milliwatts = self._number("PowerUsage", device)
-        memory = _Memory()
-        known = self._query("MemoryInfo", device, memory)
-        reasons = self._number("CurrentClocksThrottleReasons", device, kind=ctypes.c_ulonglong)
-        return GpuReading(
-            clock_mhz=self._number("ClockInfo", device, SM_CLOCK),
-            temperature_c=self._number("Temperature", device, GPU_SENSOR),
-            power_w=None if milliwatts is None else milliwatts / 1000,
-            memory_bytes=int(memory.used) if known else None,
-            reasons=reasons or 0,
-        )
-
-    def _number(self, what: str, device: Any, *words: int, kind: Any = ctypes.c_uint) -> int | None:
-        value = kind()
-        return int(value.value) if self._query(what, device, value, *words) else None
-
-    def _query(self, what: str, device: Any, target: Any, *words: int) -> bool:
-        function = getattr(self._nvml, f"nvmlDeviceGet{what}", None)
-        numbers = [ctypes.c_uint(word) for word in words]
-        return function is not None and function(device, *numbers, ctypes.byref(target)) == 0
-
-    def _text(self, what: str, device: Any) -> str:
-        buffer = ctypes.create_string_buffer(96)
-        function = getattr(self._nvml, f"nvmlDeviceGet{what}")
-        succeeded = function(device, buffer, ctypes.c_uint(len(buffer))) == 0
-        return buffer.value.decode(errors="replace") if succeeded else ""
-
-    def finish(self) -> tuple[GpuSummary, ...]:
-        """Return the summaries of the GPUs."""
-        return tuple(
-            summed(
-                GpuSummary(
-                    uuid=self._text("UUID", device),
-                    name=self._text("Name", device),
-                    persistence=_yes(self._number("PersistenceMode", device)),
-                    ecc_errors=self._ecc(device),
-                ),
-                seen,
-            )
-            for device, seen in zip(self._devices, self._seen, strict=True)
-        )
-
-    def _ecc(self, device: Any) -> int | None:
-        words = (UNCORRECTED, VOLATILE)
-        return self._number("TotalEccErrors", device, *words, kind=ctypes.c_ulonglong)
-
-
-def _yes(number: int | None) -> bool | None:
-    return None if number is None else bool(number)
-
-
-def summed(gpu: GpuSummary, seen: Sequence[GpuReading]) -> GpuSummary:
-    """Return a GPU with what its readings come to."""
-    clocks = [r.clock_mhz for r in seen if r.clock_mhz is not None]
-    powers = [r.power_w for r in seen if r.power_w is not None]
-    slowed = {why: sum(bool(r.reasons & bit) for r in seen) for bit, why in REASONS.items()}
+def summed(gpu: GpuSummary, seen: Sequence[GpuReading], span: Span | None = None) -> GpuSummary:
+    """Return a GPU with what its readings within ``span`` come to, or all if none is within."""
+    within = [r for r in seen if span and span[0] <= r.at_s <= span[1]] or seen
+    clocks, powers = _values(within, "clock_mhz"), _values(within, "power_w")
+    memory = max(_values(within, "memory_bytes"), default=0)
+    slowed = Counter(why for reading in within for why in reading.reasons)
     return replace(
         gpu,
-        looks=len(seen),
+        looks=len(within),
         least_clock_mhz=min(clocks, default=None),
-        mean_clock_mhz=round(sum(clocks) / len(clocks), 1) if clocks else None,
+        mean_clock_mhz=_mean(clocks, 1),
         most_clock_mhz=max(clocks, default=None),
-        hottest_c=max((r.temperature_c for r in seen if r.temperature_c is not None), default=None),
-        mean_power_w=round(sum(powers) / len(powers), 1) if powers else None,
-        most_memory_bytes=max((r.memory_bytes for r in seen if r.memory_bytes), default=None),
-        slowed_share={why: round(n / len(seen), 3) for why, n in slowed.items() if n},
+        hottest_c=max(_values(within, "temperature_c"), default=None),
+        mean_power_w=_mean(powers, 1),
+        peak_power_w=max(powers, default=None),
+        mean_busy=_mean(_values(within, "busy"), 3),
+        energy_j=_joules(seen, span),
+        most_memory_bytes=int(memory) or None,
+        slowed_share={why: round(n / len(within), 3) for why, n in slowed.items()},
     )
+
+
+def _values(seen: Sequence[GpuReading], name: str) -> list[float]:
+    """Return the values of a field of readings, where it is known."""
+    return [value for reading in seen if (value := getattr(reading, name)) is not None]
+
+
+def _mean(values: Sequence[float], digits: int) -> float | None:
+    return round(sum(values) / len(values), digits) if values else None
+
+
+def _joules(seen: Sequence[GpuReading], span: Span | None) -> float | None:
+    """Return the energy by the GPU's own counter, or by its power over time."""
+    counter = [(r.at_s, r.energy_j) for r in seen if r.energy_j is not None]
+    if len(counter) > 1:
+        return energy.within(counter, span)
+    powers = [(r.at_s, r.power_w) for r in seen if r.power_w is not None]
+    return energy.within(energy.integrated(powers), span)
 
 
 def warnings(gpus: Sequence[GpuSummary]) -> Iterator[str]:

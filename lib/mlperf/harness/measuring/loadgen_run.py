@@ -33,12 +33,14 @@ from ..benchmarks import registry as benchmarks
 from ..benchmarks.base import Array, Benchmark, Solver, StreamingSolver
 from ..errors import HarnessError
 from ..jobs import STALLED, AccuracyFigure, LoadGenOutcome
+from ..pipeline import time_spent
 from ..pipeline.batcher import DeadlinePolicy
 from ..pipeline.completion import Completer
 from ..pipeline.failures import Failures
 from ..pipeline.inference import solvers
 from ..pipeline.queue import CutQueue, DynamicBatcher, WorkQueue
 from ..pipeline.recorder import ThroughputRecorder, late
+from ..pipeline.time_spent import WorkerClock
 from ..pipeline.token_completion import TokenCompleter, TokenWorker
 from ..pipeline.workers import BatchWorker, DirectPipeline, Pipeline, PooledPipeline, Tally
 from ..settings import ACCURACY, PERFORMANCE, RunSettings, WorkerShape, user_conf
@@ -77,8 +79,12 @@ def execute(run: RunSettings) -> LoadGenOutcome:
     workers = 1 if run.scenario.stream else run.shape.workers
     shape = WorkerShape(workers, run.shape.threads, run.shape.batch)
     failures = Failures()
-    opened = solvers(backend, run.model, benchmark, shape, not run.scenario.online)
-    team = [_worker(run, benchmark, solver, failures) for solver in opened]
+    clocks = [WorkerClock() for _ in range(workers)]
+    opened = solvers(backend, run.model, benchmark, shape, not run.scenario.online, clocks)
+    team = [
+        _worker(run, benchmark, solver, failures, clock)
+        for solver, clock in zip(opened, clocks, strict=True)
+    ]
     settings = _test_settings(run, benchmark)
     pipeline = _pipeline(run, benchmark, team)
     started = time.perf_counter()
@@ -99,7 +105,8 @@ def execute(run: RunSettings) -> LoadGenOutcome:
         records.write(Path(run.folder) / SERIES, recorder.series(recorded))
     versions = {**backend.versions(), **library_versions()}
     outcome = _outcome(run, benchmark, failures, seconds, tally, versions)
-    outcome = replace(outcome, computed_by=backend.computed_by())
+    spent = None if isinstance(backend, Network) else time_spent.spent(clocks)
+    outcome = replace(outcome, computed_by=backend.computed_by(), spent=spent)
     is_timed = run.mode == PERFORMANCE and run.scenario.online
     return (
         replace(outcome, late=late(recorded, benchmark.rules.server_limit_s))
@@ -109,15 +116,18 @@ def execute(run: RunSettings) -> LoadGenOutcome:
 
 
 def _worker(
-    run: RunSettings, benchmark: Benchmark, solver: Solver, failures: Failures
+    run: RunSettings,
+    benchmark: Benchmark,
+    solver: Solver,
+    failures: Failures,
+    clock: WorkerClock,
 ) -> BatchWorker:
     if benchmark.rules.generates:
         streaming = cast(StreamingSolver, solver)
         listener = TokenCompleter(mlperf_loadgen, run.shape.batch, benchmark.result)
-        return TokenWorker(streaming, listener, failures, not run.scenario.batched)
-    return BatchWorker(
-        solver, Completer(mlperf_loadgen, run.shape.batch, benchmark.result), failures
-    )
+        return TokenWorker(streaming, listener, failures, not run.scenario.batched, clock)
+    completer = Completer(mlperf_loadgen, run.shape.batch, benchmark.result)
+    return BatchWorker(solver, completer, failures, clock)
 
 
 def _answered(team: Sequence[BatchWorker]) -> int:

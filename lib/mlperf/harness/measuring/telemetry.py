@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from .. import host
+from ..jobs import RunEnergy, SourceEnergy
 from ..records import WHEN_GIVEN
 from ..wording import cores_in_words
-from . import contention, energy, gpu
+from . import contention, energy, gpu, gpu_watch
 from .contention import CpuContention
 
 CPUS = Path("/sys/devices/system/cpu")
@@ -49,7 +50,7 @@ class SampledRange:
 class Telemetry:
     """The state of the machine around and during one run; None or empty where not readable.
 
-    ``energy_j`` is what the machine's own counters say, by counter. ``steal_share`` is the share
+    ``energy_j`` is what the counters of processors say, by counter. ``steal_share`` is the share
     of CPU time that other virtual machines took, ``busy_share`` that of all CPUs together.
     ``taken`` is what others took of the CPUs that we may use.
     """
@@ -76,7 +77,7 @@ class Monitor:
     """Watches the machine from its making until ``finish``; ``sample`` is called now and then."""
 
     def __init__(self, device: str = "cpu") -> None:
-        self._gpus = gpu.GpuWatch() if device == "cuda" else None
+        self._gpus = gpu_watch.watch(device)
         self._beside = contention.beside()
         self._watch = contention.ContentionWatch(
             contention.cores(), contention.read(self._beside), host.quota_cores()
@@ -84,7 +85,8 @@ class Monitor:
         self._began = time.monotonic()
         self._load = host.load_average()
         self._times = cpu_times()
-        self._energy = energy.counters()
+        self._meter = energy.EnergyMeter()
+        self._meter.add(self._began, energy.counters())
         self._frequencies: list[float] = []
         self._temperatures: list[float] = []
         self._course: list[tuple[float, float, float, float, float]] = []
@@ -104,8 +106,7 @@ class Monitor:
         if now < self._next:
             return
         self._next = now + SAMPLE_S
-        if self._gpus:
-            self._gpus.look()
+        self._meter.add(now, energy.counters())
         clocks = frequencies()
         self._frequencies += clocks
         self._temperatures += temperatures()
@@ -128,9 +129,14 @@ class Monitor:
         step = max(1, len(self._course) // LARGEST_COURSE)
         return {"columns": COURSE, "rows": [[round(v, 4) for v in r] for r in self._course[::step]]}
 
-    def finish(self) -> Telemetry:
-        """Everything that was seen, with the warnings that follow from it."""
+    def finish(self, span: energy.Span | None = None) -> Telemetry:
+        """Return everything that was seen, with the warnings that follow from it.
+
+        The figures of GPUs are those within ``span``.
+        """
         busy, steal = shares(self._times, cpu_times())
+        self._meter.add(time.monotonic(), energy.counters())
+        gpus = self._gpus.finish(span) if self._gpus else ()
         telemetry = Telemetry(
             governors=governors(),
             frequency_mhz=_range(self._frequencies),
@@ -143,12 +149,32 @@ class Monitor:
             memory_free_bytes=min(self._free) if self._free else None,
             numa_nodes=_nodes() or None,
             huge_pages=_chosen(host.read(HUGE_PAGES)),
-            energy_j=energy.used(self._energy, energy.counters()),
+            energy_j=self._meter.total(),
             seconds=round(time.monotonic() - self._began, 3),
             taken=self._watch.total(contention.read(self._beside)),
-            gpus=self._gpus.finish() if self._gpus else (),
+            gpus=gpus,
         )
-        return replace(telemetry, warnings=tuple(warnings(telemetry, host.usable_cores())))
+        said = [*warnings(telemetry, host.usable_cores()), *self._missing()]
+        return replace(telemetry, warnings=tuple(said))
+
+    def energy(
+        self, span: energy.Span, samples: int, gpus: Sequence[gpu.GpuSummary]
+    ) -> RunEnergy | None:
+        """Return what a run of so many samples took within ``span``, after ``finish``."""
+        seconds = max(span[1] - span[0], 1e-9)
+        many = len(gpus) > 1
+        by_gpu = {
+            f"GPU {number}" if many else "GPU": SourceEnergy(
+                one.energy_j, round(one.energy_j / seconds, 2), one.peak_power_w
+            )
+            for number, one in enumerate(gpus)
+            if one.energy_j is not None
+        }
+        return energy.of_run(span, samples, self._meter.whole(), by_gpu)
+
+    def _missing(self) -> Iterator[str]:
+        if self._gpus and self._gpus.missing:
+            yield f"no telemetry of the GPU: {self._gpus.missing}"
 
 
 def _nodes() -> int:

@@ -10,6 +10,7 @@ from ..backends.network import Network
 from ..benchmarks.base import Benchmark, Solver
 from ..settings import GraphSpec, ModelSpec, WorkerShape
 from . import remote
+from .time_spent import WorkerClock, timed
 
 
 def solvers(
@@ -18,15 +19,19 @@ def solvers(
     benchmark: Benchmark,
     shape: WorkerShape,
     fixed: bool = False,
+    clocks: Sequence[WorkerClock] = (),
 ) -> list[Solver]:
     """One solver per worker of ``shape``; every graph of the model is opened for each.
 
-    ``fixed`` says that nearly all batches will be as large as that of ``shape``.
+    ``fixed`` says that nearly all batches will be as large as that of ``shape``. ``clocks``, one
+    per worker, time the calls of predictors.
     Raises HarnessError when a graph cannot be opened or has another signature.
     """
     if isinstance(backend, Network):
         return list(remote.solvers(backend, model, benchmark, shape))
     opened = teams(backend, model, benchmark, shape, fixed)
+    if clocks:
+        opened = [timed(team, clock) for team, clock in zip(opened, clocks, strict=True)]
     return [benchmark.solver(team, shape.batch) for team in opened]
 
 

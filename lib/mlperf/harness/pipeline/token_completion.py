@@ -15,6 +15,7 @@ from ..errors import HarnessError
 from .batcher import SampleBatch
 from .completion import Completer
 from .failures import Failures
+from .time_spent import WorkerClock
 from .workers import BatchWorker
 
 
@@ -94,8 +95,9 @@ class TokenWorker(BatchWorker):
         completer: TokenCompleter,
         failures: Failures,
         first_is_timed: bool,
+        clock: WorkerClock | None = None,
     ) -> None:
-        super().__init__(solver, completer, failures)
+        super().__init__(solver, completer, failures, clock)
         self._streaming, self._listener = solver, completer
         self._first_is_timed = first_is_timed
 

@@ -16,6 +16,7 @@ from .completion import Completer
 from .failures import Failures
 from .queue import WorkQueue
 from .recorder import Latencies
+from .time_spent import WorkerClock
 
 
 @dataclass(slots=True)
@@ -29,10 +30,17 @@ class Tally:
 class BatchWorker:
     """Runs batches and answers them, whatever happens."""
 
-    def __init__(self, solver: Solver, completer: Completer, failures: Failures) -> None:
+    def __init__(
+        self,
+        solver: Solver,
+        completer: Completer,
+        failures: Failures,
+        clock: WorkerClock | None = None,
+    ) -> None:
         self._solver = solver
         self._completer = completer
         self._failures = failures
+        self.clock = clock or WorkerClock()
         self.tally = Tally()
         self.latencies = Latencies()
 
@@ -46,12 +54,17 @@ class BatchWorker:
         if self._failures:
             self._completer.answer_empty(batch.ids)
             return
+        began = time.perf_counter()
         try:
             self.answer(batch)
         except Exception as error:  # whatever it is, LoadGen must get its answer
             self._failures.record("running the model", error)
             self._completer.answer_empty(batch.ids)
             return
+        clock, now = self.clock, time.perf_counter()
+        clock.began = clock.began or began
+        clock.worked_s += now - began
+        clock.ended = now
         self.tally.batches += 1
         self.tally.samples += len(batch.ids)
         if batch.arrived:
@@ -72,6 +85,7 @@ class BatchWorker:
             self._solver.solve(indices[:count], rows, sizes)
         except Exception as error:  # the run then answers without data, and fails
             self._failures.record("running the model", error)
+        self.clock.restart()
 
 
 class Pipeline(Protocol):

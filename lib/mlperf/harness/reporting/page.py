@@ -16,7 +16,7 @@ from mlperf.pages.render import render as render_page
 from .. import records
 from ..errors import HarnessError
 from ..wording import cores_in_words, duration, figures
-from . import course, readme, summary, tokens
+from . import bounds, course, readme, summary, tokens
 from .history import HistoryEntry, configuration
 from .results import (
     MACHINE,
@@ -54,6 +54,8 @@ class PageSection:
     earlier: Sequence[tuple[str, ...]]
     tokens: Sequence[tuple[str, ...]]
     agreement: str
+    computed_by: Sequence[tuple[str, str]]
+    gpus: Sequence[tuple[str, str]]
 
 
 def render(results: Results, entries: Sequence[HistoryEntry], precision: str) -> str:
@@ -93,6 +95,8 @@ def _part(
         earlier=list(_compared(results, run, entries, precision)) if run else [],
         tokens=tokens.rows([result]),
         agreement=tokens.agreement(result.accuracy_run) if result.accuracy_run else "",
+        computed_by=list(_computed_by(results, run)) if run else [],
+        gpus=list(_gpus(run)) if run else [],
     )
 
 
@@ -135,6 +139,25 @@ def _account(run: PerformanceResult) -> str:
         f"{queries}{seconds}, {shape.workers} x {shape.threads} threads, batch {shape.batch}"
         f"{aim}{again}"
     )
+
+
+def _computed_by(results: Results, run: PerformanceResult) -> Iterator[tuple[str, str]]:
+    """Yield what computed and how, where its time went, and what it took."""
+    facts = results.device_facts
+    device = ", ".join(fact for name, fact in facts.items() if name in ("gpu", "device"))
+    where = f"{results.device} ({device})" if device else results.device
+    yield "computed by", f"{results.runtime} on {where}, {results.precision}"
+    yield from run.circumstances.computed_by.items()
+    if run.spent:
+        yield "time of the workers", bounds.in_words(run.spent)
+    if run.spent and run.spent.energy:
+        yield "energy (telemetry)", run.spent.energy.in_words()
+
+
+def _gpus(run: PerformanceResult) -> Iterator[tuple[str, str]]:
+    telemetry = run.circumstances.telemetry
+    for gpu in telemetry.gpus if telemetry else ():
+        yield f"GPU {gpu.name} {gpu.uuid}".replace("  ", " "), gpu.in_words() or "not readable"
 
 
 def _charts(

@@ -9,7 +9,7 @@ from mlperf import catalog
 from mlperf.catalog import SERVER, Division, Limit, ResultKey, Scenario, stand_in
 from mlperf.catalog.scenario import TOKEN_RESULTS
 
-from ..jobs import AccuracyFigure
+from ..jobs import AccuracyFigure, TimeSpent
 from ..measuring.detail_log import TPOT, TTFT, DetailLog
 from ..measuring.verdict import LoadGenVerdict, RuleViolation, duration_s, judge
 from ..settings import (
@@ -64,6 +64,7 @@ def performance_result(
     attempts: tuple[Attempt, ...],
     around: Circumstances,
     fingerprint: str,
+    spent: TimeSpent | None = None,
 ) -> PerformanceResult:
     """Return the record of a scenario after its last attempt."""
     metric, last = result_key(run.benchmark, run.scenario), attempts[-1]
@@ -86,6 +87,7 @@ def performance_result(
         attempts=attempts,
         circumstances=around,
         tokens=_token_figures(run, log),
+        spent=spent,
     )
 
 

@@ -17,6 +17,7 @@ from mlperf.rate_search import RateTrial
 from .. import records
 from ..errors import HarnessError
 from ..host import HostFacts
+from ..jobs import TimeSpent
 from ..measuring.telemetry import Telemetry
 from ..measuring.verdict import RuleViolation
 from ..settings import ACCURACY, FIND, FLOAT32, PERFORMANCE, Options, Targets, WorkerShape
@@ -105,6 +106,7 @@ class PerformanceResult(ModeResult):
     attempts: tuple[Attempt, ...]
     log_dir: str = ""
     tokens: TokenFigures | None = field(default=None, metadata=records.WHEN_GIVEN)
+    spent: TimeSpent | None = field(default=None, metadata=records.WHEN_GIVEN)
 
 
 @dataclass(frozen=True, slots=True)

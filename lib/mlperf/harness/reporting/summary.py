@@ -10,7 +10,7 @@ from common.text import WIDTH, aligned, wrapped
 from ..measuring.telemetry import BUSY
 from ..settings import ACCURACY, COMPLIANCE, FIND, PERFORMANCE, README
 from ..wording import cores_in_words, figures
-from . import tokens
+from . import bounds, tokens
 from .results import FindResult, ResultProblem, Results, ScenarioResult, accuracy_in_words, span
 
 # Stands behind what the call has not measured itself.
@@ -87,7 +87,23 @@ def _measured(results: Results, requested: Results) -> list[str]:
     """Return the table of what counts; nothing when only targets were looked for."""
     if not {PERFORMANCE, ACCURACY, COMPLIANCE, README} & set(requested.modes):
         return []
-    return [*_rows(results, requested), *_legend(results), *_warnings(requested, PERFORMANCE), ""]
+    return [
+        *_rows(results, requested),
+        *_legend(results),
+        *_where(requested),
+        *_warnings(requested, PERFORMANCE),
+        "",
+    ]
+
+
+def _where(results: Results) -> Iterator[str]:
+    """Where the time and the energy of performance runs went, as far as it is known."""
+    for result in results.results:
+        spent = result.performance_run and result.performance_run.spent
+        if spent:
+            yield from _wrapped(f"time ({result.scenario}): {bounds.in_words(spent)}", "  ")
+        if spent and spent.energy:
+            yield from _wrapped(f"energy ({result.scenario}): {spent.energy.in_words()}", "  ")
 
 
 def _legend(results: Results) -> Iterator[str]:

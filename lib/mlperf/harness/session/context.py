@@ -6,7 +6,7 @@ import datetime
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +117,8 @@ class Context:
             watched = f"{label}, {doing}" if doing else label
             self.launcher.execute("run", folder, run, watched, START_S + duration_ms / 1000)
             records.write(folder / MACHINE, monitor.course())
-            return records.read(LoadGenOutcome, folder / "outcome.json"), monitor.finish()
+            outcome = records.read(LoadGenOutcome, folder / "outcome.json")
+            return _with_energy(outcome, monitor)
         except Problem as error:
             kept = self.tree.keep_attempt(folder, run.scenario, name, number)
             text = f"{label} failed: {error}; its files are in {kept}"
@@ -189,6 +190,17 @@ class Context:
 def _given(name: str, facts: Mapping[str, Any]) -> dict[str, Any]:
     """Nothing where there is nothing: fingerprints of earlier versions stay."""
     return {name: facts} if facts else {}
+
+
+def _with_energy(outcome: LoadGenOutcome, monitor: Monitor) -> tuple[LoadGenOutcome, Telemetry]:
+    """Return an outcome with the energy of its run, and what was seen of the machine."""
+    spent = outcome.spent
+    if spent is None:
+        return outcome, monitor.finish()
+    span = (spent.began_s, spent.ended_s)
+    seen = monitor.finish(span)
+    energy = monitor.energy(span, outcome.samples, seen.gpus)
+    return replace(outcome, spent=replace(spent, energy=energy)), seen
 
 
 # What changes how answers come about. The rest only says how fast and how long.

@@ -126,7 +126,9 @@ def _publish(
     outcome = made.outcome
     around = context.circumstances(scenario, outcome.versions, made.seen, outcome.computed_by)
     fingerprint = context.fingerprint(scenario, PERFORMANCE)
-    result = report.performance_result(made.run, made.log, tuple(attempts), around, fingerprint)
+    result = report.performance_result(
+        made.run, made.log, tuple(attempts), around, fingerprint, outcome.spent
+    )
     records.write(folder / RESULT_FILE, result)
     place = context.tree.publish(folder, scenario, PERFORMANCE)
     shutil.copyfile(place / "user.conf", place.parent / "user.conf")

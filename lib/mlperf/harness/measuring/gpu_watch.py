@@ -1,0 +1,86 @@
+"""Reading the GPUs of a run in a thread of its own, so that a tool that hangs stops nothing.
+
+It is a thread of the session, which only watches the process that computes. Not verified on
+hardware for AMD and Intel.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from .energy import Span
+from .gpu import GpuSummary
+from .gpu_log import GpuLog, NoTelemetryError
+from .nvml_source import NvmlSource
+from .smi_source import AMD, INTEL, SmiSource
+
+INTERVAL_S = 1.0
+# So long the last readings may take after the run.
+PATIENCE_S = 2.0
+
+
+class GpuSource(Protocol):
+    """A way to read GPUs."""
+
+    def follow(self, stop: threading.Event, log: GpuLog, interval_s: float) -> None:
+        """Add readings to ``log`` until ``stop``; raises NoTelemetryError where none can be had."""
+
+    def close(self) -> None:
+        """End what it has started; ``stop`` is set already."""
+
+
+def _amd() -> GpuSource:
+    shown = os.environ.get("HIP_VISIBLE_DEVICES") or os.environ.get("ROCR_VISIBLE_DEVICES") or ""
+    return SmiSource(AMD, shown)
+
+
+def _intel() -> GpuSource:
+    return SmiSource(INTEL, os.environ.get("ZE_AFFINITY_MASK", ""))
+
+
+SOURCES: Mapping[str, Callable[[], GpuSource]] = {"cuda": NvmlSource, "rocm": _amd, "xpu": _intel}
+
+
+class GpuWatch:
+    """Reads GPUs from its making until ``finish``."""
+
+    def __init__(self, source: GpuSource, interval_s: float = INTERVAL_S) -> None:
+        self._source = source
+        self._log = GpuLog()
+        self._stop = threading.Event()
+        self._problem = ""
+        self._thread = threading.Thread(
+            target=self._follow, args=(interval_s,), name="gpu-watch", daemon=True
+        )
+        self._thread.start()
+
+    def _follow(self, interval_s: float) -> None:
+        try:
+            self._source.follow(self._stop, self._log, interval_s)
+        except NoTelemetryError as error:
+            self._problem = str(error)
+        except Exception as error:  # telemetry never ends a run
+            self._problem = f"{type(error).__name__}: {error}"
+
+    def finish(self, span: Span | None = None) -> tuple[GpuSummary, ...]:
+        """Return the summaries of the GPUs, as far as they could be read."""
+        self._stop.set()
+        self._source.close()
+        self._thread.join(PATIENCE_S)
+        return self._log.summed(span)
+
+    @property
+    def missing(self) -> str:
+        """Return why there is no telemetry; empty where there is."""
+        if not self._log.is_empty:
+            return ""
+        return self._problem or "the tool gave no reading"
+
+
+def watch(device: str) -> GpuWatch | None:
+    """Return the watch of the GPUs of a device; None for one that has no GPU."""
+    source = SOURCES.get(device)
+    return GpuWatch(source()) if source else None
