@@ -198,15 +198,16 @@ def command_of(point: SweepPoint) -> str:
     """Return the command line that runs a point once."""
     import shlex
 
-    words = [f"--{name}={value}" for name, value in _flat(point.flags) if name != "script"]
+    words = [f"--{name}={value}" for name, value in flat_flags(point.flags) if name != "script"]
     name = [str(point.flags["script"])] if point.flags.get("script") else []
     return shlex.join(["cm", "run", "script", *name, *words])
 
 
-def _flat(flags: Mapping[str, Any], start: str = "") -> Iterator[tuple[str, Any]]:
+def flat_flags(flags: Mapping[str, Any], start: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the inputs of a request by their names, with dots for those of groups."""
     for key, value in flags.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{start}{key}.")
+            yield from flat_flags(value, f"{start}{key}.")
         else:
             listed = ",".join(map(str, value)) if isinstance(value, list) else value
             yield f"{start}{key}", "yes" if listed is True else listed

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from cmbench.errors import Error, did_you_mean
@@ -50,7 +51,10 @@ def read_sweep(path: str, name: str = "") -> Sweep:
         faults.add(line, f"{key} is given twice")
     sweep = sweep_of(data, name or faults.text(data, "name") or _name_of(path), faults)
     faults.refuse(path)
-    return sweep
+    if not sweep.reference:
+        return sweep
+    folder = os.path.dirname(os.path.abspath(path))
+    return replace(sweep, reference=os.path.join(folder, sweep.reference))
 
 
 def _name_of(path: str) -> str:
@@ -393,6 +397,10 @@ def _search(data: Any, faults: Faults) -> SearchSettings:
     )
 
 
+def _reference(data: Any, faults: Faults) -> str:
+    return faults.text({"reference": data}, "reference")
+
+
 def _check_names(parts: Mapping[str, Any], axes: Mapping[str, Any], faults: Faults) -> None:
     """Axes that are zipped or named in conditions exist, and those zipped are equally long."""
     _check_zips(parts["zips"], axes, faults)
@@ -450,5 +458,6 @@ _READERS: Mapping[str, Callable[[Any, Faults], Any]] = {
     "objectives": _objectives,
     "constraints": _conditions("constraints"),
     "search": _search,
+    "reference": _reference,
 }
 _PARTS = ("name", "request", "axes", "zip", *(key for key in _READERS if key != "zips"))

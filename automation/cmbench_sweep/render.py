@@ -10,6 +10,7 @@ from cmbench.errors import Error
 from cmbench.lib.text_files import counted, size_text
 from cmbench_sweep.driver import SweepForecast
 from cmbench_sweep.points import command_of
+from cmbench_sweep.references import Comparisons, FigureComparison
 from cmbench_sweep.report import Effect, MeasuredPoint, Report, best, median_and_range
 from cmbench_sweep.values import FAILED, MEASURED, OPEN, PointOutcome, SweepPoint, spread
 
@@ -97,14 +98,23 @@ def time_text(seconds: float) -> str:
 
 
 def shown(
-    sweep_report: Report, points: Sequence[SweepPoint], outcomes: Mapping[str, PointOutcome]
+    sweep_report: Report,
+    points: Sequence[SweepPoint],
+    outcomes: Mapping[str, PointOutcome],
+    compared: Comparisons | None = None,
+    reference: str = "",
 ) -> str:
-    """Return what ``cm show experiment NAME`` prints: counts, the points, the best one."""
+    """Return what ``cm show experiment NAME`` prints: counts, the points, the best one.
+
+    ``compared`` are their comparisons with the references of the file ``reference``.
+    """
     counts = {s: sum(o.status == s for o in outcomes.values()) for s in (MEASURED, FAILED, OPEN)}
     summary = ", ".join(f"{many:,} {_WORDS[status]}" for status, many in counts.items() if many)
     lines = [f"{sweep_report.sweep.name}: {counted(len(points), 'point')}: {summary}", ""]
     if sweep_report.measured:
-        lines += [*_result_lines(sweep_report)]
+        lines += [*_result_lines(sweep_report, compared if reference else None)]
+    if reference:
+        lines += ["", *_reference_lines(points, compared or {}, reference)]
     failed = [point for point in points if outcomes[point.key].status == FAILED]
     if failed:
         lines += ["", "failed (again with --retry-failed):"]
@@ -112,21 +122,51 @@ def shown(
     return "\n".join(lines).rstrip()
 
 
-def _result_lines(sweep_report: Report) -> list[str]:
+def _reference_lines(
+    points: Sequence[SweepPoint], compared: Comparisons, reference: str
+) -> Iterator[str]:
+    """Yield how many figures are within their bounds, and those that are not."""
+    every = [comparison for row in compared.values() for comparison in row]
+    passed = sum(comparison.passed for comparison in every)
+    yield f"{reference}: {passed} of {counted(len(every), 'figure')} within bounds"
+    for point in points:
+        for comparison in compared.get(point.key, ()):
+            if not comparison.passed:
+                yield f"  FAIL  {_comparison_text(comparison)}  {values_text(point)}"
+
+
+def _comparison_text(comparison: FigureComparison) -> str:
+    """``rate 90 samples/s (-25.0 %), reference 120 (-5 % … +10 %)``."""
+    reference, deviation = comparison.reference, comparison.deviation
+    value = "missing" if comparison.value is None else f"{_number(comparison.value)}"
+    unit = f" {reference.unit}" if reference.unit and comparison.value is not None else ""
+    apart = f" ({100 * deviation:+.1f} %)" if deviation is not None else ""
+    figure = f"{comparison.figure} {value}{unit}{apart}"
+    return f"{figure}, reference {_number(reference.value)} ({reference.bounds()})"
+
+
+def _result_lines(sweep_report: Report, compared: Comparisons | None) -> list[str]:
     """Return the table and the best point, or the table and why there is no best one."""
     try:
         sweep_report.figure()
-        return [*table(sweep_report), "", *_best(sweep_report)]
+        return [*table(sweep_report, compared=compared), "", *_best(sweep_report)]
     except Error as error:
         bare = replace(sweep_report, sweep=replace(sweep_report.sweep, objectives={}))
-        return [*table(bare), "", f"no best point: {error.summary()}"]
+        return [*table(bare, compared=compared), "", f"no best point: {error.summary()}"]
 
 
 _WORDS = {MEASURED: "measured", FAILED: "failed", OPEN: "still to do"}
 
 
-def table(sweep_report: Report, rows: Sequence[MeasuredPoint] | None = None) -> Iterator[str]:
-    """Yield the points with up to three figures, the best first, and what differs between them."""
+def table(
+    sweep_report: Report,
+    rows: Sequence[MeasuredPoint] | None = None,
+    compared: Comparisons | None = None,
+) -> Iterator[str]:
+    """Yield the points with up to three figures, the best first, and what differs between them.
+
+    With ``compared``, a column says whether a point is within the bounds of its references.
+    """
     figure = sweep_report.figure()
     names = _columns(sweep_report, figure)
     same = [name for name, values in sweep_report.sweep.axes.items() if len(values) == 1]
@@ -139,14 +179,28 @@ def table(sweep_report: Report, rows: Sequence[MeasuredPoint] | None = None) -> 
             key=lambda e: sign * e.figures.get(figure, float("inf") * sign),
         )
     )
-    yield "".join(f"{name[:15]:>16}" for name in names) + "  runs  spread  point"
+    yield (
+        "".join(f"{name[:15]:>16}" for name in names) + f"  runs  spread{_verdict(compared)}  point"
+    )
     for e in ordered[:_ROWS]:
         apart = spread(e.outcome.all_of(figure))
         spread_text = f"{apart:7.1%}" if apart is not None else " " * 7
         cells = "".join(f"{_number(e.figures.get(name)):>16}" for name in names)
-        yield f"{cells}{len(e.outcome.runs):>6} {spread_text}  {values_text(e.point, same)}"
+        apart_text = f"{spread_text}{_verdict(compared, e.point)}"
+        yield f"{cells}{len(e.outcome.runs):>6} {apart_text}  {values_text(e.point, same)}"
     if len(ordered) > _ROWS:
         yield f"and {len(ordered) - _ROWS:,} more: --json has all"
+
+
+def _verdict(compared: Comparisons | None, point: SweepPoint | None = None) -> str:
+    """Return the cell of a point in the column of the references, or its head."""
+    if compared is None:
+        return ""
+    if point is None:
+        return "  reference"
+    row = compared.get(point.key, ())
+    verdict = "pass" if all(comparison.passed for comparison in row) else "FAIL"
+    return f"  {verdict if row else '-':>9}"
 
 
 def _columns(summary: Report, figure: str) -> list[str]:

@@ -225,11 +225,16 @@ def clear(folder: Path) -> None:
 
 def write(path: Path, data: Mapping[str, Any] | Sequence[Any]) -> None:
     """Replace a JSON file as a whole; raises ``no-space``, ``not-writable``, ``file-error``."""
+    write_text(path, json.dumps(data, ensure_ascii=False, default=str))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a file as a whole; raises ``no-space``, ``not-writable``, ``file-error``."""
     draft = path.with_name(f"{path.name}.{socket.gethostname()}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(draft, "w", encoding="utf-8") as stream:
-            json.dump(data, stream, ensure_ascii=False, default=str)
+            stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(draft, path)

@@ -56,6 +56,7 @@ class Sweep:
     point must not fulfil; ``constraints`` are those that the figures of a good point do.
     ``record`` says where figures come from, by their names; ``objectives`` which way they are
     better. ``site`` is the system of a site that measures it, empty where none is named.
+    ``reference`` is the path of the file with reference values, empty for none.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Sweep:
     constraints: tuple[str, ...] = ()
     search: SearchSettings = field(default_factory=SearchSettings)
     site: str = ""
+    reference: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from cmbench_sweep import driver, render
 from cmbench_sweep.driver import OpenSweep
 from cmbench_sweep.execution_flags import ELSEWHERE, execution_site
 from cmbench_sweep.reading import read_sweep
+from cmbench_sweep.references import ReferenceCheck, data_of
 from cmbench_sweep.report import best, effects, frontier, report
 from cmbench_sweep.site_files import with_site
 from cmbench_sweep.store import PointStore, decode
@@ -28,7 +29,10 @@ from cmbench_sweep.values import (
 
 _COMMON = ("sweep", "name", "out", "json", "quiet", "silent", "verbose", "debug", "help")
 _OF_SITES = ("on", "executor", "labels", "site", *ELSEWHERE)
-_OF_RUNS = ("retry_failed", "new", "complete", *_OF_SITES)
+_OF_RUNS = (
+    *("retry_failed", "new", "complete", "reference", "write_reference", "tolerance"),
+    *_OF_SITES,
+)
 _OF_EXPLORATION = ("tags", "explore", "dir")
 
 
@@ -46,6 +50,7 @@ def run_experiment(command: Command) -> Reply:
         return explore(command)
     refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS, "docker"))
     site, opened = _opened(command)
+    references = ReferenceCheck.of(command.flags, opened.sweep, measures=True)
     redone = [
         name
         for name, flag in ((FAILED, "retry_failed"), (MEASURED, "new"))
@@ -60,8 +65,10 @@ def run_experiment(command: Command) -> Reply:
             say(f"some points are of other sweeps too, which get the new results: {listed(others)}")
     opened = driver.run_sweep(opened, site, say, _screen(command))
     outcomes = opened.outcomes()
-    reply = _reply(opened.sweep, opened.points, outcomes)
-    return Reply(reply.answer, reply.text, reply.data, _failure(opened, outcomes))
+    references.write(opened.points, outcomes, say)
+    reply = _reply(opened.sweep, opened.points, outcomes, references)
+    error = _failure(opened, outcomes) or reply.error
+    return Reply(reply.answer, reply.text, reply.data, error)
 
 
 def replay_experiment(command: Command) -> Reply:
@@ -120,7 +127,9 @@ def show_experiment(command: Command) -> Reply:
         return _frontier(command, sweep, points)
     if flags.get("best"):
         return _best(command, sweep, points)
-    return _reply(sweep, points, outcomes)
+    references = ReferenceCheck.of(command.flags, sweep)
+    references.write(points, outcomes, _sayer(command))
+    return _reply(sweep, points, outcomes, references)
 
 
 def _frontier(command: Command, sweep: Sweep, points: tuple[SweepPoint, ...]) -> Reply:
@@ -206,13 +215,27 @@ def _screen(command: Command) -> api.OnEvent | None:
     return screen(command.console, command.options)
 
 
-def _reply(sweep: Sweep, points: tuple[SweepPoint, ...], outcomes: Mapping[str, Any]) -> Reply:
+def _reply(
+    sweep: Sweep,
+    points: tuple[SweepPoint, ...],
+    outcomes: Mapping[str, Any],
+    references: ReferenceCheck,
+) -> Reply:
     sweep_report = report(sweep, points, outcomes)
-    data = {
+    compared = references.compare(points, outcomes)
+    data: dict[str, Any] = {
         "name": sweep.name,
         "points": [render.data_of(point, outcomes[point.key]) for point in points],
     }
-    return Reply(data, lambda: render.shown(sweep_report, points, outcomes), data)
+    if references.path:
+        data["reference"] = references.path
+        for point, row in zip(points, data["points"], strict=True):
+            row["reference"] = [data_of(c) for c in compared.get(point.key, ())]
+
+    def text() -> str:
+        return render.shown(sweep_report, points, outcomes, compared, references.path)
+
+    return Reply(data, text, data, references.failure(compared))
 
 
 def _failure(opened: OpenSweep, outcomes: Mapping[str, PointOutcome]) -> Error | None:

@@ -91,6 +91,11 @@ _SWEEP = {
     "sweep=FILE": "the sweep: a request, axes, and what else docs/how-to/sweeps.md tells",
     "name=NAME": "its name; by default that in the file",
 }
+_REFERENCE = {
+    "reference=FILE": "compare with reference values: out of their bounds is an error",
+    "write-reference=FILE": "write what was measured as reference values of this site; with"
+    " --tolerance=5%",
+}
 _SLURM = {
     "on=slurm": "on a cluster; --partition, --account, --qos, --constraint, --gres, --time, --mem,"
     " --cpus-per-task, --reservation, --nodelist and --exclude go to sbatch, and all words of"
@@ -457,6 +462,7 @@ VERBS: tuple[Verb, ...] = (
             "retry-failed": "measure the points again that have failed",
             "complete": "measure the points again that have fewer figures or runs than are asked",
             "new": "measure all points again",
+            **_REFERENCE,
             **_SLURM,
             "on=ssh": "on --hosts=A,B=gpu+big, with their labels; --folder=DIR there, --keep what"
             " was brought, --wheels=DIR for machines without a package index, --patience=SECONDS",
@@ -491,8 +497,9 @@ VERBS: tuple[Verb, ...] = (
             "frontier=X,Y": "the points that no other one beats in two figures",
             "best=FIGURE": "the command line of the best point",
             "effects=FIGURE": "what each value of each axis does, with its spread",
+            **_REFERENCE,
         },
-        takes=_OUTPUT,
+        takes=(*_OUTPUT, "tolerance"),
     ),
     Verb("site", "help", "help:show_usage"),
     Verb(
