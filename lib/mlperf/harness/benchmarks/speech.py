@@ -16,12 +16,12 @@ from mlperf.catalog import BenchmarkSpec
 from ..backends.base import Predictor
 from ..errors import HarnessError
 from ..jobs import AccuracyFigure
-from ..records import read_json
 from ..settings import MAIN, GraphSpec, ModelSpec, TensorSpec
 from . import wer
 from .base import Array, Result
 from .features import Extractor, FeatureSpec
-from .samples import SingleSamples, Stored, cut_out
+from .samples import SingleSamples, Stored
+from .sounds import SoundSet
 
 STEP = "step"
 # The longest text that is answered, in bytes; what comes after it is cut off.
@@ -121,45 +121,32 @@ class _Solver:
 class SpeechRecognition(Stored[SingleSamples]):
     """Utterances and what was said in them.
 
-    The data set holds ``samples.npy`` int16 [samples], ``offsets.npy`` int64 [utterances + 1] and
-    ``texts.json``. The main graph of the model is the encoder, its part ``step`` the prediction
-    network with the joint. An encoder that stacks states has a second input, the true lengths of
-    the utterances in feature vectors. Options: ``labels``, ``blank``, ``most_letters_per_frame``,
-    ``stride`` (feature vectors for one state, 1 where it is not given) and those of
-    ``FeatureSpec``.
+    The data set is a ``SoundSet``. The main graph of the model is the encoder, its part ``step``
+    the prediction network with the joint. An encoder that stacks states has a second input, the
+    true lengths of the utterances in feature vectors. Options: ``labels``, ``blank``,
+    ``most_letters_per_frame``, ``stride`` (feature vectors for one state, 1 where it is not given)
+    and those of ``FeatureSpec``.
     """
 
     feeds_back = True
 
     def __init__(self, dataset: Path, model: ModelSpec, rules: BenchmarkSpec) -> None:
         self.rules = rules
-        facts = read_json(dataset / "dataset.json")
-        self._samples = np.load(dataset / "samples.npy", mmap_mode="r")
-        self._offsets = np.load(dataset / "offsets.npy")
-        self._texts: list[str] = read_json(dataset / "texts.json")
-        _check(dataset, facts["count"], self._offsets, self._samples, self._texts)
         self._step = _step(model)
         self.features = FeatureSpec.of(model.options)
-        if facts["rate"] != self.features.rate:
-            raise HarnessError(
-                f"{dataset} has {facts['rate']} samples a second, {model.name} takes "
-                f"{self.features.rate}"
-            )
+        self._set = SoundSet(dataset, self.features.rate, model.name)
         self.decoding = _decoder_options(model)
         self._stride = int(model.options.get("stride", 1))
         self._inputs = tuple(tensor.name for tensor in model.inputs)
-        tensor = TensorSpec("sound", str(self._samples.dtype), (-1,))
-        self.store = SingleSamples(tensor, self._sound)
-        self.sample_count = len(self._texts)
+        tensor = TensorSpec("sound", self._set.dtype, (-1,))
+        self.store = SingleSamples(tensor, self._set.sound)
+        self.sample_count = len(self._set)
         self.outputs: Mapping[str, tuple[str, ...]] = {
             MAIN: (model.outputs[0].name,),
             STEP: tuple(tensor.name for tensor in self._step.outputs),
         }
         self.result = Result(np.dtype(np.uint8), (LONGEST_TEXT,), variable=True)
-        self.costs: Array | None = np.diff(self._offsets)
-
-    def _sound(self, index: int) -> Array:
-        return cut_out(self._samples, self._offsets[index], self._offsets[index + 1])
+        self.costs: Array | None = self._set.lengths
 
     def sounds(self, indices: Sequence[int] | Array) -> list[Array]:
         """The sound [t] of each of these utterances; raises IndexError for one not loaded."""
@@ -188,7 +175,7 @@ class SpeechRecognition(Stored[SingleSamples]):
             key = (sample, answer)
             if key not in known:  # a tiny set is asked several times over
                 recognized = answer.decode("utf-8", errors="replace")
-                known[key] = wer.errors_and_words([(self._texts[sample], recognized)])
+                known[key] = wer.errors_and_words([(self._set.texts[sample], recognized)])
             errors, words = errors + known[key][0], words + known[key][1]
         rate = 100.0 * errors / max(1, words)
         line = f"Word Error Rate: {rate:.6f}%, accuracy={100 - rate:.6f}%"
@@ -214,11 +201,3 @@ def _decoder_options(model: ModelSpec) -> DecoderOptions:
         )
     except KeyError as error:
         raise HarnessError(f"the options of {model.name} lack {error}") from error
-
-
-def _check(folder: Path, count: int, offsets: Array, samples: Array, texts: Sequence[str]) -> None:
-    if len(offsets) != count + 1 or len(texts) != count or offsets[-1] != len(samples):
-        raise HarnessError(
-            f"{folder} is damaged: {len(offsets) - 1} utterances with {len(samples)} samples, "
-            f"{len(texts)} texts, {count} expected"
-        )
