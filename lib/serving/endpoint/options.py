@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import random
 import re
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from serving.bench.option_table import (
     parse,
 )
 
+from . import keys
 from .connection import EndpointAddress, parse_address
 
 PROGRAM = "endpoint-bench"
@@ -32,7 +32,6 @@ FILES = ("json", "csv", "html")
 MOST_CONNECTIONS = 4096
 UNITS = {"us": 1e3, "ms": 1e6, "s": 1e9}
 LIMITS = ("ttft", "tpot", "itl", "e2e")
-KEY = "OPENAI_API_KEY"
 
 OPTIONS = (
     BenchOption("url", "text", "The API: http://HOST:PORT/v1"),
@@ -83,7 +82,7 @@ OPTIONS = (
         "checks", "text", "Prove the figures before measuring", "yes", choices=("yes", "no")
     ),
     BenchOption("body", "json", 'More of each request\'s body: {"ignore_eos": true}'),
-    BenchOption("api_key_env", "name", f"The variable that holds the key ({KEY} if it is set)"),
+    BenchOption("api_key_env", "name", f"Variable that holds the key ({keys.KEY} if it is set)"),
     BenchOption("header", "text", "NAME:VALUE, sent with every request", repeats=True),
     BenchOption("tls_ca", "text", "A file of certificates to trust in place of the system's"),
     BenchOption("timeout", "seconds", "The longest that an answer may take", "600"),
@@ -182,8 +181,7 @@ def settings(arguments: Mapping[str, Any]) -> EndpointCall:
 
 def _endpoint(read: OptionValues, values: Mapping[str, Any]) -> EndpointSettings:
     headers = [http_header(text) for text in read.several("header")]
-    if key := _key(read.text("api_key_env")):
-        headers.append(("Authorization", f"Bearer {key}"))
+    headers += keys.authorization(read.text("api_key_env"))
     for name, value in headers:
         if not (name.isascii() and value.isascii() and name.isprintable() and value.isprintable()):
             raise bad_value(f"the header {name} has characters that HTTP does not allow")
@@ -198,14 +196,6 @@ def _endpoint(read: OptionValues, values: Mapping[str, Any]) -> EndpointSettings
         checks=read.text("checks") == "yes",
         files={name: values[name] for name in FILES if name in values},
     )
-
-
-def _key(variable: str) -> str:
-    """Return the key out of the environment: on a command line others would see it."""
-    key = os.environ.get(variable or KEY, "")
-    if variable and not key:
-        raise bad_value(f"--api_key_env={variable}: this variable is not set")
-    return key
 
 
 def _body(text: str) -> Mapping[str, Any]:

@@ -44,8 +44,10 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     requests: list[dict[str, Any]]
     models: list[str]
+    keys: set[str | None]
 
     def do_GET(self) -> None:
+        self.keys.add(self.headers["Authorization"])
         body = json.dumps({"data": [{"id": name} for name in self.models]}).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
@@ -55,6 +57,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.requests.append(request)
+        self.keys.add(self.headers["Authorization"])
         parts, kind = self.answer(request)
         if isinstance(parts, int):
             body = b'{"error":{"message":"Loading model"}}'
@@ -112,7 +115,7 @@ class Params(SimpleNamespace):
 
 @pytest.fixture
 def served() -> Iterator[ThreadingHTTPServer]:
-    handler = type("Answers", (Handler,), {"requests": [], "models": ["llama"]})
+    handler = type("Answers", (Handler,), {"requests": [], "models": ["llama"], "keys": set()})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -263,6 +266,39 @@ def test_a_server_must_be_named_and_so_must_one_of_its_models(
     with pytest.raises(HarnessError, match="no server to send prompts to") as caught:
         registry.create("openai", "cpu", "float32")
     assert caught.value.hint == "--url=http://HOST:PORT/v1"
+
+
+def test_a_key_comes_from_the_environment_or_a_file(
+    served: ThreadingHTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handler: Any = served.RequestHandlerClass
+    monkeypatch.setenv("OPENAI_API_KEY", "one")
+    monkeypatch.setenv("OTHER_KEY", "two")
+    file = tmp_path / "key"
+    file.write_text("three\n")
+    for options, key in (
+        ({}, "one"),
+        ({"api_key_env": "OTHER_KEY"}, "two"),
+        ({"api_key_file": str(file)}, "three"),
+    ):
+        handler.keys.clear()
+        answered(remote(served, **options), 10)
+        assert handler.keys == {f"Bearer {key}"}
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"api_key_env": "NO_KEY"}, "the variable NO_KEY is not set"),
+        ({"api_key_file": "/nowhere/key"}, "/nowhere/key cannot be read"),
+    ],
+)
+def test_a_key_that_is_missing_is_said_before_a_request(
+    options: dict[str, str], text: str, served: ThreadingHTTPServer
+) -> None:
+    with pytest.raises(HarnessError, match=text) as caught:
+        remote(served, **options)
+    assert "OPENAI_API_KEY" in caught.value.hint
 
 
 def test_a_file_that_is_no_gguf_is_refused(tmp_path: Path) -> None:

@@ -11,6 +11,10 @@ SPECS = (
         generates=True,
         options={
             "url": Option("", "http://HOST:PORT/v1 of the server", key="CM_MLPERF_URL"),
+            "api_key_env": Option(
+                "", "the variable that holds the key (OPENAI_API_KEY if it is set)"
+            ),
+            "api_key_file": Option("", "a file that holds the key, instead of a variable"),
             "model": Option("", "its name there, where the server has several models"),
         },
     ),

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from serving.endpoint.connection import EndpointAddress, EndpointConnection, EndpointFault
+from serving.endpoint.connection import EndpointConnection, EndpointFault
 
 from ..errors import OTHER_MODEL, HarnessError
 from .base import Array
@@ -42,7 +42,7 @@ class CompletionClient(TokenGenerator):
 
     def __init__(
         self,
-        address: EndpointAddress,
+        connection: EndpointConnection,
         route: CompletionRoute,
         stops: frozenset[int],
         owner: object = None,
@@ -50,7 +50,7 @@ class CompletionClient(TokenGenerator):
         self._route = route
         self._stops = stops
         self._owner = owner
-        self._connection = EndpointConnection(address, timeout=ANSWER_S)
+        self._connection = connection
 
     def generate(self, prompts: Sequence[Array], stream: AnswerStream) -> None:
         """See ``generation.TokenGenerator``."""

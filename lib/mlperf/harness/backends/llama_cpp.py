@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from serving.endpoint.connection import EndpointAddress
+from serving.endpoint.connection import EndpointAddress, EndpointConnection
 
 from ..errors import OTHER_MODEL, HarnessError
 from ..settings import GraphSpec
 from .base import Backend, Layout
-from .completions import CONCURRENCY, CompletionClient, CompletionRoute, stops_of
+from .completions import ANSWER_S, CONCURRENCY, CompletionClient, CompletionRoute, stops_of
 
 PACKAGE = "xllamacpp"
 MAGIC = b"GGUF"
@@ -45,7 +45,12 @@ class LlamaCpp(Backend):
         server = _server(graph, workers, threads, is_exact)
         port = urlsplit(server.listening_address).port or 0
         address, stops = EndpointAddress("http", HOST, port, ""), stops_of(graph.options)
-        return [CompletionClient(address, COMPLETION, stops, server) for _ in range(workers)]
+        return [
+            CompletionClient(
+                EndpointConnection(address, timeout=ANSWER_S), COMPLETION, stops, server
+            )
+            for _ in range(workers)
+        ]
 
     def versions(self) -> dict[str, str]:
         """Version of the package, which carries llama.cpp."""

@@ -11,14 +11,19 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from serving.endpoint import connection
+from common.problems import Problem
+from serving.endpoint import connection, keys
 from serving.endpoint.connection import EndpointConnection, EndpointFault, parse_address
 
 from ..errors import HarnessError
 from ..settings import GraphSpec, Setup
 from .base import Backend, Layout
-from .completions import CONCURRENCY, CompletionClient, CompletionRoute, stops_of
+from .completions import ANSWER_S, CONCURRENCY, CompletionClient, CompletionRoute, stops_of
 
+KEY_HINT = (
+    f"put it into the environment as {keys.KEY}, or name another variable or a file: "
+    "--backend_options=api_key_env=NAME or api_key_file=FILE"
+)
 URL_HINT = "--url=http://HOST:PORT/v1"
 TOKENS = re.compile(rb'"token_ids":\s*\[([\d,\s]+)\]')
 NO_TOKENS = (
@@ -39,17 +44,25 @@ class OpenAi(Backend):
         if not url:
             raise HarnessError("openai has no server to send prompts to", URL_HINT)
         self._address = parse_address(url)
+        try:
+            named = (str(setup.options["api_key_env"]), str(setup.options["api_key_file"]))
+            self._headers = keys.authorization(*named)
+        except Problem as problem:
+            raise HarnessError(str(problem), KEY_HINT) from problem
         self._model = str(setup.options["model"]) or self._only_model()
 
     def _only_model(self) -> str:
         try:
-            names = list(connection.models(EndpointConnection(self._address, timeout=FIRST_S)))
+            names = list(connection.models(self._connection(FIRST_S)))
         except EndpointFault as error:
             raise HarnessError(f"{self._address}: {error}", error.hint or URL_HINT) from error
         if len(names) != 1:
             text = f"{self._address} serves {len(names)} models: {', '.join(names) or 'none'}"
             raise HarnessError(text, "--backend_options=model=NAME")
         return names[0]
+
+    def _connection(self, timeout: float) -> EndpointConnection:
+        return EndpointConnection(self._address, timeout=timeout, headers=self._headers)
 
     def open(
         self, graph: GraphSpec, outputs: Sequence[str], workers: int, threads: int
@@ -70,7 +83,7 @@ class OpenAi(Backend):
             str(self._address), "/completions", TOKENS, b"data: [DONE]", body, NO_TOKENS
         )
         stops = stops_of(graph.options)
-        return [CompletionClient(self._address, route, stops) for _ in range(workers)]
+        return [CompletionClient(self._connection(ANSWER_S), route, stops) for _ in range(workers)]
 
     def versions(self) -> dict[str, str]:
         """There is no library behind it; the server's is not known."""
