@@ -168,7 +168,8 @@ class ProbeRequest:
 class Probe:
     """What must be known before anything is measured: libraries, LoadGen's seed, samples.
 
-    ``library_bytes`` and ``device_facts`` are the backend's, see ``backends.base.Backend``.
+    ``library_bytes`` and ``device_facts`` are the backend's, see ``backends.base.Backend``;
+    ``work_bytes`` is what one sample takes that is worked on.
     """
 
     versions: dict[str, str]
@@ -176,3 +177,4 @@ class Probe:
     sample_count: int
     library_bytes: int
     device_facts: dict[str, str] = field(default_factory=dict)
+    work_bytes: int = 0

@@ -21,6 +21,8 @@ SAFETENSORS, GGUF = "model.safetensors", gguf_file.FILE
 ORACLE = "oracle.npz"
 # The facts of the same model by the file that an engine opens.
 FACTS = {SAFETENSORS: "model-pytorch.json", GGUF: models.MODEL_FACTS}
+# The most tokens of a prompt of MLPerf's Llama 3.1 8B.
+MOST_PROMPT = 2048
 FORMATS: Mapping[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2")}
 
 
@@ -109,7 +111,9 @@ def describe(
             "end_token": ends[0],
             "token_dtype": "int64",
             "vocabulary": size.vocabulary,
-            "context": size.context,
+            # An engine makes room for all of it, for every prompt in work.
+            "context": min(size.context, MOST_PROMPT + most),
+            "token_bytes": size.token_bytes,
             **options,
         },
     }

@@ -14,6 +14,8 @@ from typing import Any
 from modelzoo.program import ProgramError
 
 CONFIG = "config.json"
+# Bytes of a number of float16.
+HALF = 2
 # How Llama 3.1 slows the rotary embedding down for contexts beyond 8192 tokens.
 LLAMA_3_SCALING: Mapping[str, Any] = {
     "rope_type": "llama3",
@@ -47,6 +49,11 @@ class LlamaSize:
     def head_width(self) -> int:
         """Return the numbers of one head for one token."""
         return self.width // self.heads
+
+    @property
+    def token_bytes(self) -> int:
+        """Return the bytes of the keys and values of one token, as float16."""
+        return 2 * self.layers * self.key_heads * self.head_width * HALF
 
     def config(self, *, begin: int, ends: list[int]) -> dict[str, Any]:
         """Return ``config.json``; ``begin`` and ``ends`` are special tokens."""

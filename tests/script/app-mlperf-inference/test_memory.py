@@ -82,6 +82,15 @@ def test_a_run_that_does_not_fit_is_refused_with_numbers(machine: Path) -> None:
     assert "--performance_sample_count" in caught.value.hint
 
 
+def test_what_a_sample_in_work_takes_counts_too(machine: Path) -> None:
+    """A language model keeps the keys and values of a prompt and its answer."""
+    limit(machine / "cgroup" / "outer", "5000000000", 0)
+    wanted, spec = settings(machine), catalog.benchmark("resnet50")
+    memory.check(wanted, spec, PROBE)
+    with pytest.raises(HarnessError, match=r"5\.0 GB for a sample in work"):
+        memory.check(wanted, spec, replace(PROBE, work_bytes=5_000_000_000))
+
+
 def test_the_samples_of_a_repeated_set_are_counted_once(machine: Path) -> None:
     wanted = settings(machine, overrides={})
     own = sum(path.stat().st_size for path in Path(wanted.dataset).glob("*.npy"))

@@ -46,8 +46,9 @@ class TextGeneration(Stored[SingleSamples]):
 
     The data set is a ``PromptSet``. The options of the model are ``max_new_tokens``,
     ``stop_token_ids``, ``vocabulary`` and ``context``, the most tokens of a prompt with its
-    answer; ``oracle`` names a file beside it with the answers of the reference implementation:
-    ``tokens`` [all] and ``offsets`` [samples + 1].
+    answer; ``token_bytes`` are those of the keys and values of one. ``oracle`` names a file beside
+    it with the answers of the reference implementation: ``tokens`` [all] and
+    ``offsets`` [samples + 1].
     """
 
     def __init__(self, dataset: Path, model: ModelSpec, rules: BenchmarkSpec) -> None:
@@ -61,6 +62,8 @@ class TextGeneration(Stored[SingleSamples]):
         self.result = Result(TOKEN, (most,), variable=True)
         # A prompt goes through the model at once, answers take a step for a token.
         self.costs: Array | None = self._set.lengths + most
+        # Keys and values of a prompt and its answer, which a backend keeps for each in work.
+        self.work_bytes = _option(model, "context") * int(model.options.get("token_bytes", 0))
         self._oracle = _oracle(model, self.sample_count)
 
     def solver(self, predictors: Mapping[str, Predictor], capacity: int) -> _Solver:

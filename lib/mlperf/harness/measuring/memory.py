@@ -21,13 +21,14 @@ def check(settings: SessionSettings, spec: BenchmarkSpec | None, probe: Probe) -
     model = max(map(model_bytes, models))
     count, samples = loaded(settings, spec, probe)
     rest = probe.library_bytes
-    needed = model + samples + rest
+    work = probe.work_bytes
+    needed = model + samples + work + rest
     free, whose = available()
     if free is not None and free < needed:
         raise HarnessError(
             f"too little memory: a run needs about {megabytes(needed)} ({megabytes(model)} for "
-            f"the model, {megabytes(samples)} for {count} loaded samples, {megabytes(rest)} for "
-            f"the rest), and {megabytes(free)} {whose}",
+            f"the model, {megabytes(samples)} for {count} loaded samples, {megabytes(work)} for a "
+            f"sample in work, {megabytes(rest)} for the rest), and {megabytes(free)} {whose}",
             "end other programs, raise the limit, or load fewer samples with "
             "--performance_sample_count",
         )

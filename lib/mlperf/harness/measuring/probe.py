@@ -39,4 +39,5 @@ def probe(request: ProbeRequest, config: Path) -> Probe:
         sample_count=benchmark.sample_count,
         library_bytes=backend.library_bytes,
         device_facts=backend.device_facts(),
+        work_bytes=int(getattr(benchmark, "work_bytes", 0)),
     )
