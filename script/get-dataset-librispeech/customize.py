@@ -36,6 +36,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
             hint="remove the archive and run again, it was not unpacked whole",
         )
     env["CM_DATASET_PATH"] = folder
+    env[f"CM_DATASET_LIBRISPEECH_{part.upper().replace('-', '_')}_PATH"] = folder
     env["CM_DATASET_SIZE"] = str(count)
     return {"return": 0, "version": "1.0" if tiny else part}
 

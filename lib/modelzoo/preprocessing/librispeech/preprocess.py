@@ -13,7 +13,7 @@ import argparse
 import json
 import sys
 import wave
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,12 +96,17 @@ def write(part: Path, out: Path) -> int:
     kept.sort(key=lambda pair: -len(pair[0]))
     if not kept:
         raise ProgramError(f"{part} has no utterance of up to {LONGEST_S:g} s")
-    np.save(out / "samples.npy", np.concatenate([samples for samples, _ in kept]))
-    ends = np.cumsum([0, *(len(samples) for samples, _ in kept)])
-    np.save(out / "offsets.npy", ends.astype(np.int64))
-    texts = json.dumps([text for _, text in kept], indent=0) + "\n"
-    (out / "texts.json").write_text(texts, encoding="utf-8")
+    write_arrays(kept, out)
     return len(everything) - len(kept)
+
+
+def write_arrays(sounds: Sequence[tuple[Samples, str]], out: Path) -> None:
+    """Write sounds and their texts."""
+    np.save(out / "samples.npy", np.concatenate([samples for samples, _ in sounds]))
+    ends = np.cumsum([0, *(len(samples) for samples, _ in sounds)])
+    np.save(out / "offsets.npy", ends.astype(np.int64))
+    texts = json.dumps([text for _, text in sounds], indent=0) + "\n"
+    (out / "texts.json").write_text(texts, encoding="utf-8")
 
 
 def facts(name: str, qsl_count: int, left_out: int, out: Path) -> dict[str, Any]:
