@@ -1,0 +1,104 @@
+"""Turn a checkpoint of Whisper, as Hugging Face has it, into the two ONNX graphs of the benchmark.
+
+    python -m modelzoo.whisper.convert --checkpoint DIR --out DIR [--other-size]
+
+Every weight that the network has must be there in its shape, and no other.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from mlperf import catalog
+from modelzoo import byte_pairs, models, program
+from modelzoo.checkpoint import check_names, check_shape
+from modelzoo.graph import Array
+from modelzoo.hugging_face import HuggingFaceCheckpoint
+from modelzoo.program import ProgramError
+from modelzoo.whisper import graphs
+from modelzoo.whisper.facts import options_of
+from modelzoo.whisper.size import WhisperSize, size_of
+
+NAME = "whisper-large-v3"
+# The same as the embedding of the tokens; some files hold it again.
+TIED = "proj_out.weight"
+# Source: speech2text of MLPerf's reference implementation: its prompt, and max_tokens.
+START_WORDS = ("<|startoftranscript|>", "<|en|>", "<|transcribe|>", "<|notimestamps|>")
+END_WORD = "<|endoftext|>"
+MOST_TOKENS = 200
+
+
+class CheckedWhisperWeights:
+    """The weights of a checkpoint; those with another shape than the network's are refused."""
+
+    def __init__(self, source: HuggingFaceCheckpoint, size: WhisperSize) -> None:
+        self._source, self._shapes = source, size.shapes()
+        check_names(source.names() - {TIED}, self._shapes)
+
+    def array(self, name: str) -> Array:
+        """See ``WhisperWeights``."""
+        weight = self._source.array(name)
+        check_shape(name, weight.shape, self._shapes[name])
+        return weight
+
+
+def tokens_of(checkpoint: Path, vocabulary: int) -> tuple[list[str], dict[str, int]]:
+    """Return what every token spells (bytes as Latin-1), and the numbers of special ones.
+
+    Raises ProgramError for a tokenizer that lacks one of those that the benchmark needs.
+    """
+    document: dict[str, Any] = json.loads((checkpoint / "tokenizer.json").read_text("utf-8"))
+    special = {entry["content"]: int(entry["id"]) for entry in document["added_tokens"]}
+    for word in (*START_WORDS, END_WORD):
+        if word not in special:
+            raise ProgramError(f"{checkpoint / 'tokenizer.json'} has no token {word}")
+    pieces = [""] * vocabulary
+    for name, number in document["model"]["vocab"].items():
+        if name not in special:
+            pieces[number] = byte_pairs.piece_of(name)
+    return pieces, special
+
+
+def convert(checkpoint: Path, out: Path, other_size: bool) -> WhisperSize:
+    """Read, check and write; return the size.
+
+    Raises ProgramError for another size, or weights that are not those of config.json.
+    """
+    source = HuggingFaceCheckpoint(checkpoint)
+    size, real = size_of(source.config()), WhisperSize()
+    if size != real and not other_size:
+        raise ProgramError(f"its size is not that of MLPerf's model: {size}")
+    pieces, special = tokens_of(checkpoint, size.vocabulary)
+    starts = [special[word] for word in START_WORDS]
+    (target,) = catalog.benchmark("whisper").accuracy
+    options = options_of(out, pieces, starts, special[END_WORD], MOST_TOKENS)
+    facts = {
+        "name": NAME,
+        **graphs.write(CheckedWhisperWeights(source, size), size, out),
+        "options": {**options, **({} if size == real else models.OTHER_SIZE)},
+        "accuracy": models.accuracy(
+            target.metric.name, target.unit, target.reference, target.share
+        ),
+        "source": {"folder": checkpoint.name},
+    }
+    models.write_facts(out, facts)
+    return size
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line."""
+    parser = program.parser(__doc__)
+    parser.add_argument("--checkpoint", type=Path, required=True, help="folder of the checkpoint")
+    parser.add_argument("--other-size", action="store_true", help="accept other widths")
+    o = parser.parse_args(arguments)
+    return program.run(
+        f"convert: {o.checkpoint}",
+        lambda: f"converted: {convert(o.checkpoint, o.out, o.other_size)}",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
