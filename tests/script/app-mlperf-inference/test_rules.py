@@ -35,6 +35,7 @@ def test_the_benchmarks_are_those_of_the_rounds() -> None:
         "gptj-99.9",
         "llama3.1-8b",
         "llama3.1-8b-edge",
+        "whisper",
     }
 
 

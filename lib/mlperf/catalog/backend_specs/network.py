@@ -15,6 +15,7 @@ SPECS = (
             "backend": Option("", "what the nodes must compute with"),
         },
         # Selected by --network=lon; --backend is what the nodes compute with.
+        refuses={"whisper": "nodes do not tell how many tokens their answers have"},
         public=False,
     ),
 )

@@ -9,6 +9,7 @@ SPECS = (
         module="py_torch:PyTorch",
         devices=("cpu", "cuda"),
         precisions=("float32", "bfloat16", GpuFormat("float16")),
+        refuses={"whisper": "its graphs have not been compared with ONNX Runtime in PyTorch"},
         packages=(
             Package("torch", ("torch", "pytorch")),
             Package("onnx"),

@@ -9,6 +9,7 @@ SPECS = (
         module="stand_in:StandIn",
         precisions=("float32", "float16", "int8"),
         packages=(Package("onnxruntime", ("onnxruntime",)), Package("onnx")),
+        refuses={"whisper": "its cache grows with every token, and engines have one open size"},
         quantized="_signed",
         builds=True,
         stands_in={"cpu": "TensorRT"},

@@ -10,6 +10,7 @@ SPECS = (
         devices=("cuda",),
         precisions=("float32", "float16", "int8", "fp8"),
         packages=(Package("torch", ("torch", "pytorch")), Package("onnx"), Package("onnxruntime")),
+        refuses={"whisper": "its cache grows with every token, and engines have one open size"},
         quantized="_signed",
         builds=True,
         options={

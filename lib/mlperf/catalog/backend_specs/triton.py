@@ -14,7 +14,7 @@ SPECS = (
         devices=NEURON.devices,
         precisions=OPENVINO.precisions,
         packages=(Package("tritonclient[grpc]", ("tritonclient",)),),
-        refuses={"rnnt": "its model consists of several graphs"},
+        refuses=dict.fromkeys(("rnnt", "whisper"), "its model consists of several graphs"),
         options={
             "backend": Option(
                 "onnxruntime",

@@ -1,9 +1,8 @@
 """Whisper large v3 on LibriSpeech."""
 
-from ..benchmark import BenchmarkSpec, Period, Target
+from ..benchmark import Assets, BenchmarkSpec, ModelSize, Need, Period, Target
 from ..metrics import WORD_ACCURACY
 from ..periods import test
-from ..reasons import LANGUAGE
 from ..scenario import OFFLINE
 from ..words import Answers
 
@@ -18,6 +17,20 @@ SPECS = (
         equal_issue=True,
         token_rates=True,
         answers=Answers.TOKENS,
-        unavailable=LANGUAGE,
+        module="transcription:Transcription",
+        assets=Assets(
+            model="get,ml-model,whisper",
+            data="get,dataset,whisper",
+            model_name="whisper",
+            data_name="whisper",
+            calibration="",
+        ),
+        # 6 GB of weights as float32, and 1 GB of keys and values for a sound.
+        memory={"full": Need(10_000_000_000, "run its tiny form")},
+        # The encoder's 640 million weights at 1500 places, whatever the text.
+        size=ModelSize(parameters=1543, sample_operations=1.8e12),
+        refuses={
+            "int8": "the sounds for a calibration are not a part of its data set",
+        },
     ),
 )

@@ -24,12 +24,14 @@ class Result:
     """The bytes that LoadGen logs for one sample: one row of an array.
 
     With ``variable`` a row of ``shape`` is the longest possible answer, and an answer may use
-    only the first bytes of its row.
+    only the first bytes of its row. With ``counted`` the last number of a row is no part of the
+    answer, but how many tokens it has.
     """
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     variable: bool = False
+    counted: bool = False
 
     def rows(self, count: int) -> Array:
         """Room for the results of ``count`` samples: zeros [count, *shape]."""

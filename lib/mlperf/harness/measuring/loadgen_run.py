@@ -265,7 +265,7 @@ def _test_settings(run: RunSettings, benchmark: Benchmark) -> Any:
     status = settings.FromConfig(str(conf), key, run.scenario.loadgen)
     if status not in (0, None):
         raise HarnessError(f"LoadGen refuses {conf} (status {status})")
-    if rules.generates:
+    if rules.token_rates:
         _set_token_rules(settings, rules, run.scenario)
     settings.scenario = getattr(mlperf_loadgen.TestScenario, run.scenario.loadgen)
     settings.mode = getattr(mlperf_loadgen.TestMode, run.mode.loadgen)

@@ -25,6 +25,7 @@ class Completer:
         self.capacity = capacity
         self.results = result.rows(capacity)
         self._variable = result.variable
+        self._counted = result.counted
         base, size = self.results.ctypes.data, result.row_bytes
         self.sizes = np.full(capacity, size, dtype=np.int64)
         self._responses = [self._response(0, base + k * size, size) for k in range(capacity)]
@@ -37,6 +38,10 @@ class Completer:
         if self._variable:
             for response, size in zip(responses, self.sizes.tolist(), strict=False):
                 response.size = size
+        if self._counted:
+            counts = self.results[: len(ids), -1].tolist()
+            for response, count in zip(responses, counts, strict=True):
+                response.n_tokens = count
         self._complete(responses)
 
     def answer_empty(self, ids: Sequence[int]) -> None:

@@ -94,7 +94,7 @@ def performance_result(
 def result_key(benchmark: str, scenario: Scenario) -> ResultKey:
     """Return the figure that counts: tokens per second where tokens are generated."""
     spec = catalog.benchmarks().get(benchmark)
-    return spec.result(scenario) if spec and spec.generates else scenario.result
+    return spec.result(scenario) if spec and spec.token_rates else scenario.result
 
 
 def _token_figures(run: RunSettings, log: DetailLog) -> TokenFigures | None:

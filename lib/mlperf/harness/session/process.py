@@ -16,6 +16,8 @@ from common.problems import MARKED
 from common.python_path import child_env
 
 PACKAGE = "mlperf.harness"
+# Workers share the cores already: NumPy's products would wait for threads of their own.
+BLAS = {"OPENBLAS_NUM_THREADS": "1"}
 POLL_S = 0.5
 GRACE_S = 2.0
 
@@ -57,7 +59,7 @@ def run(name: str, config: Path, console: Path, tick: Callable[[int], None]) -> 
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env={**child_env(Path(__file__).resolve().parents[3]), MARKED: "1"},
+        env={**BLAS, **child_env(Path(__file__).resolve().parents[3]), MARKED: "1"},
         cwd=config.parent,
     )
     try:
