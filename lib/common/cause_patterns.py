@@ -41,6 +41,12 @@ ACCELERATORS = (
         r"(?i)^(?:\S+: )?cuda (?:runtime |driver )?(?:error|failure)(?:: | at | ?\d| ?\()"
         r"|^(?!.*(?:Error|Exception): )(?!Search for ).*\bcudaError(?!_t)[A-Z]\w+",
     ),
+    _row(
+        "rocm",
+        r"^(?:\S+: )?HIP (?:runtime )?(?:error|failure)(?::| at )|^Memory access fault by GPU node"
+        r"|^HW Exception by GPU node|\bHSA_STATUS_ERROR_\w+|^:\d:\S+\s*: .*\bhipError\w+",
+    ),
+    _row("sycl", r"^(?!.*(?:Error|Exception): ).*\b(?:UR_RESULT|PI|ZE_RESULT)_ERROR_[A-Z]\w+"),
     _row("neuron", r"\bnrt_init\b.*failed|\[(?:NRT|NEFF)\].*ERROR|ERROR\s+(?:TDRV|NMGR|NRT):"),
 )
 """Libraries of accelerators: they write to the console before an exception reaches anybody."""

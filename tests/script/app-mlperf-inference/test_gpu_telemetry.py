@@ -11,7 +11,7 @@ import pytest
 import cuda_lab
 from mlperf.harness import records
 from mlperf.harness.jobs import SourceEnergy
-from mlperf.harness.measuring import energy, gpu, gpu_watch
+from mlperf.harness.measuring import energy, gpu, gpu_users, gpu_watch
 from mlperf.harness.measuring.gpu import GpuReading, GpuSummary
 from mlperf.harness.measuring.gpu_log import GpuLog, NoTelemetryError
 from mlperf.harness.measuring.gpu_watch import GpuWatch
@@ -161,6 +161,56 @@ def test_cores_are_not_counted_beside_their_package() -> None:
         meter.add(at, dict.fromkeys(names, (joules, 100.0)))
     assert meter.total() == dict.fromkeys(names, 8.0), "a counter has started again"
     assert [points[-1] for points in meter.whole()] == [(2.0, 8.0)] * 2
+
+
+def test_a_gpu_that_is_lost_is_named(tmp_path: Path) -> None:
+    calls = CALLS | {f"int nvmlDeviceGetPowerUsage{NUMBER}": "return 15;"}
+    lost = cuda_lab.library(tmp_path / "libnvidia-ml.so.1", calls)
+    watch = GpuWatch(NvmlSource(str(lost)), interval_s=600)
+    assert [card.mean_clock_mhz for card in watch.finish()] == [1590, 1590]
+    assert watch.missing == "NVML says that the GPU is lost"
+
+
+# ---------------------------------------------------------------- who else is there
+
+# As nvidia-smi of driver 580 prints them.
+GPU_ROWS = "0, GPU-ef6ef310, 61340, 81559, 98\n1, GPU-11112222, 4, 81559, 0\n"
+APP_ROWS = (
+    "GPU-ef6ef310, 4711, /opt/conda/bin/python, 61330\nGPU-ef6ef310, 4712, [Not Found], [N/A]\n"
+)
+
+
+def smi_answers(folder: Path, gpus: str, apps: str) -> str:
+    body = f"case $1 in --query-gpu*) printf '{gpus}';; *) printf '{apps}';; esac"
+    tool(folder / "nvidia-smi", body.replace("\n", "\\n"))
+    return f"{folder}:/usr/bin:/bin"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "apps", "shown", "said"),
+    [
+        (GPU_ROWS, APP_ROWS, "", "python (process 4711, 61330 MiB), [Not Found] (process 4712,"),
+        (GPU_ROWS, "", "0", "processes that nvidia-smi does not name here; 61340 of 81559 MiB"),
+        (GPU_ROWS, APP_ROWS, "GPU-1111", ""),
+        ("No devices were found\n", APP_ROWS, "", ""),
+    ],
+)
+def test_who_uses_a_gpu_is_said_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: str, apps: str, shown: str, said: str
+) -> None:
+    monkeypatch.setenv("PATH", smi_answers(tmp_path, gpus, apps))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", shown)
+    notes = list(gpu_users.notes("cuda"))
+    assert len(notes) == bool(said)
+    assert said in "".join(notes)
+    assert list(gpu_users.notes("cpu")) == []
+
+
+def test_without_nvidia_smi_nobody_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert list(gpu_users.notes("cuda")) == []
 
 
 # ---------------------------------------------------------------- tools of AMD and Intel

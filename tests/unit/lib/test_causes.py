@@ -87,6 +87,19 @@ ON_A_GPU = {
     "library libonnxruntime_providers_cuda.so with error: libcudnn.so.9: cannot open shared object "
     "file\nasked for CUDAExecutionProvider, but the session uses CPUExecutionProvider":
     "onnxruntime-cuda",
+    "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 24.00 GiB.": "gpu-memory",
+    "torch.OutOfMemoryError: XPU out of memory. Tried to allocate 24.00 GiB.": "gpu-memory",
+    "RuntimeError: level_zero backend failed with error: 39 "
+    "(UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)": "gpu-memory",
+    "RuntimeError: Native API failed. Native API returns: -5 (PI_ERROR_OUT_OF_RESOURCES)":
+    "gpu-memory",
+    "HW Exception by GPU node-1 (Agent handle: 0x55d0a0) reason :GPU Hang": "gpu-lost",
+    "level_zero backend failed with error: 20 (UR_RESULT_ERROR_DEVICE_LOST)": "gpu-lost",
+    "RuntimeError: HIP error: invalid device function": "unsupported-gpu",
+    "\"hipErrorNoBinaryForGpu: Unable to find code object for all current devices!\"":
+    "unsupported-gpu",
+    "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:": "torch-compile",
+    "ptxas fatal   : Unresolved extern function 'x'": "torch-compile",
     "Require cuDNN 9.* and CUDA 12.*, and the latest MSVC runtime": "onnxruntime-cuda",
 }  # fmt: skip
 

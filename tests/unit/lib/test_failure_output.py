@@ -113,6 +113,42 @@ step 100
 NVRM: Xid (PCI:0000:65:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.
 RuntimeError: CUDA error: unspecified launch failure
 """
+ROCM = """\
+step 7
+Memory access fault by GPU node-1 (Agent handle: 0x55d0) on address 0x7f1c. Reason: Unknown.
+Failed to allocate file: No such file or directory
+run.sh: line 3:  9001 Aborted                 (core dumped) python3 run.py
+"""
+HANG = """\
+HW Exception by GPU node-1 (Agent handle: 0x55d0a0) reason :GPU Hang
+run.sh: line 3:  9001 Aborted                 (core dumped) python3 run.py
+"""
+HIP = """\
+Traceback (most recent call last):
+  File "/opt/run.py", line 12, in <module>
+torch.OutOfMemoryError: HIP out of memory. Tried to allocate 24.00 GiB. GPU 0 has a total \
+capacity of 191.98 GiB of which 9.50 GiB is free.
+If reserved but unallocated memory is large try setting PYTORCH_HIP_ALLOC_CONF=expandable_segments
+"""
+SYCL = """\
+level_zero backend failed with error: 20 (UR_RESULT_ERROR_DEVICE_LOST)
+Traceback (most recent call last):
+  File "/opt/run.py", line 12, in <module>
+RuntimeError: level_zero backend failed with error: 20 (UR_RESULT_ERROR_DEVICE_LOST)
+"""
+INDUCTOR = """\
+Traceback (most recent call last):
+  File "/opt/torch/_inductor/runtime/triton_heuristics.py", line 430, in _precompile_config
+triton.compiler.errors.CompilationError: at 7:11: unsupported AST node type: With
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/opt/run.py", line 12, in <module>
+torch._inductor.exc.InductorError: CompilationError: at 7:11: unsupported AST node type: With
+
+Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace
+"""
 GCC = """\
 [ 10%] Building CXX object a.o
 /src/a.cc: In function 'int main()':
@@ -214,6 +250,14 @@ RECORDED = {
     "onnxruntime-call": (ORT_FAIL, ["INVALID_ARGUMENT", "Got: 128 Expected: 384"]),
     "cuda-c": (CUDA_C, ["cudaErrorMemoryAllocation"]),
     "xid": (XID, ["fallen off the bus"]),
+    "rocm": (ROCM, ["Memory access fault by GPU node-1"]),
+    "hang": (HANG, ["reason :GPU Hang"]),
+    "hip": (HIP, ["torch.OutOfMemoryError: HIP out of memory. Tried"]),
+    "sycl": (SYCL, ["level_zero backend", "RuntimeError: level_zero backend"]),
+    "inductor": (
+        INDUCTOR,
+        ["triton.compiler.errors.CompilationError", "_inductor.exc.InductorErr"],
+    ),
     "gcc": (GCC, ["a.cc:14:3: error: 'loadgen' was not declared"]),
     "linker": (LINKER, ["undefined reference to `cudaMalloc'"]),
     "library": (LIBRARY, ["cannot find -lnvinfer"]),

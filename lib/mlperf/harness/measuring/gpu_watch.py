@@ -74,10 +74,10 @@ class GpuWatch:
 
     @property
     def missing(self) -> str:
-        """Return why there is no telemetry; empty where there is."""
-        if not self._log.is_empty:
-            return ""
-        return self._problem or "the tool gave no reading"
+        """Return why there is no telemetry, or no more of it; empty where there is."""
+        if self._problem or not self._log.is_empty:
+            return self._problem
+        return "the tool gave no reading"
 
 
 def watch(device: str) -> GpuWatch | None:

@@ -20,6 +20,7 @@ from .gpu_log import GpuLog, NoTelemetryError
 LIBRARY = "libnvidia-ml.so.1"
 GPU_SENSOR = VOLATILE = 0
 SM_CLOCK = UNCORRECTED = 1
+GPU_IS_LOST = 15
 # nvmlClocksThrottleReason: what slows a GPU down though it has work.
 REASONS = {
     0x04: "its power limit",
@@ -45,6 +46,7 @@ class NvmlSource:
     def __init__(self, library: str = LIBRARY) -> None:
         self._path = library
         self._nvml: Any = None
+        self._is_lost = False
 
     def follow(self, stop: threading.Event, log: GpuLog, interval_s: float) -> None:
         """See ``gpu_watch.GpuSource``."""
@@ -54,6 +56,8 @@ class NvmlSource:
         while True:
             for number, device in enumerate(devices):
                 log.add(str(number), self._reading(device))
+            if self._is_lost:
+                raise NoTelemetryError("NVML says that the GPU is lost")
             if stop.wait(interval_s):
                 break
         for number, device in enumerate(devices):
@@ -143,8 +147,11 @@ class NvmlSource:
 
     def _query(self, what: str, device: Any, target: Any, *words: int) -> bool:
         function = getattr(self._nvml, f"nvmlDeviceGet{what}", None)
-        numbers = [ctypes.c_uint(word) for word in words]
-        return function is not None and function(device, *numbers, ctypes.byref(target)) == 0
+        if function is None:
+            return False
+        status = function(device, *map(ctypes.c_uint, words), ctypes.byref(target))
+        self._is_lost = self._is_lost or status == GPU_IS_LOST
+        return bool(status == 0)
 
     def _text(self, what: str, device: Any) -> str:
         buffer = ctypes.create_string_buffer(96)

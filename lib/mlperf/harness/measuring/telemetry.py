@@ -172,9 +172,14 @@ class Monitor:
         }
         return energy.of_run(span, samples, self._meter.whole(), by_gpu)
 
+    @property
+    def gpu_problem(self) -> str:
+        """Return why the GPUs cannot be read, or no more; empty where they can, or are not used."""
+        return self._gpus.missing if self._gpus else ""
+
     def _missing(self) -> Iterator[str]:
-        if self._gpus and self._gpus.missing:
-            yield f"no telemetry of the GPU: {self._gpus.missing}"
+        if self.gpu_problem:
+            yield f"no telemetry of the GPU: {self.gpu_problem}"
 
 
 def _nodes() -> int:

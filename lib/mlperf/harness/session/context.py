@@ -34,6 +34,8 @@ from .launch import Launcher
 from .quiet import QuietWait
 
 START_S = 1.5
+# What NVML says of a GPU that fell off the bus; the process that computes says other things.
+LOST = "GPU is lost"
 
 
 def now() -> str:
@@ -121,7 +123,8 @@ class Context:
             return _with_energy(outcome, monitor)
         except Problem as error:
             kept = self.tree.keep_attempt(folder, run.scenario, name, number)
-            text = f"{label} failed: {error}; its files are in {kept}"
+            lost = f"; {monitor.gpu_problem}" if LOST in monitor.gpu_problem else ""
+            text = f"{label} failed: {error}{lost}; its files are in {kept}"
             raise HarnessError(text, error.hint) from error
         finally:
             self.launcher.monitor = None

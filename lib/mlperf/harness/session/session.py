@@ -16,7 +16,7 @@ from mlperf.catalog import Scenario, stand_in
 from .. import host, records
 from ..backends import registry as backends
 from ..errors import DAMAGED, HarnessError
-from ..measuring import memory
+from ..measuring import gpu_users, memory
 from ..reporting import documents, report
 from ..reporting.results import ComplianceResult, FindResult, PerformanceResult, Results, ResultTree
 from ..settings import (
@@ -99,6 +99,7 @@ class MeasurementSession:
         sut = settings.sut(probe.versions.get(settings.backend, ""))
         tree = ResultTree(results_dir, settings.style, sut, settings.benchmark)
         notes = list(precheck.check(settings, self._rules, probe, tree.root))
+        notes += gpu_users.notes(settings.device)
         for note in notes:
             say(f"note: {note}")
         memory.check(settings, self._rules, probe)
