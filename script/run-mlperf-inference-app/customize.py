@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import cmbench
 from cmbench.errors import Error
-from cmbench.lib import capacity, nvidia
+from cmbench.lib import capacity, nvidia, vendor_gpus
 from cmbench.lib.yes_no import is_yes
 from common.text import wrapped
 from mlperf.catalog import Category, Division, run_inputs
@@ -80,6 +80,10 @@ def check(env: dict[str, Any]) -> None:
         run_inputs.scenarios(env)
     run_inputs.modes(env)
     run_inputs.precision(env)
+    if not env.get("CM_NETWORK_LOADGEN"):
+        device = str(env.get("CM_MLPERF_DEVICE") or "")
+        vendor_gpus.require(device, is_yes(env.get("CM_TRUST_DEVICE")))
+        vendor_gpus.require_python(device, env)
     require_permission(env)
 
 

@@ -24,6 +24,7 @@ import benchmark_lab as lab
 from lanes_lab import Recorder
 from mlperf.harness.backends import lanes, py_torch, torch_device, torch_lanes
 from mlperf.harness.backends.lanes import CaptureGate, Lane, LaneTensor
+from mlperf.harness.errors import HarnessError
 from mlperf.harness.settings import GraphSpec, Setup, TensorSpec
 
 
@@ -160,3 +161,24 @@ def test_on_cuda_every_worker_has_a_lane(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (backend.copies(4, 1), backend.stream_threads(64)) == (0, (1,))
     assert py_torch.PyTorch(Setup("cpu", "float32", {})).stream_threads(4) == (4, 1)
     assert callable(torch_device.facts)
+
+
+def test_rocm_is_cuda_to_pytorch_and_xpu_has_no_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.version, "hip", "7.0.51831", raising=False)
+    assert torch_device.kind("rocm") == "cuda"
+    assert torch_device.kind("cpu") == "cpu"
+    for device, title in (("cuda", "CUDA"), ("xpu", "XPU")):
+        with pytest.raises(HarnessError, match=f"sees no {title} device"):
+            torch_device.kind(device)
+    monkeypatch.setattr(torch.version, "hip", None)
+    with pytest.raises(HarnessError, match="install a ROCm build"):
+        torch_device.kind("rocm")
+    monkeypatch.setattr(torch.xpu, "is_available", lambda: True)
+    monkeypatch.setattr(torch.xpu, "get_device_name", lambda number: "Max 1100")
+    monkeypatch.setattr(torch.nn.Module, "to", lambda self, *given, **named: self)
+    backend = py_torch.PyTorch(Setup("xpu", "bfloat16", {}))
+    graph = tiny("get-ml-model-resnet50")
+    (predictor,) = backend.open(graph, [tensor.name for tensor in graph.outputs], 1, 1)
+    assert type(predictor) is py_torch.TorchPredictor
+    assert (backend.device_facts(), backend.layouts(64, 2)) == ({"gpu": "Max 1100"}, [(2, 1)])

@@ -51,6 +51,8 @@ def test_what_runs_before_a_refusal_costs_nothing() -> None:
         ("onnxruntime", "cpu", "bfloat16", "--backend=openvino or --backend=pytorch"),
         ("pytorch", "cpu", "int8", "--backend=onnxruntime or --backend=openvino"),
         ("pytorch", "cpu", "float16", "use --backend=stand-in, or another --precision"),
+        ("onnxruntime", "rocm", "float32", "use --backend=pytorch, or another --device"),
+        ("tensorrt", "xpu", "float32", "use --backend=pytorch, or another --device"),
     ],
 )
 def test_what_a_backend_does_not_do_is_said_before_it_is_installed(

@@ -107,22 +107,17 @@ class PyTorch(Backend):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        if setup.device == "cuda" and not torch.cuda.is_available():
-            raise HarnessError(
-                f"this PyTorch ({torch.__version__}) sees no CUDA device: install a CUDA build of "
-                "it and the NVIDIA driver, or use --device=cpu"
-            )
-        self._device = setup.device
+        self._device = torch_device.kind(setup.device)
         self._dtype = DTYPES[setup.precision]
         self._gate = CaptureGate()
         self._opened: dict[tuple[str, ...], LoadedModule] = {}
-        self._tf32 = setup.device == "cuda" and bool(setup.options.get("tf32", False))
-        if setup.device == "cuda":
+        self._tf32 = self._device == "cuda" and bool(setup.options.get("tf32", False))
+        if self._device == "cuda":
             torch_device.multiply_float32(self._tf32)
-        self.prepares = setup.device == "cuda"
+        self.prepares = self._device == "cuda"
         self._is_fixed = False
         self._budget = CompileBudget(float(setup.options.get("compile_s", 0)))
-        if setup.device == "cuda":
+        if self._device == "cuda":
             self.largest_batch = LARGEST
 
     def open(
@@ -144,7 +139,7 @@ class PyTorch(Backend):
         key = (graph.path, *outputs)
         if key not in self._opened:
             opened = self._loaded(graph, outputs)
-            opened = held(opened, self._dtype, channels_last=self._device == "cuda")
+            opened = held(opened, self._dtype, channels_last=self._device != "cpu")
             opened.module.eval().to(self._device)
             if self._device == "cuda":
                 # The streams of lanes do not wait for that of these copies.
@@ -208,23 +203,23 @@ class PyTorch(Backend):
 
     def device_facts(self) -> dict[str, str]:
         """See ``base.Backend``."""
-        return torch_device.facts() if self._device == "cuda" else {}
+        return {} if self._device == "cpu" else torch_device.facts(self._device)
 
     def layouts(
         self, cores: int, workers: int | None = None, threads: int | None = None
     ) -> list[Layout]:
         """See ``base.Backend``: on a GPU lanes side by side, whatever the cores."""
-        if self._device == "cuda":
+        if self._device != "cpu":
             return lanes.layouts(LANES, workers)
         return super().layouts(cores, workers, threads)
 
     def stream_threads(self, cores: int) -> tuple[int, ...]:
         """See ``base.Backend``."""
-        return (1,) if self._device == "cuda" else super().stream_threads(cores)
+        return (1,) if self._device != "cpu" else super().stream_threads(cores)
 
     def copies(self, workers: int, threads: int) -> int:
         """See ``base.Backend``: on a GPU the weights are on the device."""
-        return 0 if self._device == "cuda" else super().copies(workers, threads)
+        return 0 if self._device != "cpu" else super().copies(workers, threads)
 
 
 def from_onnx(graph: GraphSpec, outputs: Sequence[str], more: Sequence[str] = ()) -> LoadedModule:

@@ -79,6 +79,30 @@ class TorchDevice:
             graph.replay()
 
 
+def kind(device: str) -> str:
+    """Return what PyTorch calls a device: ROCm's builds say ``cuda`` too.
+
+    Raises HarnessError where this build does not see one. ROCm and XPU are not verified on
+    hardware.
+    """
+    if device == "cpu":
+        return device
+    is_rocm = getattr(torch.version, "hip", None) is not None
+    xpu = getattr(torch, "xpu", None)
+    sees = {
+        "cuda": not is_rocm and torch.cuda.is_available(),
+        "rocm": is_rocm and torch.cuda.is_available(),
+        "xpu": xpu is not None and xpu.is_available(),
+    }
+    if not sees[device]:
+        title = {"cuda": "CUDA", "rocm": "ROCm", "xpu": "XPU"}[device]
+        raise HarnessError(
+            f"this PyTorch ({torch.__version__}) sees no {title} device: install a {title} build "
+            "of it and the driver, or use --device=cpu"
+        )
+    return "xpu" if device == "xpu" else "cuda"
+
+
 def multiply_float32(tf32: bool) -> None:
     """Let PyTorch multiply float32 in TF32, or exactly; by default its convolutions use TF32."""
     torch.set_float32_matmul_precision("high" if tf32 else "highest")
@@ -103,7 +127,9 @@ def capability() -> str:
     return f"{major}.{minor}"
 
 
-def facts() -> dict[str, str]:
+def facts(device: str = "cuda") -> dict[str, str]:
     """Return facts that identify the current GPU."""
+    if device == "xpu":
+        return {"gpu": str(torch.xpu.get_device_name(0))}
     properties = torch.cuda.get_device_properties(0)
     return {"gpu": str(properties.name), "compute capability": capability()}
