@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from cmbench.values import immutable, replace
+from cmbench.values import immutable
 
 Suffix = tuple[str, ...]
 
@@ -50,7 +50,8 @@ _LIKE, _TYPE = "HOST_OS_FLAVOR_LIKE", "HOST_OS_TYPE"
 class Dialect:
     """The rules by which one family of repositories reads the format.
 
-    ``prefix`` starts every env key of the engine; other keys are named here without it.
+    ``prefix`` starts every env key of the engine; other keys are named here without it. The
+    defaults are those of CM.
 
     Layers of settings. ``base_first``: the base of a variation is merged before the variation that
     names it, so that the derived one wins. ``inputs_are_const``: no variation overrides an input.
@@ -94,73 +95,44 @@ class Dialect:
 
     name: str
     prefix: str
-    base_first: bool
-    inputs_are_const: bool
-    top_level_rules: bool
-    version_first: bool
-    combined_last: bool
-    lists_grow: bool
-    version_variations: bool
-    gaps_are_unset: bool
-    extra_command: str
-    host_keys: tuple[str, ...]
-    user_directory: str
-    inputs: tuple[str, ...]
-    places: tuple[str, ...]
-    hidden: tuple[str, ...]
-    hidden_starts: tuple[str, ...]
-    notes: tuple[str, ...]
-    suffixes: tuple[Suffix, ...]
-    inputs_bind: bool
-    versions_bind: bool
-    faults_bind: bool
-    values_expand: bool
-    predeps: bool
-    modules: str
-    deps_told: str
-    command: str
-    idle_flags: tuple[str, ...]
-
-
-CM = Dialect(
-    name="cm",
-    prefix="CM_",
-    base_first=False,
-    inputs_are_const=True,
-    top_level_rules=False,
-    version_first=False,
-    combined_last=False,
-    lists_grow=False,
-    version_variations=False,
-    gaps_are_unset=False,
-    extra_command="CM_SCRIPT_EXTRA_CMD",
-    host_keys=_HOST_KEYS,
-    user_directory="",
-    inputs=_INPUTS,
-    places=(),
-    hidden=_HIDDEN,
-    hidden_starts=("TMP_", "VERSION", "GIT_"),
-    notes=_NOTES,
-    suffixes=(
+    base_first: bool = False
+    inputs_are_const: bool = True
+    top_level_rules: bool = False
+    version_first: bool = False
+    combined_last: bool = False
+    lists_grow: bool = False
+    version_variations: bool = False
+    gaps_are_unset: bool = False
+    extra_command: str = "CM_SCRIPT_EXTRA_CMD"
+    host_keys: tuple[str, ...] = _HOST_KEYS
+    user_directory: str = ""
+    inputs: tuple[str, ...] = _INPUTS
+    places: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = _HIDDEN
+    hidden_starts: tuple[str, ...] = ("TMP_", "VERSION", "GIT_")
+    notes: tuple[str, ...] = _NOTES
+    suffixes: tuple[Suffix, ...] = (
         (_FLAVOR, _VERSION, _PLATFORM),
         (_FLAVOR, _PLATFORM),
         (_FLAVOR, _VERSION),
         (_FLAVOR,),
         (_PLATFORM,),
-    ),
-    inputs_bind=True,
-    versions_bind=True,
-    faults_bind=True,
-    values_expand=False,
-    predeps=False,
-    modules="",
-    deps_told="steps",
-    command="cm run script --tags=",
-    idle_flags=(),
-)
-CLASSIC = replace(
-    CM,
-    name="cm-classic",
+    )
+    inputs_bind: bool = True
+    versions_bind: bool = True
+    faults_bind: bool = True
+    values_expand: bool = False
+    predeps: bool = False
+    modules: str = ""
+    deps_told: str = "steps"
+    command: str = "cm run script --tags="
+    idle_flags: tuple[str, ...] = ()
+
+
+CM = Dialect("cm", "CM_")
+CLASSIC = Dialect(
+    "cm-classic",
+    "CM_",
     inputs_bind=False,
     versions_bind=False,
     faults_bind=False,
@@ -168,8 +140,8 @@ CLASSIC = replace(
     deps_told="tags",
 )
 MLC = Dialect(
-    name="mlc",
-    prefix="MLC_",
+    "mlc",
+    "MLC_",
     base_first=True,
     inputs_are_const=False,
     top_level_rules=True,
@@ -184,8 +156,6 @@ MLC = Dialect(
     inputs=(*_INPUTS, "search_folder_path", "skip_sudo", "hf_token", "verify_ssl"),
     places=("folder",),
     hidden=(*_HIDDEN, "SEARCH_FOLDER_PATH"),
-    hidden_starts=("TMP_", "VERSION", "GIT_"),
-    notes=_NOTES,
     suffixes=(
         (_FLAVOR, _VERSION, _PLATFORM),
         (_FLAVOR, _VERSION),
