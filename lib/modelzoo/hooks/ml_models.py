@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,24 @@ def prepare(
     elif download:
         env[download] = "yes"
     return {"return": 0}
+
+
+def hooks(
+    script_file: str, retrain: str, downloaded: str, download: str = ""
+) -> tuple[Callable[[dict[str, Any]], dict[str, Any]], Callable[[dict[str, Any]], dict[str, Any]]]:
+    """Return ``preprocess`` and ``postprocess`` of a script that does no more than these two.
+
+    ``retrain`` and ``downloaded`` are env keys. ``download`` is as in ``prepare``.
+    """
+    full = published(script_file)
+
+    def preprocess(i: dict[str, Any]) -> dict[str, Any]:
+        return prepare(i, i["env"][retrain], download)
+
+    def postprocess(i: dict[str, Any]) -> dict[str, Any]:
+        return finish(i["env"], full, downloaded)
+
+    return preprocess, postprocess
 
 
 def prepare_own(i: dict[str, Any], prefix: str, shipped: str = "tiny") -> dict[str, Any] | None:

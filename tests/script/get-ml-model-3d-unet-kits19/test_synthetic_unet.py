@@ -24,6 +24,7 @@ ml_models = lab.hooks("ml_models")
 SCRIPT = forms.SCRIPT / "get-ml-model-3d-unet-kits19"
 VOLUMES = LIB / "modelzoo/volumes/noise.py"
 customize = lab.module_of(SCRIPT / "customize.py")
+FULL = ml_models.published(str(SCRIPT / "customize.py"))
 (GRAPH,) = (SCRIPT / "synthetic").iterdir()
 MODEL_FILE = GRAPH.stem
 
@@ -36,7 +37,7 @@ def model() -> Any:
 def test_it_has_the_signature_and_the_size_of_the_real_one(model: Any) -> None:
     onnx.checker.check_model(model)
     for values, kind in ((model.graph.input, "inputs"), (model.graph.output, "outputs")):
-        for value, tensor in zip(values, customize.FULL[kind], strict=True):
+        for value, tensor in zip(values, FULL[kind], strict=True):
             sizes = [size.dim_value for size in value.type.tensor_type.shape.dim]
             assert (value.name, sizes) == (tensor["name"], [0, *tensor["shape"]])
     data = sum(4 * int(np.prod(each.dims)) for each in model.graph.initializer)
@@ -53,7 +54,7 @@ def test_it_keeps_the_size_of_the_window(model: Any) -> None:
 def test_volumes_of_noise_are_filled_by_its_windows(tmp_path: Path) -> None:
     command = [sys.executable, str(VOLUMES), "--dataset", "kits19", "--window", "128"]
     run([*command, "--name", "noise", "--count", "1", "--out", str(tmp_path)]).ok()
-    facts: dict[str, Any] = {**ml_models.synthetic(customize.FULL), "path": "", "sha256": ""}
+    facts: dict[str, Any] = {**ml_models.synthetic(FULL), "path": "", "sha256": ""}
     del facts["file"]
     spec = records.decode(ModelSpec, facts)
     benchmark = Segmentation(tmp_path, spec, rules_of("3d-unet-99"))

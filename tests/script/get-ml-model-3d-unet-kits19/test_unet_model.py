@@ -13,10 +13,12 @@ import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
 from mlperf import catalog
+from modelzoo.hooks import ml_models
 
 SCRIPT = forms.SCRIPT / "get-ml-model-3d-unet-kits19"
 FACTS: dict[str, Any] = json.loads((SCRIPT / "tiny" / "model.json").read_text())
 customize = lab.module_of(SCRIPT / "customize.py")
+FULL = ml_models.published(str(SCRIPT / "customize.py"))
 
 
 def test_the_file_is_small_and_is_the_one_that_was_trained() -> None:
@@ -36,15 +38,15 @@ def test_it_was_scored_on_the_data_that_the_scripts_make() -> None:
 
 def test_it_has_the_signature_of_the_full_one() -> None:
     for side in ("inputs", "outputs"):
-        for tiny, full in zip(FACTS[side], customize.FULL[side], strict=True):
+        for tiny, full in zip(FACTS[side], FULL[side], strict=True):
             assert (tiny["name"], tiny["dtype"]) == (full["name"], full["dtype"])
             assert (len(tiny["shape"]), tiny["shape"][0]) == (4, full["shape"][0])
-    assert FACTS["options"] == customize.FULL["options"]
+    assert FACTS["options"] == FULL["options"]
 
 
 def test_the_full_one_has_the_accuracy_of_the_rules() -> None:
     (metric,) = catalog.benchmark("3d-unet-99").accuracy
-    stated = customize.FULL["accuracy"]
+    stated = FULL["accuracy"]
     assert (metric.reference, metric.target) == (stated["reference"], stated["target"])
 
 

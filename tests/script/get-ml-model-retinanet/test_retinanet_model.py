@@ -21,6 +21,7 @@ from mlperf import catalog
 from mlperf.harness import records
 from mlperf.harness.benchmarks.detection import BoxFormat
 from mlperf.harness.settings import ModelSpec
+from modelzoo.hooks import ml_models
 from support import LIB, served
 
 NAMES = ("retinanet", "ssd-mobilenet", "ssd-resnet34")
@@ -37,8 +38,7 @@ def facts(name: str) -> dict[str, Any]:
 
 
 def full(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = lab.module_of(script(name) / "customize.py").FULL
-    return found
+    return ml_models.published(str(script(name) / "customize.py"))
 
 
 def session(name: str) -> onnxruntime.InferenceSession:

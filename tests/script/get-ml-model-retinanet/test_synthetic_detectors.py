@@ -60,9 +60,7 @@ def folder(name: str) -> Path:
 
 
 def full(name: str) -> dict[str, Any]:
-    path = forms.SCRIPT / f"get-ml-model-{name}" / "customize.py"
-    found: dict[str, Any] = lab.module_of(path).FULL
-    return found
+    return ml_models.published(str(forms.SCRIPT / f"get-ml-model-{name}" / "customize.py"))
 
 
 class Session:

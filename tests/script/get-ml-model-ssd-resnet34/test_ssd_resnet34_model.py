@@ -5,10 +5,10 @@ from __future__ import annotations
 import yaml
 
 import benchmark_forms as forms
-import benchmark_lab as lab
+from modelzoo.hooks import ml_models
 
 SCRIPT = forms.SCRIPT / "get-ml-model-ssd-resnet34"
-FULL = lab.module_of(SCRIPT / "customize.py").FULL
+FULL = ml_models.published(str(SCRIPT / "customize.py"))
 META = yaml.safe_load((SCRIPT / "meta.yaml").read_text(encoding="utf-8"))
 
 
