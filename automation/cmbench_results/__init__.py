@@ -15,7 +15,6 @@ __all__ = [
     "places",
     "query",
     "readers",
-    "regression",
     "render",
     "schema",
     "shared",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from cmbench.errors import Error
 from cmbench_results import schema
+from cmbench_results.regression import VersionRuns, history
 from cmbench_results.sql import sa
 from cmbench_results.store import Store
 from cmbench_results.values import (
@@ -89,6 +90,11 @@ def compare(store: Store, uids: Sequence[str]) -> ResultComparison:
         same=len(rows) - len(differences),
         verdicts=tuple(_verdicts(results, spreads)),
     )
+
+
+def over_time(store: Store, result: BenchmarkResult) -> tuple[VersionRuns, ...]:
+    """Return the runs that differ from a result in versions alone, by these."""
+    return history(store, result)
 
 
 def _verdicts(results: Sequence[BenchmarkResult], spreads: Sequence[Spread]) -> Iterator[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from cmbench import api
@@ -15,9 +17,9 @@ from cmbench_sweep.driver import OpenSweep
 from cmbench_sweep.execution_flags import ELSEWHERE, execution_site
 from cmbench_sweep.reading import read_sweep
 from cmbench_sweep.references import ReferenceCheck, data_of
-from cmbench_sweep.report import best, effects, frontier, report
+from cmbench_sweep.report import Report, best, effects, frontier, report
 from cmbench_sweep.site_files import with_site
-from cmbench_sweep.store import PointStore, decode
+from cmbench_sweep.store import PointStore, decode, for_its_group
 from cmbench_sweep.values import (
     FAILED,
     MEASURED,
@@ -26,6 +28,7 @@ from cmbench_sweep.values import (
     Sweep,
     SweepPoint,
 )
+from common.problems import Problem
 
 _COMMON = ("sweep", "name", "out", "json", "quiet", "silent", "verbose", "debug", "help")
 _OF_SITES = ("on", "executor", "labels", "site", *ELSEWHERE)
@@ -66,7 +69,8 @@ def run_experiment(command: Command) -> Reply:
     opened = driver.run_sweep(opened, site, say, _screen(command))
     outcomes = opened.outcomes()
     references.write(opened.points, outcomes, say)
-    reply = _reply(opened.sweep, opened.points, outcomes, references)
+    store = PointStore(opened.workspace.root)
+    reply = _reply(store, opened.sweep, opened.points, outcomes, references)
     error = _failure(opened, outcomes) or reply.error
     return Reply(reply.answer, reply.text, reply.data, error)
 
@@ -129,7 +133,7 @@ def show_experiment(command: Command) -> Reply:
         return _best(command, sweep, points)
     references = ReferenceCheck.of(command.flags, sweep)
     references.write(points, outcomes, _sayer(command))
-    return _reply(sweep, points, outcomes, references)
+    return _reply(store, sweep, points, outcomes, references)
 
 
 def _frontier(command: Command, sweep: Sweep, points: tuple[SweepPoint, ...]) -> Reply:
@@ -216,6 +220,7 @@ def _screen(command: Command) -> api.OnEvent | None:
 
 
 def _reply(
+    store: PointStore,
     sweep: Sweep,
     points: tuple[SweepPoint, ...],
     outcomes: Mapping[str, Any],
@@ -233,9 +238,28 @@ def _reply(
             row["reference"] = [data_of(c) for c in compared.get(point.key, ())]
 
     def text() -> str:
-        return render.shown(sweep_report, points, outcomes, compared, references.path)
+        shown = render.shown(sweep_report, points, outcomes, compared, references.path)
+        page = _written(store, sweep_report)
+        return f"{shown}\n\npicture: {_near(page)}" if page else shown
 
     return Reply(data, text, data, references.failure(compared))
+
+
+def _written(store: PointStore, sweep_report: Report) -> Path | None:
+    """Write the report of a sweep; return ``None`` where that is not possible."""
+    from cmbench_sweep.report_files import write_report
+
+    try:
+        with for_its_group(store.root):
+            return write_report(sweep_report, store.root / "reports" / sweep_report.sweep.name)
+    except (OSError, Problem):
+        # A reader of another user's sweep has the table.
+        return None
+
+
+def _near(path: Path) -> str:
+    """Return the shorter of a path and the way to it from the current folder."""
+    return min(os.path.relpath(path), str(path), key=len)
 
 
 def _failure(opened: OpenSweep, outcomes: Mapping[str, PointOutcome]) -> Error | None:

@@ -39,6 +39,8 @@ def test_a_sweep_from_its_plan_to_its_best_point(cm: Cm, counted: Counted, world
     assert counted()[0] == "prepared", "what points share is made before the first"
     shown = cm("show", "experiment", "sweep").ok().stdout
     assert "best rate: 199" in shown
+    page = Path(world, shown.splitlines()[-1].removeprefix("picture: "))
+    assert {"sweep.svg", "sweep.png"} <= {path.name for path in page.parent.iterdir()}
     line = cm("show", "experiment", "sweep", "--best").ok().stdout
     assert line.strip() == "cm run script --tags=measure,nothing --threads=2 --size=1"
     cm(*line.split()[1:]).ok()

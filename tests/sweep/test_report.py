@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from xml.etree import ElementTree
 
+from cmbench_sweep.picture import picture_of
 from cmbench_sweep.render import shown
-from cmbench_sweep.report import best, report
+from cmbench_sweep.report import Report, best, report
+from cmbench_sweep.report_files import write_report
 from cmbench_sweep.values import MEASURED, PointOutcome, Sweep, SweepPoint, SweepRun
 
 SWEEP = Sweep(name="s", request={"tags": "a"}, axes={"n": (1, 2)})
@@ -33,3 +39,60 @@ def test_a_point_without_a_figure_does_not_fulfil_what_is_asked_of_it() -> None:
     top = best(found)
     assert top is not None
     assert top.point.values == {"n": 2}
+
+
+def _traded(**changes: object) -> Report:
+    """Six points: larger batches have more throughput, and a latency that grows faster."""
+    sweep = Sweep(
+        name="night",
+        request={"tags": "a"},
+        axes={"batch": (1, 8, 64), "threads": (1, 2), "fixed": (5,)},
+        objectives={"throughput": "max", "latency_p99": "min"},
+        constraints=("latency_p99 <= 100",),
+    )
+    points, outcomes = [], {}
+    for number, (batch, threads) in enumerate(product((1, 8, 64), (1, 2)), 1):
+        values = {"batch": batch, "threads": threads, "fixed": 5}
+        points.append(SweepPoint(number, str(number), values, {"tags": "a"}))
+        figures = {"throughput": 100.0 * batch**0.5 * threads, "latency_p99": 2.0 * batch}
+        runs = (SweepRun(figures, 1.0),)
+        outcomes[str(number)] = PointOutcome(str(number), MEASURED, runs)
+    return report(replace(sweep, **changes), tuple(points), outcomes)  # type: ignore[arg-type]
+
+
+def test_a_picture_has_the_frontier_the_limit_and_the_best_point_under_it() -> None:
+    picture = picture_of(_traded())
+    assert picture.best == (
+        "best throughput with latency_p99 <= 100: 565.685 (batch=8 threads=2 fixed=5)"
+    )
+    main, *axes = picture.panels
+    assert main.title == "throughput over latency_p99, with the Pareto frontier"
+    best_of_batches = [dot for dot in main.chart.dots if "best" in dot[3]]
+    assert len(best_of_batches) == 2, "two threads of the batches within the limit"
+    assert [dot[4] for dot in main.chart.dots if dot[3] == "ring"] == [
+        "best: batch=8 threads=2 fixed=5"
+    ]
+    assert ("mark", "limit: 100") in [(kind, label) for kind, _, label in main.chart.lines]
+    assert [panel.title.split(":")[0] for panel in axes] == [
+        "throughput by batch",
+        "throughput by threads",
+    ], "an axis of one value shows nothing"
+    assert [text for _, text in axes[0].chart.columns] == ["1", "8", "64"]
+
+
+def test_a_picture_of_one_figure_ranks_the_points() -> None:
+    picture = picture_of(_traded(objectives={"throughput": "max"}, constraints=()))
+    assert picture.panels[0].title == "throughput of all points, best first"
+    assert picture.best == "best throughput: 1,600 (batch=64 threads=2 fixed=5)"
+
+
+def test_a_report_is_a_page_with_its_picture_as_svg_and_png(tmp_path: Path) -> None:
+    page = write_report(_traded(name="<night>"), tmp_path / "reports")
+    assert page is not None
+    text = page.read_text(encoding="utf-8")
+    assert "&lt;night&gt;: 6 points measured" in text
+    assert not re.search(r'(src|href)="(?!sweep\.)', text), "it needs nothing but the pictures"
+    ElementTree.parse(page.with_name("sweep.svg"))
+    assert page.with_name("sweep.png").read_bytes().startswith(b"\x89PNG")
+    assert write_report(report(SWEEP, (), {}), tmp_path / "none") is None
+    assert not (tmp_path / "none").exists()

@@ -13,7 +13,7 @@ from cmbench.errors import Error
 from cmbench_gui.explorer.charting import charts, scatter
 from cmbench_gui.explorer.table import TableLine, Trust, money, trust
 from cmbench_gui.explorer.view import ExplorerView
-from cmbench_results import compare, cost, query, regression
+from cmbench_results import compare, cost, query
 from cmbench_results.query import Filter
 from cmbench_results.render import figure
 from cmbench_results.store import Store
@@ -193,7 +193,7 @@ def _history(store: Store, result: BenchmarkResult) -> History:
     """Runs of one configuration by their versions; empty where these never differed."""
     if result.tier == OFFICIAL:
         return History([], None)
-    lines = regression.history(store, result)
+    lines = compare.over_time(store, result)
     if len(lines) < 2:
         return History([], None)
     rows, points = [], []
