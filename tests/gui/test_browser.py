@@ -129,7 +129,7 @@ def test_a_run_is_followed_live_and_stopped(chromium: Any, served: Site) -> None
     assert page.get_attribute("#job", "data-status") == "running"
     page.click("#stop")
     page.wait_for_selector("#again")
-    assert page.inner_text("#status") in ("failed", "killed")
+    assert page.inner_text("#status") in ("interrupted", "killed")
     # Only what looks like trouble, and then all of it again.
     page.check("#errors")
     page.wait_for_selector("#found:has-text(' of ')")

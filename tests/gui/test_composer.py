@@ -240,3 +240,15 @@ def test_what_a_meta_says_stays_text_that_is_seen(beside: TestClient, tmp_path: 
         assert "<script>alert" not in told, path
         assert not {"\0", "\x1b", "\u202e"} & {*told}, path
         assert "\N{REPLACEMENT CHARACTER}" in told, path
+
+
+def test_the_home_page_groups_scripts_by_task_the_benchmarks_first(client: TestClient) -> None:
+    text = client.get("/").text
+    titles = re.findall(r'<h2 id="task-\d+">([^<]+)</h2>', text)
+    assert titles[0] == "Run a benchmark"
+    assert {"Models", "Data sets", "Prepare and check a submission"} <= {*titles}
+    assert len(set(titles)) == len(titles)
+    first = text[text.index('id="task-1"') : text.index('id="task-2"')]
+    assert "run-mlperf" in first
+    assert "get,dataset" not in first
+    assert 'id="task-' not in client.get("/?words=bert").text, "a search has an order of its own"

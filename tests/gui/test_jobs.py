@@ -60,6 +60,39 @@ def test_a_run_is_seen_by_the_page_the_api_and_the_command_line(
     assert "all is well" in Home(tmp_path).cm("log", "script", run).ok().stdout
 
 
+def test_a_stopped_run_is_interrupted_and_has_not_failed(
+    site: Site, client: TestClient, ended: Callable[[str], control.Job], tmp_path: Path
+) -> None:
+    run = control.start(site, ["cm", "run", "script", "--tags=is-long"])
+    wait_for(running_sleeps)
+    os.kill(control.job(site, run).run.pid, signal.SIGINT)
+    assert ended(run).status == "interrupted"
+    assert 'class="badge plain">interrupted<' in client.get("/jobs").text
+    assert "interrupted" in Home(tmp_path).cm("show", "runs").ok().stdout
+
+
+def test_a_job_that_measured_has_its_figures_as_a_table_and_its_report(
+    site: Site, client: TestClient, ended: Callable[[str], control.Job]
+) -> None:
+    run = control.start(site, ["cm", "run", "script", "--tags=is-quick,test"])
+    job = ended(run)
+    assert client.get(f"/jobs/{run}/report").status_code == 404
+    assert 'id="report"' not in client.get(f"/jobs/{run}").text
+    folder = Path(job.run.folder, "results")
+    folder.mkdir()
+    (folder / "report.html").write_text("<h1>measured</h1>", encoding="utf-8")
+    each = {"scenario": "Offline", "value": 5120.5, "unit": "samples/s", "validity": "VALID"}
+    document = {"benchmark": "resnet50", "results": [each]}
+    (folder / "results.json").write_text(json.dumps(document), encoding="utf-8")
+    shown = client.get(f"/jobs/{run}").text
+    assert '<th scope="row">resnet50 Offline</th>' in shown
+    assert "samples/s" in shown[shown.index("resnet50 Offline") :]
+    assert "resnet50 Offline" in client.get("/jobs").text
+    answer = client.get(f"/jobs/{run}/report")
+    assert answer.text == "<h1>measured</h1>"
+    assert "script-src" not in answer.headers["content-security-policy"]
+
+
 def told(site: Site, run: str, mark: str = "") -> list[tuple[str, object]]:
     """The events of a run's stream, to its end."""
 
@@ -162,7 +195,7 @@ def test_stopping_ends_all_that_a_run_has_begun_and_may_be_asked_twice(
     for _ in range(2):
         answer = client.post(f"/jobs/{run}/stop", data={"token": site.token})
         assert (answer.status_code, answer.headers["location"]) == (303, f"/jobs/{run}")
-    assert ended(run).status in ("failed", "killed")
+    assert ended(run).status in ("interrupted", "killed")
     assert running_sleeps() == []
 
 
@@ -245,7 +278,7 @@ def test_a_run_of_a_command_line_is_watched_and_stopped_too(
     assert job.command == ("cm", "run", "script", "--tags=is-long")
     assert control.stop(site, job.id)
     assert typed.wait() == 130
-    assert ended(job.id).status == "failed"
+    assert ended(job.id).status == "interrupted"
     assert running_sleeps() == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import calendar
+import glob
 import json
 import os
 import time
@@ -12,14 +13,18 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.record import is_run_id, load_record
+from cmbench.repeat.figures import figures_of
 from cmbench.run.recorder import EVENTS, PROGRESS
 from cmbench.session.workspace import Workspace
 from cmbench.values import immutable
 
+INTERRUPTED = "interrupted"
+"""The code of the error, and the status, of a run that its user has ended."""
+
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
 class RunSummary:
-    """A run: its id, its folder, ``running``, ``done``, ``failed`` or ``killed``.
+    """A run: its id, its folder, ``running``, ``done``, ``failed``, ``interrupted`` or ``killed``.
 
     ``started`` is in seconds since the epoch, ``seconds`` how long it took, once it has ended: of a
     killed one until it last wrote something.
@@ -78,10 +83,11 @@ def _known(folder: str, alive: Collection[str]) -> RunSummary:
     except (Error, OSError):
         return _without_record(folder, f"0-{name}.json" in alive)
     error = data.get("error") or {}
+    is_interrupted = error.get("code") == INTERRUPTED
     return RunSummary(
         name,
         folder,
-        str(data.get("status", "")),
+        INTERRUPTED if is_interrupted else str(data.get("status", "")),
         float(data.get("started", 0.0)),
         float(data.get("seconds", 0.0)),
         tuple(map(str, data.get("command") or ())),
@@ -102,6 +108,17 @@ def _without_record(folder: str, alive: bool) -> RunSummary:
         command=tuple(map(str, head.get("command", ()))),
         pid=int(head.get("pid", 0)),
     )
+
+
+def figures(run: RunSummary) -> dict[str, str]:
+    """Return the figures of benchmarks that a run has measured, in words, by what they are of."""
+    return {name: figure.text() for name, figure in figures_of(run.folder).items()}
+
+
+def report_of(run: RunSummary) -> str:
+    """Return the path of the newest report of a run; empty where it has none."""
+    pages = glob.glob(os.path.join(glob.escape(run.folder), "*", "report.html"))
+    return max(pages, key=os.path.getmtime, default="")
 
 
 def progress(run: RunSummary) -> Mapping[str, Any]:

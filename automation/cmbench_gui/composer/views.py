@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -41,7 +41,47 @@ def scripts(request: Request) -> Response:
     ready = [row for row in named if not words and row[0].alias == READY]
     # Other repositories have a script of that alias without the tiny form.
     ready = [row for row in ready if "tiny" in row[0].variations][:1]
-    return page(request, "composer/scripts.html", words=words, found=named, ready=ready)
+    groups = [("", named)] if words else _by_task(workspace, named)
+    values: dict[str, Any] = {"words": words, "total": len(named), "groups": groups, "ready": ready}
+    return page(request, "composer/scripts.html", **values)
+
+
+TASKS = {
+    "MLPerf inference": "Run a benchmark",
+    "Language models": "Language models behind a URL",
+    "Triton Inference Server": "Triton Inference Server",
+    "MLPerf benchmark support": "Prepare and check a submission",
+    "AI/ML models": "Models",
+    "AI/ML datasets": "Data sets",
+    "CUDA automation": "NVIDIA GPUs",
+    "AWS Neuron": "AWS Inferentia and Trainium",
+    "Platform information": "This machine and its tools",
+    "Detection or installation of tools and artifacts": "This machine and its tools",
+    "Python automation": "This machine and its tools",
+    "DevOps automation": "Files and archives",
+}
+"""What the scripts of a category are for; these tasks are shown in this order."""
+_OTHERS = "Others"
+
+NamedScript = tuple[api.ScriptSummary, str, str]
+
+
+def _by_task(
+    workspace: Workspace, named: Sequence[NamedScript]
+) -> list[tuple[str, list[NamedScript]]]:
+    """Return scripts by what they are for, benchmarks first."""
+    groups: dict[str, list[NamedScript]] = {title: [] for title in (*TASKS.values(), _OTHERS)}
+    for entry in sorted(named, key=lambda entry: entry[0].alias != READY):
+        category = _category(workspace, entry[0].path)
+        groups[TASKS.get(category, _OTHERS)].append(entry)
+    return [(title, group) for title, group in groups.items() if group]
+
+
+def _category(workspace: Workspace, path: str) -> str:
+    try:
+        return str(workspace.index.script(path).meta.get("category") or "")
+    except Error:
+        return ""
 
 
 READY = "run-mlperf-inference-app"

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response, StreamingResponse
 
+from cmbench.api import history
 from cmbench.errors import Error
 from cmbench_gui import command as commands
 from cmbench_gui.access import form_field
@@ -22,7 +23,9 @@ _FROM = "--renew_from="
 
 def runs(request: Request) -> Response:
     """The newest runs of this home."""
-    return page(request, "jobs/runs.html", jobs=control.jobs(site_of(request)), shown=shown)
+    listed = control.jobs(site_of(request))
+    results = {job.id: history.figures(job.run) for job in listed}
+    return page(request, "jobs/runs.html", jobs=listed, shown=shown, results=results)
 
 
 def shown(words: tuple[str, ...]) -> str:
@@ -60,6 +63,8 @@ def job(request: Request) -> Response:
         command=command,
         steps=tree(shown_job),
         output=_tail(shown_job),
+        results=history.figures(shown_job.run),
+        report=bool(history.report_of(shown_job.run)),
         most=MOST_LINES,
         from_here=_may_repeat(site_of(request), shown_job),
     )
@@ -107,6 +112,16 @@ def log(request: Request) -> Response:
     if not os.path.isfile(path):
         raise Error("entry-not-found", f"the run {target.id} has no log")
     return FileResponse(path, media_type="text/plain; charset=utf-8")
+
+
+def report(request: Request) -> Response:
+    """The report of a run that has measured; raises ``entry-not-found`` where there is none."""
+    target = control.job(site_of(request), request.path_params["run"])
+    path = history.report_of(target.run)
+    if not path:
+        raise Error("entry-not-found", f"the run {target.id} has no report")
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    return FileResponse(path, headers={"content-security-policy": policy})
 
 
 def stop(request: Request) -> Response:

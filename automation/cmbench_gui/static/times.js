@@ -19,9 +19,10 @@ export function tick() {
 
 for (const place of document.querySelectorAll("time[datetime]")) {
   const at = new Date(place.dateTime);
-  const today = at.toDateString() === new Date().toDateString();
-  place.title = at.toLocaleString();
-  place.textContent = today ? at.toLocaleTimeString() : at.toLocaleString();
+  const two = (number) => String(number).padStart(2, "0");
+  const day = [at.getFullYear(), two(at.getMonth() + 1), two(at.getDate())].join("-");
+  place.title = at.toString();
+  place.textContent = `${day} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }
 tick();
 setInterval(tick, 1000);

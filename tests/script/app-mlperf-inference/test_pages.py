@@ -16,7 +16,8 @@ import pytest
 
 import benchmark_lab  # noqa: F401  # finds the packages
 from common.problems import Problem
-from mlperf.harness.reporting import history
+from mlperf.catalog import Scenario
+from mlperf.harness.reporting import course, history
 from mlperf.harness.reporting import page as report_page
 from mlperf.pages import charts, render, scatter
 
@@ -215,3 +216,36 @@ def axis_of_one() -> scatter.Axis:
 def test_a_legend_counts_the_series_without_a_colour_of_their_own(more: int, last: str) -> None:
     names = [f"s{number}" for number in range(scatter.COLOURS + more)]
     assert scatter.legend(names)[-1] == last
+
+
+def test_latencies_are_set_beside_their_limit_and_say_of_which_queries(tmp_path: Path) -> None:
+    series = {"edges_ms": [1, 2, 4, 8], "counts": [60, 39, 1], "recorded": 100}
+    (tmp_path / "series.json").write_text(json.dumps(series), encoding="utf-8")
+    percentiles = {"50.00": 1.5, "99.00": 3.5}
+    limit = charts.Marker("limit", 4.0)
+    (title, note, drawn), *_ = course.of_folder(tmp_path, percentiles, limit, queries=200)
+    assert title == "Latency"
+    assert note == (
+        "99 % within the limit of 4 ms; measured p50 1.5, p99 3.5 ms; 100 of 200 queries"
+    )
+    assert [text for *_, text in drawn.texts] == ["p50", "p99", "limit"]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "meaning", "value", "expected"),
+    [
+        ("SingleStream", "p90 latency", 2.2, "Measured in this run: p90 2.1 ms."),
+        ("MultiStream", "p99 latency of 8", 3.5, ""),
+        ("Server", "p99 within limit", 100.0, ""),
+    ],
+)
+def test_an_estimate_of_loadgen_is_named_beside_what_was_measured(
+    scenario: str, meaning: str, value: float, expected: str
+) -> None:
+    latencies = {"90.00": 2.1, "99.00": 3.5}
+    run = SimpleNamespace(
+        scenario=Scenario(scenario), meaning=meaning, value=value, latencies_ms=latencies
+    )
+    sentence = report_page._estimate(run)  # type: ignore[arg-type]
+    assert sentence.endswith(expected)
+    assert bool(sentence) is bool(expected)

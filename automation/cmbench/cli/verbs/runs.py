@@ -9,7 +9,6 @@ from cmbench.api import history
 from cmbench.api.history import RunSummary
 from cmbench.cli.reply import Command, Reply
 from cmbench.errors import Error
-from cmbench.repeat.figures import figures_of
 from common.text import wrapped
 
 _USUAL = "20"
@@ -40,14 +39,13 @@ def _searched(run: RunSummary) -> str:
 
 
 def _plain(run: RunSummary) -> dict[str, Any]:
-    figures = {name: figure.text() for name, figure in figures_of(run.folder).items()}
     return {
         "id": run.id,
         "time": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.started)),
         "seconds": run.seconds,
         "state": run.status,
         "command": " ".join(run.command),
-        "result": figures,
+        "result": history.figures(run),
         "error": run.error,
         "folder": run.folder,
     }
@@ -55,7 +53,7 @@ def _plain(run: RunSummary) -> dict[str, Any]:
 
 def _lines(run: dict[str, Any]) -> list[str]:
     seconds = f"{run['seconds']:.1f} s" if run["seconds"] else ""
-    head = f"{run['id']}  {run['time']}  {run['state']:<7}  {seconds}".rstrip()
+    head = f"{run['id']}  {run['time']}  {run['state']:<11}  {seconds}".rstrip()
     result = ", ".join(f"{name} {text}" for name, text in run["result"].items())
     parts = (run["command"], result or run["error"], run["folder"])
     return [head, *(line for part in parts if part for line in wrapped(part, "  ", "    "))]

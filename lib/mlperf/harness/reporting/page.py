@@ -46,6 +46,7 @@ class PageSection:
     measured: str
     by: str
     account: str
+    estimate: str
     problems: Sequence[tuple[str, ResultProblem]]
     machine: Sequence[tuple[str, str, charts.Chart]]
     charts: Sequence[tuple[str, str, charts.Chart]]
@@ -87,6 +88,7 @@ def _part(
         measured=_times(results, result),
         by=_when(results, result),
         account=_account(run) if run else "",
+        estimate=_estimate(run) if run else "",
         problems=[(_rule(p), p) for p in results.problems if p.scenario == result.scenario],
         charts=list(_charts(results, run, entries, precision)) if run else [],
         machine=list(_machine(run)) if run else [],
@@ -160,6 +162,22 @@ def _gpus(run: PerformanceResult) -> Iterator[tuple[str, str]]:
         yield f"GPU {gpu.name} {gpu.uuid}".replace("  ", " "), gpu.in_words() or "not readable"
 
 
+def _estimate(run: PerformanceResult) -> str:
+    """Return what LoadGen's estimate of a percentile is, and the percentile that was measured.
+
+    Empty where the result is no estimate. Source: early stopping in the MLPerf inference rules.
+    """
+    percentile = run.meaning.split()[0]
+    measured = run.latencies_ms.get(f"{percentile[1:]}.00")
+    if not run.scenario.stream or not measured or run.value in (None, measured):
+        return ""
+    return (
+        f"This is LoadGen's estimate with early stopping, which the rules count: with 99 % "
+        f"confidence the {percentile} of the system is not above it. "
+        f"Measured in this run: {percentile} {figures(measured)} ms."
+    )
+
+
 def _charts(
     results: Results, run: PerformanceResult, entries: Sequence[HistoryEntry], precision: str
 ) -> Iterator[tuple[str, str, charts.Chart]]:
@@ -218,7 +236,8 @@ def _course(results: Results, run: PerformanceResult) -> Iterator[tuple[str, str
     """What was recorded while the run lasted."""
     folder, limit = Path(run.log_dir).parent, _limit(results, run.scenario)
     with contextlib.suppress(HarnessError):
-        yield from course.of_folder(folder, run.latencies_ms, limit)
+        queries = None if run.scenario.batched else run.queries
+        yield from course.of_folder(folder, run.latencies_ms, limit, queries)
 
 
 def _limit(results: Results, scenario: str) -> charts.Marker | None:
