@@ -25,6 +25,7 @@ HERE = Path(__file__).resolve().parent
 # The README is not the first page of the site.
 START = "start.md"
 PAGES = ("CONTRIBUTING.md", "CHANGELOG.md", "LICENSE")
+LAST_IN_SEARCH = "---\nsearch:\n  boost: 0.05\n---\n\n"
 Nav = list[dict[str, Any]]
 
 
@@ -69,6 +70,11 @@ def lay_out(pages: Path) -> None:
     _copy(ROOT / "README.md", pages / START)
     _copy(HERE / "home.md", pages / "index.md")
     (pages / "docs" / "decisions" / "index.md").write_text(decisions(), encoding="utf-8")
+    for path in (pages / "docs" / "decisions").glob("*.md"):
+        # Reasons come after what a reader can do.
+        path.write_text(LAST_IN_SEARCH + path.read_text(encoding="utf-8"), encoding="utf-8")
+    for path in (ROOT / "docs").rglob("*.ipynb"):
+        shutil.copy(path, pages / path.relative_to(ROOT))
     for name in ("site.css", "site.js"):
         shutil.copy(HERE / name, pages / name)
     shutil.copytree(HERE / "pictures", pages / "pictures")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from browser_lab import browser
 from support import ROOT, copy_checkout
 
 
@@ -32,6 +34,33 @@ def test_every_page_is_there_and_found_by_the_search(site: Path) -> None:
     index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
     found = {entry["location"].partition("#")[0] for entry in index["docs"]}
     assert {"index.html", "start.html", "docs/how-to/own-model.html"} <= found
+
+
+def test_decisions_come_last_in_the_search(site: Path) -> None:
+    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+    boosts = {entry["location"].partition("#")[0]: entry.get("boost", 1) for entry in index["docs"]}
+    decisions = [page for page in boosts if page.startswith("docs/decisions/")]
+    assert decisions
+    assert {boosts[page] for page in decisions} == {0.05}
+    assert boosts["docs/how-to/own-model.html"] == 1
+
+
+def test_pages_break_no_flag_and_have_no_fault_of_access(site: Path) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    pages = ("index.html", "docs/how-to/benchmark-my-machine.html")
+    pages += ("docs/reference/submission-checks.html",)
+    broken = """() => [...document.querySelectorAll('.md-content code .whole')]
+        .filter((word) => word.getClientRects().length > 1).map((word) => word.textContent)"""
+    with browser() as chromium:
+        for name, width in itertools.product(pages, (390, 768, 1440)):
+            page = chromium.new_page(viewport={"width": width, "height": 900})
+            page.goto((site / name).as_uri())
+            page.wait_for_timeout(200)
+            assert page.evaluate(broken) == [], (name, width)
+            found = axe.Axe().run(page).response["violations"]
+            faults = [(each["id"], each["nodes"][0]["html"][:200]) for each in found]
+            assert faults == [], (name, width)
+            page.close()
 
 
 def test_nothing_comes_from_another_server(site: Path) -> None:
