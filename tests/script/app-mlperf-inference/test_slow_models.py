@@ -412,6 +412,7 @@ def test_larger_batches_are_tried_while_a_device_has_room_for_them(
     stand: Any = SimpleNamespace(
         batch_sizes=lambda *_: [1, 2, 4, 8, 16],
         open=lambda *_: [],
+        arrange=lambda *_: None,
         has_room=lambda: next(rooms),
     )
     points = list(tune._throughputs(stand, 1, 1))

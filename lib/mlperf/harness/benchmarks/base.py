@@ -95,7 +95,8 @@ class Benchmark(Protocol):
     ``outputs`` names what is asked of every graph of the model. ``costs`` [sample_count] is how
     much work each sample is, in any unit (tokens), where samples differ in that; else None. One
     whose samples take much memory while they are computed has ``work_bytes`` too, the bytes of one.
-    ``feeds_back`` is true where an answer of the model decides what it is fed next.
+    ``feeds_back`` is true where an answer of the model decides what it is fed next, ``fills_up``
+    where the samples of a batch are filled up to the longest of them.
 
     ``sample_tensors``, ``gathered`` and ``hold`` let samples lie on one machine and the model on
     another; a benchmark without them is measured on one.

@@ -85,6 +85,7 @@ class QuestionAnswering:
         self.input_names = tuple(tensor.name for tensor in model.inputs)
         self.input_types = tuple(tensor.dtype for tensor in model.inputs)
         self.fixed_length = model.inputs[0].shape[0] != -1
+        self.fills_up = not self.fixed_length
         if self.fixed_length and model.inputs[0].shape[0] != self.length:
             raise HarnessError(
                 f"the model {model.name} takes {model.inputs[0].shape[0]} tokens, and the features "

@@ -69,6 +69,7 @@ class Summarization(Stored[SingleSamples]):
     """
 
     feeds_back = True
+    fills_up = True
 
     def __init__(self, dataset: Path, model: ModelSpec, rules: BenchmarkSpec) -> None:
         self.rules = rules

@@ -34,11 +34,11 @@ from ..benchmarks.base import Array, Benchmark, Solver, StreamingSolver
 from ..errors import HarnessError
 from ..jobs import STALLED, AccuracyFigure, LoadGenOutcome
 from ..pipeline import time_spent
-from ..pipeline.batcher import DeadlinePolicy
+from ..pipeline.batcher import DeadlinePolicy, LengthSplitter
 from ..pipeline.completion import Completer
 from ..pipeline.failures import Failures
-from ..pipeline.inference import solvers
-from ..pipeline.queue import CutQueue, DynamicBatcher, WorkQueue
+from ..pipeline.inference import parts_by_length, solvers
+from ..pipeline.queue import CutQueue, DynamicBatcher
 from ..pipeline.recorder import ThroughputRecorder, late
 from ..pipeline.time_spent import WorkerClock
 from ..pipeline.token_completion import TokenCompleter, TokenWorker
@@ -86,7 +86,7 @@ def execute(run: RunSettings) -> LoadGenOutcome:
         for solver, clock in zip(opened, clocks, strict=True)
     ]
     settings = _test_settings(run, benchmark)
-    pipeline = _pipeline(run, benchmark, team)
+    pipeline = _pipeline(run, benchmark, team, backend)
     started = time.perf_counter()
     recorder = ThroughputRecorder(lambda: _answered(team), Path(run.folder) / LIVE)
     cut_off = _CutOff(
@@ -356,17 +356,20 @@ def _log_settings(folder: Path) -> Any:
     return settings
 
 
-def _pipeline(run: RunSettings, benchmark: Benchmark, team: Sequence[BatchWorker]) -> Pipeline:
+def _pipeline(
+    run: RunSettings, benchmark: Benchmark, team: Sequence[BatchWorker], backend: Backend
+) -> Pipeline:
     if run.scenario.stream:
         return DirectPipeline(team[0])
-    queue: WorkQueue
     if run.scenario.batched:
-        queue = CutQueue(run.shape.batch, benchmark.costs)
-    else:
-        times = {int(size): seconds for size, seconds in run.service_times.items()}
-        limit = benchmark.rules.server_limit_s
-        window_s = (run.overrides.deque_timeout_us or 0) / 1e6
-        queue = DynamicBatcher(DeadlinePolicy(limit, run.shape.batch, times), window_s)
+        return PooledPipeline(CutQueue(run.shape.batch, benchmark.costs), team)
+    times = {int(size): seconds for size, seconds in run.service_times.items()}
+    limit = benchmark.rules.server_limit_s
+    window_s = (run.overrides.deque_timeout_us or 0) / 1e6
+    queue = DynamicBatcher(DeadlinePolicy(limit, run.shape.batch, times), window_s)
+    # From one size nobody knows what a call costs beside its samples.
+    if len(times) > 1 and benchmark.costs is not None and parts_by_length(benchmark, backend):
+        return PooledPipeline(queue, team, LengthSplitter(benchmark.costs, times).split)
     return PooledPipeline(queue, team)
 
 

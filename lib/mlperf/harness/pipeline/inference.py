@@ -35,6 +35,14 @@ def solvers(
     return [benchmark.solver(team, shape.batch) for team in opened]
 
 
+def parts_by_length(benchmark: Benchmark, backend: Backend) -> bool:
+    """Return whether batches have samples of about one length, in Server too.
+
+    Not where a GPU prepares for shapes: those of the parts would be computed without graphs.
+    """
+    return bool(getattr(benchmark, "fills_up", False)) and not backend.prepares
+
+
 def teams(
     backend: Backend,
     model: ModelSpec,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
@@ -126,11 +126,25 @@ class DirectPipeline:
         return self._worker.tally
 
 
-class PooledPipeline:
-    """Offline and Server: one thread per worker behind a queue."""
+def whole(batch: SampleBatch) -> Iterable[SampleBatch]:
+    """Return a batch in one part."""
+    return (batch,)
 
-    def __init__(self, queue: WorkQueue, workers: Sequence[BatchWorker]) -> None:
+
+class PooledPipeline:
+    """Offline and Server: one thread per worker behind a queue.
+
+    ``split`` returns the parts of a batch that a worker serves one after the other.
+    """
+
+    def __init__(
+        self,
+        queue: WorkQueue,
+        workers: Sequence[BatchWorker],
+        split: Callable[[SampleBatch], Iterable[SampleBatch]] = whole,
+    ) -> None:
         self._queue = queue
+        self._split = split
         self._workers = workers
         # What the threads do before they take batches; None when they may begin with them.
         self._actions: list[SimpleQueue[Callable[[], None] | None]] = [
@@ -149,7 +163,8 @@ class PooledPipeline:
             action()
         worker = self._workers[number]
         while (batch := self._queue.next()) is not None:
-            worker.serve(batch)
+            for part in self._split(batch):
+                worker.serve(part)
 
     def prepare(self, action: Callable[[BatchWorker], None]) -> None:
         """See ``Pipeline``."""

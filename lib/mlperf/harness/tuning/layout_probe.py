@@ -15,7 +15,7 @@ from ..benchmarks.base import Array, Benchmark, Solver
 from ..errors import HarnessError
 from ..jobs import ProbeRequest
 from ..measuring import memory
-from ..pipeline.inference import solvers
+from ..pipeline.inference import parts_by_length, solvers
 from ..settings import Overrides, WorkerShape
 from ..wording import megabytes
 
@@ -27,6 +27,7 @@ USUAL, BATCH_BYTES = 64, 1 << 29
 # Before a batch is timed another one warms up. One that takes longer than this is not made twice:
 # what warming up saves is little against it.
 LONG_S = 3.0
+GOLDEN = 0.618
 
 
 def batch_sizes(overrides: Overrides, most: int, answer_bytes: int = 1) -> list[int]:
@@ -115,6 +116,17 @@ class LayoutProbe:
         row_bytes = self.benchmark.result.row_bytes
         return batch_sizes(self.overrides, self.most(workers, threads), row_bytes)
 
+    def arrange(self, team: Sequence[ProbeWorker], size: int) -> None:
+        """Let workers take the loaded samples as runs compute them in batches of ``size``.
+
+        Where runs put samples of about one length together, any few batches of these are about as
+        long as those of a whole run.
+        """
+        if parts_by_length(self.benchmark, self._backend) and self.benchmark.costs is not None:
+            order = mixed_batches(self.benchmark.costs[: self.count], size)
+            for worker in team:
+                worker.take(order)
+
     @property
     def prepares(self) -> bool:
         """Return whether predictors prepare for a shape, which runs of a fixed one gain from."""
@@ -163,6 +175,10 @@ class ProbeWorker:
         self._sizes = np.zeros(capacity, dtype=np.int64)
         self._next = 0
 
+    def take(self, order: Array) -> None:
+        """Walk through these loaded samples from now on."""
+        self._order, self._next = order, 0
+
     def batch(self, size: int) -> float:
         """Run one batch of the next samples; the seconds that it took."""
         started = time.perf_counter()
@@ -209,6 +225,23 @@ class ProbeWorker:
                 self.batch(batch)
             times.append(time.perf_counter() - started)
         return times
+
+
+def mixed_batches(costs: Array, size: int) -> Array:
+    """Return an order of samples in which each ``size`` in turn cost about the same.
+
+    The first batch, which warms up, and the second are those of about the mean cost.
+    """
+    by_cost = np.argsort(costs, kind="stable")
+    count = max(1, len(by_cost) // size)
+    batches = np.resize(by_cost, (count, size)) if count == 1 else by_cost[: count * size]
+    batches = batches.reshape(count, size)
+    start = int(np.abs(costs[batches].mean(axis=1) - costs.mean()).argmin())
+    # Steps of the golden section visit all parts of a range evenly.
+    step = next(n for n in range(round(GOLDEN * count), 2 * count + 1) if math.gcd(n, count) == 1)
+    visits = (start + step * np.arange(count)) % count
+    order: Array = batches[[start, *visits]].reshape(-1)
+    return order
 
 
 def measure_together(

@@ -162,6 +162,7 @@ def _throughputs(bench: LayoutProbe, workers: int, threads: int) -> Iterator[Thr
     for size in sizes:
         if size > sizes[0] and not bench.has_room():
             return
+        bench.arrange(team, size)
         rate, batch_s = measure_together(team, size, POINT_S)
         yield ThroughputPoint(WorkerShape(workers, threads, size), rate, batch_s)
         idle = 0 if rate > BATCH_GAIN * best else idle + 1
@@ -220,5 +221,6 @@ def _confirmed(bench: LayoutProbe, point: ThroughputPoint) -> ThroughputPoint:
     if point.batch_s > LONG_S:
         return point
     team = bench.open(shape.workers, shape.threads, shape.batch, fixed=True)
+    bench.arrange(team, shape.batch)
     rate, batch_s = measure_together(team, shape.batch, CONFIRM_S)
     return ThroughputPoint(shape, max(rate, point.samples_per_s), min(batch_s, point.batch_s))
