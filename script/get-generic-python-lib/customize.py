@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from cmbench.errors import Error
-from cmbench.lib import causes, pythons
+from cmbench.lib import causes, cuda_builds, nvidia, pythons
 from cmbench.lib.programs import run_program
 from cmbench.lib.text_files import read_or_empty
 from cmbench.lib.versions import satisfies_pip
@@ -86,6 +86,23 @@ def foresee(i: dict[str, Any]) -> dict[str, Any]:
     return {"present": f"{package.name} {package.version} of {package.folder}"}
 
 
+def refuse(i: dict[str, Any]) -> dict[str, Any]:
+    """Refuse a wheel for a CUDA that the driver is too old for; called by ``cm plan``."""
+    env = i["env"]
+    name = pythons.bare_name(text(env, "CM_GENERIC_PYTHON_PACKAGE_NAME"))
+    if needs_gpu(env, name) and not foresee(i):
+        cuda_builds.refuse(name, text(env, "CM_TMP_PIP_VERSION_STRING"), nvidia.read())
+    return {"return": 0}
+
+
+def needs_gpu(env: dict[str, Any], name: str) -> bool:
+    """Return whether pip would take a wheel for a GPU from the usual index."""
+    elsewhere = [*PIP_ADDRESSES.values(), "CM_GENERIC_PYTHON_PIP_URL"]
+    if not cuda_builds.builds(name) or any(text(env, key) for key in elsewhere):
+        return False
+    return name.endswith("-gpu") or text(env, "CM_MLPERF_DEVICE") == "cuda"
+
+
 def folder_of_base(wanted: RequestedPackage, present: pythons.Distribution) -> str:
     """Return the folder that has a package; empty for one of the environment itself."""
     folder = os.path.dirname(os.path.dirname(present.record))
@@ -135,6 +152,7 @@ def install(
     env = i["env"]
     python = installable(wanted)
     require_source(env, wanted)
+    refuse(i)
     arguments = os.path.join(env["CM_TMP_RUN_DIR"], "pip-arguments.txt")
     log = os.path.join(env["CM_TMP_RUN_DIR"], "pip.log")
     with open(arguments, "w", encoding="utf-8") as out:

@@ -64,6 +64,20 @@ def test_a_step_that_refuses_before_anything_runs_has_those_words_too(lab: Lab) 
     assert "step: run-app > run-middle > get-archive" in text
 
 
+def test_of_two_dependencies_on_one_script_the_one_that_failed_is_named(lab: Lab) -> None:
+    lab.script(
+        "get-archive",
+        customize=FAILS.format(hint="give one: --tar_file=/folder"),
+        input_mapping={"tar_file": "CM_ARCHIVE_FILE"},
+        input_description=INPUT,
+        variations={"large": {}, "small": {}},
+    )
+    other = {"tags": "get,archive,_small", "names": ["small"], "enable_if_env": {"CM_NO": ["1"]}}
+    deps = [other, {"tags": "get,archive,_large", "names": ["large"]}]
+    lab.script("run-app", deps=deps)
+    assert "give one: --adr.large.tar_file=/folder" in fails(lab, "run,app")
+
+
 def test_the_option_with_which_the_value_was_typed(lab: Lab, tmp_path: Path) -> None:
     archive(lab, "check the path given with --tar_file")
     entry = {"tags": "get,archive", "tar_file": "<<<CM_PLACE>>>"}

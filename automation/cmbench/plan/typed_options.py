@@ -131,10 +131,12 @@ def _name_of(step_run: StepRun) -> str:
     """Return a name under which ``--adr`` reaches a dependency; empty where it has none."""
     if step_run.parent is None:
         return ""
-    tags = {*step_run.script.tags}
+    requested = set(str(step_run.request.tags).split(","))
     entries = (entry for phase in step_run.parent.step.deps.values() for entry in phase)
     for entry in entries:
-        words = {w for w in entry.tags.split(",") if w and w[0] not in "_-"}
-        if entry.names and words and words <= tags:
+        words = {word for word in entry.tags.split(",") if word}
+        # Several dependencies may be one script: then their variations tell them apart.
+        others = [word for word in requested - words if word[0] not in "_-"]
+        if entry.names and words <= requested and not others:
             return entry.names[0]
     return ""
