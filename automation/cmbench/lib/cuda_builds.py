@@ -43,7 +43,7 @@ class CudaBuilds(NamedTuple):
 def refuse(name: str, bounds: str, driver: nvidia.Driver) -> None:
     """Raise Error where the driver is too old for the wheel that pip would choose.
 
-    A driver that does not work is the matter of whoever looks for a device.
+    A driver that does not work is the matter of the step that looks for a device.
     """
     known = builds(name)
     chosen = next((build for build in known if build.has_one(bounds)), None)

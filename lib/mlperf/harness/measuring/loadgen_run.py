@@ -367,7 +367,7 @@ def _pipeline(
     limit = benchmark.rules.server_limit_s
     window_s = (run.overrides.deque_timeout_us or 0) / 1e6
     queue = DynamicBatcher(DeadlinePolicy(limit, run.shape.batch, times), window_s)
-    # From one size nobody knows what a call costs beside its samples.
+    # One size does not tell what a call costs beside its samples.
     if len(times) > 1 and benchmark.costs is not None and parts_by_length(benchmark, backend):
         return PooledPipeline(queue, team, LengthSplitter(benchmark.costs, times).split)
     return PooledPipeline(queue, team)
