@@ -7,7 +7,7 @@ checks of a submission read the same facts. A folder of the user extends it, see
 from __future__ import annotations
 
 from . import rounds
-from .backend import BackendSpec, Case, Option, Package, Step
+from .backend import BackendSpec, Case, ConvertedGpuFormat, Option, Package, Step
 from .benchmark import (
     Alias,
     Assets,
@@ -59,6 +59,7 @@ __all__ = [
     "Category",
     "Change",
     "Compliance",
+    "ConvertedGpuFormat",
     "Division",
     "Limit",
     "Metric",

@@ -17,6 +17,10 @@ class GpuFormat(str):
     """A number format in which a backend computes on a GPU only."""
 
 
+class ConvertedGpuFormat(GpuFormat):
+    """One for which the backend writes the model anew before it opens it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Package:
     """A Python package that a backend needs, on one ``device`` or on all.

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import onnxruntime
 
+from ..engines import half
 from ..errors import OTHER_MODEL, HarnessError
 from ..settings import GraphSpec, Setup, TensorSpec
-from .base import Array, Backend, Feeds, Predictor, check_signature
+from . import lanes
+from .base import Array, Backend, Feeds, Layout, Predictor, check_signature
+from .lanes import CaptureGate
+from .onnx_binding import BoundPredictor
 from .onnx_file import ROOT, graph_alone
 
 # Where the weights lie that a model in memory names.
 WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
+# Sessions side by side that are worth trying on a GPU: one copies while another computes.
+SESSIONS = 2
+FLOAT16 = "float16"
+# Earlier versions always use TF32 where the GPU has it.
+KNOWS_TF32 = (1, 18)
 DTYPES = {
     "tensor(float)": "float32",
     "tensor(int64)": "int64",
@@ -43,6 +56,12 @@ class OnnxRuntime(Backend):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self._provider = PROVIDERS[setup.device]
+        self._on_gpu = setup.device != "cpu"
+        if self._on_gpu:
+            load_cuda()
+        self._gate = CaptureGate()
+        self._tf32 = self._on_gpu and bool(setup.options.get("tf32", False))
+        self.prepares = self._on_gpu and bool(setup.options.get("graphs", False))
         available = onnxruntime.get_available_providers()
         if self._provider not in available:
             more = "; install onnxruntime-gpu in its place" if setup.device == "cuda" else ""
@@ -50,19 +69,73 @@ class OnnxRuntime(Backend):
                 f"this onnxruntime has no {self._provider}; it has {', '.join(available)}{more}"
             )
 
+    def build(self, graph: GraphSpec, folder: Path) -> GraphSpec:
+        """See ``base.Backend``: a model in float16, whose inputs and outputs stay as they are."""
+        if self.setup.precision != FLOAT16:
+            return graph
+        target = folder / f"{Path(graph.path).stem}-{FLOAT16}.onnx"
+        half.write(Path(graph.path), target)
+        return replace(graph, path=str(target))
+
     def open(
         self, graph: GraphSpec, outputs: Sequence[str], workers: int, threads: int
     ) -> Sequence[Predictor]:
-        """See ``base.Backend``. Workers with one thread share one session and its weights."""
-        sessions = [
-            self._session(graph.path, threads) for _ in range(workers if threads > 1 else 1)
-        ]
+        """See ``base.Backend``. Workers with one thread share one session and its weights.
+
+        On a GPU each worker has a session, which has a stream of its own.
+        """
+        count = workers if threads > 1 or self._on_gpu else 1
+        sessions = [self._session(graph.path, threads) for _ in range(count)]
         wanted = [t for t in graph.outputs if t.name in outputs]
         check_signature("input", graph.inputs, _tensors(sessions[0].get_inputs()))
         check_signature("output", wanted, _tensors(sessions[0].get_outputs()))
+        if self._on_gpu:
+            return self.bound(sessions, outputs, self.setup.device)
         return [OnnxPredictor(sessions[n % len(sessions)], outputs) for n in range(workers)]
 
+    def bound(
+        self, sessions: Sequence[Any], outputs: Sequence[str], device: str
+    ) -> list[BoundPredictor]:
+        """Return a predictor for each session whose tensors lie on ``device``."""
+        gate = self._gate if self.prepares and not self._gate.failure else None
+        return [BoundPredictor(session, outputs, device, gate) for session in sessions]
+
+    def preparing(self) -> AbstractContextManager[None]:
+        """See ``base.Backend``."""
+        return self._gate.opened()
+
+    def computed_by(self) -> dict[str, str]:
+        """See ``base.Backend``."""
+        tf32 = {"float32 products": "TF32"} if self._tf32 else {}
+        return {**tf32, **self._gate.facts()}
+
+    def layouts(
+        self, cores: int, workers: int | None = None, threads: int | None = None
+    ) -> list[Layout]:
+        """See ``base.Backend``: on a GPU sessions side by side, whatever the cores."""
+        if self._on_gpu:
+            return lanes.layouts(SESSIONS, workers)
+        return super().layouts(cores, workers, threads)
+
+    def stream_threads(self, cores: int) -> tuple[int, ...]:
+        """See ``base.Backend``."""
+        return (1,) if self._on_gpu else super().stream_threads(cores)
+
+    def copies(self, workers: int, threads: int) -> int:
+        """See ``base.Backend``: on a GPU the weights are on the device."""
+        return 0 if self._on_gpu else super().copies(workers, threads)
+
     def _session(self, path: str, threads: int) -> Any:
+        """Return a session; one that cannot capture graphs goes without them, and says so."""
+        try:
+            return self._checked(path, threads)
+        except HarnessError as error:
+            if not self.prepares or self._gate.failure:
+                raise
+            self._gate.failure = str(error)
+            return self._checked(path, threads)
+
+    def _checked(self, path: str, threads: int) -> Any:
         try:
             session = self._lean(path, threads)
         except Exception as error:  # onnxruntime raises its own C++ exceptions without a base
@@ -84,15 +157,35 @@ class OnnxRuntime(Backend):
             graph = graph_alone(Path(path))
             options = _options(threads)
             options.add_session_config_entry(WEIGHTS_FOLDER, str(ROOT))
-            return onnxruntime.InferenceSession(graph, options, providers=[self._provider])
+            return onnxruntime.InferenceSession(graph, options, providers=self._providers())
         except Exception:  # no such model, or an onnxruntime before 1.23
             # Without the folder: with it, 1.29 looks for the weights of a link nowhere else.
-            providers = [self._provider]
+            providers = self._providers()
             return onnxruntime.InferenceSession(path, _options(threads), providers=providers)
+
+    def _providers(self) -> list[Any]:
+        if not self._on_gpu:
+            return [self._provider]
+        with_graphs = self.prepares and not self._gate.failure
+        switches = {"enable_cuda_graph": with_graphs}
+        if tuple(map(int, str(onnxruntime.__version__).split(".")[:2])) >= KNOWS_TF32:
+            switches["use_tf32"] = self._tf32
+        return [(self._provider, {name: str(int(on)) for name, on in switches.items()})]
 
     def versions(self) -> dict[str, str]:
         """See ``base.Backend``."""
         return {"onnxruntime": str(onnxruntime.__version__)}
+
+
+def load_cuda() -> None:
+    """Load CUDA's libraries and cuDNN out of Python packages, where they are not the system's.
+
+    What is missing then is seen when a session is opened; this function of onnxruntime prints it.
+    """
+    preload = getattr(onnxruntime, "preload_dlls", None)
+    if preload is not None:
+        with contextlib.redirect_stdout(io.StringIO()):
+            preload()
 
 
 def _options(threads: int) -> Any:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from mlperf import catalog
-from mlperf.catalog import BackendSpec, plugins
+from mlperf.catalog import BackendSpec, ConvertedGpuFormat, plugins
 
 from ..errors import HarnessError
 from ..settings import ModelSpec, Options, Setup
@@ -50,9 +50,11 @@ def service(
     return started
 
 
-def builds(name: str) -> bool:
+def builds(name: str, precision: str) -> bool:
     """Return whether the backend opens a file that ``Backend.build`` has to make first."""
-    return _spec(name).builds
+    spec = _spec(name)
+    converted = [word for word in spec.precisions if isinstance(word, ConvertedGpuFormat)]
+    return spec.builds or precision in converted
 
 
 def _spec(name: str) -> BackendSpec:

@@ -62,6 +62,8 @@ class QuestionAnswering:
     the start and the end logits, or its only one both side by side [384, 2].
     """
 
+    fills_up = True
+
     def __init__(self, dataset: Path, model: ModelSpec, rules: BenchmarkSpec) -> None:
         joined = [tensor.shape[-1:] for tensor in model.outputs] == [(2,)]
         if len(model.inputs) != len(INPUTS) or not (joined or len(model.outputs) >= 2):
@@ -74,7 +76,6 @@ class QuestionAnswering:
         self._folder = dataset
         self._arrays = [np.load(dataset / f"{name}.npy", mmap_mode="r") for name in INPUTS]
         self.lengths: Array = np.load(dataset / "lengths.npy").astype(np.int64)
-        self.costs: Array | None = self.lengths
         self.sample_tensors = tuple(
             TensorSpec(name, str(array.dtype), (-1,))
             for name, array in zip(INPUTS, self._arrays, strict=True)
@@ -85,7 +86,7 @@ class QuestionAnswering:
         self.input_names = tuple(tensor.name for tensor in model.inputs)
         self.input_types = tuple(tensor.dtype for tensor in model.inputs)
         self.fixed_length = model.inputs[0].shape[0] != -1
-        self.fills_up = not self.fixed_length
+        self.costs: Array | None = None if self.fixed_length else self.lengths
         if self.fixed_length and model.inputs[0].shape[0] != self.length:
             raise HarnessError(
                 f"the model {model.name} takes {model.inputs[0].shape[0]} tokens, and the features "

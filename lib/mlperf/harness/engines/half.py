@@ -20,10 +20,10 @@ def write(source: Path, target: Path) -> None:
     try:
         inferred = onnx.shape_inference.infer_shapes(model)
         smaller = float16.convert_float_to_float16(inferred, keep_io_types=True)
+        onnx.save(smaller, str(target))
     except Exception as error:  # the library raises plain exceptions of many kinds
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise HarnessError(f"{source} cannot be written in float16: {reason}") from error
-    onnx.save(smaller, str(target))
 
 
 def check_fp8(source: Path) -> None:

@@ -74,7 +74,7 @@ def main(config: Path) -> int:
 def _serve(settings: NodeSettings) -> None:
     place, token = entrance.of_node(settings.address, settings.token_file)
     session = settings.session
-    if backends.builds(session.backend):
+    if backends.builds(session.backend, session.precision):
         text = f"{session.backend} builds its models for a session, which a node does not do yet"
         raise HarnessError(text, "choose another --backend for the nodes")
     options = backends.chosen(session.backend, session.backend_options)

@@ -174,7 +174,7 @@ class MeasurementSession:
         """Build and tune each model that these scenarios are measured with."""
         models = {model.digest(): model for model in map(self._settings.model_of, scenarios)}
         for digest, model in models.items():
-            if backends.builds(self._settings.backend):
+            if backends.builds(self._settings.backend, self._settings.precision):
                 context.built[digest] = preparation.built(context, model)
             context.profiles[digest] = preparation.profile(context, model)
 
