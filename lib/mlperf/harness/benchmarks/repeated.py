@@ -28,6 +28,7 @@ class RepeatedBenchmark:
         self.sample_tensors = tuple(getattr(benchmark, "sample_tensors", ()))
         self.work_bytes = int(getattr(benchmark, "work_bytes", 0))
         self.feeds_back = bool(getattr(benchmark, "feeds_back", False))
+        self.fills_up = bool(getattr(benchmark, "fills_up", False))
         self.costs: Array | None = None
         if benchmark.costs is not None:
             self.costs = benchmark.costs[np.arange(count) % self._own]
