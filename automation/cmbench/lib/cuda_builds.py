@@ -1,4 +1,4 @@
-"""Wheels that are built for a CUDA, and the driver that each needs, before they are fetched."""
+"""Wheels that are built for a CUDA, and the driver that they need, before they are fetched."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class OnnxRuntime(Backend):
     ) -> Sequence[Predictor]:
         """See ``base.Backend``. Workers with one thread share one session and its weights.
 
-        On a GPU each worker has a session, which has a stream of its own.
+        On a GPU every worker has a session, which has a stream of its own.
         """
         count = workers if threads > 1 or self._on_gpu else 1
         sessions = [self._session(graph.path, threads) for _ in range(count)]
@@ -96,7 +96,7 @@ class OnnxRuntime(Backend):
     def bound(
         self, sessions: Sequence[Any], outputs: Sequence[str], device: str
     ) -> list[BoundPredictor]:
-        """Return a predictor for each session whose tensors lie on ``device``."""
+        """Return a predictor for every session, whose tensors lie on ``device``."""
         gate = self._gate if self.prepares and not self._gate.failure else None
         return [BoundPredictor(session, outputs, device, gate) for session in sessions]
 

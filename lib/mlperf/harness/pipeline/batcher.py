@@ -68,7 +68,7 @@ class LengthSplitter:
 
     A model fills the samples of a call up to the longest of them, and every call costs something
     besides. ``service_times`` are the seconds of batches of samples of one, mean length, by size;
-    they say how much of each there is. ``costs`` are the lengths of all samples, in any unit.
+    they tell the two apart. ``costs`` are the lengths of all samples, in any unit.
     """
 
     def __init__(self, costs: Array, service_times: Mapping[int, float]) -> None:
@@ -86,7 +86,7 @@ class LengthSplitter:
         return [_part(batch, order[start:end]) for start, end in bounds]
 
     def _bounds(self, shares: Sequence[float]) -> list[tuple[int, int]]:
-        """Return start and end of each part of samples of ascending length."""
+        """Return start and end of all parts of samples of ascending length."""
         # The least seconds of the first so many samples, and where their last part starts.
         best = [(0.0, 0)]
         for end, longest in enumerate(shares, 1):
@@ -113,7 +113,7 @@ def _part(batch: SampleBatch, places: Sequence[int]) -> SampleBatch:
 
 
 def _fitted(service_times: Mapping[int, float]) -> tuple[float, float]:
-    """Return the seconds of a call and of each sample in it; relative errors count alike."""
+    """Return the seconds of a call and of a sample in it; relative errors count alike."""
     sizes = np.asarray(list(service_times), dtype=np.float64)
     seconds = np.asarray(list(service_times.values()), dtype=np.float64)
     terms = np.stack([np.ones_like(sizes), sizes], axis=1) / seconds[:, None]

@@ -228,7 +228,7 @@ class ProbeWorker:
 
 
 def mixed_batches(costs: Array, size: int) -> Array:
-    """Return an order of samples in which each ``size`` in turn cost about the same.
+    """Return an order of samples in which any ``size`` in turn cost about the same.
 
     The first batch, which warms up, and the second are those of about the mean cost.
     """
