@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -69,6 +70,9 @@ def create(setup):
 
     return Mirror(setup)
 """
+
+# In the Python of the tests, which has the packages of a benchmark.
+SHORT = (f"--python={sys.executable}", "--min_duration=300", "--max_wait=0", "--quiet")
 
 
 @pytest.fixture(scope="module")
@@ -145,8 +149,7 @@ def test_a_benchmark_and_a_backend_of_the_repository_are_run_to_the_table(
     home: Home, repository: Path, tmp_path: Path
 ) -> None:
     words = commands_of_page(PAGE.read_text(encoding="utf-8"))[2]
-    short = ["--min_duration=300", "--max_wait=0", f"--results_dir={tmp_path / 'results'}"]
-    done = home.cm(*words, *short, "--quiet", cwd=repository).ok()
+    done = home.cm(*words, *SHORT, f"--results_dir={tmp_path / 'results'}", cwd=repository).ok()
     (row,) = [line for line in done.stdout.splitlines() if line.startswith("Offline")]
     assert {"VALID", "100.00"} <= set(row.split())
     (path,) = (tmp_path / "results").rglob("results.json")
@@ -171,10 +174,8 @@ def test_they_are_run_from_one_command_to_the_table(home: Home, tmp_path: Path) 
         f"--plugins={own(tmp_path / 'own')}",
         "--model=benchmark.errors",
         "--backend=backend.mirror",
-        "--min_duration=1000",
-        "--max_wait=0",
+        *SHORT,
         f"--results_dir={tmp_path / 'results'}",
-        "--quiet",
     ]
     done = home.cm("run", "script", *words)
     done.ok()
