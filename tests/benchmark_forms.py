@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -14,24 +13,19 @@ import numpy as np
 import onnxruntime
 
 import benchmark_lab as lab
+from shared_files import make_once
 from support import LIB, run
 
 SCRIPT = lab.SCRIPT
 
 
-@cache
-def _scratch() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="benchmark-forms-")
-
-
-def _folder(name: str) -> Path:
-    folder = Path(_scratch().name) / name
-    folder.mkdir()
-    return folder
-
-
 def _program(path: str, *words: object) -> None:
     run([sys.executable, str(LIB / path), *map(str, words)]).ok()
+
+
+def _made(name: str, path: str, *words: object) -> Path:
+    """The folder ``name`` of shared files, as a program writes it."""
+    return make_once(name, lambda out: _program(path, *words, "--out", out))
 
 
 def of_other_sides(model: Any, shape: tuple[int, ...]) -> list[Any]:
@@ -53,15 +47,12 @@ def clicks_day(part: str = "validation") -> Path:
 
 @cache
 def _clicks_day(part: str) -> Path:
-    out = _folder(f"clicks-{part}")
-    _program("modelzoo/datasets/criteo/make_dataset.py", "--part", part, "--out", out)
-    return out
+    return _made(f"clicks-{part}", "modelzoo/datasets/criteo/make_dataset.py", "--part", part)
 
 
 @cache
 def clicks(version: str, part: str = "validation") -> Path:
     """The preprocessed arrays of DLRM ``v1`` or ``v2``."""
-    out = _folder(f"clicks-{version}-{part}")
     customize = lab.module_of(SCRIPT / "get-preprocessed-dataset-criteo" / "customize.py")
     day = clicks_day(part)
     rows = json.loads((day / "dataset.json").read_text(encoding="utf-8"))["rows"]
@@ -69,15 +60,8 @@ def clicks(version: str, part: str = "validation") -> Path:
     words += ["--hot", customize.ONE_HOT if version == "v1" else customize.TINY_HOT]
     if part == "calibration":
         words += ["--group-size", customize.TINY_GROUP]
-    _program(
-        "modelzoo/preprocessing/criteo/preprocess.py",
-        *words,
-        "--name",
-        "criteo-tiny",
-        "--out",
-        out,
-    )
-    return out
+    program = "modelzoo/preprocessing/criteo/preprocess.py"
+    return _made(f"clicks-{version}-{part}", program, *words, "--name", "criteo-tiny")
 
 
 VOCABULARY = SCRIPT / "get-dataset-squad-vocab" / "tiny" / "vocab.txt"
@@ -86,19 +70,15 @@ VOCABULARY = SCRIPT / "get-dataset-squad-vocab" / "tiny" / "vocab.txt"
 @cache
 def questions() -> Path:
     """The tiny SQuAD as its script writes it."""
-    out = _folder("questions")
-    _program("modelzoo/datasets/squad/make_facts.py", "--out", out)
-    return out
+    return _made("questions", "modelzoo/datasets/squad/make_facts.py")
 
 
 @cache
 def features(part: str = "dev") -> Path:
     """The features of the tiny SQuAD, each once."""
-    out = _folder(f"features-{part}")
     words = ["--questions", questions() / f"{part}-v1.1.json", "--vocab", VOCABULARY]
-    words += ["--name", "squad-tiny", "--out", out]
-    _program("modelzoo/preprocessing/squad/preprocess.py", *words)
-    return out
+    words += ["--name", "squad-tiny"]
+    return _made(f"features-{part}", "modelzoo/preprocessing/squad/preprocess.py", *words)
 
 
 def model(folder: Path) -> dict[str, Any]:
@@ -151,19 +131,15 @@ def answers(benchmark: Any, solver: Any, batch: int) -> list[bytes]:
 @cache
 def speech() -> Path:
     """The utterances spelled in tones, as their script lays them out."""
-    out = _folder("speech")
-    _program("modelzoo/datasets/librispeech/make_dataset.py", "--out", out)
-    return out
+    return _made("speech", "modelzoo/datasets/librispeech/make_dataset.py")
 
 
 @cache
 def speech_arrays() -> Path:
     """The preprocessed utterances, not repeated."""
-    out = _folder("speech-arrays")
     part = speech() / "LibriSpeech" / "dev-clean"
     program = "modelzoo/preprocessing/librispeech/preprocess.py"
-    _program(program, "--part", part, "--name", "tones-tiny", "--out", out)
-    return out
+    return _made("speech-arrays", program, "--part", part, "--name", "tones-tiny")
 
 
 def articles(count: int = 400) -> Path:
@@ -173,35 +149,28 @@ def articles(count: int = 400) -> Path:
 
 @cache
 def _articles(count: int) -> Path:
-    out = _folder(f"articles-{count}")
-    words = ("--tiny", "--count", count, "--out", out)
-    _program("modelzoo/datasets/cnndm/make_dataset.py", *words)
-    return out
+    words = ("--tiny", "--count", count)
+    return _made(f"articles-{count}", "modelzoo/datasets/cnndm/make_dataset.py", *words)
 
 
 @cache
 def llama3_articles(count: int = 400) -> Path:
     """The made-up news as prompts of the tiny Llama."""
-    out = _folder(f"llama3-articles-{count}")
-    words = ("--tiny", "--count", count, "--out", out)
-    _program("modelzoo/datasets/cnndm/make_llama3.py", *words)
-    return out
+    words = ("--tiny", "--count", count)
+    return _made(f"llama3-articles-{count}", "modelzoo/datasets/cnndm/make_llama3.py", *words)
 
 
 @cache
 def calibration_articles() -> Path:
     """The made-up news for calibration as prompts."""
-    out = _folder("calibration-articles")
-    _program("modelzoo/datasets/cnndm/make_dataset.py", "--tiny", "--calibration", "--out", out)
-    return out
+    program = "modelzoo/datasets/cnndm/make_dataset.py"
+    return _made("calibration-articles", program, "--tiny", "--calibration")
 
 
 @cache
 def shapes(part: str = "val") -> Path:
     """The pictures of coloured shapes as their script draws them."""
-    out = _folder(f"shapes-{part}")
-    _program("modelzoo/datasets/shapes/make_dataset.py", "--part", part, "--out", out)
-    return out
+    return _made(f"shapes-{part}", "modelzoo/datasets/shapes/make_dataset.py", "--part", part)
 
 
 DETECTOR_INPUTS = {"retinanet": "shares", "ssd-mobilenet": "bytes", "ssd-resnet34": "normalised"}
@@ -214,13 +183,12 @@ def pictures(detector: str, *words: object) -> Path:
 
 @cache
 def _pictures(kind: str, words: tuple[object, ...]) -> Path:
-    out = _folder("pictures" + "".join(f"-{word}" for word in (kind, *words)))
+    name = "pictures" + "".join(f"-{word}" for word in (kind, *words))
     root = shapes()
     given: list[object] = ["--annotations", root / "annotations" / "instances_val2017.json"]
     given += ["--images", root / "val2017", "--input", kind, "--side", 96]
     program = "modelzoo/preprocessing/openimages/preprocess.py"
-    _program(program, *given, "--name", "shapes-tiny", *words, "--out", out)
-    return out
+    return _made(name, program, *given, "--name", "shapes-tiny", *words)
 
 
 def kidneys(part: str = "validation") -> Path:
@@ -230,9 +198,8 @@ def kidneys(part: str = "validation") -> Path:
 
 @cache
 def _kidneys(part: str) -> Path:
-    out = _folder(f"kidneys-{part}")
-    _program("modelzoo/volumes/made_cases.py", "--dataset", "kits19", "--part", part, "--out", out)
-    return out
+    words = ("--dataset", "kits19", "--part", part)
+    return _made(f"kidneys-{part}", "modelzoo/volumes/made_cases.py", *words)
 
 
 # Those of one window, which are quickly done.
@@ -242,17 +209,19 @@ SMALL_KIDNEYS = ("case_00000", "case_00002", "case_00010", "case_00029", "case_0
 @cache
 def kidney_volumes(*cases: str, part: str = "validation") -> Path:
     """The preprocessed cases: these, or all."""
-    out = _folder(f"kidney-volumes-{part}-{len(cases)}")
     listed = (kidneys(part) / "cases.txt").read_text(encoding="utf-8").split()
-    return _preprocessed("kits19", kidneys(part), cases or listed, "32", out)
+    name = f"kidney-volumes-{part}-{len(cases)}"
+    return _preprocessed(name, "kits19", kidneys(part), cases or listed, "32")
 
 
-def _preprocessed(dataset: str, made: Path, cases: Sequence[str], window: str, out: Path) -> Path:
-    (out / "cases.txt").write_text("\n".join(cases), encoding="utf-8")
-    words = ["--cases", made / "data", "--list", out / "cases.txt", "--window", window]
-    names = ["--dataset", dataset, "--name", made.name]
-    _program("modelzoo/volumes/preprocess.py", *names, *words, "--out", out)
-    return out
+def _preprocessed(name: str, dataset: str, made: Path, cases: Sequence[str], window: str) -> Path:
+    def write(out: Path) -> None:
+        (out / "cases.txt").write_text("\n".join(cases), encoding="utf-8")
+        words = ["--cases", made / "data", "--list", out / "cases.txt", "--window", window]
+        names = ["--dataset", dataset, "--name", made.name]
+        _program("modelzoo/volumes/preprocess.py", *names, *words, "--out", out)
+
+    return make_once(name, write)
 
 
 def brains(part: str = "validation") -> Path:
@@ -262,17 +231,15 @@ def brains(part: str = "validation") -> Path:
 
 @cache
 def _brains(part: str) -> Path:
-    out = _folder(f"brains-{part}")
-    _program("modelzoo/volumes/made_cases.py", "--dataset", "brats", "--part", part, "--out", out)
-    return out
+    words = ("--dataset", "brats", "--part", part)
+    return _made(f"brains-{part}", "modelzoo/volumes/made_cases.py", *words)
 
 
 @cache
 def brain_volumes(count: int = 67, part: str = "validation") -> Path:
     """The preprocessed heads: the first ``count`` of them."""
-    out = _folder(f"brain-volumes-{part}-{count}")
     listed = (brains(part) / "cases.txt").read_text(encoding="utf-8").split()[:count]
-    return _preprocessed("brats", brains(part), listed, "40,40,28", out)
+    return _preprocessed(f"brain-volumes-{part}-{count}", "brats", brains(part), listed, "40,40,28")
 
 
 def first(benchmark: Any, solver: Any, count: int) -> list[bytes]:

@@ -7,7 +7,6 @@ import importlib.util
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -15,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from shared_files import make_once
 from steps import as_engine_calls
 from support import LIB, ROOT, python_env, run
 
@@ -49,31 +49,19 @@ def hooks(name: str) -> Any:
 
 
 @cache
-def _scratch() -> tempfile.TemporaryDirectory[str]:
-    """Removed when the tests end: data that no test changes is made once for all of them."""
-    return tempfile.TemporaryDirectory(prefix="benchmark-lab-")
-
-
-@cache
 def digits() -> Path:
     """The data set as its script writes it."""
-    out = Path(_scratch().name) / "digits"
-    out.mkdir()
-    run([sys.executable, str(DIGITS), "--out", str(out)]).ok()
-    return out
+    words = [sys.executable, str(DIGITS), "--out"]
+    return make_once("digits", lambda out: run([*words, str(out)]).ok())
 
 
 @cache
 def arrays(part: str = "val") -> Path:
     """The preprocessed arrays of a part (``val`` or ``train``)."""
-    out = Path(_scratch().name) / f"arrays-{part}"
-    if out.exists():  # asked for by name and by default
-        return out
-    out.mkdir()
     images = digits() / part / f"{part}_map.txt"
-    words = ["--map", str(images), "--side", "28", "--name", "digits", "--out", str(out)]
-    run([sys.executable, str(PREPROCESS), *words]).ok()
-    return out
+    words = ["--map", str(images), "--side", "28", "--name", "digits", "--out"]
+    command = [sys.executable, str(PREPROCESS), *words]
+    return make_once(f"arrays-{part}", lambda out: run([*command, str(out)]).ok())
 
 
 def model(**changes: Any) -> dict[str, Any]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import hypothesis
 import pytest
 
+import shared_files
 from support import ROOT, Finished, Home
 
 # A test run that a shell started in the background inherits "ignore Ctrl-C", and so would every
@@ -23,9 +26,18 @@ hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
 
 
-# Files whose runs wait for a quiet moment, as those of users do: tests beside them would only make
-# them wait. Tests that are marked one by one measure, or look at what the whole machine has.
-QUIET = [ROOT / "tests/end_to_end" / name for name in ("test_main_job.py", "test_volunteer.py")]
+# Its runs wait for a quiet moment, as those of users do: tests beside them would only make them
+# wait. Tests that are marked one by one measure, or look at what the whole machine has.
+QUIET = ROOT / "tests/end_to_end/test_volunteer.py"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the folder of shared files, in the process that starts the others."""
+    if shared_files.VARIABLE not in os.environ:
+        folder = tempfile.mkdtemp(prefix="cmbench-shared-")
+        os.environ[shared_files.VARIABLE] = folder
+        config.add_cleanup(lambda: os.environ.pop(shared_files.VARIABLE, None))
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -34,7 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Files with slow tests go first, so that no process is left with one while the others are idle.
     """
     for item in items:
-        if item.path in QUIET:
+        if item.path == QUIET:
             item.add_marker(pytest.mark.quiet)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
@@ -52,9 +64,10 @@ def collected() -> Iterator[None]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
-    """A new, empty home in which this checkout is the only registered repository."""
+    """A new home with an empty cache, whose only registered repository is this checkout."""
     home = Home(tmp_path)
     home.register(ROOT)
+    shared_files.seed_index(home.cm_repos)
     return home
 
 

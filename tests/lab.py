@@ -54,6 +54,17 @@ class Lab:
         (self.repo / "script").mkdir(parents=True)
         self._count = 0
 
+    @classmethod
+    def of_checkout(cls, root: Path) -> Lab:
+        """Return one whose repository is this checkout, with its index made."""
+        from shared_files import seed_index
+        from support import ROOT
+
+        lab = cls(root)
+        lab.repo = ROOT
+        seed_index(lab.home)
+        return lab
+
     def script(
         self,
         alias: str,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
-import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from common.python_path import add_folder
+from shared_files import make_once
 from support import ROOT, Home, run
 
 TAGS = "get,triton-server,_wheel,_onnxruntime,_openvino"
@@ -25,18 +26,10 @@ class Installed:
 
 
 @cache
-def _scratch() -> tempfile.TemporaryDirectory[str]:
-    """Removed when the tests end."""
-    return tempfile.TemporaryDirectory(prefix="triton-lab-")
-
-
-@cache
 def site() -> Path:
     """A folder with tritonclient, without what it needs."""
-    folder = Path(_scratch().name) / "site"
-    words = ["-q", "--no-deps", "--target", str(folder), "tritonclient"]
-    run([sys.executable, "-m", "pip", "install", *words]).ok()
-    return folder
+    words = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "tritonclient", "--target"]
+    return make_once("tritonclient", lambda folder: run([*words, str(folder)]).ok())
 
 
 def describe_configurations() -> None:
@@ -46,10 +39,17 @@ def describe_configurations() -> None:
 
 @cache
 def installed() -> Installed:
-    """The server, from a home that was empty before."""
-    home = Home(Path(_scratch().name))
-    home.register(ROOT)
-    env = home.cm("run", "script", f"--tags={TAGS}", "--out=json").ok().json["new_env"]
+    """The server, from a home that was empty before; processes of a test run share it."""
+
+    def install(folder: Path) -> None:
+        home = Home(folder)
+        home.register(ROOT)
+        done = home.cm("run", "script", f"--tags={TAGS}", "--out=json").ok()
+        (folder / "run.json").write_text(done.stdout, encoding="utf-8")
+
+    folder = make_once("triton", install)
+    home = Home(folder)
+    env = json.loads((folder / "run.json").read_text(encoding="utf-8"))["new_env"]
     launcher = Path(env["CM_TRITON_SERVER_BIN_WITH_PATH"])
     python, version = env["CM_TRITON_SERVER_PYTHON"], env["CM_TRITON_SERVER_VERSION"]
     return Installed(home, launcher, python, version)

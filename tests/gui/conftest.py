@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 
 from cmbench_gui.server import create_app
 from cmbench_gui.site import Site
+from shared_files import seed_index
 from support import LONG_S, ROOT, Home
 
 QUICK = 'echo "all is well"; echo "warning: a thing to see"'
@@ -75,6 +76,7 @@ def lab_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     (tmp_path / "repo" / "cmr.yaml").write_text("alias: jobs-lab\nuid: 1234567890abcdef\n")
     home = Home(tmp_path)
     home.register(ROOT, tmp_path / "repo")
+    seed_index(home.cm_repos)
     for key, value in home.environment().items():
         monkeypatch.setenv(key, value)
     return Site(str(home.cm_repos), b"k" * 32, folder=str(tmp_path))

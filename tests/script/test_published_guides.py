@@ -24,6 +24,7 @@ from cmbench.errors import Error
 from common.problems import Problem
 from nvidia_flow_lab import compiled, script_of_the_words
 from nvidia_mlperf.make import flow, targets, work
+from shared_files import seed_index
 from support import ROOT, Home, run
 
 PAGE = ROOT / "docs/reference/guides.md"
@@ -194,6 +195,7 @@ def reader(tmp_path: Path) -> Reader:
         (tools / name).chmod(0o755)
     home = Home(tmp_path)
     home.register(ROOT)
+    seed_index(home.cm_repos)
     folder = tmp_path / "reader"
     folder.mkdir()
     path = os.pathsep.join((str(tools), str(home.bin), os.defpath))

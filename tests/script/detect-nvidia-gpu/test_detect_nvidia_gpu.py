@@ -11,7 +11,6 @@ from cmbench.errors import Error
 from cmbench.lib import nvidia
 from lab import Lab
 from steps import Step
-from support import ROOT
 
 REAL_NODES, REAL_SIGNS = nvidia.nodes, nvidia.signs
 
@@ -56,9 +55,7 @@ def test_what_shows_is_accepted_and_counted(
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
-    made = Lab(tmp_path)
-    made.repo = ROOT
-    return made
+    return Lab.of_checkout(tmp_path)
 
 
 def planned(lab: Lab, **flags: Any) -> dict[str, Any]:

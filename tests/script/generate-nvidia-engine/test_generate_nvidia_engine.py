@@ -249,9 +249,7 @@ def test_without_a_gpu_the_compute_capability_has_to_be_named(
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
-    made = Lab(tmp_path)
-    made.repo = ROOT
-    return made
+    return Lab.of_checkout(tmp_path)
 
 
 def test_a_stand_in_from_the_command_and_again_from_the_cache(lab: Lab) -> None:

@@ -14,7 +14,6 @@ from cmbench.errors import Error
 from cmbench.lib import nvidia
 from lab import Lab, Result
 from steps import Step, tool
-from support import ROOT
 
 # What guide 004 shows for a Tesla K80, and what our program adds; the added values are made up.
 LINES = """GPU Device ID: {0}
@@ -44,8 +43,7 @@ ECC: on
 
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    made = Lab(tmp_path)
-    made.repo = ROOT
+    made = Lab.of_checkout(tmp_path)
     monkeypatch.setattr(nvidia, "read", lambda **_: nvidia.Driver(problem="no driver here"))
     return made
 
@@ -190,8 +188,7 @@ def test_a_toolkit_that_cannot_compile_is_not_the_end(
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
 def test_the_real_program_compiles_and_says_why_there_is_no_gpu(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
-    lab.repo = ROOT
+    lab = Lab.of_checkout(tmp_path)
     told = lab.run("get,cuda-devices", quiet=True)
     if list(Path("/dev").glob("nvidia*")):
         assert int(told.env["CM_CUDA_NUM_DEVICES"]) > 0

@@ -13,14 +13,11 @@ import yaml
 import cuda_lab
 from lab import Lab
 from steps import SCRIPTS, Step
-from support import ROOT
 
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
-    made = Lab(tmp_path)
-    made.repo = ROOT
-    return made
+    return Lab.of_checkout(tmp_path)
 
 
 def run_file(folder: Path, name: str, version: str = "12.4.131", then: str = "") -> Path:

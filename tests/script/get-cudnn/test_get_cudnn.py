@@ -8,14 +8,11 @@ import pytest
 
 import cuda_lab
 from lab import Lab
-from support import ROOT
 
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
-    made = Lab(tmp_path)
-    made.repo = ROOT
-    return made
+    return Lab.of_checkout(tmp_path)
 
 
 @pytest.fixture

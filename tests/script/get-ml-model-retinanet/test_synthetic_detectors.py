@@ -23,6 +23,7 @@ from mlperf.harness.backends.base import Predictor
 from mlperf.harness.benchmarks.detection import ObjectDetection
 from mlperf.harness.settings import MAIN, ModelSpec
 from modelzoo import synthetic
+from shared_files import make_once
 from support import LIB, run
 
 ml_models = lab.hooks("ml_models")
@@ -50,13 +51,15 @@ def graph_file(name: str) -> Path:
 @cache
 def folder(name: str) -> Path:
     """Model and images of a detector; removed with the other data of the tests."""
-    out = forms._folder(f"synthetic-{name}")
-    run([sys.executable, str(FILL), "--graph", str(graph_file(name)), "--out", str(out)]).ok()
     count = "2" if name == "ssd-mobilenet" else "1"
     side = ("--side", str(SIDES[name]), "--count", count, "--qsl_count", "5000")
-    words = ("--input", forms.DETECTOR_INPUTS[name], *side, "--name", "clouds", "--out", str(out))
-    run([sys.executable, str(PICTURES), *words]).ok()
-    return out
+    words = ("--input", forms.DETECTOR_INPUTS[name], *side, "--name", "clouds")
+
+    def write(out: Path) -> None:
+        for command in ((FILL, "--graph", graph_file(name)), (PICTURES, *words)):
+            run([sys.executable, *map(str, command), "--out", str(out)]).ok()
+
+    return make_once(f"synthetic-{name}", write)
 
 
 def full(name: str) -> dict[str, Any]:

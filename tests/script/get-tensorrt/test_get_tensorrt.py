@@ -10,14 +10,11 @@ import cuda_lab
 from cmbench.lib import causes
 from common.python_path import VARIABLE
 from lab import Lab
-from support import ROOT
 
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
-    made = Lab(tmp_path)
-    made.repo = ROOT
-    return made
+    return Lab.of_checkout(tmp_path)
 
 
 CUDA = {"CM_CUDA_VERSION": "11.8"}

@@ -11,7 +11,6 @@ import pytest
 from cmbench.lib import nvidia
 from cmbench.lib.host import machine
 from lab import Lab
-from support import ROOT
 
 DEFAULT = {"onnxruntime", "float32"}
 FAST = {"openvino", "int8"}
@@ -20,9 +19,7 @@ EXACT = {"openvino", "bfloat16"}
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
-    made = Lab(tmp_path)
-    made.repo = ROOT
-    return made
+    return Lab.of_checkout(tmp_path)
 
 
 def chosen(lab: Lab, tags: str, **flags: Any) -> set[str]:

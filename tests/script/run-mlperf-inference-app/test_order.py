@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from lab import Lab
-from support import ROOT
 
 
 def in_order(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -30,8 +29,7 @@ def in_order(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def test_data_that_the_user_fetches_comes_before_the_model(
     tmp_path: Path, model: str, data: str
 ) -> None:
-    lab = Lab(tmp_path)
-    lab.repo = ROOT
+    lab = Lab.of_checkout(tmp_path)
     flags = {"model": model, "execution_mode": "valid", "backend": "onnxruntime"}
     answer = lab.plan("run-mlperf,inference", out="json", **flags).answer
     scripts = [node["script"] for node in in_order(answer["plan"]["root"])]
@@ -58,8 +56,7 @@ TRUSTED = {"CM_TRUST_DEVICE": "yes"}
 def test_what_only_has_to_be_found_comes_before_packages_and_models(
     tmp_path: Path, backend: str, device: str, prerequisite: str
 ) -> None:
-    lab = Lab(tmp_path)
-    lab.repo = ROOT
+    lab = Lab.of_checkout(tmp_path)
     flags = {"model": "resnet50", "backend": backend, "device": device, "env": TRUSTED}
     answer = lab.plan("run-mlperf,inference", out="json", **flags).answer
     order = [node["script"] for node in in_order(answer["plan"]["root"])]
@@ -73,8 +70,7 @@ def test_what_only_has_to_be_found_comes_before_packages_and_models(
 def test_without_tensorrt_plan_and_run_end_before_anything_is_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lab = Lab(tmp_path)
-    lab.repo = ROOT
+    lab = Lab.of_checkout(tmp_path)
     for key in ("LD_LIBRARY_PATH", "TENSORRT_ROOT"):
         monkeypatch.delenv(key, raising=False)
     monkeypatch.setenv("PIP_NO_INDEX", "1")

@@ -11,7 +11,6 @@ import pytest
 from lab import Lab
 from mlperf import catalog
 from mlperf.catalog import BackendSpec, run_inputs
-from support import ROOT
 
 MODELS = [name for name in catalog.runnable() if not name.endswith("99.9")]
 NO_DEVICE = "no-device"
@@ -19,9 +18,7 @@ NO_DEVICE = "no-device"
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
-    made = Lab(tmp_path)
-    made.repo = ROOT
-    return made
+    return Lab.of_checkout(tmp_path)
 
 
 def ways() -> Iterator[tuple[BackendSpec, dict[str, str]]]:

@@ -19,6 +19,7 @@ from cmbench.session.workspace import Workspace
 from common.problems import Problem
 from mlperf import catalog
 from nvidia_mlperf.flow import inputs
+from shared_files import seed_index
 from support import ROOT
 
 FOLDER = lab.SCRIPT / "run-mlperf-inference-app"
@@ -441,6 +442,7 @@ def test_an_option_that_chooses_what_is_installed_has_a_flag() -> None:
 
 @pytest.mark.parametrize(("tag", "style"), [("_full", "valid"), ("_short", "test"), ("", "test")])
 def test_a_length_is_what_its_variation_says(tmp_path: Path, tag: str, style: str) -> None:
+    seed_index(tmp_path)
     workspace = Workspace(str(tmp_path), [Repository("cmbench", str(ROOT), own=True)])
     asked = api.request(workspace, tags=f"run-mlperf,inference,{tag}".rstrip(","))
     readers = api.explain(asked, "CM_MLPERF_RUN_STYLE").readers
