@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
+from mlperf.client_run import ClientRun, read_runs
 from mlperf.endpoints import plan, rules, tree
 from mlperf.endpoints.plan import CurvePlan
-from mlperf.endpoints.runs import ClientRun, read_runs
 
 MODEL = "llama3_1-8b"
 COHORT = "2026-11-C1"

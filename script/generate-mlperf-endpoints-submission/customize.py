@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from cmbench.errors import Error
-from mlperf.endpoints import checks, configs, inputs, plan, runs, tree
+from mlperf import client_run as runs
+from mlperf.endpoints import checks, configs, inputs, plan, tree
 
 PREFIX = "CM_MLPERF_ENDPOINTS_"
 

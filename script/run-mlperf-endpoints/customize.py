@@ -11,7 +11,8 @@ from typing import Any
 
 from cmbench.lib.programs import run_program
 from common.problems import Problem, raise_failure
-from mlperf.endpoints import configs, inputs, plan, runs
+from mlperf import client_run as runs
+from mlperf.endpoints import configs, inputs, plan
 from mlperf.endpoints.client_runs import OWN_URL
 from serving.llama.inputs import settings_of
 

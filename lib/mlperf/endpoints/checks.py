@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from common.problems import Problem
+from mlperf.client_run import scores_of
 from mlperf.submission.checks.base import ERROR, WARNING, Finding, Rule
 
 from . import point_checks, rules, system_checks, tree
 from .rules import BANDS, DEDICATED, ELECTED, MODELS, SeedSet
-from .runs import scores_of
 from .submitted import SubmittedCurve, SubmittedPoint, read_curves, submission_root
 
 STRUCTURE = Rule("endpoints.tree", "folders of the tree", "Endpoints submission rules 8.1, 2.2.1")

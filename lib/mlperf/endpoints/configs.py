@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from common.problems import bad_value
+from mlperf.client_run import MAX_THROUGHPUT
 
 from .plan import CurvePlan, PlannedPoint
-from .rules import AGENTIC, CONCURRENCY, MAX_THROUGHPUT, EndpointsModel
+from .rules import AGENTIC, CONCURRENCY, EndpointsModel
 
+SMALL = {"num_workers": 1, "warmup_connections": 0, "max_idle_time": 0.5}
+"""For llama.cpp's server: by default the client opens thousands of connections before it starts,
+and reuses some that this server has closed."""
 CONFIGS, RUNS = "configs", "runs"
 START_S = 300.0
 """How long the client waits for its own processes: a busy host needs more than its 60 s."""
@@ -27,7 +31,7 @@ class ClientTarget:
 
     ``dataset`` is a file in place of the data set that the client would fetch; ``tokenizer`` is a
     folder or a name. A ``rehearsal`` lasts that many seconds, sends the prompts of its ``dataset``
-    and judges no answers; nothing of it can be submitted.
+    and judges no answers; nothing of it can be submitted. ``small`` endpoints get few connections.
     """
 
     url: str
@@ -36,6 +40,7 @@ class ClientTarget:
     dataset: str = ""
     tokenizer: str = ""
     rehearsal_s: float = 0.0
+    small: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +153,7 @@ def configuration(
         "settings": {
             "runtime": _runtime(plan, point, target),
             "load_pattern": _load(plan, point),
-            "client": {"worker_initialization_timeout": START_S},
+            "client": {"worker_initialization_timeout": START_S, **(SMALL if target.small else {})},
         },
         "endpoint_config": {"endpoints": [target.url], "api_type": target.api},
         "report_dir": str(report),

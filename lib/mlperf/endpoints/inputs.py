@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from common.problems import Problem, bad_value
+from mlperf.client_run import ClientRun
 
 from . import rules
+from .client_runs import OWN_URL
 from .configs import ClientTarget
 from .plan import CurvePlan, next_cohort, plan_curve
 from .rules import PUBLISHED, SeedSet, division_of, model_of, regions_of
-from .runs import ClientRun
 
 PREFIX = "CM_MLPERF_ENDPOINTS_"
 OUTPUT = "~/mlperf-endpoints"
@@ -97,4 +98,5 @@ def target(env: Mapping[str, Any], url: str) -> ClientTarget:
         str(folder(env, "DATASET")) if dataset else "",
         value(env, "TOKENIZER"),
         rehearsal_s,
+        url == OWN_URL,
     )

@@ -10,10 +10,10 @@ from itertools import pairwise
 
 from common.problems import bad_value
 from common.text import aligned
+from mlperf.client_run import ClientRun
 
 from . import rules
 from .rules import BANDS, DEDICATED, ELECTED, EndpointsModel, Regions, SeedSet
-from .runs import ClientRun
 
 OFFLINE = "offline"
 FREE = "free"

@@ -6,9 +6,10 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
+from mlperf import client_run as runs
 from mlperf.submission.checks.base import WARNING, Finding, Rule
 
-from . import rules, runs, tree
+from . import rules, tree
 from .rules import AGENTIC, CONCURRENCY, DEDICATED, ELECTED
 from .submitted import SubmittedCurve, SubmittedPoint
 

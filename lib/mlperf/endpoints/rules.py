@@ -27,7 +27,7 @@ ULTRA_LOW, LOW, MEDIUM, HIGH = "ultra-low", "low", "medium", "high"
 BANDS = (ULTRA_LOW, LOW, MEDIUM, HIGH)
 """The bands that need a point and an accuracy run (4.3, 5.3), by rising concurrency."""
 DEDICATED, ELECTED = "dedicated", "elected"
-CONCURRENCY, AGENTIC, MAX_THROUGHPUT = "concurrency", "agentic_inference", "max_throughput"
+CONCURRENCY, AGENTIC = "concurrency", "agentic_inference"
 
 
 @dataclass(frozen=True, slots=True)

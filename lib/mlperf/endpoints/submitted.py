@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from common.problems import Problem
+from mlperf import client_run as runs
+from mlperf.client_run import ClientRun
 
-from . import runs, tree
+from . import tree
 from .rules import DEDICATED, ELECTED, Regions
-from .runs import ClientRun
 
 POINT_FOLDER = re.compile(r"r(\d+)")
 

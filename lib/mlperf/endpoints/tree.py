@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from common.problems import Problem, bad_value
+from mlperf.client_run import ACCURACY, CONFIG, SUMMARY, ClientRun
 
 from .plan import CurvePlan
 from .rules import AGENTIC, DEDICATED, ELECTED
-from .runs import ACCURACY, CONFIG, SUMMARY, ClientRun
 
 RESULTS, SOURCES, DOCUMENTS = "results", "src", "docs"
 POINT, SYSTEM, POWER, README = "point.yaml", "system_desc.json", "system_power.json", "README.md"

@@ -12,7 +12,8 @@ import yaml
 
 import mlperf_endpoints_lab as lab
 from common.problems import Problem
-from mlperf.endpoints import client_runs, configs, inputs, plan, rules, runs
+from mlperf import client_run as runs
+from mlperf.endpoints import client_runs, configs, inputs, plan, rules
 from support import Home
 
 TARGET = configs.ClientTarget("http://localhost:8000", "meta-llama/Llama-3.1-8B-Instruct")
@@ -146,6 +147,17 @@ def test_the_client_is_told_seeds_passes_and_data() -> None:
     assert [entry["type"] for entry in document["datasets"]] == ["performance", "accuracy"]
     free = configs.configuration(curve, curve.points[3], TARGET, Path("out"))
     assert [entry["type"] for entry in free["datasets"]] == ["performance"]
+
+
+def test_a_server_of_its_own_gets_few_connections() -> None:
+    env = {"CM_MLPERF_ENDPOINTS_MODEL": lab.MODEL}
+    curve = lab.curve_plan()
+    own = configs.configuration(
+        curve, curve.points[0], inputs.target(env, client_runs.OWN_URL), Path("out")
+    )
+    assert own["settings"]["client"]["warmup_connections"] == 0
+    other = configs.configuration(curve, curve.points[0], TARGET, Path("out"))
+    assert "warmup_connections" not in other["settings"]["client"]
 
 
 def test_a_model_whose_data_the_client_does_not_fetch() -> None:

@@ -16,12 +16,12 @@ from typing import Any
 
 from common.problems import Problem
 
-from .rules import MAX_THROUGHPUT
-
 CONFIG = "config.yaml"
 SUMMARY = "result_summary.json"
 ACCURACY = "accuracy_results.json"
 REPORT = "report.txt"
+MAX_THROUGHPUT = "max_throughput"
+"""The client's word for sending all requests at once, which Offline does."""
 DEEPEST = 4
 """Folders below the first one in which runs are looked for."""
 SEEDS = {
@@ -103,6 +103,16 @@ class ClientRun:
         value = percentile_of(_at(self.summary, metric, "percentiles"), percentile)
         return None if value is None else value / 1e6
 
+    def early_milliseconds(self, metric: str, percentile: float) -> float | None:
+        """Return the estimate of a percentile by the rules of early stopping."""
+        values = _at(self.summary, metric, "early_stopping_percentiles")
+        value = percentile_of(values, percentile)
+        return None if value is None else value / 1e6
+
+    def figure(self, name: str) -> float | None:
+        """Return a figure that the client states itself, such as ``qps``."""
+        return as_number(self.summary.get(name))
+
     @property
     def tokens_per_s_per_user(self) -> float | None:
         """Return ``tps_per_user``, out of the time per token that 90 % stay below (4.1)."""
@@ -174,6 +184,11 @@ def read_run(folder: Path) -> ClientRun:
         accuracy_file,
         summary_file,
     )
+
+
+def read_config(folder: Path) -> ClientRun:
+    """Return a run as its configuration alone has it; raise Problem where that cannot be read."""
+    return ClientRun(folder, _mapping(folder / CONFIG), {})
 
 
 def read_runs(root: Path) -> tuple[ClientRun, ...]:
