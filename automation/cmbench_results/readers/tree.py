@@ -1,4 +1,4 @@
-"""Submission trees and results repositories: all figures are computed from logs of LoadGen."""
+"""Submission trees and results repositories: figures are computed from logs of runs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def read(path: Path, benchmark_round: str = "") -> ReadItems:
     for division, submitter, root in tree.submitters():
         site = SubmitterSite(tree, division, submitter, root)
         for cell in site.cells:
-            yield _cell(site, cell, origin)
+            yield (_client_cell if cell.by_client else _cell)(site, cell, origin)
 
 
 def _round(path: Path) -> str:
@@ -65,7 +65,9 @@ def _round(path: Path) -> str:
     from mlperf import catalog
 
     by_seed = {
-        catalog.rounds.seeds(version).get("qsl"): version for version in catalog.rounds.ROUNDS
+        catalog.rounds.seeds(version).get(kind): version
+        for version in catalog.rounds.ROUNDS
+        for kind in ("qsl", "sample_index")
     }
     seen = Counter(by_seed[seed] for seed in _seeds(path) if seed in by_seed)
     if seen:
@@ -80,6 +82,24 @@ def _seeds(root: Path) -> Iterator[object]:
     for path in _logs(root, 9):
         values = detail_log.read(path).values
         yield values.get("requested_qsl_rng_seed") or values.get("qsl_rng_seed") or "none"
+    yield from _client_seeds(root, 9)
+
+
+def _client_seeds(root: Path, most: int) -> Iterator[object]:
+    """Yield seeds of the order of samples of the client of MLPerf Endpoints."""
+    configs = root.glob("*/*/results/*/*/*/config.yaml")
+    for _, path in zip(range(most), configs, strict=False):
+        yield _client_seed(path.parent)
+
+
+def _client_seed(folder: Path) -> object:
+    from common.problems import Problem
+    from mlperf import client_run as runs
+
+    try:
+        return runs.read_config(folder).seed("sample_index_rng_seed")
+    except Problem:
+        return "none"
 
 
 def _logs(root: Path, most: int) -> Iterator[Path]:
@@ -158,6 +178,79 @@ def _cell(site: Any, cell: Any, origin: str) -> BenchmarkResult | ReadFault:
         notes=text(described.get("system_type_detail") or described.get("sw_notes")),
         folder=str(cell.results),
     )
+
+
+def _client_cell(site: Any, cell: Any, origin: str) -> BenchmarkResult | ReadFault:
+    """Return what the client of MLPerf Endpoints has measured for a scenario."""
+    from common.problems import Problem
+    from mlperf.submission import client_results as client
+
+    spec, scenario = site.rules(cell.benchmark), _scenario(cell)
+    if scenario is None:
+        return ReadFault(str(cell.results), f"{cell.scenario} is not a scenario")
+    try:
+        run = client.read_client_run(cell)
+    except Problem as problem:
+        return ReadFault(str(cell.results), problem.message)
+    counted = client.client_result(run, spec, scenario, site.layout.round)
+    described = site.systems.get(cell.system, {})
+    path = site.where(cell.results)
+    return BenchmarkResult(
+        key=natural_key(
+            site.layout.round,
+            site.division,
+            site.submitter,
+            cell.system,
+            model=cell.benchmark,
+            scenario=scenario.value,
+        ),
+        workload=BenchmarkWorkload(
+            benchmark=spec.name if spec else cell.benchmark,
+            scenario=scenario.value,
+            model=cell.benchmark,
+            round=site.layout.round,
+            division=site.division,
+            category=",".join(sorted(site.category(cell.system).split(","))),
+        ),
+        system=_system(described, cell.system),
+        software=_software(described, site, cell),
+        metric=counted.metric,
+        value=counted.value,
+        unit=counted.unit,
+        direction=HIGHER if counted.higher_is_better else LOWER,
+        organization=text(site.submitter),
+        **_client_accuracy(run, spec, scenario),
+        metrics=tuple(_client_metrics(run, counted)),
+        duration_s=run.seconds,
+        availability=text(described.get("status")),
+        tier=OFFICIAL if origin else LOCAL,
+        figures_from=LOGS,
+        link=f"{origin}/tree/main/{path}" if origin else "",
+        notes=text(described.get("system_type_detail") or described.get("sw_notes")),
+        folder=str(cell.results),
+    )
+
+
+def _client_accuracy(run: Any, spec: Any, scenario: Any) -> dict[str, Any]:
+    from mlperf.submission.client_results import judged_accuracy
+
+    if spec is None:
+        return {}
+    judged = spec.of(scenario).accuracy[0]
+    return {
+        "accuracy": number(judged_accuracy(run, judged)),
+        "accuracy_unit": text(judged.unit),
+        "accuracy_target": number(judged.target),
+    }
+
+
+def _client_metrics(run: Any, counted: Any) -> Iterator[ResultMetric]:
+    if counted.value is not None and counted.unit.endswith("/s"):
+        yield ResultMetric(THROUGHPUT, counted.value, counted.unit, HIGHER)
+    for percentile, metric in _PERCENTILES.items():
+        value = run.milliseconds("latency", float(percentile))
+        if value is not None:
+            yield ResultMetric(metric, value, "ms", LOWER)
 
 
 def _summarized(cell: Any, key: Any) -> tuple[float | None, str]:

@@ -25,6 +25,8 @@ RANGING = "performance/ranging"
 LAST_WITH_CONF = "4.1"
 # From here on everything about a run lies in one folder.
 FIRST_JOINED = "6.0"
+# From here on results may come from the client of MLPerf Endpoints.
+FIRST_BY_CLIENT = "6.1"
 # From here on the modular checker can read a tree; its word counts from FIRST_JOINED on.
 FIRST_READ = "5.0"
 # From here on TEST04 is one run; before it was two, with one verdict.
@@ -80,6 +82,13 @@ class ScenarioCell:
     def results(self) -> Path:
         """Folder with ``performance`` and ``accuracy``."""
         return self._below(RESULTS)
+
+    @property
+    def by_client(self) -> bool:
+        """Whether the client of MLPerf Endpoints has measured it, and not LoadGen (from 6.1 on)."""
+        return rounds.since(self.layout.round, FIRST_BY_CLIENT) and (
+            (self.results / "config.yaml").is_file()
+        )
 
     @property
     def run(self) -> Path:

@@ -16,6 +16,7 @@ from mlperf.catalog.scenario import of_log
 from mlperf.harness.measuring.detail_log import DetailLog
 from mlperf.harness.wording import figures
 
+from . import client_results
 from .checks.accuracy import figure
 from .checks.base import ERROR, NATURE, SubmitterSite, log, read_object
 from .checks.benchmarks import form
@@ -66,6 +67,54 @@ def rows(tree: SubmissionTree) -> list[SummaryRow]:
 
 
 def _row(site: SubmitterSite, cell: ScenarioCell) -> SummaryRow:
+    return _client_row(site, cell) if cell.by_client else _logged_row(site, cell)
+
+
+def _client_row(site: SubmitterSite, cell: ScenarioCell) -> SummaryRow:
+    """Return a result of the client of MLPerf Endpoints; without figures where it has none."""
+    tests = _tests(site, cell)
+    return SummaryRow(
+        division=site.division,
+        submitter=site.submitter,
+        system=cell.system,
+        category=site.category(cell.system),
+        **_system(site.systems.get(cell.system, {})),
+        benchmark=cell.benchmark,
+        form=form(cell),
+        scenario=cell.scenario,
+        inferred_from="",
+        **_client_figures(site, cell),
+        power_w=None,
+        joules_per_sample=None,
+        validity="",
+        weights=str(_described(cell).get("weight_data_types", "")),
+        tests_passed=" ".join(tests.get("", ())),
+        tests_failed=" ".join(tests.get(ERROR, ())),
+        tests_too_short=" ".join(tests.get(NATURE, ())),
+    )
+
+
+def _client_figures(site: SubmitterSite, cell: ScenarioCell) -> dict[str, Any]:
+    known, scenario = site.rules(cell.benchmark), Scenario.of_folder(cell.scenario)
+    run = client_results.readable_run(cell)
+    if run is None or scenario is None:
+        absent = ("value", "accuracy", "accuracy_target", "p50_ms", "p99_ms")
+        return dict.fromkeys(absent) | dict.fromkeys(("metric", "unit", "accuracy_metric"), "")
+    result = client_results.client_result(run, known, scenario, site.layout.round)
+    target = known.of(scenario).accuracy[0] if known else None
+    return {
+        "metric": result.metric,
+        "value": result.value,
+        "unit": result.unit,
+        "accuracy_metric": target.metric.name if target else "",
+        "accuracy": client_results.judged_accuracy(run, target) if target else None,
+        "accuracy_target": target.target if target else None,
+        "p50_ms": run.milliseconds("latency", 50),
+        "p99_ms": run.milliseconds("latency", 99),
+    }
+
+
+def _logged_row(site: SubmitterSite, cell: ScenarioCell) -> SummaryRow:
     run = log(cell.run)
     scenario = of_log(run.values.get("effective_scenario"))
     tests = _tests(site, cell)

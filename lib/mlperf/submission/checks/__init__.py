@@ -12,6 +12,7 @@ from ..layouts import SubmissionTree
 from . import (
     accuracy,
     benchmarks,
+    client_runs,
     compliance,
     figures,
     performance,
@@ -34,6 +35,7 @@ CHECKS: tuple[Check, ...] = (
     benchmarks.descriptions,
     performance.runs,
     accuracy.runs,
+    client_runs.results,
     compliance.tests,
     power.measurements,
 )
@@ -46,6 +48,7 @@ MODULES: tuple[ModuleType, ...] = (
     settings,
     tokens,
     accuracy,
+    client_runs,
     compliance,
     power,
 )

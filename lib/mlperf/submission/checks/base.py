@@ -152,8 +152,9 @@ class SubmitterSite:
 
     @cached_property
     def known(self) -> tuple[tuple[ScenarioCell, BenchmarkSpec], ...]:
-        """The scenarios of known benchmarks, with the rules of the benchmark."""
-        specs = ((cell, self.rules(cell.benchmark)) for cell in self.cells)
+        """The scenarios of known benchmarks that LoadGen has measured, with their rules."""
+        logged = (cell for cell in self.cells if not cell.by_client)
+        specs = ((cell, self.rules(cell.benchmark)) for cell in logged)
         return tuple(
             (cell, spec.of(Scenario.of_folder(cell.scenario)))
             for cell, spec in specs

@@ -184,7 +184,7 @@ def _described(site: SubmitterSite, cell: ScenarioCell) -> Iterator[Finding]:
     folder, names = cell.measurements, _descriptions(cell)
     wanted = (
         *names,
-        "user.conf",
+        *(["user.conf"] if not cell.by_client else []),
         "README.md",
         *(["mlperf.conf"] if cell.layout.mlperf_conf else []),
     )
