@@ -39,6 +39,8 @@ _KINDS = {
     "experiments": "results in the format of cm4mlperf-results (cm-result.json)",
     "summary": "summary_results.json of a published round",
     "tree": "a submission tree, or a published results repository",
+    "load-test": "JSON of bench,endpoint, vllm bench, AIPerf, GuideLLM or llama-bench",
+    "client": "runs of the client of MLPerf Endpoints, or a submission made of them",
     "bundle": "what cm export results --bundle wrote",
     "crowd": "what a server of volunteers' results has published of one of them",
 }
@@ -46,8 +48,12 @@ _KINDS = {
 
 def read(kind: str, path: Path, benchmark_round: str = "") -> ReadItems:
     """Return all items of a source of a kind; ``benchmark_round`` if it does not name its round."""
-    reader: Reader = import_module(f"{__name__}.{kind}").read
+    module = _MODULES.get(kind, kind)
+    reader: Reader = import_module(f"{__name__}.{module}").read
     return reader(path, benchmark_round)
+
+
+_MODULES = {"load-test": "load_tests", "client": "client_runs"}
 
 
 def kind_of(path: Path) -> str:
@@ -72,7 +78,11 @@ def _of_file(path: Path) -> str:
     by_name = {"cm-result.json": "experiments", "summary_results.json": "summary"}
     if path.name in by_name:
         return by_name[path.name]
-    return "run" if path.suffix == ".json" else ""
+    if path.suffix != ".json":
+        return ""
+    from cmbench_results.readers import load_tests
+
+    return "load-test" if path.name != "results.json" and load_tests.is_load_test(path) else "run"
 
 
 def _of_folder(path: Path) -> str:
@@ -84,7 +94,9 @@ def _of_folder(path: Path) -> str:
         return "summary"
     first = next(files(path, ("results.json", "cm-result.json")), None)
     if first is None:
-        return ""
+        from mlperf.client_run import find_runs
+
+        return "client" if next(find_runs(path), None) else ""
     return "experiments" if first.name == "cm-result.json" else "run"
 
 

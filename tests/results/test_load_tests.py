@@ -1,0 +1,173 @@
+"""Results of load generators for language models: ours, those of others, and MLPerf's client."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mlperf_endpoints_lab as lab
+from cmbench_results import readers
+from cmbench_results.values import BenchmarkResult
+
+OURS = {
+    "format": "cmbench-endpoint/1",
+    "at": 1795826913.0,
+    "model": "tiny",
+    "notes": ["1 in flight: few answers"],
+    "points": [
+        {
+            "load": {"size": 4.0, "open_loop": False},
+            "begun_at": 1795826913.0,
+            "requests": 100,
+            "failures": {"timeout": 2},
+            "tokens": {"seconds": 10.0},
+            "latencies": {
+                "ttft": {"p50": 20.5, "p90": 30.0, "p99": 40.0},
+                "tpot": {"p50": 2.0, "p99": 3.0},
+                "itl": None,
+                "e2e": {"p50": 90.0},
+            },
+            "requests_per_s": 10.0,
+            "output_tokens_per_s": 400.0,
+            "tokens_per_s_per_user": 500.0,
+        }
+    ],
+}
+VLLM = {
+    "date": "20261128-010203",
+    "model_id": "tiny",
+    "max_concurrency": 4,
+    "request_rate": "inf",
+    "duration": 10.0,
+    "completed": 98,
+    "failed": 2,
+    "request_throughput": 9.8,
+    "output_throughput": 400.0,
+    "mean_ttft_ms": 21.0,
+    "median_ttft_ms": 20.5,
+    "p99_ttft_ms": 40.0,
+    "median_tpot_ms": 2.0,
+    "p99_tpot_ms": 3.0,
+}
+AIPERF = {
+    "request_throughput": {"unit": "requests/sec", "avg": 9.8},
+    "output_token_throughput": {"unit": "tokens/sec", "avg": 400.0},
+    "time_to_first_token": {"unit": "ms", "avg": 21.0, "p50": 20.5, "p99": 40.0},
+    "inter_token_latency": {"unit": "ms", "avg": 2.0, "p50": 2.0, "p99": 3.0},
+    "request_latency": {"unit": "ms", "p50": 90.0},
+    "request_count": {"unit": "requests", "avg": 98},
+    "error_request_count": {"unit": "requests", "avg": 2},
+    "benchmark_duration": {"unit": "sec", "avg": 10.0},
+    "input_config": {"endpoint": {"model_names": ["tiny"]}, "loadgen": {"concurrency": 4}},
+    "start_time": "2026-11-28T01:02:03",
+}
+GUIDELLM = {
+    "metadata": {"version": 1},
+    "config": {"backend": {"model": "tiny"}},
+    "benchmarks": [
+        {
+            "config": {"strategy": {"type_": "concurrent", "streams": 4}},
+            "start_time": 1795826913.0,
+            "duration": 10.0,
+            "metrics": {
+                "request_totals": {"successful": 98, "errored": 2, "incomplete": 0, "total": 100},
+                "requests_per_second": {"successful": {"mean": 9.8}},
+                "output_tokens_per_second": {"successful": {"mean": 400.0}},
+                "time_to_first_token_ms": {
+                    "successful": {"percentiles": {"p50": 20.5, "p99": 40.0}}
+                },
+                "time_per_output_token_ms": {
+                    "successful": {"percentiles": {"p50": 2.0, "p99": 3.0}}
+                },
+                "request_latency": {"successful": {"percentiles": {"p50": 0.09}}},
+            },
+        }
+    ],
+}
+LLAMA_BENCH = [
+    {"model_filename": "tiny", "n_prompt": 512, "n_gen": 0, "avg_ts": 4000.0},
+    {"model_filename": "tiny", "n_prompt": 0, "n_gen": 128, "avg_ts": 500.0, "n_threads": 2,
+     "test_time": "2026-11-28T01:02:03Z"},
+]  # fmt: skip
+PROGRAMS = {
+    "bench,endpoint": OURS,
+    "vllm bench serve": VLLM,
+    "AIPerf": AIPERF,
+    "GuideLLM": GUIDELLM,
+}
+
+
+def _read(path: Path) -> list[BenchmarkResult]:
+    results = list(readers.read(readers.kind_of(path), path))
+    assert not [item for item in results if isinstance(item, readers.ReadFault)]
+    return [item for item in results if isinstance(item, BenchmarkResult)]
+
+
+def _figure(result: BenchmarkResult, name: str) -> float | None:
+    metric = result.figure(name)
+    return metric.value if metric else None
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_programs_are_on_the_same_scales(tmp_path: Path, program: str) -> None:
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps(PROGRAMS[program]), encoding="utf-8")
+    (result,) = _read(path)
+    assert (result.workload.model, result.workload.scenario) == ("tiny", "4 in flight")
+    assert (result.value, result.unit) == (400.0, "tokens/s")
+    assert result.software.framework == program
+    assert _figure(result, "ttft_p50") == 20.5
+    assert _figure(result, "ttft_p99") == 40.0
+    assert _figure(result, "tpot_p50") == 2.0
+    assert _figure(result, "tokens_per_s_per_user") == 500.0
+    assert result.reasons == ("2 requests failed",)
+    if program != "vllm bench serve":
+        assert _figure(result, "e2e_p50") == 90.0
+
+
+def test_llama_bench_is_decoding_alone(tmp_path: Path) -> None:
+    path = tmp_path / "llama-bench.json"
+    path.write_text(json.dumps(LLAMA_BENCH), encoding="utf-8")
+    (result,) = _read(path)
+    assert result.value == 500.0
+    assert _figure(result, "tpot_p50") == 2.0
+    assert "without a server" in result.notes
+
+
+@pytest.mark.parametrize(
+    "document", [{}, [], [1], {"points": []}, "text", {"benchmarks": [1]}, None]
+)
+def test_other_json_is_no_load_test(tmp_path: Path, document: Any) -> None:
+    path = tmp_path / "other.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    assert readers.kind_of(path) == "run"
+
+
+def test_a_cut_export_is_one_fault(tmp_path: Path) -> None:
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps({**OURS, "points": [{"load": 3}, 4]}), encoding="utf-8")
+    (fault,) = readers.read("load-test", path)
+    assert isinstance(fault, readers.ReadFault)
+
+
+def test_points_of_a_curve_of_mlperf_endpoints(tmp_path: Path) -> None:
+    lab.write_run(tmp_path / "runs/r4", 4, judged=True)
+    lab.write_run(tmp_path / "runs/r64", 64)
+    first, second = _read(tmp_path)
+    assert [r.workload.scenario for r in (first, second)] == ["4 in flight", "64 in flight"]
+    assert first.value == pytest.approx(128 * 13368 / 720)
+    assert first.validity == "VALID"
+    assert _figure(first, "tokens_per_s_per_user") == pytest.approx(
+        1000 / (10 * (1 + 4 / 256) * 1.4)
+    )
+
+
+def test_a_submission_of_mlperf_endpoints_names_system_and_division(tmp_path: Path) -> None:
+    made = lab.make_tree(tmp_path / "made")
+    results = _read(made.root)
+    assert len(results) == 7
+    assert {r.system.name for r in results} == {"Tester Box 8x"}
+    assert {(r.workload.division, r.workload.model) for r in results} == {("rdi", lab.MODEL)}
