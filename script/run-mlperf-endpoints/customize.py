@@ -84,7 +84,7 @@ def _run(i: dict[str, Any], curve: plan.CurvePlan, folder: Path, client_runs: An
 
 
 def _notes(curve: plan.CurvePlan, target: configs.ClientTarget) -> list[str]:
-    if target.rehearsal_s:
+    if target.rehearsal:
         return [REHEARSED]
     unknown = [] if curve.answer_s or curve.measured else [NO_DURATION]
     return unknown + ([] if curve.model.agentic else [NO_SALT])

@@ -165,6 +165,17 @@ def test_points_of_a_curve_of_mlperf_endpoints(tmp_path: Path) -> None:
     )
 
 
+def test_a_run_without_answers_is_no_valid_one(tmp_path: Path) -> None:
+    folder = lab.write_run(tmp_path / "r4", 4)
+    # As the client writes it where its longest duration ends before the first answer.
+    empty = {"n_samples_issued": 1, "n_samples_completed": 0, "duration_ns": None,
+             "state": "complete", "complete": True, "latency": {}, "ttft": {}}  # fmt: skip
+    lab.put(folder / "performance/result_summary.json", empty)
+    (result,) = _read(tmp_path)
+    assert (result.value, result.validity) == (None, "INVALID")
+    assert result.reasons == ("no request was answered",)
+
+
 def test_a_submission_of_mlperf_endpoints_names_system_and_division(tmp_path: Path) -> None:
     made = lab.make_tree(tmp_path / "made")
     results = _read(made.root)

@@ -66,7 +66,7 @@ def _result(run: ClientRun) -> BenchmarkResult:
         metric="output tokens per second",
         value=run.tokens_per_s,
         unit="tokens/s",
-        validity="VALID" if run.is_complete and not failed else "INVALID",
+        validity="VALID" if run.is_complete and completed and not failed else "INVALID",
         reasons=tuple(_reasons(run)),
         metrics=tuple(_metrics(run)),
         settings={"load_pattern": text(run.load_pattern), "requests": str(completed)},
@@ -77,7 +77,9 @@ def _result(run: ClientRun) -> BenchmarkResult:
 
 
 def _reasons(run: ClientRun) -> Iterator[str]:
-    _, _, failed = run.samples
+    _, completed, failed = run.samples
+    if not completed:
+        yield "no request was answered"
     if not run.is_complete:
         yield "the client did not come to its end"
     if failed:

@@ -30,8 +30,9 @@ class ClientTarget:
     """The endpoint, and the files to measure it with.
 
     ``dataset`` is a file in place of the data set that the client would fetch; ``tokenizer`` is a
-    folder or a name. A ``rehearsal`` lasts that many seconds, sends the prompts of its ``dataset``
-    and judges no answers; nothing of it can be submitted. ``small`` endpoints get few connections.
+    folder or a name. A ``rehearsal`` sends that many requests a point, with prompts of its
+    ``dataset``, and judges no answers; nothing of it can be submitted. ``small`` endpoints get few
+    connections.
     """
 
     url: str
@@ -39,7 +40,7 @@ class ClientTarget:
     api: str = "openai"
     dataset: str = ""
     tokenizer: str = ""
-    rehearsal_s: float = 0.0
+    rehearsal: int = 0
     small: bool = False
 
 
@@ -164,7 +165,7 @@ def _datasets(
     settings: ModelSettings, point: PlannedPoint, target: ClientTarget
 ) -> Iterator[dict[str, Any]]:
     file = {"path": target.dataset} if target.dataset else {}
-    if target.rehearsal_s:
+    if target.rehearsal:
         # A file of one's own has other columns and other samples than the data set of the rules.
         own = (
             {"name": "rehearsal", "parser": {"prompt": "prompt"}} if file else settings.performance
@@ -183,9 +184,8 @@ def _runtime(plan: CurvePlan, point: PlannedPoint, target: ClientTarget) -> dict
         "scheduler_random_seed": plan.seeds.scheduler,
         "dataloader_random_seed": plan.seeds.sample_index,
     }
-    if target.rehearsal_s:
-        milliseconds = int(1000 * target.rehearsal_s)
-        return {"min_duration_ms": milliseconds, "max_duration_ms": milliseconds, **seeds}
+    if target.rehearsal:
+        return {"min_duration_ms": 0, "n_samples_to_issue": target.rehearsal, **seeds}
     passes = plan.passes(point)
     # Without a count, the client would compute it from the duration and a rate of its own.
     return {

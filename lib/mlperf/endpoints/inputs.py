@@ -88,8 +88,8 @@ def number(text: str) -> int:
 def target(env: Mapping[str, Any], url: str) -> ClientTarget:
     """Return the measured endpoint at an address, without its ``/v1``; raise Problem."""
     dataset = value(env, "DATASET")
-    rehearsal_s = float(value(env, "REHEARSAL", "0"))
-    if rehearsal_s and not dataset:
+    rehearsal = number(value(env, "REHEARSAL", "0"))
+    if rehearsal and not dataset:
         raise bad_value("a rehearsal needs prompts", '--dataset=FILE.jsonl, {"prompt": ...} a line')
     return ClientTarget(
         url.rstrip("/").removesuffix("/v1"),
@@ -97,6 +97,6 @@ def target(env: Mapping[str, Any], url: str) -> ClientTarget:
         value(env, "API", "openai"),
         str(folder(env, "DATASET")) if dataset else "",
         value(env, "TOKENIZER"),
-        rehearsal_s,
+        rehearsal,
         url == OWN_URL,
     )

@@ -149,6 +149,19 @@ def test_the_client_is_told_seeds_passes_and_data() -> None:
     assert [entry["type"] for entry in free["datasets"]] == ["performance"]
 
 
+def test_a_rehearsal_sends_some_requests_and_judges_none(tmp_path: Path) -> None:
+    (tmp_path / "prompts.jsonl").touch()
+    env = {"CM_MLPERF_ENDPOINTS_REHEARSAL": "20"}
+    with pytest.raises(Problem, match="needs prompts"):
+        inputs.target(env, "http://localhost:8000/v1")
+    env |= {"CM_MLPERF_ENDPOINTS_DATASET": str(tmp_path / "prompts.jsonl")}
+    target = inputs.target(env, "http://localhost:8000/v1")
+    curve = lab.curve_plan()
+    document = configs.configuration(curve, curve.points[0], target, Path("out"))
+    assert document["settings"]["runtime"]["n_samples_to_issue"] == 20
+    assert [entry["type"] for entry in document["datasets"]] == ["performance"]
+
+
 def test_a_server_of_its_own_gets_few_connections() -> None:
     env = {"CM_MLPERF_ENDPOINTS_MODEL": lab.MODEL}
     curve = lab.curve_plan()
