@@ -5,8 +5,10 @@ Its codes, what they mean and their exit codes are in ``error_codes``.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from typing import IO
 
 from common.problems import JOINT, Hint, Problem
 
@@ -108,6 +110,23 @@ def visible(text: str, lines: bool = True) -> str:
     text = re.sub(_COLOUR, "", text.replace("\r\n", "\n"))
     text = re.sub(_CONTROL, _escaped, text)
     return text if lines else text.replace("\n", "\\n")
+
+
+def coloured(text: str, out: IO[str] | None) -> str:
+    """Return a text for a stream: on a terminal verdicts and failures are red, warnings yellow.
+
+    With ``NO_COLOR`` (https://no-color.org), in a pipe and in a file it stays as it is.
+    """
+    if out is None or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    if not out.isatty():
+        return text
+    text = re.sub(_ALARMS, "\x1b[1;31m\\g<0>\x1b[0m", text, flags=re.MULTILINE)
+    return re.sub(_WARNINGS, "\x1b[33m\\g<0>\x1b[0m", text, flags=re.MULTILINE)
+
+
+_ALARMS = r"\b(?:INVALID|FAILED|FAIL)\b|^error \[[\w-]+\]"
+_WARNINGS = r"^ *warning:"
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -12,11 +12,13 @@ import threading
 import time
 from itertools import takewhile
 from pathlib import Path
+from typing import IO
 
 import pyte
 import pytest
 
 from cmbench.api.events import Event, EventStep
+from cmbench.errors import coloured
 from cmbench.render import progress
 from lab import Lab, command
 from support import HANG_S, readable, wait_for
@@ -304,3 +306,36 @@ def preprocess(i):
 )
 def test_what_runs_fits_the_line(label: str, done: str, wanted: str) -> None:
     assert progress.fitting(label, done, 31) == wanted
+
+
+class _Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("out", "env", "expected"),
+    [
+        (_Screen(), {}, True),
+        (_Screen(), {"NO_COLOR": "1"}, False),
+        (_Screen(), {"NO_COLOR": ""}, True),
+        (_Screen(), {"TERM": "dumb"}, False),
+        (io.StringIO(), {}, False),
+        (None, {}, False),
+    ],
+)
+def test_colour_marks_what_asks_for_attention_on_a_terminal_alone(
+    out: IO[str] | None, env: dict[str, str], expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for key, value in env.items():
+        monkeypatch.setenv(key, value)
+    text = "Server  41 samples/s  INVALID\nwarning: busy\nerror [bad-value]: no\nall VALID"
+    shown = coloured(text, out)
+    assert ("\x1b[" in shown) is expected
+    assert re.sub(r"\x1b\[[\d;]*m", "", shown) == text
+    if expected:
+        assert "\x1b[1;31mINVALID\x1b[0m" in shown
+        assert "\x1b[33mwarning:\x1b[0m" in shown
+        assert shown.endswith("all VALID"), "what is well has no colour"

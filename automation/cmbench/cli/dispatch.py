@@ -11,7 +11,7 @@ from typing import Any
 
 from cmbench.cli.commands import verb_of
 from cmbench.cli.reply import Answer, Command, refuse_unknown
-from cmbench.errors import Error, internal, visible
+from cmbench.errors import Error, coloured, internal, visible
 from cmbench.lib.caller import Caller
 from cmbench.lib.secrecy import without_values
 from cmbench.lib.text_files import read_or_empty
@@ -99,7 +99,7 @@ def _do(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
 def _print(text: str, end: str) -> None:
     """Print what a command has to say, all of it at once."""
     try:
-        print(text, end=end, flush=True)
+        print(coloured(text, sys.stdout), end=end, flush=True)
     except BrokenPipeError:
         raise
     except OSError as problem:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 
-from cmbench.errors import Error
+from cmbench.errors import Error, coloured
 
 
 def show(error: Error) -> None:
@@ -13,4 +13,5 @@ def show(error: Error) -> None:
     out = sys.stderr
     # Where the text cannot be read, the exit status still distinguishes success from failure.
     with suppress(OSError):
-        print(error.render(on_terminal=out is not None and out.isatty()), file=out, flush=True)
+        text = error.render(on_terminal=out is not None and out.isatty())
+        print(coloured(text, out), file=out, flush=True)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import IO, Any
 
 from cmbench.api.events import Event, EventStep
-from cmbench.errors import visible
+from cmbench.errors import coloured, visible
 from cmbench.format.model import RunOptions
 from cmbench.lib.text_files import size_text
 from common.problems import Hint
@@ -21,7 +21,8 @@ _WIDTH = 80
 def show_warning(text: str) -> None:
     """Print a warning on standard error: on a terminal in its width, elsewhere as it is."""
     shown = visible(text)
-    print(_in_columns(shown) if _on_screen(sys.stderr) else shown, file=sys.stderr)
+    text = _in_columns(shown) if _on_screen(sys.stderr) else shown
+    print(coloured(text, sys.stderr), file=sys.stderr)
 
 
 def _on_screen(out: IO[str] | None) -> bool:
@@ -64,7 +65,7 @@ class SilentProgress:
         if self._out is None:
             return
         try:
-            print(visible(line), file=self._out, flush=True)
+            print(coloured(visible(line), self._out), file=self._out, flush=True)
         except OSError:
             # The reader has gone (``| head``), or the disk is full; the run itself continues.
             self._out = None
@@ -217,7 +218,10 @@ class LiveProgress(SilentProgress):
 
     def say(self, line: str) -> None:
         """Let a line scroll by."""
-        self._console.print(visible(line), markup=False, soft_wrap=True)
+        from rich.text import Text
+
+        shown = Text.from_ansi(coloured(visible(line), self._console.file))
+        self._console.print(shown, soft_wrap=True)
 
     def warning(self, event: Event) -> None:
         """Let a warning scroll by too: standard error may be the terminal drawn on."""
