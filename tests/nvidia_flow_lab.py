@@ -144,13 +144,15 @@ def compiled(flow_: flow.Flow, item: work.PlannedRun, target: str) -> Path:
         precision="float32",
         inputs=tensor,
         outputs=tensor,
-        benchmark=item.config.benchmark,
-        target=target,
-        batch_size=compiled_models.batch_of(item),
-        dynamic_batch=True,
-        sdk="torch",
-        versions={},
-        source=artifact.SourceModel("m", "m.pt", "0" * 64),
+        neuron=artifact.NeuronCompilation(
+            benchmark=item.config.benchmark,
+            target=target,
+            batch_size=compiled_models.batch_of(item),
+            dynamic_batch=True,
+            sdk="torch",
+            versions={},
+            model=artifact.SourceModel("m", "m.pt", "0" * 64),
+        ),
     )
     artifact.write(path, artefact)
     return path

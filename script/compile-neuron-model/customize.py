@@ -58,11 +58,11 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Export the artifact; raise Error where none was made."""
     env = i["env"]
     path = Path(triton.answered(env)["path"])
-    artefact = artifact.read(path)
+    neuron = artifact.read(path).neuron
     sidecar = artifact.sidecar_of(path)
     ml_models.offer(env, str(path.parent), sidecar.name)
     env["CM_NEURON_MODEL_FILE_WITH_PATH"] = str(path)
     env["CM_NEURON_MODEL_SIDECAR_WITH_PATH"] = str(sidecar)
-    env["CM_NEURON_MODEL_DYNAMIC_BATCH"] = "yes" if artefact.dynamic_batch else "no"
-    print(f"{path}: for {artefact.target}, batch {artefact.batch_size}, {artefact.sdk}")
+    env["CM_NEURON_MODEL_DYNAMIC_BATCH"] = "yes" if neuron.dynamic_batch else "no"
+    print(f"{path}: for {neuron.target}, batch {neuron.batch_size}, {neuron.sdk}")
     return {"return": 0}

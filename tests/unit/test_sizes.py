@@ -43,7 +43,6 @@ LARGE_CLASSES = {
     "automation/cmbench_crowd_server/ledger.py:Ledger": (26, 4),
     "automation/cmbench_results/store.py:Store": (29, 7),
     "automation/cmbench_results/values.py:BenchmarkResult": (3, 26),
-    "lib/aws_neuron/artifact/artefact.py:NeuronArtefact": (2, 17),
     "lib/mlperf/catalog/benchmark.py:BenchmarkSpec": (21, 36),
     "lib/mlperf/harness/benchmarks/question_answering.py:QuestionAnswering": (10, 16),
     "lib/mlperf/harness/benchmarks/segmentation.py:Segmentation": (9, 20),

@@ -6,7 +6,14 @@ this one too, and under ``neuron`` what only such a model has. Imports nothing o
 the harness.
 """
 
-from .artefact import TARGETS, ArtefactError, ArtefactTensor, NeuronArtefact, SourceModel
+from .artefact import (
+    TARGETS,
+    ArtefactError,
+    ArtefactTensor,
+    NeuronArtefact,
+    NeuronCompilation,
+    SourceModel,
+)
 from .files import read, sidecar_of, write
 from .places import benchmarks, file_of, usual_folder, usual_scratch
 
@@ -15,6 +22,7 @@ __all__ = [
     "ArtefactError",
     "ArtefactTensor",
     "NeuronArtefact",
+    "NeuronCompilation",
     "SourceModel",
     "benchmarks",
     "file_of",

@@ -14,19 +14,6 @@ TARGETS = ("inf1", "inf2", "trn1", "cpu")
 DTYPES = ("float32", "float16", "bfloat16", "int32", "int64")
 FORMAT = 1
 SHA256 = re.compile(r"[0-9a-f]{64}")
-# What model.json of every model has, and what only a compiled one has.
-MODEL_KEYS = (
-    *("name", "file", "sha256", "bytes", "precision", "inputs", "outputs", "options", "accuracy"),
-)
-NEURON_KEYS = (
-    "benchmark",
-    "target",
-    "batch_size",
-    "dynamic_batch",
-    "sdk",
-    "versions",
-    "compiler_flags",
-)
 COMPILE = "cm run script --tags=compile,neuron-model"
 AGAIN = f"compile it again: `{COMPILE}`"
 
@@ -57,6 +44,33 @@ class SourceModel:
 
 
 @dataclass(frozen=True, slots=True)
+class NeuronCompilation:
+    """What only a compiled model has, the key ``neuron`` of its sidecar.
+
+    Attributes:
+        benchmark: resnet50 or bert.
+        target: Of ``TARGETS``; cpu is plain TorchScript, which computes on no Neuron device.
+        batch_size: The batch [samples] that it was compiled for.
+        dynamic_batch: Whether other batches work too (they are cut and filled up).
+        sdk: The package that compiled it: torch-neuron, torch-neuronx, or torch for cpu.
+        versions: Of the packages that took part.
+        model: What was compiled.
+        compiler_flags: As the compiler was given them.
+
+    """
+
+    benchmark: str
+    target: str
+    batch_size: int
+    dynamic_batch: bool
+    sdk: str
+    versions: Mapping[str, str]
+    model: SourceModel
+    compiler_flags: tuple[str, ...] = ()
+    format: int = FORMAT
+
+
+@dataclass(frozen=True, slots=True)
 class NeuronArtefact:
     """A compiled model.
 
@@ -66,15 +80,9 @@ class NeuronArtefact:
         sha256, bytes: Of that file.
         precision: That of the model it was compiled from; a compiler may compute in less.
         inputs, outputs: Its arguments and results in their order.
-        benchmark: resnet50 or bert.
-        target: Of ``TARGETS``; cpu is plain TorchScript, which computes on no Neuron device.
-        batch_size: The batch [samples] that it was compiled for.
-        dynamic_batch: Whether other batches work too (they are cut and filled up).
-        sdk: The package that compiled it: torch-neuron, torch-neuronx, or torch for cpu.
-        versions: Of the packages that took part.
-        compiler_flags: As the compiler was given them.
-        source: What was compiled.
+        neuron: How it was compiled.
         options, accuracy: As in the model's own facts.
+
     """
 
     name: str
@@ -84,31 +92,22 @@ class NeuronArtefact:
     precision: str
     inputs: tuple[ArtefactTensor, ...]
     outputs: tuple[ArtefactTensor, ...]
-    benchmark: str
-    target: str
-    batch_size: int
-    dynamic_batch: bool
-    sdk: str
-    versions: Mapping[str, str]
-    source: SourceModel
-    compiler_flags: tuple[str, ...] = ()
+    neuron: NeuronCompilation
     options: Mapping[str, Any] = field(default_factory=dict)
     accuracy: Mapping[str, Any] = field(default_factory=dict)
 
     def require(self, device: str) -> None:
         """Raise ArtefactError where ``device``, of ``TARGETS``, is not what this was made for."""
-        if self.target != device:
+        target, batch_size = self.neuron.target, self.neuron.batch_size
+        if target != device:
             raise ArtefactError(
-                f"{self.file} was compiled for {self.target}, and {device} is to run it",
-                f"compile it again: `{COMPILE} --target={device} --batch_size={self.batch_size}`",
+                f"{self.file} was compiled for {target}, and {device} is to run it",
+                f"compile it again: `{COMPILE} --target={device} --batch_size={batch_size}`",
             )
 
     def facts(self) -> dict[str, Any]:
         """Return the content of its sidecar."""
-        record = encode(self)
-        neuron = {key: record.pop(key) for key in NEURON_KEYS}
-        record["neuron"] = {"format": FORMAT, **neuron, "model": record.pop("source")}
-        return record  # type: ignore[no-any-return]
+        return encode(self)  # type: ignore[no-any-return]
 
 
 def from_facts(record: Any, where: str) -> NeuronArtefact:
@@ -119,24 +118,23 @@ def from_facts(record: Any, where: str) -> NeuronArtefact:
     text = f"{where} does not describe a compiled model"
     if not isinstance(record, dict) or not isinstance(record.get("neuron"), dict):
         raise ArtefactError(f"{text}: 'neuron' is missing")
-    neuron = record["neuron"]
-    if neuron.get("format") != FORMAT:
-        raise ArtefactError(f"{where} is of format {neuron.get('format')} and not {FORMAT}")
-    values = {key: record[key] for key in MODEL_KEYS if key in record}
-    values |= {key: neuron[key] for key in NEURON_KEYS if key in neuron}
-    reader = RecordReader(lambda fault: ArtefactError(f"{text}: {fault}"))
-    artefact = reader.decode(NeuronArtefact, values | {"source": neuron.get("model")})
+    form = record["neuron"].get("format")
+    if form != FORMAT:
+        raise ArtefactError(f"{where} is of format {form} and not {FORMAT}")
+    reader = RecordReader(lambda fault: ArtefactError(f"{text}: {fault}"), is_lenient=True)
+    artefact = reader.decode(NeuronArtefact, record)
     if problems := list(_problems(artefact)):
         raise ArtefactError(f"{where}: {'; '.join(problems)}")
     return artefact
 
 
 def _problems(artefact: NeuronArtefact) -> Iterator[str]:
-    if artefact.target not in TARGETS:
-        yield f"no target {artefact.target}, only {', '.join(TARGETS)}"
-    if artefact.batch_size < 1:
-        yield f"the batch is {artefact.batch_size}"
-    for digest in (artefact.sha256, artefact.source.sha256):
+    neuron = artefact.neuron
+    if neuron.target not in TARGETS:
+        yield f"no target {neuron.target}, only {', '.join(TARGETS)}"
+    if neuron.batch_size < 1:
+        yield f"the batch is {neuron.batch_size}"
+    for digest in (artefact.sha256, neuron.model.sha256):
         if not SHA256.fullmatch(digest):
             yield f'"{digest}" is not a SHA-256'
     if "/" in artefact.file or not artefact.file:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from aws_neuron import artifact
-from aws_neuron.artifact import ArtefactError, ArtefactTensor, NeuronArtefact
+from aws_neuron.artifact import ArtefactError, ArtefactTensor, NeuronArtefact, NeuronCompilation
 from common.files import sha256
 from common.problems import Problem
 
@@ -81,10 +81,10 @@ def locked(folder: Path) -> Iterator[None]:
 def is_compiled(wanted: CompileRequest) -> bool:
     """Return whether the same artefact exists and is undamaged."""
     try:
-        artefact = artifact.read(wanted.path)
+        neuron = artifact.read(wanted.path).neuron
     except ArtefactError:
         return False
-    same = (artefact.target, artefact.source.sha256, artefact.compiler_flags, artefact.batch_size)
+    same = (neuron.target, neuron.model.sha256, neuron.compiler_flags, neuron.batch_size)
     return same == (
         wanted.target,
         wanted.source.sha256,
@@ -101,13 +101,11 @@ def refuse_other(wanted: CompileRequest) -> None:
     if wanted.target != CPU:
         return
     try:
-        artefact = artifact.read(wanted.path, verify_digest=False)
+        target = artifact.read(wanted.path, verify_digest=False).neuron.target
     except ArtefactError:
         return
-    if artefact.target != CPU:
-        text = (
-            f"{wanted.path} is for {artefact.target}, and one for {wanted.target} has the same name"
-        )
+    if target != CPU:
+        text = f"{wanted.path} is for {target}, and one for {wanted.target} has the same name"
         hint = "name another folder: --dir=/folder (of a run: --adr.neuron-model.dir=/folder)"
         raise Problem("bad-value", text, hint)
 
@@ -230,14 +228,16 @@ def described(wanted: CompileRequest, made: Path, answer: dict[str, Any]) -> Neu
         precision=facts["precision"],
         inputs=wanted.inputs,
         outputs=(expected,),
-        benchmark=wanted.benchmark,
-        target=wanted.target,
-        batch_size=wanted.batch_size,
-        dynamic_batch=wanted.dynamic_batch,
-        sdk=answer["sdk"],
-        versions=answer["versions"],
-        source=wanted.source,
-        compiler_flags=wanted.compiler_flags,
+        neuron=NeuronCompilation(
+            benchmark=wanted.benchmark,
+            target=wanted.target,
+            batch_size=wanted.batch_size,
+            dynamic_batch=wanted.dynamic_batch,
+            sdk=answer["sdk"],
+            versions=answer["versions"],
+            model=wanted.source,
+            compiler_flags=wanted.compiler_flags,
+        ),
         options=facts.get("options", {}),
         accuracy=facts["accuracy"],
     )

@@ -58,7 +58,7 @@ def _compiled(request: Mapping[str, Any]) -> Mapping[str, Any]:
     if beside.name == MODEL_FACTS or not beside.is_file():
         return {}
     artefact = artifact.read(beside)
-    artefact.require(request["target"] or artefact.target)
+    artefact.require(request["target"] or artefact.neuron.target)
     if request["runtime"] == "pytorch" and not request.get("neuron_core_range"):
         # Triton alone has no Neuron device: a model without cores is TorchScript.
         artefact.require("cpu")

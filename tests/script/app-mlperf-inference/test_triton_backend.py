@@ -140,8 +140,10 @@ def test_a_compiled_model_is_served_on_a_core_for_each_instance(tmp_path: Path) 
     path.write_bytes(b"x")
     digest = sha256(path)
     artifact.write(path, artifact.NeuronArtefact(
-        "m", path.name, digest, 1, "fp32", tensors, tensors, "bert", "cpu", 3, False, "torch", {},
-        artifact.SourceModel("m", "m.pt", digest),
+        "m", path.name, digest, 1, "fp32", tensors, tensors,
+        artifact.NeuronCompilation(
+            "bert", "cpu", 3, False, "torch", {}, artifact.SourceModel("m", "m.pt", digest)
+        ),
     ))  # fmt: skip
     inputs = (TensorSpec("INPUT__0", "int32", (4,)),)
     graph = GraphSpec("main", str(path), digest, inputs, inputs)

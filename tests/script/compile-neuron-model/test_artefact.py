@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 import aws_neuron.artifact as artefacts
-from aws_neuron.artifact import ArtefactError, ArtefactTensor, NeuronArtefact, SourceModel
+from aws_neuron.artifact import (
+    ArtefactError,
+    ArtefactTensor,
+    NeuronArtefact,
+    NeuronCompilation,
+    SourceModel,
+)
 from support import ROOT
 
 SCRIPT = ROOT / "script" / "compile-neuron-model"
@@ -26,14 +32,16 @@ SAMPLE = NeuronArtefact(
     precision="fp32",
     inputs=(ArtefactTensor("INPUT__0", "float32", (3, 28, 28)),),
     outputs=(ArtefactTensor("OUTPUT__0", "float32", (11,)),),
-    benchmark="resnet50",
-    target="cpu",
-    batch_size=5,
-    dynamic_batch=True,
-    sdk="torch",
-    versions={"torch": "2.13.0"},
-    source=SourceModel("resnet50_tiny", "resnet50_tiny.pt", "a" * 64),
-    compiler_flags=("--neuroncore-pipeline-cores", "4"),
+    neuron=NeuronCompilation(
+        benchmark="resnet50",
+        target="cpu",
+        batch_size=5,
+        dynamic_batch=True,
+        sdk="torch",
+        versions={"torch": "2.13.0"},
+        model=SourceModel("resnet50_tiny", "resnet50_tiny.pt", "a" * 64),
+        compiler_flags=("--neuroncore-pipeline-cores", "4"),
+    ),
     options={"label_offset": 1},
     accuracy={"metric": "top-1", "unit": "%", "reference": 99.0, "target": 98.0},
 )

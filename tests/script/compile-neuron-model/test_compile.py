@@ -223,7 +223,7 @@ def test_a_failure_leaves_the_artefact_of_before(tmp_path: Path) -> None:
         compiled(step(tmp_path, TORN + "sys.exit(3)\n", CM_NEURON_COMPILER_FLAGS="-O2"))
     assert left(tmp_path / "compiled") == before
     (artefact,) = (tmp_path / "compiled").rglob("*.pt")
-    assert artifact.read(artefact).compiler_flags == ()
+    assert artifact.read(artefact).neuron.compiler_flags == ()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
@@ -308,10 +308,10 @@ def test_the_artefact_for_the_processor_answers_as_the_model(
     made.call("preprocess")
     compiled(made)
     artefact = artifact.read(Path(made.env["CM_NEURON_MODEL_FILE_WITH_PATH"]))
-    assert (artefact.target, artefact.sdk) == ("cpu", "torch")
+    assert (artefact.neuron.target, artefact.neuron.sdk) == ("cpu", "torch")
     module = torch.jit.load(made.env["CM_NEURON_MODEL_FILE_WITH_PATH"])
     noise = np.random.default_rng(1)
-    for batch in (5, 3) if artefact.dynamic_batch else (5,):
+    for batch in (5, 3) if artefact.neuron.dynamic_batch else (5,):
         arrays = [
             100 * noise.random((batch, *t.shape), dtype=np.float32)
             if t.dtype == "float32"

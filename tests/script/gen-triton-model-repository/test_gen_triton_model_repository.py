@@ -225,10 +225,10 @@ def compiled(
     tensors = tuple(artifact.ArtefactTensor(t.name, t.dtype, t.shape) for t in INPUTS)
     digest = sha256(path)
     source = artifact.SourceModel("resnet50_tiny", "m.pt", digest)
+    neuron = artifact.NeuronCompilation("resnet50", target, 4, dynamic, "torch", {}, source)
     about = artifact.NeuronArtefact(
-        "m", path.name, digest, len(content), "fp32", tensors, tensors, "resnet50", target, 4,
-        dynamic, "torch", {}, source,
-    )  # fmt: skip
+        "m", path.name, digest, len(content), "fp32", tensors, tensors, neuron
+    )
     artifact.write(path, about)
     return path
 

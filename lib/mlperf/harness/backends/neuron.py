@@ -33,7 +33,7 @@ class NeuronPredictor(Predictor):
         self._inner = inner
         self.few_callers = inner.few_callers
         self._types = {tensor.name: tensor.dtype for tensor in artefact.inputs}
-        self._batch = 0 if artefact.dynamic_batch else artefact.batch_size
+        self._batch = 0 if artefact.neuron.dynamic_batch else artefact.neuron.batch_size
 
     def predict(self, feeds: Feeds) -> Sequence[Array]:
         """See ``base.Predictor``."""

@@ -137,7 +137,7 @@ def _fixed_batch(setup: Setup, graph: GraphSpec) -> int:
         visible_cores(setup.device)
     compiled = artifact.read(Path(graph.path), verify_digest=False)
     compiled.require(setup.device)
-    return 0 if compiled.dynamic_batch else int(compiled.batch_size)
+    return 0 if compiled.neuron.dynamic_batch else int(compiled.neuron.batch_size)
 
 
 def _tensor(tensor: TensorSpec, batch: bool) -> ModelTensor:
