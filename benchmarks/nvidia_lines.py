@@ -107,7 +107,11 @@ class Idle:
         """See ``lanes.CudaDevice``."""
         return 0
 
-    event = stream
+    event = timer = stream
+
+    def elapsed(self, began: int, ended: int) -> float:
+        """See ``lanes.CudaDevice``."""
+        return 0.0
 
     def pinned(self, size: int) -> Any:
         """See ``lanes.CudaDevice``: bytes [size]."""

@@ -96,6 +96,22 @@ def test_answers_are_right_in_whatever_order_streams_get_on(
         check(answers, given_)
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_a_batch_in_eight_is_timed_outside_of_preparations(seed: int) -> None:
+    device, gate = Recorder(seed), CaptureGate()
+    one = lane(device, gate)
+    with gate.opened():
+        for _ in range(20):
+            one.predict({"x": ones(4)})
+    assert one.device_time() is None
+    for _ in range(2 * lanes.TIMED_EVERY + 1):
+        one.predict({"x": ones(4)})
+    timed = one.device_time()
+    assert timed is not None
+    assert (timed.calls, timed.copied_s, timed.computed_s) == (2, 0.004, 0.002)
+    assert timed.called_s > 0
+
+
 def test_a_device_that_is_not_waited_for_gives_wrong_answers() -> None:
     """The stand-in notices what it is there for."""
 

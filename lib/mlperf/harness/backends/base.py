@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import OTHER_MODEL, HarnessError
+from ..jobs import DeviceTime
 from ..settings import GraphSpec, Setup, TensorSpec
 
 Array = npt.NDArray[Any]
@@ -45,6 +46,10 @@ class Predictor(ABC):
         It is written only while no ``predict`` is going on.
         """
         return np.empty(tuple(shape), dtype)
+
+    def device_time(self) -> DeviceTime | None:
+        """Return how long the device copied and computed in timed calls; None where not known."""
+        return None
 
 
 class Backend(ABC):

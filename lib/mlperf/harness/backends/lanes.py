@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ..jobs import DeviceTime
 from .base import Array, Feeds, Layout, Predictor
 
 # Streams, events, memory of the device and graphs: whatever the device makes of them.
@@ -38,6 +39,8 @@ WARM_UPS = 3
 LAUNCHES, GAIN = 5, 0.97
 # So many seconds at most are spent on captures in a process: a model with loops has many shapes.
 CAPTURE_S = 40.0
+# One batch in so many is timed on the device.
+TIMED_EVERY = 8
 NEWLINE = "\n"
 
 
@@ -76,6 +79,12 @@ class CudaDevice(Protocol):
 
     def synchronize(self, event: Handle) -> None:
         """Wait here until the event was marked."""
+
+    def timer(self) -> Handle:
+        """Return an event that notes when a stream marks it."""
+
+    def elapsed(self, began: Handle, ended: Handle) -> float:
+        """Return the seconds between two timers that were marked."""
 
     def capture(self, stream: Handle, work: Callable[[], None]) -> Handle:
         """Return a graph of what ``work`` puts into the stream, which is not done now.
@@ -247,6 +256,43 @@ class LaneMemory:
         return locked
 
 
+class LaneTimer:
+    """Times one batch of a lane in so many on its device, by marks in the streams."""
+
+    def __init__(self, device: CudaDevice) -> None:
+        self._device = device
+        self._marks = [device.timer() for _ in range(6)]
+        self._batches = 0
+        self._began = 0.0
+        self._is_on = False
+        self.total = DeviceTime(0.0, 0.0, 0.0, 0)
+
+    def begin(self, counts: bool) -> None:
+        """Begin with a batch; one that does not count is never timed."""
+        self._batches += counts
+        self._is_on = counts and self._batches % TIMED_EVERY == 0
+        self._began = time.perf_counter()
+
+    def mark(self, number: int, stream: Handle) -> None:
+        """Mark where a stream is: 0 and 1 around copies in, 2 and 3 work, 4 and 5 copies back."""
+        if self._is_on:
+            self._device.record(self._marks[number], stream)
+
+    def end(self) -> None:
+        """Add a batch up, after its last mark has been waited for."""
+        if not self._is_on:
+            return
+        marks, total = self._marks, self.total
+        into, work, back = (self._device.elapsed(*marks[n : n + 2]) for n in (0, 2, 4))
+        called = time.perf_counter() - self._began
+        self.total = DeviceTime(
+            total.called_s + called,
+            total.copied_s + into + back,
+            total.computed_s + work,
+            total.calls + 1,
+        )
+
+
 class CompiledWork(LaneWork, Protocol):
     """Work that gives the same answers, and takes time to be compiled for a shape."""
 
@@ -276,6 +322,11 @@ class Lane(Predictor):
         self._copied, self._done, self._back = device.event(), device.event(), device.event()
         self._memory = LaneMemory(device)
         self._graphs = CapturedGraphs(gate)
+        self._timer = LaneTimer(device)
+
+    def device_time(self) -> DeviceTime | None:
+        """See ``base.Predictor``: that of the batches outside of preparations."""
+        return self._timer.total if self._timer.total.calls else None
 
     def buffer(self, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
         """See ``base.Predictor``: page-locked, so that its copy is asynchronous."""
@@ -299,24 +350,33 @@ class Lane(Predictor):
 
         The graph may be that of a larger batch, whose first ``count`` rows are the answers.
         """
+        timer, gate = self._timer, self._graphs.gate
+        timer.begin(gate is None or not gate.is_open)
         inputs, outputs = (captured.inputs, captured.outputs) if captured else self._tensors(arrays)
         self._copy_in(arrays, inputs)
+        timer.mark(2, self._stream)
         if captured:
             self._device.launch(captured.graph, self._stream)
         else:
             self._work.enqueue(inputs, outputs, self._stream)
+        timer.mark(3, self._stream)
         self._device.record(self._done, self._stream)
         self._device.wait(self._out, self._done)
+        timer.mark(4, self._out)
         answers = [self._copy_back(name, outputs[name], count) for name in self._outputs]
+        timer.mark(5, self._out)
         self._device.record(self._back, self._out)
         # From here on every buffer may be written again: the last stream has waited for the others.
         self._device.synchronize(self._back)
+        timer.end()
         return answers
 
     def _copy_in(self, arrays: Feeds, inputs: Mapping[str, LaneTensor]) -> None:
+        self._timer.mark(0, self._into)
         for name, array in arrays.items():
             locked = self._memory.locked(name, array)
             self._device.copy_in(inputs[name].memory, locked, self._into)
+        self._timer.mark(1, self._into)
         self._device.record(self._copied, self._into)
         self._device.wait(self._stream, self._copied)
 

@@ -64,6 +64,14 @@ class TorchDevice:
         """See ``lanes.CudaDevice``."""
         event.synchronize()
 
+    def timer(self) -> Any:
+        """See ``lanes.CudaDevice``."""
+        return torch.cuda.Event(enable_timing=True)
+
+    def elapsed(self, began: Any, ended: Any) -> float:
+        """See ``lanes.CudaDevice``; CUDA counts in milliseconds."""
+        return float(began.elapsed_time(ended)) / 1000
+
     def capture(self, stream: Any, work: Callable[[], None]) -> Any:
         """See ``lanes.CudaDevice``: graphs of a stream, which follow each other, share memory."""
         graph = torch.cuda.CUDAGraph()

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..backends.base import Array, Feeds, Predictor
 from ..backends.generation import AnswerStream, TokenGenerator
-from ..jobs import TimeSpent
+from ..jobs import DeviceTime, TimeSpent
 
 
 @dataclass(slots=True)
@@ -25,6 +25,7 @@ class WorkerClock:
     ended: float = 0.0
     worked_s: float = 0.0
     called_s: float = 0.0
+    predictors: Sequence[Predictor] = ()
 
     def restart(self) -> None:
         """Forget everything: what comes next is measured."""
@@ -71,6 +72,7 @@ class TimedGenerator(TokenGenerator):
 
 def timed(team: Mapping[str, Predictor], clock: WorkerClock) -> dict[str, Predictor]:
     """Return the predictors of one worker, timed by its clock."""
+    clock.predictors = tuple(team.values())
     return {
         name: TimedGenerator(one, clock)
         if isinstance(one, TokenGenerator)
@@ -92,4 +94,19 @@ def spent(clocks: Sequence[WorkerClock]) -> TimeSpent | None:
         ended_s=max(clock.ended for clock in working) + shift,
         worked_s=sum(clock.worked_s for clock in working),
         called_s=sum(clock.called_s for clock in working),
+        device=_device_time(clocks),
+    )
+
+
+def _device_time(clocks: Sequence[WorkerClock]) -> DeviceTime | None:
+    """Return the timed calls of all predictors together; None where none times its device."""
+    times = [one.device_time() for clock in clocks for one in clock.predictors]
+    known = [time for time in times if time is not None]
+    if not known:
+        return None
+    return DeviceTime(
+        sum(time.called_s for time in known),
+        sum(time.copied_s for time in known),
+        sum(time.computed_s for time in known),
+        sum(time.calls for time in known),
     )
