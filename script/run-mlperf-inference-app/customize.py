@@ -80,11 +80,28 @@ def check(env: dict[str, Any]) -> None:
         run_inputs.scenarios(env)
     run_inputs.modes(env)
     run_inputs.precision(env)
+    check_devices(env)
     if not env.get("CM_NETWORK_LOADGEN"):
         device = str(env.get("CM_MLPERF_DEVICE") or "")
         vendor_gpus.require(device, is_yes(env.get("CM_TRUST_DEVICE")))
         vendor_gpus.require_python(device, env)
     require_permission(env)
+
+
+def check_devices(env: dict[str, Any]) -> None:
+    """Raise Error where several GPUs are requested of what uses one, or are no numbers."""
+    named = str(env.get("CM_MLPERF_DEVICES") or "")
+    if not named or env.get("CM_MLPERF_IMPLEMENTATION") in inputs.IMPLEMENTATIONS:
+        return
+    spec = run_inputs.backend(env)
+    if "devices" not in spec.options or env.get("CM_MLPERF_DEVICE") in (None, "", "cpu"):
+        text = f"--devices={named}: {spec.name} on this device does not share samples out"
+        hint = "use --backend=pytorch on cuda, rocm or xpu; or a node for each GPU: --network=lon"
+        raise Error("not-available", text, hint=hint)
+    if named != "all" and not all(word.strip().isdigit() for word in named.split(",")):
+        text = f"--devices={named}: expected numbers with commas between, or all"
+        hint = "choose by UUID with `export CUDA_VISIBLE_DEVICES=GPU-UUID`, or MIG-UUID, of which "
+        raise Error("bad-value", text, hint=f"{hint}a process sees one: a node for each")
 
 
 def require_permission(env: dict[str, Any]) -> None:

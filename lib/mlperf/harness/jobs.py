@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
+from .records import WHEN_GIVEN
 from .settings import FLOAT32, ModelSpec, Options, Overrides
 
 STALLED = os.EX_TEMPFAIL
@@ -67,7 +68,7 @@ class RunEnergy:
     mean_w: float
 
     def in_words(self) -> str:
-        """Return energy per sample, and the power of each source."""
+        """Return energy per sample, and the power of all sources."""
         parts = [
             f"{name} {source.mean_w:.0f} W"
             + (f" (at most {source.peak_w:.0f})" if source.peak_w is not None else "")
@@ -83,7 +84,8 @@ class TimeSpent:
     ``began_s`` and ``ended_s`` are the times (``time.monotonic``) of the first query and the last
     answer. ``worked_s`` was spent on batches, ``called_s`` of that in the backend's calls. Of a GPU
     it is known too how long it copied and computed, and how many calls were timed for that. The
-    session adds the ``energy`` from the first query to the last answer.
+    session adds the ``energy`` from the first query to the last answer. ``samples`` has those of
+    several accelerators by their names.
     """
 
     workers: int
@@ -93,6 +95,7 @@ class TimeSpent:
     called_s: float
     device: DeviceTime | None = None
     energy: RunEnergy | None = None
+    samples: dict[str, int] = field(default_factory=dict, metadata=WHEN_GIVEN)
 
     @property
     def span_s(self) -> float:

@@ -51,6 +51,12 @@ def test_the_largest_part_names_what_bound_a_run(time: TimeSpent, text: str) -> 
     assert bounds.in_words(time) == text
 
 
+def test_rates_are_said_by_accelerator() -> None:
+    shared = TimeSpent(2, 100.0, 110.0, 19, 18, samples={"cuda:0": 61000, "cuda:1": 60500})
+    assert bounds.by_accelerator(shared) == "cuda:0 6100, cuda:1 6050 samples/s"
+    assert bounds.by_accelerator(spent(1, 1)) == ""
+
+
 class SlowPredictor(Predictor):
     length_step = 3
     few_callers = True

@@ -68,7 +68,7 @@ def test_what_a_gpu_tells_is_recorded_and_warned_of(
     library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    monkeypatch.setitem(gpu_watch.SOURCES, "cuda", lambda: NvmlSource(library))  # type: ignore[arg-type]
+    monkeypatch.setitem(gpu_watch.SOURCES, "cuda", lambda numbers: NvmlSource(library))  # type: ignore[arg-type]
     began = time.monotonic()
     monitor = Monitor("cuda")
     monitor.sample()
@@ -108,11 +108,23 @@ def test_only_the_gpus_that_cuda_shows_are_read(
     assert [card.uuid for card in watch.finish()] == uuids
 
 
+def test_only_the_gpus_that_a_run_uses_are_read(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,0")
+    for numbers, uuids in (((0,), ["GPU-2"]), ((1, 0), ["GPU-1", "GPU-2"]), ((7,), [])):
+        watch = GpuWatch(NvmlSource(library, numbers))
+        assert [card.uuid for card in watch.finish()] == uuids
+    # Of those that AMD's driver shows, the second.
+    assert SmiSource(AMD, "2,5", (1,))._shown == {"5"}
+    assert SmiSource(AMD, "", (1,))._shown == {"1"}
+
+
 def test_without_the_library_the_run_goes_on_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     missing = str(tmp_path / "none.so")
-    monkeypatch.setitem(gpu_watch.SOURCES, "cuda", lambda: NvmlSource(missing))  # type: ignore[arg-type]
+    monkeypatch.setitem(gpu_watch.SOURCES, "cuda", lambda numbers: NvmlSource(missing))  # type: ignore[arg-type]
     seen = Monitor("cuda").finish()
     assert seen.gpus == ()
     (said,) = [text for text in seen.warnings if "telemetry" in text]

@@ -142,8 +142,8 @@ def test_on_cuda_every_worker_has_a_lane(monkeypatch: pytest.MonkeyPatch) -> Non
     """The choice that ``open`` makes, with the stand-in for the device."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     for name in ("synchronize", "reset_peak_memory_stats"):
-        monkeypatch.setattr(torch.cuda, name, lambda: None)
-    monkeypatch.setattr(py_torch, "TorchDevice", lambda: Recorder(1))
+        monkeypatch.setattr(torch.cuda, name, lambda *number: None)
+    monkeypatch.setattr(py_torch, "TorchDevice", Recorder)
     monkeypatch.setattr(torch.nn.Module, "to", lambda self, *given, **named: self)
     backend = py_torch.PyTorch(Setup("cuda", "float32", {}))
     for folder, kind in (
@@ -182,3 +182,36 @@ def test_rocm_is_cuda_to_pytorch_and_xpu_has_no_lanes(monkeypatch: pytest.Monkey
     (predictor,) = backend.open(graph, [tensor.name for tensor in graph.outputs], 1, 1)
     assert type(predictor) is py_torch.TorchPredictor
     assert (backend.device_facts(), backend.layouts(64, 2)) == ({"gpu": "Max 1100"}, [(2, 1)])
+
+
+def test_workers_are_shared_out_over_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    for name in ("synchronize", "reset_peak_memory_stats"):
+        monkeypatch.setattr(torch.cuda, name, lambda *number: None)
+    made: list[Recorder] = []
+
+    def device(number: int) -> Recorder:
+        made.append(Recorder(number))
+        return made[-1]
+
+    moved: list[str] = []
+    monkeypatch.setattr(py_torch, "TorchDevice", device)
+    monkeypatch.setattr(
+        torch.nn.Module, "to", lambda self, *given, **named: (moved.append(given[0]), self)[1]
+    )
+    backend = py_torch.PyTorch(Setup("cuda", "float32", {"devices": "2,0", "module": "graph"}))
+    graph = tiny("get-ml-model-bert-large-squad")
+    team: list[Any] = list(backend.open(graph, [t.name for t in graph.outputs], 4, 1))
+    assert [lane._device for lane in team] == [made[0], made[1], made[0], made[1]]
+    assert [lane._work._device for lane in team] == ["cuda:2", "cuda:0"] * 2
+    assert team[0]._work._opened.module is team[2]._work._opened.module
+    assert team[0]._work._opened.module is not team[1]._work._opened.module
+    assert [backend.place_of(worker) for worker in range(3)] == ["cuda:2", "cuda:0", "cuda:2"]
+    assert [place for place in moved if place.startswith("cuda")] == ["cuda:2", "cuda:0"]
+    assert backend.layouts(64) == [(2, 1), (4, 1)]
+    assert torch_device.numbers("cuda", "all") == (0, 1, 2)
+    assert torch_device.numbers("cuda", "") == (0,)
+    for wrong in ("3", "0,x"):
+        with pytest.raises(HarnessError, match="is no GPU here; there are 0 to 2"):
+            torch_device.numbers("cuda", wrong)

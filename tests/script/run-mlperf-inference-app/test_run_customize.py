@@ -71,6 +71,32 @@ def test_what_a_backend_does_not_do_is_said_before_it_is_installed(
     assert remedy in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("backend", "device", "named", "hint"),
+    [
+        ("onnxruntime", "cuda", "0,1", "use --backend=pytorch"),
+        ("pytorch", "cpu", "0,1", "a node for each GPU"),
+        ("pytorch", "cuda", "MIG-5f1d,MIG-6a2e", "a process sees one"),
+        ("pytorch", "cuda", "0,,1", "CUDA_VISIBLE_DEVICES=GPU-UUID"),
+    ],
+)
+def test_samples_are_shared_out_over_numbers_of_gpus_alone(
+    backend: str, device: str, named: str, hint: str
+) -> None:
+    env = {"CM_MLPERF_BACKEND": backend, "CM_MLPERF_DEVICE": device, "CM_MLPERF_DEVICES": named}
+    with pytest.raises(customize.Error, match=f"--devices={named}") as caught:
+        customize.check_devices({"CM_MLPERF_MODEL": "resnet50", **env})
+    assert hint in caught.value.hint
+
+
+def test_several_gpus_are_an_option_of_pytorch() -> None:
+    env = {"CM_MLPERF_MODEL": "resnet50", "CM_MLPERF_BACKEND": "pytorch"}
+    several = {**env, "CM_MLPERF_DEVICE": "cuda", "CM_MLPERF_DEVICES": "0,1"}
+    customize.check_devices(several)
+    options = catalog.run_inputs.options(several, catalog.backend("pytorch"))
+    assert options == {"devices": "0,1"}
+
+
 def test_a_gpu_computes_in_float16_by_pytorch() -> None:
     env = {"CM_MLPERF_MODEL": "resnet50", "CM_MLPERF_BACKEND": "pytorch"}
     half = {**env, "CM_MLPERF_DEVICE": "cuda", "CM_MLPERF_MODEL_PRECISION": "float16"}

@@ -25,6 +25,11 @@ SPECS = (
             "compile_s": Option(
                 120, "seconds that torch.compile may take in a process on a GPU, 0 for none"
             ),
+            "devices": Option(
+                "",
+                "numbers of GPUs that share the samples, with commas between, or all; 0 without",
+                key="CM_MLPERF_DEVICES",
+            ),
             "tf32": Option(False, "whether a GPU multiplies float32 in TF32, with 10 bits"),
         },
     ),

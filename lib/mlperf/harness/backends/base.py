@@ -105,6 +105,10 @@ class Backend(ABC):
         """
         return nullcontext()
 
+    def place_of(self, worker: int) -> str:
+        """Return the accelerator of a worker by its number; empty where all have the same."""
+        return ""
+
     def computed_by(self) -> dict[str, str]:
         """Return how the models that are open are computed, for the result; empty as a rule."""
         return {}

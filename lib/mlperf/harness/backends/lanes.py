@@ -44,9 +44,9 @@ TIMED_EVERY = 8
 NEWLINE = "\n"
 
 
-def layouts(most: int, workers: int | None = None) -> list[Layout]:
-    """Lanes side by side, ``most`` of them, or as many ``workers`` as were requested."""
-    counts = [workers] if workers else range(1, most + 1)
+def layouts(most: int, workers: int | None = None, gpus: int = 1) -> list[Layout]:
+    """Return lanes side by side, up to ``most`` on a GPU, or as many as were requested."""
+    counts = [workers] if workers else range(gpus, gpus * most + 1, gpus)
     return [(count, 1) for count in counts]
 
 

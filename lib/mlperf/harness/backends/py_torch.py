@@ -7,6 +7,7 @@ and are converted otherwise.
 from __future__ import annotations
 
 import contextlib
+import copy
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -108,9 +109,12 @@ class PyTorch(Backend):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self._device = torch_device.kind(setup.device)
+        named = str(setup.options.get("devices", ""))
+        self._numbers = torch_device.numbers(self._device, named)
         self._dtype = DTYPES[setup.precision]
         self._gate = CaptureGate()
-        self._opened: dict[tuple[str, ...], LoadedModule] = {}
+        # By graph and outputs, a module per GPU.
+        self._opened: dict[tuple[str, ...], list[LoadedModule]] = {}
         self._tf32 = self._device == "cuda" and bool(setup.options.get("tf32", False))
         if self._device == "cuda":
             torch_device.multiply_float32(self._tf32)
@@ -123,28 +127,45 @@ class PyTorch(Backend):
     def open(
         self, graph: GraphSpec, outputs: Sequence[str], workers: int, threads: int
     ) -> Sequence[Predictor]:
-        """See ``base.Backend``. All workers share the weights."""
-        opened = self._module(graph, outputs)
+        """See ``base.Backend``. All workers of a GPU share the weights."""
+        opened = self._modules(graph, outputs)
         if self._device == "cuda":
             torch_device.forget_peak()
-            if opened.operators and torch_lanes.fits(opened.operators):
+            if opened[0].operators and torch_lanes.fits(opened[0].operators):
                 return self._lanes(opened, graph, outputs, workers)
         return [
-            TorchPredictor(opened, outputs, self._device, opened.casts_to, threads)
-            for _ in range(workers)
+            TorchPredictor(
+                opened[n % len(opened)], outputs, self._place(n), opened[0].casts_to, threads
+            )
+            for n in range(workers)
         ]
 
-    def _module(self, graph: GraphSpec, outputs: Sequence[str]) -> LoadedModule:
-        """Return the module of a graph, which all layouts of this process share."""
+    def _place(self, worker: int) -> str:
+        """Return the device of a worker, as PyTorch names it."""
+        if self._device == "cpu":
+            return self._device
+        return f"{self._device}:{self._numbers[worker % len(self._numbers)]}"
+
+    def place_of(self, worker: int) -> str:
+        """See ``base.Backend``."""
+        return self._place(worker) if len(self._numbers) > 1 else ""
+
+    def _modules(self, graph: GraphSpec, outputs: Sequence[str]) -> list[LoadedModule]:
+        """Return the module of a graph on every GPU, which all layouts of this process share."""
         key = (graph.path, *outputs)
         if key not in self._opened:
             opened = self._loaded(graph, outputs)
             opened = held(opened, self._dtype, channels_last=self._device != "cpu")
-            opened.module.eval().to(self._device)
+            opened.module.eval()
+            copies = [copy.deepcopy(opened.module) for _ in self._numbers[1:]]
+            modules = [opened.module, *copies]
+            for number, module in enumerate(modules):
+                module.to(self._place(number))
             if self._device == "cuda":
-                # The streams of lanes do not wait for that of these copies.
-                torch.cuda.synchronize()
-            self._opened[key] = opened
+                # The streams of lanes do not wait for those of these copies.
+                for number in self._numbers:
+                    torch.cuda.synchronize(number)
+            self._opened[key] = [replace(opened, module=module) for module in modules]
         return self._opened[key]
 
     def _loaded(self, graph: GraphSpec, outputs: Sequence[str]) -> LoadedModule:
@@ -165,23 +186,30 @@ class PyTorch(Backend):
             self._is_fixed = False
 
     def _lanes(
-        self, opened: LoadedModule, graph: GraphSpec, outputs: Sequence[str], workers: int
+        self,
+        modules: Sequence[LoadedModule],
+        graph: GraphSpec,
+        outputs: Sequence[str],
+        workers: int,
     ) -> Sequence[Predictor]:
-        """Return a lane per worker; every lane captures its own graphs."""
-        device = TorchDevice()
-        gate = self._gate if torch_lanes.capturable(opened.operators) else None
-        cast = partial(casting, self._device, opened.casts_to)
-        fast = replace(opened, module=torch.compile(opened.module)) if self._is_fixed else None
+        """Return a lane per worker, GPU by GPU; every lane captures its own graphs."""
+        gate = self._gate if torch_lanes.capturable(modules[0].operators) else None
+        devices = [TorchDevice(number) for number in self._numbers]
+        fast = [replace(one, module=torch.compile(one.module)) for one in modules if self._is_fixed]
 
-        def work() -> torch_lanes.ModuleWork:
-            return torch_lanes.ModuleWork(opened, graph.inputs, outputs, cast)
+        def lane(worker: int) -> Lane:
+            number, place = worker % len(modules), self._place(worker)
+            cast = partial(casting, self._device, modules[number].casts_to)
+            signature = (graph.inputs, outputs, cast, place)
+            work = torch_lanes.ModuleWork(modules[number], *signature)
+            compiled = (
+                torch_lanes.CompiledModuleWork(self._budget, fast[number], *signature)
+                if fast
+                else None
+            )
+            return Lane(devices[number], work, outputs, gate, compiled)
 
-        def compiled() -> torch_lanes.CompiledModuleWork | None:
-            if fast is None:
-                return None
-            return torch_lanes.CompiledModuleWork(self._budget, fast, graph.inputs, outputs, cast)
-
-        return [Lane(device, work(), outputs, gate, compiled()) for _ in range(workers)]
+        return [lane(worker) for worker in range(workers)]
 
     def has_room(self) -> bool:
         """See ``base.Backend``."""
@@ -194,7 +222,7 @@ class PyTorch(Backend):
     def computed_by(self) -> dict[str, str]:
         """See ``base.Backend``."""
         tf32 = {"float32 products": "TF32"} if self._tf32 else {}
-        origins = dict.fromkeys(opened.origin for opened in self._opened.values())
+        origins = dict.fromkeys(opened[0].origin for opened in self._opened.values())
         return {"module": "; ".join(origins), **tf32, **self._gate.facts()}
 
     def versions(self) -> dict[str, str]:
@@ -210,7 +238,7 @@ class PyTorch(Backend):
     ) -> list[Layout]:
         """See ``base.Backend``: on a GPU lanes side by side, whatever the cores."""
         if self._device != "cpu":
-            return lanes.layouts(LANES, workers)
+            return lanes.layouts(LANES, workers, len(self._numbers))
         return super().layouts(cores, workers, threads)
 
     def stream_threads(self, cores: int) -> tuple[int, ...]:

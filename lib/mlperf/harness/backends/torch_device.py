@@ -13,19 +13,20 @@ from .base import Array
 
 
 class TorchDevice:
-    """The ``lanes.CudaDevice`` of the GPU that is current; raises HarnessError without one."""
+    """The ``lanes.CudaDevice`` of a GPU by its number; raises HarnessError without one."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: int = 0) -> None:
         if not torch.cuda.is_available():
             raise HarnessError(
                 f"this PyTorch ({torch.__version__}) sees no CUDA device: install a CUDA build of "
                 "it and the NVIDIA driver"
             )
+        self._number = number
         self._pools: dict[Any, Any] = {}
 
     def stream(self) -> Any:
         """See ``lanes.CudaDevice``."""
-        return torch.cuda.Stream()
+        return torch.cuda.Stream(self._number)
 
     def event(self) -> Any:
         """See ``lanes.CudaDevice``."""
@@ -37,9 +38,9 @@ class TorchDevice:
 
     def memory(self, size: int) -> Any:
         """See ``lanes.CudaDevice``: bytes [size]."""
-        memory = torch.zeros(size, dtype=torch.uint8, device="cuda")
+        memory = torch.zeros(size, dtype=torch.uint8, device=f"cuda:{self._number}")
         # The streams of a lane do not wait for the one that has just filled it.
-        torch.cuda.current_stream().synchronize()
+        torch.cuda.current_stream(self._number).synchronize()
         return memory
 
     def copy_in(self, target: Any, source: Array, stream: Any) -> None:
@@ -109,6 +110,25 @@ def kind(device: str) -> str:
             "of it and the driver, or use --device=cpu"
         )
     return "xpu" if device == "xpu" else "cuda"
+
+
+def numbers(device: str, named: str) -> tuple[int, ...]:
+    """Return the GPUs that ``--devices`` names; the first where it is empty.
+
+    Raises HarnessError for one that is not there. Numbers are those of the GPUs that are visible.
+    """
+    words = [word.strip() for word in named.split(",") if word.strip()]
+    if not words or device == "cpu":
+        return (0,)
+    count = int(torch.xpu.device_count() if device == "xpu" else torch.cuda.device_count())
+    if words == ["all"]:
+        return tuple(range(count))
+    unknown = [word for word in words if not word.isdigit() or int(word) >= count]
+    if unknown:
+        last = f"0 to {count - 1}" if count else "none"
+        text = f"--devices={named}: {unknown[0]} is no GPU here; there are {last}"
+        raise HarnessError(text, "compare it with nvidia-smi -L, amd-smi list or xpu-smi discovery")
+    return tuple(dict.fromkeys(map(int, words)))
 
 
 def multiply_float32(tf32: bool) -> None:

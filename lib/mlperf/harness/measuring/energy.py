@@ -63,7 +63,7 @@ class EnergyMeter:
         self._last = reading
 
     def total(self) -> dict[str, float]:
-        """Return the joules of each counter from the first reading to the last."""
+        """Return the joules of all counters from the first reading to the last."""
         return {name: round(points[-1][1], 3) for name, points in self._points.items()}
 
     def whole(self) -> list[Points]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from .energy import Span
@@ -32,16 +32,24 @@ class GpuSource(Protocol):
         """End what it has started; ``stop`` is set already."""
 
 
-def _amd() -> GpuSource:
+def _nvidia(numbers: Sequence[int] | None) -> GpuSource:
+    return NvmlSource(numbers=numbers)
+
+
+def _amd(numbers: Sequence[int] | None) -> GpuSource:
     shown = os.environ.get("HIP_VISIBLE_DEVICES") or os.environ.get("ROCR_VISIBLE_DEVICES") or ""
-    return SmiSource(AMD, shown)
+    return SmiSource(AMD, shown, numbers)
 
 
-def _intel() -> GpuSource:
-    return SmiSource(INTEL, os.environ.get("ZE_AFFINITY_MASK", ""))
+def _intel(numbers: Sequence[int] | None) -> GpuSource:
+    return SmiSource(INTEL, os.environ.get("ZE_AFFINITY_MASK", ""), numbers)
 
 
-SOURCES: Mapping[str, Callable[[], GpuSource]] = {"cuda": NvmlSource, "rocm": _amd, "xpu": _intel}
+SOURCES: Mapping[str, Callable[[Sequence[int] | None], GpuSource]] = {
+    "cuda": _nvidia,
+    "rocm": _amd,
+    "xpu": _intel,
+}
 
 
 class GpuWatch:
@@ -80,7 +88,10 @@ class GpuWatch:
         return "the tool gave no reading"
 
 
-def watch(device: str) -> GpuWatch | None:
-    """Return the watch of the GPUs of a device; None for one that has no GPU."""
+def watch(device: str, numbers: Sequence[int] | None = None) -> GpuWatch | None:
+    """Return the watch of the GPUs of a device; None for one that has no GPU.
+
+    ``numbers`` are those of the visible ones that are used, None where that is not known.
+    """
     source = SOURCES.get(device)
-    return GpuWatch(source()) if source else None
+    return GpuWatch(source(numbers)) if source else None

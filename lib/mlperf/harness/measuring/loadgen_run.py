@@ -106,6 +106,8 @@ def execute(run: RunSettings) -> LoadGenOutcome:
     versions = {**backend.versions(), **library_versions()}
     outcome = _outcome(run, benchmark, failures, seconds, tally, versions)
     spent = None if isinstance(backend, Network) else time_spent.spent(clocks)
+    if spent is not None:
+        spent = replace(spent, samples=_samples_by_place(backend, team))
     outcome = replace(outcome, computed_by=backend.computed_by(), spent=spent)
     is_timed = run.mode == PERFORMANCE and run.scenario.online
     return (
@@ -128,6 +130,15 @@ def _worker(
         return TokenWorker(streaming, listener, failures, not run.scenario.batched, clock)
     completer = Completer(mlperf_loadgen, run.shape.batch, benchmark.result)
     return BatchWorker(solver, completer, failures, clock)
+
+
+def _samples_by_place(backend: Backend, team: Sequence[BatchWorker]) -> dict[str, int]:
+    """Return how many samples the accelerators have answered; empty where there is one."""
+    counts: dict[str, int] = {}
+    for number, worker in enumerate(team):
+        if place := backend.place_of(number):
+            counts[place] = counts.get(place, 0) + worker.tally.samples
+    return counts
 
 
 def _answered(team: Sequence[BatchWorker]) -> int:

@@ -41,10 +41,11 @@ class _Utilization(ctypes.Structure):
 
 
 class NvmlSource:
-    """The GPUs of this machine that CUDA shows to this process."""
+    """The GPUs of this machine that CUDA shows to this process, or some of them by number."""
 
-    def __init__(self, library: str = LIBRARY) -> None:
+    def __init__(self, library: str = LIBRARY, numbers: Sequence[int] | None = None) -> None:
         self._path = library
+        self._numbers = numbers
         self._nvml: Any = None
         self._is_lost = False
 
@@ -80,7 +81,9 @@ class NvmlSource:
         devices = list(self._all())
         if not devices:
             raise NoTelemetryError("NVML knows no GPU")
-        yield from self._visible(devices)
+        shown = self._visible(devices)
+        used = range(len(shown)) if self._numbers is None else self._numbers
+        yield from [shown[number] for number in used if number < len(shown)]
 
     def _all(self) -> Iterator[ctypes.c_void_p]:
         count = ctypes.c_uint()

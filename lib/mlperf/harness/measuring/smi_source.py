@@ -144,10 +144,16 @@ def _started(command: Sequence[str]) -> subprocess.Popen[str]:
 class SmiSource:
     """The GPUs that a tool lists."""
 
-    def __init__(self, tool: SmiTool, shown: str = "") -> None:
+    def __init__(
+        self, tool: SmiTool, shown: str = "", numbers: Sequence[int] | None = None
+    ) -> None:
         self._tool = tool
-        # Numbers of GPUs with commas between; all where it is empty or in other words.
-        self._shown = {word.strip() for word in shown.split(",") if word.strip().isdigit()}
+        # Numbers with commas between, as drivers' variables have them; in other words it is all.
+        visible = [word.strip() for word in shown.split(",") if word.strip().isdigit()]
+        if numbers is not None:
+            own = visible or [str(number) for number in range(max(numbers, default=0) + 1)]
+            visible = [own[number] for number in numbers if number < len(own)]
+        self._shown = set(visible)
         self._process: subprocess.Popen[str] | None = None
 
     def follow(self, stop: threading.Event, log: GpuLog, interval_s: float) -> None:

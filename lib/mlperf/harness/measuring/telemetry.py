@@ -76,8 +76,8 @@ class Telemetry:
 class Monitor:
     """Watches the machine from its making until ``finish``; ``sample`` is called now and then."""
 
-    def __init__(self, device: str = "cpu") -> None:
-        self._gpus = gpu_watch.watch(device)
+    def __init__(self, device: str = "cpu", gpus: Sequence[int] | None = None) -> None:
+        self._gpus = gpu_watch.watch(device, gpus)
         self._beside = contention.beside()
         self._watch = contention.ContentionWatch(
             contention.cores(), contention.read(self._beside), host.quota_cores()

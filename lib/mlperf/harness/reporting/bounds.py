@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..jobs import TimeSpent
+from ..wording import figures
 
 # By part of the time: what a run is called that spent most on it, and how the share reads. Host is
 # the work on samples and answers around the backend's call, idle the wait for queries.
@@ -45,9 +46,16 @@ def bound(spent: TimeSpent) -> str:
     return PARTS[max(parts, key=parts.__getitem__)][0]
 
 
+def by_accelerator(spent: TimeSpent) -> str:
+    """Return the rates of all accelerators; empty where there is one."""
+    seconds = max(spent.span_s, 1e-9)
+    rates = (f"{place} {figures(count / seconds)}" for place, count in spent.samples.items())
+    return f"{', '.join(rates)} samples/s" if spent.samples else ""
+
+
 def in_words(spent: TimeSpent) -> str:
     """Return what bound a run, with the shares of the workers' time."""
     parts = sorted(shares(spent).items(), key=lambda part: -part[1])
     named = ((PARTS[name][1], share) for name, share in parts if share >= LEAST)
-    figures = ", ".join(f"{name} {100 * share:.0f} %" for name, share in named)
-    return f"{bound(spent)} ({figures})"
+    words = ", ".join(f"{name} {100 * share:.0f} %" for name, share in named)
+    return f"{bound(spent)} ({words})"

@@ -152,6 +152,8 @@ def _computed_by(results: Results, run: PerformanceResult) -> Iterator[tuple[str
     yield from run.circumstances.computed_by.items()
     if run.spent:
         yield "time of the workers", bounds.in_words(run.spent)
+    if run.spent and run.spent.samples:
+        yield "by accelerator", bounds.by_accelerator(run.spent)
     if run.spent and run.spent.energy:
         yield "energy (telemetry)", run.spent.energy.in_words()
 

@@ -102,6 +102,9 @@ def _where(results: Results) -> Iterator[str]:
         spent = result.performance_run and result.performance_run.spent
         if spent:
             yield from _wrapped(f"time ({result.scenario}): {bounds.in_words(spent)}", "  ")
+        if spent and spent.samples:
+            line = f"accelerators ({result.scenario}): {bounds.by_accelerator(spent)}"
+            yield from _wrapped(line, "  ")
         if spent and spent.energy:
             yield from _wrapped(f"energy ({result.scenario}): {spent.energy.in_words()}", "  ")
 

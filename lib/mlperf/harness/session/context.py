@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from common.problems import Problem
+from mlperf import catalog
 from mlperf.catalog import MINIMUM_DURATION_MS, BenchmarkSpec, Mode, Scenario, plugins
 
 from .. import records
@@ -114,7 +115,7 @@ class Context:
         duration_ms = 0
         if run.mode == PERFORMANCE:
             duration_ms = run.targets.min_duration_ms or MINIMUM_DURATION_MS
-        self.launcher.monitor = monitor = Monitor(self.settings.device)
+        self.launcher.monitor = monitor = Monitor(self.settings.device, self._gpus())
         try:
             watched = f"{label}, {doing}" if doing else label
             self.launcher.execute("run", folder, run, watched, START_S + duration_ms / 1000)
@@ -128,6 +129,15 @@ class Context:
             raise HarnessError(text, error.hint) from error
         finally:
             self.launcher.monitor = None
+
+    def _gpus(self) -> tuple[int, ...] | None:
+        """Return the visible GPUs that runs use, by number; None where that is not known."""
+        settings = self.settings
+        named = str(settings.backend_options.get("devices") or "0").split(",")
+        known = catalog.backends().get(settings.backend)
+        if known is None or known.service or not all(word.isdigit() for word in named):
+            return None
+        return tuple(map(int, named))
 
     def configuration(self, scenario: Scenario) -> dict[str, str]:
         """What must be equal in all runs that make up the result of a scenario."""
