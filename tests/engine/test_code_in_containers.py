@@ -39,7 +39,9 @@ for before, word in zip(words, words[1:]):
 (image,) = [at for at, word in enumerate(words) if word.startswith("localhost/cmbench/")]
 assert words[image + 1] == "cm", words
 home = inside / "cm/home"
-env |= {{"HOME": str(home), "CM_REPOS": str(home / "CM"), "CM_CORE_SKIP_INTERNAL_REPOS": "yes"}}
+env |= {{"HOME": str(home), "CM_REPOS": str(home / "CM")}}
+# As in an image: cmind registers the repository that an installed package brings.
+env.pop("CM_CORE_SKIP_INTERNAL_REPOS")
 program = {program!r}.format(paths=[{libraries!r}, str(inside / "cm/engine")])
 os.execve({python!r}, [{python!r}, "-ISc", program, *words[image + 2:]], env)
 """
@@ -111,6 +113,10 @@ def test_what_scripts_import_is_in_the_container(cm: list[str], tmp_path: Path) 
     words = [*cm, "docker", "script", "--tags=import,all", "--engine=podman"]
     done: Finished = run(words, cwd=tmp_path / "work", env=home.environment())
     assert "all is there" in done.ok().stdout
+    # An installed cmbench brings its repository: it would be there twice.
+    repositories = (tmp_path / "inside/cm/home/CM/repos.json").read_text(encoding="utf-8")
+    assert str(tmp_path / "repo") in repositories
+    assert str(tmp_path / "site") not in repositories
     inside = {path.name for path in (tmp_path / "inside/cm/engine").iterdir()}
     assert inside - {"lib"} == {path.name for path in engine_code.packages()}
 

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -110,7 +111,7 @@ def design(
     text = definition(recipe) if engine.name == "apptainer" else containerfile(recipe)
     folder = os.path.join(world.root, "containers", folder_name(base))
     home = os.path.join(folder, f"home-{engine.owner[0]}")
-    registered = [r for r in world.repositories if r.alias not in EVERYWHERE]
+    registered = registered_repositories(world.repositories)
     fixed, env = fixed_mounts(home, registered, options.cached, bool(baked), world)
     folders, notes = _folders(fixed, top, request, options, world)
     words, environ, passed_variables, more = _command(engine, options, request, world)
@@ -167,6 +168,20 @@ def folder_name(base: str) -> str:
 
 EVERYWHERE = ("internal", "local")
 """Repositories that every CM home has for itself."""
+
+
+def registered_repositories(repositories: Sequence[Repository]) -> list[Repository]:
+    """Return the repositories that a container mounts and registers.
+
+    That of an installed cmbench comes with its package, which cmind registers there by itself.
+    """
+    brought = travelling()
+    return [
+        repository
+        for repository in repositories
+        if repository.alias not in EVERYWHERE
+        and not any(Path(repository.path).resolve().is_relative_to(path) for path in brought)
+    ]
 
 
 def fixed_mounts(

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from cmbench.container.design import (
-    EVERYWHERE,
     PROXIES,
     ContainerContext,
     ContainerDesign,
@@ -18,6 +17,7 @@ from cmbench.container.design import (
     host_name,
     network_of,
     pip_settings,
+    registered_repositories,
 )
 from cmbench.container.engines import ContainerJob, ContainerProgram, ignored_settings
 from cmbench.container.mounts import plan_folders
@@ -50,7 +50,7 @@ def workplace(
     text = containerfile(ContainerRecipe(image, manager, tuple(sorted(tools)), labels))
     folder = os.path.join(world.root, "containers", folder_name(image))
     home = os.path.join(folder, f"home-{engine.owner[0]}")
-    registered = [r for r in world.repositories if r.alias not in EVERYWHERE]
+    registered = registered_repositories(world.repositories)
     fixed, env = fixed_mounts(home, registered, "mount", False, world)
     folders = plan_folders(fixed, (), template.mounts, "", HOME)
     passed_variables = tuple(name for name in PROXIES if world.environ.get(name))
