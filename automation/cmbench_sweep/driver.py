@@ -56,13 +56,17 @@ class ExecutionSite(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OpenSweep:
-    """A sweep with its points and their stored outcomes; ``environment`` is for its runs."""
+    """A sweep with its points and their stored outcomes; ``environment`` is for its runs.
+
+    ``advice`` says how points that are left can be measured, where repeating is not enough.
+    """
 
     workspace: api.Workspace
     sweep: Sweep
     points: tuple[SweepPoint, ...]
     store: PointStore
     environment: Mapping[str, str] = field(default_factory=dict)
+    advice: str = ""
 
     def outcomes(self) -> dict[str, PointOutcome]:
         """Return the current outcomes of the points, by key."""
@@ -171,14 +175,15 @@ def run_sweep(
     if left:
         _prepare(opened, site, say, on_event)
         say(f"measuring {counted(len(left), 'point')} of {len(opened.points)}")
-        _measure(opened, site, left, say)
+        return replace(opened, advice=_measure(opened, site, left, say))
     return opened
 
 
-def _measure(
-    opened: OpenSweep, site: ExecutionSite, points: Sequence[SweepPoint], say: Say
-) -> None:
-    """Measure ``points``; those that calls with another executor are at are waited for."""
+def _measure(opened: OpenSweep, site: ExecutionSite, points: Sequence[SweepPoint], say: Say) -> str:
+    """Measure ``points``; return how those that are left can be measured, empty for no advice.
+
+    Those that calls with another executor are at are waited for.
+    """
     reporter = ProgressReporter(opened, points, say)
     left = list(points)
     while left:
@@ -188,11 +193,12 @@ def _measure(
             site.measure(opened, mine, reporter, say)
         left = [p for p in left if p.key in _elsewhere(opened, site, left)]
         if not left or opened.sweep.budget.seconds:
-            return
+            break
         say(f"waiting: another call measures {counted(len(left), 'point')} elsewhere")
         while _elsewhere(opened, site, left):
             time.sleep(_LOOK_S)
         left = [point for point in left if not opened.store.outcome(point.key).done]
+    return reporter.advice
 
 
 def _elsewhere(opened: OpenSweep, site: ExecutionSite, points: Sequence[SweepPoint]) -> set[str]:
@@ -350,6 +356,7 @@ class ProgressReporter:
         self._ended: set[str] = set()
         self._waits: set[str] = set()
         self.problem: Error | None = None
+        self.advice = ""
         self.other: list[str] = []
 
     def line(self, text: str) -> None:
@@ -376,6 +383,8 @@ class ProgressReporter:
         """Report the end of a job that may not have done all of its points; raise its error."""
         if self.problem is not None:
             raise self.problem
+        if "--time=" in state.reason:
+            self.advice = "its jobs were out of time: repeat the command with more --time=MINUTES"
         if state.reason or state.exit_code not in (0, INTERRUPTED):
             for text in self.other[-4:]:
                 self._say(f"  {text}")

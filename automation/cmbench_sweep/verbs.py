@@ -282,6 +282,6 @@ def _failure(opened: OpenSweep, outcomes: Mapping[str, PointOutcome]) -> Error |
         return Error(
             "sweep-unfinished",
             f"{len(left)} of {len(opened.points)} points are still to do",
-            hint=f"{stays}repeat the command to continue",
+            hint=f"{stays}{opened.advice or 'repeat the command to continue'}",
         )
     return None

@@ -306,6 +306,7 @@ def test_a_task_that_is_out_of_time_leaves_its_point_to_do(
     assert running.returncode == 1, said
     assert "1 TIMEOUT (--time=MINUTES asks for more)" in said
     assert "1 of 1 points are still to do" in said
+    assert "repeat the command with more" in said
     assert list((home.cm_repos / "cmbench" / "sweeps" / "jobs").glob("*/job.json")) == []
 
 
