@@ -61,7 +61,10 @@ AIPERF = {
     "request_count": {"unit": "requests", "avg": 98},
     "error_request_count": {"unit": "requests", "avg": 2},
     "benchmark_duration": {"unit": "sec", "avg": 10.0},
-    "input_config": {"endpoint": {"model_names": ["tiny"]}, "loadgen": {"concurrency": 4}},
+    "input_config": {
+        "models": {"items": [{"name": "tiny"}]},
+        "phases": [{"name": "profiling", "type": "concurrency", "requests": 100, "concurrency": 4}],
+    },
     "start_time": "2026-11-28T01:02:03",
 }
 GUIDELLM = {
@@ -126,6 +129,14 @@ def test_programs_are_on_the_same_scales(tmp_path: Path, program: str) -> None:
     assert result.reasons == ("2 requests failed",)
     if program != "vllm bench serve":
         assert _figure(result, "e2e_p50") == 90.0
+
+
+def test_settings_of_an_earlier_aiperf(tmp_path: Path) -> None:
+    path = tmp_path / "export.json"
+    settings = {"endpoint": {"model_names": ["tiny"]}, "loadgen": {"request_rate": 8}}
+    path.write_text(json.dumps(AIPERF | {"input_config": settings}), encoding="utf-8")
+    (result,) = _read(path)
+    assert (result.workload.model, result.workload.scenario) == ("tiny", "8 requests/s")
 
 
 def test_llama_bench_is_decoding_alone(tmp_path: Path) -> None:

@@ -137,10 +137,15 @@ def _aiperf(document: Mapping[str, Any]) -> Iterator[LoadTestPoint]:
     }
     # Its gap between tokens is the mean of a request, which others call time per output token.
     latencies |= {f"tpot_p{at}": latencies.pop(f"itl_p{at}") for at in PERCENTILES}
-    load = _find(document, "concurrency"), _find(document, "request_rate")
+    # As 0.13 writes it; before, the settings were those of its command line.
+    settings = document.get("input_config")
+    load = _find(settings, "concurrency"), _find(settings, "request_rate")
+    names_of_models = _find(settings, "model_names")
+    items = _at(settings, "models", "items")
+    model = _first_text(names_of_models) or str(_at(items[0] if items else None, "name") or "")
     yield LoadTestPoint(
         AIPERF,
-        _first_text(_find(document, "model_names")),
+        model,
         concurrency=number(load[0]),
         rate=number(load[1]),
         requests=int(number(_at(document, "request_count", "avg")) or 0),
@@ -244,11 +249,12 @@ def _at(document: object, *names: str) -> Any:
 
 def _find(document: object, name: str, depth: int = 6) -> Any:
     """Return the first value of a name, however deep it lies; None where there is none."""
-    if depth == 0 or not isinstance(document, Mapping):
+    if depth == 0 or not isinstance(document, Mapping | list):
         return None
-    if document.get(name) is not None:
+    if isinstance(document, Mapping) and document.get(name) is not None:
         return document[name]
-    deeper = (_find(value, name, depth - 1) for value in document.values())
+    values = document.values() if isinstance(document, Mapping) else document
+    deeper = (_find(value, name, depth - 1) for value in values)
     return next((value for value in deeper if value is not None), None)
 
 
