@@ -127,7 +127,9 @@ def numbers(device: str, named: str) -> tuple[int, ...]:
     if unknown:
         last = f"0 to {count - 1}" if count else "none"
         text = f"--devices={named}: {unknown[0]} is no GPU here; there are {last}"
-        raise HarnessError(text, "compare it with nvidia-smi -L, amd-smi list or xpu-smi discovery")
+        raise HarnessError(
+            text, "compare it with `nvidia-smi -L`, `amd-smi list` or `xpu-smi discovery`"
+        )
     return tuple(dict.fromkeys(map(int, words)))
 
 
