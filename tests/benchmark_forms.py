@@ -270,6 +270,7 @@ TINY: dict[str, tuple[str, Callable[[], Path], int]] = {
     "dlrm-v2-99": ("get-ml-model-dlrm-terabyte/tiny/v2", lambda: clicks("v2"), 20),
     "gptj-99": ("get-ml-model-gptj/tiny", lambda: articles(24), 5),
     "rnnt": ("get-ml-model-rnnt/tiny", speech_arrays, 10),
+    "whisper": ("get-ml-model-whisper/tiny", speech_arrays, 10),
     "retinanet": ("get-ml-model-retinanet/tiny", lambda: pictures("retinanet"), 20),
     "ssd-mobilenet": (
         "get-ml-model-ssd-mobilenet/tiny", lambda: pictures("ssd-mobilenet"), 20,
