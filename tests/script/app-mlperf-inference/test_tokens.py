@@ -65,6 +65,17 @@ def of_log(folder: Path) -> detail_log.DetailLog:
     return detail_log.read(folder / "mlperf_log_detail.txt")
 
 
+def valid_log(folder: Path, first: str, tokens: int) -> detail_log.DetailLog:
+    """Return the log of a Server run that LoadGen calls VALID; a loaded host may need several."""
+    for attempt in range(5):
+        run = folder / str(attempt)
+        run.mkdir()
+        assert plain(run, "llama3_1-8b", "Server", first, tokens) == 0
+        if (log := of_log(run)).validity == "VALID":
+            return log
+    pytest.fail((run / "mlperf_log_summary.txt").read_text(encoding="utf-8"))
+
+
 def test_without_a_first_token_a_stream_is_ended_by_a_signal(tmp_path: Path) -> None:
     assert plain(tmp_path, "llama3_1-8b-edge", "SingleStream", "no", 9) == -signal.SIGSEGV
 
@@ -80,9 +91,7 @@ def test_without_a_first_token_a_stream_is_ended_by_a_signal(tmp_path: Path) -> 
 def test_a_server_run_that_loadgen_calls_valid_without_tokens_is_none(
     first: str, tokens: int, rules: set[str], tmp_path: Path
 ) -> None:
-    assert plain(tmp_path, "llama3_1-8b", "Server", first, tokens) == 0
-    log = of_log(tmp_path)
-    assert log.validity == "VALID"
+    log = valid_log(tmp_path, first, tokens)
     verdict = judge(log, catalog.SERVER, "6.1")
     assert not verdict.valid
     assert {fault.rule for fault in verdict.faults} >= rules
@@ -91,8 +100,7 @@ def test_a_server_run_that_loadgen_calls_valid_without_tokens_is_none(
 
 
 def test_two_tokens_are_enough(tmp_path: Path) -> None:
-    assert plain(tmp_path, "llama3_1-8b", "Server", "yes", 2) == 0
-    assert judge(of_log(tmp_path), catalog.SERVER, "6.1") == LoadGenVerdict(True, ())
+    assert judge(valid_log(tmp_path, "yes", 2), catalog.SERVER, "6.1") == LoadGenVerdict(True, ())
 
 
 RULES = """
