@@ -128,12 +128,19 @@ def test_an_artefact_lies_where_the_guide_has_it_and_says_what_it_is(
     path = tmp_path / "compiled" / name
     assert left(tmp_path / "compiled") == [name, f"{name}.json"]
     told = artifact.read(path)
-    assert (told.target, told.batch_size, told.dynamic_batch) == ("inf1", 5, dynamic)
+    assert (told.neuron.target, told.neuron.batch_size, told.neuron.dynamic_batch) == (
+        "inf1",
+        5,
+        dynamic,
+    )
     assert [(t.name, t.dtype, t.shape) for t in told.inputs] == inputs
     assert [(t.name, t.dtype, t.shape) for t in told.outputs] == [output]
-    assert told.compiler_flags == ("--fast-math", "none", "-O2")
-    assert (told.sdk, dict(told.versions)) == ("torch-neuron", {"torch-neuron": "1.13.1"})
-    assert told.source.sha256 == hashlib.sha256(b"").hexdigest()
+    assert told.neuron.compiler_flags == ("--fast-math", "none", "-O2")
+    assert (told.neuron.sdk, dict(told.neuron.versions)) == (
+        "torch-neuron",
+        {"torch-neuron": "1.13.1"},
+    )
+    assert told.neuron.model.sha256 == hashlib.sha256(b"").hexdigest()
     assert made.env["CM_ML_MODEL_FILE_WITH_PATH"] == str(path)
     assert made.env["CM_ML_MODEL_FACTS_FILE_WITH_PATH"] == f"{path}.json"
     assert made.env["CM_NEURON_MODEL_DYNAMIC_BATCH"] == ("yes" if dynamic else "no")

@@ -193,10 +193,8 @@ def test_bare_logs_become_a_tree(bare: Path, tmp_path: Path) -> None:
     assert "*.Offline.target_qps = " in (cell / "user.conf").read_text()
     assert "*.Offline.min_duration = 300" in (cell / "user.conf").read_text()
     assert "LoadGen" in (cell / "README.md").read_text()
-    assert {each.rule for each in answer.verdict.faults} == {
-        "accuracy.figure",
-        "system.field-number",
-    }
+    assert {each.rule for each in answer.verdict.faults} == {"system.field-number"}
+    assert "accuracy.figure" in {each.rule for each in answer.verdict.warnings}
     assert "right has no accuracy.txt: put what the accuracy script" in notes
 
 

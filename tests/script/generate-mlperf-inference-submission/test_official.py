@@ -113,6 +113,8 @@ def test_the_modular_checker_decides_where_it_is(source: Path, tmp_path: Path) -
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     folder = tmp_path / "inference/tools/submission"
+    # Without it, an installed package of this name is imported, as that of MLPerf Endpoints.
+    lab.put(folder / "submission_checker/__init__.py", "")
     lab.put(folder / "submission_checker/main.py", CHECKER)
     lab.put(folder / "submission_checker_old.py", CHECKER)
     return tmp_path / "inference"

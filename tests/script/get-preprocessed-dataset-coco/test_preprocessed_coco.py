@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 import benchmark_forms as forms
-import benchmark_lab as lab
 from mlperf import catalog
+from modelzoo.hooks import ml_models
 
 SCRIPT = forms.SCRIPT / "get-preprocessed-dataset-coco"
 META: dict[str, Any] = yaml.safe_load((SCRIPT / "meta.yaml").read_text(encoding="utf-8"))
@@ -19,7 +19,7 @@ META: dict[str, Any] = yaml.safe_load((SCRIPT / "meta.yaml").read_text(encoding=
 
 @pytest.mark.parametrize("name", ["ssd-mobilenet", "ssd-resnet34"])
 def test_the_full_arrays_fit_the_full_model_and_the_tiny_ones_the_tiny_one(name: str) -> None:
-    full = lab.module_of(forms.SCRIPT / f"get-ml-model-{name}" / "customize.py").FULL
+    full = ml_models.published(str(forms.SCRIPT / f"get-ml-model-{name}" / "customize.py"))
     env = META["variations"][f"for.{name}"]["env"]
     assert env["CM_DETECTION_INPUT"] == forms.DETECTOR_INPUTS[name]
     assert int(env["CM_DATASET_INPUT_SQUARE_SIDE"]) in full["inputs"][0]["shape"]
