@@ -17,7 +17,7 @@ from cmbench.errors import Error
 from cmbench.lib import capacity, nvidia, vendor_gpus
 from cmbench.lib.yes_no import is_yes
 from common.text import wrapped
-from mlperf.catalog import Category, Division, run_inputs
+from mlperf.catalog import BenchmarkSpec, Category, Division, run_inputs
 from mlperf.harness import entrance
 from mlperf.harness.engines import existing_engine
 from mlperf.harness.errors import HarnessError
@@ -74,7 +74,7 @@ def refuse(i: dict[str, Any]) -> dict[str, Any]:
 
 def check(env: dict[str, Any]) -> None:
     """Raise CatalogError where benchmark, backend and the request are at odds."""
-    run_inputs.benchmark(env)
+    check_form(run_inputs.benchmark(env), str(env.get("CM_MLPERF_FORM") or ""))
     run_inputs.options(env, run_inputs.backend(env))
     if env.get("CM_MLPERF_SUBMISSION_RUN") != "yes":
         run_inputs.scenarios(env)
@@ -86,6 +86,13 @@ def check(env: dict[str, Any]) -> None:
         vendor_gpus.require(device, is_yes(env.get("CM_TRUST_DEVICE")))
         vendor_gpus.require_python(device, env)
     require_permission(env)
+
+
+def check_form(spec: BenchmarkSpec, form: str) -> None:
+    """Raise Error for a form that a benchmark lacks."""
+    if form in spec.refuses:
+        reason, _, hint = spec.refuses[form].partition("; ")
+        raise Error("not-available", f"{spec.name} has no _{form}: {reason}", hint=hint)
 
 
 def check_devices(env: dict[str, Any]) -> None:

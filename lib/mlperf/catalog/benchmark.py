@@ -234,7 +234,7 @@ class BenchmarkSpec:
             which ``unavailable`` explains.
         open_names: Patterns of models that the open division compares with it.
         fastest: The number format that pays most on a CPU with instructions for it.
-        refuses: Number formats that are impossible, and why.
+        refuses: Number formats and forms that are impossible, and why.
         outputs: Outputs that people look at.
         in_scenario: Fields that have other values in a scenario.
         memory: What a form of it needs, where that is more than most machines have.

@@ -190,6 +190,15 @@ def test_a_model_behind_a_licence_needs_a_token_before_anything_is_installed(
     customize.require_permission({"CM_MLPERF_MODEL": "resnet50"})
 
 
+def test_a_form_that_a_benchmark_lacks_is_refused_with_what_to_run() -> None:
+    with pytest.raises(customize.Error, match="whisper has no _synthetic: no model") as caught:
+        customize.check({"CM_MLPERF_MODEL": "whisper", "CM_MLPERF_FORM": "synthetic"})
+    assert (caught.value.code, caught.value.hint) == (
+        "not-available",
+        "run _tiny, or the full form",
+    )
+
+
 def test_one_scenario_and_all_of_them_contradict_each_other() -> None:
     env = {"CM_MLPERF_LOADGEN_ALL_SCENARIOS": "yes", "CM_MLPERF_LOADGEN_SCENARIO": "Server"}
     with pytest.raises(customize.Error, match="--scenario=Server and the variation") as caught:

@@ -31,6 +31,7 @@ SPECS = (
         size=ModelSize(parameters=1543, sample_operations=1.8e12),
         refuses={
             "int8": "the sounds for a calibration are not a part of its data set",
+            "synthetic": "no model of its size is made here; run _tiny, or the full form",
         },
     ),
 )
