@@ -93,7 +93,7 @@ def test_a_run_is_repeated_with_its_inputs(app: Lab) -> None:
     text = narrow(again)
     assert f"repeating {run_id(first)}" in text
     assert "the same: repositories, scripts, machine and variables" in text
-    assert f"every step gave the same result as in {run_id(first)}" in text
+    assert f"every step has the same versions and outputs as in {run_id(first)}" in text
     assert again.env == {"RESULT": "fast 1.0"}
     assert again.answer["not_as_it_was"] == []
 
@@ -125,7 +125,7 @@ def test_what_cannot_be_repeated_is_said(app: Lab, monkeypatch: pytest.MonkeyPat
         stream.write("# edited\n")
     again = app.call("replay", artifact=run_id(first))
     text = narrow(again)
-    assert "cannot be repeated as it was:\n" in text
+    assert "differs from then:\n" in text
     edited = "the script get-tool was edited since, it runs as it is now (newer: customize.py)"
     assert edited in " ".join(text.split())
     assert f"  cpus of the machine was 4096, is {os.cpu_count()}" in text
@@ -173,7 +173,7 @@ def test_a_locked_run_is_repeated_by_its_lock(app: Lab, tmp_path: Path) -> None:
         stream.write("# edited\n")
     again = app.call("replay", artifact=run_id(first))
     refused(again, "lock-broken", "the script get-tool was edited: customize.py")
-    assert "cannot be repeated as it was" in again.out
+    assert "differs from then:" in again.out
     lock.unlink()
     assert app.call("replay", artifact=run_id(first)).answer["return"] == 0
     assert lock.exists()
@@ -289,6 +289,26 @@ def leave_figures(result: Result, value: float) -> None:
     entry = {"scenario": "Offline", "value": value, "unit": "samples/s", "validity": "VALID"}
     document = {"benchmark": "resnet50", "results": [entry]}
     (folder / "results.json").write_text(json.dumps(document), encoding="utf-8")
+
+
+def test_figures_of_a_repeated_run_are_shown_beside_the_former_ones(
+    lab: Lab, tmp_path: Path
+) -> None:
+    now = tmp_path / "now.json"
+    lab.script("measure", run=f'cat {now} > "$CM_TMP_RUN_DIR/results.json"')
+
+    def measured(value: int, validity: str) -> None:
+        entry = {"scenario": "Offline", "value": value, "unit": "samples/s", "validity": validity}
+        now.write_text(json.dumps({"benchmark": "resnet50", "results": [entry]}))
+
+    measured(8050, "VALID")
+    first = run_id(lab.run("measure"))
+    measured(3098, "INVALID")
+    again = lab.call("replay", artifact=first)
+    figures = "8,050 samples/s -> 3,098 samples/s INVALID, x 0.385"
+    assert f"figures then -> now:\n  resnet50 Offline: {figures}\n" in narrow(again)
+    assert f"every step has the same versions and outputs as in {first}" in again.out
+    assert "resnet50 Offline" in again.answer["differences"]["figures"]
 
 
 def test_figures_come_first_and_steps_of_one_run_in_one_line(app: Lab) -> None:

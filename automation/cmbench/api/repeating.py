@@ -37,10 +37,12 @@ _END = re.compile(r"== .*: \w+ in [\d.]+ s")
 class RecordedCall:
     """A recorded run that is to be repeated, and the obstacles to that.
 
-    ``out`` is how it prints its result; the record has its former value.
+    ``path`` is that of its record; ``out`` is how it prints its result; the record has its former
+    value.
     """
 
     workspace: Workspace
+    path: str
     record: Mapping[str, Any]
     obstacles: Sequence[str]
     flags: Mapping[str, Any]
@@ -89,9 +91,16 @@ def diff(workspace: Workspace, one: str, other: str) -> RecordComparison:
     """Return what differs between two recorded runs, with the figures of both."""
     paths = [find_record(workspace.root, run) for run in (one, other)]
     first, second = map(load_record, paths)
-    figures = figure_differences(*map(os.path.dirname, paths))
+    return RecordComparison(first, second, _all_differences(first, second, *paths))
+
+
+def _all_differences(
+    first: Mapping[str, Any], second: Mapping[str, Any], one: str, other: str
+) -> dict[str, Any]:
+    """Return what differs between two records, at the paths ``one`` and ``other``, and figures."""
+    figures = figure_differences(os.path.dirname(one), os.path.dirname(other))
     others = differences(first, second)
-    return RecordComparison(first, second, {"figures": figures, **others} if figures else others)
+    return {"figures": figures, **others} if figures else others
 
 
 def recall(
@@ -101,10 +110,11 @@ def recall(
     out: str = "",
 ) -> RecordedCall:
     """Return what is needed to repeat a recorded run; ``flags`` change it, ``out`` as ``--out``."""
-    old = record(workspace, run)
+    path = find_record(workspace.root, run)
+    old = load_record(path)
     new_flags = {key: value for key, value in (flags or {}).items() if key != "out"}
     in_the_way = obstacles(old, workspace.index, workspace.repositories)
-    return RecordedCall(workspace, old, in_the_way, flags_to_repeat(old, new_flags), out)
+    return RecordedCall(workspace, path, old, in_the_way, flags_to_repeat(old, new_flags), out)
 
 
 def replay(
@@ -123,7 +133,8 @@ def replay(
     data = lock_data(old, workspace.index, workspace.store)
     lock = open_lock(request) or lock_from(data, f"the record {old['run']}", strict=False)
     ran = run_locked(request, lock, executor, on_event)
-    return ReplayedRun(ran, recalled.obstacles, differences(old, load_record(ran.record)))
+    changed = _all_differences(old, load_record(ran.record), recalled.path, ran.record)
+    return ReplayedRun(ran, recalled.obstacles, changed)
 
 
 def log(

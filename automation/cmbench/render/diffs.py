@@ -18,7 +18,7 @@ def difference_text(
     """What ``replay.differences`` found, first value above, second below where they are long."""
     lines = [_heading("first: ", one), _heading("second:", other)]
     if "figures" in differences:
-        lines += ["", "figures", *_figures(differences["figures"])]
+        lines += ["", "figures", *figure_lines(differences["figures"])]
     for section in ("result", "request", "repositories", "host"):
         if section in differences:
             lines += ["", section, *_pairs(differences[section], "  ")]
@@ -34,7 +34,8 @@ def difference_text(
     return "\n".join(lines)
 
 
-def _figures(figures: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def figure_lines(figures: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield the figures of two runs, the first one's and the second one's, with their ratio."""
     for name, (one, other, ratio) in figures.items():
         yield from wrapped(f"{name}: {one} -> {other}" + (f", {ratio}" * bool(ratio)), "  ", "    ")
 
@@ -85,7 +86,7 @@ def replay_text(record: Mapping[str, Any], obstacles: Sequence[str]) -> str:
     """Return the run that is about to be repeated, and what of it cannot be as it was."""
     lines = [_heading("repeating", record), "  " + " ".join(record["command"])]
     if obstacles:
-        lines.append("cannot be repeated as it was:")
+        lines.append("differs from then:")
         for text in obstacles:
             lines += wrapped(text, "  ", "    ")
     else:

@@ -50,7 +50,11 @@ def _locked(path: str, data: Mapping[str, Any]) -> str:
 
 
 def repeated_text(changed: Mapping[str, Any], run: str, path: str) -> str:
-    """Which values of a repeated run differ, or that none does."""
+    """Return the figures of a repeated run, then and now, and which of its values differ."""
+    from cmbench.render.diffs import figure_lines
+
+    figures = changed.get("figures", {})
+    lines = ["figures then -> now:", *figure_lines(figures)] if figures else []
     values = [
         f"{path_of_step.rpartition(' > ')[2]}: {name}"
         for path_of_step, step in changed.get("steps", {}).items()
@@ -58,7 +62,9 @@ def repeated_text(changed: Mapping[str, Any], run: str, path: str) -> str:
         if name.startswith(("version", "gave ", "error"))
     ]
     if not values:
-        return f"every step gave the same result as in {run}"
+        lines.append(f"every step has the same versions and outputs as in {run}")
+        return "\n".join(lines)
     count = counted(len(values), "value")
     last = os.path.basename(os.path.dirname(path))
-    return f"{count} differ from {run}; see them:\ncm diff script {run} {last}"
+    lines += [f"{count} differ from {run}; see them:", f"cm diff script {run} {last}"]
+    return "\n".join(lines)
