@@ -286,6 +286,14 @@ def _like(column: sa.ColumnElement[str], value: str) -> sa.ColumnElement[bool]:
     return sa.func.lower(column) == value.lower()
 
 
+def best_first(sort: str) -> str:
+    """Return ``--sort`` as ``find`` takes it: a figure that is better when higher comes down."""
+    name = sort.removeprefix("-")
+    if name not in schema.FIGURES or BETTER.get(name) == LOWER:
+        return sort
+    return name if sort.startswith("-") else f"-{name}"
+
+
 def _order(sort: str) -> list[sa.ColumnElement[Any]]:
     if not sort:
         # The reciprocal of a figure that is better when lower puts the best first as well.

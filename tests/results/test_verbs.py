@@ -40,6 +40,9 @@ def test_add_find_show_compare_export_remove(cm: Cm, published: Path, tmp_path: 
     found = json.loads(cm("find", "results", "bert-99", "--json").ok().stdout)
     assert found["total"] == 2
     first, second = (row["uid"] for row in found["list"])
+    for sort, order in (("throughput", [first, second]), ("-throughput", [second, first])):
+        listing = cm("find", "results", "bert-99", f"--sort={sort}", "--json").ok().stdout
+        assert [row["uid"] for row in json.loads(listing)["list"]] == order
     text = cm("find", "results", "bert-99").ok().stdout
     assert all(len(line) <= 80 for line in text.splitlines())
     assert "5,000 samples/s" in text
@@ -248,6 +251,7 @@ def test_what_a_broken_place_shares_with_another_is_the_others_alone(
         (["compare", "results", "abc"], "two or more results"),
         (["export", "results"], "one format"),
         (["export", "results", "--csv"], "no result matches"),
+        (["export", "results", "--csv=t.csv"], "with --output: --csv --output=t.csv"),
         (["rm", "results"], "which results"),
         (["find", "results", "--db=mysql://x"], "not an address"),
         (["fly", "results"], "is not a command"),
@@ -264,6 +268,7 @@ def test_help_lists_every_command(cm: Cm) -> None:
     for verb in ("add", "find", "show", "compare", "export", "rm", "reindex"):
         assert f"cm {verb} results" in told
     assert "--frontier=X,Y" in cm("find", "results", "--help").ok().stdout
+    assert "print the result as JSON" not in cm("export", "results", "--help").ok().stdout
 
 
 @pytest.mark.parametrize(

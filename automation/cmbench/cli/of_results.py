@@ -12,7 +12,7 @@ _JSON = {"json": "print the result as JSON"}
 _CHOSEN = {
     "benchmark=NAMES": "a column with its values: bert-99,resnet50; * and ! before a value work",
     "has=FIGURES": "those that have a figure: energy_per_sample, accuracy, ...",
-    "sort=COLUMN": "sort by this; a leading - reverses the order",
+    "sort=COLUMN": "sort by this, a figure the best first; a leading - reverses the order",
     "limit=N": "at most this many; with --offset=N the next ones",
 }
 _PRICES = {
@@ -25,7 +25,9 @@ def _results(word: str, usage: Flags, flags: Flags, *takes: str, **more: Any) ->
     """A verb about results of benchmarks, which another package answers."""
     function = {"rm": "remove", "diff": "compare"}.get(word, word)
     does = f"cmbench_results.verbs:{function}_results"
-    return Verb("results", word, does, usage, {**flags, **DATABASE, **_JSON}, takes or None, **more)
+    return Verb(
+        "results", word, does, usage, {**flags, **DATABASE, **_JSON, **flags}, takes or None, **more
+    )
 
 
 RESULTS: tuple[Verb, ...] = (
@@ -81,6 +83,7 @@ RESULTS: tuple[Verb, ...] = (
         {"cm export results bert-99 --csv": "all that match, as a file"},
         {
             "csv": "for a spreadsheet",
+            "json": "for a program, with all settings",
             "parquet": "for DuckDB or pandas",
             "bundle": "with their logs, for cm add results elsewhere",
             "output=FILE": "output file; by default results.csv and so on",
