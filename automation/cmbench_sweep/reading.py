@@ -99,8 +99,8 @@ class Faults:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def add(self, where: str, what: str) -> None:
-        """Keep one."""
+    def add(self, where: str, what: str, key: str = "") -> None:
+        """Keep one; ``key`` is the key at ``where`` that it is about."""
         self.lines.append(f"{where}: {what}" if where else what)
 
     def text(self, data: Any, key: str) -> str:
@@ -116,7 +116,7 @@ class Faults:
         for name in names:
             if name not in allowed:
                 near = did_you_mean(str(name), allowed) or f"there are: {', '.join(allowed)}"
-                self.add(where, f"{name} is not known; {near}")
+                self.add(where, f"{name} is not known; {near}", str(name))
 
     def mapping(self, where: str, value: Any) -> Mapping[str, Any]:
         """Return a mapping, empty where there is none."""

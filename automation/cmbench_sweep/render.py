@@ -37,7 +37,7 @@ def submitted(jobs: Sequence[tuple[str, str]]) -> str:
     """Return the commands that would submit jobs, with their scripts; empty for none."""
     lines: list[str] = []
     for words, text in jobs:
-        lines += ["", "submitted:", f"  {words}", "job.sh:"]
+        lines += ["", "would be submitted:", f"  {words}", "job.sh:"]
         lines += [f"  {line}" for line in text.splitlines()]
     return "\n".join(["", *lines]) if lines else ""
 

@@ -207,7 +207,9 @@ def _partitions(
     partitions = {}
     for name, value in faults.mapping("partitions", fields.get("partitions")).items():
         if not _NAME.fullmatch(name):
-            faults.add("partitions", f"{name!r:.60} is not a name: letters, digits, - _ + and .")
+            faults.add(
+                "partitions", f"{name!r:.60} is not a name: letters, digits, - _ + and .", name
+            )
         where = f"partitions.{name}"
         inner = faults.mapping(where, value)
         faults.known(where, inner, KEYS)
@@ -237,9 +239,9 @@ class SiteFaults(Faults):
         super().__init__()
         self._path, self._at = path, lines
 
-    def add(self, where: str, what: str) -> None:
-        """Keep one at the position ``where``, names with dots between them."""
-        keys = tuple(where.split(".")) if where else ()
+    def add(self, where: str, what: str, key: str = "") -> None:
+        """Keep one at ``where``, names with dots between; ``key`` there has its line."""
+        keys: tuple[str, ...] = (*(where.split(".") if where else ()), *([key] if key else ()))
         while keys and keys not in self._at:
             keys = keys[:-1]
         named = f"{where}: " if where else ""
@@ -267,7 +269,11 @@ def _parsed(path: str) -> _Parsed:
         raise Error("site-not-found", f"{path}: {problem.strerror}", hint=hint) from None
     except UnicodeDecodeError:
         raise Error("bad-site", f"{path}:1: it is not UTF-8 text", hint="save it so") from None
-    data = load_yaml(text, path, loader())
+    try:
+        data = load_yaml(text, path, loader())
+    except Error as problem:
+        hint = "correct the file there; docs/how-to/sites.md has its keys"
+        raise Error("bad-site", problem.message, hint=hint) from None
     node = yaml.compose(text, Loader=loader())
     return data, dict(_lines_of(node, ()))
 
@@ -319,7 +325,7 @@ def _check_count(where: str, value: Any, faults: Faults) -> None:
 def _check_environment(where: str, value: Any, faults: Faults) -> None:
     for name, item in faults.mapping(where, value).items():
         if not _VARIABLE.fullmatch(name):
-            faults.add(where, f"{name!r:.60} is not the name of a variable")
+            faults.add(where, f"{name!r:.60} is not the name of a variable", name)
         _check_text(f"{where}.{name}", item, faults)
 
 
@@ -327,7 +333,7 @@ def _check_options(where: str, value: Any, faults: Faults) -> None:
     for name, item in faults.mapping(where, value).items():
         spelled = name.replace("_", "-")
         if not _OPTION.fullmatch(spelled):
-            faults.add(where, f"{name!r:.60} is not a long option of sbatch: write mem: 64G")
+            faults.add(where, f"{name!r:.60} is not a long option of sbatch: write mem: 64G", name)
         elif is_reserved(f"--{spelled}"):
             faults.add(f"{where}.{name}", "the sweep sets it")
         elif item is not True:

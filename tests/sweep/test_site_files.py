@@ -49,9 +49,9 @@ BAD = [
     ("labels: [a]\nmodules: [b]\n", "site.yaml:2: modules: it is for the scheduler slurm, and"),
     ("scheduler: slurm\nthrottle: no\n", "site.yaml:2: throttle: 'no' is not a whole number"),
     ("scheduler: slurm\nshare_nodes: 1\n", "site.yaml:2: share_nodes: 1 is neither true nor"),
-    ("scheduler: slurm\npartitions:\n  a:\n    mme: 1\n", "site.yaml:3: partitions.a: mme is not"),
+    ("scheduler: slurm\npartitions:\n  a:\n    mme: 1\n", "site.yaml:4: partitions.a: mme is not"),
     ("scheduler: slurm\npartitions: {a b: {}}\n", "site.yaml:2: partitions: 'a b' is not a name"),
-    ("environment:\n  1A: x\n", "site.yaml:1: environment: '1A' is not the name of a variable"),
+    ("environment:\n  1A: x\n", "site.yaml:2: environment: '1A' is not the name of a variable"),
     ("scheduler: slurm\ncontainer: {runtime: podman, image: a}\n", "podman is not known"),
     ("scheduler: slurm\ncontainer: {runtime: enroot}\n", "site.yaml:2: container: it has no image"),
     ("name: a/b\n", "site.yaml:1: name: 'a/b' is not a name"),
@@ -99,6 +99,14 @@ def test_faults_have_file_and_line(tmp_path: Path, text: str, fault: str) -> Non
         read_site(written(tmp_path, text))
     assert caught.value.code == "bad-site"
     assert fault in "\n".join([caught.value.message, *caught.value.context])
+
+
+def test_a_file_that_is_no_yaml_is_a_fault_of_the_site(tmp_path: Path) -> None:
+    with pytest.raises(Error) as caught:
+        read_site(written(tmp_path, "scheduler: slurm\noptions: {a: [\n"))
+    assert caught.value.code == "bad-site"
+    assert "site.yaml:3:1: not valid YAML" in caught.value.message
+    assert "sites.md" in str(caught.value.hint)
 
 
 def accepted(text: str) -> bool:

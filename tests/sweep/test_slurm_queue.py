@@ -157,7 +157,7 @@ def test_a_plan_shows_what_would_be_submitted(cm: Callable[..., Finished], world
     assert '"$SLURM_ARRAY_TASK_ID"' in worker
     assert not (world / "CM home/cmbench/sweeps/jobs").exists()
     said = cm("plan", "experiment", "--sweep=sweep.yaml", "--on=slurm").ok().stdout
-    assert "submitted:\n  sbatch --parsable" in said
+    assert "\nwould be submitted:\n  sbatch --parsable" in said
     assert "job.sh:\n  #!/bin/sh" in said
 
 
