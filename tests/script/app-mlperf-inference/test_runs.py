@@ -234,3 +234,14 @@ def test_who_computes_in_short_numbers_is_led_to_longer_ones(tmp_path: Path) -> 
     results = measure(tmp_path, backend="openvino", precision="bfloat16", **asked)
     (problem,) = results.problems
     assert problem.fault.advice.startswith("compute more exactly: --precision=float32; or")
+
+
+def test_a_smaller_batch_than_the_largest_allowed_is_said() -> None:
+    note = sessions.smaller_batch(catalog.OFFLINE, 16, 8)
+    assert note.endswith("batches of 8: tuning found none up to --batch_size=16 faster")
+    assert (
+        sessions.smaller_batch(catalog.OFFLINE, 16, 16)
+        == sessions.smaller_batch(catalog.OFFLINE, None, 8)
+        == ""
+    )
+    assert sessions.smaller_batch(catalog.SERVER, 16, 8) == ""

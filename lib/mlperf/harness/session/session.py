@@ -159,6 +159,10 @@ class MeasurementSession:
         self._prepare(context, [scenario for scenario, _ in pending])
         total, text = estimate.in_words(self._settings, context.profile, pending)
         say(text)
+        for scenario in dict.fromkeys(scenario for scenario, _ in pending):
+            used = context.profile(scenario).shape(scenario).batch
+            if note := smaller_batch(scenario, self._settings.overrides.batch_size, used):
+                say(note)
         schedule = self._launcher.schedule = Schedule(total)
         for scenario, mode in pending:
             show()
@@ -253,6 +257,16 @@ def _have(context: Context, scenario: Scenario, mode: str) -> bool:
     if isinstance(run, ComplianceResult):
         return run.passed and is_compared(context.tree, run)
     return True
+
+
+def smaller_batch(scenario: Scenario, most: int | None, used: int) -> str:
+    """Return what to say where tuning chose smaller batches than the user's; else empty."""
+    if not scenario.batched or not most or used >= most:
+        return ""
+    return (
+        f"note: {scenario} computes batches of {used}: tuning found none up to "
+        f"--batch_size={most} faster"
+    )
 
 
 def is_compared(tree: ResultTree, test: ComplianceResult) -> bool:
