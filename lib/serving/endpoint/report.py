@@ -81,7 +81,9 @@ def row(point: EndpointPoint, limits: bool) -> tuple[str, ...]:
     pairs = [(latencies.ttft, 50.0), (latencies.ttft, 99.0), (latencies.tpot, 50.0),
              (latencies.tpot, 99.0), (latencies.e2e, 99.0)]  # fmt: skip
     cells = [ms(summary.percentile(at)) if summary else "-" for summary, at in pairs]
-    counts = (f"{point.rate:.2f}", f"{point.tokens.rate:.1f}", f"{user:.1f}" if user else "-")
+    counts: tuple[str, ...] = ("-", "-", "-")
+    if point.tokens.requests:
+        counts = (f"{point.rate:.2f}", f"{point.tokens.rate:.1f}", f"{user:.1f}" if user else "-")
     good = (f"{100 * point.good_share:.1f} %",) if limits else ()
     return (load_in_words(point.load), *counts, *cells, str(point.failed), *good)
 
@@ -175,12 +177,7 @@ def _plain(point: EndpointPoint) -> dict[str, Any]:
         "requests": point.requests,
         "failed": point.failed,
         "unsent": point.unsent,
-        "requests_per_s": point.rate,
-        "output_tokens_per_s": point.tokens.rate,
-        "input_tokens_per_s": point.tokens.input / point.tokens.seconds,
-        "tokens_per_s_per_user": point.user_rate,
-        "good_share": point.good_share,
-        "goodput_per_s": point.goodput,
+        **_rates(point),
     }
     for name in LATENCIES:
         summary: LatencySummary | None = getattr(point.latencies, name)
@@ -221,10 +218,21 @@ def as_json(session: EndpointSession) -> str:
 
 def _point(point: EndpointPoint) -> dict[str, Any]:
     latencies = {name: _named(getattr(point.latencies, name)) for name in LATENCIES}
-    rates = {"requests_per_s": point.rate, "output_tokens_per_s": point.tokens.rate,
-             "tokens_per_s_per_user": point.user_rate, "good_share": point.good_share,
-             "goodput_per_s": point.goodput}  # fmt: skip
-    return {**asdict(point), "latencies": latencies, "late": _named(point.late), **rates}
+    named = {"latencies": latencies, "late": _named(point.late)}
+    return {**asdict(point), **named, **_rates(point)}
+
+
+def _rates(point: EndpointPoint) -> dict[str, float | None]:
+    """Return the rates of a load; None where no answer was complete within its time."""
+    rates = {
+        "requests_per_s": point.rate,
+        "output_tokens_per_s": point.tokens.rate,
+        "input_tokens_per_s": point.tokens.input / point.tokens.seconds,
+        "tokens_per_s_per_user": point.user_rate,
+        "good_share": point.good_share,
+        "goodput_per_s": point.goodput,
+    }
+    return rates if point.tokens.requests else dict.fromkeys(rates)
 
 
 def _named(summary: LatencySummary | None) -> dict[str, Any] | None:

@@ -54,6 +54,10 @@ def _run(call: EndpointCall, command: str, answer: dict[str, object]) -> int:
     if any(point.stopped == CTRL_C for point in session.points):
         return INTERRUPTED
     require_all(session.points, "a longer --duration")
+    if not any(point.tokens.requests for point in session.points):
+        text = "no answer was complete within the time of its load: nothing was measured"
+        hint = "a longer --duration, or fewer --output_tokens"
+        raise Problem("requests-failed", text, hint=hint)
     best = max(session.points, key=lambda point: point.tokens.rate)
     ttft = best.latencies.ttft
     answer.update(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -186,6 +187,23 @@ def test_answers_that_batching_changes_are_counted(tmp_path: Path) -> None:
         document = session(lab, *QUICK, folder=tmp_path, checked=True)
     assert document["checks"]["equal"] == 0
     assert any("greedy answers change" in note for note in document["notes"])
+
+
+def test_loads_without_a_complete_answer_measure_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def slow(request: EndpointRequest) -> Iterator[Piece]:
+        yield as_sse(token("a"))
+        time.sleep(0.6)
+        yield as_sse(finish()) + as_sse(usage(1)) + as_sse("[DONE]")
+
+    load = ("--duration=0.2", "--concurrency=1", "--warmup=0")
+    with endpoint(slow) as lab:
+        document = session(lab, *load, folder=tmp_path, status=1)
+    (point,) = document["points"]
+    assert (point["requests"], point["tokens"]["requests"]) == (1, 0)
+    assert point["output_tokens_per_s"] is point["requests_per_s"] is point["good_share"] is None
+    assert "fewer --output_tokens" in capsys.readouterr().err
 
 
 def failing(*pieces: bytes) -> Any:
