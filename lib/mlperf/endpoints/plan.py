@@ -228,8 +228,8 @@ def _total(plan: CurvePlan) -> str:
     judged = sum(point.accuracy for point in plan.points)
     least = "" if plan.answer_s or plan.measured else "at least "
     return (
-        f"{len(plan.points)} runs, {judged} with an accuracy run, "
-        f"{least}{plan.hours:.1f} hours of measuring"
+        f"{len(plan.points)} runs, {least}{plan.hours:.1f} hours of measuring, "
+        f"and {judged} accuracy runs besides"
     )
 
 

@@ -225,7 +225,7 @@ def test_half_a_run_is_an_error_with_its_file(tmp_path: Path) -> None:
 
 def test_the_command_plans_without_fetching(home: Home) -> None:
     words = ("run", "script", "--tags=run-mlperf,endpoints,_plan", "--cmax=1024", "--quiet",
-             f"--model={lab.MODEL}", f"--cohort={lab.COHORT}", "--out=json")  # fmt: skip
+             "--model=llama3.1-8b", f"--cohort={lab.COHORT}", "--out=json")  # fmt: skip
     answer = json.loads(home.cm(*words).ok().stdout)
     state = answer["new_state"]["cm-mlperf-endpoints-plan"]
     assert [point["concurrency"] for point in state["points"]] == [1, 5, 13, 35, 189, 440, 1024]
