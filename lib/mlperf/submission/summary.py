@@ -72,25 +72,13 @@ def _row(site: SubmitterSite, cell: ScenarioCell) -> SummaryRow:
 
 def _client_row(site: SubmitterSite, cell: ScenarioCell) -> SummaryRow:
     """Return a result of the client of MLPerf Endpoints; without figures where it has none."""
-    tests = _tests(site, cell)
     return SummaryRow(
-        division=site.division,
-        submitter=site.submitter,
-        system=cell.system,
-        category=site.category(cell.system),
-        **_system(site.systems.get(cell.system, {})),
-        benchmark=cell.benchmark,
-        form=form(cell),
-        scenario=cell.scenario,
+        **_of_cell(site, cell),
         inferred_from="",
         **_client_figures(site, cell),
         power_w=None,
         joules_per_sample=None,
         validity="",
-        weights=str(_described(cell).get("weight_data_types", "")),
-        tests_passed=" ".join(tests.get("", ())),
-        tests_failed=" ".join(tests.get(ERROR, ())),
-        tests_too_short=" ".join(tests.get(NATURE, ())),
     )
 
 
@@ -117,27 +105,34 @@ def _client_figures(site: SubmitterSite, cell: ScenarioCell) -> dict[str, Any]:
 def _logged_row(site: SubmitterSite, cell: ScenarioCell) -> SummaryRow:
     run = log(cell.run)
     scenario = of_log(run.values.get("effective_scenario"))
-    tests = _tests(site, cell)
     return SummaryRow(
-        division=site.division,
-        submitter=site.submitter,
-        system=cell.system,
-        category=site.category(cell.system),
-        **_system(site.systems.get(cell.system, {})),
-        benchmark=cell.benchmark,
-        form=form(cell),
-        scenario=cell.scenario,
+        **_of_cell(site, cell),
         inferred_from=_source(cell, str(scenario or "")),
         **_result(site, cell, run),
         validity=run.validity,
         **_accuracy(site, cell),
-        weights=str(_described(cell).get("weight_data_types", "")),
-        tests_passed=" ".join(tests.get("", ())),
-        tests_failed=" ".join(tests.get(ERROR, ())),
-        tests_too_short=" ".join(tests.get(NATURE, ())),
         p50_ms=run.milliseconds("result_50.00_percentile_latency_ns"),
         p99_ms=run.milliseconds("result_99.00_percentile_latency_ns"),
     )
+
+
+def _of_cell(site: SubmitterSite, cell: ScenarioCell) -> dict[str, Any]:
+    """Return the fields that every result has, whatever measured it."""
+    tests = _tests(site, cell)
+    return {
+        "division": site.division,
+        "submitter": site.submitter,
+        "system": cell.system,
+        "category": site.category(cell.system),
+        **_system(site.systems.get(cell.system, {})),
+        "benchmark": cell.benchmark,
+        "form": form(cell),
+        "scenario": cell.scenario,
+        "weights": str(_described(cell).get("weight_data_types", "")),
+        "tests_passed": " ".join(tests.get("", ())),
+        "tests_failed": " ".join(tests.get(ERROR, ())),
+        "tests_too_short": " ".join(tests.get(NATURE, ())),
+    }
 
 
 def _system(description: Mapping[str, Any]) -> dict[str, Any]:
