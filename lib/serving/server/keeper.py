@@ -69,8 +69,9 @@ def _keep(kept: KeeperSettings, outer: int) -> int:
     ended = os.pidfd_open(server.pid)
     reasons = [ended, outer, notice, *([0] if kept.owned else [])]
     ready, _, _ = select.select(reasons, [], [])
-    # Who has gone waits for no answers.
-    status = _end(server, GRACE_S if notice in ready else 0)
+    # Who has gone waits for no answers. Nor does an owner whose keeper is asked to end: what ends
+    # the owner kills the keeper too after a moment, and its regions would stay.
+    status = _end(server, GRACE_S if notice in ready and not kept.owned else 0)
     _finish(kept, {os.getpid(), os.getppid()})
     return status if status >= 0 else 128 - status
 

@@ -261,6 +261,24 @@ def test_whoever_is_killed_nothing_is_left(tmp_path: Path, victim: str) -> None:
     server.end(kept, process)
 
 
+@pytest.mark.parametrize("owned", [True, False])
+def test_only_a_server_without_an_owner_has_time_to_end(tmp_path: Path, owned: bool) -> None:
+    program = (
+        "import signal, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: print('asked', flush=True))\n"
+        "print('up', flush=True)\n"
+        "while True: time.sleep(1)\n"
+    )
+    command = (sys.executable, "-c", program)
+    kept = KeeperSettings(command, new_mark(), str(tmp_path), owned=owned)
+    process = server.keep(kept)
+    wait_for(lambda: "up" in server.read_log(kept))
+    process.terminate()
+    process.wait(HANG_S)
+    assert nothing_left(kept.mark)
+    assert ("asked" in server.read_log(kept)) is not owned
+
+
 def children(pid: int) -> list[int]:
     path = Path(f"/proc/{pid}/task/{pid}/children")
     return [int(word) for word in path.read_text().split()]
