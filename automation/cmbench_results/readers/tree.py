@@ -136,34 +136,13 @@ def _cell(site: Any, cell: Any, origin: str) -> BenchmarkResult | ReadFault:
         source = LOG_SUMMARY
     if value is None and not run.values:
         return ReadFault(str(cell.run), "neither mlperf_log_detail.txt nor its summary can be read")
-    described = site.systems.get(cell.system, {})
-    path = site.where(cell.results)
     metrics = (*_metrics(run, value, measured.unit), *_energy(cell, run, scenario, measured))
     return BenchmarkResult(
-        key=natural_key(
-            site.layout.round,
-            site.division,
-            site.submitter,
-            cell.system,
-            model=cell.benchmark,
-            scenario=scenario.value,
-        ),
-        workload=BenchmarkWorkload(
-            benchmark=spec.name if spec else cell.benchmark,
-            scenario=scenario.value,
-            model=cell.benchmark,
-            form=_form(cell),
-            round=site.layout.round,
-            division=site.division,
-            category=",".join(sorted(site.category(cell.system).split(","))),
-        ),
-        system=_system(described, cell.system),
-        software=_software(described, site, cell),
+        **_of_cell(site, cell, origin),
         metric=measured.metric,
         value=value,
         unit=measured.unit,
         direction=HIGHER if measured.higher_is_better else LOWER,
-        organization=text(site.submitter),
         validity=validity,
         reasons=tuple(text(error) for error in run.errors[:5]),
         **_accuracy(cell, spec),
@@ -171,12 +150,7 @@ def _cell(site: Any, cell: Any, origin: str) -> BenchmarkResult | ReadFault:
         measured_at=_started(run),
         duration_s=_seconds(run),
         inferred=measured.measured is not scenario,
-        availability=text(described.get("status")),
-        tier=OFFICIAL if origin else LOCAL,
         figures_from=source,
-        link=f"{origin}/tree/main/{path}" if origin else "",
-        notes=text(described.get("system_type_detail") or described.get("sw_notes")),
-        folder=str(cell.results),
     )
 
 
@@ -193,42 +167,50 @@ def _client_cell(site: Any, cell: Any, origin: str) -> BenchmarkResult | ReadFau
     except Problem as problem:
         return ReadFault(str(cell.results), problem.message)
     counted = client.client_result(run, spec, scenario, site.layout.round)
-    described = site.systems.get(cell.system, {})
-    path = site.where(cell.results)
     return BenchmarkResult(
-        key=natural_key(
+        **_of_cell(site, cell, origin),
+        metric=counted.metric,
+        value=counted.value,
+        unit=counted.unit,
+        direction=HIGHER if counted.higher_is_better else LOWER,
+        **_client_accuracy(run, spec, scenario),
+        metrics=tuple(_client_metrics(run, counted)),
+        duration_s=run.seconds,
+        figures_from=LOGS,
+    )
+
+
+def _of_cell(site: Any, cell: Any, origin: str) -> dict[str, Any]:
+    """Return the fields of a result that do not depend on what measured it."""
+    described = site.systems.get(cell.system, {})
+    spec, scenario = site.rules(cell.benchmark), _scenario(cell).value
+    return {
+        "key": natural_key(
             site.layout.round,
             site.division,
             site.submitter,
             cell.system,
             model=cell.benchmark,
-            scenario=scenario.value,
+            scenario=scenario,
         ),
-        workload=BenchmarkWorkload(
+        "workload": BenchmarkWorkload(
             benchmark=spec.name if spec else cell.benchmark,
-            scenario=scenario.value,
+            scenario=scenario,
             model=cell.benchmark,
+            form=_form(cell),
             round=site.layout.round,
             division=site.division,
             category=",".join(sorted(site.category(cell.system).split(","))),
         ),
-        system=_system(described, cell.system),
-        software=_software(described, site, cell),
-        metric=counted.metric,
-        value=counted.value,
-        unit=counted.unit,
-        direction=HIGHER if counted.higher_is_better else LOWER,
-        organization=text(site.submitter),
-        **_client_accuracy(run, spec, scenario),
-        metrics=tuple(_client_metrics(run, counted)),
-        duration_s=run.seconds,
-        availability=text(described.get("status")),
-        tier=OFFICIAL if origin else LOCAL,
-        figures_from=LOGS,
-        link=f"{origin}/tree/main/{path}" if origin else "",
-        notes=text(described.get("system_type_detail") or described.get("sw_notes")),
-        folder=str(cell.results),
-    )
+        "system": _system(described, cell.system),
+        "software": _software(described, site, cell),
+        "organization": text(site.submitter),
+        "availability": text(described.get("status")),
+        "tier": OFFICIAL if origin else LOCAL,
+        "link": f"{origin}/tree/main/{site.where(cell.results)}" if origin else "",
+        "notes": text(described.get("system_type_detail") or described.get("sw_notes")),
+        "folder": str(cell.results),
+    }
 
 
 def _client_accuracy(run: Any, spec: Any, scenario: Any) -> dict[str, Any]:
