@@ -80,23 +80,26 @@ def test_without_a_first_token_a_stream_is_ended_by_a_signal(tmp_path: Path) -> 
     assert plain(tmp_path, "llama3_1-8b-edge", "SingleStream", "no", 9) == -signal.SIGSEGV
 
 
-@pytest.mark.parametrize(
-    ("first", "tokens", "rules"),
-    [
-        ("no", 9, {"no errors", "timed tokens"}),
-        ("yes", 0, {"no errors", "counted tokens"}),
-        ("yes", 1, {"no errors", "counted tokens"}),
-    ],
-)
-def test_a_server_run_that_loadgen_calls_valid_without_tokens_is_none(
-    first: str, tokens: int, rules: set[str], tmp_path: Path
-) -> None:
-    log = valid_log(tmp_path, first, tokens)
+def broken_rules(log: detail_log.DetailLog) -> list[str]:
     verdict = judge(log, catalog.SERVER, "6.1")
     assert not verdict.valid
-    assert {fault.rule for fault in verdict.faults} >= rules
+    return [fault.rule for fault in verdict.faults]
+
+
+@pytest.mark.parametrize("tokens", [0, 1])
+def test_a_server_run_that_loadgen_calls_valid_without_tokens_is_none(
+    tokens: int, tmp_path: Path
+) -> None:
     # One line for all of the samples that it befell.
-    assert len(verdict.faults) == len(rules)
+    faults = broken_rules(valid_log(tmp_path, "yes", tokens))
+    assert sorted(faults) == ["counted tokens", "no errors"]
+
+
+def test_a_server_run_without_first_tokens_is_never_valid(tmp_path: Path) -> None:
+    """Without a first token LoadGen's own verdict differs from process to process."""
+    assert plain(tmp_path, "llama3_1-8b", "Server", "no", 9) == 0
+    faults = broken_rules(of_log(tmp_path))
+    assert (faults.count("no errors"), faults.count("timed tokens")) == (1, 1)
 
 
 def test_two_tokens_are_enough(tmp_path: Path) -> None:
