@@ -106,8 +106,8 @@ class Hands:
     def neuron(self) -> NeuronDevices:
         return self.there
 
-    def python(self) -> list[str]:
-        return ["--env.CM_PYTHON_BIN_WITH_PATH=/mlperf/bin/python3"]
+    def python(self, base: str) -> list[str]:
+        return [f"--env.CM_PYTHON_BIN_WITH_PATH={base or '/mlperf'}/bin/python3"]
 
     def in_cache(self, path: Path) -> bool:
         return is_cached(str(path))

@@ -36,6 +36,7 @@ _SETTINGS = {
     "compiled_models": "CM_NEURON_MODELS_PATH",
     "builder": "CM_NVIDIA_FLOW_BUILDER",
     "allow_nearest": "CM_NVIDIA_ALLOW_NEAREST",
+    "python": "CM_PYTHON_LAYER_BASE",
 }
 _VARIABLES = {
     "RUN_ARGS": "CM_NVIDIA_RUN_ARGS",
@@ -154,12 +155,13 @@ class FlowEngine:
         status: int = flow_containers.do(self._home, what, settings, command, only_print)
         return status
 
-    def python(self) -> list[str]:
+    def python(self, base: str) -> list[str]:
         """Return the words that pass the Python of runs to a script; raise Problem.
 
         run-mlperf-inference-app passes them to its steps.
         """
-        line = ["run", "script", "--tags=install,python-venv", "--name=mlperf"]
+        chosen = f"--over={base}" if base else "--name=mlperf"
+        line = ["run", "script", "--tags=install,python-venv", chosen]
         answer = self.cm_json([*line, "--version_min=3.10", "--quiet"])
         return [f"--env.CM_PYTHON_BIN_WITH_PATH={answer['env']['CM_PYTHON_BIN_WITH_PATH']}"]
 

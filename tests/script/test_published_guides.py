@@ -144,7 +144,7 @@ def stopping(engine: Any, folder: Path) -> Any:
     class StoppingEngine(engine):  # type: ignore[misc]
         """Asks the machine, plans, and makes no data, model or measurement."""
 
-        def python(self) -> list[str]:
+        def python(self, base: str) -> list[str]:
             return [f"--env.CM_PYTHON_BIN_WITH_PATH={sys.executable}"]
 
         def cm(self, line: Sequence[str]) -> int:

@@ -19,7 +19,7 @@ def build(flow: Flow) -> None:
         "run",
         "script",
         f"--tags=get,mlperf,inference,loadgen,_r{flow.settings.round}",
-        *flow.doer.python(),
+        *flow.python(),
         "--quiet",
     )
     flow.tell(f"in place of {line}" for line in IN_PLACE)

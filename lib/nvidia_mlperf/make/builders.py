@@ -48,7 +48,7 @@ def line(flow: Flow, work: WorkPlan, item: PlannedRun, builder: str, config_ver:
     }
     words = [f"--{name}={value}" for name, value in flags.items() if value not in ("", 0)]
     tags = f"--tags=generate,engine,nvidia,{VARIATIONS[builder]}{form}"
-    return ["run", "script", tags, *words, *flow.doer.python(), "--quiet"]
+    return ["run", "script", tags, *words, *flow.python(), "--quiet"]
 
 
 def capability(work: WorkPlan) -> str:

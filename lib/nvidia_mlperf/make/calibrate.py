@@ -64,7 +64,7 @@ def calibration_cache(flow: Flow, item: PlannedRun) -> Path:
         batch = overrides.get("calib_batch_size", 1)
         line += [f"--samples={overrides['calib_max_batches'] * batch}"]
     line += ["--new"] if overrides.get("force_calibration") else []
-    env = flow.doer.cm_json([*line, *flow.doer.python(), "--quiet"])["env"]
+    env = flow.doer.cm_json([*line, *flow.python(), "--quiet"])["env"]
     cache = Path(str(env.get("CM_QUANTIZE_CALIBRATION_CACHE") or ""))
     if not cache.is_file():
         raise Problem("script-failed", f"{item.ours} has no calibration cache", "its log is above")

@@ -147,7 +147,7 @@ def run_data_script(flow: Flow, benchmark: str, tags: str, *words: str) -> Mappi
     """What the script of a benchmark's data gives back; raises Problem."""
     line = ["run", "script", f"--tags={tags}", *by_hand(flow, benchmark, True), *words]
     try:
-        env: Mapping[str, Any] = flow.doer.cm_json([*line, *flow.doer.python(), "--quiet"])["env"]
+        env: Mapping[str, Any] = flow.doer.cm_json([*line, *flow.python(), "--quiet"])["env"]
     except Problem as problem:
         raise with_folder(flow, benchmark, problem) from None
     return env

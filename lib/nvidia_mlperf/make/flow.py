@@ -59,7 +59,8 @@ class FlowSettings:
     """What a folder was made for; ``form`` is that of model and data, ``round`` that of LoadGen.
 
     ``system`` is empty where the one that the machine is counts, ``compiled_models`` where the
-    folder of the guide for Inferentia does, ``builder`` where the GPU, or none, decides.
+    folder of the guide for Inferentia does, ``builder`` where the GPU, or none, decides, ``python``
+    where no Python of the user's own is used.
     """
 
     submitter: str
@@ -75,6 +76,7 @@ class FlowSettings:
     builder: str = ""
     allow_nearest: str = ""
     allow_root: bool = False
+    python: str = ""
 
     def faults(self) -> list[str]:
         """Return all that is wrong with them."""
@@ -132,8 +134,8 @@ class FlowRunner(Protocol):
     ) -> int:
         """Make an image, start a container or run a command in one; return the exit status."""
 
-    def python(self) -> list[str]:
-        """Return the flags that pass a script the Python of runs.
+    def python(self, base: str) -> list[str]:
+        """Return the flags that pass a script the Python of runs; ``base`` is a user's own.
 
         Only with them the cache has for a run what was made before it.
         """
@@ -176,6 +178,10 @@ class Flow:
     def printing(self) -> bool:
         """Return whether what would be done is only shown."""
         return self.is_on("PRINT")
+
+    def python(self) -> list[str]:
+        """Return the flags that pass a script the Python of runs."""
+        return self.doer.python(self.settings.python)
 
     def tell(self, lines: Iterable[str]) -> None:
         """Show lines on stderr."""

@@ -70,7 +70,7 @@ def stand_in(flow: Flow, benchmark: str) -> Path:
     """
     form = "" if flow.settings.form == "full" else f",_{flow.settings.form}"
     line = ["run", "script", f"--tags=generate,engine,nvidia,_{STAND_IN}{form}"]
-    line += [f"--model={benchmark}", "--precision=float32", *flow.doer.python(), "--quiet"]
+    line += [f"--model={benchmark}", "--precision=float32", *flow.python(), "--quiet"]
     engine = Path(flow.doer.cm_json(line)["env"]["CM_ENGINE_FILE_WITH_PATH"])
     if engine.suffix != ".onnx" or sidecar(engine).get("builder") != STAND_IN:
         raise Problem("engine-missing", f"{engine} does not say that it is a {STAND_IN}")

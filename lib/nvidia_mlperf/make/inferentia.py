@@ -27,7 +27,7 @@ def build_inferentia(flow: Flow) -> None:
         usual = artifact.usual_scratch()
         text = f"no scratch space ({usual} is not there, MLPERF_SCRATCH_PATH is not set)"
         flow.tell([f"{text}: models and data lie in the cache of cm"])
-    python = flow.doer.python()
+    python = flow.python()
     tags = f"--tags=get,mlperf,inference,loadgen,_r{flow.settings.round}"
     flow.cm("run", "script", tags, *python, "--quiet")
     compiled: set[tuple[str, int]] = set()

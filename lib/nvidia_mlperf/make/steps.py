@@ -19,7 +19,7 @@ def model(flow: Flow, benchmark: str) -> Mapping[str, Any]:
     other.
     """
     tags = step_of(flow, benchmark, "ml-model")
-    line = ["run", "script", f"--tags={tags}", *flow.doer.python(), "--quiet"]
+    line = ["run", "script", f"--tags={tags}", *flow.python(), "--quiet"]
     env: Mapping[str, Any] = flow.doer.cm_json(line)["env"]
     endings = (".pt", ".pth", ".pytorch") if flow.vendor == neuron.ACCELERATOR else (".onnx",)
     if not str(env.get("CM_ML_MODEL_FILE_WITH_PATH", "")).endswith(endings):
@@ -53,10 +53,12 @@ def steps(flow: Flow, benchmark: str) -> Iterator[Mapping[str, Any]]:
 def base(flow: Flow, benchmark: str, engine: Path | None = None) -> list[str]:
     """Return the flags that all runs of a benchmark share."""
     form = "" if flow.settings.form == "full" else f",_{flow.settings.form}"
+    own = flow.settings.python
     return [
         f"--tags=run-mlperf,inference,_r{flow.settings.round}{form}",
         f"--model={benchmark}",
         *_computes(flow, engine),
+        *([f"--python={own}"] if own else []),
     ]
 
 

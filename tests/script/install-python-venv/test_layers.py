@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from cmbench.errors import Error
 from cmbench.format.model import Script
 from cmbench.lib import pythons, wheels
 from cmbench.session.chosen_python import with_chosen_python
 from steps import Step, fake_python
+from support import ROOT
 
 Install = Callable[..., Step]
 
@@ -222,3 +224,31 @@ def test_a_prepared_folder_has_no_package_of_the_base(
     with pytest.raises(Error, match="could not fetch wheels of demo_none"):
         wheels.lacking(python, ["demo_none"], [])
     assert state(base) == before
+
+
+# These check, serve or start what others measure.
+MEASURES_NOTHING = {
+    "run-llama-server",
+    "run-mlperf-endpoints-submission-checker",
+    "run-mlperf-inference-submission-checker",
+    "run-triton-server",
+}
+BENCHMARKS = sorted(
+    path.name
+    for path in (ROOT / "script").glob("*-*")
+    if path.name.startswith(("run-", "bench-")) and path.name not in MEASURES_NOTHING
+)
+
+
+@pytest.mark.parametrize("alias", BENCHMARKS)
+def test_every_benchmark_takes_a_python(alias: str) -> None:
+    meta = yaml.safe_load((ROOT / "script" / alias / "meta.yaml").read_text(encoding="utf-8"))
+    assert meta["input_mapping"].get("python") == "CM_PYTHON_LAYER_BASE"
+    assert meta["input_description"]["python"]["type"] == "path"
+    deps = [*meta.get("deps", []), *meta.get("prehook_deps", [])]
+    own = [dep for dep in deps if "python" in dep.get("names", [])]
+    for dep in own:
+        layered = dep.get("skip_if_env", {}) | dep.get("skip_if_any_env", {})
+        key = layered if dep["tags"] == "install,python-venv" else dep["enable_if_env"]
+        assert "name" in dep or key["CM_PYTHON_LAYER_BASE"] == [""]
+    assert not own or "install,python-venv" in {dep["tags"] for dep in own}

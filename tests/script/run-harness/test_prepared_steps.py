@@ -12,7 +12,7 @@ import pytest
 
 from aws_neuron import artifact
 from nvidia_flow_lab import Hands, a_flow
-from nvidia_mlperf.make import build, calibrate, data, flow, generate, inferentia, targets
+from nvidia_mlperf.make import build, calibrate, data, flow, generate, inferentia, steps, targets
 
 LINE = "--benchmarks=resnet50 --scenarios=offline"
 
@@ -72,7 +72,7 @@ def test_every_step_that_is_prepared_has_the_python_of_runs(
         word(work)
     assert [*hands.calls, *hands.lines]
     for line in (*hands.calls, *hands.lines):
-        assert hands.python()[0] in line
+        assert hands.python("")[0] in line
 
 
 def test_so_have_those_for_inferentia(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,8 +83,18 @@ def test_so_have_those_for_inferentia(tmp_path: Path, monkeypatch: pytest.Monkey
     inferentia.build_inferentia(work)
     assert {line[2].split(",")[0] for line in hands.lines} == {"--tags=get", "--tags=compile"}
     for line in hands.lines:
-        assert hands.python()[0] in line
+        assert hands.python("")[0] in line
         assert "--adr.python.name=mlperf" not in line
+
+
+def test_all_lines_have_the_python_that_a_folder_is_made_for(tmp_path: Path) -> None:
+    work = at_work(tmp_path, python="/opt/conda")
+    hands = work.doer
+    assert isinstance(hands, Recorder)
+    build.build(work)
+    assert "--env.CM_PYTHON_BIN_WITH_PATH=/opt/conda/bin/python3" in hands.lines[0]
+    assert "--python=/opt/conda" in steps.base(work, "resnet50")
+    assert not [word for word in steps.base(at_work(tmp_path), "resnet50") if "python" in word]
 
 
 def test_a_run_reads_the_files_that_the_guide_for_inferentia_has(
