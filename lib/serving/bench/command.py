@@ -75,15 +75,21 @@ def run_command(
     return status
 
 
-def require_all(points: Sequence[RequestCounts], hint: str) -> None:
-    """Raise Problem where requests failed, or none was answered in time."""
+def require_all(
+    points: Sequence[RequestCounts], hint: str, next_step: Callable[[str], str] = lambda _: ""
+) -> None:
+    """Raise Problem where requests failed, or none was answered in time.
+
+    ``next_step`` is what to do after failures of a kind, ``hint`` after none was answered.
+    """
     failures: Counter[str] = Counter()
     for point in points:
         failures.update(point.failures)
     if failures:
         counts = ", ".join(f"{count} {kind}" for kind, count in failures.most_common())
         total = sum(point.scheduled for point in points)
-        raise Problem("requests-failed", f"{failures.total()} of {total} requests failed: {counts}")
+        text = f"{failures.total()} of {total} requests failed: {counts}"
+        raise Problem("requests-failed", text, hint=next_step(failures.most_common(1)[0][0]))
     if not any(point.requests for point in points):
         raise Problem("requests-failed", "no request was answered in time", hint=hint)
 

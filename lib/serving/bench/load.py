@@ -231,12 +231,22 @@ def run(
 ) -> list[RecordType]:
     """Run all workers until the pace ends; ``watch`` may end it, with its reason.
 
-    Ctrl-C ends it too: what is in flight gets a moment, then its connections are closed.
+    Ctrl-C ends it too: what is in flight gets a moment, then its connections are closed. An
+    exception that no failure of a request is, ends all of it, and is raised here.
     """
     records = [worker.new_record() for worker in workers]
+    crashes: list[Exception] = []
+
+    def work(worker: Sender[RecordType], record: RecordType) -> None:
+        try:
+            worker.run(pace, record)
+        except Exception as error:
+            crashes.append(error)
+            pace.stop("a crash")
+
     threads = [
-        threading.Thread(target=worker.run, args=(pace, record), daemon=True)
-        for worker, record in zip(workers, records, strict=True)
+        threading.Thread(target=work, args=pair, daemon=True)
+        for pair in zip(workers, records, strict=True)
     ]
     with _steady():
         _start(threads, pace)
@@ -245,6 +255,8 @@ def run(
         except KeyboardInterrupt:
             pace.stop(CTRL_C)
             _end(workers, threads)
+    if crashes:
+        raise crashes[0]
     return records
 
 

@@ -17,8 +17,9 @@ from typing import Any
 
 from common.problems import Problem
 
-from .answers import StreamedAnswer
-from .connection import EndpointFault, models
+from .answers import StreamedAnswer, request_answer
+from .connection import models
+from .faults import EndpointFault
 from .measure import EndpointTarget, connect
 from .options import EndpointCall
 from .prompts import WORDS, EndpointPrompt, generated
@@ -30,6 +31,8 @@ AGREEING = 4
 LONG_WORDS = 512
 MOST_TOKENS = 32
 TOGETHER = 8
+MODELS_S = 30.0
+"""Whoever needs longer for the list of its models does not answer at all."""
 START_ONE = "start one: `cm run script --tags=run,llama-server --model_path=MODEL.gguf`"
 
 
@@ -58,6 +61,8 @@ class EndpointChecks:
     cache: PrefixCacheCheck | None = None
     compared: int = 0
     equal: int = 0
+    failed_together: int = 0
+    failure: str = ""
 
     def notes(self, salted: bool) -> tuple[str, ...]:
         """Return what a reader must know of all figures."""
@@ -75,6 +80,10 @@ class EndpointChecks:
             texts.append("the server's prefix cache is part of these figures: --salt=no")
         elif self.cache and self.cache.cached is None and not salted:
             texts.append("whether the server caches prompts could not be seen: --salt=no")
+        if self.failed_together:
+            texts.append(
+                f"{self.failed_together} of {TOGETHER} requests at once failed: {self.failure}"
+            )
         if self.equal < self.compared:
             different = self.compared - self.equal
             texts.append(
@@ -105,7 +114,8 @@ def find_model(call: EndpointCall) -> str:
 
 def _listed_models(call: EndpointCall) -> list[str] | None:
     """Return the models that the server lists; None where it lists none and one is named."""
-    connection = connect(call.endpoint)
+    settings = call.endpoint
+    connection = connect(replace(settings, timeout=min(settings.timeout, MODELS_S)))
     try:
         return list(models(connection))
     except EndpointFault as error:
@@ -168,31 +178,41 @@ def judge(new: Sequence[float], again: Sequence[float], reported: int) -> Prefix
     return PrefixCacheCheck(statistics.median(new), statistics.median(again), reported, cached)
 
 
-def equal_answers(target: EndpointTarget) -> tuple[int, int]:
-    """Return how many answers were compared, and how many are the same alone and together."""
+def with_equal_answers(target: EndpointTarget, proof: EndpointChecks) -> EndpointChecks:
+    """Return ``proof`` with how many greedy answers are the same alone and together.
+
+    Those that failed together are compared with nothing. Raises Problem where one alone fails.
+    """
     seed = target.call.prompts.seed ^ 0xE0A1
     prompts = generated(TOGETHER, (16, 48), (MOST_TOKENS, MOST_TOKENS), seed)
     salt = f"{WORDS[seed % len(WORDS)]}:" if target.call.prompts.salted else ""
     alone = ["".join(_ask_or_explain(target, prompt, salt)[0].text) for prompt in prompts]
-    together = [""] * len(prompts)
+    together: list[str | EndpointFault] = [""] * len(prompts)
 
     def ask(number: int) -> None:
         try:
             together[number] = "".join(_ask(target, prompts[number], salt)[0].text)
         except EndpointFault as error:
-            together[number] = f"\0{error}"
+            together[number] = error
 
     threads = [threading.Thread(target=ask, args=(n,), daemon=True) for n in range(len(prompts))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return len(prompts), sum(a == b for a, b in zip(alone, together, strict=True))
+    faults = [text for text in together if isinstance(text, EndpointFault)]
+    return replace(
+        proof,
+        compared=len(prompts) - len(faults),
+        equal=sum(a == b for a, b in zip(alone, together, strict=True)),
+        failed_together=len(faults),
+        failure=f"({faults[0].kind}) {faults[0]}" if faults else "",
+    )
 
 
 def explained(error: EndpointFault) -> Problem:
     """Return the failure with what to do next."""
-    hint = error.hint or (START_ONE if error.kind == "refused" else "")
+    hint = START_ONE if error.kind == "refused" else error.hint
     return Problem("server-failed", f"({error.kind}) {error}", hint=hint)
 
 
@@ -217,11 +237,7 @@ def _ask(
     try:
         request = target.builder(connection, -1).request(prompt, salt=salt, more=more or {})
         begin = time.perf_counter_ns()
-        head = connection.exchange(request, answer.feed)
+        request_answer(connection, request, answer, prompt.most)
     finally:
         connection.close()
-    if not answer.finish and not answer.first and head.kind != "text/event-stream":
-        text = f"the answer is {head.kind or 'of no type'}, not a stream of events"
-        raise EndpointFault("protocol", text, "is --url that of an API? it ends in /v1")
-    answer.require_complete(prompt.most)
     return answer, (answer.first - begin) / 1e6

@@ -7,7 +7,6 @@ reads, so this reads what the kernel has, and takes the time next to the call.
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import socket
 import ssl
@@ -17,26 +16,28 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from common.problems import Hint, bad_value
+from common.problems import bad_value
+
+from .faults import (
+    API_HINT,
+    LEAST_SECRET,
+    EndpointFault,
+    error_text,
+    network_fault,
+    read_json,
+    refusal,
+)
 
 READ = 1 << 16
 LONGEST_HEAD = 1 << 16
-HTML = "a page of HTML, and no answer of the API"
+LONGEST_ERROR = 1 << 16
+LONGEST_DOCUMENT = 1 << 24
 PORTS = {"http": 80, "https": 443}
 HEXADECIMAL = re.compile(rb"[0-9a-fA-F]{1,12}")
 ROUTES = ("/chat/completions", "/completions", "/models")
 
 Feed = Callable[[int, bytes], None]
 """Called with the moment of a read, in ns of ``perf_counter_ns``, and its bytes."""
-
-
-class EndpointFault(Exception):  # noqa: N818
-    """A request that failed. ``kind`` is counted in results; ``hint`` is the next step."""
-
-    def __init__(self, kind: str, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.hint = Hint(hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,32 @@ class StreamHead:
     @property
     def stays_open(self) -> bool:
         """Return whether another request may follow on the same connection."""
-        return self.headers.get("connection", "keep-alive").lower() != "close"
+        words = self.headers.get("connection", "").lower().split(",")
+        return "close" not in map(str.strip, words)
+
+    @property
+    def length(self) -> int:
+        """Return how many bytes follow, -1 where the end of the connection ends them.
+
+        Raises EndpointFault for what is no length.
+        """
+        if self.status in (204, 304):
+            return 0
+        text = self.headers.get("content-length", "")
+        if text and not (text.isascii() and text.isdigit()):
+            raise EndpointFault("protocol", f"the answer has the length {text[:20]}")
+        return int(text) if text else -1
+
+    def require_plain(self) -> None:
+        """Raise EndpointFault for a compressed body: its reads are not those of tokens."""
+        for name, plain in (("content-encoding", ""), ("transfer-encoding", "chunked")):
+            coding = self.headers.get(name, "").lower()
+            if coding not in ("", "identity", plain):
+                raise EndpointFault(
+                    "protocol",
+                    f"the answer is compressed ({coding[:20]}), though identity was asked for",
+                    "take out the proxy that compresses, or have it leave out this route",
+                )
 
 
 class EndpointConnection:
@@ -111,8 +137,12 @@ class EndpointConnection:
         self._timeout = timeout
         self._context = _tls_context(tls_ca) if address.scheme == "https" else None
         host = f"{address.host}:{address.port}"
-        lines = [("Host", host), ("Accept", "text/event-stream, application/json"), *headers]
+        lines = [("Host", host), ("Accept", "text/event-stream, application/json"),
+                 ("Accept-Encoding", "identity"), *headers]  # fmt: skip
         self._headers = "".join(f"{name}: {value}\r\n" for name, value in lines).encode("latin-1")
+        # A key is sent as "Bearer KEY"; a server may quote either.
+        words = [value.removeprefix("Bearer ") for _, value in headers]
+        self._secrets = tuple(word for word in words if len(word) >= LEAST_SECRET)
         self._socket: socket.socket | None = None
         self._rest = b""
         self._deadline = 0.0
@@ -141,7 +171,8 @@ class EndpointConnection:
                 self.close()
                 head = self._ask(request)
             if head.status != 200:
-                raise _refusal(head, self._whole(head))
+                raise refusal(head.status, head.headers, self._beginning(head))
+            head.require_plain()
             self._read_body(head, feed)
         except _ClosedError as error:
             self.close()
@@ -153,22 +184,31 @@ class EndpointConnection:
             ) from error
         except OSError as error:
             self.close()
-            raise _network_fault(self.address, error) from error
-        except EndpointFault:
+            raise network_fault(self.address.host, self.address.port, error) from error
+        except EndpointFault as error:
             self.close()
-            raise
-        if not head.stays_open:
+            raise self.without_secrets(error) from None
+        # What follows an answer is none to the next request.
+        if self._rest or not head.stays_open:
             self.close()
         return head
 
+    def without_secrets(self, fault: EndpointFault) -> EndpointFault:
+        """Return a failure without the values of the headers, which a server may send back."""
+        return fault.without(self._secrets)
+
     def get(self, route: str) -> Any:
         """Return the JSON that a GET answers; raise EndpointFault."""
-        parts: list[bytes] = []
-        self.exchange(self.request_head(route, 0), lambda _, data: parts.append(data))
+        body = _Beginning(LONGEST_DOCUMENT)
         try:
-            return json.loads(b"".join(parts))
-        except ValueError as error:
-            raise EndpointFault("protocol", f"{route} is not JSON: {parts[:1]!r:.80}") from error
+            self.exchange(self.request_head(route, 0), body.take)
+            return read_json(body.data)
+        except ValueError:
+            text = f"{route} is not JSON: {error_text(body.data[:80])}"
+            raise self.without_secrets(EndpointFault("protocol", text, API_HINT)) from None
+        except _LongError as error:
+            self.close()
+            raise EndpointFault("protocol", f"{route} has no end", API_HINT) from error
 
     def interrupt(self) -> None:
         """Have a request that another thread waits for fail at once."""
@@ -183,11 +223,30 @@ class EndpointConnection:
         self._socket, self._rest = None, b""
 
     def _ask(self, request: bytes) -> StreamHead:
+        if self._socket is not None and self._is_spoilt(self._socket):
+            self.close()
         self._was_idle = self._socket is not None
         if self._socket is None:
             self._socket = self._open()
         self._socket.sendall(request)
         return self._read_head()
+
+    @staticmethod
+    def _is_spoilt(idle: socket.socket) -> bool:
+        """Return whether an idle connection was closed, or has bytes that nobody requested.
+
+        They would be taken for the next answer. Under TLS that cannot be seen beforehand.
+        """
+        if isinstance(idle, ssl.SSLSocket):
+            return False
+        idle.settimeout(0)
+        try:
+            idle.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True
 
     def _open(self) -> socket.socket:
         address = (self.address.host, self.address.port)
@@ -211,43 +270,58 @@ class EndpointConnection:
         return data
 
     def _read_head(self) -> StreamHead:
+        """Return the head of the answer, after those that only say that it will come (1xx)."""
         assert self._socket is not None
         self._socket.settimeout(self._timeout)
+        while (head := self._read_one_head()).status in range(100, 200):
+            if head.status == 101:
+                raise EndpointFault("protocol", "the server wants another protocol (HTTP 101)")
+        return head
+
+    def _read_one_head(self) -> StreamHead:
         data = self._rest
         while b"\r\n\r\n" not in data:
             if len(data) > LONGEST_HEAD or (data and not b"HTTP/".startswith(data[:5])):
-                raise EndpointFault("protocol", f"this is not HTTP: {data[:40]!r}")
+                raise EndpointFault("protocol", f"this is not HTTP: {data[:40]!r}", API_HINT)
             data += self._receive()
         head, _, self._rest = data.partition(b"\r\n\r\n")
         first, *lines = head.decode("latin-1").split("\r\n")
         words = first.split(" ", 2)
         if len(words) < 2 or not words[1].isdigit():
-            raise EndpointFault("protocol", f"this is not HTTP: {first[:40]!r}")
+            raise EndpointFault("protocol", f"this is not HTTP: {first[:40]!r}", API_HINT)
         pairs = (line.partition(":") for line in lines)
         return StreamHead(int(words[1]), {name.lower(): value.strip() for name, _, value in pairs})
 
     def _read_body(self, head: StreamHead, feed: Feed) -> None:
-        clock = time.perf_counter_ns
         if "chunked" in head.headers.get("transfer-encoding", "").lower():
-            chunks = _ChunkDecoder()
-            data, now = self._rest, clock()
-            while True:
-                payload = chunks.decode(data)
-                if payload:
-                    feed(now, payload)
-                if chunks.ended:
-                    break
-                data = self._receive()
-                now = clock()
-            self._rest = chunks.rest
-            return
-        length = head.headers.get("content-length", "")
-        left = int(length) if length.isdigit() else -1
+            self._read_chunks(feed)
+        else:
+            self._read_bytes(head.length, feed)
+
+    def _read_chunks(self, feed: Feed) -> None:
+        clock = time.perf_counter_ns
+        chunks = _ChunkDecoder()
+        data, now = self._rest, clock()
+        while True:
+            payload = chunks.decode(data)
+            if payload:
+                feed(now, payload)
+            if chunks.ended:
+                break
+            data = self._receive()
+            now = clock()
+        self._rest = chunks.rest
+
+    def _read_bytes(self, left: int, feed: Feed) -> None:
+        """Read ``left`` bytes, or where it is below 0 until the server closes the connection."""
+        clock = time.perf_counter_ns
         data, self._rest = self._rest, b""
         while True:
+            if left >= 0:
+                data, self._rest = data[:left], data[left:]
+                left -= len(data)
             if data:
-                feed(clock(), data if left < 0 else data[:left])
-                left = left if left < 0 else max(0, left - len(data))
+                feed(clock(), data)
             if left == 0:
                 return
             try:
@@ -258,15 +332,35 @@ class EndpointConnection:
                 self.close()
                 return
 
-    def _whole(self, head: StreamHead) -> bytes:
-        parts: list[bytes] = []
-        with contextlib.suppress(_ClosedError, OSError):
-            self._read_body(head, lambda _, data: parts.append(data))
-        return b"".join(parts)
+    def _beginning(self, head: StreamHead) -> bytes:
+        """Return what a refusal says, as far as it is of use and comes at all."""
+        body = _Beginning(LONGEST_ERROR)
+        with contextlib.suppress(_ClosedError, _LongError, OSError, EndpointFault):
+            head.require_plain()
+            self._read_body(head, body.take)
+        return body.data
 
 
 class _ClosedError(Exception):
     """The server has closed the connection."""
+
+
+class _LongError(Exception):
+    """A body is longer than its kind can be."""
+
+
+class _Beginning:
+    """Takes the reads of a body; raises _LongError beyond ``most`` bytes."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.data = b""
+
+    def take(self, _: int, data: bytes) -> None:
+        """Add the bytes of a read."""
+        self.data += data
+        if len(self.data) > self._most:
+            raise _LongError
 
 
 class _ChunkDecoder:
@@ -320,45 +414,6 @@ class _ChunkDecoder:
         return int(size, 16)
 
 
-def _refusal(head: StreamHead, body: bytes) -> EndpointFault:
-    """Return what a status other than 200 means, in the server's words."""
-    message = " ".join(error_text(body).split())[:300]
-    kind, hint = f"status-{head.status}", ""
-    if head.status in (401, 403):
-        hint = "--api_key_env=NAME of a variable that holds the key"
-    elif head.status == 404 or message == HTML:
-        hint = "does the URL end in /v1, and is the model's name right? --url, --model"
-    elif head.status in (429, 503):
-        wait = head.headers.get("retry-after", "")
-        hint = f"the server asks to wait {wait} s" if wait else "fewer requests in flight"
-    return EndpointFault(kind, f"HTTP {head.status}: {message or 'no reason'}", hint)
-
-
-def error_text(body: bytes) -> str:
-    """Return the message of an error of the API, or the text itself."""
-    try:
-        document = json.loads(body)
-    except ValueError:
-        return HTML if body.lstrip()[:1] == b"<" else body.decode("utf-8", "replace")
-    error = document.get("error", document) if isinstance(document, dict) else document
-    if isinstance(error, dict):
-        error = error.get("message") or error.get("detail") or error
-    return error if isinstance(error, str) else json.dumps(error)
-
-
-def _network_fault(address: EndpointAddress, error: OSError) -> EndpointFault:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return EndpointFault("tls", f"the certificate is not trusted: {error.verify_message}",
-                             "--tls_ca=FILE")  # fmt: skip
-    if isinstance(error, ssl.SSLError):
-        return EndpointFault("tls", f"no TLS: {error.reason}", "http:// or https:// in --url")
-    if isinstance(error, ConnectionRefusedError):
-        return EndpointFault("refused", f"nothing listens at {address.host}:{address.port}")
-    if isinstance(error, socket.gaierror):
-        return EndpointFault("refused", f"{address.host}: {error.strerror}", "check --url")
-    return EndpointFault("reset", str(error.strerror or error))
-
-
 def _tls_context(authorities: str) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=authorities or None)
@@ -371,5 +426,7 @@ def models(connection: EndpointConnection) -> Iterator[str]:
     answer = connection.get("/models")
     entries = answer.get("data") if isinstance(answer, dict) else None
     for entry in entries if isinstance(entries, list) else ():
-        if isinstance(entry, dict) and isinstance(entry.get("id"), str):
-            yield entry["id"]
+        name = entry.get("id") if isinstance(entry, dict) else None
+        # What cannot be printed cannot be typed after --model either.
+        if isinstance(name, str) and name.isprintable():
+            yield name

@@ -15,13 +15,14 @@ from .load import StreamRecord
 
 FEW = 10
 """With fewer answers within the duration a rate says little."""
+AT_ONCE_SHARE = 0.1
 CACHED_SHARE = 0.2
 """More of the input than a template has in front of every prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamedRequest:
-    """The times of an answered request in ns, and its tokens."""
+    """The times of an answered request in ns, and its tokens; ``hidden`` were not streamed."""
 
     due: int
     start: int
@@ -30,6 +31,7 @@ class StreamedRequest:
     done: int
     tokens: int
     input_tokens: int
+    hidden: int = 0
 
     @property
     def ttft(self) -> int:
@@ -38,8 +40,13 @@ class StreamedRequest:
 
     @property
     def tpot(self) -> float | None:
-        """Return the time per output token after the first; None with a single token."""
-        return (self.last - self.first) / (self.tokens - 1) if self.tokens > 1 else None
+        """Return the time per output token after the first.
+
+        None with a single token, and where all came in one read.
+        """
+        streamed = self.tokens - self.hidden
+        is_timed = streamed > 1 and self.last > self.first
+        return (self.last - self.first) / (streamed - 1) if is_timed else None
 
     @property
     def e2e(self) -> int:
@@ -62,7 +69,9 @@ class TokenTotals:
     """Tokens of the requests that were answered within ``seconds``, and how they were counted.
 
     ``cached_share`` is that of the input tokens which the server says it had, of all requests;
-    ``uncounted`` are requests without usage.
+    ``uncounted`` are requests without usage, ``undercounted`` those with more events than that
+    counts tokens, ``at_once`` those whose tokens all came in one read. ``hidden`` are tokens of
+    reasoning that were not streamed.
     """
 
     seconds: float
@@ -71,6 +80,9 @@ class TokenTotals:
     input: int
     cached_share: float
     uncounted: int
+    undercounted: int
+    at_once: int
+    hidden: int
     events: int
     finishes: Mapping[str, int]
 
@@ -138,7 +150,7 @@ def requests_of(records: Sequence[StreamRecord], since: int) -> list[StreamedReq
         for record in records
         for times in zip(
             *(record.due, record.start, record.first, record.last, record.done),
-            *(record.tokens, record.input_tokens),
+            *(record.tokens, record.input_tokens, record.hidden),
             strict=True,
         )
         if times[4] >= since
@@ -181,6 +193,9 @@ def totals(
         input=sum(request.input_tokens for request in within),
         cached_share=counts["cached_tokens"] / (sum(r.input_tokens for r in requests) or 1),
         uncounted=counts["uncounted"],
+        undercounted=counts["undercounted"],
+        at_once=counts["at_once"],
+        hidden=counts["hidden_tokens"],
         events=counts["events"],
         finishes=dict(finishes),
     )
@@ -226,6 +241,20 @@ def _token_warnings(tokens: TokenTotals, requests: int, salted: bool) -> dict[st
     if tokens.uncounted:
         texts["uncounted"] = (
             f"{tokens.uncounted} answers came without usage: their tokens are counted as events"
+        )
+    if tokens.undercounted:
+        texts["undercounted"] = (
+            f"{tokens.undercounted} answers had more events with text than usage counts tokens"
+        )
+    if tokens.at_once > requests * AT_ONCE_SHARE:
+        texts["at_once"] = (
+            f"{tokens.at_once} of {requests} answers came in one piece, and have no TPOT: is a "
+            "proxy before the server that collects them?"
+        )
+    if tokens.hidden:
+        texts["hidden"] = (
+            f"{tokens.hidden} tokens of reasoning were counted and not streamed: TTFT holds their "
+            "time, TPOT is of the others"
         )
     if salted and tokens.cached_share > CACHED_SHARE:
         share = 100 * tokens.cached_share

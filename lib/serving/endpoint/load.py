@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from serving.bench.load import PAUSE_S, Failure, Record, Sender
 
-from .answers import StreamedAnswer
-from .connection import EndpointConnection, EndpointFault
+from .answers import StreamedAnswer, request_answer
+from .connection import EndpointConnection
+from .faults import EndpointFault
 from .prompts import EndpointPrompt, RequestBuilder
 
 
@@ -29,6 +30,7 @@ class StreamRecord(Record):
     last: array[int] = field(default_factory=lambda: array("q"))
     tokens: array[int] = field(default_factory=lambda: array("q"))
     input_tokens: array[int] = field(default_factory=lambda: array("q"))
+    hidden: array[int] = field(default_factory=lambda: array("q"))
     gaps: array[int] = field(default_factory=lambda: array("q"))
     finishes: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
@@ -39,6 +41,7 @@ class StreamRecord(Record):
         self.last.append(answer.last)
         self.tokens.append(answer.tokens)
         self.input_tokens.append(answer.input_tokens)
+        self.hidden.append(answer.hidden_tokens)
         self.gaps.extend(answer.gaps)
         self.finishes[answer.finish] += 1
         self.counts.update(_counts(answer))
@@ -84,9 +87,8 @@ class StreamWorker(Sender[StreamRecord]):
         request, most, answer = item
         start = time.perf_counter_ns()
         try:
-            self.connection.exchange(request, answer.feed)
+            request_answer(self.connection, request, answer, most)
             done = time.perf_counter_ns()
-            answer.require_complete(most)
         except EndpointFault as error:
             self._turns = iter(())
             record.failures.append(Failure(time.perf_counter_ns(), error.kind, str(error)))
@@ -112,9 +114,12 @@ class StreamWorker(Sender[StreamRecord]):
 
 def _counts(answer: StreamedAnswer) -> dict[str, int]:
     """Return what the figures must be read with: how tokens were counted, and what was cached."""
-    counted = "completion_tokens" in answer.usage
+    counted = answer.usage.get("completion_tokens")
     return {
-        "uncounted": not counted,
+        "uncounted": counted is None,
+        "undercounted": counted is not None and counted < answer.events,
+        "at_once": answer.tokens > 1 and answer.first == answer.last,
+        "hidden_tokens": answer.hidden_tokens,
         "cached_tokens": answer.cached_tokens,
         "without_done": not answer.done,
         "events": answer.events,

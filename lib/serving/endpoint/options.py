@@ -81,7 +81,9 @@ OPTIONS = (
     BenchOption(
         "checks", "text", "Prove the figures before measuring", "yes", choices=("yes", "no")
     ),
-    BenchOption("body", "json", 'More of each request\'s body: {"ignore_eos": true}'),
+    BenchOption(
+        "body", "json", 'More of each request\'s body: {"ignore_eos": true}; null leaves one out',
+    ),
     BenchOption("api_key_env", "name", f"Variable that holds the key ({keys.KEY} if it is set)"),
     BenchOption("header", "text", "NAME:VALUE, sent with every request", repeats=True),
     BenchOption("tls_ca", "text", "A file of certificates to trust in place of the system's"),
@@ -205,7 +207,7 @@ def _body(text: str) -> Mapping[str, Any]:
         raise bad_value(f"--body is not JSON: {error}") from error
     if not isinstance(body, dict):
         raise bad_value("--body is no JSON object", hint="--body='{\"ignore_eos\": true}'")
-    if fixed := {"stream", "model", "messages", "prompt"} & set(body):
+    if fixed := {"stream", "model", "messages", "prompt", "n"} & set(body):
         raise bad_value(f"--body sets {', '.join(sorted(fixed))}", hint="leave that out")
     return body
 

@@ -176,7 +176,10 @@ class RequestBuilder:
         if prompt.most:
             document["max_tokens"] = prompt.most
         document |= {"temperature": 0, "stream": True, "stream_options": {"include_usage": True}}
-        content = json.dumps(document | dict(self._body) | dict(more)).encode()
+        document |= {**self._body, **more}
+        # A field of null is one that this server does not know.
+        sent = {name: value for name, value in document.items() if value is not None}
+        content = json.dumps(sent).encode()
         route = "/chat/completions" if self._chat else "/completions"
         return self._connection.request_head(route, len(content)) + content
 

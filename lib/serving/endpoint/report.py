@@ -68,6 +68,8 @@ def checked(checks: EndpointChecks, salted: bool) -> Iterator[str]:
             f"prefix cache {state}: a new prompt {ms(cache.new_ms)} ms, the same again "
             f"{ms(cache.again_ms)} ms{salt}"
         )
+    if checks.failed_together:
+        yield f"{checks.failed_together} requests failed when several were sent at once"
     if checks.compared:
         yield (
             f"greedy answers alone and together: {checks.equal} of {checks.compared} are the same"

@@ -26,6 +26,7 @@ from serving.bench.results import Load
 
 from . import checks, figures, page, report
 from .checks import EndpointChecks
+from .faults import next_step
 from .figures import EndpointPoint
 from .measure import EndpointTarget, measure
 from .options import MOST_CONNECTIONS, PROGRAM, EndpointCall, read
@@ -53,7 +54,7 @@ def _run(call: EndpointCall, command: str, answer: dict[str, object]) -> int:
     write_all(call.endpoint.files, FORMATTERS, session)
     if any(point.stopped == CTRL_C for point in session.points):
         return INTERRUPTED
-    require_all(session.points, "a longer --duration")
+    require_all(session.points, "a longer --duration", next_step)
     if not any(point.tokens.requests for point in session.points):
         text = "no answer was complete within the time of its load: nothing was measured"
         hint = "a longer --duration, or fewer --output_tokens"
@@ -90,8 +91,7 @@ def _check(target: EndpointTarget) -> EndpointChecks | None:
     print_lines([f"{target.model} at {call.endpoint.address}"])
     proof = checks.first_answer(target)
     proof = replace(proof, cache=checks.prefix_cache(target))
-    compared, equal = checks.equal_answers(target)
-    proof = replace(proof, compared=compared, equal=equal)
+    proof = checks.with_equal_answers(target, proof)
     print_lines(f"  {line}" for line in report.checked(proof, call.prompts.salted))
     return proof
 

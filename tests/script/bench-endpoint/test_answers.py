@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from endpoint_lab import as_sse, finish, role, token, usage
 from serving.endpoint.answers import StreamedAnswer
-from serving.endpoint.connection import EndpointFault
+from serving.endpoint.faults import EndpointFault, next_step
 
 PLAIN = (role(), token("one "), token("two "), finish(), usage(2))
 
@@ -94,13 +94,39 @@ def test_events_of_one_read_share_their_moment() -> None:
         (b"data: {nonsense\n\n", "protocol"),
         (b"data: [1]\n\n", "protocol"),
         (stream({"error": {"message": "no memory"}}), "server-error"),
-        (b"<html>sorry</html>", "cut-off"),
+        (stream({"object": "error", "message": "engine died"}), "server-error"),
+        (stream(token("a")) + b"event: error\ndata: it broke\n\n", "server-error"),
+        (stream(token("a"), end="") + b'error: {"message": "slot died"}\n\n', "server-error"),
+        (stream(token("a"), finish("abort")), "server-error"),
+        (b"<html>sorry</html>", "protocol"),
+        (b"<html>sorry</html>\n\n", "protocol"),
+        (stream(token("a"), finish(), token("b")), "protocol"),
+        (stream(token("a"), finish(), usage(1)) + stream(token("b")), "protocol"),
+        (stream({"choices": [{"text": "a"}, {"text": "b"}]}), "protocol"),
+        (stream({"choices": [{"index": 1, "text": "a"}]}), "protocol"),
+        (as_sse('{"choices": ' + "[" * 100_000), "protocol"),
+        *((stream(token("a"), finish(), usage(n)), "protocol") for n in (-5, 0, True, 10**30)),
+        (stream(token("a"), finish(), usage(1, prompt=10**30)), "protocol"),
     ],
 )
 def test_what_is_no_answer_is_a_failure(data: bytes, kind: str) -> None:
-    with pytest.raises(EndpointFault) as caught:
-        taken(data, whole=False).require_complete(2)
-    assert caught.value.kind == kind
+    for whole in (False, True):
+        with pytest.raises(EndpointFault) as caught:
+            taken(data, whole=whole).require_complete(2)
+        assert caught.value.kind == kind
+        assert caught.value.hint == next_step(kind) or "/v1" in caught.value.hint
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_event() -> None:
+    assert taken(b"\xef\xbb\xbf" + stream(*PLAIN[1:])).events == 2
+
+
+def test_tokens_of_hidden_reasoning_are_known() -> None:
+    counts = usage(8)
+    counts["usage"]["completion_tokens_details"] = {"reasoning_tokens": 6}
+    assert taken(stream(token("a"), finish(), counts)).hidden_tokens == 6
+    shown = {"choices": [{"delta": {"reasoning_content": "hm"}}]}
+    assert taken(stream(shown, token("a"), finish(), counts)).hidden_tokens == 0
 
 
 def test_cached_tokens_are_read_from_usage_and_from_llama_cpp() -> None:

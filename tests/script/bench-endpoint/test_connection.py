@@ -16,11 +16,11 @@ from common.problems import Problem
 from endpoint_lab import answer, endpoint
 from serving.endpoint.connection import (
     EndpointConnection,
-    EndpointFault,
     _ChunkDecoder,
     models,
     parse_address,
 )
+from serving.endpoint.faults import EndpointFault
 from support import HANG_S
 
 BODY = b"a" * 5 + b"b" * 17 + b"\r\n\r\n" + b"c"
@@ -114,12 +114,80 @@ def test_a_connection_that_the_server_closed_meanwhile_is_opened_again() -> None
         (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf", "reset"),
         (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nab", "reset"),
         (b"HTTP/1.1 200 OK\r\n\r\nno json", "protocol"),
+        (b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 100_000, "protocol"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: -2\r\n\r\n{}", "protocol"),
+        (b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n{}", "protocol"),
+        (b"HTTP/1.1 101 Upgrade\r\n\r\n", "protocol"),
+        (b"HTTP/1.1 204 Nothing\r\n\r\n", "status-204"),
+        (b"HTTP/1.1 500 \x1b[2J\r\n\r\n\x1b[2J", "status-500"),
+        (b"HTTP/1.1 307 X\r\nlocation: http://other/v1\r\ncontent-length: 0\r\n\r\n", "status-307"),
     ],
 )
 def test_answers_that_break_off(text: bytes, kind: str) -> None:
     with raw_server(text) as url, pytest.raises(EndpointFault) as caught:
         list(models(connection_to(url)))
     assert caught.value.kind == kind
+    assert caught.value.hint
+    assert str(caught.value).isprintable()
+
+
+def test_a_list_of_models_without_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("serving.endpoint.connection.LONGEST_DOCUMENT", 1000)
+    text = b"HTTP/1.1 200 OK\r\n\r\n" + b" " * 2000
+    with raw_server(text) as url, pytest.raises(EndpointFault, match="has no end"):
+        list(models(connection_to(url)))
+
+
+def test_heads_that_announce_another_are_passed_over() -> None:
+    first = b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n"
+    body = b'{"data": [{"id": "m"}, {"id": "\\u001b[2J"}]}'
+    length = b"content-length: %d" % len(body)
+    with raw_server(first + b"HTTP/1.1 200 OK\r\n" + length + b"\r\n\r\n" + body) as url:
+        assert list(models(connection_to(url))) == ["m"]
+
+
+def test_what_follows_an_answer_is_none_to_the_next_request() -> None:
+    one = b'HTTP/1.1 200 OK\r\ncontent-length: 25\r\n\r\n{"data": [{"id": "one"}]}'
+    two = one.replace(b"one", b"two")
+    with raw_server(one + one, two) as url:
+        connection = connection_to(url)
+        assert [list(models(connection)) for _ in range(2)] == [["one"], ["two"]]
+
+
+def test_bytes_that_come_later_are_none_either() -> None:
+    one = b'HTTP/1.1 200 OK\r\ncontent-length: 25\r\n\r\n{"data": [{"id": "one"}]}'
+    is_asked, is_sent = threading.Event(), threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            first, _ = listener.accept()
+            first.recv(1 << 16)
+            first.sendall(one)
+            is_asked.wait(HANG_S)
+            first.sendall(one)
+            is_sent.set()
+            second, _ = listener.accept()
+            second.recv(1 << 16)
+            second.sendall(one.replace(b"one", b"two"))
+            first.close()
+            second.close()
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        connection = connection_to(f"127.0.0.1:{listener.getsockname()[1]}")
+        assert list(models(connection)) == ["one"]
+        is_asked.set()
+        assert is_sent.wait(HANG_S)
+        assert list(models(connection)) == ["two"]
+        thread.join(HANG_S)
+
+
+def test_a_key_that_a_server_sends_back_is_in_no_message() -> None:
+    text = b'HTTP/1.1 401 No\r\n\r\n{"error": {"message": "wrong key: sk-very-secret"}}'
+    with raw_server(text) as url, pytest.raises(EndpointFault) as caught:
+        header = (("Authorization", "Bearer sk-very-secret"),)
+        list(models(EndpointConnection(parse_address(url), timeout=5.0, headers=header)))
+    assert str(caught.value) == "HTTP 401: wrong key: ***"
 
 
 def test_a_server_that_stalls_is_not_waited_for_longer_than_the_timeout() -> None:

@@ -206,6 +206,59 @@ def test_loads_without_a_complete_answer_measure_nothing(
     assert "fewer --output_tokens" in capsys.readouterr().err
 
 
+def test_requests_that_fail_together_are_no_changed_answers(tmp_path: Path) -> None:
+    active: list[int] = []
+
+    def one_at_a_time(request: EndpointRequest) -> Iterator[Piece]:
+        active.append(1)
+        try:
+            yield 0.02
+            if len(active) > 1:
+                yield as_sse({"error": {"message": "busy"}})
+            else:
+                yield as_sse(token("a")) + as_sse(finish()) + as_sse(usage(1))
+        finally:
+            active.pop()
+
+    words = ("--count=2", "--concurrency=1", "--warmup=0", "--output_tokens=8")
+    with endpoint(one_at_a_time) as lab:
+        document = session(lab, *words, folder=tmp_path, checked=True)
+    found = document["checks"]
+    assert found["failed_together"] > 0
+    assert found["compared"] + found["failed_together"] == 8
+    assert found["equal"] == found["compared"]
+    assert any("requests at once failed: (server-error) busy" in note for note in document["notes"])
+
+
+def test_answers_in_one_piece_have_no_time_per_token(tmp_path: Path) -> None:
+    whole = as_sse(token("a")) + as_sse(token("b")) + as_sse(finish()) + as_sse(usage(1))
+    with endpoint(failing(whole)) as lab:
+        document = session(lab, *QUICK, folder=tmp_path)
+    (point,) = document["points"]
+    assert point["latencies"]["tpot"] is point["tokens_per_s_per_user"] is None
+    assert any("more events with text than usage" in note for note in document["notes"])
+
+
+def test_a_field_of_null_is_left_out(tmp_path: Path) -> None:
+    body = '--body={"max_tokens": null, "max_completion_tokens": 8}'
+    with endpoint() as lab:
+        session(lab, *QUICK, body, folder=tmp_path)
+        session(lab, *QUICK, '--body={"n": 2}', folder=tmp_path, status=2)
+    assert "max_tokens" not in lab.requests[0].body
+    assert lab.requests[0].body["max_completion_tokens"] == 8
+
+
+def test_an_error_of_the_program_is_none_of_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr("serving.endpoint.load.request_answer", broken)
+    with endpoint() as lab, pytest.raises(RuntimeError, match="a fault of ours"):
+        session(lab, *QUICK, folder=tmp_path)
+
+
 def failing(*pieces: bytes) -> Any:
     def stream(request: EndpointRequest) -> Iterator[Piece]:
         yield from pieces
@@ -223,13 +276,15 @@ def failing(*pieces: bytes) -> Any:
         ((as_sse(token("a")) + as_sse(finish()) + as_sse(usage(999)),), "too-long"),
         ((as_sse({"error": {"message": "CUDA out of memory"}}),), "server-error"),
         ((b"data: <html>\n\n",), "protocol"),
+        ((as_sse(token("a")) + as_sse(finish()) + as_sse(usage(-5)),), "protocol"),
     ],
 )
 def test_a_bad_stream_is_counted_and_measures_nothing(
-    pieces: tuple[bytes, ...], kind: str, tmp_path: Path
+    pieces: tuple[bytes, ...], kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with endpoint(failing(*pieces)) as lab:
         document = session(lab, *QUICK, folder=tmp_path, status=1)
+    assert f"6 {kind}\n  next: " in capsys.readouterr().err
     (point,) = document["points"]
     assert point["failures"] == {kind: 6}
     assert (point["requests"], point["tokens"]["output"]) == (0, 0)
@@ -246,6 +301,12 @@ def test_a_bad_stream_is_counted_and_measures_nothing(
         ({"status": 501, "plain": b"<!DOCTYPE HTML> <html>"}, "a page of HTML|the URL end in /v1"),
         ({"plain": b"<html>", "head": {"content-type": "text/html"}},
          "text/html, not a stream|ends in /v1"),
+        ({"status": 400, "plain": b'{"error": {"message": "unknown field: max_tokens"}}'},
+         'unknown field|"FIELD": null'),
+        ({"status": 308, "head": {"location": "http://elsewhere/v1"}},
+         "redirects to http://elsewhere/v1|--url="),
+        ({"status": 429, "head": {"retry-after": "Sat, 28 Nov 2026 08:00:00 GMT"}},
+         "wait until Sat, 28 Nov"),
         ({"plain": b'{"choices": []}', "head": {"content-type": "application/json"}},
          "application/json, not a stream"),
     ],
