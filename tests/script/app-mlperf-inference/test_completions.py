@@ -32,10 +32,24 @@ def line(*tokens: int, **more: Any) -> bytes:
     return json.dumps(answer, separators=(",", ":")).encode()
 
 
-def choice(*tokens: int) -> bytes:
+def choice(*tokens: int, finish: str | None = None) -> bytes:
     """An event as vLLM sends it."""
     chosen = {"text": "a", "prompt_token_ids": None, "token_ids": list(tokens)}
-    return b"data: " + json.dumps({"choices": [chosen]}).encode() + b"\n\n"
+    return sse({"choices": [{**chosen, "finish_reason": finish}]})
+
+
+def counts(prompt: int, completion: int) -> bytes:
+    """The event with the counts of a server."""
+    usage = {"prompt_tokens": prompt, "completion_tokens": completion}
+    return sse({"choices": [], "usage": usage})
+
+
+def sse(document: object) -> bytes:
+    return b"data: " + json.dumps(document).encode() + b"\n\n"
+
+
+DONE = b"data: [DONE]\n\n"
+FINISH = sse({"choices": [{"text": "", "finish_reason": "stop"}]})
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -60,7 +74,8 @@ class Handler(BaseHTTPRequestHandler):
         self.keys.add(self.headers["Authorization"])
         parts, kind = self.answer(request)
         if isinstance(parts, int):
-            body = b'{"error":{"message":"Loading model"}}'
+            text = f"Loading model for {self.headers['Authorization']}"
+            body = json.dumps({"error": {"message": text}}).encode()
             self.send_response(parts)
             self.send_header("Retry-After", "7")
             self.send_header("Content-Length", str(len(body)))
@@ -93,14 +108,28 @@ class Handler(BaseHTTPRequestHandler):
         }
         if "model" in request:
             kinds = {
-                10: [choice(7), choice(8, 9), choice(END), b"data: [DONE]\n\n"],
-                12: [choice(END), b"data: [DONE]\n\n"],
-                16: [b'data: {"choices":[{"text":"a"}]}\n\n', b"data: [DONE]\n\n"],
-                17: [choice(7), choice(8)],
+                10: [choice(7), choice(8, 9), choice(END, finish="stop"), counts(2, 4), DONE],
+                12: [choice(END, finish="stop"), DONE],
+                16: [sse({"choices": [{"text": "a"}]}), FINISH, DONE],
+                17: [choice(7), choice(8, finish="stop")],
+                18: [choice(7), choice(8), DONE],
+                19: [choice(7), sse({"error": {"message": "out of memory"}}), DONE],
+                20: [choice(7), choice(8), FINISH, FINISH, DONE],
+                21: [choice(7), choice(8, finish="length"), counts(2, 2), DONE],
+                22: [choice(7), choice(8), choice(END, finish="stop"), counts(1, 3), DONE],
+                23: [choice(7), choice(8), FINISH, counts(2, 6), DONE],
+                24: [choice(10**12), choice(8), FINISH, DONE],
+                25: [choice(7), choice(8), FINISH, choice(9), DONE],
+                26: [choice(7), choice(8), FINISH, b'data: {"choi'],
+                27: 401,
             }
         parts = kinds[request["prompt"][-1]]
         if request["stream"] or isinstance(parts, int):
             return parts, "text/event-stream"
+        if "model" in request:
+            whole = {"text": "a", "token_ids": [7, 8, 9, END], "finish_reason": "stop"}
+            document = {"choices": [whole], "usage": {"prompt_tokens": 2, "completion_tokens": 4}}
+            return [json.dumps(document, indent=1).encode()], "application/json"
         return [line(7, 8, 9, END, stop=True)], "application/json"
 
     def log_message(self, *_: object) -> None:
@@ -237,6 +266,7 @@ def test_a_server_of_somebody_else_is_asked_by_numbers(served: ThreadingHTTPServ
     (request,) = handler.requests
     assert (request["model"], request["prompt"]) == ("llama", [1, 10])
     assert request["return_token_ids"]
+    assert answered(remote(served), 10, timed=False)[0] == answers
 
 
 @pytest.mark.parametrize(
@@ -245,13 +275,25 @@ def test_a_server_of_somebody_else_is_asked_by_numbers(served: ThreadingHTTPServ
         (12, "was answered with 1 token, and 2 to 6 are needed"),
         (16, "answered without the numbers of tokens"),
         (17, "ended an answer before its last event"),
+        (18, "the stream ends without a finish_reason"),
+        (19, "out of memory"),
+        (20, "was finished 2 times"),
+        (21, "ended an answer after 2 of 6 tokens"),
+        (22, "2 tokens were sent, and the server counts 1: it cuts prompts"),
+        (23, "the numbers of 2 tokens came, and usage counts 6"),
+        (24, "no numbers of tokens: b'1000000000000'"),
+        (25, "tokens came after the answer was finished"),
+        (26, "the stream ends within an event"),
+        (27, r"HTTP 401: Loading model for Bearer \*\*\*$"),
     ],
 )
 def test_what_a_server_of_somebody_else_does_wrong_is_an_error(
-    kind: int, text: str, served: ThreadingHTTPServer
+    kind: int, text: str, served: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(HarnessError, match=text):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    with pytest.raises(HarnessError, match=text) as caught:
         answered(remote(served), kind)
+    assert caught.value.hint or kind == 17
 
 
 def test_a_server_must_be_named_and_so_must_one_of_its_models(

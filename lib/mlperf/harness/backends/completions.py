@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from serving.endpoint.connection import EndpointConnection, EndpointFault
+from serving.endpoint.connection import EndpointConnection
+from serving.endpoint.faults import EndpointFault
 
 from ..errors import OTHER_MODEL, HarnessError
 from .base import Array
@@ -16,6 +17,7 @@ from .generation import AnswerStream, TokenGenerator
 
 ANSWER_S = 600.0
 CONCURRENCY = (1, 4, 16, 32)
+LARGEST_TOKEN = 1 << 31
 
 
 class RequestBody(Protocol):
@@ -25,9 +27,23 @@ class RequestBody(Protocol):
         """Return a greedy request of ``most`` tokens, as one answer or in events."""
 
 
+class AnswerCheck(Protocol):
+    """Looks at a whole answer to a prompt."""
+
+    def __call__(self, data: bytes, prompt: int, most: int, tokens: Sequence[int]) -> None:
+        """Raise EndpointFault unless ``data`` is the answer to ``prompt`` tokens, all of it."""
+
+
+def pass_all(data: bytes, prompt: int, most: int, tokens: Sequence[int]) -> None:
+    """See ``AnswerCheck``: the server is one that was started here."""
+
+
 @dataclass(frozen=True, slots=True)
 class CompletionRoute:
-    """A route and its answers: ``tokens`` finds their numbers, ``last`` ends a stream of events."""
+    """A route and its answers: ``tokens`` finds their numbers, ``last`` ends a stream of events.
+
+    ``hints`` are the next steps after failures, by their kind.
+    """
 
     server: str
     path: str
@@ -35,6 +51,8 @@ class CompletionRoute:
     last: bytes
     body: RequestBody
     no_tokens: str = OTHER_MODEL
+    check: AnswerCheck = pass_all
+    hints: Mapping[str, str] = field(default_factory=dict)
 
 
 class CompletionClient(TokenGenerator):
@@ -76,27 +94,39 @@ class CompletionClient(TokenGenerator):
             self._connection.exchange(
                 self._connection.request_head(route.path, len(body)) + body, feed
             )
+            data = b"".join(parts)
+            tokens = self._read(data)
+            route.check(data, len(prompt), stream.most, tokens)
         except EndpointFault as error:
-            raise HarnessError(f"{route.server}: {error}", error.hint) from error
-        data = b"".join(parts)
+            fault = self._connection.without_secrets(error)
+            hint = route.hints.get(fault.kind, route.hints.get("", ""))
+            raise HarnessError(f"{route.server}: {fault}", hint) from None
         if not is_begun:
             text = f"{route.server} answered without the numbers of tokens: {data[:80]!r}"
             raise HarnessError(text, route.no_tokens)
         if streams and route.last not in data:
             raise HarnessError(f"{route.server} ended an answer before its last event")
-        stream.end(row, self._read(data))
+        stream.end(row, self._ended(tokens))
 
     def _read(self, data: bytes) -> list[int]:
-        """Return the tokens of all events, up to and with the first that ends an answer."""
+        """Return the tokens of all events."""
         if b'"truncated":true' in data:
             raise HarnessError(f"{self._route.server} cut a prompt that is too long", OTHER_MODEL)
-        tokens = [token for match in self._route.tokens.finditer(data) for token in _numbers(match)]
+        return [token for match in self._route.tokens.finditer(data) for token in _numbers(match)]
+
+    def _ended(self, tokens: list[int]) -> list[int]:
+        """Return the tokens up to and with the first that ends an answer."""
         end = next((n for n, token in enumerate(tokens) if token in self._stops), len(tokens))
         return tokens[: end + 1]
 
 
 def _numbers(match: re.Match[bytes]) -> list[int]:
-    return [int(word) for word in match[1].split(b",")]
+    """Return the numbers of an event; raise EndpointFault for what no vocabulary has."""
+    words = match[1].split(b",")
+    numbers = [int(word) for word in words if len(word) < 20 and word.strip()]
+    if len(numbers) < len(words) or max(numbers) >= LARGEST_TOKEN:
+        raise EndpointFault("protocol", f"these are no numbers of tokens: {match[1][:60]!r}")
+    return numbers
 
 
 def stops_of(options: Mapping[str, Any]) -> frozenset[int]:

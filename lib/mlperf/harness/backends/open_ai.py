@@ -8,12 +8,14 @@ to turn off.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from common.problems import Problem
 from serving.endpoint import connection, keys
-from serving.endpoint.connection import EndpointConnection, EndpointFault, parse_address
+from serving.endpoint.answers import StreamedAnswer
+from serving.endpoint.connection import EndpointConnection, parse_address
+from serving.endpoint.faults import EndpointFault
 
 from ..errors import HarnessError
 from ..settings import GraphSpec, Setup
@@ -31,6 +33,22 @@ NO_TOKENS = (
     "for a GGUF file use --backend=llamacpp"
 )
 FIRST_S = 30.0
+WAIT_HINT = "run with fewer requests in flight, or on a server that is not in use by others"
+LOG_HINT = (
+    "read the log of the server, and answer one prompt with `cm run script --tags=bench,endpoint`"
+)
+HINTS = {
+    "": LOG_HINT,
+    "refused": URL_HINT,
+    "tls": URL_HINT,
+    "status-401": KEY_HINT,
+    "status-403": KEY_HINT,
+    "status-404": "is the model's name right? --backend_options=model=NAME",
+    "status-429": WAIT_HINT,
+    "status-503": WAIT_HINT,
+    "too-short": "serve the model with a longer context (max_model_len of vLLM)",
+}
+"""What to do next, by the kind of a failure."""
 
 
 class OpenAi(Backend):
@@ -55,7 +73,8 @@ class OpenAi(Backend):
         try:
             names = list(connection.models(self._connection(FIRST_S)))
         except EndpointFault as error:
-            raise HarnessError(f"{self._address}: {error}", error.hint or URL_HINT) from error
+            hint = HINTS.get(error.kind, URL_HINT)
+            raise HarnessError(f"{self._address}: {error}", hint) from error
         if len(names) != 1:
             text = f"{self._address} serves {len(names)} models: {', '.join(names) or 'none'}"
             raise HarnessError(text, "--backend_options=model=NAME")
@@ -77,12 +96,18 @@ class OpenAi(Backend):
                 "temperature": 0,
                 "stream": streams,
                 "return_token_ids": True,
+                **({"stream_options": {"include_usage": True}} if streams else {}),
             }
 
-        route = CompletionRoute(
-            str(self._address), "/completions", TOKENS, b"data: [DONE]", body, NO_TOKENS
-        )
         stops = stops_of(graph.options)
+
+        def check(data: bytes, prompt: int, most: int, tokens: Sequence[int]) -> None:
+            require_whole(data, prompt, most, tokens, stops)
+
+        route = CompletionRoute(
+            *(str(self._address), "/completions", TOKENS, b"data: [DONE]"),
+            *(body, NO_TOKENS, check, HINTS),
+        )
         return [CompletionClient(self._connection(ANSWER_S), route, stops) for _ in range(workers)]
 
     def versions(self) -> dict[str, str]:
@@ -106,3 +131,28 @@ class OpenAi(Backend):
     def copies(self, workers: int, threads: int) -> int:
         """See ``base.Backend``."""
         return 0
+
+
+def require_whole(
+    data: bytes, prompt: int, most: int, tokens: Sequence[int], stops: Container[int]
+) -> None:
+    """Raise EndpointFault unless an answer is complete, and one to the whole prompt.
+
+    ``data`` is a stream of events, or one document. Servers cut prompts and answers to their own
+    limits, and answer nevertheless.
+    """
+    answer = StreamedAnswer()
+    is_stream = data.lstrip()[:1] != b"{"
+    answer.feed(1, data if is_stream else b"data: %b\n\n" % data.replace(b"\n", b" "))
+    answer.require_complete(most)
+    if answer.input_tokens not in (0, prompt):
+        text = f"{prompt} tokens were sent, and the server counts {answer.input_tokens}"
+        raise EndpointFault("too-short", f"{text}: it cuts prompts, or adds to them")
+    # An end token may be counted and not sent.
+    if tokens and answer.tokens > len(tokens) + 1 and answer.usage:
+        text = f"the numbers of {len(tokens)} tokens came, and usage counts {answer.tokens}"
+        raise EndpointFault("protocol", text)
+    is_ended = any(token in stops for token in tokens)
+    if answer.finish == "length" and tokens and len(tokens) < most and not is_ended:
+        text = f"the server ended an answer after {len(tokens)} of {most} tokens"
+        raise EndpointFault("too-short", text)
