@@ -289,6 +289,9 @@ def test_answers_are_counted_and_compared_with_the_reference(session: Results) -
         assert figure.oracle == (token_lab.COUNT - 1, token_lab.COUNT)
         log = Path(figure.log_dir) / "accuracy.txt"
         assert f"'gen_num': {token_lab.COUNT}" in log.read_text()
+        for benchmark in ("llama3.1-8b", "llama2-70b-99"):
+            for target in catalog.benchmark(benchmark).accuracy:
+                assert target.metric.find(log.read_text()) is not None, target
         (test,) = result.compliance
         assert (test.test, test.passed) == ("TEST06", True)
         shown = "Skipped" if result.scenario == "Offline" else "True"

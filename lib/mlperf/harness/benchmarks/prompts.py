@@ -82,7 +82,7 @@ class PromptSet:
     ) -> AccuracyFigure:
         """ROUGE in percent and the length of all answers; see ``base.Benchmark``.
 
-        That is in tokens, or in characters of text.
+        That is in tokens, or in characters of text; then the line has the tokens too.
         """
         scored = _cached(lambda sample, answer: self._scores(sample, answer, dtype, metrics))
         pairs = zip(answers, samples.tolist(), strict=True)
@@ -91,7 +91,8 @@ class PromptSet:
         figures = dict(zip(metrics, (round(float(mean), 4) for mean in means), strict=True))
         tokens = sum(len(answer) for answer in answers) // dtype.itemsize
         figures["gen_len"] = int(scores[:, -1].sum()) if in_characters else tokens
-        line = repr({**figures, "gen_num": len(answers)})
+        counted = _counted(tokens, len(answers)) if in_characters else {}
+        line = repr({**figures, "gen_num": len(answers), **counted})
         return AccuracyFigure(figures["rouge1"], line, len(answers), further=_named(figures))
 
     def _scores(
@@ -115,6 +116,11 @@ def _cached(score: Callable[[int, bytes], Scores]) -> Callable[[int, bytes], Sco
         return known[key]
 
     return scored
+
+
+def _counted(tokens: int, answers: int) -> dict[str, float]:
+    """Return what the reference implementation says of the tokens of Llamas' answers."""
+    return {"gen_tok_len": tokens, "tokens_per_sample": round(tokens / max(1, answers), 4)}
 
 
 def _named(figures: Mapping[str, float]) -> dict[str, float]:
