@@ -33,6 +33,24 @@ LETTERS = _bytes_of_letters()
 _LETTER_OF = {byte: letter for letter, byte in LETTERS.items()}
 
 
+# Of tokenizers of sentence pieces: a blank, a byte, and what stands for other letters.
+BLANK, BYTE, UNKNOWN = "\u2581", re.compile("<0x([0-9A-F]{2})>"), "<unk>"
+PIECE_SPECIAL = (UNKNOWN, "<s>", "</s>")
+
+
+def sentence_piece_of(name: str) -> str:
+    """Return the bytes of a token of sentence pieces as Latin-1; special tokens have none.
+
+    >>> sentence_piece_of("\u2581the"), sentence_piece_of("<0x0A>"), sentence_piece_of("</s>")
+    (' the', '\\n', '')
+    """
+    if name in PIECE_SPECIAL:
+        return ""
+    if byte := BYTE.fullmatch(name):
+        return chr(int(byte[1], 16))
+    return name.replace(BLANK, " ").encode().decode("latin-1")
+
+
 def piece_of(name: str) -> str:
     """Return the bytes of a token as Latin-1; special tokens have none."""
     if name.startswith("<|") and name.endswith("|>"):

@@ -114,9 +114,11 @@ def check_devices(env: dict[str, Any]) -> None:
 def require_permission(env: dict[str, Any]) -> None:
     """Raise Problem for a full model that neither lies here nor may be fetched."""
     spec = run_inputs.benchmark(env)
-    gated = spec.assets.gated if spec.assets and not env.get("CM_MLPERF_FORM") else ""
-    if gated and not env.get(gated) and not hugging_face.has_token(env):
-        raise hugging_face.no_token(spec.name)
+    assets = spec.assets
+    if assets is None or not assets.gated or env.get("CM_MLPERF_FORM"):
+        return
+    if not env.get(assets.gated) and not hugging_face.has_token(env):
+        raise hugging_face.no_token(spec.name, assets.repository)
 
 
 def take_nvidia(env: dict[str, Any]) -> None:

@@ -131,7 +131,8 @@ class Assets:
     is the variation of ``data`` with samples for quantization; empty where there are none.
     ``base`` names the variation with what several benchmarks have in common. ``by_hand``: the user
     has to fetch the data, so it is requested before the model is downloaded. ``gated``: the env key
-    of a checkpoint that Hugging Face gives out only to those with permission; empty for others.
+    of a checkpoint that Hugging Face gives out, as ``repository``, only to those with permission;
+    both are empty for others.
     """
 
     model: str
@@ -143,6 +144,7 @@ class Assets:
     base: str = ""
     by_hand: bool = False
     gated: str = ""
+    repository: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,44 +9,32 @@ from typing import Any
 
 from common.problems import Problem
 
-HUGGING_FACE = "huggingface"
-CAN_BE_FETCHED = "Llama-3.1-8B-Instruct"
 TOKEN_KEY = "HF_TOKEN"
-PAGE = "https://huggingface.co/meta-llama/Llama-3.1-8B-Instruct"
-ACCEPT = f"accept Meta's licence at {PAGE}"
+TOKEN_FILE_KEY = "CM_HUGGING_FACE_TOKEN_FILE"
 
 
-def require_permission(env: Mapping[str, Any]) -> None:
-    """Raise Problem where a checkpoint is to be fetched that nobody may have without asking.
-
-    The access token is only looked for: it never becomes an env key, an argument or a record.
-    """
-    name = env["CM_ML_MODEL_NAME"]
-    if env.get("CM_DOWNLOAD_SRC") != HUGGING_FACE or name != CAN_BE_FETCHED:
-        raise Problem(
-            "needs-input",
-            f"{name} is only for those whom Meta and MLCommons have let in: no --checkpoint=FOLDER",
-            hint=f"{ACCEPT} and add _hf (8B only), or fetch it from MLCommons "
-            "(https://llama3-1.mlcommons.org) and give --checkpoint=FOLDER; "
-            "_tiny needs neither",
-        )
-    if not has_token(env):
-        raise no_token(name)
+def acceptance(repository: str) -> str:
+    """Return where the licence of a checkpoint is accepted."""
+    return f"accept its licence at https://huggingface.co/{repository}"
 
 
-def no_token(name: str) -> Problem:
+def no_token(name: str, repository: str) -> Problem:
     """Return the problem of a missing access token for the model ``name``."""
     return Problem(
         "needs-input",
         f"{name} needs an access token of Hugging Face, and there is none",
-        hint=f"{ACCEPT}, put a token into the environment (export {TOKEN_KEY}=...) or into a "
-        "file of a login (huggingface-cli login), never into the command; _tiny needs none",
+        hint=f"{acceptance(repository)}, put a token into the environment (export {TOKEN_KEY}=...) "
+        "or into a file of a login (huggingface-cli login), never into the command; _tiny needs "
+        "none",
     )
 
 
 def has_token(env: Mapping[str, Any]) -> bool:
-    """Return whether there is an access token of Hugging Face."""
-    named = str(env.get("CM_LLAMA3_TOKEN_FILE") or "")
+    """Return whether there is an access token of Hugging Face.
+
+    It is only looked for: it never becomes an env key, an argument or a record.
+    """
+    named = str(env.get(TOKEN_FILE_KEY) or "")
     return bool(named or os.environ.get(TOKEN_KEY)) or _login().is_file()
 
 

@@ -1,10 +1,10 @@
 """Turn a checkpoint of a Llama into what an engine opens.
 
-    python -m modelzoo.llama.convert --checkpoint DIR --framework gguf --out DIR [--other-size]
+    python -m modelzoo.llama.convert --model llama3 --checkpoint DIR --framework gguf --out DIR
 
 For ``gguf`` every weight that the network has must be there in its shape, and no other; weights are
-read and written one at a time. For ``pytorch`` the checkpoint stays as it is. Published targets are
-those of MLPerf's Llama 3.1 8B.
+read and written one at a time. For ``pytorch`` the checkpoint stays as it is. Targets are those of
+the model's benchmark.
 """
 
 from __future__ import annotations
@@ -20,12 +20,9 @@ from modelzoo.checkpoint import check_names, check_shape
 from modelzoo.hugging_face import HuggingFaceCheckpoint
 from modelzoo.llama import folder, gguf_file, vocabulary
 from modelzoo.llama.gguf_file import Array
+from modelzoo.llama.published import PUBLISHED, PublishedLlama
 from modelzoo.llama.size import CONFIG, LlamaSize, read_size
 from modelzoo.program import ProgramError
-
-NAME = "llama3.1-8b"
-SPLITTING = "llama-bpe"
-MOST_TOKENS = 128
 
 
 class CheckedLlamaWeights:
@@ -59,37 +56,39 @@ def special_tokens(checkpoint: Path, size: LlamaSize) -> tuple[int, tuple[int, .
     return begin, tuple(ends)
 
 
-def convert(checkpoint: Path, out: Path, framework: str, other_size: bool) -> LlamaSize:
+def convert(
+    model: PublishedLlama, checkpoint: Path, out: Path, framework: str, other_size: bool
+) -> LlamaSize:
     """Read, check and write; return the size.
 
     Raises ProgramError for another size, or weights that are not those of config.json.
     """
     size = read_size(checkpoint)
-    real = LlamaSize()
-    if size != real and not other_size:
+    if size != model.size and not other_size:
         raise ProgramError(f"its size is not that of MLPerf's model: {size}")
     begin, ends = special_tokens(checkpoint, size)
     if framework == "gguf":
-        tokens = vocabulary.read(checkpoint, size.vocabulary, SPLITTING, begin, ends)
+        tokens = vocabulary.read(checkpoint, size.vocabulary, model.splitting, begin, ends)
         weights = CheckedLlamaWeights(HuggingFaceCheckpoint(checkpoint), size)
-        gguf_file.write(weights, size, tokens, out / folder.GGUF, NAME)
+        gguf_file.write(weights, size, tokens, out / folder.GGUF, model.benchmark)
         file, described = folder.GGUF, models.MODEL_FACTS
     else:
         for path in sorted(checkpoint.iterdir()):
             (out / path.name).symlink_to(path)
         file, described = CONFIG, folder.FACTS[folder.SAFETENSORS]
-    other = {} if size == real else models.OTHER_SIZE
-    facts = folder.describe(out, file, NAME, size, ends, MOST_TOKENS, **other)
-    facts |= {"accuracy": accuracy(), "source": {"folder": checkpoint.name}}
+    other = {} if size == model.size else models.OTHER_SIZE
+    lengths = folder.AnswerLengths(model.longest_prompt, model.most_tokens)
+    facts = folder.describe(out, file, model.benchmark, size, ends, lengths, **other)
+    facts |= {"accuracy": accuracy(model.benchmark), "source": {"folder": checkpoint.name}}
     models.write_facts(out, facts, described)
     return size
 
 
-def accuracy() -> dict[str, Any]:
+def accuracy(benchmark: str) -> dict[str, Any]:
     """Return the bounds of the rules."""
     first, *others = [
         models.accuracy(target.metric.name, target.unit, target.reference, target.share)
-        for target in catalog.benchmark(NAME).accuracy
+        for target in catalog.benchmark(benchmark).accuracy
     ]
     return {**first, "further": others}
 
@@ -97,14 +96,17 @@ def accuracy() -> dict[str, Any]:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line."""
     parser = program.parser(__doc__)
+    parser.add_argument("--model", choices=list(PUBLISHED), required=True)
     parser.add_argument("--checkpoint", type=Path, required=True, help="folder of the checkpoint")
     parser.add_argument("--framework", choices=["gguf", "pytorch"], default="gguf")
     parser.add_argument("--other-size", action="store_true", help="accept other widths")
     o = parser.parse_args(arguments)
-    return program.run(
-        f"convert: {o.checkpoint}",
-        lambda: f"converted: {convert(o.checkpoint, o.out, o.framework, o.other_size)}",
-    )
+
+    def work() -> str:
+        model = PUBLISHED[o.model]
+        return f"converted: {convert(model, o.checkpoint, o.out, o.framework, o.other_size)}"
+
+    return program.run(f"convert: {o.checkpoint}", work)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,15 @@ SAFETENSORS, GGUF = "model.safetensors", gguf_file.FILE
 ORACLE = "oracle.npz"
 # The facts of the same model by the file that an engine opens.
 FACTS = {SAFETENSORS: "model-pytorch.json", GGUF: models.MODEL_FACTS}
-# The most tokens of a prompt of MLPerf's Llama 3.1 8B.
-MOST_PROMPT = 2048
 FORMATS: Mapping[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2")}
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerLengths:
+    """The most tokens of a prompt, and of an answer."""
+
+    prompt: int
+    answer: int
 
 
 class ArrayWeights:
@@ -91,13 +98,14 @@ def describe(
     name: str,
     size: LlamaSize,
     ends: Sequence[int],
-    most: int,
+    lengths: AnswerLengths,
     **options: Any,
 ) -> dict[str, Any]:
     """Return what a benchmark needs to know of the model but its accuracy.
 
-    ``most`` is the greatest number of tokens of an answer; ``ends`` are the tokens that end one.
+    ``ends`` are the tokens that end an answer.
     """
+    most = lengths.answer
     return {
         "name": name,
         **models.graph_facts(folder / file),
@@ -112,7 +120,7 @@ def describe(
             "token_dtype": "int64",
             "vocabulary": size.vocabulary,
             # An engine makes room for all of it, for every prompt in work.
-            "context": min(size.context, MOST_PROMPT + most),
+            "context": min(size.context, lengths.prompt + most),
             "token_bytes": size.token_bytes,
             **options,
         },

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from modelzoo.llama.size import LlamaSize
-from modelzoo.llama.vocabulary import Vocabulary
+from modelzoo.llama.vocabulary import Vocabulary, scores_of
 
 ARCHITECTURE = "llama"
 FILE = "model.gguf"
@@ -137,11 +137,14 @@ def _describe(writer: Any, size: LlamaSize, name: str) -> None:
 
 
 def _spell(writer: Any, vocabulary: Vocabulary) -> None:
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(vocabulary.splitting)
+    writer.add_tokenizer_model("gpt2" if vocabulary.splitting else "llama")
     writer.add_token_list(list(vocabulary.names))
     writer.add_token_types(list(vocabulary.kinds))
-    writer.add_token_merges(list(vocabulary.merges))
+    if vocabulary.splitting:
+        writer.add_tokenizer_pre(vocabulary.splitting)
+        writer.add_token_merges(list(vocabulary.merges))
+    else:
+        writer.add_token_scores(scores_of(vocabulary))
     writer.add_bos_token_id(vocabulary.begin)
     writer.add_eos_token_id(vocabulary.ends[0])
     writer.add_add_bos_token(True)

@@ -6,8 +6,9 @@ Source of the defaults: the published configuration of Llama 3.1 8B.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from modelzoo.program import ProgramError
 CONFIG = "config.json"
 # Bytes of a number of float16.
 HALF = 2
+# Of a configuration that is older than the key, as Llama 2's is.
+OLD_THETA = 10000.0
 # How Llama 3.1 slows the rotary embedding down for contexts beyond 8192 tokens.
 LLAMA_3_SCALING: Mapping[str, Any] = {
     "rope_type": "llama3",
@@ -105,13 +108,11 @@ class LlamaSize:
     @property
     def parameters(self) -> int:
         """Return the number of weights."""
-        total = 0
-        for shape in self.shapes().values():
-            count = 1
-            for side in shape:
-                count *= side
-            total += count
-        return total
+        return sum(map(math.prod, self.shapes().values()))
+
+    def parameters_of(self, layers: int) -> int:
+        """Return the number of weights with so many layers."""
+        return replace(self, layers=layers).parameters
 
 
 def read_size(folder: Path) -> LlamaSize:
@@ -133,7 +134,7 @@ def read_size(folder: Path) -> LlamaSize:
             heads=int(config["num_attention_heads"]),
             key_heads=int(config["num_key_value_heads"]),
             context=int(config["max_position_embeddings"]),
-            theta=float(config.get("rope_theta") or rope["rope_theta"]),
+            theta=float(config.get("rope_theta") or rope.get("rope_theta") or OLD_THETA),
             epsilon=float(config["rms_norm_eps"]),
             tied=bool(config.get("tie_word_embeddings")),
             scaling=tuple((name, rope[name]) for name in names) if scaled else (),

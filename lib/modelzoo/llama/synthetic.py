@@ -1,12 +1,13 @@
-"""Write a Llama 3.1 8B with random weights: as fast as the trained one.
+"""Write a Llama of MLPerf with random weights: as fast as the trained one.
 
-    python -m modelzoo.llama.synthetic --layers N --out DIR
+    python -m modelzoo.llama.synthetic --model llama3 --layers N --out DIR
 
 With fewer layers than the real one has, its name says so. Its tokens are numbers without a text.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from dataclasses import replace
 
@@ -16,12 +17,11 @@ from modelzoo import models, program
 from modelzoo.byte_pairs import BEGIN
 from modelzoo.llama import folder, gguf_file
 from modelzoo.llama.gguf_file import Array
+from modelzoo.llama.published import PUBLISHED, PublishedLlama
 from modelzoo.llama.size import LlamaSize
 from modelzoo.llama.vocabulary import NORMAL, Vocabulary
 
 SEED = 7
-BEGIN_TOKEN, END_TOKENS = 128000, (128001, 128008, 128009)
-MOST_TOKENS = 128
 
 
 class RandomLlamaWeights:
@@ -43,21 +43,24 @@ class RandomLlamaWeights:
         return weight
 
 
-def nameless(size: LlamaSize) -> Vocabulary:
+def nameless(model: PublishedLlama) -> Vocabulary:
     """Return a vocabulary of as many tokens as the real one has, without merges."""
-    names = [f"t{number}" for number in range(size.vocabulary)]
-    names[BEGIN_TOKEN] = BEGIN
-    return Vocabulary(names, [NORMAL] * len(names), ["t 0"], "gpt-2", BEGIN_TOKEN, END_TOKENS)
+    names = [f"t{number}" for number in range(model.size.vocabulary)]
+    names[model.begin] = BEGIN
+    return Vocabulary(names, [NORMAL] * len(names), ["t 0"], "gpt-2", model.begin, model.ends)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the files and model.json."""
-    real = LlamaSize()
-    model = program.parse_synthetic(__doc__, "llama3", real.layers, arguments)
-    size, name, out = replace(real, layers=model.layers), model.name, model.out
-    weights = RandomLlamaWeights(size)
-    gguf_file.write(weights, size, nameless(size), out / folder.GGUF, name)
-    facts = folder.describe(out, folder.GGUF, name, size, END_TOKENS, MOST_TOKENS, **model.reduced)
+    line = argparse.ArgumentParser(add_help=False)
+    line.add_argument("--model", choices=list(PUBLISHED), required=True)
+    chosen, others = line.parse_known_args(arguments)
+    model = PUBLISHED[chosen.model]
+    made = program.parse_synthetic(__doc__, model.checkpoint, model.size.layers, others)
+    size, name, out = replace(model.size, layers=made.layers), made.name, made.out
+    gguf_file.write(RandomLlamaWeights(size), size, nameless(model), out / folder.GGUF, name)
+    lengths = folder.AnswerLengths(model.longest_prompt, model.most_tokens)
+    facts = folder.describe(out, folder.GGUF, name, size, model.ends, lengths, **made.reduced)
     models.write_facts(out, {**facts, "accuracy": models.accuracy("ROUGE-1", "")})
     print(f"a Llama of {size.layers} layers with random weights written")
     return 0

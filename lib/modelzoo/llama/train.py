@@ -32,7 +32,7 @@ from modelzoo.llama.size import LlamaSize
 NAME, BENCHMARK = "llama3_tiny", "llama3.1-8b"
 TRAINING_SEED = 100
 IGNORED = -100
-MOST_TOKENS = 40
+MOST_PROMPT, MOST_TOKENS = 2048, 40
 # llama.cpp's name of GPT-2's pattern, which the tokenizer has too.
 SPLITTING = "gpt-2"
 LEAST_LENGTH_SHARE = 0.9
@@ -183,8 +183,9 @@ def main(arguments: list[str] | None = None) -> int:
     shown = {"training": training.about(recipe, watch.seconds, held_out=data)}
     ends = [make_llama3.END_TOKEN]
     options_of = {"oracle": folder.ORACLE}
+    lengths = folder.AnswerLengths(MOST_PROMPT, MOST_TOKENS)
     for file, name in folder.FACTS.items():
-        facts = folder.describe(out, file, NAME, network.size, ends, MOST_TOKENS, **options_of)
+        facts = folder.describe(out, file, NAME, network.size, ends, lengths, **options_of)
         bounds = accuracy_of(figures_of({**facts, "accuracy": {}}, out, held_out, answers))
         written = models.write_facts(out, {**facts, "accuracy": bounds, **shown}, name)
     training.say(written)

@@ -17,6 +17,8 @@ from mlperf.catalog.run_inputs import GENERATES, OWN_BACKEND, OWN_MODEL
 FASTEST = ("int8", "bfloat16")
 # Of a network division nodes compute: LoadGen's machine needs nothing of a backend.
 NOT_AT_LOADGEN = ["skip_if_env:", "  CM_NETWORK_LOADGEN:", "  - lon"]
+# The benchmark of a backend that generates, where none is named.
+GENERATED = "llama3.1-8b"
 INT8 = ["enable_if_env:", "  CM_MLPERF_MODEL_PRECISION:", "  - int8"]
 
 
@@ -29,7 +31,7 @@ def main() -> None:
 
 def variations(specs: Sequence[BenchmarkSpec], backends: Sequence[BackendSpec]) -> dict[str, str]:
     """Return the variations of both scripts, and their defaults."""
-    generated = next((spec.name for spec in specs if spec.generates), "")
+    generated = GENERATED if GENERATED in {spec.name for spec in specs} else ""
     blocks = {
         "models": (block for spec in specs for block in _model(spec)),
         "backends": (_backend(spec, generated) for spec in backends),
@@ -87,11 +89,11 @@ def _model(spec: BenchmarkSpec) -> list[list[str]]:
     lines = [f"{spec.name}:", "  group: model"]
     lines += ["  default: true"] if spec.name == "resnet50" else []
     lines += ["  base:", f"  - {base}"] if base else []
-    if spec.generates:
-        lines += ["  default_variations:", f"    backend: {GENERATES}"]
+    defaults = ["  default_variations:", f"    backend: {GENERATES}"] if spec.generates else []
+    lines += [] if base else defaults
     lines += ["  env:", f"    CM_MLPERF_MODEL: {spec.name}", *([] if base else deps)]
     first = base and not spec.name.endswith("99.9")
-    return [[f"{base}:", *deps], lines] if first else [lines]
+    return [[f"{base}:", *defaults, *deps], lines] if first else [lines]
 
 
 def _assets(assets: Assets) -> list[str]:

@@ -33,6 +33,8 @@ def test_the_benchmarks_are_those_of_the_rounds() -> None:
         "dlrm-v2-99.9",
         "gptj-99",
         "gptj-99.9",
+        "llama2-70b-99",
+        "llama2-70b-99.9",
         "llama3.1-8b",
         "llama3.1-8b-edge",
         "whisper",

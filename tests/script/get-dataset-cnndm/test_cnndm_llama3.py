@@ -14,6 +14,7 @@ import benchmark_lab as lab
 from cmbench.errors import Error
 from modelzoo import byte_pairs
 from modelzoo.datasets.cnndm import make_llama3, news
+from modelzoo.llama.published import PUBLISHED, PublishedLlama
 
 customize = lab.module_of(forms.SCRIPT / "get-dataset-cnndm" / "customize.py")
 JUDGED: dict[str, Any] = {"CM_DATASET_CALIBRATION": "no", "CM_TMP_ML_MODEL": "llama3_1-8b"}
@@ -109,8 +110,10 @@ def test_there_are_no_prompts_for_calibration(tmp_path: Path) -> None:
         customize.preprocess({"env": {**env, "CM_TMP_RUN_DIR": str(tmp_path)}})
 
 
-def test_synthetic_prompts_begin_as_real_ones_do() -> None:
-    prompts, _ = make_llama3.synthetic()
-    assert {tokens[0] for tokens in prompts.tokens} == {make_llama3.REAL_BEGIN}
-    assert max(len(tokens) for tokens in prompts.tokens) <= make_llama3.LARGEST_PROMPT
-    assert len(prompts.pieces) == make_llama3.REAL_TOKENS
+@pytest.mark.parametrize("model", PUBLISHED.values(), ids=list(PUBLISHED))
+def test_synthetic_prompts_begin_as_real_ones_do(model: PublishedLlama) -> None:
+    prompts, _ = make_llama3.synthetic(model)
+    assert {tokens[0] for tokens in prompts.tokens} == {model.begin}
+    assert not {*model.ends, model.begin} & {t for tokens in prompts.tokens for t in tokens[1:]}
+    assert max(len(tokens) for tokens in prompts.tokens) <= model.longest_prompt
+    assert len(prompts.pieces) == model.size.vocabulary

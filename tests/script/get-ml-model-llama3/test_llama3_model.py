@@ -17,12 +17,12 @@ import pytest
 
 import benchmark_forms as forms
 import benchmark_lab as lab
-from cmbench.errors import Error
 from common.problems import Problem
 from modelzoo.datasets.cnndm import make_llama3
 from modelzoo.hooks import hugging_face
 from modelzoo.hugging_face import HuggingFaceCheckpoint
 from modelzoo.llama import convert, fetch, folder, gguf_file, synthetic
+from modelzoo.llama.published import LLAMA3_8B
 from modelzoo.llama.size import LlamaSize, read_size
 from modelzoo.program import ProgramError
 
@@ -99,7 +99,7 @@ def test_llama_cpp_gets_every_weight_under_its_own_name(checkpoint: Path, tmp_pa
     gguf = pytest.importorskip("gguf")
     out = tmp_path / "out"
     out.mkdir()
-    words = ["--checkpoint", str(checkpoint), "--out", str(out)]
+    words = ["--model", "llama3", "--checkpoint", str(checkpoint), "--out", str(out)]
     assert convert.main([*words, "--other-size"]) == 0
     reader = gguf.GGUFReader(out / folder.GGUF)
     tensors = {tensor.name: tensor.data for tensor in reader.tensors}
@@ -127,20 +127,21 @@ def test_a_checkpoint_that_lacks_a_weight_is_refused(checkpoint: Path, tmp_path:
     folder.write_safetensors(arrays, fewer, checkpoint / folder.SAFETENSORS, "F32")
     pytest.importorskip("gguf")
     with pytest.raises(ProgramError, match=r"no model\.layers\.1\.input_layernorm"):
-        convert.convert(checkpoint, tmp_path, "gguf", other_size=True)
+        convert.convert(LLAMA3_8B, checkpoint, tmp_path, "gguf", other_size=True)
 
 
 def test_a_llama_of_another_size_needs_a_word_of_the_user(
     checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert convert.main(["--checkpoint", str(checkpoint), "--out", str(tmp_path)]) == 1
+    words = ["--model", "llama3", "--checkpoint", str(checkpoint), "--out", str(tmp_path)]
+    assert convert.main(words) == 1
     assert "its size is not that of MLPerf's model" in capsys.readouterr().err
 
 
 def test_pytorch_takes_the_checkpoint_as_it_is(checkpoint: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    convert.convert(checkpoint, out, "pytorch", other_size=True)
+    convert.convert(LLAMA3_8B, checkpoint, out, "pytorch", other_size=True)
     facts = json.loads((out / "model-pytorch.json").read_text())
     assert (out / facts["file"]).read_text() == (checkpoint / "config.json").read_text()
     assert (out / folder.SAFETENSORS).samefile(checkpoint / folder.SAFETENSORS)
@@ -210,10 +211,17 @@ def test_the_token_of_a_file_goes_to_the_server_and_is_shown_nowhere(
 
     monkeypatch.setattr(hub, "snapshot_download", refusing)
     (tmp_path / "token").write_text("hf_secret\n")
-    words = ["--token-file", str(tmp_path / "token"), "--out", str(tmp_path / "out")]
+    words = [
+        "--model",
+        "llama3",
+        "--token-file",
+        str(tmp_path / "token"),
+        "--out",
+        str(tmp_path / "out"),
+    ]
     assert fetch.main(words) == 1
     assert requests[0]["token"] == "hf_secret"
-    assert requests[0]["revision"] == fetch.REVISION
+    assert requests[0]["revision"] == LLAMA3_8B.revision
     shown = "".join(capsys.readouterr())
     assert "accept the licence" in shown
     assert "hf_secret" not in shown
@@ -227,12 +235,12 @@ def test_what_is_no_checkpoint_or_too_large_is_said(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     env = {"CM_ML_MODEL_FRAMEWORK": "pytorch", "LLAMA3_CHECKPOINT_PATH": str(tmp_path)}
-    with pytest.raises(Error, match="there is no"):
+    with pytest.raises(Problem, match="there is no"):
         customize.preprocess({"env": env})
     (tmp_path / "config.json").write_text("{}")
     assert customize.preprocess({"env": env})["relies_on"] == [str(tmp_path / "config.json")]
     made_up = {"CM_ML_MODEL_FORM": "synthetic", "CM_LLAMA3_LAYERS": "33"}
-    with pytest.raises(Error, match="a number from 1 to 32"):
+    with pytest.raises(Problem, match="a number from 1 to 32"):
         customize.preprocess({"env": made_up})
 
 

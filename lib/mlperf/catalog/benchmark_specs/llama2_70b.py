@@ -2,10 +2,19 @@
 
 from dataclasses import replace
 
-from ..benchmark import BenchmarkSpec, Limit, ModelSize, Period, Target, strict, tokens
+from ..benchmark import (
+    Assets,
+    BenchmarkSpec,
+    Limit,
+    ModelSize,
+    Need,
+    Period,
+    Target,
+    strict,
+    tokens,
+)
 from ..metrics import ROUGE1, ROUGE2, ROUGE_L, TOKENS_PER_SAMPLE
 from ..periods import QUERIES, choice, test
-from ..reasons import LANGUAGE
 from ..scenario import INTERACTIVE, SERVER
 from ..words import Answers
 
@@ -27,9 +36,25 @@ LLAMA = BenchmarkSpec(
     compliance=(test(6, "4.0", "6.1"),),
     equal_issue=True,
     token_rates=True,
-    size=ModelSize(token_operations=1.36e11),
+    size=ModelSize(parameters=68_977, token_operations=1.36e11),
     answers=Answers.TOKENS,
-    unavailable=LANGUAGE,
+    generates=True,
+    module="text_generation:TextGeneration",
+    assets=Assets(
+        model="get,ml-model,llama2,_70b",
+        data="get,dataset,openorca",
+        model_name="llama2",
+        data_name="openorca",
+        calibration="",
+        packages=("rouge-score",),
+        base="llama2-70b_",
+        gated="LLAMA2_CHECKPOINT_PATH",
+        repository="meta-llama/Llama-2-70b-chat-hf",
+    ),
+    # 138 GB of weights as float16, and the cache of some requests.
+    memory={
+        "full": Need(141_000_000_000, "run its synthetic form with fewer layers, or the tiny one")
+    },
 )
 # In round 5.0 Interactive was a benchmark of its own, whose scenario was Server.
 EARLY = replace(
@@ -39,6 +64,10 @@ EARLY = replace(
     loadgen_key="llama2-70b-interactive",
     datacenter=(Period("5.0", "5.0", QUERIES),),
     limits={SERVER: Limit(20000, 450, 40)},
+    module="",
+    unavailable="it is of round 5.0; since then it is the scenario Interactive of llama2-70b-99",
+    assets=None,
+    memory={},
 )
 SPECS = (
     LLAMA,

@@ -16,6 +16,7 @@ ASSETS = Assets(
     calibration="",
     packages=("rouge-score",),
     gated="LLAMA3_CHECKPOINT_PATH",
+    repository="meta-llama/Llama-3.1-8B-Instruct",
 )
 LLAMA = BenchmarkSpec(
     name="llama3.1-8b",

@@ -27,14 +27,12 @@ from modelzoo import byte_pairs, files, program
 from modelzoo.byte_pairs import BEGIN, END, SPECIAL, BytePairTokenizer
 from modelzoo.datasets.cnndm import make_dataset, news
 from modelzoo.datasets.cnndm.make_dataset import Prompts
+from modelzoo.llama.published import LLAMA3_8B, PublishedLlama
 from modelzoo.program import ProgramError
 
 # The tokenizer of the tiny form knows every word of this many articles.
 TOKENIZER_SEED, TOKENIZER_ARTICLES = 100, 1000
 BEGIN_TOKEN, END_TOKEN = SPECIAL.index(BEGIN), SPECIAL.index(END)
-REAL_TOKENS, REAL_BEGIN = 128256, 128000
-# The reference cuts none of them; the longest has about so many tokens.
-LARGEST_PROMPT = 2048
 
 
 def prompt_of(article: str) -> str:
@@ -80,15 +78,20 @@ def tiny(count: int) -> tuple[Prompts, list[dict[str, Any]]]:
     return prompts, entries
 
 
-def synthetic() -> tuple[Prompts, list[dict[str, Any]]]:
+def synthetic(model: PublishedLlama) -> tuple[Prompts, list[dict[str, Any]]]:
     """Return random tokens, in about as many as the real prompts have."""
     random = np.random.default_rng(make_dataset.SYNTHETIC_SEED)
     lengths = random.lognormal(
         np.log(make_dataset.SYNTHETIC_LENGTH), make_dataset.SYNTHETIC_SPREAD, make_dataset.SYNTHETIC
     )
-    lengths = lengths.round().clip(make_dataset.SHORTEST_PROMPT, LARGEST_PROMPT)
-    tokens = [[REAL_BEGIN, *random.integers(0, REAL_BEGIN, int(n) - 1).tolist()] for n in lengths]
-    return Prompts(tokens, ["nothing"] * len(tokens), [f" {n}" for n in range(REAL_TOKENS)]), []
+    lengths = lengths.round().clip(make_dataset.SHORTEST_PROMPT, model.longest_prompt)
+    known, special = model.size.vocabulary, (model.begin, *model.ends)
+    words = range(min(special)) if min(special) > known // 2 else range(max(special) + 1, known)
+    tokens = [
+        [model.begin, *random.integers(words.start, words.stop, int(n) - 1).tolist()]
+        for n in lengths
+    ]
+    return Prompts(tokens, ["nothing"] * len(tokens), [f" {n}" for n in range(known)]), []
 
 
 def full(entries: Sequence[dict[str, Any]], tokenizer: Path) -> Prompts:
@@ -134,7 +137,7 @@ def made(options: argparse.Namespace) -> tuple[str, Prompts, list[dict[str, Any]
     if options.tiny:
         return "news-tiny", *tiny(options.count)
     if options.synthetic:
-        return "cnndm-synthetic", *synthetic()
+        return "cnndm-synthetic", *synthetic(LLAMA3_8B)
     entries = entries_of(options.articles)
     return "cnn-dailymail", full(entries, options.tokenizer), entries
 
@@ -142,9 +145,16 @@ def made(options: argparse.Namespace) -> tuple[str, Prompts, list[dict[str, Any]
 def make(options: argparse.Namespace) -> str:
     """Write the prompts and, last of all, dataset.json; returns a line about them."""
     name, prompts, entries = made(options)
-    make_dataset.write(prompts, entries, make_dataset.ENTRIES, options.out)
-    facts = make_dataset.facts(name, prompts, False, options.out)
-    files.write_facts(options.out, facts)
+    return write(name, prompts, entries, make_dataset.ENTRIES, options.out)
+
+
+def write(
+    name: str, prompts: Prompts, entries: Sequence[dict[str, Any]], file: str, out: Path
+) -> str:
+    """Write the data set ``name``, its entries as ``file``; return a line about it."""
+    make_dataset.write(prompts, entries, file, out)
+    facts = make_dataset.facts(name, prompts, False, out)
+    files.write_facts(out, facts)
     return f"{facts['count']} prompts of at most {facts['largest_prompt']} tokens written"
 
 

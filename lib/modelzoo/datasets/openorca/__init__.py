@@ -1,0 +1,1 @@
+"""OpenOrca as prompts of tokens."""
