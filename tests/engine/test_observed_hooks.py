@@ -36,6 +36,12 @@ READ = {
     "when a helper is loaded": "import early\nX = early.X",
     "the argument of a program": "X = subprocess.check_output(['cat', F], text=True)",
     "the command line of a shell": "X = os.popen('cat <' + F).read()",
+    "an argument from a folder": "X = subprocess.check_output(['cat', 'a.txt'], cwd=D, text=True)",
+    "a command from a folder": "X = subprocess.check_output('cat <a.txt', shell=True, cwd=D)\n"
+    "X = X.decode()",
+    "a program in its folder": "X = subprocess.check_output(['./tool'], cwd=D, text=True).strip()",
+    "a variable of a program": "E = {**os.environ, 'G': F}\n"
+    "X = subprocess.check_output('cat $G', shell=True, env=E, text=True)",
     "a program": "X = subprocess.check_output([D + '/tool'], text=True).strip()",
     "postprocess": "X = 'later'",
 }

@@ -37,6 +37,8 @@ _ABILITIES = (
 )
 _COMPILED = re.compile(r"(.*/)__pycache__/([^/]+)\.[^./]+(?:\.opt-\d)?\.pyc$")
 _IMPORT_SYSTEM = "<frozen importlib"
+_WORDS = re.compile(r"[\s;&|<>()'\"`=,]+")
+"""What stands between the words of a command line."""
 _SHELLS = frozenset(("sh", "bash", "dash", "ksh", "zsh"))
 
 
@@ -96,9 +98,9 @@ class HookUses:
         """Note a run that the hook has started, by its requested step."""
         self.runs.append((step_run, outcome))
 
-    def starts(self, program: Any, words: Any, _cwd: Any = None, env: Any = None) -> None:
-        """Note a program and what its command line names."""
-        from cmbench.format.called_programs import called_by_shell, is_launcher, named_paths
+    def starts(self, program: Any, words: Any, cwd: Any = None, env: Any = None) -> None:
+        """Note a program and what its command line names, from the folder ``cwd`` on."""
+        from cmbench.format.called_programs import called_by_shell, is_launcher
 
         words = [words] if isinstance(words, str | bytes | os.PathLike) else words
         line = [os.fsdecode(word) for word in words]
@@ -106,12 +108,31 @@ class HookUses:
         short = os.path.basename(name)
         code, is_shell = self._command(short, line)
         path = str((os.environ if env is None else env).get("PATH", os.defpath))
-        self._program(name, path)
+        folder = os.path.abspath(os.fsdecode(cwd or "."))
+        self._program(os.path.join(folder, name) if "/" in name else name, path)
         if is_shell or is_launcher(short):
             for word in called_by_shell(code.encode(errors="replace")):
                 self._program(os.fsdecode(word), path)
-        for place in (*filter(os.path.isabs, line[1:]), *named_paths(" ".join(line[1:]))):
+        self._named(folder, line[1:])
+        self._handed_on(env or {})
+
+    def _named(self, folder: str, words: list[str]) -> None:
+        """Note the paths in a command line; what is not absolute counts where it exists."""
+        from cmbench.format.called_programs import named_paths
+
+        text = " ".join(words)
+        for place in (*filter(os.path.isabs, words), *named_paths(f" {text}")):
             self.add(LOOKED, os.path.expanduser(place))
+        for word in {*words, *_WORDS.split(text)} - {"", ".", ".."}:
+            if os.path.isfile(place := os.path.join(folder, word)):
+                self.add(LOOKED, place)
+
+    def _handed_on(self, env: Mapping[Any, Any]) -> None:
+        """Note the files that a program gets in variables which only it has."""
+        for name, value in env.items():
+            text, here = os.fsdecode(value), os.environ.get(os.fsdecode(name))
+            if text != here and os.path.isabs(text) and os.path.isfile(text):
+                self.add(LOOKED, text)
 
     def _command(self, name: str, line: list[str]) -> tuple[str, bool]:
         """Note and return the command that ``name`` runs, and whether that is code of a shell."""
