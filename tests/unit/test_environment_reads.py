@@ -170,6 +170,8 @@ ANY_WAY = {
     "python -c": ("run.sh", 'python3 -c "$(base64 -d f)"\n'),
     "source fd": ("run.sh", "source <(rev f)\n"),
     "source stdin": ("run.sh", "rev f | source /dev/stdin\n"),
+    "prefix in a command": ("run.sh", 'bash -c "echo \\${nu$m:-no}"\n'),
+    "computed in a makefile": ("run.sh", "echo 'a:; @echo $($(n)m)' > m; make -f m\n"),
     "declare -p": ("run.sh", "declare -p num\n"),
     "popen env": ("t.py", "import os\nprint(os.popen('env').read())\n"),
     "check env": ("t.py", "import subprocess\nprint(subprocess.check_output('env'))\n"),

@@ -83,6 +83,7 @@ _LISTS_ALL = (
 """A command of a shell that lists all variables, with what may stand before and after it."""
 _OPEN_SHELL = (
     rb"\$\{!|\[[^\]\n]*\s-v\s+\S*\$|\btest\s+-v\s+\S*\$|\benvsubst\b|\bprintenv\s+[^\w\s]*\$|\bxargs\b.*\bprintenv\b|\b(?:declare|local|typeset)\s+-\w*[ni]|\b(?:export|declare)\s+-[px]"
+    rb"|\\\$(?:\{[#!]?\w*|\w+)\$|\$[({]\w*\$[({]\w+[)}]\w*[)}]"
     rb"|\bcompgen\b|\beval\b[^\n]*\\\$"
     rb"|" + _LISTS_ALL + rb"|(?m:=[\"']?(?:env|printenv)[\"']?\s*(?:$|[;&]))"
     rb"|/environ\b|/proc/(?:self|thread-self|\$\$|\$\{?\w+\}?)/(?![a-df-z])"
@@ -254,10 +255,13 @@ def _in_commands(code: bytes) -> set[bytes]:
 
 
 def program_words(path: str, data: bytes) -> tuple[str, ...]:
-    """Return what the script or makefile at ``path`` reads; nothing for any other file."""
+    """Return what the program at ``path`` reads; of a text without a kind, what a shell may."""
     kind = _kind(path, data)
-    if kind not in ("shell", "python") and not re.search(_MAKEFILE, path):
+    if kind not in _PROGRAMS:
         return ()
+    is_named = "." in os.path.basename(path) or re.search(_MAKEFILE, path)
+    if not is_named and not data.startswith(b"#!"):
+        return tuple(word.decode() for word in set(re.findall(_SHELL_WORD, data)))
     reads = Reads()
     reads.add(path, data)
     return reads.words()
