@@ -113,9 +113,10 @@ def test_an_entry_relies_on_files_outside(lab: Lab, tmp_path: Path) -> None:
         cache=True,
         new_env_keys=["T"],
         customize=f"""
+import pathlib
 def preprocess(i):
     i['env']['T'] = open({str(tool)!r}).read()
-    return {{'return': 0, 'relies_on': [{str(tool)!r}]}}
+    return {{'return': 0, 'relies_on': [pathlib.Path({str(tool)!r})]}}
 """,
     )
     assert lab.run("get,x").env["T"] == "1"

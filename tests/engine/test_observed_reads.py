@@ -143,6 +143,20 @@ def test_a_program_is_the_one_in_the_path_of_the_step(
     assert lab.run("get,x").env["CM_OUT"] == "three"
 
 
+def test_a_program_counts_that_a_step_looks_for_in_another_order(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _tool(tmp_path / "first", "one")
+    (tmp_path / "last").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path}/first:{tmp_path}/last:{os.environ['PATH']}")
+    run = f"PATH={tmp_path}/last:$PATH; echo CM_OUT=$(lab-tool) > tmp-run-env.out\n"
+    lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=run)
+    assert lab.run("get,x").env["CM_OUT"] == "one"
+    assert lab.run("get,x").status["get-x"] == "cached"
+    _tool(tmp_path / "last", "three")
+    assert lab.run("get,x").env["CM_OUT"] == "three"
+
+
 ABSENT = {
     "a test": "[ -f {f} ] && X=two",
     "an alternative": ". {f} 2>/dev/null || X=one",
@@ -314,6 +328,9 @@ def test_each_of_many_files_counts(lab: Lab, tmp_path: Path) -> None:
         ("read.py", "python3 {f}", "import os\nprint(os.environ['LAB_WORD'])\n"),
         ("set.sh", "echo $(. {f}; echo $Y)", "Y=$LAB_WORD\n"),
         ("Makefile", "make -s -f {f}", "all:\n\t@echo $(LAB_WORD)\n"),
+        ("rules.inc", "echo 'include {f}' > m; make -s -f m", "all:\n\t@echo $(LAB_WORD)\n"),
+        ("functions", ". {f}; show", "show() { echo $LAB_WORD; }\n"),
+        ("print.pl", "perl {f}", "print $ENV{LAB_WORD};\n"),
     ],
 )
 def test_a_variable_that_a_script_outside_names_counts(
@@ -338,6 +355,16 @@ def test_where_a_link_to_nothing_leads_counts(lab: Lab, tmp_path: Path) -> None:
         link.symlink_to(target)
         assert lab.run("get,x").env["CM_OUT"] == target
     assert lab.run("get,x").status["get-x"] == "cached"
+
+
+def test_where_a_link_to_a_folder_leads_counts(lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "now").symlink_to(tmp_path)
+    lab.script("get-x", cache=True, run=f"readlink {tmp_path}/now\n")
+    assert lab.run("get,x").status["get-x"] == "done"
+    assert lab.run("get,x").status["get-x"] == "cached"
+    (tmp_path / "now").unlink()
+    (tmp_path / "now").symlink_to(tmp_path.parent)
+    assert lab.run("get,x").status["get-x"] == "done"
 
 
 def test_a_file_that_the_step_itself_makes_costs_no_hit(lab: Lab, tmp_path: Path) -> None:

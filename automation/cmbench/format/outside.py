@@ -56,7 +56,7 @@ def search_folders(path: str) -> list[str]:
 
 
 def file_now(place: str) -> str:
-    """Return path, target, size, time and mode of a file; of a folder, that it exists.
+    """Return path, target, size, time and mode of a file; of a folder, path and target.
 
     A program of the system is its path without links: what an update of the system changes in it
     does not count, or an update would make all native steps anew. Any other file is its path as
@@ -68,10 +68,10 @@ def file_now(place: str) -> str:
         return _dangling_link(place)
     if place.startswith(PROGRAM_FOLDERS):
         return os.path.realpath(place)
-    if stat.S_ISDIR(info.st_mode):
-        return f"{place}/"
     real = os.path.realpath(place)
     behind = "" if real == place else f" -> {real}"
+    if stat.S_ISDIR(info.st_mode):
+        return f"{place}/{behind}"
     mode = stat.S_IMODE(info.st_mode)
     return f"{place}{behind} ({info.st_size} bytes of {info.st_mtime_ns / 1e9:.6f}, mode {mode:o})"
 

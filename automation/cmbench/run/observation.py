@@ -61,7 +61,9 @@ _OF_PACKAGES = re.compile(
 )
 """Trees that a package manager keeps below an interpreter, which itself counts."""
 _OF_USER = re.compile(r"/\.(?:cache(?:/|$)|gitconfig$|config/git/|local/state/|\w+_history$)")
-_SCRIPT_NAME = re.compile(r"\.(?:sh|py|mk)$|/[^./]+$")
+_SCRIPT_NAME = re.compile(
+    r"\.(?:sh|bash|py|mk|mak|inc|am|cmake|awk|pl|pm|rb|tcl|[cm]?js|php|lua|jl|R)$|/[^./]+$"
+)
 _LONGEST_PROGRAM = 1 << 20
 """Bytes of a script outside that are looked into."""
 _MOST_NAMES = 300
@@ -153,9 +155,7 @@ def _named_outside(paths: Iterable[str]) -> set[str]:
     for path in paths:
         if os.path.isfile(path) and not _never_counts(path):
             with suppress(OSError), open(path, "rb") as stream:
-                start = stream.read(2)
-                if start == b"#!" or "." in os.path.basename(path) or path.endswith("akefile"):
-                    words.update(program_words(path, start + stream.read(_LONGEST_PROGRAM)))
+                words.update(program_words(path, stream.read(_LONGEST_PROGRAM)))
     named = {word for word in words if re.fullmatch(r"\w+", word)}
     return {word for word in named if word != "PATH" and not is_of_terminal(word)}
 
@@ -249,7 +249,7 @@ class CountedPaths:
         # A shell looks whether these are folders.
         self._where_the_user_was = {os.environ.get("PWD"), os.environ.get("OLDPWD")}
         self._homes = {os.path.realpath(os.path.expanduser("~")), os.path.expanduser("~")}
-        self._search = frozenset(search_folders(os.environ.get("PATH", os.defpath)))
+        self._search = tuple(search_folders(os.environ.get("PATH", os.defpath)))
         temporary = os.environ.get("TMPDIR", "").rstrip("/")
         self._temporary = (*_TEMPORARY, *([f"{temporary}/"] if temporary else []))
         # Which names these have, everything that is installed or started changes.
@@ -281,7 +281,8 @@ class CountedPaths:
         if kind == observer.LOOKED and path in self._where_the_user_was:
             return ""
         folder, name = os.path.split(path)
-        if folder in self._search and (kind != observer.OPENED or path.startswith(_SYSTEM)):
+        is_program = kind != observer.OPENED and self._is_in_order(folder, name)
+        if folder in self._search and (is_program or path.startswith(_SYSTEM)):
             return name
         if path.startswith(_SYSTEM) and not f"{real}/".startswith((*_SYSTEM, _SETTINGS)):
             # A link of the system leads out of it.
@@ -289,6 +290,14 @@ class CountedPaths:
         if _never_counts(path) or self._is_of_user(path):
             return ""
         return self._counted(path, kind)
+
+    def _is_in_order(self, folder: str, name: str) -> bool:
+        """Whether no folder of PATH before ``folder`` has ``name``.
+
+        Who looks there all the same has another PATH: that one file counts.
+        """
+        before = self._search[: self._search.index(folder)] if folder in self._search else ()
+        return not any(os.access(f"{each}/{name}", os.X_OK) for each in before)
 
     def _is_of_user(self, path: str) -> bool:
         return any(_OF_USER.match(path, len(h)) for h in self._homes if path.startswith(f"{h}/"))

@@ -116,7 +116,7 @@ class StepWork:
         answer = self._runner.hook(step_run, place, name)
         report.version = answer.get("version") or report.version
         report.tags += list(answer.get("add_extra_cache_tags") or ())
-        report.relies_on += list(answer.get("relies_on") or ())
+        report.relies_on += map(os.fspath, answer.get("relies_on") or ())
         rely(step_run, report.relies_on)
         report.skip = report.skip or bool(answer.get("skip"))
         if report.skip:
