@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from modelzoo.checkpoint import pytorch_weights
+from modelzoo.checkpoint import check_names, check_shape, pytorch_weights
 from modelzoo.graph import Array
 from modelzoo.program import ProgramError
 
@@ -54,6 +54,26 @@ class HuggingFaceCheckpoint:
         except (OSError, ValueError) as error:
             raise ProgramError(f"cannot read {self.folder / CONFIG}: {error}") from error
         return document
+
+
+class CheckedWeights:
+    """The weights of a folder that are those of a network: its names, in its shapes."""
+
+    def __init__(
+        self,
+        source: HuggingFaceCheckpoint,
+        shapes: Mapping[str, tuple[int, ...]],
+        repeated: Set[str] = frozenset(),
+    ) -> None:
+        """Raise ProgramError for missing weights, and unknown ones that are not ``repeated``."""
+        check_names(source.names() - repeated, shapes)
+        self._source, self._shapes = source, shapes
+
+    def array(self, name: str) -> Array:
+        """Return a weight as float32; raise ProgramError for another shape."""
+        weight = self._source.array(name)
+        check_shape(name, weight.shape, self._shapes[name])
+        return weight
 
 
 def _places(folder: Path) -> dict[str, str]:

@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from modelzoo import models, program
-from modelzoo.checkpoint import check_names, check_shape
 from modelzoo.gptj import decoder
-from modelzoo.graph import Array
-from modelzoo.hugging_face import HuggingFaceCheckpoint
+from modelzoo.hugging_face import CheckedWeights, HuggingFaceCheckpoint
 from modelzoo.program import ProgramError
 
 KEYS = {
@@ -44,20 +42,6 @@ def size_of(config: dict[str, Any]) -> decoder.Size:
     return decoder.Size(inner=inner, **{name: config[key] for name, key in KEYS.items()})
 
 
-class CheckedWeights:
-    """The weights of a checkpoint; those with another shape than the network's are refused."""
-
-    def __init__(self, source: HuggingFaceCheckpoint, size: decoder.Size) -> None:
-        self._source, self._shapes = source, decoder.shapes(size)
-        check_names(source.names(), self._shapes)
-
-    def array(self, name: str) -> Array:
-        """See ``decoder.Source``."""
-        weight = self._source.array(name)
-        check_shape(name, weight.shape, self._shapes[name])
-        return weight
-
-
 def convert(folder: Path, out: Path, other_size: bool) -> decoder.Size:
     """Read, check and write; returns the size.
 
@@ -74,7 +58,7 @@ def convert(folder: Path, out: Path, other_size: bool) -> decoder.Size:
     if not 0 <= end < size.vocabulary:
         raise ProgramError(f"eos_token_id {end} is none of {size.vocabulary} tokens")
     decoder.write(
-        CheckedWeights(source, size),
+        CheckedWeights(source, decoder.shapes(size)),
         size,
         out,
         {

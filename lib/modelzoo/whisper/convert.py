@@ -14,9 +14,7 @@ from typing import Any
 
 from mlperf import catalog
 from modelzoo import byte_pairs, models, program
-from modelzoo.checkpoint import check_names, check_shape
-from modelzoo.graph import Array
-from modelzoo.hugging_face import HuggingFaceCheckpoint
+from modelzoo.hugging_face import CheckedWeights, HuggingFaceCheckpoint
 from modelzoo.program import ProgramError
 from modelzoo.whisper import graphs
 from modelzoo.whisper.facts import options_of
@@ -29,20 +27,6 @@ TIED = "proj_out.weight"
 START_WORDS = ("<|startoftranscript|>", "<|en|>", "<|transcribe|>", "<|notimestamps|>")
 END_WORD = "<|endoftext|>"
 MOST_TOKENS = 200
-
-
-class CheckedWhisperWeights:
-    """The weights of a checkpoint; those with another shape than the network's are refused."""
-
-    def __init__(self, source: HuggingFaceCheckpoint, size: WhisperSize) -> None:
-        self._source, self._shapes = source, size.shapes()
-        check_names(source.names() - {TIED}, self._shapes)
-
-    def array(self, name: str) -> Array:
-        """See ``WhisperWeights``."""
-        weight = self._source.array(name)
-        check_shape(name, weight.shape, self._shapes[name])
-        return weight
 
 
 def tokens_of(checkpoint: Path, vocabulary: int) -> tuple[list[str], dict[str, int]]:
@@ -75,9 +59,10 @@ def convert(checkpoint: Path, out: Path, other_size: bool) -> WhisperSize:
     starts = [special[word] for word in START_WORDS]
     (target,) = catalog.benchmark("whisper").accuracy
     options = options_of(out, pieces, starts, special[END_WORD], MOST_TOKENS)
+    weights = CheckedWeights(source, size.shapes(), repeated={TIED})
     facts = {
         "name": NAME,
-        **graphs.write(CheckedWhisperWeights(source, size), size, out),
+        **graphs.write(weights, size, out),
         "options": {**options, **({} if size == real else models.OTHER_SIZE)},
         "accuracy": models.accuracy(
             target.metric.name, target.unit, target.reference, target.share
