@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import socket
-import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from common.problems import Hint
+from serving.http_client import HttpFault, NotHttpFault
 
 HTML = "a page of HTML, and no answer of the API"
 LONGEST_MESSAGE = 300
@@ -106,16 +105,8 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes) -> EndpointFau
     return EndpointFault(f"status-{status}", f"HTTP {status}: {message or 'no reason'}", hint)
 
 
-def network_fault(host: str, port: int, error: OSError) -> EndpointFault:
-    """Return what the network said of an exchange with ``host``."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return EndpointFault(
-            "tls", f"the certificate is not trusted: {error.verify_message}", "--tls_ca=FILE"
-        )
-    if isinstance(error, ssl.SSLError):
-        return EndpointFault("tls", f"no TLS: {error.reason}", "http:// or https:// in --url")
-    if isinstance(error, ConnectionRefusedError):
-        return EndpointFault("refused", f"nothing listens at {host}:{port}")
-    if isinstance(error, socket.gaierror):
-        return EndpointFault("refused", f"{host}: {error.strerror}", "check --url")
-    return EndpointFault("reset", str(error.strerror or error))
+def from_network(fault: HttpFault) -> EndpointFault:
+    """Return what the network said of an exchange."""
+    return EndpointFault(
+        fault.kind, str(fault), API_HINT if isinstance(fault, NotHttpFault) else ""
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .address import Address, read_address
 from .connection import Connection, ConnectionOptions
-from .errors import REQUEST_KINDS, Kind, KserveError
+from .errors import Kind, KserveError
 from .regions import Region, RegionSlice
 from .rest import HttpConnection
 from .tensors import CODES, FLOATS, SIZES, WireTensor, tensor_of
@@ -48,7 +48,6 @@ __all__ = [
     "CODES",
     "FLOATS",
     "PROTOCOLS",
-    "REQUEST_KINDS",
     "SIZES",
     "Address",
     "BatchStatistics",

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from serving.http_client import HttpClient, HttpFault, HttpServer
+
 from .address import Address
 from .connection import Connection, ConnectionOptions, as_inputs, as_outputs
 from .errors import KserveError
-from .exchange import Exchange, HttpResponse
 from .regions import RegionSlice
 from .tensors import WireTensor
 from .wire import Outputs, ResponseLayout, decode_outputs, encode_request, read_json, read_layout
@@ -51,12 +52,25 @@ class HttpRequest:
     outputs: Outputs
 
 
+@dataclass(frozen=True, slots=True)
+class HttpResponse:
+    """A response; ``body`` is valid until the next request."""
+
+    status: int
+    fields: Mapping[str, str]
+    body: memoryview
+
+
 class HttpConnection(Connection):
     """A persistent HTTP connection."""
 
     def __init__(self, address: Address, options: ConnectionOptions) -> None:
         super().__init__(address, options)
-        self._exchange = Exchange(address, options.timeout, tls_context(address, options))
+        self._client = HttpClient(
+            HttpServer(address.host, address.port, str(address)),
+            options.timeout,
+            tls_context(address, options),
+        )
         self._fields = _fields(address, options)
         self._lock = threading.Lock()
         # Answers of one model differ in their tensors, seldom in their JSON.
@@ -85,7 +99,7 @@ class HttpConnection(Connection):
     def run(self, request: HttpRequest) -> dict[str, WireTensor]:
         """Send them; the outputs lie in the buffer that the next answer goes to."""
         with self._lock:
-            reply = self._exchange.send(request.head, request.parts)
+            reply = self._exchange(request.head, request.parts)
             if reply.status != 200:
                 raise _refusal(reply)
             text, data = self._split(reply)
@@ -95,11 +109,11 @@ class HttpConnection(Connection):
 
     def close(self) -> None:
         """End the connection."""
-        self._exchange.close()
+        self._client.close()
 
     def interrupt(self) -> None:
         """End the connection under the thread that waits for it."""
-        self._exchange.interrupt()
+        self._client.interrupt()
 
     def _split(self, reply: HttpResponse) -> tuple[bytes, memoryview]:
         length = reply.fields.get(LENGTH)
@@ -108,6 +122,13 @@ class HttpConnection(Connection):
         if not length.isascii() or not length.isdigit() or int(length[:12]) > len(reply.body):
             raise KserveError("protocol", f'"{length[:30]}" bytes of JSON in {len(reply.body)}')
         return bytes(reply.body[: int(length)]), reply.body[int(length) :]
+
+    def _exchange(self, head: bytes, parts: Sequence[memoryview] = ()) -> HttpResponse:
+        try:
+            answer = self._client.ask(head, parts)
+            return HttpResponse(answer.status, answer.fields, self._client.whole(answer))
+        except HttpFault as fault:
+            raise KserveError(fault.kind, str(fault)) from fault
 
     def _head(self, method: str, path: str, size: int, extra: str = "") -> bytes:
         first = f"{method} {self.address.path}{path} HTTP/1.1\r\n"
@@ -119,12 +140,12 @@ class HttpConnection(Connection):
             named["model"] = _model(fields["name"], fields.get("version", ""))
         if question in ASKED:
             head = self._head("GET", ASKED[question].format(**named), 0)
-            return self._exchange.send(head, ())
+            return self._exchange(head)
         # What the path says is not said again.
         body = {key: value for key, value in fields.items() if key not in ("name", "model_name")}
         text = json.dumps(body).encode()
         head = self._head("POST", POSTED[question].format(**named), len(text))
-        return self._exchange.send(head + text, ())
+        return self._exchange(head + text)
 
     def _ask(self, question: str, **fields: Any) -> Any:
         with self._lock:

@@ -235,7 +235,7 @@ def test_a_server_has_a_slot_for_each_worker_and_caches_no_prompt(
     ("kind", "text"),
     [
         (12, "was answered with 1 token, and 2 to 6 are needed"),
-        (13, "the server closed the connection"),
+        (13, "closed the connection"),
         (14, "HTTP 503: Loading model"),
         (15, "cut a prompt that is too long"),
         (16, "answered without the numbers of tokens"),

@@ -16,11 +16,11 @@ from common.problems import Problem
 from endpoint_lab import answer, endpoint
 from serving.endpoint.connection import (
     EndpointConnection,
-    _ChunkDecoder,
     models,
     parse_address,
 )
 from serving.endpoint.faults import EndpointFault
+from serving.http_client import ChunkDecoder, HttpFault
 from support import HANG_S
 
 BODY = b"a" * 5 + b"b" * 17 + b"\r\n\r\n" + b"c"
@@ -29,7 +29,7 @@ CHUNKED = b"5\r\naaaaa\r\n11;x=y\r\n" + b"b" * 17 + b"\r\n5\r\n\r\n\r\nc\r\n0\r\
 
 @given(st.lists(st.integers(0, len(CHUNKED)), max_size=10))
 def test_chunks_may_be_cut_anywhere(cuts: list[int]) -> None:
-    decoder, payload = _ChunkDecoder(), b""
+    decoder, payload = ChunkDecoder(), b""
     bounds = [0, *sorted(cuts), len(CHUNKED)]
     rest = b""
     for start, end in itertools.pairwise(bounds):
@@ -42,10 +42,10 @@ def test_chunks_may_be_cut_anywhere(cuts: list[int]) -> None:
     assert decoder.rest + rest == b"rest"
 
 
-@pytest.mark.parametrize("data", [b"zz\r\nabc", b"\r\n", b"-5\r\n", b"x" * 70000])
+@pytest.mark.parametrize("data", [b"2\r\nabc\r\n", b"zz\r\nabc", b"\r\n", b"-5\r\n", b"x" * 70000])
 def test_what_is_no_chunk_is_a_failure(data: bytes) -> None:
-    with pytest.raises(EndpointFault):
-        _ChunkDecoder().decode(data)
+    with pytest.raises(HttpFault):
+        ChunkDecoder().decode(data)
 
 
 @pytest.mark.parametrize(
@@ -180,6 +180,29 @@ def test_bytes_that_come_later_are_none_either() -> None:
         assert is_sent.wait(HANG_S)
         assert list(models(connection)) == ["two"]
         thread.join(HANG_S)
+
+
+def test_an_interrupted_request_is_not_sent_once_more() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        connection = connection_to(f"127.0.0.1:{listener.getsockname()[1]}")
+
+        def serve() -> None:
+            one, _ = listener.accept()
+            with one:
+                one.recv(1 << 16)
+                one.sendall(
+                    b'HTTP/1.1 200 OK\r\ncontent-length: 25\r\n\r\n{"data": [{"id": "one"}]}'
+                )
+                one.recv(1 << 16)
+                connection.interrupt()
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        assert list(models(connection)) == ["one"]
+        with pytest.raises(EndpointFault) as caught:
+            list(models(connection))
+        thread.join(HANG_S)
+    assert caught.value.kind == "reset"
 
 
 def test_a_key_that_a_server_sends_back_is_in_no_message() -> None:

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from serving.http_client import HttpFault, read_head
 from serving.kserve import CODES, ConnectionOptions, KserveError, TensorInfo, WireTensor, tensor_of
 from serving.kserve.address import read_address
-from serving.kserve.exchange import read_head
 from serving.kserve.rest import HttpConnection
 from serving.kserve.tensors import check_size, packed_strings, strings, tensor_in
 from serving.kserve.values import read_model, read_statistics
@@ -32,7 +32,7 @@ def refused(ask: Callable[[], object]) -> str | None:
     """The kind of the refusal; None when there was none."""
     try:
         ask()
-    except KserveError as error:
+    except (KserveError, HttpFault) as error:
         return error.kind
     return None
 
