@@ -21,6 +21,10 @@ LAST_LINES = 12
 CONSTRAINTS = "packages-of-the-base.txt"
 BUILDS = ("torchvision-build", "driver-too-old", "cudnn-missing", "numpy-abi")
 """Known causes of a failed import that another install of the same package does not mend."""
+BUILT_FOR = {"torchvision": "torch", "torchaudio": "torch"}
+"""Packages whose libraries fit one version of another package, which their metadata name."""
+FIXED = ("torch", "onnxruntime-gpu")
+"""What is chosen for a driver, by a step of its own: no package that needs it replaces it."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._ -]+\])?")
 NAME_IT = "name it:\n`cm run script --tags=get,generic-python-lib,_package.NAME`"
 BOUNDS_APART = "give bounds apart from the name: --version=1.2, --version_min=1, --version_max=2"
@@ -83,6 +87,8 @@ def foresee(i: dict[str, Any]) -> dict[str, Any]:
     bounds = text(env, "CM_TMP_PIP_VERSION_STRING")
     if package is None or not satisfies_pip(package.version, bounds):
         return {}
+    if other_build(python or str(pythons.interpreter_of(base)), name):
+        return {}
     return {"present": f"{package.name} {package.version} of {package.folder}"}
 
 
@@ -142,8 +148,22 @@ def why_install(wanted: RequestedPackage, present: pythons.Distribution | None) 
         base = folder_of_base(wanted, present)
         where = f"there ({base})" if base else "there"
         return f"{present.version} is {where}, {wanted.bounds} is wanted"
+    built_for = other_build(wanted.python, wanted.name)
+    if built_for:
+        return f"{present.version} is there, built for {built_for}"
     # Only pip knows whether the packages of an extra are installed.
     return f"{present.version} is there, its extras are looked at" if "[" in wanted.name else ""
+
+
+def other_build(python: str, name: str) -> str:
+    """Return what a package was built for, and what there is; empty where both are the same."""
+    partner = BUILT_FOR.get(pythons.normal_name(name))
+    present = pythons.installed(python, name) if partner else None
+    under = pythons.installed(python, partner) if present and partner else None
+    bounds = present.bounds_of(under.name) if present and under else ""
+    if under is None or satisfies_pip(under.version, bounds):
+        return ""
+    return f"{under.name}{bounds}, and {under.name} is {under.version}"
 
 
 def install(
@@ -239,9 +259,10 @@ def constraints(env: dict[str, Any], wanted: RequestedPackage, python: pythons.P
     """Return the options by which pip replaces nothing that a layer has from its base.
 
     Only the requested package itself may be installed over that of the base: what follows from it
-    must fit the rest, which was built and tried together.
+    must fit the rest, which was built and tried together. So must it fit what a driver needs.
     """
-    pinned = pythons.pins(python.path, [wanted.name], python.prefix) if python.virtual else []
+    free, own = [wanted.name], python.prefix
+    pinned = pythons.pins(python.path, free, own, FIXED) if python.virtual else []
     if not pinned:
         return []
     path = os.path.join(env["CM_TMP_RUN_DIR"], CONSTRAINTS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,7 @@ else:
         "version": it.version,
         "folder": str(getattr(it, "_path", "")),
         "modules": modules(it.files or ()) or top,
+        "requires": list(it.requires or ()),
     }))
 """
 )
@@ -176,12 +177,21 @@ class PythonSearch:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """An installed package. ``record`` is the file that changes when the package does."""
+    """An installed package. ``record`` is the file that changes when the package does.
+
+    ``requires`` holds what it needs, as its metadata have it: ``torch==2.10.0``.
+    """
 
     name: str
     version: str
     record: str
     modules: tuple[str, ...]
+    requires: tuple[str, ...]
+
+    def bounds_of(self, name: str) -> str:
+        """Return the bounds within which it needs a package, as pip writes them."""
+        line = re.compile(rf"{re.escape(name)}\s*\(?([^;)]*)", re.IGNORECASE)
+        return next((match[1].strip() for text in self.requires if (match := line.match(text))), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +310,8 @@ def installed(python: str, name: str) -> Distribution | None:
     folder = Path(facts["folder"])
     records = (folder / "RECORD", folder / "METADATA", folder / "PKG-INFO", folder)
     record = next((str(path) for path in records if path.is_file()), "")
-    return Distribution(facts["name"], facts["version"], record, tuple(facts["modules"]))
+    lists = tuple(facts["modules"]), tuple(facts["requires"])
+    return Distribution(facts["name"], facts["version"], record, *lists)
 
 
 def packages(python: str) -> dict[str, InstalledVersion]:
@@ -314,17 +325,20 @@ def packages(python: str) -> dict[str, InstalledVersion]:
     }
 
 
-def pins(python: str, free: Iterable[str], layer: str = "") -> list[str]:
+def pins(
+    python: str, free: Iterable[str], layer: str = "", fixed: Collection[str] = ()
+) -> list[str]:
     """Return the packages that ``python`` sees as constraints for pip, such as ``numpy==2.1.0``.
 
-    Left out are those that are ``free`` to change, by name, and those of the environment ``layer``.
+    Left out are those that are ``free`` to change, by name, and those of the environment ``layer``
+    that are not ``fixed``.
     """
     names = {normal_name(name) for name in free}
     return [
         f"{package.name}=={package.version}"
         for name, package in sorted(packages(python).items())
         if name not in names
-        and not (layer and package.is_within(layer))
+        and (name in fixed or not (layer and package.is_within(layer)))
         and is_standard(package.version)
     ]
 

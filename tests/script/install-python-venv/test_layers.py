@@ -53,13 +53,20 @@ def state(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Another's environment with demo_base 1.0, demo_old 1.0, and no byte code of them."""
+    """Another's environment with demo_base 1.0, demo_old 1.0, and no byte code of them.
+
+    Its torchvision was built for another torch than it has.
+    """
     root = tmp_path_factory.mktemp("theirs")
     subprocess.run([sys.executable, "-I", "-m", "venv", root / "env"], check=True)
     for name in ("demo_base", "demo_old"):
         put(root / "wheels", name, "1.0")
+    put(root / "wheels", "torch", "2.10.0+cu126")
+    put(root / "wheels", "torchvision", "0.24.0", "Requires-Dist: torch==2.9.0\n")
     words = [root / "env/bin/python", "-m", "pip", "install", "-q", "--no-index", "--no-compile"]
     words += ["--find-links", root / "wheels", "demo_base", "demo_old"]
+    subprocess.run(words, check=True, env={**os.environ, "PIP_CONFIG_FILE": os.devnull})
+    words[-2:] = ["--no-deps", "torch==2.10.0+cu126", "torchvision==0.24.0"]
     subprocess.run(words, check=True, env={**os.environ, "PIP_CONFIG_FILE": os.devnull})
     return Path(root, "env")
 
@@ -140,6 +147,38 @@ def test_what_follows_never_replaces_a_package_of_the_base(
     assert "(constraint) demo-base==1.0" in "\n".join(caught.value.context)
     assert "leave --python out" in caught.value.hint
     assert pythons.packages(layer)["demo-base"].version == "1.0"
+
+
+def test_what_is_built_for_a_torch_fits_that_of_the_base(
+    base: Path, layer: str, install: Install, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "wheels"
+    for vision, torch in (("0.25.0", "2.10.0"), ("0.29.1", "2.14.1")):
+        put(folder, "torch", torch)
+        put(folder, "torchvision", vision, f"Requires-Dist: torch=={torch}\n")
+    over = Step("get-generic-python-lib", tmp_path / "entry", {
+        "CM_PYTHON_LAYER_BASE": str(base), "CM_GENERIC_PYTHON_PACKAGE_NAME": "torchvision",
+    })  # fmt: skip
+    assert over.module.foresee({"env": over.env}) == {}, "it is fetched"
+    assert install("torchvision").call("preprocess")["version"] == "0.25.0"
+    said = capsys.readouterr().out
+    assert "0.24.0 is there, built for torch==2.9.0, and torch is 2.10.0+cu126" in said
+    seen = pythons.packages(layer)
+    assert (seen["torch"].version, seen["torch"].is_within(str(base))) == ("2.10.0+cu126", True)
+
+
+def test_what_a_driver_needs_is_fixed_also_in_an_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    versions = {"torch": ("2.10.0", "/layer"), "numpy": ("2.1", "/layer"), "six": ("1", "/base")}
+    seen = {
+        name: pythons.InstalledVersion(name, version, f"{folder}/lib")
+        for name, (version, folder) in versions.items()
+    }
+    monkeypatch.setattr(pythons, "packages", lambda _python: seen)
+    fixed = Step("get-generic-python-lib", tmp_path, {}).module.FIXED
+    assert pythons.pins("python3", ["onnx2torch"], "/layer", fixed) == ["six==1", "torch==2.10.0"]
+    assert pythons.pins("python3", ["torch"], "/layer", fixed) == ["six==1"]
 
 
 def test_a_layer_over_a_python_that_is_no_environment(tmp_path: Path) -> None:

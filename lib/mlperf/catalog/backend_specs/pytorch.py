@@ -13,6 +13,7 @@ SPECS = (
         packages=(
             Package("torch", ("torch", "pytorch")),
             Package("onnx"),
+            Package("torchvision", ("torchvision",)),
             Package("onnx2torch"),
             Package("transformers", models=("bert-99", "bert-99.9"), forms=("", "synthetic")),
         ),
