@@ -967,6 +967,7 @@ def test_what_random_changes_found(tmp_path: Path) -> None:
         ("Decimal('85.0')", "in a notation that the checkers do not read"),
         ("tensor(85.0, dtype=torch.float64)", "in a notation that the checkers do not read"),
         ("'85.0'", "in a notation that the checkers do not read: '85.0'"),
+        ("85,0", "F1 is 85 there, in a notation that the checkers do not read: 85,0"),
         ("none", "it does not hold"),
     ],
 )
@@ -982,6 +983,15 @@ def test_a_figure_in_another_notation_is_not_missing(
     (finding,) = [each for each in checks.check(tree) if each.rule == "accuracy.figure"]
     assert says in finding.found
     assert ("sed -i -E" in finding.mend) is (written != "none")
+
+
+def test_a_decimal_comma_is_not_the_end_of_a_figure(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree", EXAMPLES["edge"])
+    told = next(tree.root.rglob("SingleStream/accuracy/accuracy.txt"))
+    mutations.text(told, r"accuracy=[\d.]+", "accuracy=76,46")
+    (finding,) = [each for each in checks.check(tree) if each.rule == "accuracy.figure"]
+    assert "top-1 is 76.46 there" in finding.found
+    assert "LC_ALL=C" in finding.mend
 
 
 @pytest.mark.parametrize("name", ["3.1", "6.0"])

@@ -86,6 +86,12 @@ PLAIN = (
     "write the numbers alone, also into the file that it comes from: "
     r"sed -i -E 's/\bnp\.[a-z0-9_]+\(([^()]*)\)/\1/g' accuracy.txt"
 )
+# As programs write in a language with decimal commas. Lists have a space behind theirs.
+COMMA = re.compile(r"(?<=[=:\s])('?-?\d+),(\d+)(?=['%\s}]|,\s|$)")
+POINT = (
+    "write points, also in the program that it comes from (LC_ALL=C): "
+    r"sed -i -E 's/([0-9]),([0-9])/\1.\2/g' accuracy.txt"
+)
 # A hash of SHA-256 has nearly all 16 digits.
 LEAST_DIGITS = 6
 BEGINNING = re.compile(r'\[\s*\{\s*"(?:seq_id|qsl_idx|data|token_count)"')
@@ -188,10 +194,11 @@ def _figures(
     where = site.where(place / truncate.TEXT)
     for bound in known.accuracy:
         value, name = figure(place, bound), bound.metric.name
-        if value is None:
+        notation = _other_notation(place, bound)
+        if value is None or notation:
             # No checker of any round requires one of the open division.
             rule = FIGURE.at(WARNING, not site.strict)
-            yield rule.broken(where, *_missing_figure(place, bound))
+            yield rule.broken(where, *(notation or (f"it does not hold {name}", RERUN)))
         elif bound.unit == "%" and value > 100:
             yield FIGURE.broken(where, f"{name} is {value:g} %", RERUN)
         elif site.strict and (missed := _missed(place, bound)):
@@ -201,15 +208,16 @@ def _figures(
             yield replace(finding, severity=NATURE) if form(cell) else finding
 
 
-def _missing_figure(place: Path, bound: Target) -> tuple[str, str]:
-    """Return why accuracy.txt has no figure, and the remedy: its notation may be another one."""
+def _other_notation(place: Path, bound: Target) -> tuple[str, str] | None:
+    """Return what accuracy.txt says in a notation that no checker reads, and the remedy."""
     whole, name = text(place / truncate.TEXT), bound.metric.name
-    value = bound.metric.find(NOTATIONS.sub(r"\g<number>", whole))
-    if value is None:
-        return f"it does not hold {name}", RERUN
-    written = next(match[0] for match in NOTATIONS.finditer(whole))
-    reason = f"{name} is {value:g} there, in a notation that the checkers do not read: {written}"
-    return reason, PLAIN
+    for notation, plain, mend in ((NOTATIONS, r"\g<number>", PLAIN), (COMMA, r"\1.\2", POINT)):
+        value = bound.metric.find(notation.sub(plain, whole))
+        if value not in (None, bound.metric.find(whole)):
+            written = next(match[0] for match in notation.finditer(whole))
+            fault = f"{name} is {value:g} there, in a notation that the checkers do not read"
+            return f"{fault}: {written}", mend
+    return None
 
 
 def _missed(place: Path, bound: Target) -> list[float]:
