@@ -23,12 +23,13 @@ _MODULES = (
     ' do [ -r "$init" ] && . "$init"; done'
 )
 """Defines ``module`` where the shell of the user has not handed it on."""
+_SETUP = ("modules", "setup")
 _OF_SLURM = (
     *OF_SBATCH,
-    *("sbatch", "throttle", "modules", "setup", "share_nodes", "scratch", *RUNTIMES),
+    *("sbatch", "throttle", *_SETUP, "share_nodes", "scratch", *RUNTIMES),
 )
 _OF_RAY = ("ray", "scratch")
-_OF_SSH = ("hosts", "folder", "keep", "wheels", "patience")
+_OF_SSH = ("hosts", "folder", "keep", "wheels", "patience", *_SETUP)
 _PLACES = {"slurm": _OF_SLURM, "ssh": _OF_SSH, "ray": _OF_RAY}
 ELSEWHERE = tuple(name for names in _PLACES.values() for name in names)
 
@@ -106,6 +107,7 @@ def _hosts(flags: Mapping[str, Any]) -> driver.ExecutionSite:
         stay=bool(flags.get("keep")),
         wheels=str(flags.get("wheels") or ""),
         patience=_seconds(flags.get("patience") or 120),
+        setup=tuple(_setup(flags)),
     )
 
 
@@ -132,8 +134,7 @@ def _slurm(flags: Mapping[str, Any], environment: Mapping[str, str]) -> driver.E
         throttle=_number("throttle", flags.get("throttle")),
         setup=(
             *(f'export {name}="{_escaped(value)}"' for name, value in environment.items()),
-            *_modules(flags.get("modules")),
-            *lines_of(flags.get("setup")),
+            *_setup(flags),
         ),
         scratch=str(flags.get("scratch") or ""),
     )
@@ -152,6 +153,11 @@ def _escaped(value: str) -> str:
 def lines_of(value: Any) -> list[str]:
     """Return the lines of a flag that may be written more than once, or with ``,=``."""
     return [str(line) for line in (value if isinstance(value, list) else [value]) if line]
+
+
+def _setup(flags: Mapping[str, Any]) -> list[str]:
+    """Return the lines of bash that come before the points."""
+    return [*_modules(flags.get("modules")), *lines_of(flags.get("setup"))]
 
 
 def _modules(value: Any) -> list[str]:

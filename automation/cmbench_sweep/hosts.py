@@ -69,7 +69,8 @@ class LabeledHost:
 class SshSite:
     """Measures on ``machines``; ``folder`` is where things are put there.
 
-    ``stay`` lets what was brought stay there. ``wheels`` is a folder of Python packages that goes
+    ``setup`` are lines of bash before the worker. ``stay`` lets what was brought stay there.
+    ``wheels`` is a folder of Python packages that goes
     along, for machines without a package index. ``patience`` is how many seconds a machine may
     answer nothing.
     """
@@ -79,6 +80,7 @@ class SshSite:
     stay: bool = False
     wheels: str = ""
     patience: float = 120.0
+    setup: tuple[str, ...] = ()
     executor: ClassVar[str] = SshExecutor.name
     prepares_here: ClassVar[bool] = False
 
@@ -122,7 +124,7 @@ class SshSite:
         """
         machines = list(self.machines)
         left = list(points)
-        payload = JobPayload(opened, self.wheels)
+        payload = JobPayload(opened, self.wheels, self.setup)
         while left and machines:
             share = _MeasuringRound(self, opened, payload, reporter, say)
             done = share.go(machines, left)
@@ -452,11 +454,17 @@ def _localized(outcome: PointOutcome, runs: Path) -> PointOutcome:
     return replace(outcome, runs=brought, record=moved(outcome.record))
 
 
+def before_worker(setup: Sequence[str]) -> tuple[str, ...]:
+    """Return the words before a command that run the lines ``setup`` of bash first."""
+    return ("bash", "-c", "\n".join((*setup, 'exec "$@"')), "bash") if setup else ()
+
+
 class JobPayload:
     """The files that every machine needs; made for the first that lacks them, then sent again."""
 
-    def __init__(self, opened: OpenSweep, wheels: str = "") -> None:
+    def __init__(self, opened: OpenSweep, wheels: str = "", setup: Sequence[str] = ()) -> None:
         self._opened = opened
+        self._before = before_worker(setup)
         # The engine plans one thing at a time.
         self._planning = threading.Lock()
         paths = [repository.path for repository in opened.workspace.repositories]
@@ -516,7 +524,7 @@ class JobPayload:
         if self._wheels:
             environment["PIP_FIND_LINKS"] = reservation.path("parcels", self._wheels.digest)
         return api.Job(
-            command=(PYTHON, "-c", deployment.WORKER, libraries, path),
+            command=(*self._before, PYTHON, "-c", deployment.WORKER, libraries, path),
             cwd=reservation.path("jobs", reservation.job),
             environment=environment,
             scratch=reservation.path("jobs", reservation.job),

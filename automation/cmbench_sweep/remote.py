@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,22 @@ from cmbench.cli.reply import Command, Reply
 from cmbench.errors import Error, did_you_mean
 from cmbench.lib import ssh
 from cmbench_sweep import driver
+from cmbench_sweep.execution_flags import execution_site
 from cmbench_sweep.hosts import LabeledHost, SshSite
+from cmbench_sweep.site_files import with_site
 from cmbench_sweep.ssh_jobs import SshHost
 from cmbench_sweep.values import FAILED, MEASURED, PointOutcome, Sweep
 
-USED = ("host", "port", "user", "client_refresh", "ssh_key_file", "pre_run_cmds", "post_run_cmds")
+USED = (
+    "host",
+    "site",
+    "port",
+    "user",
+    "client_refresh",
+    "ssh_key_file",
+    "pre_run_cmds",
+    "post_run_cmds",
+)
 REFUSED = {
     "skip_host_verify": ("host keys are always checked", "connect once by hand: ssh HOST"),
     "password": ("others would see it", "copy your key there once: ssh-copy-id HOST"),
@@ -42,12 +54,13 @@ def remote_run(command: Command) -> Reply:
         for name in list(command.flags)
         if name.startswith("remote_")
     }
-    host = _host(flags)
+    site, environment = _site(command, flags)
+    host = site.machines[0].host
     # Faults of the request are reported before any machine is contacted.
     command.request()
     for line in _commands(flags, "pre_run_cmds"):
         _ordered(command, host, line)
-    outcome, folder = _measured(command, host)
+    outcome, folder = _measured(command, site, environment)
     output = folder / "run-1" / "output.txt"
     text = output.read_text(encoding="utf-8", errors="replace") if output.exists() else ""
     command.say(text.rstrip())
@@ -62,6 +75,23 @@ def remote_run(command: Command) -> Reply:
     run = outcome.runs[0]
     data = {"host": host.name, "seconds": run.seconds, "record": run.record, "output": text}
     return Reply(data, f"ran on {host.name} in {run.seconds:.1f} s; record: {run.record}", data)
+
+
+def _site(command: Command, flags: Mapping[str, Any]) -> tuple[SshSite, Mapping[str, str]]:
+    """Return the machine as a site, and the variables of the run there.
+
+    With ``--remote_site`` they are what the description of a site says, with its first host unless
+    ``--remote_host`` names another one; raises ``bad-value``, ``site-not-found`` and others.
+    """
+    if "site" not in flags:
+        return SshSite((LabeledHost(_host(flags)),)), {}
+    below, system = with_site(command.workspace, {"site": flags["site"]})
+    site = execution_site(below)
+    if system is None or not isinstance(site, SshSite):
+        hint = "a site with `scheduler: ssh` can; for the others: `cm run experiment --site=NAME`"
+        raise Error("bad-value", f"--remote_site={flags['site']} has no hosts", hint=hint)
+    named = {"host": site.machines[0].host.name, **flags}
+    return replace(site, machines=(LabeledHost(_host(named)),)), system.environment
 
 
 def _host(flags: Mapping[str, Any]) -> SshHost:
@@ -112,23 +142,25 @@ def _ordered(command: Command, host: SshHost, line: str) -> None:
         )
 
 
-def _measured(command: Command, host: SshHost) -> tuple[PointOutcome, Path]:
+def _measured(
+    command: Command, site: SshSite, environment: Mapping[str, str]
+) -> tuple[PointOutcome, Path]:
     """Run the request remotely; return its outcome and the folder with its files."""
     request = {name: value for name, value in command.flags.items() if name not in _OF_OUTPUT}
     if command.names:
         request["script"] = command.names[0]
     sweep = Sweep("remote-run", request, {})
-    opened = driver.open_sweep(command.workspace, sweep)
+    opened = driver.open_sweep(command.workspace, sweep, environment)
     opened = driver.again(opened, [MEASURED, FAILED])
     quiet = command.as_json or command.options.quiet or command.options.silent
     say: driver.Say = (lambda text: None) if quiet else command.say
-    driver.run_sweep(opened, SshSite((LabeledHost(host),)), say, _nothing)
+    driver.run_sweep(opened, site, say, _nothing)
     key = opened.points[0].key
     outcome = opened.store.outcome(key)
     if not outcome.done:
         raise Error(
             "sweep-unfinished",
-            f"{host.name} has not done it",
+            f"{site.machines[0].host.name} has not done it",
             hint="repeat the command to continue",
         )
     return outcome, opened.store.run_folder(key)

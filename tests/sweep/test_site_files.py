@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 import yaml
 
 from cmbench.errors import Error
+from cmbench_sweep.execution_flags import execution_site
+from cmbench_sweep.hosts import SshSite, before_worker
 from cmbench_sweep.job_containers import JobContainer
 from cmbench_sweep.site_files import KEYS, OF_SITE, read_site
 from common.python_path import VARIABLE
@@ -37,7 +40,7 @@ SCHEMA = json.loads((ROOT / "schema" / "site.schema.json").read_text(encoding="u
 GOOD = [
     SITE,
     "scheduler: ssh\nhosts: {alpha: [gpu, big], me@beta:2222: }\nfolder: /fast\nkeep: true\n",
-    "scheduler: ssh\nhosts: [alpha, beta]\npatience: 60\nwheels: wheels\nlabels: a\n",
+    "scheduler: ssh\nhosts: [alpha, beta]\npatience: 60\nwheels: wheels\nlabels: a\nsetup: b\n",
     "scheduler: ray\naddress: http://head:8265\n",
     "labels: [gpu]\nenvironment: {A: 1}\n",
 ]
@@ -46,7 +49,7 @@ BAD = [
     ("scheduler: slurm\noptions:\n  mem: [1]\n", "site.yaml:3: options.mem: [1] is not one line"),
     ("scheduler: slurm\noptions: {array: 1-5}\n", "site.yaml:2: options.array: the sweep sets it"),
     ("scheduler: slurm\noptions: {-x: 5}\n", "site.yaml:2: options: '-x' is not a long option"),
-    ("labels: [a]\nmodules: [b]\n", "site.yaml:2: modules: it is for the scheduler slurm, and"),
+    ("labels: [a]\nmodules: [b]\n", "site.yaml:2: modules: it is for the scheduler slurm"),
     ("scheduler: slurm\nthrottle: no\n", "site.yaml:2: throttle: 'no' is not a whole number"),
     ("scheduler: slurm\nshare_nodes: 1\n", "site.yaml:2: share_nodes: 1 is neither true nor"),
     ("scheduler: slurm\npartitions:\n  a:\n    mme: 1\n", "site.yaml:4: partitions.a: mme is not"),
@@ -91,6 +94,20 @@ def test_hosts_with_their_labels(tmp_path: Path) -> None:
     (system,) = read_site(written(tmp_path, GOOD[1])).systems.values()
     assert system.flags["hosts"] == "alpha=gpu+big,me@beta:2222"
     assert system.flags["folder"] == "/fast"
+
+
+def test_hosts_run_the_setup_of_their_site_before_the_worker(tmp_path: Path) -> None:
+    text = "scheduler: ssh\nhosts: [a]\nsetup: ['cd /', 'export SITE=\"here $PWD\"']\n"
+    (system,) = read_site(written(tmp_path, text)).systems.values()
+    site = execution_site(system.flags)
+    assert isinstance(site, SshSite)
+    command = (*before_worker(site.setup), "printenv", "SITE")
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "here /\n"
+    loaded = execution_site({"hosts": "a", "modules": "gcc/12,mpi"})
+    assert isinstance(loaded, SshSite)
+    assert loaded.setup[-1] == "module load gcc/12 mpi || exit 1"
+    assert before_worker(()) == ()
 
 
 @pytest.mark.parametrize(("text", "fault"), BAD)
@@ -167,6 +184,16 @@ def test_sites_that_are_not_there(
     assert done.status
     assert problem in done.stderr
     assert hint.strip("`") in done.stderr
+
+
+def test_one_run_elsewhere_needs_a_site_with_hosts(
+    slurm_site: Path, cm: Callable[..., Finished]
+) -> None:
+    done = cm("remote-run", "script", "--tags=detect,os", "--remote_site=lab")
+    assert "--remote_site=lab has no hosts" in done.stderr
+    (slurm_site / "boards.yaml").write_text("scheduler: ssh\nhosts: [no-such-host.invalid]\n")
+    done = cm("remote-run", "script", "--tags=detect,os", "--remote_site=boards")
+    assert "no-such-host.invalid" in done.stderr
 
 
 def test_a_scheduler_that_contradicts_the_site(

@@ -170,6 +170,7 @@ VERBS: tuple[Verb, ...] = (
         {
             "remote_host=HOST": "the machine, as ssh knows it; --remote_user, --remote_port,"
             " --remote_ssh_key_file where its configuration does not say",
+            "remote_site=NAME": "a site with hosts: folder, modules, setup and environment are its",
             "remote_pre_run_cmds=LINE": "a command there before; --remote_post_run_cmds after",
         },
         cmind=("remote_run",),
@@ -465,7 +466,8 @@ VERBS: tuple[Verb, ...] = (
             **_REFERENCE,
             **_SLURM,
             "on=ssh": "on --hosts=A,B=gpu+big, with their labels; --folder=DIR there, --keep what"
-            " was brought, --wheels=DIR for machines without a package index, --patience=SECONDS",
+            " was brought, --wheels=DIR for machines without a package index, --patience=SECONDS;"
+            " --modules and --setup as with Slurm",
             "on=ray": "on the Ray cluster at --ray=http://HOST:8265; labels are resources of nodes",
             "labels=NAMES": "labels that this machine has, for points that need them",
             "explore.VAR=LIST": "the values of {{VAR}} in LINE; --env.KEY=value is for all runs",
