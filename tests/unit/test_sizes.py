@@ -44,7 +44,6 @@ LARGE_CLASSES = {
     "automation/cmbench_results/store.py:Store": (29, 7),
     "automation/cmbench_results/values.py:BenchmarkResult": (3, 26),
     "lib/mlperf/catalog/benchmark.py:BenchmarkSpec": (21, 36),
-    "lib/mlperf/harness/benchmarks/question_answering.py:QuestionAnswering": (10, 16),
     "lib/mlperf/harness/benchmarks/segmentation.py:Segmentation": (9, 20),
     "lib/mlperf/harness/measuring/telemetry.py:Telemetry": (0, 16),
     "lib/mlperf/harness/reporting/results.py:Results": (2, 30),

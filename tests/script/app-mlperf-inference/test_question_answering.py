@@ -121,18 +121,18 @@ def test_a_batch_gives_what_its_samples_give_alone() -> None:
     solve.solve(samples, together, sizes)
     for row, sample in enumerate(samples):
         solve.solve([sample], alone, sizes)
-        length = made.lengths[sample]
+        length = made.store.lengths[sample]
         np.testing.assert_allclose(together[row, :length], alone[0, :length], atol=2e-3)
         assert (together[row, length:].max(axis=0) < -9_000).all()
 
 
 def test_batches_are_padded_to_their_longest_sample_only() -> None:
     made, solve = solver(4)
-    order = np.argsort(made.lengths)
+    order = np.argsort(made.store.lengths)
     made.load(order[:4].tolist())
     fed = solve.inputs.feeds(order[:4])
     width = fed["input_ids"].shape[1]
-    assert made.lengths[order[3]] <= width < made.lengths[order[3]] + 8
+    assert made.store.lengths[order[3]] <= width < made.store.lengths[order[3]] + 8
     with pytest.raises(IndexError, match="never loaded"):
         solve.inputs.feeds(order[-1:])
 

@@ -17,7 +17,7 @@ from ..records import read_json
 from ..settings import MAIN, ModelSpec, TensorSpec
 from . import squad
 from .base import Array, OneCall, Result
-from .samples import copy_rows
+from .samples import LoadedRows, Samples, Stored, copy_rows
 
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 # What LoadGen logs for tokens that were never computed, because they are padding.
@@ -42,12 +42,12 @@ class QuestionInputs:
     def feeds(self, indices: Sequence[int] | Array) -> Mapping[str, Array]:
         """See ``base.Inputs``."""
         benchmark = self._benchmark
-        rows = benchmark.rows(indices)
-        longest = int(benchmark.lengths[np.asarray(indices)].max())
+        rows = benchmark.store.rows(indices)
+        longest = int(benchmark.store.lengths[np.asarray(indices)].max())
         width = min(benchmark.length, -(-longest // self._step) * self._step)
         fed = {}
         for name, loaded, buffer in zip(
-            benchmark.input_names, benchmark.loaded, self._buffers, strict=True
+            benchmark.input_names, benchmark.store.loaded, self._buffers, strict=True
         ):
             batch = buffer[: len(rows) * width].reshape(len(rows), width)
             batch[:] = loaded[rows, :width]
@@ -55,7 +55,60 @@ class QuestionInputs:
         return fed
 
 
-class QuestionAnswering:
+class FeatureStore(LoadedRows):
+    """The loaded rows of the three arrays of features [samples, tokens].
+
+    ``lengths`` [samples] are those without padding, which is not passed to another machine.
+    """
+
+    def __init__(self, arrays: Sequence[Array], lengths: Array) -> None:
+        super().__init__(len(lengths))
+        self._arrays = arrays
+        self.lengths = lengths
+        self.tensors = tuple(
+            TensorSpec(name, str(array.dtype), (-1,))
+            for name, array in zip(INPUTS, arrays, strict=True)
+        )
+        self.loaded: list[Array] = []
+
+    def load(self, indices: Sequence[int]) -> None:
+        """Load these samples, in the order of their numbers."""
+        wanted = np.unique(np.asarray(indices, dtype=np.int64))
+        self.loaded = [copy_rows(array, wanted) for array in self._arrays]
+        self.fill(wanted)
+
+    def unload(self) -> None:
+        """Forget the loaded samples."""
+        self.clear()
+        self.loaded = []
+
+    def gathered(self, indices: Sequence[int] | Array) -> Iterator[Mapping[str, Array]]:
+        """Return these samples one by one, without padding; IndexError for one not loaded."""
+        for index, row in zip(indices, self.rows(indices), strict=True):
+            length = self.lengths[index]
+            parts = [array[row : row + 1, :length] for array in self.loaded]
+            yield dict(zip(INPUTS, parts, strict=True))
+
+    def hold(self, indices: Sequence[int] | Array, samples: Samples) -> None:
+        """Have these samples [n, tokens] instead of all others."""
+        self.replace(indices)
+        self.loaded = [self._padded([part[name] for part in samples]) for name in INPUTS]
+        widths = [part[INPUTS[0]].shape for part in samples]
+        self.lengths[np.asarray(indices)] = np.repeat(
+            [w for _, w in widths], [n for n, _ in widths]
+        )
+
+    def _padded(self, parts: Sequence[Array]) -> Array:
+        """Return parts [n, tokens] as one array [all n, length], with zeros at the ends."""
+        room = np.zeros((sum(map(len, parts)), self._arrays[0].shape[1]), parts[0].dtype)
+        start = 0
+        for part in parts:
+            room[start : start + len(part), : part.shape[1]] = part
+            start += len(part)
+        return room
+
+
+class QuestionAnswering(Stored[FeatureStore]):
     """Features of SQuAD; LoadGen logs float32 [384, 2] (start, end) for each.
 
     The model's inputs are token numbers, mask and segments in this order, its first two outputs
@@ -74,19 +127,15 @@ class QuestionAnswering:
         facts = read_json(dataset / "dataset.json")
         self.rules = rules
         self._folder = dataset
-        self._arrays = [np.load(dataset / f"{name}.npy", mmap_mode="r") for name in INPUTS]
-        self.lengths: Array = np.load(dataset / "lengths.npy").astype(np.int64)
-        self.sample_tensors = tuple(
-            TensorSpec(name, str(array.dtype), (-1,))
-            for name, array in zip(INPUTS, self._arrays, strict=True)
-        )
-        self.sample_count, self.length = self._arrays[0].shape
-        if not self.sample_count == len(self.lengths) == facts["count"]:
+        arrays = [np.load(dataset / f"{name}.npy", mmap_mode="r") for name in INPUTS]
+        self.store = FeatureStore(arrays, np.load(dataset / "lengths.npy").astype(np.int64))
+        self.sample_count, self.length = arrays[0].shape
+        if not self.sample_count == len(self.store.lengths) == facts["count"]:
             raise HarnessError(f"{dataset} is damaged: its arrays are not equally long")
         self.input_names = tuple(tensor.name for tensor in model.inputs)
         self.input_types = tuple(tensor.dtype for tensor in model.inputs)
         self.fixed_length = model.inputs[0].shape[0] != -1
-        self.costs: Array | None = None if self.fixed_length else self.lengths
+        self.costs: Array | None = None if self.fixed_length else self.store.lengths
         if self.fixed_length and model.inputs[0].shape[0] != self.length:
             raise HarnessError(
                 f"the model {model.name} takes {model.inputs[0].shape[0]} tokens, and the features "
@@ -96,53 +145,6 @@ class QuestionAnswering:
             MAIN: tuple(tensor.name for tensor in model.outputs[:2])
         }
         self.result = Result(np.dtype(np.float32), (self.length, 2))
-        self._row_of = np.full(self.sample_count, -1, dtype=np.int64)
-        self._held: Array = np.zeros(0, dtype=np.int64)
-        self.loaded: list[Array] = []
-
-    def load(self, indices: Sequence[int]) -> None:
-        """See ``base.Benchmark``."""
-        wanted = np.unique(np.asarray(indices, dtype=np.int64))
-        self.loaded = [copy_rows(array, wanted) for array in self._arrays]
-        self._row_of[wanted] = np.arange(len(wanted))
-
-    def unload(self) -> None:
-        """See ``base.Benchmark``."""
-        self._row_of.fill(-1)
-        self.loaded = []
-
-    def gathered(self, indices: Sequence[int] | Array) -> Iterator[Mapping[str, Array]]:
-        """See ``base.Benchmark``: one by one, without padding."""
-        for index, row in zip(indices, self.rows(indices), strict=True):
-            length = self.lengths[index]
-            parts = [array[row : row + 1, :length] for array in self.loaded]
-            yield dict(zip(INPUTS, parts, strict=True))
-
-    def hold(self, indices: Sequence[int] | Array, samples: Sequence[Mapping[str, Array]]) -> None:
-        """See ``base.Benchmark``."""
-        self._row_of[self._held] = -1
-        self._held = np.asarray(indices, dtype=np.int64)
-        self._row_of[self._held] = np.arange(len(self._held))
-        self.loaded = [self._padded([part[name] for part in samples]) for name in INPUTS]
-        widths = [part[INPUTS[0]].shape for part in samples]
-        self.lengths[self._held] = np.repeat([w for _, w in widths], [n for n, _ in widths])
-
-    def _padded(self, parts: Sequence[Array]) -> Array:
-        """Parts [n, tokens] as one array [all n, length], with zeros at the ends."""
-        room = np.zeros((sum(map(len, parts)), self.length), parts[0].dtype)
-        start = 0
-        for part in parts:
-            room[start : start + len(part), : part.shape[1]] = part
-            start += len(part)
-        return room
-
-    def rows(self, indices: Sequence[int] | Array) -> Array:
-        """The rows [n] in which these n samples lie; raises IndexError when one was not loaded."""
-        rows = self._row_of[np.asarray(indices, dtype=np.int64)]
-        if rows.min() < 0:
-            missing = np.asarray(indices)[rows < 0][0]
-            raise IndexError(f"sample {missing} was issued but never loaded")
-        return rows
 
     def solver(self, predictors: Mapping[str, Predictor], capacity: int) -> OneCall:
         """See ``base.Benchmark``."""

@@ -16,7 +16,7 @@ from ..jobs import AccuracyFigure
 from ..records import read_json
 from ..settings import MAIN, ModelSpec, TensorSpec
 from .base import Array, Result
-from .samples import Stored, copy_rows
+from .samples import LoadedRows, Stored, copy_rows
 
 # What a group consists of, each with a row per pair.
 PARTS = ("dense", "indices", "labels")
@@ -27,27 +27,26 @@ PAIR_FIRST = "pair-first"
 FEATURE_FIRST = "feature-first"
 
 
-class Groups:
+class Groups(LoadedRows):
     """Pairs of the loaded groups, one group after the other in the order of loading.
 
     ``offsets`` [groups + 1] of the data set says which pairs belong to which group.
     """
 
     def __init__(self, dense: Array, indices: Array, labels: Array, offsets: Array) -> None:
+        super().__init__(len(offsets) - 1)
         self._source = (dense, indices, labels)
         self.tensors = tuple(
             TensorSpec(name, str(array.dtype), (-1, *array.shape[1:]))
             for name, array in zip(PARTS, self._source, strict=True)
         )
         self._offsets = offsets
-        self._place = np.full(len(offsets) - 1, -1, dtype=np.int64)
         self._begin = np.zeros(0, dtype=np.int64)
-        self._held: Array = np.zeros(0, dtype=np.int64)
         self.unload()
 
     def unload(self) -> None:
         """Forget the loaded groups."""
-        self._place.fill(-1)
+        self.clear()
         self.dense, self.indices, self.labels = (array[:0] for array in self._source)
 
     def load(self, groups: Sequence[int]) -> None:
@@ -56,14 +55,12 @@ class Groups:
         begin, sizes = self._offsets[wanted], np.diff(self._offsets)[wanted]
         rows = ranges(begin, sizes)
         self.dense, self.indices, self.labels = (copy_rows(array, rows) for array in self._source)
-        self._place[wanted] = np.arange(len(wanted))
+        self.fill(wanted)
         self._begin = np.concatenate([[0], np.cumsum(sizes)])
 
     def hold(self, groups: Sequence[int] | Array, samples: Sequence[Mapping[str, Array]]) -> None:
         """Have these groups, their ``PARTS`` [n, pairs, ...] in order, instead of all others."""
-        self._place[self._held] = -1
-        self._held = np.asarray(groups, dtype=np.int64)
-        self._place[self._held] = np.arange(len(self._held))
+        self.replace(groups)
         self.dense, self.indices, self.labels = (
             np.concatenate([part[name].reshape(-1, *part[name].shape[2:]) for part in samples])
             for name in PARTS
@@ -83,10 +80,7 @@ class Groups:
 
         Raises IndexError for one that is not loaded.
         """
-        place = self._place[np.asarray(groups, dtype=np.int64)]
-        if len(place) and place.min() < 0:
-            missing = np.asarray(groups)[place < 0][0]
-            raise IndexError(f"sample {missing} was issued but never loaded")
+        place = self.rows(groups)
         begin = self._begin[place]
         sizes = self._begin[place + 1] - begin
         return ranges(begin, sizes), sizes

@@ -91,45 +91,26 @@ class Stored(Generic[Kind]):
         self.store.hold(indices, samples)
 
 
-class SampleStore:
-    """Copies the samples of a (memory-mapped) array that a run requests.
+class LoadedRows:
+    """In which rows of a block the loaded samples lie, out of ``count`` samples."""
 
-    LoadGen issues Offline samples in the order in which it had them loaded. Kept in that order,
-    most batches are plain slices, which cost nothing to make.
-    """
-
-    def __init__(self, source: Array) -> None:
-        self._source = source
-        shape = tuple(map(int, source.shape[1:]))
-        self.tensors: tuple[TensorSpec, ...] = (TensorSpec("sample", str(source.dtype), shape),)
-        self._row_of = np.full(len(source), -1, dtype=np.int64)
+    def __init__(self, count: int) -> None:
+        self._row_of = np.full(count, -1, dtype=np.int64)
         self._held: Array = np.zeros(0, dtype=np.int64)
-        self.loaded: Array = source[:0]
 
-    def load(self, indices: Sequence[int]) -> None:
-        """Load these samples; an index that comes twice (MultiStream) keeps its first row."""
-        wanted = np.asarray(indices, dtype=np.int64)
-        self.loaded = copy_rows(self._source, wanted)
-        self._row_of[wanted[::-1]] = np.arange(len(wanted))[::-1]
+    def fill(self, indices: Array) -> None:
+        """Number these samples; an index that comes twice (MultiStream) keeps its first row."""
+        self._row_of[indices[::-1]] = np.arange(len(indices))[::-1]
 
-    def unload(self) -> None:
+    def clear(self) -> None:
         """Forget the loaded samples."""
         self._row_of.fill(-1)
-        self.loaded = self._source[:0]
 
-    def hold(self, indices: Sequence[int] | Array, samples: Samples) -> None:
-        """Have these samples [n, *shape] instead of all others; one part is not copied."""
-        parts = [part["sample"] for part in samples]
+    def replace(self, indices: Sequence[int] | Array) -> None:
+        """Number these samples instead of those of the last call."""
         self._row_of[self._held] = -1
         self._held = np.asarray(indices, dtype=np.int64)
         self._row_of[self._held] = np.arange(len(self._held))
-        self.loaded = parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-    def gathered(self, indices: Sequence[int] | Array) -> Iterator[Mapping[str, Array]]:
-        """These samples [n, *shape] together: a view where the rows are in order, else a copy."""
-        rows = self.rows(indices)
-        in_order = bool((np.diff(rows) == 1).all())
-        yield {"sample": self.loaded[rows[0] : rows[-1] + 1] if in_order else self.loaded[rows]}
 
     def rows(self, indices: Sequence[int] | Array) -> npt.NDArray[np.int64]:
         """Return the rows [n] in which these n samples lie; IndexError when one was not loaded."""
@@ -139,11 +120,49 @@ class SampleStore:
         return rows
 
     def row(self, index: int) -> int:
-        """Where one sample lies, as ``rows`` has it but without arrays: a microsecond less."""
+        """Return the row of one sample, as ``rows`` does without arrays: a microsecond less."""
         row: int = self._row_of.item(index)
         if row < 0:
             raise _never_loaded(index)
         return row
+
+
+class SampleStore(LoadedRows):
+    """Copies the samples of a (memory-mapped) array that a run requests.
+
+    LoadGen issues Offline samples in the order in which it had them loaded. Kept in that order,
+    most batches are plain slices, which cost nothing to make.
+    """
+
+    def __init__(self, source: Array) -> None:
+        super().__init__(len(source))
+        self._source = source
+        shape = tuple(map(int, source.shape[1:]))
+        self.tensors: tuple[TensorSpec, ...] = (TensorSpec("sample", str(source.dtype), shape),)
+        self.loaded: Array = source[:0]
+
+    def load(self, indices: Sequence[int]) -> None:
+        """Load these samples."""
+        wanted = np.asarray(indices, dtype=np.int64)
+        self.loaded = copy_rows(self._source, wanted)
+        self.fill(wanted)
+
+    def unload(self) -> None:
+        """Forget the loaded samples."""
+        self.clear()
+        self.loaded = self._source[:0]
+
+    def hold(self, indices: Sequence[int] | Array, samples: Samples) -> None:
+        """Have these samples [n, *shape] instead of all others; one part is not copied."""
+        parts = [part["sample"] for part in samples]
+        self.replace(indices)
+        self.loaded = parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def gathered(self, indices: Sequence[int] | Array) -> Iterator[Mapping[str, Array]]:
+        """These samples [n, *shape] together: a view where the rows are in order, else a copy."""
+        rows = self.rows(indices)
+        in_order = bool((np.diff(rows) == 1).all())
+        yield {"sample": self.loaded[rows[0] : rows[-1] + 1] if in_order else self.loaded[rows]}
 
 
 def _never_loaded(index: int) -> IndexError:
