@@ -6,9 +6,10 @@ None of it is NVIDIA's: libraries are compiled on the spot, and know the functio
 from __future__ import annotations
 
 import io
+import struct
 import subprocess
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +153,22 @@ def tensorrt_archive(
     for tag in ("cp38", "cp39"):
         files[f"{top}/python/tensorrt-8.5.1.7-{tag}-none-linux_x86_64.whl"] = "not a zip"
     return archive(folder / name, files)
+
+
+def needing(path: Path, names: Sequence[str]) -> Path:
+    """A library whose header names others that it needs; nothing else is in it."""
+    texts = b"\0" + b"".join(name.encode() + b"\0" for name in names)
+    starts = [texts.index(name.encode()) for name in names]
+    base, dynamic = 0x1000, 64 + 2 * 56
+    entries = [(1, start) for start in starts]
+    strings = dynamic + 16 * (len(entries) + 2)
+    rows = [*entries, (5, base + strings), (0, 0)]
+    size = strings + len(texts)
+    head = b"\x7fELF\x02\x01\x01" + bytes(9)
+    head += struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 2, 0, 0, 0)
+    for kind, offset, length in ((1, 0, size), (2, dynamic, 16 * len(rows))):
+        place = base + offset
+        head += struct.pack("<IIQQQQQQ", kind, 4, offset, place, place, length, length, 8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(head + b"".join(struct.pack("<QQ", *row) for row in rows) + texts)
+    return path

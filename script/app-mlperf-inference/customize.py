@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import checkouts
+from cmbench.lib import checkouts, cuda_builds, cuda_packages, nvidia
 from mlperf.catalog import run_inputs
 from mlperf.harness.engines import existing_engine, sidecar
 from modelzoo.hooks import ml_models
@@ -54,6 +54,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Write the settings of the session that run.sh starts."""
     env = i["env"]
     run_inputs.precision(env)
+    refuse_packages(env)
     folder = env["CM_TMP_RUN_DIR"]
     env["CM_MLPERF_HARNESS_PROGRAM"] = program = "node" if serves(env) else "session"
     path = os.path.join(folder, f"{program}.json")
@@ -68,6 +69,17 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         env["CM_TMP_GO_ON_WITH"] = f"--results_dir={shlex.quote(settings['results_dir'])}"
     env["CM_MLPERF_HARNESS_CONFIG"] = path
     return {"return": 0}
+
+
+def refuse_packages(env: Mapping[str, Any]) -> None:
+    """Raise Error where a package of the backend does not fit the CUDA of this machine.
+
+    It may have come into its Python before the driver, or without the step that installs it.
+    """
+    if env["CM_MLPERF_DEVICE"] == "cuda" and env.get("CM_NETWORK_LOADGEN") != "lon":
+        names = [package.package for package in run_inputs.backend(env).packages]
+        of_cuda = [name for name in names if cuda_builds.builds(name)]
+        cuda_packages.refuse(str(env["CM_PYTHON_BIN_WITH_PATH"]), of_cuda, nvidia.read())
 
 
 def serves(env: Mapping[str, Any]) -> bool:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from cmbench.errors import Error
-from cmbench.lib import causes, cuda_builds, nvidia, pythons
+from cmbench.lib import causes, cuda_builds, cuda_packages, nvidia, pythons
 from cmbench.lib.programs import run_program
 from cmbench.lib.text_files import read_or_empty
 from cmbench.lib.versions import satisfies_pip
@@ -93,20 +93,20 @@ def foresee(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def refuse(i: dict[str, Any]) -> dict[str, Any]:
-    """Refuse a wheel for a CUDA that the driver is too old for; called by ``cm plan``."""
+    """Refuse a build for a CUDA that this machine does not have; called by ``cm plan``."""
     env = i["env"]
     name = pythons.bare_name(text(env, "CM_GENERIC_PYTHON_PACKAGE_NAME"))
-    if needs_gpu(env, name) and not foresee(i):
-        cuda_builds.refuse(name, text(env, "CM_TMP_PIP_VERSION_STRING"), nvidia.read())
+    on_gpu = name.endswith("-gpu") or text(env, "CM_MLPERF_DEVICE") == "cuda"
+    if not on_gpu or not cuda_builds.builds(name):
+        return {"return": 0}
+    python, base = text(env, "CM_PYTHON_BIN_WITH_PATH"), text(env, "CM_PYTHON_LAYER_BASE")
+    python = python or (str(pythons.interpreter_of(base)) if base else "")
+    if foresee(i):
+        cuda_packages.refuse(python, [name], nvidia.read())
+    elif not any(text(env, key) for key in (*PIP_ADDRESSES.values(), "CM_GENERIC_PYTHON_PIP_URL")):
+        bounds = text(env, "CM_TMP_PIP_VERSION_STRING")
+        cuda_packages.refuse_wheel(name, bounds, python, nvidia.read())
     return {"return": 0}
-
-
-def needs_gpu(env: dict[str, Any], name: str) -> bool:
-    """Return whether pip would take a wheel for a GPU from the usual index."""
-    elsewhere = [*PIP_ADDRESSES.values(), "CM_GENERIC_PYTHON_PIP_URL"]
-    if not cuda_builds.builds(name) or any(text(env, key) for key in elsewhere):
-        return False
-    return name.endswith("-gpu") or text(env, "CM_MLPERF_DEVICE") == "cuda"
 
 
 def folder_of_base(wanted: RequestedPackage, present: pythons.Distribution) -> str:

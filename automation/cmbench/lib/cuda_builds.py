@@ -45,20 +45,24 @@ def refuse(name: str, bounds: str, driver: nvidia.Driver) -> None:
 
     A driver that does not work is the matter of the step that looks for a device.
     """
-    known = builds(name)
-    chosen = next((build for build in known if build.has_one(bounds)), None)
-    if chosen is None or driver.problem or not driver.version:
+    build = chosen(name, bounds)
+    if build is None or driver.problem or not driver.version:
         return
-    if compare(driver.version, chosen.driver) >= 0:
+    if compare(driver.version, build.driver) >= 0:
         return
-    older = [build for build in known if compare(driver.version, build.driver) >= 0]
+    older = [row for row in builds(name) if compare(driver.version, row.driver) >= 0]
     choose = f"--version_max={older[0].last}, built for CUDA {older[0].cuda}; or " if older else ""
     raise Error(
         "no-driver",
-        f"{name}{bounds} is built for CUDA {chosen.cuda}, which needs driver {chosen.driver} or "
+        f"{name}{bounds} is built for CUDA {build.cuda}, which needs driver {build.driver} or "
         f"newer; here is {driver.version}",
         hint=f"{choose}update the driver, or use a Python that has a build for it",
     )
+
+
+def chosen(name: str, bounds: str) -> CudaBuilds | None:
+    """Return the build that pip would choose; None for one that is not known."""
+    return next((build for build in builds(name) if build.has_one(bounds)), None)
 
 
 def builds(name: str) -> Sequence[CudaBuilds]:

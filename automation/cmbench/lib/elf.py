@@ -1,9 +1,11 @@
-"""The processor that a program or library is for, out of the header of its ELF file."""
+"""What an ELF file says of itself: the processor that it is for, the libraries that it needs."""
 
 from __future__ import annotations
 
+import mmap
 import os
 import struct
+from collections.abc import Iterator
 
 HEAD_BYTES = 20
 """So much of a file tells its processor."""
@@ -39,6 +41,46 @@ def machine_misfit(path: str, machine: str = "") -> str:
     machine = machine or os.uname().machine
     fits = made_for in ("", machine) or {made_for, machine} <= _ARM
     return "" if fits else f"it is for {made_for}, but this is {machine}"
+
+
+def needed_libraries(path: str) -> tuple[str, ...]:
+    """Return the libraries that a 64-bit library needs by name, such as ``libcublas.so.12``.
+
+    None is returned for another kind of file, or one that cannot be read.
+    """
+    try:
+        with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=_READ) as data:
+            return tuple(_needed(data)) if data[:6] == _LITTLE_64 else ()
+    except (OSError, ValueError, struct.error):
+        return ()
+
+
+_READ = mmap.ACCESS_READ
+_LITTLE_64 = b"\x7fELF\x02\x01"
+_LOAD, _DYNAMIC = 1, 2
+_NEEDED, _STRINGS = 1, 5
+"""Kinds of program headers and of dynamic entries, as the ELF specification numbers them."""
+
+
+def _needed(data: mmap.mmap) -> Iterator[str]:
+    """Yield the names of the entries NEEDED, out of the string table that STRTAB names."""
+    start, size, count = *struct.unpack_from("<Q", data, 32), *struct.unpack_from("<HH", data, 54)
+    headers = [struct.unpack_from("<I4xQQ8xQ", data, start + n * size) for n in range(count)]
+    entries: list[tuple[int, int]] = []
+    for kind, offset, _, length in headers:
+        if kind == _DYNAMIC:
+            places = range(offset, offset + length, 16)
+            entries += [struct.unpack_from("<QQ", data, place) for place in places]
+    strings = next(value for tag, value in entries if tag == _STRINGS)
+    table = next(
+        strings - address + offset
+        for kind, offset, address, length in headers
+        if kind == _LOAD and address <= strings < address + length
+    )
+    for tag, value in entries:
+        if tag == _NEEDED:
+            name = table + value
+            yield data[name : data.find(b"\0", name)].decode()
 
 
 _ARM = {"aarch64", "arm64"}

@@ -129,6 +129,25 @@ def test_a_common_target_gives_way_to_the_special_one() -> None:
     assert (found.offline_target_qps, found.server_target_qps) == (10, 4)
 
 
+@pytest.mark.parametrize(
+    ("backend", "names"),
+    [("onnxruntime", ["onnxruntime-gpu"]), ("pytorch", ["torch"]), ("tensorrt", ["torch"])],
+)
+def test_what_computes_on_a_gpu_is_compared_with_its_cuda(
+    backend: str, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[str, list[str]]] = []
+    monkeypatch.setattr(
+        customize.cuda_packages, "refuse", lambda python, chosen, _: calls.append((python, chosen))
+    )
+    monkeypatch.setattr(customize.nvidia, "read", lambda: None)
+    own = {"CM_MLPERF_BACKEND": backend, "CM_PYTHON_BIN_WITH_PATH": "/opt/python3"}
+    customize.refuse_packages(env(CM_MLPERF_DEVICE="cuda", **own))
+    customize.refuse_packages(env(CM_MLPERF_DEVICE="cuda", CM_NETWORK_LOADGEN="lon", **own))
+    customize.refuse_packages(env(**own))
+    assert calls == [("/opt/python3", names)]
+
+
 def test_what_is_complete_is_kept_unless_rerun_says_otherwise() -> None:
     assert settings().reuse is True
     assert settings(CM_RERUN="no").reuse is True

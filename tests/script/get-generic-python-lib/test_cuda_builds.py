@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cmbench.errors import Error
-from cmbench.lib import nvidia
+from cmbench.lib import cuda_packages, nvidia
 from steps import Step
 
 PACKAGE = {"torch": "torch", "onnxruntime": "onnxruntime-gpu"}
@@ -20,6 +20,15 @@ def step(folder: Path, package: str, bounds: str = "", **env: str) -> Step:
         "CM_MLPERF_DEVICE": "cuda",
     }
     return Step("get-generic-python-lib", folder / "entry", {**known, **env})
+
+
+@pytest.fixture(autouse=True)
+def all_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every CUDA, so that only the driver can be too old."""
+    names = [*(f"libcublasLt.so.{cuda}" for cuda in (11, 12, 13)), "libcudnn.so.8", "libcudnn.so.9"]
+    for name in names:
+        (tmp_path / name).touch()
+    monkeypatch.setattr(cuda_packages, "library_folders", lambda *_: [tmp_path])
 
 
 @pytest.fixture
