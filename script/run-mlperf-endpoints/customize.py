@@ -14,7 +14,7 @@ from common.problems import Problem, raise_failure
 from mlperf import client_run as runs
 from mlperf.endpoints import configs, inputs, plan
 from mlperf.endpoints.client_runs import OWN_URL
-from serving.llama.inputs import settings_of
+from serving.text_server.inputs import settings_of
 
 YES = "yes"
 PREFIX = "CM_MLPERF_ENDPOINTS_"

@@ -1,7 +1,7 @@
 """``python -m mlperf.endpoints.client_runs CALL ANSWER``: the reference client, point by point.
 
 CALL is a JSON file: the client's program, the configuration files in their order, and the settings
-of a llama.cpp server if one is to live as long as this takes. The client itself is not touched.
+of a server if one is to live as long as this takes. The client itself is not touched.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from common.problems import Problem
-from serving.llama.owned import running
-from serving.llama.settings import LlamaSettings
+from serving.text_server.owned import running
+from serving.text_server.settings import TextServerSettings
 
 OWN_URL = "http://127.0.0.1:0"
 """Stands in configurations for the address of a server that is to be started."""
@@ -33,7 +33,7 @@ class ClientCall:
 
     client: str
     configs: tuple[Path, ...]
-    server: LlamaSettings | None = None
+    server: TextServerSettings | None = None
 
 
 def read_call(path: Path) -> ClientCall:
@@ -43,7 +43,7 @@ def read_call(path: Path) -> ClientCall:
     return ClientCall(
         document["client"],
         tuple(map(Path, document["configs"])),
-        LlamaSettings(**server) if server else None,
+        TextServerSettings(**server) if server else None,
     )
 
 

@@ -12,18 +12,18 @@ from pathlib import Path
 
 from common.problems import Problem
 from serving.bench.command import INTERRUPTED, OK, say
-from serving.llama.owned import running
-from serving.llama.settings import LlamaSettings
+from serving.text_server.owned import running
+from serving.text_server.settings import TextServerSettings
 
 from . import session
 
 
-def main(arguments: Sequence[str], settings: LlamaSettings, answer: str) -> int:
-    """Start llama.cpp's server, measure, end it; the exit status as of ``session.main``."""
-    folder = Path(tempfile.mkdtemp(prefix="llama-bench-"))
+def main(arguments: Sequence[str], settings: TextServerSettings, answer: str) -> int:
+    """Start the server, measure, end it; the exit status as of ``session.main``."""
+    folder = Path(tempfile.mkdtemp(prefix="endpoint-bench-"))
     try:
         with running(settings, folder) as url:
-            say(f"llama.cpp at {url}, for as long as this takes")
+            say(f"{settings.kind.title} at {url}, for as long as this takes")
             for note in settings.notes():
                 say(f"note: {note}")
             return session.main([*arguments, f"--url={url}"], answer)
@@ -37,5 +37,5 @@ def main(arguments: Sequence[str], settings: LlamaSettings, answer: str) -> int:
 
 
 if __name__ == "__main__":
-    SERVER = LlamaSettings(**json.loads(os.environ["CM_ENDPOINT_BENCH_SERVER_SETTINGS"]))
+    SERVER = TextServerSettings(**json.loads(os.environ["CM_ENDPOINT_BENCH_SERVER_SETTINGS"]))
     sys.exit(main(sys.argv[1:], SERVER, os.environ["CM_ENDPOINT_BENCH_ANSWER"]))

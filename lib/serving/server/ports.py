@@ -28,16 +28,21 @@ def free(host: str) -> Ports:
 def require_free(host: str, ports: Ports) -> None:
     """Raise Problem for a port that is taken, and say by whom."""
     for port in ports.each():
-        with socket.socket() as one:
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                one.bind((host, port))
-            except OSError as error:
-                raise Problem(
-                    "port-taken",
-                    f"port {port} cannot be used: {holder(port) or error.strerror}",
-                    "choose other ports with --ports=auto, or end that program",
-                ) from error
+        require_one_free(host, port, "choose other ports with --ports=auto")
+
+
+def require_one_free(host: str, port: int, choice: str) -> None:
+    """Raise Problem where the port is taken: by whom, and how to choose another one."""
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind((host, port))
+        except OSError as error:
+            raise Problem(
+                "port-taken",
+                f"port {port} cannot be used: {holder(port) or error.strerror}",
+                f"{choice}, or end that program",
+            ) from error
 
 
 def holder(port: int) -> str:

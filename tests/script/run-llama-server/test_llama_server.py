@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from common import python_path
 from common.problems import Problem
-from serving.llama.inputs import in_package, settings_of
-from serving.llama.owned import running
-from serving.llama.settings import LlamaSettings, read_arguments, require_model
+from serving.text_server.inputs import in_package, settings_of
+from serving.text_server.owned import running
+from serving.text_server.refusals import require_model
+from serving.text_server.settings import TextServerSettings, read_arguments
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1)
 
@@ -22,7 +23,7 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1
 def test_a_command_line_is_read_as_it_was_written(
     model: str, port: int, slots: int, cache: str
 ) -> None:
-    settings = LlamaSettings(model, port=port, slots=slots, cache=cache)
+    settings = TextServerSettings(model, port=port, slots=slots, cache=cache)
     (
         python,
         *_,
@@ -46,13 +47,13 @@ def test_inputs_become_settings(model: Path) -> None:
         "CM_LLAMA_SERVER_PROMPT_CACHE": "no",
     }
     settings = settings_of(env, port=9)
-    assert settings == LlamaSettings(str(model), port=9, slots=8, cache="no")
+    assert settings == TextServerSettings(str(model), port=9, slots=8, cache="no")
     assert settings.name == "tiny"
     assert not any("cached" in note for note in settings.notes())
 
 
 def test_a_cache_that_is_on_is_said(model: Path) -> None:
-    assert any("--prompt_cache=no" in note for note in LlamaSettings(str(model)).notes())
+    assert any("--prompt_cache=no" in note for note in TextServerSettings(str(model)).notes())
 
 
 def test_no_model_is_named() -> None:
@@ -67,9 +68,9 @@ def test_what_is_no_model_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     path.write_bytes(content)
     with pytest.raises(Problem, match="no model in the format GGUF"):
-        require_model(str(path))
+        require_model(TextServerSettings(str(path)))
     with pytest.raises(Problem):
-        require_model(str(tmp_path / "absent"))
+        require_model(TextServerSettings(str(tmp_path / "absent")))
 
 
 def test_a_package_without_a_model_is_named() -> None:
@@ -84,7 +85,7 @@ def test_a_server_that_ends_shows_its_last_lines(
     (tmp_path / "xllamacpp.py").write_text("raise ImportError('libggml-cpu.so: bad ELF')\n")
     monkeypatch.setenv(python_path.VARIABLE, str(tmp_path))
     folder = tmp_path / "server"
-    with pytest.raises(Problem) as caught, running(LlamaSettings(str(model)), folder):
+    with pytest.raises(Problem) as caught, running(TextServerSettings(str(model)), folder):
         pass
     assert "has ended" in caught.value.message
     assert any("bad ELF" in line for line in caught.value.context)

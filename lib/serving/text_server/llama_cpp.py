@@ -1,16 +1,15 @@
-"""``python -m serving.llama``: serve until a signal comes."""
+"""llama.cpp's server within this process, out of the wheel ``xllamacpp``."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
-from typing import Any
+from typing import Any, NoReturn
 
-from .settings import LlamaSettings, read_arguments
+from .settings import TextServerSettings
 
 
-def parameters(settings: LlamaSettings) -> Any:
+def parameters(settings: TextServerSettings) -> Any:
     """Return the parameters of llama.cpp for ``settings``."""
     from xllamacpp import CommonParams
 
@@ -31,20 +30,13 @@ def parameters(settings: LlamaSettings) -> Any:
     return made
 
 
-def main() -> None:
+def serve(settings: TextServerSettings) -> NoReturn:
     """Start the server, print its address, and end with the process."""
     from xllamacpp import Server
 
-    settings = read_arguments(sys.argv[1:])
     server = Server(parameters(settings))
-    for note in settings.notes():
-        print(f"note: {note}", flush=True)
     print(f"serving {settings.name} at {server.listening_address}/v1", flush=True)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: os._exit(0))
     while True:
         signal.pause()
-
-
-if __name__ == "__main__":
-    main()

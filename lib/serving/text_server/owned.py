@@ -1,10 +1,11 @@
-"""A llama.cpp server for the time of a block."""
+"""A server of a language model for the time of a block."""
 
 from __future__ import annotations
 
 import contextlib
 import http.client
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -13,23 +14,30 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from common.problems import Problem
+from common.failure_output import explained
+from common.problems import NEXT, Problem
 from serving.server import server
 from serving.server.settings import KeeperSettings, new_mark
 
-from .settings import LlamaSettings, require_model
+from .refusals import require_model
+from .settings import TextServerSettings
 
 POLL_S = 0.1
 LAST_LINES = 8
+OUT_OF_MEMORY = re.compile(
+    r"out of memory|MemoryError|DefaultCPUAllocator: can't allocate|unable to allocate"
+    r"|failed to allocate|No available memory for the cache",
+    re.IGNORECASE,
+)
 
 
 @contextlib.contextmanager
-def running(settings: LlamaSettings, folder: Path, timeout_s: float = 600.0) -> Iterator[str]:
+def running(settings: TextServerSettings, folder: Path, timeout_s: float = 600.0) -> Iterator[str]:
     """Yield the URL of a server on a free port that is ready; it ends with this process.
 
     Raises Problem where it ends itself, or is not ready in ``timeout_s`` seconds.
     """
-    require_model(settings.model)
+    require_model(settings)
     settings = replace(settings, port=_free_port(settings.host))
     kept = KeeperSettings(settings.command(sys.executable), new_mark(), str(folder))
     keeper = server.keep(kept)
@@ -48,20 +56,20 @@ def _free_port(host: str) -> int:
 
 
 def _wait_ready(
-    settings: LlamaSettings,
+    settings: TextServerSettings,
     kept: KeeperSettings,
     keeper: subprocess.Popen[bytes],
     deadline: float,
 ) -> None:
     while not _is_ready(settings):
         if keeper.poll() is not None:
-            raise _failed("llama.cpp's server has ended", kept)
+            raise _failed(f"{settings.kind.title} has ended", kept)
         if time.monotonic() > deadline:
             raise _failed("the model is not ready in time", kept)
         time.sleep(POLL_S)
 
 
-def _is_ready(settings: LlamaSettings) -> bool:
+def _is_ready(settings: TextServerSettings) -> bool:
     connection = http.client.HTTPConnection(settings.host, settings.port, timeout=5)
     try:
         connection.request("GET", "/health")
@@ -73,8 +81,13 @@ def _is_ready(settings: LlamaSettings) -> bool:
 
 
 def _failed(text: str, kept: KeeperSettings) -> Problem:
-    lines = server.read_log(kept).splitlines()
-    context = [line.strip() for line in lines if line.strip()][-LAST_LINES:]
+    """Return the failure with its own cause, out of what the server has written."""
+    lines = [line.strip() for line in server.read_log(kept).splitlines() if line.strip()]
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
-    hint = f"is the file whole, and does it fit into the {memory:.0f} GB of this machine?"
-    return Problem("server-failed", text, hint=hint, context=context)
+    hint = f"is the model whole, and does it fit into the {memory:.0f} GB of this machine?"
+    if lines and lines[-1].startswith(NEXT):
+        hint = lines.pop().removeprefix(NEXT)
+    elif any(OUT_OF_MEMORY.search(line) for line in lines):
+        text += ": out of memory"
+        hint = "fewer --slots, a shorter --context, or a smaller model"
+    return Problem("server-failed", text, hint=hint, context=explained(lines, LAST_LINES))

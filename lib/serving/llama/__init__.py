@@ -1,1 +1,0 @@
-"""llama.cpp's server out of the wheel ``xllamacpp``: its settings, and one for a while."""

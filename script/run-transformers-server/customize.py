@@ -1,0 +1,13 @@
+"""Write the server's command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from serving.text_server.inputs import hand_over
+
+
+def preprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Raise Problem for a model that is none, before anything is started."""
+    hand_over(i["env"], "transformers", "CM_TRANSFORMERS_SERVER_")
+    return {"return": 0}
