@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from sweep_lab import write_scripts
 
+from shared_files import seed_index
 from support import ROOT, Finished, Home
 
 SWEEP = """\
@@ -36,6 +37,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def home(world: Path) -> Home:
     found = Home(world)
     found.register(ROOT, world / "repo")
+    seed_index(found.cm_repos)
     return found
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from sweep_lab import RUN, SWEEP, as_user, every, points, runs_of, start
 
+from shared_files import seed_index
 from support import HANG_S, ROOT, Home
 
 GROUP = 61_000
@@ -33,6 +34,7 @@ def people(world: Path, monkeypatch: pytest.MonkeyPatch) -> list[Person]:
     for home in homes:
         home.path.mkdir()
         home.register(ROOT, world / "repo")
+        seed_index(home.cm_repos)
         home.environment()
         (home.path / "sweep.yaml").write_text(SWEEP.replace("0.2", "0.05"), encoding="utf-8")
     if os.getuid():
