@@ -146,7 +146,7 @@ def test_time_ends_a_measurement_unless_something_else_does() -> None:
 
 
 def test_the_script_has_an_input_for_every_option() -> None:
-    inputs = {option.name for option in OPTIONS} | {"install_dir", "model_repository"}
+    inputs = {option.name for option in OPTIONS} | {"install_dir", "model_repository", "python"}
     assert set(META["input_mapping"]) == set(META["input_description"]) == inputs
     for option in OPTIONS:
         described = META["input_description"][option.name]
