@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from .options import PERCENTILES
 
@@ -52,3 +53,23 @@ def percentile(ordered: Sequence[float], wanted: float) -> float:
     low = math.floor(place)
     high = min(low + 1, len(ordered) - 1)
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def latency_document(latency: LatencySummary | None) -> dict[str, Any] | None:
+    """Return the figures of latencies for JSON, by their names."""
+    if latency is None:
+        return None
+    tail = {f"p{each:g}": value for each, value in latency.percentiles}
+    return {"count": latency.count, "min": latency.min, "mean": latency.mean, "std": latency.std,
+            **tail, "max": latency.max, "unit": "ms"}  # fmt: skip
+
+
+def finite_document(value: Any) -> Any:
+    """Return a document for JSON with null for every number that is not finite."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): finite_document(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite_document(each) for each in value]
+    return value

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -15,7 +14,7 @@ from common.text import aligned
 from mlperf.rate_search import RateTrial
 
 from . import results
-from .figures import LatencySummary
+from .figures import LatencySummary, finite_document, latency_document
 from .machine import ClientHost
 from .options import PERCENTILES, BenchSettings
 from .results import Load, LoadPoint
@@ -313,30 +312,16 @@ def as_json(session: BenchSession) -> str:
         "settings": settings,
         "first_ms": target.first_ms,
         "problems": list(target.problems),
-        "points": [{**asdict(point), "latency": _named(point.latency), "late": _named(point.late),
-                    "threads": [{**asdict(t), "latency": _named(t.latency)} for t in point.threads]}
-                   for point in session.points],
+        "points": [_point(point) for point in session.points],
         "tries": [asdict(each) for each in session.tries],
         "highest_rate": session.highest,
         "on_schedule_rate": results.on_schedule(session.points),
         "notes": list(session.notes),
-    }  # fmt: skip
-    return json.dumps(_finite(document), indent=1, allow_nan=False) + "\n"
+    }
+    return json.dumps(finite_document(document), indent=1, allow_nan=False) + "\n"
 
 
-def _named(latency: LatencySummary | None) -> dict[str, Any] | None:
-    if latency is None:
-        return None
-    tail = {f"p{each:g}": value for each, value in latency.percentiles}
-    return {"count": latency.count, "min": latency.min, "mean": latency.mean, "std": latency.std,
-            **tail, "max": latency.max, "unit": "ms"}  # fmt: skip
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return value
+def _point(point: LoadPoint) -> dict[str, Any]:
+    threads = [{**asdict(t), "latency": latency_document(t.latency)} for t in point.threads]
+    latencies = {name: latency_document(getattr(point, name)) for name in ("latency", "late")}
+    return {**asdict(point), **latencies, "threads": threads}

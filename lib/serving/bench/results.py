@@ -74,26 +74,19 @@ class LatencyShape:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadPoint:
-    """One measurement; ``late`` is by how much requests were sent after they were due (ms)."""
+class MeasuredLoad:
+    """How one load went; ``late`` is by how much requests were sent after they were due (ms)."""
 
     load: Load
     begun_at: float
     seconds: float
     requests: int
-    rate: float
-    samples_rate: float
     failures: Mapping[str, int]
     examples: Mapping[str, str]
     unsent: int
-    over: int
     stopped: str
-    latency: LatencySummary | None
     late: LatencySummary | None
-    threads: tuple[Thread, ...]
-    server: ServerShare | None
     costs: RunCosts
-    shape: LatencyShape
 
     @property
     def failed(self) -> int:
@@ -104,6 +97,19 @@ class LoadPoint:
     def scheduled(self) -> int:
         """Return how many requests there should have been."""
         return self.requests + self.failed + self.unsent
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPoint(MeasuredLoad):
+    """One measurement of a model."""
+
+    rate: float
+    samples_rate: float
+    over: int
+    latency: LatencySummary | None
+    threads: tuple[Thread, ...]
+    server: ServerShare | None
+    shape: LatencyShape
 
     @property
     def tail_ms(self) -> float:
@@ -226,6 +232,16 @@ def is_late(point: LoadPoint) -> bool:
 
 def warnings(point: LoadPoint, cores: int) -> dict[str, str]:
     """What a reader must know before believing the figures, by its kind."""
+    texts = client_warnings(point, cores)
+    share = point.server
+    if share and share.requests > point.requests + point.failed + len(point.threads):
+        answered = share.requests
+        texts["others"] = f"the server answered {answered} requests: others were asking too"
+    return texts
+
+
+def client_warnings(point: MeasuredLoad, cores: int) -> dict[str, str]:
+    """Return where the client or this machine was the limit, by its kind."""
     texts, at = {}, point.costs
     if not point.load.open_loop and at.outside > OUTSIDE:
         texts["outside"] = (
@@ -244,12 +260,7 @@ def warnings(point: LoadPoint, cores: int) -> dict[str, str]:
         texts["unsent"] = (
             f"{point.unsent} requests were due and never sent: --connections were all busy"
         )
-    texts |= machine_warnings(point.costs, cores)
-    share = point.server
-    if share and share.requests > point.requests + point.failed + len(point.threads):
-        answered = share.requests
-        texts["others"] = f"the server answered {answered} requests: others were asking too"
-    return texts
+    return texts | machine_warnings(at, cores)
 
 
 def machine_warnings(at: RunCosts, cores: int) -> dict[str, str]:
