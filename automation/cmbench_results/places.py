@@ -24,6 +24,8 @@ from cmbench_results.values import BenchmarkResult, MalformedError, digest, from
 FORMAT = 1
 COPIED = ("run", "tree")
 """Kinds of sources that people lay out, where a folder may be a copy of another one."""
+REPLACED = ("run", "load-test")
+"""Kinds of sources that a program writes again at the same path, where earlier results count on."""
 MAX_EXAMPLES = 200
 """The most faults of reading that are stored as examples; all are counted."""
 
@@ -173,7 +175,7 @@ class SourceFiles:
     ) -> ResultSource:
         path = self._file(source)
         by_key = {item.key: item for item in results}
-        if source.kind == "run" and not whole and path.exists():
+        if source.kind in REPLACED and not whole and path.exists():
             by_key = {item.key: item for item in self.results(source)} | by_key
         source = replace(source, results=len(by_key))
         head = {**asdict(source), "format": FORMAT}

@@ -168,7 +168,7 @@ def result_text(result: BenchmarkResult, spread: Spread, costs: CostModel) -> st
         ("runs", _runs(spread)),
         ("figures from", result.figures_from),
         ("trust", _trust(result)),
-        ("round", f"v{work.round} {work.division} {work.category}".strip()),
+        ("round", f"{work.round and 'v'}{work.round} {work.division} {work.category}".strip()),
         ("form", work.form),
         ("model", work.model),
         ("organization", result.organization),

@@ -10,13 +10,26 @@ import pytest
 
 import mlperf_endpoints_lab as lab
 from cmbench_results import readers
+from cmbench_results.places import SourceFiles
 from cmbench_results.values import BenchmarkResult
 
-OURS = {
+OURS: dict[str, Any] = {
     "format": "cmbench-endpoint/1",
     "at": 1795826913.0,
     "model": "tiny",
     "notes": ["1 in flight: few answers"],
+    "host": {"name": "box", "cpu": "Xeon", "cores": 8, "python": "3.12"},
+    "endpoint": {"url": "http://localhost:8000/v1", "api": "chat", "body": {"top_k": 1}},
+    "prompts": {
+        "dataset": "random",
+        "inputs": [256, 256],
+        "outputs": [16, 64],
+        "salted": True,
+        "seed": 7,
+    },
+    "load": {"seconds": 30.0, "distribution": "poisson"},
+    "checks": {"cache": {"cached": False}},
+    "slo_ms": {"ttft": 500.0},
     "points": [
         {
             "load": {"size": 4.0, "open_loop": False},
@@ -129,6 +142,55 @@ def test_programs_are_on_the_same_scales(tmp_path: Path, program: str) -> None:
     assert result.reasons == ("2 requests failed",)
     if program != "vllm bench serve":
         assert _figure(result, "e2e_p50") == 90.0
+
+
+def _of(tmp_path: Path, document: dict[str, Any]) -> BenchmarkResult:
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    (result,) = _read(path)
+    return result
+
+
+def test_results_of_our_own_are_told_apart_by_what_was_set(tmp_path: Path) -> None:
+    first = _of(tmp_path, OURS)
+    assert first.settings == {
+        "load": "4 in flight",
+        "program": "bench,endpoint",
+        "api": "chat",
+        "url": "http://localhost:8000/v1",
+        "dataset": "random",
+        "input_tokens": "256",
+        "output_tokens": "16:64",
+        "salted": "yes",
+        "prefix_cache": "no",
+        "duration_s": "30",
+        "slo_ms": "ttft:500",
+        "body": '{"top_k": 1}',
+    }
+    assert (first.system.name, first.system.cpu, first.system.cores) == ("box", "Xeon", 8)
+    again = {**OURS, "at": 1.0, "prompts": {**OURS["prompts"], "seed": 8}}
+    assert _of(tmp_path, again).series == first.series
+    cached = {**OURS, "checks": {"cache": {"cached": True}}}
+    assert _of(tmp_path, cached).series != first.series
+
+
+def test_a_server_of_its_own_is_known_by_its_settings(tmp_path: Path) -> None:
+    own = {**OURS, "server": {"program": "llama.cpp", "slots": 4}}
+    first = _of(tmp_path, own)
+    assert first.settings["server_slots"] == "4"
+    elsewhere = {**own["endpoint"], "url": "http://127.0.0.1:9999/v1"}
+    assert _of(tmp_path, {**own, "endpoint": elsewhere}).series == first.series
+    remote = {**OURS["endpoint"], "url": "https://api.example.org/v1"}
+    assert _of(tmp_path, {**OURS, "endpoint": remote}).system.name == "api.example.org"
+
+
+def test_what_was_measured_before_stays_when_a_file_is_written_again(tmp_path: Path) -> None:
+    path, files = tmp_path / "own.json", SourceFiles(tmp_path)
+    for at in (1.0, 2.0):
+        points = [{**OURS["points"][0], "begun_at": at}]
+        path.write_text(json.dumps({**OURS, "points": points}), encoding="utf-8")
+        source = files.add(path)
+    assert source.results == 2
 
 
 def test_settings_of_an_earlier_aiperf(tmp_path: Path) -> None:

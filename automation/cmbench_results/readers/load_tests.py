@@ -59,7 +59,7 @@ def _result(point: LoadTestPoint, path: Path) -> BenchmarkResult:
         workload=BenchmarkWorkload(
             benchmark=BENCHMARK, scenario=point.load, model=text(point.model)
         ),
-        system=SystemDescription(name=""),
+        system=SystemDescription(name=text(point.system), cpu=text(point.cpu), cores=point.cores),
         software=SoftwareStack(framework=point.program),
         metric="output tokens per second",
         value=rate,

@@ -6,9 +6,11 @@ files that they write as JSON. Latencies are in ms. What a program does not repo
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 OURS, VLLM, AIPERF, GUIDELLM, LLAMA_BENCH = (
     *("bench,endpoint", "vllm bench serve", "AIPerf"),
@@ -16,11 +18,15 @@ OURS, VLLM, AIPERF, GUIDELLM, LLAMA_BENCH = (
 )
 METRICS = ("ttft", "tpot", "itl", "e2e")
 PERCENTILES = (50, 90, 95, 99)
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True)
 class LoadTestPoint:
-    """One load of one program; ``latencies`` have names such as ``ttft_p50``."""
+    """One load of one program; ``latencies`` have names such as ``ttft_p50``.
+
+    ``settings`` are those that repeated runs have alike. ``system`` is the machine of the server.
+    """
 
     program: str
     model: str
@@ -36,6 +42,9 @@ class LoadTestPoint:
     at: str = ""
     notes: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
+    system: str = ""
+    cpu: str = ""
+    cores: int = 0
 
     @property
     def load(self) -> str:
@@ -77,6 +86,8 @@ def points_of(document: Any) -> Iterator[LoadTestPoint]:
 
 
 def _ours(document: Mapping[str, Any]) -> Iterator[LoadTestPoint]:
+    settings, system = _settings(document), _system(document)
+    arrivals = {"distribution": _word(document, "load", "distribution")}
     for point in document["points"]:
         size = number(_at(point, "load", "size"))
         is_open = bool(_at(point, "load", "open_loop"))
@@ -99,7 +110,61 @@ def _ours(document: Mapping[str, Any]) -> Iterator[LoadTestPoint]:
             latencies=_known(latencies),
             at=str(point.get("begun_at") or document.get("at") or ""),
             notes="; ".join(map(str, document.get("notes") or ())),
+            settings=settings | (arrivals if is_open else {}),
+            **system,
         )
+
+
+def _settings(document: Mapping[str, Any]) -> dict[str, str]:
+    """Return what was set, without what is a new one in every run: seed, port of an own server."""
+    own = _at(document, "server") or {}
+    names = {
+        "api": _word(document, "endpoint", "api"),
+        "url": "" if own else _word(document, "endpoint", "url"),
+        "dataset": _word(document, "prompts", "dataset"),
+        "output_tokens": _between(_at(document, "prompts", "outputs")),
+        "salted": _word(document, "prompts", "salted"),
+        "prefix_cache": _word(document, "checks", "cache", "cached"),
+        "duration_s": _word(document, "load", "seconds"),
+        "slo_ms": ",".join(f"{k}:{v:g}" for k, v in (document.get("slo_ms") or {}).items()),
+        "body": _as_text(_at(document, "endpoint", "body")),
+    }
+    if names["dataset"] == "random":
+        names["input_tokens"] = _between(_at(document, "prompts", "inputs"))
+    names |= {f"server_{name}": str(value) for name, value in own.items()}
+    return {name: value for name, value in names.items() if value}
+
+
+def _system(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the machine of the server; its processor is known where it is that of the client."""
+    host = urlsplit(_word(document, "endpoint", "url")).hostname or ""
+    if host not in LOOPBACK:
+        return {"system": host}
+    cores = _at(document, "host", "cores")
+    return {
+        "system": _word(document, "host", "name"),
+        "cpu": _word(document, "host", "cpu"),
+        "cores": cores if isinstance(cores, int) else 0,
+    }
+
+
+def _word(document: Mapping[str, Any], *names: str) -> str:
+    """Return a value as a user writes it: yes, 30, text; empty where there is none."""
+    value = _at(document, *names)
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
+
+
+def _between(bounds: object) -> str:
+    numbers = [str(bound) for bound in bounds] if isinstance(bounds, list) else []
+    return ":".join(dict.fromkeys(numbers))
+
+
+def _as_text(value: object) -> str:
+    return json.dumps(value, sort_keys=True) if value else ""
 
 
 def _vllm(document: Mapping[str, Any]) -> Iterator[LoadTestPoint]:

@@ -7,7 +7,7 @@ import io
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from common.text import aligned
@@ -28,7 +28,10 @@ LATENCIES = ("ttft", "tpot", "itl", "e2e")
 
 @dataclass(frozen=True, slots=True)
 class EndpointSession:
-    """All that one call has measured. ``best`` is the greatest load of a search that kept --slo."""
+    """All that one call has measured. ``best`` is the greatest load of a search that kept --slo.
+
+    ``server`` are the settings of a server that was started for it.
+    """
 
     target: EndpointTarget
     checks: EndpointChecks | None
@@ -37,6 +40,7 @@ class EndpointSession:
     command: str
     points: tuple[EndpointPoint, ...]
     best: float | None = None
+    server: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -206,6 +210,7 @@ def as_json(session: EndpointSession) -> str:
         "command": session.command,
         "host": asdict(session.host),
         "model": session.target.model,
+        "server": dict(session.server),
         "endpoint": endpoint,
         "prompts": asdict(call.prompts),
         "load": asdict(call.load),

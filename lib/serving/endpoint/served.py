@@ -26,7 +26,7 @@ def main(arguments: Sequence[str], settings: TextServerSettings, answer: str) ->
             say(f"{settings.kind.title} at {url}, for as long as this takes")
             for note in settings.notes():
                 say(f"note: {note}")
-            return session.main([*arguments, f"--url={url}"], answer)
+            return session.main([*arguments, f"--url={url}"], answer, settings.facts())
     except Problem as error:
         Path(answer).write_text(json.dumps(error.answer()), encoding="utf-8")
         return OK

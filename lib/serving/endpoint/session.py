@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from common.problems import Problem, bad_value
 from mlperf import rate_search
@@ -36,20 +38,25 @@ from .report import EndpointSession
 FORMATTERS = {"json": report.as_json, "csv": report.as_csv, "html": page.render}
 
 
-def main(arguments: Sequence[str], answer: str = "") -> int:
+def main(
+    arguments: Sequence[str], answer: str = "", server: Mapping[str, object] = MappingProxyType({})
+) -> int:
     """Run it; the exit status: 0, 1 where something failed, 2 for a wrong command line.
 
     A program that starts this one names the file ``answer``: figures, or a failure, are written
-    there as JSON, and a failure written there leaves the exit status 0.
+    there as JSON, and a failure written there leaves the exit status 0. ``server`` are the
+    settings of a server that it has started.
     """
-    return run_command(PROGRAM, arguments, read, _run, answer)
+    return run_command(PROGRAM, arguments, read, partial(_run, server), answer)
 
 
-def _run(call: EndpointCall, command: str, answer: dict[str, object]) -> int:
+def _run(
+    server: Mapping[str, object], call: EndpointCall, command: str, answer: dict[str, object]
+) -> int:
     require_writable(call.endpoint.files)
     target = EndpointTarget(call, checks.find_model(call), _prompts(call))
     proof = _check(target)
-    session = _measured(target, proof, command)
+    session = replace(_measured(target, proof, command), server=server)
     print_lines(report.text(session))
     write_all(call.endpoint.files, FORMATTERS, session)
     if any(point.stopped == CTRL_C for point in session.points):

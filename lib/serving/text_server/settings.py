@@ -62,6 +62,11 @@ class TextServerSettings:
         count = self.threads or len(os.sched_getaffinity(0))
         return {**dict(self.kind.environment), "OMP_NUM_THREADS": str(count), **own}
 
+    def facts(self) -> dict[str, object]:
+        """Return what figures depend on, for a report."""
+        names = ("engine", "slots", "context", "cache", "dtype")
+        return {**{name: getattr(self, name) for name in names}, "threads": self.threads or "all"}
+
     def notes(self) -> Iterator[str]:
         """Yield what makes figures of this server other than they seem."""
         kind = self.kind

@@ -89,11 +89,11 @@ def test_each_call_has_a_seed_of_its_own() -> None:
 
 def test_the_script_has_the_options_of_the_program() -> None:
     names = {option.name for option in OPTIONS}
-    server = {name for name, spec in META["input_description"].items() if "only_with" in spec}
-    described_names = set(META["input_description"])
-    assert set(META["input_mapping"]) == described_names == names | server | {"python"}
+    described = META["input_description"].items()
+    server = {name for name, spec in described if "only_with" in spec} | {"python", "register"}
+    assert set(META["input_mapping"]) == set(META["input_description"]) == names | server
     for option in OPTIONS:
-        described = META["input_description"][option.name]
-        assert described.get("choices", []) == [word for word in option.choices if word]
-        assert str(described.get("default", "")) == option.default
-        assert described.get("repeats", False) == option.repeats
+        spec = META["input_description"][option.name]
+        assert spec.get("choices", []) == [word for word in option.choices if word]
+        assert str(spec.get("default", "")) == option.default
+        assert spec.get("repeats", False) == option.repeats

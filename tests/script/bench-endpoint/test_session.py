@@ -365,6 +365,9 @@ def test_the_script_measures_and_exports_figures(home: Home, tmp_path: Path) -> 
     assert "tok/s/user" in done.stdout
     assert "Output tokens per second: " in done.stdout
     assert "Output tokens per second" in page.read_text()
+    kept = home.cm("find", "results", "--benchmark=endpoint").ok()
+    assert "endpoint 2 in flight" in kept.stdout
+    assert home.cm("show", "results", "last").ok().stdout.count("endpoint 2 in flight") == 1
 
 
 def test_the_plan_refuses_what_the_program_does_not_understand(home: Home) -> None:
